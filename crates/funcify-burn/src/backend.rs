@@ -5,13 +5,13 @@ use std::sync::Arc;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{BoolDType, DType as BurnDType, FloatDType, IntDType, Scalar};
-use funcify::dispatch::{
+use funcify_core::error::BackendError;
+use funcify_core::ops::Op;
+use funcify_core::{DType, HostTensor, TensorType};
+use funcify_cpu::{Division, Engine, Machine};
+use funcify_runtime::{
     Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Parallel, Part, StackType, Tensors, Whole,
 };
-use funcify::error::BackendError;
-use funcify::ops::Op;
-use funcify::{DType, HostTensor, TensorType};
-use funcify_cpu::{Division, Engine, Machine};
 use half::{bf16, f16};
 
 use crate::compiled::Loop;
@@ -20,11 +20,11 @@ use crate::kinds::{self, Tensor};
 use crate::{data, dtypes, on_host};
 
 #[cfg(feature = "flex")]
-funcify::register_backend!("burn-flex", || funcify::Result::Ok(Burn::flex()));
+funcify_runtime::register_backend!("burn-flex", || funcify_core::Result::Ok(Burn::flex()));
 #[cfg(feature = "ndarray")]
-funcify::register_backend!("burn-ndarray", || funcify::Result::Ok(Burn::ndarray()));
+funcify_runtime::register_backend!("burn-ndarray", || funcify_core::Result::Ok(Burn::ndarray()));
 #[cfg(feature = "wgpu")]
-funcify::register_backend!("burn-wgpu", || Burn::wgpu());
+funcify_runtime::register_backend!("burn-wgpu", || Burn::wgpu());
 
 impl Backend for Burn {
     type Tensor = Tensor;

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 
 #[cfg(any(feature = "flex", feature = "ndarray"))]
 use burn::backend::{BackendTensor, DispatchTensorKind};
-use funcify::DType;
-use funcify::dispatch::{Compiled, Outcome};
-use funcify::error::BackendError;
+use funcify_core::DType;
+use funcify_core::error::BackendError;
 use funcify_cpu::{Elements, Engine};
+use funcify_runtime::{Compiled, Outcome};
 use smallvec::SmallVec;
 
 use crate::data::{download, elements, from_elements, upload};

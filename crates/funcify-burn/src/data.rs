@@ -3,8 +3,8 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{DType as BurnDType, TensorData};
-use funcify::error::BackendError;
-use funcify::{DType, HostTensor, Storage};
+use funcify_core::error::BackendError;
+use funcify_core::{DType, HostTensor, Storage};
 
 use crate::device::Burn;
 use crate::kinds::{Tensor, computable, read, sizes};

@@ -10,8 +10,8 @@ use burn::tensor::DType as BurnDType;
 #[cfg(feature = "wgpu")]
 use burn::tensor::wgpu::WgpuBackend;
 use burn::tensor::{BoolDType, Device, IntDType, Shape};
-use funcify::DType;
-use funcify::error::{BackendError, Place, Site};
+use funcify_core::DType;
+use funcify_core::error::{BackendError, Place, Site};
 
 use crate::dtypes;
 use crate::kinds::{Tensor, filled};
@@ -85,9 +85,9 @@ impl Burn {
     /// `Absent` where Vulkan has no adapter.
     #[cfg(feature = "wgpu")]
     #[track_caller]
-    pub fn wgpu() -> funcify::Result<Self> {
+    pub fn wgpu() -> funcify_core::Result<Self> {
         let at = Place::new("Burn::wgpu", Site::caller());
-        let device = vulkan_device().map_err(|reason| funcify::Error::Absent {
+        let device = vulkan_device().map_err(|reason| funcify_core::Error::Absent {
             at: at.boxed(),
             backend: "burn-wgpu".to_string(),
             reason,
@@ -126,7 +126,7 @@ impl Burn {
     /// # Errors
     /// `Unsupported` for devices that this crate does not have, or is compiled without: see its features.
     #[track_caller]
-    pub fn of(device: &Device) -> funcify::Result<Self> {
+    pub fn of(device: &Device) -> funcify_core::Result<Self> {
         let inner = device.clone().inner();
         match inner.as_dispatch() {
             #[cfg(feature = "flex")]
@@ -135,7 +135,7 @@ impl Burn {
             DispatchDevice::NdArray(_) => Ok(Burn { device: inner, ..Burn::ndarray() }),
             #[cfg(feature = "wgpu")]
             DispatchDevice::Cube(_) => Ok(Burn::on_gpu(inner)),
-            DispatchDevice::Capture(_) => Err(funcify::Error::Unsupported {
+            DispatchDevice::Capture(_) => Err(funcify_core::Error::Unsupported {
                 at: Place::new("Burn::of", Site::caller()).boxed(),
                 backend: "burn-capture".into(),
                 what: "a function inside a closure that is recorded".into(),
@@ -143,7 +143,7 @@ impl Burn {
                 fix: "write it in Burn's ops, and a loop with `funcify_burn::scan`; or all of it with funcify's own"
                     .into(),
             }),
-            other => Err(funcify::Error::Unsupported {
+            other => Err(funcify_core::Error::Unsupported {
                 at: Place::new("Burn::of", Site::caller()).boxed(),
                 backend: "burn".into(),
                 what: format!("the device {other:?}"),

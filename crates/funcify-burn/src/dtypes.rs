@@ -2,8 +2,8 @@
 
 use burn::backend::TensorMetadata;
 use burn::tensor::{DType as BurnDType, FloatDType, IntDType};
-use funcify::DType;
-use funcify::error::BackendError;
+use funcify_core::DType;
+use funcify_core::error::BackendError;
 
 use crate::kinds::Tensor;
 

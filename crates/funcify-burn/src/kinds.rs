@@ -3,9 +3,9 @@
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{Device, Shape, Slice, TensorData, try_read_sync};
-use funcify::DType;
-use funcify::error::BackendError;
-use funcify::types::{nearest_bf16, nearest_f16};
+use funcify_core::DType;
+use funcify_core::error::BackendError;
+use funcify_core::types::{nearest_bf16, nearest_f16};
 use smallvec::SmallVec;
 
 /// A tensor of any device, dtype and rank.

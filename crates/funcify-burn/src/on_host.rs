@@ -3,8 +3,8 @@
 //! On a CPU device the elements are already there, and a buffer that nothing else holds is changed in place.
 
 use burn::tensor::Element;
-use funcify::error::BackendError;
-use funcify::types::{nearest_bf16, nearest_f16};
+use funcify_core::error::BackendError;
+use funcify_core::types::{nearest_bf16, nearest_f16};
 
 use crate::data::{elements, from_elements};
 use crate::device::Burn;
@@ -27,7 +27,7 @@ macro_rules! by_float {
 macro_rules! by_element {
     ($tensor:expr, [$($dtype:ident = $type:ty),*], $element:ident => $body:expr) => {
         match $crate::dtypes::of(&$tensor) {
-            $(Some(funcify::DType::$dtype) => {
+            $(Some(funcify_core::DType::$dtype) => {
                 type $element = $type;
                 $body
             })*

@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::nn::{BiGru, BiLstm, BiRnn, Gru, Lstm, LstmState, Rnn, RnnState};
 use burn::tensor::{Tensor, s};
-use funcify::error::{Place, Result, Site};
+use funcify_core::error::{Place, Result, Site};
 
 use crate::capture::Scan;
 use crate::plugin::Tensors;

@@ -37,8 +37,8 @@ pub mod rwkv;
 
 use candle_core::{Module, Result, Tensor};
 use candle_nn::{LayerNorm, RmsNorm, ops};
-use funcify::error::{Place, Site};
 use funcify_candle::Differentiable;
+use funcify_core::error::{Place, Site};
 
 /// Gives a model `forward` and `forward_last`, of its `features`, which advance a state, and its `logits`.
 macro_rules! reads_ids {
@@ -63,7 +63,7 @@ macro_rules! reads_ids {
 use reads_ids;
 
 /// The error as Candle's, with its text.
-fn as_candles(error: funcify::Error) -> candle_core::Error {
+fn as_candles(error: funcify_core::Error) -> candle_core::Error {
     candle_core::Error::Wrapped(Box::new(error))
 }
 

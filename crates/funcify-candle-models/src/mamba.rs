@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{Embedding, Init, Linear, RmsNorm, VarBuilder};
-use funcify::dispatch::{CompileOptions, LoopStrategy};
-use funcify::nn::{Parameter, SelectiveScan};
-use funcify::{Dim, Graph, TensorType, Value, concat, scan};
 use funcify_candle::{Candle, Differentiable, DifferentiableOptions, nn};
+use funcify_core::{Dim, Graph, TensorType, Value, concat, scan};
+use funcify_nn::{Parameter, SelectiveScan};
+use funcify_runtime::{CompileOptions, LoopStrategy};
 
 use crate::{as_candles, check_state, mismatch, reads_ids, rms_norm, scanned, sizes_of};
 
@@ -172,7 +172,7 @@ struct Core {
 }
 
 impl Core {
-    fn new(features: usize, dtype: funcify::DType, device: &Device) -> funcify::Result<Self> {
+    fn new(features: usize, dtype: funcify_core::DType, device: &Device) -> funcify_core::Result<Self> {
         let candle = Candle::new(device.clone());
         let whole = CompileOptions { strategy: LoopStrategy::Compiled, whole: true, ..CompileOptions::default() };
         let options = DifferentiableOptions::new().compile(whole);
@@ -186,7 +186,7 @@ impl Core {
 
 /// A depthwise causal convolution and `silu`: over `xs` of `[B,T,features]`, with the `WIDTH - 1` rows `before`, which it gives for what
 /// follows, and PyTorch's parameters, `weight [features,1,WIDTH]` and `bias [features]`.
-fn convolution(features: usize, dtype: funcify::DType) -> funcify::Result<Graph> {
+fn convolution(features: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("short_convolution", |g| {
         let rows =
             |name: &str, steps: Dim| g.input(name, TensorType::new(dtype, [Dim::from("B"), steps, features.into()]));
@@ -206,7 +206,7 @@ fn convolution(features: usize, dtype: funcify::DType) -> funcify::Result<Graph>
 /// The recurrence of each feature's states, `h' = exp(Δ A) h + Δ b u`, `y = (c·h + D u) silu(z)`, with `Δ = log(1 + exp(delta))`, over `u`,
 /// `delta` and `z` of `[B,T,features]` and `b` and `c` of `[B,T,states]`. What is elementwise is in it, as the engine's functions cost less
 /// than Candle's.
-fn selective_scan(features: usize, dtype: funcify::DType) -> funcify::Result<Graph> {
+fn selective_scan(features: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("selective_scan", |g| {
         let rows = |name: &str, size: usize| {
             g.input(name, TensorType::new(dtype, [Dim::from("B"), "T".into(), size.into()])).move_axis(1, 0)

@@ -1,14 +1,14 @@
 //! Mamba-2 (Dao and Gu 2024), with the options and parameters of `candle_transformers::models::mamba2`.
 //!
 //! The library reads a prompt by products of chunks, whose factors it lays out one by one in memory, or token by token. Here a block's
-//! mixer ([`funcify::nn::Mamba2`]) is one compiled program, for a prompt and for a token.
+//! mixer ([`funcify_nn::Mamba2`]) is one compiled program, for a prompt and for a token.
 
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{Embedding, Linear, RmsNorm, VarBuilder};
-use funcify::nn::Mamba2;
 use funcify_candle::{Candle, Differentiable, nn};
+use funcify_nn::Mamba2;
 
 use crate::{as_candles, check_state, mismatch, reads_ids, rms_norm, scanned, sizes_of};
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use candle_core::{D, DType, Device, Module, Result, Tensor};
 use candle_nn::{Activation, Embedding, Init, Linear, VarBuilder, linear, linear_b, ops};
-use funcify::{Dim, Graph, TensorType, scan};
 use funcify_candle::{Candle, Differentiable, nn};
+use funcify_core::{Dim, Graph, TensorType, scan};
 
 use crate::{as_candles, check_state, mismatch, reads_ids, scanned, short_convolution, sizes_of};
 
@@ -214,8 +214,8 @@ impl Model {
 }
 
 /// The type that the recurrence is accumulated in.
-fn accumulated(dtype: funcify::DType) -> funcify::DType {
-    if dtype == funcify::DType::F64 { dtype } else { funcify::DType::F32 }
+fn accumulated(dtype: funcify_core::DType) -> funcify_core::DType {
+    if dtype == funcify_core::DType::F64 { dtype } else { funcify_core::DType::F32 }
 }
 
 fn in_f32_at_least(dtype: DType) -> DType {
@@ -223,7 +223,7 @@ fn in_f32_at_least(dtype: DType) -> DType {
 }
 
 /// `h' = a h + b` over `[B,T,width]`, from a state of `[B,width]`.
-fn recurrence(width: usize, dtype: funcify::DType) -> funcify::Result<Graph> {
+fn recurrence(width: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("rg_lru", |g| {
         let rows = |name: &str| {
             g.input(name, TensorType::new(dtype, [Dim::from("B"), "T".into(), width.into()])).move_axis(1, 0)

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{Embedding, GroupNorm, Init, LayerNorm, Linear, VarBuilder, linear_no_bias, ops};
-use funcify::{Dim, Graph, TensorType, Value, scan};
 use funcify_candle::{Candle, Differentiable, nn};
+use funcify_core::{Dim, Graph, TensorType, Value, scan};
 
 use crate::{after, as_candles, check_state, last_row, layer_norm, mismatch, reads_ids, scanned, sizes_of};
 
@@ -155,7 +155,7 @@ impl Model {
 }
 
 /// The recurrence of the memory over `[B,T,heads,size]`, for each head `o = r (S + diag(u) kᵀ v)`, `S' = diag(w) S + kᵀ v`.
-fn memory(config: &Config, dtype: funcify::DType) -> funcify::Result<Graph> {
+fn memory(config: &Config, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     let (heads, size) = (Dim::from(config.heads()), Dim::from(config.head_size));
     Graph::build("rwkv_memory", |g| {
         let rows = |name: &str| {

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use candle_core::Tensor;
-use funcify::dispatch::{
+use funcify_core::error::BackendError;
+use funcify_core::ops::Op;
+use funcify_core::{DType, HostTensor};
+use funcify_cpu::{Division, Engine, Machine};
+use funcify_runtime::{
     Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Parallel, Part, StackType, Tensors, TrackedCall, Whole,
 };
-use funcify::error::BackendError;
-use funcify::ops::Op;
-use funcify::{DType, HostTensor};
-use funcify_cpu::{Division, Engine, Machine};
 
 use crate::compiled::Loop;
 use crate::device::{Candle, MAX_RANK, download, rank_reason, stored, upload};
 use crate::differentiable::{Differentiable, DifferentiableOptions, is_tracked};
 use crate::errors::{kernel as without_backtrace, plain};
 
-funcify::register_backend!("candle", || funcify::Result::Ok(Candle::cpu()));
+funcify_runtime::register_backend!("candle", || funcify_core::Result::Ok(Candle::cpu()));
 
 impl Backend for Candle {
     type Tensor = Tensor;
@@ -126,7 +126,7 @@ impl Backend for Candle {
         is_tracked(tensor)
     }
 
-    fn call_tracked(&self, call: &TrackedCall<'_>, arguments: &[Tensor]) -> Option<funcify::Result<Vec<Tensor>>> {
+    fn call_tracked(&self, call: &TrackedCall<'_>, arguments: &[Tensor]) -> Option<funcify_core::Result<Vec<Tensor>>> {
         arguments.iter().any(is_tracked).then(|| {
             let options = DifferentiableOptions::new().compile(call.options.clone());
             let function = call.made(|| Differentiable::compile_with(call.graph, self, options))?;

@@ -5,10 +5,10 @@
 use std::borrow::Cow;
 
 use candle_core::{Device, Storage, StorageRef, Tensor, WithDType};
-use funcify::DType;
-use funcify::dispatch::{Compiled, Outcome};
-use funcify::error::BackendError;
+use funcify_core::DType;
+use funcify_core::error::BackendError;
 use funcify_cpu::{Elements, Engine};
+use funcify_runtime::{Compiled, Outcome};
 use smallvec::SmallVec;
 
 use crate::device::{download, elements, upload};

@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 
 use candle_core::cpu_backend::{binary_map_vec_par, unary_map_vec_par};
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, DType, Error, Layout, Shape, Tensor, WithDType};
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::types::{nearest_bf16, nearest_f16};
+use funcify_core::error::BackendError;
+use funcify_core::types::{nearest_bf16, nearest_f16};
+use funcify_runtime::KernelCall;
 use half::{bf16, f16};
 
 use crate::device::Candle;

@@ -1,9 +1,9 @@
 //! A Candle device, and how its tensors are made and read.
 
 use candle_core::{DType as CandleDType, Device, Tensor, WithDType};
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::{DType, HostTensor, Storage};
+use funcify_core::error::BackendError;
+use funcify_core::{DType, HostTensor, Storage};
+use funcify_runtime::KernelCall;
 
 use crate::errors::plain;
 

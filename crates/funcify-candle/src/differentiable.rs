@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use candle_core::{DType, Result, Shape, Tensor};
-use funcify::cancel::{Ran, Watch};
-use funcify::derivative::{BackwardInput, Pullback, Wrt};
-use funcify::dispatch::{Cache, CompileOptions, Function, LoopStrategy, Report};
-use funcify::error::Place;
-use funcify::graph::Node;
-use funcify::ops::Op;
-use funcify::{CheckpointPolicy, Graph};
+use funcify_core::cancel::{Ran, Watch};
+use funcify_core::derivative::{BackwardInput, Pullback, Wrt};
+use funcify_core::error::Place;
+use funcify_core::graph::Node;
+use funcify_core::ops::Op;
+use funcify_core::{CheckpointPolicy, Graph};
 use funcify_cpu::with_residuals_as_planned;
+use funcify_runtime::{Cache, CompileOptions, Function, LoopStrategy, Report};
 
 use crate::autodiff::node::{attach, place};
 use crate::autodiff::storage::Elements;
@@ -120,13 +120,13 @@ enum Take {
 impl Differentiable {
     /// Compiles a graph.
     #[track_caller]
-    pub fn compile(graph: &Graph, candle: &Candle) -> funcify::Result<Self> {
+    pub fn compile(graph: &Graph, candle: &Candle) -> funcify_core::Result<Self> {
         Self::compile_with(graph, candle, DifferentiableOptions::new())
     }
 
     /// Compiles a graph with options.
     #[track_caller]
-    pub fn compile_with(graph: &Graph, candle: &Candle, options: DifferentiableOptions) -> funcify::Result<Self> {
+    pub fn compile_with(graph: &Graph, candle: &Candle, options: DifferentiableOptions) -> funcify_core::Result<Self> {
         let primal = Function::compile_with(graph, candle, options.compile.clone())?;
         let (graph, candle) = (graph.clone(), candle.clone());
         Ok(Differentiable { graph, candle, options, primal, programs: Cache::new(CACHED), last: Mutex::default() })
@@ -177,11 +177,11 @@ impl Differentiable {
     }
 
     /// As [`call`](Differentiable::call), from that place.
-    pub(crate) fn run(&self, at: &Place, arguments: &[Tensor]) -> funcify::Result<Vec<Tensor>> {
+    pub(crate) fn run(&self, at: &Place, arguments: &[Tensor]) -> funcify_core::Result<Vec<Tensor>> {
         self.run_on(at, arguments).map_err(|error| errors::for_caller(at, error))
     }
 
-    fn run_on(&self, at: &Place, arguments: &[Tensor]) -> funcify::Result<Vec<Tensor>> {
+    fn run_on(&self, at: &Place, arguments: &[Tensor]) -> funcify_core::Result<Vec<Tensor>> {
         let values: Vec<Tensor> = arguments.iter().map(Tensor::detach).collect();
         let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
         let programs = match !tracked.contains(&true) || arguments.len() != self.graph.inputs().len() {
@@ -201,14 +201,19 @@ impl Differentiable {
 
     /// The programs for a set of tracked inputs, made if it is met for the first time: between them tensors lie as is best for
     /// the sizes of that call.
-    fn programs(&self, at: &Place, tracked: Vec<bool>, arguments: &[Tensor]) -> funcify::Result<Option<Arc<Programs>>> {
+    fn programs(
+        &self,
+        at: &Place,
+        tracked: Vec<bool>,
+        arguments: &[Tensor],
+    ) -> funcify_core::Result<Option<Arc<Programs>>> {
         let goes_on = || Watch::current().check(at, Ran::Part);
         let make = || Ok((tracked.clone(), self.made(&tracked, arguments)?));
         Ok(self.programs.find_or_make(&tracked, |(of, _)| *of == tracked, goes_on, make)?.1)
     }
 
     /// Compiles the programs for a set of tracked inputs.
-    fn made(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify::Result<Option<Arc<Programs>>> {
+    fn made(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify_core::Result<Option<Arc<Programs>>> {
         // A tracked input of another type than the graph's is an error of the call.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
         let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
@@ -226,7 +231,7 @@ impl Differentiable {
 
     /// The two programs for the gradients by these inputs, but for those that lead to no result by a differentiable path, and by
     /// which inputs they are; `None` if none is left.
-    fn pullback(&self, by: Vec<bool>) -> funcify::Result<Option<(Vec<bool>, Pullback)>> {
+    fn pullback(&self, by: Vec<bool>) -> funcify_core::Result<Option<(Vec<bool>, Pullback)>> {
         let DifferentiableOptions { compile, policy } = &self.options;
         let pullback = |by: &[bool]| {
             let names =
@@ -234,14 +239,14 @@ impl Differentiable {
             self.graph.pullback(Wrt::Names(names.collect()), compile.grad_options(&self.candle, policy.clone()))
         };
         match pullback(&by) {
-            Err(funcify::Error::Disconnected { .. }) => {}
+            Err(funcify_core::Error::Disconnected { .. }) => {}
             other => return Ok(Some((by, other?))),
         }
         let mut connected = by.clone();
         for index in (0..by.len()).filter(|index| by[*index]) {
             let only: Vec<bool> = (0..by.len()).map(|other| other == index).collect();
             connected[index] = match pullback(&only) {
-                Err(funcify::Error::Disconnected { .. }) => false,
+                Err(funcify_core::Error::Disconnected { .. }) => false,
                 other => other.map(|_| true)?,
             };
         }

@@ -4,21 +4,21 @@
 //! reads here is the text alone.
 
 use candle_core::{DType, Error, Tensor};
-use funcify::error::{BackendError, Place};
+use funcify_core::error::{BackendError, Place};
 
 /// The error as Candle's, with its text.
-pub(crate) fn candle(error: funcify::Error) -> Error {
+pub(crate) fn candle(error: funcify_core::Error) -> Error {
     Error::Wrapped(Box::new(error))
 }
 
 /// The error of what this crate asks of funcify, with the line of its user.
-pub(crate) fn for_caller(at: &Place, error: funcify::Error) -> funcify::Error {
+pub(crate) fn for_caller(at: &Place, error: funcify_core::Error) -> funcify_core::Error {
     error.for_caller(file!().trim_end_matches("errors.rs"), at.site)
 }
 
 /// Candle's error as that of an op of ours.
-pub(crate) fn execution(at: &Place, error: Error) -> funcify::Error {
-    funcify::Error::Execution { at: at.boxed(), backend: "candle".into(), source: plain(error).into() }
+pub(crate) fn execution(at: &Place, error: Error) -> funcify_core::Error {
+    funcify_core::Error::Execution { at: at.boxed(), backend: "candle".into(), source: plain(error).into() }
 }
 
 /// Candle's error, or one of a kernel of ours, without backtraces.

@@ -24,7 +24,7 @@
 //!
 //! On the CPU, loops of f32 and f64 run as a whole in the engine of `funcify-cpu`, which reads and writes Candle's memory itself. Other
 //! loops, and all on other devices, are unrolled if their number of steps is static, and else run step by step.
-//! [`Function::report`](funcify::dispatch::Function::report) says which, and why.
+//! [`Function::report`](funcify_runtime::Function::report) says which, and why.
 //!
 //! # Threads
 //!
@@ -69,7 +69,7 @@
 //! All of these may be passed through backward repeatedly and by several threads. Candle's backward gives no second
 //! derivatives; to ask for one through such a node is an error: differentiate the graph, as often as needed.
 //!
-//! A plain [`Function`](funcify::dispatch::Function) that is called with tensors that Candle tracks is one op of its
+//! A plain [`Function`](funcify_runtime::Function) that is called with tensors that Candle tracks is one op of its
 //! autodiff, too, as if it were a [`Differentiable`]; `detach()` what needs no gradient. A `U8` tensor that is given for a
 //! boolean is true where it is not 0, as in Candle's `where_cond`.
 

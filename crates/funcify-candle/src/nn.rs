@@ -1,7 +1,7 @@
 //! Layers with loops, with parameters from a `VarBuilder`: recurrent networks, linear recurrences, state space models, linear
 //! attention.
 //!
-//! They are the layers of [`funcify::nn`], whose parameters have the names and shapes that PyTorch, candle_nn and the authors
+//! They are the layers of [`funcify_nn`], whose parameters have the names and shapes that PyTorch, candle_nn and the authors
 //! of the models use, so that files of weights fit. Each is one node of Candle's graph for a whole sequence.
 //!
 //! ```
@@ -28,8 +28,8 @@ use std::sync::Arc;
 
 use candle_core::{DType, Module, Result, Tensor, Var};
 use candle_nn::{Init, VarBuilder};
-use funcify::nn::{Cell, Recurrent, XlstmCell};
-use funcify::{Dim, Graph, Storage, TensorType};
+use funcify_core::{Dim, Graph, Storage, TensorType};
+use funcify_nn::{Cell, Recurrent, XlstmCell};
 
 use crate::autodiff::node::place;
 use crate::device::Candle;
@@ -54,7 +54,7 @@ impl Layer {
     ///
     /// The layer's dtype is that of the `VarBuilder`.
     #[track_caller]
-    pub fn new(layer: &funcify::nn::Layer, vb: VarBuilder<'_>) -> Result<Self> {
+    pub fn new(layer: &funcify_nn::Layer, vb: VarBuilder<'_>) -> Result<Self> {
         let candle = Candle::new(vb.device().clone());
         let parameters = layer.parameters.iter().map(|parameter| self::parameter(parameter, &vb));
         let parameters = parameters.collect::<Result<Vec<_>>>()?;
@@ -65,7 +65,7 @@ impl Layer {
         Ok(Layer { function, states, parameters, batch, dtype, candle })
     }
 
-    /// The layer as a graph, of a sequence, states and parameters: to [apply](funcify::Graph::apply) it in another one.
+    /// The layer as a graph, of a sequence, states and parameters: to [apply](funcify_core::Graph::apply) it in another one.
     pub fn graph(&self) -> &Graph {
         self.function.graph()
     }
@@ -134,8 +134,8 @@ impl Module for Layer {
 ///
 /// # Errors
 /// Those of the `VarBuilder`, as of a parameter that a file lacks.
-pub fn parameter(parameter: &funcify::nn::Parameter, vb: &VarBuilder<'_>) -> Result<Tensor> {
-    use funcify::nn::Init as Of;
+pub fn parameter(parameter: &funcify_nn::Parameter, vb: &VarBuilder<'_>) -> Result<Tensor> {
+    use funcify_nn::Init as Of;
     let name = parameter.name.as_str();
     let init = match &parameter.init {
         Of::Uniform(bound) => Init::Uniform { lo: -bound, up: *bound },
@@ -156,16 +156,16 @@ pub fn parameter(parameter: &funcify::nn::Parameter, vb: &VarBuilder<'_>) -> Res
     Ok(tensor)
 }
 
-/// Returns the dtype of a `VarBuilder` as funcify's: the one for the [layers](funcify::nn) whose parameters it has.
+/// Returns the dtype of a `VarBuilder` as funcify's: the one for the [layers](funcify_nn) whose parameters it has.
 ///
 /// # Errors
 /// Another dtype than f16, bf16, f32 and f64.
-pub fn dtype(vb: &VarBuilder<'_>) -> Result<funcify::DType> {
+pub fn dtype(vb: &VarBuilder<'_>) -> Result<funcify_core::DType> {
     match vb.dtype() {
-        DType::F16 => Ok(funcify::DType::F16),
-        DType::BF16 => Ok(funcify::DType::BF16),
-        DType::F32 => Ok(funcify::DType::F32),
-        DType::F64 => Ok(funcify::DType::F64),
+        DType::F16 => Ok(funcify_core::DType::F16),
+        DType::BF16 => Ok(funcify_core::DType::BF16),
+        DType::F32 => Ok(funcify_core::DType::F32),
+        DType::F64 => Ok(funcify_core::DType::F64),
         other => crate::errors::bail!("a layer of {other:?}: make the `VarBuilder` with f16, bf16, f32 or f64"),
     }
 }
@@ -203,7 +203,7 @@ macro_rules! layers {
                 Layer::new(&$layer.layer().map_err(errors::candle)?, vb).map($name)
             }
 
-            /// The layer as a graph, of a sequence, states and parameters: to [apply](funcify::Graph::apply) it in another
+            /// The layer as a graph, of a sequence, states and parameters: to [apply](funcify_core::Graph::apply) it in another
             /// one.
             pub fn graph(&self) -> &Graph {
                 self.0.graph()
@@ -250,56 +250,62 @@ layers! {
     Gru(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Gru, input, hidden, config, dtype);
     /// LSTM. Its states are `h` and `c`, each `[layers * directions, batch, hidden]`.
     Lstm(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Lstm, input, hidden, config, dtype);
-    /// A diagonal state space layer ([`funcify::nn::S5`]). Its states are the real and the imaginary part, each
+    /// A diagonal state space layer ([`funcify_nn::S5`]). Its states are the real and the imaginary part, each
     /// `[batch, states]`.
-    S5(config: funcify::nn::S5) => |dtype| funcify::nn::S5 { dtype, ..config };
-    /// The core of Mamba ([`funcify::nn::SelectiveScan`]). Its state is `[batch, features, states]`.
-    SelectiveScan(config: funcify::nn::SelectiveScan) => |dtype| funcify::nn::SelectiveScan { dtype, ..config };
-    /// Gated linear attention ([`funcify::nn::GatedLinearAttention`]). Its state is
+    S5(config: funcify_nn::S5) => |dtype| funcify_nn::S5 { dtype, ..config };
+    /// The core of Mamba ([`funcify_nn::SelectiveScan`]). Its state is `[batch, features, states]`.
+    SelectiveScan(config: funcify_nn::SelectiveScan) => |dtype| funcify_nn::SelectiveScan { dtype, ..config };
+    /// Gated linear attention ([`funcify_nn::GatedLinearAttention`]). Its state is
     /// `[batch, heads, key / heads, value / heads]`.
-    GatedLinearAttention(config: funcify::nn::GatedLinearAttention) =>
-        |dtype| funcify::nn::GatedLinearAttention { dtype, ..config };
-    /// minGRU and minLSTM ([`funcify::nn::Minimal`]). Its state is `h [batch, hidden]`.
-    Minimal(config: funcify::nn::Minimal) => |dtype| funcify::nn::Minimal { dtype, ..config };
-    /// A linear recurrent unit ([`funcify::nn::Lru`]). Its states are the real and the imaginary part, each
+    GatedLinearAttention(config: funcify_nn::GatedLinearAttention) =>
+        |dtype| funcify_nn::GatedLinearAttention { dtype, ..config };
+    /// minGRU and minLSTM ([`funcify_nn::Minimal`]). Its state is `h [batch, hidden]`.
+    Minimal(config: funcify_nn::Minimal) => |dtype| funcify_nn::Minimal { dtype, ..config };
+    /// A linear recurrent unit ([`funcify_nn::Lru`]). Its states are the real and the imaginary part, each
     /// `[batch, states]`.
-    Lru(config: funcify::nn::Lru) => |dtype| funcify::nn::Lru { dtype, ..config };
-    /// The recurrence of Griffin behind its convolution ([`funcify::nn::RgLru`]). Its states are `h [batch, features]` and
+    Lru(config: funcify_nn::Lru) => |dtype| funcify_nn::Lru { dtype, ..config };
+    /// The recurrence of Griffin behind its convolution ([`funcify_nn::RgLru`]). Its states are `h [batch, features]` and
     /// `conv [batch, width - 1, features]`.
-    RgLru(config: funcify::nn::RgLru) => |dtype| funcify::nn::RgLru { dtype, ..config };
-    /// The recurrent block of RecurrentGemma ([`funcify::nn::Griffin`]). Its states are `h [batch, inner]`,
+    RgLru(config: funcify_nn::RgLru) => |dtype| funcify_nn::RgLru { dtype, ..config };
+    /// The recurrent block of RecurrentGemma ([`funcify_nn::Griffin`]). Its states are `h [batch, inner]`,
     /// `conv [batch, width - 1, inner]` and `started [batch]`.
-    Griffin(config: funcify::nn::Griffin) => |dtype| funcify::nn::Griffin { dtype, ..config };
-    /// The mixer of Mamba ([`funcify::nn::Mamba`]). Its states are `ssm [batch, inner, states]` and
+    Griffin(config: funcify_nn::Griffin) => |dtype| funcify_nn::Griffin { dtype, ..config };
+    /// The mixer of Mamba ([`funcify_nn::Mamba`]). Its states are `ssm [batch, inner, states]` and
     /// `conv [batch, width - 1, inner]`.
-    Mamba(config: funcify::nn::Mamba) => |dtype| funcify::nn::Mamba { dtype, ..config };
-    /// The mixer of Mamba-2 ([`funcify::nn::Mamba2`]). Its states are `ssm [batch, heads, head, states]` and
+    Mamba(config: funcify_nn::Mamba) => |dtype| funcify_nn::Mamba { dtype, ..config };
+    /// The mixer of Mamba-2 ([`funcify_nn::Mamba2`]). Its states are `ssm [batch, heads, head, states]` and
     /// `conv [batch, width - 1, inner + 2 groups states]`.
-    Mamba2(config: funcify::nn::Mamba2) => |dtype| funcify::nn::Mamba2 { dtype, ..config };
-    /// DeltaNet, and gated DeltaNet ([`funcify::nn::DeltaNet`]). Its states are
+    Mamba2(config: funcify_nn::Mamba2) => |dtype| funcify_nn::Mamba2 { dtype, ..config };
+    /// DeltaNet, and gated DeltaNet ([`funcify_nn::DeltaNet`]). Its states are
     /// `memory [batch, heads, key / heads, value / heads]` and `conv_q`, `conv_k` and `conv_v`, each
     /// `[batch, width - 1, ..]`.
-    DeltaNet(config: funcify::nn::DeltaNet) => |dtype| funcify::nn::DeltaNet { dtype, ..config };
-    /// The time mix of RWKV-4 ([`funcify::nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`, `den` and `max`,
+    DeltaNet(config: funcify_nn::DeltaNet) => |dtype| funcify_nn::DeltaNet { dtype, ..config };
+    /// The time mix of RWKV-4 ([`funcify_nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`, `den` and `max`,
     /// each `[batch, inner]`.
-    Rwkv4(config: funcify::nn::Rwkv4) => |dtype| funcify::nn::Rwkv4 { dtype, ..config };
-    /// The time mix of RWKV-5 and RWKV-6 ([`funcify::nn::Rwkv`]). Its states are `shift [batch, features]` and
+    Rwkv4(config: funcify_nn::Rwkv4) => |dtype| funcify_nn::Rwkv4 { dtype, ..config };
+    /// The time mix of RWKV-5 and RWKV-6 ([`funcify_nn::Rwkv`]). Its states are `shift [batch, features]` and
     /// `memory [batch, heads, features / heads, features / heads]`.
-    Rwkv(config: funcify::nn::Rwkv) => |dtype| funcify::nn::Rwkv { dtype, ..config };
-    /// The sLSTM of xLSTM ([`funcify::nn::Xlstm`], whose `cell` is set). Its states are `h`, `c`, `n` and `m`, each
+    Rwkv(config: funcify_nn::Rwkv) => |dtype| funcify_nn::Rwkv { dtype, ..config };
+    /// The sLSTM of xLSTM ([`funcify_nn::Xlstm`], whose `cell` is set). Its states are `h`, `c`, `n` and `m`, each
     /// `[batch, hidden]`.
-    Slstm(config: funcify::nn::Xlstm) =>
-        |dtype| funcify::nn::Xlstm { cell: XlstmCell::Slstm, dtype, ..config };
-    /// The mLSTM of xLSTM ([`funcify::nn::Xlstm`], whose `cell` is set). Its states are
+    Slstm(config: funcify_nn::Xlstm) =>
+        |dtype| funcify_nn::Xlstm { cell: XlstmCell::Slstm, dtype, ..config };
+    /// The mLSTM of xLSTM ([`funcify_nn::Xlstm`], whose `cell` is set). Its states are
     /// `memory [batch, heads, hidden / heads, hidden / heads]`, `n [batch, heads, hidden / heads]` and `m [batch, heads]`.
-    Mlstm(config: funcify::nn::Xlstm) =>
-        |dtype| funcify::nn::Xlstm { cell: XlstmCell::Mlstm, dtype, ..config };
-    /// The layer of xLSTM 7B ([`funcify::nn::XlstmLarge`]). Its states are `memory [batch, heads, key / heads, value / heads]`,
+    Mlstm(config: funcify_nn::Xlstm) =>
+        |dtype| funcify_nn::Xlstm { cell: XlstmCell::Mlstm, dtype, ..config };
+    /// The layer of xLSTM 7B ([`funcify_nn::XlstmLarge`]). Its states are `memory [batch, heads, key / heads, value / heads]`,
     /// `n [batch, heads, key / heads]` and `m [batch, heads]`.
-    XlstmLarge(config: funcify::nn::XlstmLarge) => |dtype| funcify::nn::XlstmLarge { dtype, ..config };
+    XlstmLarge(config: funcify_nn::XlstmLarge) => |dtype| funcify_nn::XlstmLarge { dtype, ..config };
 }
 
-fn recurrent(cell: Cell, input: usize, hidden: usize, config: RecurrentConfig, dtype: funcify::DType) -> Recurrent {
+fn recurrent(
+    cell: Cell,
+    input: usize,
+    hidden: usize,
+    config: RecurrentConfig,
+    dtype: funcify_core::DType,
+) -> Recurrent {
     let RecurrentConfig { layers, bidirectional, bias, batch_first } = config;
     Recurrent { cell, input, hidden, layers, bidirectional, bias, batch_first, dtype }
 }

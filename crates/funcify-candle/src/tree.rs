@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use candle_core::{Result, Tensor};
 use candle_nn::rnn::{GRUState, LSTMState};
-use funcify::error::Place;
-use funcify::tree::Path;
+use funcify_core::error::Place;
+use funcify_core::tree::Path;
 
 use crate::errors;
 
 /// A structure whose leaves are tensors: tensors themselves, tuples, arrays, `Vec`, `Option`, `Box`, maps by name, and the
-/// states of `candle_nn`'s recurrent networks. It is to [`Tensor`] what [`funcify::Tree`] is to `Value`.
+/// states of `candle_nn`'s recurrent networks. It is to [`Tensor`] what [`funcify_core::Tree`] is to `Value`.
 ///
 /// A loop carries the leaves alone. Each carry has the structure of the first one: a step that gives tensors at other paths (`None`
 /// where there was `Some`) is an error. A field that holds no tensor, such as a count or a flag, keeps the value that it has in the

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use funcify::dispatch::{
+use funcify_core::error::BackendError;
+use funcify_core::ops::{EvalContext, OpRules, Scan};
+use funcify_core::{DType, HostTensor};
+use funcify_runtime::funcify;
+use funcify_runtime::{
     Backend, Compiled, Compiles, Declined, Kernel, Outcome, Part, Reference, StackType, Tensors, Whole,
 };
-use funcify::error::BackendError;
-use funcify::ops::{EvalContext, OpRules, Scan};
-use funcify::{DType, HostTensor, funcify};
 use smallvec::SmallVec;
 
 use crate::engine::{Elements, Engine};
@@ -35,7 +36,7 @@ impl Cpu {
 }
 
 funcify!(Cpu, Scan, native_loop);
-funcify::register_backend!("cpu", || funcify::Result::Ok(Cpu::default()));
+funcify_runtime::register_backend!("cpu", || funcify_core::Result::Ok(Cpu::default()));
 
 impl Backend for Cpu {
     type Tensor = Arc<HostTensor>;

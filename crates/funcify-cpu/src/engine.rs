@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use funcify::cancel::{Ran, Watch, free_elsewhere};
-use funcify::dispatch::{Declined, Outcome, Whole};
-use funcify::error::{BackendError, Place, Site};
-use funcify::{DType, HostTensor, Scalar};
+use funcify_core::cancel::{Ran, Watch, free_elsewhere};
+use funcify_core::error::{BackendError, Place, Site};
+use funcify_core::{DType, HostTensor, Scalar};
+use funcify_runtime::{Declined, Outcome, Whole};
 use smallvec::SmallVec;
 
 use crate::float::Float;

@@ -1,10 +1,10 @@
 //! How what a forward pass saves lies in memory: as the loops of its plan have it.
 
-use funcify::Result;
-use funcify::derivative::Pullback;
-use funcify::error::{Place, Site};
-use funcify::graph::bind_sizes;
-use funcify::types::TensorType;
+use funcify_core::Result;
+use funcify_core::derivative::Pullback;
+use funcify_core::error::{Place, Site};
+use funcify_core::graph::bind_sizes;
+use funcify_core::types::TensorType;
 
 use crate::planner::innermost_axes;
 

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use funcify::dispatch::{Function, bind_sizes};
-use funcify::error::{Error, Place, Result, Site};
-use funcify::{DType, Graph, Shape, TensorType};
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::{DType, Graph, Shape, TensorType};
+use funcify_runtime::{Function, bind_sizes};
 
 use crate::backend::{Cpu, OnHost};
 use crate::engine::Number;

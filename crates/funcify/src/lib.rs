@@ -17,8 +17,16 @@
 //! # Ok::<(), funcify::Error>(())
 //! ```
 //!
-//! On a backend, `Function::compile(&leaky, &Candle::cpu())` or `&Burn::flex()` takes the place of [`evaluate`]: the
-//! crates `funcify-candle` and `funcify-burn` are the backends.
+//! On a backend, `Function::compile(&leaky, &Cpu)` takes the place of [`evaluate`]. Each backend is a feature of this crate:
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `cpu` (default) | `Cpu`: programs run in host memory, without a tensor library |
+//! | `candle` | `candle`: the Candle backend, loops for existing Candle models |
+//! | `burn-flex`, `burn-ndarray`, `burn-wgpu` | `burn`: the Burn backend on that device, loops for existing Burn modules |
+//! | `nn` | `nn`: layers with loops |
+//! | `jit` | loops of a few numbers as machine code, wherever they run in host memory |
+//! | `tracing` | spans of the crate `tracing` |
 //!
 //! - [`Value`]: what a program is written with. [`Tree`]: structures of values. [`HostTensor`]: tensors with numbers.
 //! - [`vmap()`]: a program on one lane becomes one on many. [`associative_scan`]: running combinations.
@@ -26,78 +34,48 @@
 //! - [`custom_vjp`], [`custom_jvp`]: functions with derivative rules of their own. [`linearize`]: one derivative, many tangents.
 //! - [`prelude`]: what most programs need. [`recurrence`]: the handles of loops with taps. [`graph`]: what a graph is made of.
 //! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
-//! - [`nn`]: layers with loops, with the parameters that PyTorch's have.
-//! - [`stepped`]: programs over sequences one step at a time, [`Graph::stepped`], which [`dispatch::Stepper`] serves.
-//! - [`rewrite`]: programs arranged anew, [`Graph::rewritten`].
+//! - `nn`: layers with loops, with the parameters that PyTorch's have.
+//! - [`stepped`]: programs over sequences one step at a time, [`Steppable`](stepped::Steppable), which [`dispatch::Stepper`] serves.
+//! - [`rewrite`]: programs arranged anew, [`Rewrite`](rewrite::Rewrite).
 //! - [`dispatch`]: backends, how ops are lowered for them, and [`Function`](dispatch::Function).
 //! - [`evaluate`]: the reference evaluation, slow and obvious. [`files`]: tensors in files. [`memory`]: the memory budget.
 //! - [`Cancellation`]: stopping what runs, by a handle or a deadline.
 //! - [`Error`]: every way in which funcify refuses.
 
-// The derive names this crate by its path, also in the crate's own tests.
-#[cfg(test)]
-extern crate self as funcify;
-
 #[doc(hidden)]
-pub use inventory;
+pub use funcify_core::inventory;
 
-pub mod cancel;
-pub mod derivative;
-pub mod dispatch;
-pub mod error;
-mod eval;
-pub mod files;
-mod fixpoint;
-pub mod graph;
-mod handle;
-mod host;
-pub mod memory;
-pub mod nn;
-pub mod ops;
-pub mod random;
-pub mod rewrite;
-pub mod stepped;
-mod straight;
-mod text;
-pub mod tree;
-pub mod types;
-mod value;
-pub mod vmap;
+#[cfg(any(feature = "burn-flex", feature = "burn-ndarray", feature = "burn-wgpu"))]
+pub use funcify_burn as burn;
+#[cfg(feature = "candle")]
+pub use funcify_candle as candle;
+pub use funcify_core::{
+    AssociativeScanOptions, Axes, Bound, Builder, Cancellation, CheckpointPolicy, DType, Dim, Disconnected, Element,
+    Error, GradOptions, Graph, HostTensor, IntoType, MapOptions, Operand, Recurrence, Result, Scalar, ScanOptions,
+    Shape, Sizes, SliceRange, Storage, Symbol, TensorType, Tree, Value, VmapOptions, apply, associative_scan,
+    associative_scan_with, bind_size, checkpoint, concat, cond, constant, custom_jvp, custom_op, custom_vjp, einsum,
+    evaluate, eye, fori_loop, full, grad, grad_with, hessian, hvp, iota, jacobian, jvp, linearize, linearize_with, map,
+    map_with, recurrence, scan, scan_until, scan_until_with, scan_with, select, size, stack, switch, to_dot, tri_mask,
+    value_and_grad, vjp, vjp_with, vmap_with, while_loop, while_loop_bounded,
+};
+pub use funcify_core::{cancel, derivative, error, memory, ops, random, tree, types, vmap};
+#[cfg(feature = "cpu")]
+pub use funcify_cpu::Cpu;
+#[cfg(feature = "nn")]
+pub use funcify_nn as nn;
+pub use funcify_rewrite as rewrite;
+pub use funcify_runtime as dispatch;
+pub use funcify_runtime::{files, funcify, register_backend, stepped};
 
-pub use cancel::Cancellation;
-pub use derivative::{
-    Disconnected, GradOptions, checkpoint, custom_jvp, custom_vjp, grad, grad_with, hessian, hvp, jacobian, jvp,
-    linearize, linearize_with, value_and_grad, vjp, vjp_with,
-};
-pub use error::{Error, Result};
-pub use eval::evaluate;
-pub use funcify_derive::Tree;
-pub use graph::Graph;
-pub use host::{Element, HostTensor, Scalar, Storage};
-pub use ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
-pub use ops::scan::recurrence;
-pub use ops::scan::{
-    Bound, CheckpointPolicy, MapOptions, Recurrence, ScanOptions, fori_loop, map, map_with, scan, scan_until,
-    scan_until_with, scan_with,
-};
-pub use ops::switch::{cond, switch};
-pub use ops::while_loop::{while_loop, while_loop_bounded};
-pub use text::to_dot;
-pub use tree::Tree;
-pub use types::{DType, Dim, Shape, Sizes, Symbol, TensorType};
-pub use value::{
-    Axes, Builder, IntoType, Operand, SliceRange, Value, apply, bind_size, concat, constant, einsum, eye, full, iota,
-    select, size, stack, tri_mask,
-};
-pub use vmap::{VmapOptions, vmap, vmap_with};
+/// Graphs: arenas of typed nodes, in an order in which each uses only what came before it.
+pub mod graph {
+    pub use funcify_core::graph::{Failed, Graph, Input, Node, NodeId, Output, Source, ValueId, at_site, bind_sizes};
+}
 
 /// What most programs are written with: `use funcify::prelude::*`.
 pub mod prelude {
     pub use crate::dispatch::Function;
-    pub use crate::{
-        Builder, DType, Dim, Error, GradOptions, Graph, HostTensor, Recurrence, Result, Scalar, ScanOptions,
-        TensorType, Tree, Value, associative_scan, bind_size, concat, cond, constant, evaluate, fori_loop, full, grad,
-        hvp, iota, jvp, map, scan, scan_until, scan_with, select, size, stack, switch, value_and_grad, vjp, vmap,
-        while_loop,
-    };
+    pub use crate::rewrite::Rewrite;
+    pub use crate::stepped::Steppable;
+    pub use funcify_core::prelude::*;
 }

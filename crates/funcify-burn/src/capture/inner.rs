@@ -6,7 +6,7 @@ use burn::backend::{BackendTensor, DispatchAutodiffContext, DispatchTensorKind, 
 use burn::tensor::{DType as BurnDType, Shape};
 use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorIr};
 use burn_router::RouterClient;
-use funcify::error::{Place, Result};
+use funcify_core::error::{Place, Result};
 
 use super::record::unsupported;
 use super::tape;

@@ -7,10 +7,10 @@ use std::cell::RefCell;
 
 use burn::tensor::{CapturedGraph, Device, TensorId};
 use burn_ir::{GraphIr, OperationIr};
-use funcify::derivative::Wrt;
-use funcify::dispatch::{CompileOptions, Function};
-use funcify::error::{Place, Result};
-use funcify::{DType, Disconnected, GradOptions, Graph, HostTensor, TensorType, Value};
+use funcify_core::derivative::Wrt;
+use funcify_core::error::{Place, Result};
+use funcify_core::{DType, Disconnected, GradOptions, Graph, HostTensor, TensorType, Value};
+use funcify_runtime::{CompileOptions, Function};
 
 use super::import::import;
 use super::inner;

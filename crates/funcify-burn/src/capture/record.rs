@@ -13,8 +13,8 @@ use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{BoolDType, CapturedGraph, Device, FloatDType, IntDType, Shape, TensorData, TensorId};
 use burn_ir::{GraphIr, IrVisitorMut, OperationIr, TensorIr};
-use funcify::error::{Error, Place, Result};
-use funcify::{DType, TensorType};
+use funcify_core::error::{Error, Place, Result};
+use funcify_core::{DType, TensorType};
 
 use super::panics::{Panic, caught};
 use super::probe::{Comparison, Evidence, Stopped};

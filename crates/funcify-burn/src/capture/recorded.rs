@@ -5,8 +5,8 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::tensor::Device;
-use funcify::error::{Place, Result};
-use funcify::{Graph, TensorType};
+use funcify_core::error::{Place, Result};
+use funcify_core::{Graph, TensorType};
 
 use super::record::{Body, Elements, Record, Recording, checked, record};
 use crate::plugin::{Differentiable, DifferentiableOptions};
@@ -103,8 +103,8 @@ mod tests {
     use super::*;
     use crate::plugin::AnyTensor;
     use burn::tensor::Tensor;
-    use funcify::error::Site;
-    use funcify::{DType, Value};
+    use funcify_core::error::Site;
+    use funcify_core::{DType, Value};
 
     /// The function of a closure that multiplies by a number, always on one line.
     fn function(number: f64, size: usize, key: &str) -> Result<Arc<Differentiable>> {

@@ -5,10 +5,10 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use burn::tensor::Device;
-use funcify::dispatch::CompileOptions;
-use funcify::error::{Error, Place, Result, Site};
-use funcify::graph::at_site;
-use funcify::{CheckpointPolicy, Dim, Graph, ScanOptions, TensorType, Value, scan_with};
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::graph::at_site;
+use funcify_core::{CheckpointPolicy, Dim, Graph, ScanOptions, TensorType, Value, scan_with};
+use funcify_runtime::CompileOptions;
 
 use super::import::import;
 use super::inner::{self, Inner};

@@ -44,7 +44,7 @@ pub(super) enum Unclear {
 
 impl Unclear {
     /// The error of a closure for which it is unclear.
-    pub(super) fn error(self, at: &funcify::error::Place) -> funcify::Error {
+    pub(super) fn error(self, at: &funcify_core::error::Place) -> funcify_core::Error {
         let with_stops = "a closure with `detach`, `set_require_grad(false)` or `no_grad`";
         let (what, reason, fix) = match self {
             Unclear::Misfit => (

@@ -5,9 +5,9 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use burn::tensor::Device;
-use funcify::error::{Place, Result, Site};
-use funcify::graph::at_site;
-use funcify::{Graph, HostTensor, TensorType, Value};
+use funcify_core::error::{Place, Result, Site};
+use funcify_core::graph::at_site;
+use funcify_core::{Graph, HostTensor, TensorType, Value};
 
 use super::import::import;
 use super::names;

@@ -4,7 +4,7 @@ use std::vec::IntoIter;
 
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Bool, Device, Int, Tensor};
-use funcify::error::{Error, Place, Result};
+use funcify_core::error::{Error, Place, Result};
 
 use super::record::unsupported;
 use super::{inner, tape};

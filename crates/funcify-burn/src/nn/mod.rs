@@ -1,7 +1,7 @@
-//! The layers of [`funcify::nn`] as Burn modules.
+//! The layers of [`funcify_nn`] as Burn modules.
 //!
 //! A layer is a Burn module: its parameters are trained, saved, loaded and moved as those of any other. Its `forward` is one
-//! op of Burn's autodiff. Parameters have the names and shapes of [`funcify::nn`], which are PyTorch's or those of the authors'
+//! op of Burn's autodiff. Parameters have the names and shapes of [`funcify_nn`], which are PyTorch's or those of the authors'
 //! code.
 //!
 //! ```
@@ -29,9 +29,9 @@ use std::sync::Arc;
 use burn::module::{Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor};
 use burn::nn::LstmState;
 use burn::tensor::{Device, Tensor};
-use funcify::error::{Error, Place, Result, Site};
-use funcify::nn::{self, Cell, XlstmCell};
-use funcify::{DType, TensorType};
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::{DType, TensorType};
+use funcify_nn::{Cell, XlstmCell};
 
 use self::parameters::Parameters;
 use crate::device::Burn;
@@ -48,7 +48,7 @@ struct Layer {
 }
 
 impl Layer {
-    fn new(at: &Place, layer: nn::Layer, dtype: DType, batch_first: bool, device: &Device) -> Result<Self> {
+    fn new(at: &Place, layer: funcify_nn::Layer, dtype: DType, batch_first: bool, device: &Device) -> Result<Self> {
         Ok(Layer {
             parameters: Parameters::new(at, &layer, dtype, device)?,
             function: Arc::new(Differentiable::new(&layer.graph)),
@@ -168,66 +168,66 @@ macro_rules! layers {
 
 layers! {
     /// Elman's recurrent network, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
-    Rnn: nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
-        |options| nn::Recurrent { cell: Cell::Rnn, ..options.clone() };
+    Rnn: funcify_nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
+        |options| funcify_nn::Recurrent { cell: Cell::Rnn, ..options.clone() };
     /// A recurrent network of rectified sums, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
-    ReluRnn: nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
-        |options| nn::Recurrent { cell: Cell::ReluRnn, ..options.clone() };
+    ReluRnn: funcify_nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
+        |options| funcify_nn::Recurrent { cell: Cell::ReluRnn, ..options.clone() };
     /// A gated recurrent unit, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
-    Gru: nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
-        |options| nn::Recurrent { cell: Cell::Gru, ..options.clone() };
+    Gru: funcify_nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
+        |options| funcify_nn::Recurrent { cell: Cell::Gru, ..options.clone() };
     /// S5, a diagonal state space layer: see [`nn::S5`].
-    S5: nn::S5 => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`",
+    S5: funcify_nn::S5 => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`",
         |options| options.clone();
     /// The selective scan, the core of Mamba: see [`nn::SelectiveScan`].
-    SelectiveScan: nn::SelectiveScan => Tensor<3>, "`[B, features, states]`",
+    SelectiveScan: funcify_nn::SelectiveScan => Tensor<3>, "`[B, features, states]`",
         |options| options.clone();
     /// Gated linear attention: see [`nn::GatedLinearAttention`].
-    GatedLinearAttention: nn::GatedLinearAttention => Tensor<4>, "`[B, heads, key / heads, value / heads]`",
+    GatedLinearAttention: funcify_nn::GatedLinearAttention => Tensor<4>, "`[B, heads, key / heads, value / heads]`",
         |options| options.clone();
     /// minGRU and minLSTM: see [`nn::Minimal`].
-    Minimal: nn::Minimal => Tensor<2>, "`[B, hidden]`",
+    Minimal: funcify_nn::Minimal => Tensor<2>, "`[B, hidden]`",
         |options| options.clone();
     /// A linear recurrent unit: see [`nn::Lru`].
-    Lru: nn::Lru => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`",
+    Lru: funcify_nn::Lru => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`",
         |options| options.clone();
     /// The recurrence of Griffin behind its convolution: see [`nn::RgLru`].
-    RgLru: nn::RgLru => (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution",
+    RgLru: funcify_nn::RgLru => (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution",
         |options| options.clone();
     /// The recurrent block of RecurrentGemma: see [`nn::Griffin`].
-    Griffin: nn::Griffin => (Tensor<2>, Tensor<3>, Tensor<1>),
+    Griffin: funcify_nn::Griffin => (Tensor<2>, Tensor<3>, Tensor<1>),
         "h `[B, inner]`, `[B, width - 1, inner]` of the convolution, and whether it started, `[B]`",
         |options| options.clone();
     /// The mixer of Mamba: see [`nn::Mamba`].
-    Mamba: nn::Mamba => (Tensor<3>, Tensor<3>), "`[B, inner, states]`, and `[B, width - 1, inner]` of the convolution",
+    Mamba: funcify_nn::Mamba => (Tensor<3>, Tensor<3>), "`[B, inner, states]`, and `[B, width - 1, inner]` of the convolution",
         |options| options.clone();
     /// The mixer of Mamba-2: see [`nn::Mamba2`].
-    Mamba2: nn::Mamba2 => (Tensor<4>, Tensor<3>),
+    Mamba2: funcify_nn::Mamba2 => (Tensor<4>, Tensor<3>),
         "`[B, heads, head, states]`, and `[B, width - 1, inner + 2 groups states]` of the convolution",
         |options| options.clone();
     /// DeltaNet, and gated DeltaNet: see [`nn::DeltaNet`].
-    DeltaNet: nn::DeltaNet => (Tensor<4>, [Tensor<3>; 3]),
+    DeltaNet: funcify_nn::DeltaNet => (Tensor<4>, [Tensor<3>; 3]),
         "`[B, heads, key / heads, value / heads]`, and `[B, width - 1, ..]` of the convolutions of queries, keys and values",
         |options| options.clone();
     /// The time mix of RWKV-4: see [`nn::Rwkv4`].
-    Rwkv4: nn::Rwkv4 => [Tensor<2>; 4], "the input before, `[B, features]`, and num, den and max, each `[B, inner]`",
+    Rwkv4: funcify_nn::Rwkv4 => [Tensor<2>; 4], "the input before, `[B, features]`, and num, den and max, each `[B, inner]`",
         |options| options.clone();
     /// The time mix of RWKV-5 and RWKV-6: see [`nn::Rwkv`].
-    Rwkv: nn::Rwkv => (Tensor<2>, Tensor<4>),
+    Rwkv: funcify_nn::Rwkv => (Tensor<2>, Tensor<4>),
         "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`",
         |options| options.clone();
     /// The sLSTM of xLSTM: see [`nn::Xlstm`], whose `cell` is set.
-    Slstm: nn::Xlstm => [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`",
-        |options| nn::Xlstm { cell: XlstmCell::Slstm, ..options.clone() };
+    Slstm: funcify_nn::Xlstm => [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`",
+        |options| funcify_nn::Xlstm { cell: XlstmCell::Slstm, ..options.clone() };
     /// The mLSTM of xLSTM: see [`nn::Xlstm`], whose `cell` is set.
-    Mlstm: nn::Xlstm => (Tensor<4>, Tensor<3>, Tensor<2>),
+    Mlstm: funcify_nn::Xlstm => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, hidden / heads, hidden / heads]`, n `[B, heads, hidden / heads]` and m `[B, heads]`",
-        |options| nn::Xlstm { cell: XlstmCell::Mlstm, ..options.clone() };
+        |options| funcify_nn::Xlstm { cell: XlstmCell::Mlstm, ..options.clone() };
     /// The layer of xLSTM 7B: see [`nn::XlstmLarge`].
-    XlstmLarge: nn::XlstmLarge => (Tensor<4>, Tensor<3>, Tensor<2>),
+    XlstmLarge: funcify_nn::XlstmLarge => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`",
         |options| options.clone();
     /// A long short-term memory, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
-    Lstm: nn::Recurrent => LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`",
-        |options| nn::Recurrent { cell: Cell::Lstm, ..options.clone() };
+    Lstm: funcify_nn::Recurrent => LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`",
+        |options| funcify_nn::Recurrent { cell: Cell::Lstm, ..options.clone() };
 }

@@ -2,9 +2,9 @@
 
 use burn::module::{Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Distribution, Tensor};
-use funcify::error::{Error, Place, Result};
-use funcify::nn::{Init, Layer, Parameter};
-use funcify::{DType, HostTensor};
+use funcify_core::error::{Error, Place, Result};
+use funcify_core::{DType, HostTensor};
+use funcify_nn::{Init, Layer, Parameter};
 
 use crate::device::Burn;
 use crate::plugin::AnyTensor;

@@ -7,7 +7,7 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, IntTensorOps};
 use burn::tensor::Scalar;
-use funcify::DType;
+use funcify_core::DType;
 
 use super::{below_zero, negative};
 use crate::device::Burn;

@@ -4,8 +4,8 @@
 //! Mesa's software driver ends such a loop after 2^16 turns, without a word, and leaves out the rest. In blocks no loop is that
 //! long, and a running reduction reads a block an element.
 
-use funcify::error::BackendError;
-use funcify::ops::ReduceKind;
+use funcify_core::error::BackendError;
+use funcify_core::ops::ReduceKind;
 
 use crate::device::Burn;
 use crate::kinds::{Tensor, along, join, reshape, sizes, slice};

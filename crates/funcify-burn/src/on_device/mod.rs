@@ -12,9 +12,9 @@ mod threefry;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{FloatDType, IndexingUpdateOp, Scalar};
-use funcify::DType;
-use funcify::error::BackendError;
-use funcify::ops::{Binary, ReduceKind, ScatterMode, Unary};
+use funcify_core::DType;
+use funcify_core::error::BackendError;
+use funcify_core::ops::{Binary, ReduceKind, ScatterMode, Unary};
 
 use crate::device::Burn;
 use crate::dtypes;
@@ -286,11 +286,10 @@ fn scatter_numbers(burn: &Burn, axis: usize, mode: ScatterMode, x: Tensor, indic
 #[cfg(all(test, feature = "wgpu"))]
 mod tests {
 
-    use funcify::dispatch::{Backend, Function};
-    use funcify::{Graph, HostTensor, evaluate, random, scan};
-
     use super::*;
     use crate::kinds::READS;
+    use funcify_core::{Graph, HostTensor, evaluate, random, scan};
+    use funcify_runtime::{Backend, Function};
 
     /// Floats, integers, bytes and random numbers in a step, with positions that are data: the loop enqueues all of it.
     #[test]
@@ -331,10 +330,14 @@ mod tests {
         })
         .unwrap();
         let arguments = [
-            HostTensor::from_fn(DType::F32, &[7, 4], |at| funcify::Scalar::Float((at[0] * 4 + at[1]) as f64 / 20.0)),
+            HostTensor::from_fn(DType::F32, &[7, 4], |at| {
+                funcify_core::Scalar::Float((at[0] * 4 + at[1]) as f64 / 20.0)
+            }),
             HostTensor::from_vec(vec![3i32, 0, -1, 2, 100, -7, 1], [7]).unwrap(),
             HostTensor::from_vec(vec![3u8, 0, 200, 255, 100, 17, 1], [7]).unwrap(),
-            HostTensor::from_fn(DType::F32, &[5, 4], |at| funcify::Scalar::Float(at[0] as f64 - at[1] as f64 / 2.0)),
+            HostTensor::from_fn(DType::F32, &[5, 4], |at| {
+                funcify_core::Scalar::Float(at[0] as f64 - at[1] as f64 / 2.0)
+            }),
             HostTensor::scalar(5i32),
         ];
         let function = Function::compile(&graph, &burn).unwrap();

@@ -7,7 +7,7 @@ use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
 use burn::tensor::Scalar;
-use funcify::ops::Unary;
+use funcify_core::ops::Unary;
 
 use super::One;
 use super::floats::{log, odd, polynomial, square, within};

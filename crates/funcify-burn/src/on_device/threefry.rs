@@ -3,8 +3,8 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, IntTensorOps};
 use burn::tensor::{IntDType, Scalar};
-use funcify::error::BackendError;
-use funcify::ops::Words;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Words;
 
 use crate::data::from_elements;
 use crate::device::Burn;

@@ -3,9 +3,10 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn::tensor::IntDType;
-use funcify::dispatch::KernelCall;
-use funcify::ops::ArgMax;
-use funcify::{DType, funcify};
+use funcify_core::DType;
+use funcify_core::ops::ArgMax;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::{Outcome, empty_axis};
 use crate::device::Burn;

@@ -4,9 +4,10 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::Scalar;
-use funcify::error::BackendError;
-use funcify::ops::special::Extrema;
-use funcify::{funcify, ops};
+use funcify_core::error::BackendError;
+use funcify_core::ops;
+use funcify_core::ops::special::Extrema;
+use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::device::Burn;

@@ -2,8 +2,9 @@
 //! on ndarray, and cannot shift signed numbers logically; it counts no bits. Where host memory is not the device's, by
 //! [`on_device`].
 
-use funcify::error::BackendError;
-use funcify::{DType, funcify, ops};
+use funcify_core::error::BackendError;
+use funcify_core::{DType, ops};
+use funcify_runtime::funcify;
 
 use crate::device::Burn;
 use crate::kinds::Tensor;

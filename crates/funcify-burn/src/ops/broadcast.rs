@@ -1,7 +1,8 @@
 //! `broadcast`: new axes of size 1 in front, then Burn's expansion.
 
-use funcify::dispatch::KernelCall;
-use funcify::{funcify, ops};
+use funcify_core::ops;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::{Outcome, check_output};
 use crate::device::Burn;

@@ -3,8 +3,9 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{Element, Scalar};
-use funcify::types::{integer_to_odd, nearest_bf16, nearest_f16};
-use funcify::{DType, funcify, ops};
+use funcify_core::types::{integer_to_odd, nearest_bf16, nearest_f16};
+use funcify_core::{DType, ops};
+use funcify_runtime::funcify;
 
 use super::{Outcome, check_output};
 use crate::device::Burn;

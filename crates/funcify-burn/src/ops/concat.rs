@@ -1,7 +1,8 @@
 //! `concat`: Burn's, of the parts that are not empty.
 
-use funcify::dispatch::{KernelCall, Tensors};
-use funcify::{funcify, ops};
+use funcify_core::ops;
+use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, Tensors};
 
 use super::Outcome;
 use crate::device::Burn;

@@ -1,7 +1,8 @@
 //! `constant`: an upload.
 
-use funcify::dispatch::Backend;
-use funcify::{funcify, ops};
+use funcify_core::ops;
+use funcify_runtime::Backend;
+use funcify_runtime::funcify;
 
 use crate::device::Burn;
 

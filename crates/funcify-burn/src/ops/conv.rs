@@ -4,9 +4,9 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{ConvOptions, ModuleOps};
-use funcify::dispatch::KernelCall;
-use funcify::funcify;
-use funcify::ops::{Conv, Padding};
+use funcify_core::ops::{Conv, Padding};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::device::Burn;

@@ -4,10 +4,10 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;
-use funcify::dispatch::KernelCall;
-use funcify::funcify;
-use funcify::ops::special::Extrema;
-use funcify::ops::{Cumulative, ReduceKind};
+use funcify_core::ops::special::Extrema;
+use funcify_core::ops::{Cumulative, ReduceKind};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::device::Burn;

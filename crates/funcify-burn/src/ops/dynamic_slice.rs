@@ -3,9 +3,10 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::{funcify, ops};
+use funcify_core::error::BackendError;
+use funcify_core::ops;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::{Outcome, with_bools_as_bytes};
 use crate::data::{from_elements, integer_value};

@@ -1,7 +1,8 @@
 //! `iota`: counted in host memory, since Burn counts in integers of the result's type.
 
-use funcify::dispatch::KernelCall;
-use funcify::{HostTensor, Scalar, funcify, ops};
+use funcify_core::{HostTensor, Scalar, ops};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::{Outcome, check_output};
 use crate::data::upload;

@@ -46,9 +46,9 @@ mod unary;
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, IntTensorOps};
 use burn::tensor::{IntDType, Scalar};
-use funcify::DType;
-use funcify::dispatch::{Backend, KernelCall};
-use funcify::error::BackendError;
+use funcify_core::DType;
+use funcify_core::error::BackendError;
+use funcify_runtime::{Backend, KernelCall};
 
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind};

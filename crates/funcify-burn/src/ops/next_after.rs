@@ -1,6 +1,7 @@
 //! `nextafter`, for which Burn has no op: in host memory, or for f32 where that is not the device's, by [`on_device`].
 
-use funcify::{DType, funcify, ops};
+use funcify_core::{DType, ops};
+use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::device::Burn;

@@ -1,7 +1,8 @@
 //! `pad`: the padding value everywhere, then the operand assigned with a step.
 
-use funcify::dispatch::KernelCall;
-use funcify::{funcify, ops};
+use funcify_core::ops;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::device::Burn;

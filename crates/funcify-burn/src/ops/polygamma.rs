@@ -1,7 +1,7 @@
 //! `polygamma`: in f64 in host memory, since Burn has no such op.
 
-use funcify::funcify;
-use funcify::ops::{Polygamma, special};
+use funcify_core::ops::{Polygamma, special};
+use funcify_runtime::funcify;
 
 use crate::device::Burn;
 use crate::on_host;

@@ -3,7 +3,8 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::Scalar;
-use funcify::{funcify, ops};
+use funcify_core::ops;
+use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::device::Burn;

@@ -6,10 +6,11 @@
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::FloatDType;
-use funcify::dispatch::KernelCall;
-use funcify::ops::special::Extrema;
-use funcify::ops::{Reduce, ReduceKind};
-use funcify::{DType, HostTensor, funcify};
+use funcify_core::ops::special::Extrema;
+use funcify_core::ops::{Reduce, ReduceKind};
+use funcify_core::{DType, HostTensor};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::data::upload;

@@ -1,7 +1,8 @@
 //! `reshape`: Burn's.
 
-use funcify::dispatch::KernelCall;
-use funcify::{funcify, ops};
+use funcify_core::ops;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::{Outcome, check_output};
 use crate::device::Burn;

@@ -1,6 +1,7 @@
 //! `scan`: loops run natively.
 
-use funcify::{funcify, ops};
+use funcify_core::ops;
+use funcify_runtime::funcify;
 
 use crate::device::Burn;
 

@@ -5,10 +5,10 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{IndexingUpdateOp, IntDType, Scalar};
-use funcify::dispatch::KernelCall;
-use funcify::funcify;
-use funcify::ops::special::Extrema;
-use funcify::ops::{Scatter, ScatterMode};
+use funcify_core::ops::special::Extrema;
+use funcify_core::ops::{Scatter, ScatterMode};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::{Outcome, clamped_indices};
 use crate::device::Burn;

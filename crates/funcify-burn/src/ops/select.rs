@@ -1,6 +1,7 @@
 //! `select`: Burn's masked replacement, which names the branches the other way round.
 
-use funcify::{funcify, ops};
+use funcify_core::ops;
+use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::device::Burn;

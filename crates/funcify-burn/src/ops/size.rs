@@ -1,7 +1,8 @@
 //! `size`: a number of the call.
 
-use funcify::dispatch::{Backend, KernelCall};
-use funcify::{HostTensor, funcify, ops};
+use funcify_core::{HostTensor, ops};
+use funcify_runtime::funcify;
+use funcify_runtime::{Backend, KernelCall};
 
 use super::Outcome;
 use crate::device::Burn;

@@ -1,7 +1,8 @@
 //! `slice`: Burn's.
 
-use funcify::dispatch::KernelCall;
-use funcify::{funcify, ops};
+use funcify_core::ops;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::device::Burn;

@@ -1,9 +1,10 @@
 //! `sort`: in host memory, as Burn's sorts are on its CPU devices too, where they are not stable and put NaN elsewhere.
 
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::ops::Sort;
-use funcify::{DType, funcify};
+use funcify_core::DType;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Sort;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind, sizes};

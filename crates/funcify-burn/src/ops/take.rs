@@ -2,8 +2,9 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use funcify::dispatch::KernelCall;
-use funcify::{funcify, ops};
+use funcify_core::ops;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::{Outcome, check_output, clamped_indices, empty_axis, with_bools_as_bytes};
 use crate::device::Burn;

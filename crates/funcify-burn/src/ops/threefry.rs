@@ -1,7 +1,8 @@
 //! `threefry`: the core's generator in host memory, or where that is not the device's, by [`on_device`].
 
-use funcify::dispatch::KernelCall;
-use funcify::{DType, funcify, ops};
+use funcify_core::{DType, ops};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::{Outcome, check_output};
 use crate::data::{elements, from_elements};

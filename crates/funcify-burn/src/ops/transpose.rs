@@ -2,7 +2,8 @@
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use funcify::{funcify, ops};
+use funcify_core::ops;
+use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::device::Burn;

@@ -4,9 +4,10 @@
 use burn::backend::ops::{ActivationOps, BoolTensorOps, FloatTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{DType as BurnDType, FloatDType, Scalar};
-use funcify::error::BackendError;
-use funcify::ops::special;
-use funcify::{funcify, ops};
+use funcify_core::error::BackendError;
+use funcify_core::ops;
+use funcify_core::ops::special;
+use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::device::Burn;

@@ -3,9 +3,9 @@
 use burn::backend::{AutodiffBackend, Dispatch, DispatchAutodiffContext, TensorMetadata};
 use burn::tensor::kind::Basic;
 use burn::tensor::{Bool, DType as BurnDType, Device, Float, Int, Tensor as BurnTensor};
-use funcify::dispatch::Backend;
-use funcify::error::{Error, Place, Result, Site};
-use funcify::{DType, HostTensor};
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::{DType, HostTensor};
+use funcify_runtime::Backend;
 
 use crate::device::Burn;
 use crate::dtypes;

@@ -1,11 +1,11 @@
 //! The pair of programs behind a differentiable call: forward, and from cotangents to gradients.
 
-use funcify::Graph;
-use funcify::cancel::free_after;
-use funcify::derivative::{BackwardInput, Wrt};
-use funcify::dispatch::{self, Backend, Report};
-use funcify::error::{Error, Place, Result};
+use funcify_core::Graph;
+use funcify_core::cancel::free_after;
+use funcify_core::derivative::{BackwardInput, Wrt};
+use funcify_core::error::{Error, Place, Result};
 use funcify_cpu::with_residuals_as_planned;
+use funcify_runtime::{Backend, Report};
 
 use super::options::DifferentiableOptions;
 use crate::device::Burn;
@@ -14,8 +14,8 @@ use crate::kinds::{self, Tensor};
 /// A forward program that saves what its backward program needs, for the derivatives by some of the inputs.
 pub(crate) struct Derivative {
     at: Place,
-    forward: dispatch::Function<Burn>,
-    backward: dispatch::Function<Burn>,
+    forward: funcify_runtime::Function<Burn>,
+    backward: funcify_runtime::Function<Burn>,
     takes: Vec<BackwardInput>,
     /// How many results the graph has; what follows them is saved.
     results: usize,
@@ -70,8 +70,8 @@ impl Derivative {
         }
         Ok(Some(Derivative {
             at: at.clone(),
-            forward: dispatch::Function::compile_with(&pullback.forward, burn, options.compile.clone())?,
-            backward: dispatch::Function::compile_with(&pullback.backward, burn, options.compile.clone())?,
+            forward: funcify_runtime::Function::compile_with(&pullback.forward, burn, options.compile.clone())?,
+            backward: funcify_runtime::Function::compile_with(&pullback.backward, burn, options.compile.clone())?,
             takes: pullback.takes,
             results: graph.outputs().len(),
             by,

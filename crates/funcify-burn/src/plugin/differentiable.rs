@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burn::backend::{DispatchAutodiffContext, GradientCheckpointingStrategy};
 use burn::tensor::Device;
-use funcify::Graph;
-use funcify::cancel::{self, Watch};
-use funcify::dispatch::{self, Backend, Cache, Report};
-use funcify::error::{Error, Place, Result, Site};
+use funcify_core::Graph;
+use funcify_core::cancel::{self, Watch};
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_runtime::{Backend, Cache, Report};
 
 use super::any::{AnyTensor, plain};
 use super::derivative::Derivative;
@@ -72,7 +72,7 @@ impl std::fmt::Debug for Last {
 struct OnDevice {
     burn: Burn,
     /// Without derivatives.
-    forward: Mutex<Option<Arc<dispatch::Function<Burn>>>>,
+    forward: Mutex<Option<Arc<funcify_runtime::Function<Burn>>>>,
     /// With the derivatives by some of the inputs.
     derivatives: Cache<Vec<bool>, Tracked>,
 }
@@ -86,7 +86,7 @@ const CACHED: usize = 64;
 /// What a call ran.
 #[derive(Clone)]
 enum Ran {
-    Forward(Arc<dispatch::Function<Burn>>),
+    Forward(Arc<funcify_runtime::Function<Burn>>),
     Derivative(Arc<Derivative>),
 }
 
@@ -270,13 +270,13 @@ impl Differentiable {
         Ok(new)
     }
 
-    fn forward(&self, device: &OnDevice) -> Result<Arc<dispatch::Function<Burn>>> {
+    fn forward(&self, device: &OnDevice) -> Result<Arc<funcify_runtime::Function<Burn>>> {
         let mut forward = lock(&device.forward);
         if let Some(forward) = &*forward {
             return Ok(forward.clone());
         }
         let options = self.options.compile.clone();
-        let compiled = Arc::new(dispatch::Function::compile_with(&self.graph, &device.burn, options)?);
+        let compiled = Arc::new(funcify_runtime::Function::compile_with(&self.graph, &device.burn, options)?);
         *forward = Some(compiled.clone());
         Ok(compiled)
     }
@@ -323,7 +323,7 @@ fn vector(at: &Place, burn: &Burn, result: Tensor) -> Result<Tensor> {
     }
 }
 
-fn failed(at: &Place, burn: &Burn, source: funcify::error::BackendError) -> Error {
+fn failed(at: &Place, burn: &Burn, source: funcify_core::error::BackendError) -> Error {
     Error::Execution { at: at.boxed(), backend: burn.name().to_string(), source }
 }
 

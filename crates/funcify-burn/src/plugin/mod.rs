@@ -14,6 +14,6 @@ pub use tensors::{Leaves, Tensors};
 pub(crate) use tensors::{leaves_of, structure};
 
 /// The error of what this crate asks of funcify, with the line of its user.
-pub(crate) fn for_caller(at: &funcify::error::Place, error: funcify::Error) -> funcify::Error {
+pub(crate) fn for_caller(at: &funcify_core::error::Place, error: funcify_core::Error) -> funcify_core::Error {
     error.for_caller(file!().trim_end_matches("plugin/mod.rs"), at.site)
 }

@@ -19,7 +19,7 @@ use burn::backend::{
     DispatchTensorKind, GradientCheckpointingStrategy, TensorMetadata,
 };
 use burn::tensor::{FloatDType, Shape};
-use funcify::error::BackendError;
+use funcify_core::error::BackendError;
 
 use crate::kinds::{Kind, Tensor, kind};
 

@@ -1,7 +1,7 @@
 //! How a graph runs as one op of Burn's autodiff.
 
-use funcify::CheckpointPolicy;
-use funcify::dispatch::CompileOptions;
+use funcify_core::CheckpointPolicy;
+use funcify_runtime::CompileOptions;
 
 /// How a [`Differentiable`](super::Differentiable) runs.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@ use std::vec::IntoIter;
 
 use burn::nn::LstmState;
 use burn::tensor::Tensor;
-use funcify::error::{Error, Place, Result};
+use funcify_core::error::{Error, Place, Result};
 
 use super::any::{AnyTensor, TensorKind};
 

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Error, Layout, MetalStorage, Result, Shape, Tensor};
-use funcify::error::{Place, Site};
+use funcify_core::error::{Place, Site};
 
 use super::storage::{Elements, Handover, MAX_TICKET, ticket, token};
 use crate::errors::{self, bail};
@@ -277,7 +277,7 @@ impl CustomOp1 for FirstOrder {
     gives_elements!();
 
     fn bwd(&self, _: &Tensor, _: &Tensor, _: &Tensor) -> Result<Option<Tensor>> {
-        Err(errors::candle(funcify::Error::NoDerivative {
+        Err(errors::candle(funcify_core::Error::NoDerivative {
             at: self.at.boxed(),
             component: "a gradient that Candle's backward gave".into(),
             reason: "Candle's backward detaches what it computes, so its second derivatives are wrong".into(),

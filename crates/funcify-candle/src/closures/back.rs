@@ -2,7 +2,7 @@
 //! carry at its start.
 
 use candle_core::{Result, Tensor};
-use funcify::cancel::{Ran as Progress, Watch};
+use funcify_core::cancel::{Ran as Progress, Watch};
 
 use super::record::{Traced, prints, same};
 use super::steps::{Operand, Ran, Steps};

@@ -38,7 +38,7 @@ pub fn map_with<X: TensorTree, Y: TensorTree>(
 }
 
 fn map_at<X: TensorTree, Y: TensorTree>(
-    at: funcify::error::Place,
+    at: funcify_core::error::Place,
     options: ScanOptions,
     xs: &X,
     body: impl Fn(X) -> Result<Y> + Send + Sync + 'static,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use candle_core::{Result, Tensor};
-use funcify::error::{Error, Place};
+use funcify_core::error::{Error, Place};
 
 use super::record::Keep;
 use super::steps::{Operand, Steps};

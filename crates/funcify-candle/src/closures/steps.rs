@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use candle_core::{Result, Tensor, TensorId};
-use funcify::cancel::{Ran as Progress, Watch};
-use funcify::error::{Error, Place};
+use funcify_core::cancel::{Ran as Progress, Watch};
+use funcify_core::error::{Error, Place};
 
 use super::record::{Keep, Record, Traced, prints};
 use crate::autodiff::local;

@@ -1,10 +1,11 @@
 //! `argmax`: a kernel of this crate, since Candle's skips NaN and gives `U32`.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::ops::ArgMax;
-use funcify::{DType, funcify};
+use funcify_core::DType;
+use funcify_core::error::BackendError;
+use funcify_core::ops::ArgMax;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::cpu::{is_nan, map_rows, with_element};
 use crate::device::{Candle, output_shape};

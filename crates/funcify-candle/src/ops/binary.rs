@@ -4,11 +4,11 @@
 //! its `pow` is NaN for negative bases.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::special::Extrema;
-use funcify::ops::{Add, And, Atan2, Copysign, Div, Max, Min, Mul, Or, Pow, Rem, Sub, Xor, integer_power};
+use funcify_core::error::BackendError;
+use funcify_core::ops::special::Extrema;
+use funcify_core::ops::{Add, And, Atan2, Copysign, Div, Max, Min, Mul, Or, Pow, Rem, Sub, Xor, integer_power};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::cpu::{map_float_pairs, map_integer_pairs};
 use crate::device::Candle;

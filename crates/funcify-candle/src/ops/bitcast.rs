@@ -1,10 +1,11 @@
 //! `bitcast`: this crate's kernels, since Candle has none.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::ops::Bitcast;
-use funcify::{DType, funcify};
+use funcify_core::DType;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Bitcast;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::cpu::{map1, outside_domain};
 use crate::device::Candle;

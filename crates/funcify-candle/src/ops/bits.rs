@@ -1,11 +1,11 @@
 //! Ops on the bits of integers: this crate's kernels, since Candle has none.
 
-use funcify::dispatch::KernelCall;
-use funcify::funcify;
-use funcify::ops::{
+use funcify_core::ops::{
     CountLeadingZeros, Popcount, ShiftLeft, ShiftRightArithmetic, ShiftRightLogical, count_leading_zeros, popcount,
     shift_left, shift_right_arithmetic, shift_right_logical,
 };
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::cpu::{map_integer_pairs, map_integers};
 use crate::device::Candle;

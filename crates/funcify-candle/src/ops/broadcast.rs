@@ -1,10 +1,10 @@
 //! `broadcast`: a view, which repeats elements by strides of zero.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::Broadcast;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Broadcast;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::device::{Candle, output_shape};
 

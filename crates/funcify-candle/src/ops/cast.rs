@@ -1,11 +1,12 @@
 //! `cast`: Candle's `to_dtype`, except where it rounds twice (integers to halves) and for booleans.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::ops::Cast;
-use funcify::types::{integer_to_odd, nearest_bf16, nearest_f16};
-use funcify::{DType, funcify};
+use funcify_core::DType;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Cast;
+use funcify_core::types::{integer_to_odd, nearest_bf16, nearest_f16};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::cpu::map1;
 use crate::device::{Candle, stored};

@@ -1,7 +1,7 @@
 //! Comparisons: Candle's, whose results are 0 and 1 and for which NaN is unordered.
 
-use funcify::funcify;
-use funcify::ops::{Eq, Ge, Gt, Le, Lt, Ne};
+use funcify_core::ops::{Eq, Ge, Gt, Le, Lt, Ne};
+use funcify_runtime::funcify;
 
 use crate::device::Candle;
 

@@ -1,10 +1,10 @@
 //! `concat`: Candle's `cat`, of the parts that have elements.
 
 use candle_core::Tensor;
-use funcify::dispatch::{KernelCall, Tensors};
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::Concat;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Concat;
+use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, Tensors};
 
 use crate::device::{Candle, output_shape};
 

@@ -1,8 +1,8 @@
 //! `constant`: an upload.
 
-use funcify::dispatch::Backend;
-use funcify::funcify;
-use funcify::ops::Constant;
+use funcify_core::ops::Constant;
+use funcify_runtime::Backend;
+use funcify_runtime::funcify;
 
 use crate::device::Candle;
 

@@ -3,10 +3,10 @@
 //! for each group. Halves are computed in f32.
 
 use candle_core::{DType, Tensor};
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::Conv;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Conv;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::pad::interleave;
 use super::slice::{every, narrow};

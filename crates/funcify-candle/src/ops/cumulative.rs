@@ -2,11 +2,11 @@
 //! Floats are summed and multiplied in f32, and f64 in f64.
 
 use candle_core::{DType, Tensor, WithDType};
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::special::Extrema;
-use funcify::ops::{Cumulative, ReduceKind};
+use funcify_core::error::BackendError;
+use funcify_core::ops::special::Extrema;
+use funcify_core::ops::{Cumulative, ReduceKind};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 use half::{bf16, f16};
 
 use crate::cpu::{map_along, outside_domain, with_element};

@@ -1,10 +1,10 @@
 //! `dynamic_slice`: the start is read and clamped, the part is a view.
 
 use candle_core::{DType, Tensor};
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::DynamicSlice;
+use funcify_core::error::BackendError;
+use funcify_core::ops::DynamicSlice;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::slice::narrow;
 use crate::device::Candle;

@@ -1,10 +1,10 @@
 //! `dynamic_update`: the start is read and clamped, the part is joined with what surrounds it.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::DynamicUpdate;
+use funcify_core::error::BackendError;
+use funcify_core::ops::DynamicUpdate;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::concat::join;
 use super::dynamic_slice::clamped_start;

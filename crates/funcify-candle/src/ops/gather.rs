@@ -1,10 +1,10 @@
 //! `gather`: Candle's, with clamped indices.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::Gather;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Gather;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::take::{clamped, not_empty};
 use crate::device::{Candle, output_shape};

@@ -1,10 +1,11 @@
 //! `iota`: the numbers as i64, converted.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::ops::Iota;
-use funcify::{DType, funcify};
+use funcify_core::DType;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Iota;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::cast::cast;
 use crate::device::Candle;

@@ -5,10 +5,10 @@
 //! reads files of the system and takes 50 microseconds, a hundred times what a small product takes. `product.rs` asks once.
 
 use candle_core::{CpuStorage, CustomOp2, DType, Layout, Shape, Tensor, utils};
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::{MatMul, integer_products};
+use funcify_core::error::BackendError;
+use funcify_core::ops::{MatMul, integer_products};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 use ndarray::{ArrayView3, ShapeBuilder};
 
 use crate::cpu::{contiguous, require_cpu};

@@ -1,8 +1,8 @@
 //! `nextafter`: this crate's kernel, since Candle has none.
 
 use candle_core::WithDType;
-use funcify::funcify;
-use funcify::ops::{NextAfter, next_after};
+use funcify_core::ops::{NextAfter, next_after};
+use funcify_runtime::funcify;
 
 use crate::cpu::{map2, with_element};
 use crate::device::Candle;

@@ -1,10 +1,10 @@
 //! `pad`: blocks of the value joined with the operand; between elements on an axis of its own, merged afterwards.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::Pad;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Pad;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::concat::join;
 use super::slice::narrow;

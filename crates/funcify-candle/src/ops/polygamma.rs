@@ -1,7 +1,7 @@
 //! `polygamma`: in f64 on the CPU, since Candle has no such kernel.
 
-use funcify::funcify;
-use funcify::ops::{Polygamma, special};
+use funcify_core::ops::{Polygamma, special};
+use funcify_runtime::funcify;
 
 use crate::cpu::map_in_f64;
 use crate::device::Candle;

@@ -1,8 +1,8 @@
 //! Predicates on floats, by Candle's comparisons, which work on every device.
 
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::{IsFinite, IsNan};
+use funcify_core::error::BackendError;
+use funcify_core::ops::{IsFinite, IsNan};
+use funcify_runtime::funcify;
 
 use crate::device::Candle;
 

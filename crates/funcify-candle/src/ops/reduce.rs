@@ -4,11 +4,12 @@
 //! overflow, and it sums halves in halves.
 
 use candle_core::{DType as CandleDType, Tensor, WithDType};
-use funcify::dispatch::{Backend, KernelCall};
-use funcify::error::BackendError;
-use funcify::ops::special::Extrema;
-use funcify::ops::{Reduce, ReduceKind};
-use funcify::{HostTensor, funcify};
+use funcify_core::HostTensor;
+use funcify_core::error::BackendError;
+use funcify_core::ops::special::Extrema;
+use funcify_core::ops::{Reduce, ReduceKind};
+use funcify_runtime::funcify;
+use funcify_runtime::{Backend, KernelCall};
 
 use crate::cpu::{fold_columns, map_rows, outside_domain, with_element};
 use crate::device::{Candle, output_shape};

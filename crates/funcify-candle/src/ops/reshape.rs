@@ -1,10 +1,10 @@
 //! `reshape`: a view of a contiguous tensor, a copy of another.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::Reshape;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Reshape;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::device::{Candle, output_shape};
 

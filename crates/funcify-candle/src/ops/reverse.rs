@@ -1,8 +1,8 @@
 //! `reverse`: Candle's `index_select` of the indices in descending order.
 
 use candle_core::{Result, Tensor};
-use funcify::funcify;
-use funcify::ops::Reverse;
+use funcify_core::ops::Reverse;
+use funcify_runtime::funcify;
 
 use super::slice::pick;
 use crate::device::Candle;

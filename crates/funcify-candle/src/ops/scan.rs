@@ -1,7 +1,7 @@
 //! `scan`: Candle runs op after op, so a loop is its steps one after the other.
 
-use funcify::funcify;
-use funcify::ops::Scan;
+use funcify_core::ops::Scan;
+use funcify_runtime::funcify;
 
 use crate::device::Candle;
 

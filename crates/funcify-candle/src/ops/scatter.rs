@@ -1,11 +1,11 @@
 //! `scatter`: a kernel of this crate, since Candle's stops at an index out of range.
 
 use candle_core::{CpuStorage, CustomOp3, DType, Layout, Shape, Tensor, WithDType};
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::special::Extrema;
-use funcify::ops::{Scatter, ScatterMode};
+use funcify_core::error::BackendError;
+use funcify_core::ops::special::Extrema;
+use funcify_core::ops::{Scatter, ScatterMode};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::cpu::{contiguous, outside_domain, require_cpu, with_element};
 use crate::device::Candle;

@@ -1,8 +1,8 @@
 //! `select`: Candle's `where_cond`, which reads views as they are.
 
 use candle_core::{Result, Tensor};
-use funcify::funcify;
-use funcify::ops::Select;
+use funcify_core::ops::Select;
+use funcify_runtime::funcify;
 
 use crate::device::Candle;
 

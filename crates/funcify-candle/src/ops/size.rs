@@ -1,10 +1,11 @@
 //! `size`: a scalar from the sizes of the call.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::ops::Size;
-use funcify::{DType, funcify};
+use funcify_core::DType;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Size;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::cast::cast;
 use crate::device::Candle;

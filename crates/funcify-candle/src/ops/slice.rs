@@ -1,10 +1,10 @@
 //! `slice`: a view; with a step above 1 a copy of the rows.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::Slice;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Slice;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::device::Candle;
 

@@ -3,10 +3,11 @@
 use std::cmp::Ordering;
 
 use candle_core::{Tensor, WithDType};
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::ops::Sort;
-use funcify::{DType, funcify};
+use funcify_core::DType;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Sort;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::cpu::{is_nan, map_along, with_element};
 use crate::device::Candle;

@@ -1,10 +1,10 @@
 //! `take`: Candle's `index_select` of clamped indices; a view for one index.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::Take;
+use funcify_core::error::BackendError;
+use funcify_core::ops::Take;
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use super::dynamic_slice::read_index;
 use crate::cpu::{map_integers, outside_domain};

@@ -1,10 +1,10 @@
 //! `threefry`: the core's generator, in host memory.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::funcify;
-use funcify::ops::{Threefry, threefry_bits};
+use funcify_core::error::BackendError;
+use funcify_core::ops::{Threefry, threefry_bits};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::device::{Candle, elements, output_shape};
 

@@ -1,8 +1,8 @@
 //! `transpose`: a view.
 
 use candle_core::{Result, Tensor};
-use funcify::funcify;
-use funcify::ops::Transpose;
+use funcify_core::ops::Transpose;
+use funcify_runtime::funcify;
 
 use crate::device::Candle;
 

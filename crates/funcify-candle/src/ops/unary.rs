@@ -1,15 +1,16 @@
 //! Elementwise ops of one operand: Candle's for floats, this crate's for integers and for what Candle lacks.
 
 use candle_core::Tensor;
-use funcify::dispatch::KernelCall;
-use funcify::error::BackendError;
-use funcify::ops::special;
-use funcify::ops::{
+use funcify_core::DType;
+use funcify_core::error::BackendError;
+use funcify_core::ops::special;
+use funcify_core::ops::{
     Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Cos, Cosh, Digamma, Erf, ErfInv, Erfc, Exp, Expm1, Floor,
     Lgamma, Log, Log1p, Neg, Not, Recip, Round, Rsqrt, Sigmoid, Sign, Sin, Sinh, Sqrt, Square, StopGradient, Tan, Tanh,
     Trunc,
 };
-use funcify::{DType, funcify};
+use funcify_runtime::KernelCall;
+use funcify_runtime::funcify;
 
 use crate::cpu::{map_floats, map_in_f64, map_integers, map1};
 use crate::device::Candle;

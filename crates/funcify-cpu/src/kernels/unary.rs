@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 
-use funcify::ops::special;
-use funcify::types::{nearest_bf16, nearest_f16};
+use funcify_core::ops::special;
+use funcify_core::types::{nearest_bf16, nearest_f16};
 use pulp::Simd;
 
 use super::arithmetic::Registers;

@@ -2,7 +2,7 @@
 //!
 //! Random bits are words, and so is what is made of them until it becomes a number. Kernels that move elements move words, too.
 
-use funcify::ops::{Words, threefry_words};
+use funcify_core::ops::{Words, threefry_words};
 
 use super::map::Target;
 use super::source::Source;

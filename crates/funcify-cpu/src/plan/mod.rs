@@ -93,7 +93,7 @@ mod span;
 pub use build::repeat;
 pub use check::PlanError;
 
-use funcify::ops::Words;
+use funcify_core::ops::Words;
 
 use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, Word};
 
@@ -267,7 +267,7 @@ pub enum Op {
     /// `to[r]` = random words of a key from a counter on: element i of the sequence that [`Threefry`] says. From keys and counters, of
     /// each two words a row.
     ///
-    /// [`Threefry`]: funcify::ops::Threefry
+    /// [`Threefry`]: funcify_core::ops::Threefry
     Threefry(Words),
     /// `to[0][l]` = the fold over r of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). From x, or x and y; x has lanes.
     /// `rows` are those that are folded. With `accumulate`, from what `to` holds.

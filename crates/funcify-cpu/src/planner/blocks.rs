@@ -1,6 +1,6 @@
 //! The nodes of a program in the making: what runs once, what a part runs, and the loops in it that are open.
 
-use funcify::dispatch::Declined;
+use funcify_runtime::Declined;
 
 use super::recurrence::recurrence;
 use super::view::View;

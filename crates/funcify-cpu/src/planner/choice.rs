@@ -1,8 +1,8 @@
 //! Choices by a boolean: each branch writes the results to the same registers.
 
-use funcify::DType;
-use funcify::dispatch::Declined;
-use funcify::ops::Switch;
+use funcify_core::DType;
+use funcify_core::ops::Switch;
+use funcify_runtime::Declined;
 
 use super::Planner;
 use super::ops::{Argument, Scope};

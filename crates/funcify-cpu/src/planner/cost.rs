@@ -4,10 +4,10 @@
 //! and no result different. `Instruction::nanoseconds` doubles them: it decides how long compiled loops run between two checks for
 //! cancellation, where a larger figure is the safe one.
 
-use funcify::Graph;
-use funcify::graph::ValueId;
-use funcify::ops::Op;
-use funcify::types::Sizes;
+use funcify_core::Graph;
+use funcify_core::graph::ValueId;
+use funcify_core::ops::Op;
+use funcify_core::types::Sizes;
 
 use super::parallel::{Label, Labels};
 use crate::plan::OF_AN_INSTRUCTION;

@@ -10,7 +10,7 @@ mod positions;
 mod units;
 mod words;
 
-use funcify::dispatch::Declined;
+use funcify_runtime::Declined;
 
 use super::blocks::Blocks;
 use super::contents::{Contents, Copied};

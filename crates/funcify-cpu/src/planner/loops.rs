@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use funcify::dispatch::Declined;
-use funcify::graph::Node;
-use funcify::ops::scan::{Buffer, Returned, Scan, Start};
+use funcify_core::graph::Node;
+use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
+use funcify_runtime::Declined;
 
 use super::Planner;
 use super::ops::{Argument, Scope};

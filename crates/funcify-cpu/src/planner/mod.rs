@@ -30,20 +30,20 @@ mod while_loop;
 
 use std::rc::Rc;
 
-use funcify::cancel::Watch;
-use funcify::dispatch::Declined;
-use funcify::graph::{Output, ValueId};
-use funcify::ops::Op as GraphOp;
-use funcify::types::{Sizes, Symbol};
-use funcify::{DType, Graph, HostTensor};
+use emit::Emitter;
+use funcify_core::cancel::Watch;
+use funcify_core::graph::{Output, ValueId};
+use funcify_core::ops::Op as GraphOp;
+use funcify_core::types::{Sizes, Symbol};
+use funcify_core::{DType, Graph, HostTensor};
+use funcify_runtime::Declined;
+use ops::{Argument, Scope};
+use parallel::{Label, Labels};
+use ranges::Ranges;
 
 use crate::fired::Transformation;
 use crate::kernels::{Binary, Unary};
 use crate::plan::{Op, Place, Plan, Split};
-use emit::Emitter;
-use ops::{Argument, Scope};
-use parallel::{Label, Labels};
-use ranges::Ranges;
 pub(crate) use ranges::greatest_integer;
 use view::View;
 

@@ -9,11 +9,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use funcify::graph::{Node, ValueId};
-use funcify::ops::scan::{Scan, Start};
-use funcify::ops::{self, Op, ReduceKind};
-use funcify::types::Sizes;
-use funcify::{DType, Graph, HostTensor};
+use funcify_core::graph::{Node, ValueId};
+use funcify_core::ops::scan::{Scan, Start};
+use funcify_core::ops::{self, Op, ReduceKind};
+use funcify_core::types::Sizes;
+use funcify_core::{DType, Graph, HostTensor};
 
 use super::{address, element_type};
 

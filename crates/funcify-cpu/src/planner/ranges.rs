@@ -7,11 +7,11 @@
 
 use std::collections::HashMap;
 
-use funcify::graph::{Node, ValueId};
-use funcify::ops::scan::{Scan, Start};
-use funcify::ops::{self, Op, ReduceKind, ScatterMode, Switch, While};
-use funcify::types::{Sizes, Symbol};
-use funcify::{DType, Graph, HostTensor, Scalar};
+use funcify_core::graph::{Node, ValueId};
+use funcify_core::ops::scan::{Scan, Start};
+use funcify_core::ops::{self, Op, ReduceKind, ScatterMode, Switch, While};
+use funcify_core::types::{Sizes, Symbol};
+use funcify_core::{DType, Graph, HostTensor, Scalar};
 
 use super::address;
 
@@ -196,7 +196,8 @@ impl Ranges {
         if node.outputs.len() != 1 {
             return vec![Anything.into(); node.outputs.len()];
         }
-        let count = |dim: &funcify::Dim| dim.value(sizes).map_or(Anything, |size| Within(size.into(), size.into()));
+        let count =
+            |dim: &funcify_core::Dim| dim.value(sizes).map_or(Anything, |size| Within(size.into(), size.into()));
         let first = operands.first().copied().unwrap_or(Anything.into());
         vec![match &node.op {
             Op::Constant(constant) => elements(&constant.value).into(),

@@ -5,11 +5,11 @@
 //! steps. What they multiply stays where it is, if it lies in a sequence or a trace, and else is copied for the strip; so are the
 //! rows of a full buffer, which later steps of the strip may overwrite.
 
-use funcify::Graph;
-use funcify::dispatch::Declined;
-use funcify::graph::{Source, ValueId};
-use funcify::ops::scan::Scan;
-use funcify::ops::{Binary, Op};
+use funcify_core::Graph;
+use funcify_core::graph::{Source, ValueId};
+use funcify_core::ops::scan::Scan;
+use funcify_core::ops::{Binary, Op};
+use funcify_runtime::Declined;
 
 use super::Planner;
 use super::contents::Copied;

@@ -3,8 +3,8 @@
 //! Counters of a loop without a bound could leave the integers that a plan holds. Where something else can run in its place, it
 //! has a bound, and the call is refused if the condition then still holds.
 
-use funcify::dispatch::Declined;
-use funcify::ops::While;
+use funcify_core::ops::While;
+use funcify_runtime::Declined;
 
 use super::Planner;
 use super::ops::{Argument, Scope};

@@ -6,12 +6,12 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use funcify::cancel::{Ran, Watch};
-use funcify::error::{Error, Place, Site};
-use funcify::graph::{Node, ValueId};
-use funcify::ops::{EvalContext, Op, OpRules, ScatterMode};
-use funcify::types::{SizeError, Sizes, TensorType};
-use funcify::{DType, Graph, HostTensor};
+use funcify_core::cancel::{Ran, Watch};
+use funcify_core::error::{Error, Place, Site};
+use funcify_core::graph::{Node, ValueId};
+use funcify_core::ops::{EvalContext, Op, OpRules, ScatterMode};
+use funcify_core::types::{SizeError, Sizes, TensorType};
+use funcify_core::{DType, Graph, HostTensor};
 
 use super::field::{of_signed, signed};
 use super::model::Model;

@@ -3,7 +3,7 @@
 //! An instruction reads everything before it writes, but for [`Op::Scatter`], whose rows follow one another. A packed matrix lies
 //! row by row here: its order is the machine's own, so nothing but a product of the same size may read it.
 
-use funcify::ops::{Words, threefry_words};
+use funcify_core::ops::{Words, threefry_words};
 
 use super::field::{self, add, mul, signed};
 use super::interpret::Interpreter;

@@ -8,8 +8,8 @@ use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
-use funcify::cancel::{Ran, Watch};
-use funcify::error::{Place, Site};
+use funcify_core::cancel::{Ran, Watch};
+use funcify_core::error::{Place, Site};
 
 use super::effort;
 use super::subject::Subject;

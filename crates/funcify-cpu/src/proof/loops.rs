@@ -1,8 +1,8 @@
 //! Loops and choices over the field, from what their modules say that they mean: scan-c1 to scan-c7, while-c1 to while-c3 and
 //! switch-c1 to switch-c3. What scan-c8 is about changes no value.
 
-use funcify::ops::scan::{Buffer, Returned, Scan, Start};
-use funcify::ops::{Switch, While};
+use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
+use funcify_core::ops::{Switch, While};
 
 use super::field::signed;
 use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown};

@@ -47,13 +47,13 @@ pub use verdict::ProofCounts;
 pub use verdict::proof_gaps;
 pub(crate) use verdict::{Fault, counts};
 
-use funcify::types::Sizes;
-use funcify::{DType, Graph};
+use funcify_core::types::Sizes;
+use funcify_core::{DType, Graph};
+use graph::NoMeaning;
+use verdict::Verdict;
 
 use crate::machine::Machine;
 use crate::plan::Plan;
-use graph::NoMeaning;
-use verdict::Verdict;
 
 /// Checks a plan: proves it, or else runs it. `run` runs it as a call does.
 pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> {

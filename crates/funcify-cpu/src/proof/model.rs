@@ -4,7 +4,7 @@
 //! programs rely on what it gives of small numbers (comparisons, choices, rounding to whole numbers), a function that agrees
 //! with the real one there. Whoever evaluates must use the same symbols for the same functions, and nothing else.
 
-use funcify::DType;
+use funcify_core::DType;
 
 use super::field::{self, HALF, INFINITY, NAN, add, fraction, hash, inverse, mul, neg, of_signed, signed, sub};
 use crate::kernels::{Binary, Fold, Ternary, Unary, Word};

@@ -1,8 +1,8 @@
 //! The ops that compute, over the field.
 
-use funcify::ops::{self, Op, ReduceKind, ScatterMode, Words, threefry_bits};
-use funcify::types::TensorType;
-use funcify::{DType, HostTensor, Scalar};
+use funcify_core::ops::{self, Op, ReduceKind, ScatterMode, Words, threefry_bits};
+use funcify_core::types::TensorType;
+use funcify_core::{DType, HostTensor, Scalar};
 
 use super::field::{self, INFINITY, NAN, add, fraction, mul, neg, of_signed, signed, sub};
 use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown, wrapped};

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use funcify::graph::ValueId;
-use funcify::ops::{EvalContext, OpRules};
-use funcify::{Cancellation, DType, HostTensor, Scalar};
+use funcify_core::graph::ValueId;
+use funcify_core::ops::{EvalContext, OpRules};
+use funcify_core::{Cancellation, DType, HostTensor, Scalar};
 
 use super::field;
 use super::subject::Subject;

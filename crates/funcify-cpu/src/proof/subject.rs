@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use funcify::cancel::Watch;
-use funcify::graph::Source;
-use funcify::ops::Op;
-use funcify::types::Sizes;
-use funcify::{DType, Graph, HostTensor, Scalar};
+use funcify_core::cancel::Watch;
+use funcify_core::graph::Source;
+use funcify_core::ops::Op;
+use funcify_core::types::Sizes;
+use funcify_core::{DType, Graph, HostTensor, Scalar};
 
 use super::effort;
 use super::field::{self, of_signed};

@@ -2,8 +2,8 @@
 
 use burn::tensor::{IndexingUpdateOp, Slice};
 use burn_ir::{BaseOperationIr, CreationOpIr};
-use funcify::ops::ScatterMode;
-use funcify::{DType, Value, concat, constant, full, select};
+use funcify_core::ops::ScatterMode;
+use funcify_core::{DType, Value, concat, constant, full, select};
 
 use super::{Env, Row, dtype_of, is_bool, number, one, shape, sizes};
 
@@ -72,7 +72,7 @@ pub(super) fn row(env: &Env, op: &BaseOperationIr) -> Row {
             let size = sizes(&op.input)[op.dim];
             let starts = (0..size.checked_sub(op.size)? + 1).step_by(op.step.max(1));
             let positions = starts.clone().flat_map(|start| (start..start + op.size).map(|it| it as i64)).collect();
-            let positions = funcify::HostTensor::from_vec(positions, [starts.len(), op.size])?;
+            let positions = funcify_core::HostTensor::from_vec(positions, [starts.len(), op.size])?;
             env.get(&op.input)?.take(op.dim as i64, constant(positions)).move_axis(op.dim as i64 + 1, -1)
         }
         Op::Empty(op) | Op::Zeros(op) => filled(op, 0.0)?,
@@ -87,7 +87,7 @@ pub(super) fn row(env: &Env, op: &BaseOperationIr) -> Row {
 
 fn filled(op: &CreationOpIr, element: f64) -> Option<Value> {
     Some(match dtype_of(&op.out)? {
-        DType::Bool => constant(funcify::HostTensor::scalar(element != 0.0)).broadcast_to(shape(&op.out)),
+        DType::Bool => constant(funcify_core::HostTensor::scalar(element != 0.0)).broadcast_to(shape(&op.out)),
         dtype => full(shape(&op.out), dtype, element),
     })
 }

@@ -1,7 +1,7 @@
 //! Functions of floats, and activations.
 
 use burn_ir::{ActivationOperationIr, FloatOperationIr};
-use funcify::{Value, select};
+use funcify_core::{Value, select};
 
 use super::numeric::with_number;
 use super::{Env, Row, dtype_of, float_of, number, one};

@@ -13,8 +13,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorIr};
-use funcify::error::{Place, Result};
-use funcify::{DType, HostTensor, ScanOptions, Shape, TensorType, Value, constant, scan_with};
+use funcify_core::error::{Place, Result};
+use funcify_core::{DType, HostTensor, ScanOptions, Shape, TensorType, Value, constant, scan_with};
 
 use super::inner::{self, Inner};
 use super::record::{Record, dtype_of, op_name, unsupported};
@@ -48,7 +48,7 @@ pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Ve
     record.outputs.iter().map(|id| env.of(*id).ok_or_else(missing)).collect()
 }
 
-fn no_row(at: &Place, op: &OperationIr) -> funcify::Error {
+fn no_row(at: &Place, op: &OperationIr) -> funcify_core::Error {
     let name = op_name(op);
     let (reason, fix) = match name.as_str() {
         "Random" | "IntRandom" => {

@@ -1,8 +1,8 @@
 //! The ops of Burn's layers.
 
 use burn_ir::{AttentionOpIr, ModuleOperationIr, TensorIr};
-use funcify::ops::ConvOptions;
-use funcify::{DType, Shape, Value, full, iota, select};
+use funcify_core::ops::ConvOptions;
+use funcify_core::{DType, Shape, Value, full, iota, select};
 
 use super::numeric::at_least;
 use super::{Env, Row, float_of, number, one, shape, sizes};

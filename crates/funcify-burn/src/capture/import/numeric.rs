@@ -1,7 +1,7 @@
 //! Arithmetic, comparisons, reductions, sorts; the ops of integers and booleans.
 
 use burn_ir::{BoolOperationIr, IntOperationIr, NumericOperationIr, PadModeIr, ReduceDimOpIr, ReduceOpIr, ScalarOpIr};
-use funcify::{Value, custom_jvp, select};
+use funcify_core::{Value, custom_jvp, select};
 
 use super::{Env, Row, dtype_of, float_of, number, one, shape};
 
@@ -48,7 +48,7 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Row {
         Op::ClampMin(op) => with_number(env, op, at_least)?,
         Op::ClampMax(op) => with_number(env, op, at_most)?,
         Op::Full(op) => {
-            let like = funcify::full(funcify::Shape::scalar(), dtype_of(&op.out)?, 0.0);
+            let like = funcify_core::full(funcify_core::Shape::scalar(), dtype_of(&op.out)?, 0.0);
             number(&op.value, like).broadcast_to(shape(&op.out))
         }
         Op::Sum(op) => all(env, op, |x| x.sum(..))?,
@@ -67,7 +67,7 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Row {
         Op::ArgMin(op) => along(env, op, |x, axis| x.argmin(axis))?,
         Op::SumDims(op) => {
             let axes: Vec<i64> = op.axes.iter().map(|axis| *axis as i64).collect();
-            env.get(&op.input)?.sum(funcify::Axes::These(axes)).reshape(shape(&op.out))
+            env.get(&op.input)?.sum(funcify_core::Axes::These(axes)).reshape(shape(&op.out))
         }
         Op::MaxDimWithIndices(op) => {
             let (x, axis) = (env.get(&op.tensor)?, op.dim as i64);

@@ -1,6 +1,6 @@
 //! Folds: the axis that is folded is the lanes or the rows, as the elements lie.
 
-use funcify::dispatch::Declined;
+use funcify_runtime::Declined;
 
 use super::super::view::View;
 use super::{Axis, Emitter, across, laid, longest, merged, order_of, others};

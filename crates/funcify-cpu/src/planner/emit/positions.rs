@@ -1,6 +1,6 @@
 //! Instructions that read or write where a number says.
 
-use funcify::dispatch::Declined;
+use funcify_runtime::Declined;
 
 use super::super::view::View;
 use super::{Emitter, across, is_side_by_side, longest, merged, others};

@@ -1,6 +1,6 @@
 //! Units: the rows of a region of which a part sees some columns. An instruction stays within one of them.
 
-use funcify::dispatch::Declined;
+use funcify_runtime::Declined;
 
 use super::super::view::View;
 use super::{Axis, Emitter};

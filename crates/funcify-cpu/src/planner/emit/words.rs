@@ -1,7 +1,7 @@
 //! The instruction that makes random words.
 
-use funcify::dispatch::Declined;
-use funcify::ops::Words;
+use funcify_core::ops::Words;
+use funcify_runtime::Declined;
 
 use super::super::view::View;
 use super::Emitter;

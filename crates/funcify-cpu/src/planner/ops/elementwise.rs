@@ -1,9 +1,9 @@
 //! Elementwise arithmetic: what waits for what is done with it, and what is rounded to a narrower type.
 
-use funcify::DType;
-use funcify::dispatch::Declined;
-use funcify::graph::{Node, ValueId};
-use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
+use funcify_core::DType;
+use funcify_core::graph::{Node, ValueId};
+use funcify_core::ops::{self, Op as GraphOp, OpRules, ReduceKind};
+use funcify_runtime::Declined;
 
 use super::super::parallel::Label;
 use super::super::ranges::all_ones;

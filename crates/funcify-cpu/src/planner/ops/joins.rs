@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
-use funcify::Graph;
-use funcify::dispatch::Declined;
-use funcify::graph::{Node, Source, ValueId};
-use funcify::ops::Op as GraphOp;
+use funcify_core::Graph;
+use funcify_core::graph::{Node, Source, ValueId};
+use funcify_core::ops::Op as GraphOp;
+use funcify_runtime::Declined;
 
 use super::{Scope, level_of};
 use crate::fired::Transformation;

@@ -8,10 +8,13 @@ mod products;
 mod statics;
 mod words;
 
-use funcify::dispatch::Declined;
-use funcify::graph::{Node, Source, ValueId};
-use funcify::ops::{self, Op as GraphOp, OpRules, ReduceKind};
-use funcify::{DType, Graph, HostTensor};
+use funcify_core::graph::{Node, Source, ValueId};
+use funcify_core::ops::{self, Op as GraphOp, OpRules, ReduceKind};
+use funcify_core::{DType, Graph, HostTensor};
+use funcify_runtime::Declined;
+use joins::Joins;
+use order::Operands;
+use products::Products;
 
 use super::Planner;
 use super::parallel::Label;
@@ -20,9 +23,6 @@ use super::view::{View, in_order};
 use crate::fired::Transformation;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::Op;
-use joins::Joins;
-use order::Operands;
-use products::Products;
 
 /// A value of a body.
 #[derive(Clone, Debug)]
@@ -414,7 +414,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             GraphOp::Reshape(_) => return self.reshape(node, &shape),
             GraphOp::Slice(op) => {
                 let x = self.tensor(node.inputs[0])?;
-                let bound = |dim: &funcify::Dim| dim.value(&self.planner.sizes).map_err(|_| declined());
+                let bound = |dim: &funcify_core::Dim| dim.value(&self.planner.sizes).map_err(|_| declined());
                 let (start, limit) = (bound(&op.start)?, bound(&op.limit)?);
                 // A slice beyond the end is an error of the program, which is reported when it runs.
                 if start < 0 || start > limit || limit > x.shape[op.axis] as i64 {

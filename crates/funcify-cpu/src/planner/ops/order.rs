@@ -19,7 +19,7 @@
 //! What is written to a place (a row of a trace, an output, a part of a concatenation) needs no condition: scan-c5 says that no
 //! step reads a row before the step that writes it, and outputs are not read.
 
-use funcify::graph::ValueId;
+use funcify_core::graph::ValueId;
 
 use super::super::view::View;
 use super::{Scope, Value};

@@ -1,8 +1,8 @@
 //! Ops that read or write where an index says, and the one that gives an index.
 
-use funcify::dispatch::Declined;
-use funcify::graph::{Node, ValueId};
-use funcify::ops::{Scatter, ScatterMode};
+use funcify_core::graph::{Node, ValueId};
+use funcify_core::ops::{Scatter, ScatterMode};
+use funcify_runtime::Declined;
 
 use super::super::Division;
 use super::super::view::View;

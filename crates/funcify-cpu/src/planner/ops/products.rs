@@ -1,7 +1,7 @@
 //! Products of matrices, and sums of them: what waits for what is done with it.
 
-use funcify::dispatch::Declined;
-use funcify::graph::{Node, ValueId};
+use funcify_core::graph::{Node, ValueId};
+use funcify_runtime::Declined;
 
 use super::super::parallel::Label;
 use super::super::view::View;

@@ -3,10 +3,10 @@
 //! The plan itself has floats and masks alone. What depends on nothing but constants and sizes is evaluated here, by the
 //! reference evaluation of the op, until it becomes a float or a mask, which is a constant of the plan.
 
-use funcify::dispatch::Declined;
-use funcify::graph::{Node, ValueId};
-use funcify::ops::{EvalContext, Op as GraphOp, OpRules};
-use funcify::{DType, HostTensor, Scalar};
+use funcify_core::graph::{Node, ValueId};
+use funcify_core::ops::{EvalContext, Op as GraphOp, OpRules};
+use funcify_core::{DType, HostTensor, Scalar};
+use funcify_runtime::Declined;
 
 use super::super::parallel::Label;
 use super::super::view::View;
@@ -101,7 +101,7 @@ impl Scope<'_, '_> {
         if size == 0 {
             return Err(Declined::new("take", "an axis without elements"));
         }
-        let clamped = |index: funcify::Scalar| index.as_i64().clamp(0, size as i64 - 1) as usize;
+        let clamped = |index: funcify_core::Scalar| index.as_i64().clamp(0, size as i64 - 1) as usize;
         let indices: Vec<usize> = indices.scalars().map(clamped).collect();
         let shape = self.shape_of(value)?;
         let to = self.target(value, &shape, x.level);

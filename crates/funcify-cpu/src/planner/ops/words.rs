@@ -3,10 +3,10 @@
 //! All `u32` of such a program are words. What moves elements moves them, and a few ops compute with them; what asks for the
 //! numbers gets them by a cast.
 
-use funcify::DType;
-use funcify::dispatch::Declined;
-use funcify::graph::{Node, ValueId};
-use funcify::ops::{self, Op as GraphOp, OpRules, ScatterMode, Threefry};
+use funcify_core::DType;
+use funcify_core::graph::{Node, ValueId};
+use funcify_core::ops::{self, Op as GraphOp, OpRules, ScatterMode, Threefry};
+use funcify_runtime::Declined;
 
 use super::super::view::View;
 use super::{Scope, Value, level_of};

@@ -1,0 +1,116 @@
+//! What the symbols of a graph's inputs are in the shapes that they are given: numbers in a call, dimensions in a program.
+
+use std::fmt;
+
+use super::Graph;
+use crate::error::{Error, Place, Result};
+use crate::types::{Dim, Sizes, Symbol, TensorType};
+
+/// Binds each symbol of the inputs' types from the types of a call's arguments, and checks that they agree.
+///
+/// A symbol is determined by a dimension that is linear in it once the others are known: `T` alone, `T+1`, `2*T`.
+pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result<Sizes> {
+    let inputs = graph.inputs().len();
+    if arguments.len() != inputs {
+        let (expected, found) = (format!("{inputs} arguments"), format!("{} arguments", arguments.len()));
+        let fix = "pass one tensor an input, in the order of the inputs";
+        return Err(call_error(at, "the argument list", expected, found, fix));
+    }
+    let mut pending: Vec<(usize, Dim, i64)> = Vec::new();
+    for (index, argument) in arguments.iter().enumerate() {
+        let expected = graph.input_type(index);
+        if expected.dtype != argument.dtype || expected.rank() != argument.rank() {
+            return Err(argument_error(at, graph, index, argument, "pass a tensor of that dtype and rank"));
+        }
+        for (dim, found) in expected.shape.dims().iter().zip(argument.shape.dims()) {
+            let Some(size) = found.constant() else {
+                return Err(argument_error(at, graph, index, argument, "pass a tensor whose sizes have 64 bits"));
+            };
+            pending.push((index, dim.clone(), size));
+        }
+    }
+    let mut sizes = Sizes::new();
+    let solved = solve(pending, |dim, size| {
+        let known = dim.substitute(&sizes);
+        match (known.constant(), known.solve(*size)) {
+            (Some(value), _) if value == *size => Solved::Agrees,
+            (None, Some((symbol, value))) => {
+                sizes.set(&symbol, value as usize);
+                Solved::Agrees
+            }
+            (None, None) if known.symbols().len() > 1 => Solved::Waits,
+            _ => Solved::Differs,
+        }
+    });
+    match solved {
+        Ok(()) => Ok(sizes),
+        Err(Unsolved { index, waits: None }) => {
+            let fix = agreement("tensor", sizes.iter());
+            Err(argument_error(at, graph, index, &arguments[index], &fix))
+        }
+        Err(Unsolved { waits: Some(dim), .. }) => {
+            let symbol = dim.substitute(&sizes).symbols().into_iter().next().cloned();
+            Err(crate::ops::unbound(at, &symbol.unwrap_or_else(|| Symbol::new("?"))))
+        }
+    }
+}
+
+/// What became of a dimension beside what it is to be.
+pub(super) enum Solved {
+    /// They are the same, as far as the symbols of the dimension are known by now.
+    Agrees,
+    /// They are not.
+    Differs,
+    /// It has symbols that others may tell.
+    Waits,
+}
+
+/// The input whose dimension is not what it is to be; or which waits for symbols that nothing tells.
+pub(super) struct Unsolved {
+    pub(super) index: usize,
+    pub(super) waits: Option<Dim>,
+}
+
+/// Goes over dimensions of inputs, each with what it is to be, until all agree; `step` remembers the symbols that one tells.
+pub(super) fn solve<S>(
+    mut pending: Vec<(usize, Dim, S)>,
+    mut step: impl FnMut(&Dim, &S) -> Solved,
+) -> Result<(), Unsolved> {
+    loop {
+        let (before, mut left) = (pending.len(), Vec::new());
+        for (index, dim, size) in pending {
+            match step(&dim, &size) {
+                Solved::Agrees => {}
+                Solved::Differs => return Err(Unsolved { index, waits: None }),
+                Solved::Waits => left.push((index, dim, size)),
+            }
+        }
+        pending = left;
+        if pending.is_empty() {
+            return Ok(());
+        }
+        if pending.len() == before {
+            let (index, dim, _) = pending.swap_remove(0);
+            return Err(Unsolved { index, waits: Some(dim) });
+        }
+    }
+}
+
+/// How to mend what differs: `pass a tensor whose shape agrees with T = 3`.
+pub(super) fn agreement<'a, S: fmt::Display>(what: &str, bound: impl Iterator<Item = (&'a Symbol, S)>) -> String {
+    let bound: Vec<String> = bound.map(|(symbol, size)| format!("{symbol} = {size}")).collect();
+    match bound.is_empty() {
+        true => format!("pass a {what} of that shape"),
+        false => format!("pass a {what} whose shape agrees with {}", bound.join(", ")),
+    }
+}
+
+fn argument_error(at: &Place, graph: &Graph, index: usize, found: &TensorType, fix: &str) -> Error {
+    let component = format!("argument {index} (`{}`)", graph.input_name(index));
+    call_error(at, &component, graph.input_type(index).to_string(), found.to_string(), fix)
+}
+
+/// The error of an argument that does not fit.
+pub fn call_error(at: &Place, component: &str, expected: String, found: String, fix: &str) -> Error {
+    Error::Call { at: at.boxed(), component: component.to_string(), expected, found, fix: fix.to_string() }
+}

@@ -1,0 +1,16 @@
+//! The nodes of a graph in the open trace.
+
+use super::tracer::keep_names;
+use super::{Failed, Graph, Replay, at_site, emit};
+use crate::value::Value;
+
+/// Adds the nodes of `graph` that its outputs need to the open trace; gives its outputs.
+pub fn inline(graph: &Graph, inputs: &[Value]) -> Result<Vec<Value>, Failed> {
+    let graph = &*graph.with_free_symbols();
+    let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
+        let results = at_site(node.site, || emit(node.op.clone(), &operands))?;
+        keep_names(graph, node, results.iter().copied());
+        Ok::<_, Failed>(results)
+    })?;
+    Ok(replayed.outputs()?)
+}

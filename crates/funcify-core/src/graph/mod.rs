@@ -1,0 +1,437 @@
+//! The graph: an arena of typed nodes, in an order in which each uses only what came before it.
+
+mod apply;
+mod bind;
+mod certain;
+mod check;
+mod copy;
+mod difference;
+#[cfg(test)]
+pub(crate) mod failing;
+mod inline;
+mod live;
+#[cfg(test)]
+mod nest_tests;
+pub(crate) mod print;
+mod prune;
+mod replay;
+mod resize;
+pub(crate) mod rules;
+mod sizes;
+pub mod tracer;
+pub mod work;
+
+use std::fmt;
+
+pub use crate::handle::{Failed, ValueId};
+pub use bind::bind_sizes;
+pub use bind::call_error;
+pub use certain::{Known, is_certain};
+pub use copy::{Copied, Copy};
+pub use inline::inline;
+pub use live::uses_any;
+pub(crate) use prune::{Keep, Need, PrunedOp};
+pub use replay::Replay;
+pub use tracer::at_site;
+pub use tracer::{BodyTrace, emit, emit_at, emit_value, fail, fail_value, fresh_symbol, trace_body};
+
+use crate::error::{Error, Place, Result, Site};
+use crate::ops::{Op, OpRules};
+use crate::tree::Tree;
+use crate::types::{Dim, Symbol, TensorType};
+use crate::value::{Builder, Value};
+
+/// A node of one graph.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct NodeId(u32);
+
+impl NodeId {
+    /// Its index in the arena.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The input of that number.
+    Input(usize),
+    /// A node, and which of its results.
+    Node(NodeId, usize),
+}
+
+#[derive(Clone, Debug)]
+struct ValueInfo {
+    ty: TensorType,
+    name: Option<String>,
+    source: Source,
+}
+
+/// An op applied to values.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The op with its attributes.
+    pub op: Op,
+    /// Its operands.
+    pub inputs: Vec<ValueId>,
+    /// Its results.
+    pub outputs: Vec<ValueId>,
+    /// The user's line that made it.
+    pub site: Site,
+}
+
+impl Node {
+    /// The node's op and line, as errors name them.
+    pub fn place(&self) -> Place {
+        Place::new(self.op.name(), self.site)
+    }
+}
+
+/// An input of a graph.
+#[derive(Clone, Debug)]
+pub struct Input {
+    /// Its value.
+    pub value: ValueId,
+    /// Whether its number may be compiled into a program (an integer scalar, such as a step count).
+    pub is_static: bool,
+}
+
+/// An output of a graph.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Its name: the path of the leaf that the building closure returned.
+    pub name: String,
+    /// Its value.
+    pub value: ValueId,
+}
+
+/// A tensor program, or the body of a loop: inputs, nodes, outputs.
+///
+/// A graph is closed: its nodes use its own values only. What a loop's body captures is an operand of
+/// the loop and an input of the body.
+#[derive(Clone, Default)]
+pub struct Graph {
+    name: String,
+    values: Vec<ValueInfo>,
+    nodes: Vec<Node>,
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+    /// How deep the bodies of its ops are nested.
+    depth: usize,
+}
+
+/// How deep bodies may be nested in each other, in a graph and in its text: passes over them are recursive.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+impl Graph {
+    /// Traces a closure once. It declares inputs with [`Builder::input`], combines them, and returns a
+    /// tree of values, whose leaves become the outputs, named by their paths.
+    ///
+    /// The first op that fails is remembered with the caller's line and returned here.
+    ///
+    /// ```
+    /// use funcify::{Graph, scan};
+    ///
+    /// let running = Graph::build("running", |g| {
+    ///     let xs = g.input("xs", "f32[T,3]");
+    ///     let init = g.input("init", "f32[3]");
+    ///     scan(init, xs, |sum, x| (sum + x, sum + x))
+    /// })?;
+    /// assert_eq!(running.output_type(1).to_string(), "f32[T,3]");
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn build<T: Tree>(name: &str, body: impl FnOnce(&Builder) -> T) -> Result<Graph> {
+        tracer::build(name, Site::caller(), |builder| Ok(body(builder)))
+    }
+
+    /// A graph without inputs, nodes or outputs.
+    pub fn new(name: impl Into<String>) -> Graph {
+        Graph { name: name.into(), ..Graph::default() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The inputs, in the order of a call.
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// The outputs, in the order of a result.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// The nodes, each after what it uses.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The node that was added last.
+    pub fn last_node(&self) -> Option<NodeId> {
+        self.nodes.len().checked_sub(1).map(|index| NodeId(index as u32))
+    }
+
+    /// One node.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// Every value, in the order of the arena.
+    pub fn values(&self) -> impl Iterator<Item = ValueId> + use<> {
+        (0..self.values.len()).map(ValueId::new)
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, value: ValueId) -> &TensorType {
+        &self.values[value.index()].ty
+    }
+
+    /// The name that was given to a value, if any. Every input has one.
+    pub fn value_name(&self, value: ValueId) -> Option<&str> {
+        self.values[value.index()].name.as_deref()
+    }
+
+    /// Where a value comes from.
+    pub fn source(&self, value: ValueId) -> Source {
+        self.values[value.index()].source
+    }
+
+    /// The node that a value comes from, if it is no input.
+    pub fn node_of(&self, value: ValueId) -> Option<&Node> {
+        match self.source(value) {
+            Source::Node(node, _) => Some(self.node(node)),
+            Source::Input(_) => None,
+        }
+    }
+
+    /// The type of the input of that number.
+    pub fn input_type(&self, index: usize) -> &TensorType {
+        self.ty(self.inputs[index].value)
+    }
+
+    /// The name of the input of that number.
+    pub fn input_name(&self, index: usize) -> &str {
+        self.value_name(self.inputs[index].value).expect("every input has a name")
+    }
+
+    /// The type of the output of that number.
+    pub fn output_type(&self, index: usize) -> &TensorType {
+        self.ty(self.outputs[index].value)
+    }
+
+    /// What its outputs are, with their names.
+    pub fn named_outputs(&self, values: impl IntoIterator<Item = Value>) -> Vec<(String, Value)> {
+        self.outputs.iter().map(|output| output.name.clone()).zip(values).collect()
+    }
+
+    /// The types of several values.
+    pub fn types(&self, values: &[ValueId]) -> Vec<TensorType> {
+        values.iter().map(|value| self.ty(*value).clone()).collect()
+    }
+
+    /// Which values the outputs depend on, by index.
+    pub fn live_values(&self) -> Vec<bool> {
+        live::Live::of(self).values
+    }
+
+    /// Which nodes the outputs depend on, by index: through their results, or through a size that a loop binds.
+    pub fn live_nodes(&self) -> Vec<bool> {
+        live::Live::of(self).nodes
+    }
+
+    /// Returns which nodes a run takes, by index: [`live_nodes`](Graph::live_nodes) without what only derivative rules use.
+    pub(crate) fn run_nodes(&self) -> Vec<bool> {
+        live::Live::of_run(self).nodes
+    }
+
+    /// The nodes that the outputs depend on.
+    pub fn live(&self) -> impl DoubleEndedIterator<Item = &Node> {
+        self.nodes.iter().zip(self.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)
+    }
+
+    /// Calls `visit` with every symbol in the types of the values, in numbers of steps, and in the bodies of loops and
+    /// choices.
+    pub fn visit_symbols(&self, visit: &mut dyn FnMut(&Symbol)) {
+        for info in &self.values {
+            info.ty.shape.dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
+        }
+        for node in &self.nodes {
+            node.op.sizes().dim.into_iter().flat_map(|(_, dim)| dim.symbols()).for_each(&mut *visit);
+            node.op.binds().for_each(&mut *visit);
+            node.op.bodies().into_iter().for_each(|body| body.visit_symbols(visit));
+        }
+    }
+
+    /// The graph with other ops in the places of its own, of which the results have the same types.
+    pub(crate) fn map_ops(&self, op: impl Fn(&Op) -> Op) -> Graph {
+        let mut graph = self.clone();
+        graph.nodes.iter_mut().for_each(|node| node.op = op(&node.op));
+        graph
+    }
+
+    /// Verifies every invariant of the graph and of the bodies in it, and returns all that are broken.
+    pub fn check(&self) -> Result<(), Vec<Error>> {
+        let errors = check::check(self);
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    /// The first symbol that has no size where it stands, in a graph whose values are all there.
+    pub(crate) fn unbound_symbol(&self) -> Option<Symbol> {
+        check::unbound_symbol(self)
+    }
+
+    /// The first of what [`check`](Graph::check) finds.
+    pub fn checked(&self) -> Result<()> {
+        check::check(self).into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// The lines of the graph around the op at a place, found by its name and line. None if the place is unknown, or
+    /// is not that of an op.
+    pub(crate) fn excerpt_of(&self, place: &Place) -> Vec<String> {
+        if place.site == Site::Unknown {
+            return Vec::new();
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            if node.op.name() == place.op && node.site == place.site {
+                return self.excerpt_before(index);
+            }
+            let inner = node.op.bodies().into_iter().map(|body| body.excerpt_of(place));
+            if let Some(lines) = inner.into_iter().find(|lines| !lines.is_empty()) {
+                return lines;
+            }
+        }
+        Vec::new()
+    }
+
+    /// The error with the lines of the graph around the op that failed while the graph was compiled or ran.
+    pub fn explain(&self, error: Error) -> Error {
+        let place = error.place().clone();
+        error.with_excerpt(|| self.excerpt_of(&place))
+    }
+
+    /// The lines of the graph before the node of that index, and its op.
+    pub(crate) fn excerpt_before(&self, index: usize) -> Vec<String> {
+        let node = &self.nodes[index];
+        let before = Graph { nodes: self.nodes[..index].to_vec(), ..self.clone() };
+        print::excerpt(&before, node.op.name(), &node.inputs)
+    }
+
+    /// The type of a value, if the graph has it.
+    pub(crate) fn try_ty(&self, value: ValueId) -> Option<&TensorType> {
+        self.values.get(value.index()).map(|info| &info.ty)
+    }
+
+    /// The name of a value, if the graph has it and it has one.
+    pub(crate) fn try_value_name(&self, value: ValueId) -> Option<&str> {
+        self.values.get(value.index())?.name.as_deref()
+    }
+
+    /// Adds an input.
+    pub fn push_input(&mut self, name: &str, ty: TensorType, is_static: bool) -> ValueId {
+        let source = Source::Input(self.inputs.len());
+        let value = self.push_value(ty, Some(name.to_string()), source);
+        self.inputs.push(Input { value, is_static });
+        value
+    }
+
+    /// Adds a node after its type rule has accepted it.
+    pub fn push_node(&mut self, op: Op, inputs: &[ValueId], site: Site) -> Result<Vec<ValueId>> {
+        let place = Place::new(op.name(), site);
+        sizes::check_attributes(&op, &place)?;
+        let types = op.infer(&place, &self.types(inputs))?;
+        sizes::check_types(&types, &place)?;
+        self.push_typed(op, inputs, types, site)
+    }
+
+    /// Adds a node whose results are known to have these types: one that another graph has on operands of the same types.
+    pub fn push_typed(
+        &mut self,
+        op: Op,
+        inputs: &[ValueId],
+        types: Vec<TensorType>,
+        site: Site,
+    ) -> Result<Vec<ValueId>> {
+        work::count();
+        let depth = op.bodies().into_iter().map(|body| body.depth + 1).max().unwrap_or(0);
+        if depth > MAX_DEPTH {
+            return Err(too_deep(&Place::new(op.name(), site), depth));
+        }
+        self.depth = self.depth.max(depth);
+        let node = NodeId(self.nodes.len() as u32);
+        let outputs: Vec<ValueId> = (types.into_iter().enumerate())
+            .map(|(index, ty)| self.push_value(ty, None, Source::Node(node, index)))
+            .collect();
+        self.nodes.push(Node { op, inputs: inputs.to_vec(), outputs: outputs.clone(), site });
+        Ok(outputs)
+    }
+
+    /// Adds an output.
+    pub fn push_output(&mut self, name: &str, value: ValueId) {
+        self.outputs.push(Output { name: name.to_string(), value });
+    }
+
+    /// The graph of one op on inputs of the types of these values.
+    pub(crate) fn of_op(op: impl Into<Op>, operands: &[Value]) -> Result<Graph> {
+        let types = operands.iter().map(|operand| operand.ty()).collect();
+        Graph::of_typed_op(["", "x", "y"], op.into(), types, Site::Unknown)
+    }
+
+    /// The graph of one op on inputs of these types. `names`: its own, and those of its inputs and outputs, before a number.
+    pub fn of_typed_op(names: [&str; 3], op: Op, types: Vec<TensorType>, site: Site) -> Result<Graph> {
+        let [name, input, output] = names;
+        let mut graph = Graph::new(name);
+        let input = |(index, ty)| graph.push_input(&format!("{input}{index}"), ty, false);
+        let inputs: Vec<ValueId> = types.into_iter().enumerate().map(input).collect();
+        let results = graph.push_node(op, &inputs, site)?;
+        results.iter().enumerate().for_each(|(index, result)| graph.push_output(&format!("{output}{index}"), *result));
+        Ok(graph)
+    }
+
+    /// The same graph with other outputs.
+    pub fn with_outputs(&self, outputs: Vec<Output>) -> Graph {
+        Graph { outputs, ..self.clone() }
+    }
+
+    /// Gives a value a name, which the text form uses.
+    pub(crate) fn set_value_name(&mut self, value: ValueId, name: &str) {
+        self.values[value.index()].name = Some(name.to_string());
+    }
+
+    /// Gives values the names that the results of a node have in another graph, unless they have one.
+    pub fn keep_names(&mut self, from: &Graph, node: &Node, values: &[ValueId]) {
+        for (output, value) in node.outputs.iter().zip(values) {
+            if let Some(name) = from.value_name(*output).filter(|_| self.value_name(*value).is_none()) {
+                self.set_value_name(*value, name);
+            }
+        }
+    }
+
+    fn push_value(&mut self, ty: TensorType, name: Option<String>, source: Source) -> ValueId {
+        let id = ValueId::new(self.values.len());
+        self.values.push(ValueInfo { ty, name, source });
+        id
+    }
+}
+
+/// The error of bodies that are nested too deep.
+fn too_deep(at: &Place, depth: usize) -> Error {
+    let fix = "carry more values through fewer loops, or build a part of the program as a graph of its own";
+    at.mismatch("the nesting of bodies", format!("at most {MAX_DEPTH} in each other"), depth, fix)
+}
+
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&print::print(self))
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

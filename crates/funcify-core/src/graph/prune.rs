@@ -1,0 +1,234 @@
+//! Leaving out what no output needs: nodes, and in loops and choices the results that nobody reads, with the states that
+//! feed only those and the operands that only those use.
+//!
+//! The forward loop of a derivative saves all its states; pruning leaves those that the backward loop reads. Nothing that
+//! an output needs is changed, and no row that is read is left out.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::certain::{certain_values, is_certain};
+use super::live::uses_any;
+use super::{Copied, Graph, Node, ValueId, work};
+use crate::ops::Op;
+use crate::types::{Sizes, Symbol};
+
+impl Graph {
+    /// The graph with the same inputs and outputs, without what no output needs.
+    pub fn pruned(&self) -> Graph {
+        self.pruned_without(0..0).unwrap_or_else(|| self.clone())
+    }
+
+    /// [`pruned`](Graph::pruned), but loops and choices that may be refused when they run stay as they are, and so does what
+    /// they take: an error that a program gives, it gives without its dead parts, too. `None` if nothing is left out.
+    pub fn pruned_certain(&self) -> Option<Graph> {
+        let keep = Keep { inputs: vec![true; self.inputs.len()], outputs: vec![true; self.outputs.len()] };
+        let mut need = Need::of(self, true);
+        need.add(self, &keep.outputs);
+        if need.is_all(self) { None } else { self.kept(&keep, &need) }
+    }
+
+    /// How much there is to a graph: its nodes with their operands and results, also inside of bodies. Pruning leaves less.
+    fn extent(&self) -> usize {
+        let of_node = |node: &Node| {
+            let bodies = node.op.bodies().into_iter().map(|body| body.extent());
+            1 + node.inputs.len() + node.outputs.len() + bodies.sum::<usize>()
+        };
+        self.inputs.len() + self.outputs.len() + self.nodes.iter().map(of_node).sum::<usize>()
+    }
+
+    /// [`pruned`](Graph::pruned), without these inputs. `None` if an output needs one of them.
+    pub(crate) fn pruned_without(&self, inputs: Range<usize>) -> Option<Graph> {
+        let inputs = (0..self.inputs.len()).map(|index| !inputs.contains(&index)).collect();
+        let keep = Keep { inputs, outputs: vec![true; self.outputs.len()] };
+        let mut need = Need::of(self, false);
+        need.add(self, &keep.outputs);
+        self.kept(&keep, &need)
+    }
+
+    /// Which inputs these outputs need.
+    pub(crate) fn needed_inputs(&self, outputs: &[bool]) -> Vec<bool> {
+        Need::of(self, false).add(self, outputs)
+    }
+
+    /// With these inputs and outputs alone, and what they need. `None` if an output needs an input that is left out.
+    pub(crate) fn kept(&self, keep: &Keep, need: &Need) -> Option<Graph> {
+        let (mut graph, mut copied) = (Graph::new(self.name()), Copied::new(self));
+        for (input, _) in self.inputs.iter().zip(&keep.inputs).filter(|(_, keep)| **keep) {
+            let name = self.value_name(input.value).expect("every input has a name");
+            copied.set(input.value, graph.push_input(name, self.ty(input.value).clone(), input.is_static));
+        }
+        for (index, node) in self.nodes.iter().enumerate().filter(|(index, _)| need.nodes[*index]) {
+            let results: Vec<bool> = node.outputs.iter().map(|output| need.values[output.index()]).collect();
+            let pruned = match node.op.bodied() {
+                Some(op) if !need.whole[index] => op.pruned_for(&results, &need.bodies[index])?,
+                _ => {
+                    let operands: Option<Vec<ValueId>> = node.inputs.iter().map(|input| copied.get(*input)).collect();
+                    let types = self.types(&node.outputs);
+                    let results = graph.push_typed(node.op.clone(), &operands?, types, node.site).ok()?;
+                    let outputs = node.outputs.iter().zip(results);
+                    outputs.for_each(|(output, id)| copied.set_named(&mut graph, *output, id));
+                    continue;
+                }
+            };
+            let operands = pruned.operands.iter().map(|operand| copied.get(node.inputs[*operand]));
+            let results = graph.push_node(pruned.op, &operands.collect::<Option<Vec<_>>>()?, node.site).ok()?;
+            for (result, id) in pruned.results.into_iter().zip(results) {
+                copied.set_named(&mut graph, node.outputs[result], id);
+            }
+        }
+        for (output, _) in self.outputs.iter().zip(&keep.outputs).filter(|(_, keep)| **keep) {
+            graph.push_output(&output.name, copied.get(output.value)?);
+        }
+        Some(graph)
+    }
+}
+
+/// What is left of a graph.
+pub(crate) struct Keep {
+    pub(crate) inputs: Vec<bool>,
+    pub(crate) outputs: Vec<bool>,
+}
+
+/// What is left of an op: which operands it takes, and which results it gives.
+pub(crate) struct PrunedOp {
+    pub(crate) op: Op,
+    pub(crate) operands: Vec<usize>,
+    pub(crate) results: Vec<usize>,
+}
+
+/// What some outputs of a graph need. A body is gone through again only if more of its outputs are needed, so the work does
+/// not multiply with each level of a nest.
+pub(crate) struct Need {
+    values: Vec<bool>,
+    nodes: Vec<bool>,
+    /// What is needed of the bodies of each node.
+    bodies: Vec<Vec<Need>>,
+    is_asked: bool,
+    /// Whether what may be refused stays as it is.
+    is_strict: bool,
+    /// The nodes that stay as they are.
+    whole: Vec<bool>,
+}
+
+impl Need {
+    fn of(graph: &Graph, is_strict: bool) -> Need {
+        Need {
+            values: vec![false; graph.values.len()],
+            nodes: vec![false; graph.nodes.len()],
+            bodies: graph.nodes.iter().map(|_| Vec::new()).collect(),
+            is_asked: false,
+            is_strict,
+            whole: vec![false; graph.nodes.len()],
+        }
+    }
+
+    /// Adds what these outputs need; gives which inputs are needed.
+    pub(crate) fn add(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
+        let mut is_new = !self.is_asked;
+        for (output, _) in graph.outputs.iter().zip(outputs).filter(|(_, keep)| **keep) {
+            is_new |= !std::mem::replace(&mut self.values[output.value.index()], true);
+        }
+        if is_new {
+            self.is_asked = true;
+            self.follow(graph);
+        }
+        graph.inputs.iter().map(|input| self.values[input.value.index()]).collect()
+    }
+
+    /// Whether all of a graph is needed: its nodes, with all that they take and give.
+    fn is_all(&self, graph: &Graph) -> bool {
+        let mut nodes = graph.nodes.iter().enumerate();
+        nodes.all(|(index, node)| {
+            let results: Vec<bool> = node.outputs.iter().map(|output| self.values[output.index()]).collect();
+            self.nodes[index] && (self.whole[index] || all_of_op(node, &results, &self.bodies[index]))
+        })
+    }
+
+    fn follow(&mut self, graph: &Graph) {
+        // A loop is also needed for the size of a symbol that it binds.
+        let bound: BTreeSet<&Symbol> = graph.nodes.iter().flat_map(|node| node.op.binds()).collect();
+        let mut sizes: BTreeSet<&Symbol> = BTreeSet::new();
+        let certain = if self.is_strict { certain_values(graph) } else { Vec::new() };
+        for (index, node) in graph.nodes.iter().enumerate().rev() {
+            work::count();
+            let results: Vec<bool> = node.outputs.iter().map(|output| self.values[output.index()]).collect();
+            if !results.contains(&true) && !node.op.binds().any(|symbol| sizes.contains(symbol)) {
+                continue;
+            }
+            self.nodes[index] = true;
+            sizes.extend(bound.iter().copied().filter(|symbol| uses_any(graph, node, &[*symbol])));
+            node.op.binds().for_each(|symbol| _ = sizes.remove(symbol));
+            let bodies = &mut self.bodies[index];
+            if bodies.is_empty() {
+                *bodies = node.op.bodies().into_iter().map(|body| Need::of(body, self.is_strict)).collect();
+            }
+            let mut operands = match node.op.bodied() {
+                Some(op) => op.needed_operands(&results, bodies),
+                None => vec![true; node.inputs.len()],
+            };
+            let is_lost = |(input, needed): (&ValueId, &bool)| !needed && !certain[input.index()];
+            if self.is_strict
+                && !node.op.bodies().is_empty()
+                && (!is_certain(graph, node, &Sizes::new()) || node.inputs.iter().zip(&operands).any(is_lost))
+            {
+                self.whole[index] = true;
+                operands.fill(true);
+            }
+            for (input, _) in node.inputs.iter().zip(operands).filter(|(_, needed)| *needed) {
+                self.values[input.index()] = true;
+            }
+        }
+    }
+
+    /// Whether an input is needed.
+    pub(crate) fn has(&self, graph: &Graph, input: usize) -> bool {
+        self.values[graph.inputs[input].value.index()]
+    }
+
+    /// Which inputs are needed.
+    pub(crate) fn inputs(&self, graph: &Graph) -> Vec<bool> {
+        (0..graph.inputs.len()).map(|input| self.has(graph, input)).collect()
+    }
+}
+
+/// Whether nothing is left out of an op if only these results are needed, and of its bodies that.
+fn all_of_op(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
+    let Some(pruned) = node.op.bodied().and_then(|op| op.pruned_for(results, bodies)) else { return true };
+    let pairs = node.op.bodies().into_iter().zip(pruned.op.bodies());
+    pruned.operands.len() == node.inputs.len()
+        && pruned.results.len() == node.outputs.len()
+        && pairs.into_iter().all(|(before, after)| before.extent() == after.extent())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HostTensor, evaluate};
+
+    /// The second leaf reads the first one, and nothing reads the third.
+    #[test]
+    fn an_associative_scan_keeps_the_leaves_that_are_read() {
+        let text = "fn @f(%a: f64[3], %b: f64[3], %c: f64[3]) {
+  %0: f64[3], %1: f64[3], %2: f64[3] = associative_scan %a, %b, %c {
+    combine (%a1: f64[], %b1: f64[], %c1: f64[], %a2: f64[], %b2: f64[], %c2: f64[]) {
+      %3: f64[] = mul %a1, %a2
+      %4: f64[] = mul %b1, %a2
+      %5: f64[] = add %4, %b2
+      %6: f64[] = add %c1, %c2
+      give %3, %5, %6
+    }
+  }
+  return y=%1
+}";
+        let graph = Graph::parse(text).unwrap();
+        let pruned = graph.pruned();
+        let shown = pruned.to_string();
+        assert!(shown.contains("= associative_scan %a, %b {"), "{shown}");
+        assert!(!shown.contains("add %c"), "{shown}");
+        let row = |numbers: [f64; 3]| HostTensor::from(numbers);
+        let arguments = [row([2., 3., 4.]), row([1., 1., 1.]), row([5., 6., 7.])];
+        assert_eq!(evaluate(&pruned, &arguments).unwrap(), [row([1., 4., 17.])]);
+        assert_eq!(evaluate(&graph, &arguments).unwrap(), [row([1., 4., 17.])]);
+    }
+}

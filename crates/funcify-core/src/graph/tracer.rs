@@ -1,0 +1,574 @@
+//! The trace that is being built: a stack of open bodies, kept for the thread.
+//!
+//! A [`Value`] is a small copyable name of a value in one of them. That keeps formulas free of references
+//! and clones; in exchange the open trace is a thread-local. A value that outlives its body is recognised by its
+//! home and refused.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::rules::OpenRule;
+use super::{Graph, MAX_DEPTH, Node, ValueId, print};
+use crate::cancel::{Ran, check_in_force};
+use crate::error::{Error, Place, Result, Site};
+use crate::handle::Failed;
+use crate::ops::{Op, OpRules};
+use crate::tree::{self, Tree};
+use crate::types::{Dim, Symbol, TensorType};
+use crate::value::{Builder, Value, or_failed};
+
+thread_local! {
+    static TRACES: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The home of the next body that any thread opens: a value may be sent to a thread in which it means nothing.
+static NEXT_HOME: AtomicU64 = AtomicU64::new(1);
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        let site = with_trace(|trace| trace.site).flatten();
+        keep(error.with_site(site.unwrap_or(Site::Unknown)), &[])
+    }
+}
+
+/// One graph being built, with the bodies of its loops that are open.
+struct Trace {
+    bodies: Vec<OpenBody>,
+    /// The first failure; nothing is added after it.
+    error: Option<Error>,
+    /// How many symbols were made.
+    fresh: usize,
+    /// The sizes that differ between the lanes of a batched program: step counts of loops.
+    by_lane: Vec<SizeByLane>,
+    /// The lanes that run what is added, `bool[lanes]`: those where all of these are true.
+    running: Vec<Value>,
+    /// The line that what is added is for, if it is not the caller's: a rule adds ops for the line of the op that it
+    /// is the rule of.
+    site: Option<Site>,
+}
+
+/// A size that differs between lanes.
+#[derive(Clone)]
+pub(crate) struct SizeByLane {
+    /// The symbol that has it in one lane.
+    pub(crate) symbol: Symbol,
+    /// The size in each lane, `i64[lanes]`.
+    pub(crate) counts: Value,
+    /// The largest of them.
+    pub(crate) largest: Dim,
+    /// What no lane has more of, if the loop has a largest number of steps.
+    pub(crate) at_most: Option<Dim>,
+}
+
+/// A body that is open.
+struct OpenBody {
+    home: u64,
+    graph: Graph,
+    /// Values of the enclosing body and the parameters that they are in this one.
+    captures: Vec<(ValueId, ValueId)>,
+    /// The rule of which it is a graph.
+    rule: Option<Rc<OpenRule>>,
+}
+
+impl OpenBody {
+    fn new(name: &str) -> Self {
+        let home = NEXT_HOME.fetch_add(1, Ordering::Relaxed);
+        OpenBody { home, graph: Graph::new(name), captures: Vec::new(), rule: None }
+    }
+}
+
+/// Closes what was opened when the user's closure ends, also when it panics.
+struct Guard {
+    traces: usize,
+    bodies: usize,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        TRACES.with_borrow_mut(|traces| {
+            traces.truncate(self.traces);
+            if let Some(trace) = traces.last_mut() {
+                trace.bodies.truncate(self.bodies);
+            }
+        });
+    }
+}
+
+fn guard() -> Guard {
+    TRACES.with_borrow(|traces| Guard {
+        traces: traces.len(),
+        bodies: traces.last().map_or(0, |trace| trace.bodies.len()),
+    })
+}
+
+/// Traces `body` into a graph.
+pub fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> Result<T, Failed>) -> Result<Graph> {
+    OpenGraph::new(name, site).trace(body)
+}
+
+/// Traces `body` into a graph of the same name as `graph`: a program made anew, or a body, which may have no name.
+pub fn rebuild<T: Tree>(graph: &Graph, site: Site, body: impl FnOnce(&Builder) -> Result<T, Failed>) -> Result<Graph> {
+    OpenGraph::named(graph.name(), site, None).trace(body)
+}
+
+/// A graph that was opened and waits for its outputs.
+struct OpenGraph {
+    guard: Guard,
+    at: Place,
+    home: u64,
+}
+
+impl OpenGraph {
+    fn new(name: &str, site: Site) -> Self {
+        let is_wrong = !is_identifier(name);
+        let at = Place::new("build", site);
+        Self::named(name, site, is_wrong.then(|| name_error(&at, "the graph", name, "it is not an identifier")))
+    }
+
+    /// Opens a graph whose trace begins with this error.
+    fn named(name: &str, site: Site, error: Option<Error>) -> Self {
+        let guard = guard();
+        let (body, at) = (OpenBody::new(name), Place::new("build", site));
+        let home = body.home;
+        TRACES.with_borrow_mut(|traces| {
+            traces.push(Trace {
+                bodies: vec![body],
+                error,
+                fresh: 0,
+                by_lane: Vec::new(),
+                running: Vec::new(),
+                site: None,
+            });
+        });
+        OpenGraph { guard, at, home }
+    }
+
+    fn trace<T: Tree>(self, body: impl FnOnce(&Builder) -> Result<T, Failed>) -> Result<Graph> {
+        let outputs = body(&Builder { home: self.home });
+        self.close(outputs.map(|outputs| tree::leaves(&outputs, "")))
+    }
+
+    fn close(self, outputs: Result<Vec<(String, Value)>, Failed>) -> Result<Graph> {
+        let mut trace = TRACES.with_borrow_mut(|traces| traces.remove(self.guard.traces));
+        let added = outputs.and_then(|outputs| trace.add_outputs(&self.at, &with_names(outputs)));
+        match (trace.error, added) {
+            (None, Ok(())) => Ok(trace.bodies.swap_remove(0).graph),
+            (Some(error), _) => Err(error),
+            // Another trace has kept it.
+            (None, Err(_)) => Err(escaped(&self.at, 0)),
+        }
+    }
+}
+
+/// The outputs with names that can stand in the text form: of a single value and of the parts of a tuple, too.
+fn with_names(outputs: Vec<(String, Value)>) -> Vec<(String, Value)> {
+    let named = |(name, value): (String, Value)| match name.chars().next() {
+        None => ("out".to_string(), value),
+        Some('0'..='9') => (format!("out_{name}"), value),
+        Some(_) => (name, value),
+    };
+    outputs.into_iter().map(named).collect()
+}
+
+/// A body that was opened and waits for its results.
+pub struct BodyTrace {
+    guard: Guard,
+    at: Place,
+}
+
+/// A body that was closed: the graph, and the enclosing values that its last parameters are.
+pub(crate) struct ClosedBody {
+    pub(crate) graph: Graph,
+    pub(crate) captures: Vec<Value>,
+}
+
+impl BodyTrace {
+    /// Opens a body with these parameters.
+    pub fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
+        let guard = guard();
+        let values = in_trace(|trace| {
+            // One more than there may be: a rule that calls its own function is told so first.
+            if trace.bodies.len() > MAX_DEPTH + 1 {
+                trace.fail(super::too_deep(at, trace.bodies.len()));
+            }
+            let mut body = OpenBody::new(name);
+            let add = |(name, ty): &(String, TensorType)| {
+                Value::new(body.home, body.graph.push_input(name, ty.clone(), false))
+            };
+            let values = params.iter().map(add).collect();
+            trace.bodies.push(body);
+            Ok(values)
+        });
+        (BodyTrace { guard, at: at.clone() }, or_failed(values, params.len()))
+    }
+
+    /// Closes the body with these results.
+    pub(crate) fn close(self, outputs: &[(String, Value)]) -> Result<ClosedBody, Failed> {
+        in_trace(|trace| {
+            trace.add_outputs(&self.at, outputs)?;
+            let body = trace.bodies.remove(self.guard.bodies);
+            let home = trace.bodies[self.guard.bodies - 1].home;
+            let captures = body.captures.iter().map(|(outer, _)| Value::new(home, *outer)).collect();
+            Ok(ClosedBody { graph: body.graph, captures })
+        })
+    }
+}
+
+/// Traces a body: `body` is given the values of the parameters and gives the results by
+/// name. Outer values that it uses are captured.
+pub fn trace_body(
+    op: &str,
+    name: &str,
+    params: &[(String, TensorType)],
+    body: impl FnOnce(&[Value]) -> Result<Vec<(String, Value)>, Failed>,
+) -> Result<ClosedBody, Failed> {
+    let (trace, values) = BodyTrace::open(&Place::new(op, Site::Unknown), name, params);
+    let outputs = body(&values)?;
+    trace.close(&outputs)
+}
+
+/// Adds an op to the open body, for a rule.
+pub fn emit(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Value>, Failed> {
+    emit_at(op, operands, Site::Unknown)
+}
+
+/// Adds an op to the open body, for a line of the user.
+pub fn emit_at(op: impl Into<Op>, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
+    let op = op.into();
+    // Derivatives, lanes and rewrites of a large program take a while, too.
+    if let Err(error) = check_in_force(|| Place::new(op.name(), site), Ran::Ops(0)) {
+        return Err(keep(error, operands));
+    }
+    in_trace(|trace| trace.emit(op, operands, site))
+}
+
+/// Adds an op of one result to the open body, for a method of values: after a failure its result is a failed value.
+pub fn emit_value(op: impl Into<Op>, operands: &[Value], site: Site) -> Value {
+    or_failed(emit_at(op, operands, site), 1)[0]
+}
+
+/// Lets the open trace keep an error. `operands` are shown in its excerpt.
+pub fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Failed {
+    let site = with_trace(|trace| trace.site).flatten().unwrap_or(site);
+    // Made before the trace is borrowed: it may ask for the types of values.
+    keep(error(&Place::new(op, site)), operands)
+}
+
+/// [`fail`], for a function that gives a value.
+pub fn fail_value(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Value {
+    fail(op, site, operands, error).into()
+}
+
+/// Lets the open trace keep an error, with the lines around it.
+fn keep(error: Error, operands: &[Value]) -> Failed {
+    let kept = in_trace(|trace| {
+        let op = error.place().op.clone();
+        let body = trace.innermost();
+        let here = |value: &Value| value.parts().filter(|(home, _)| *home == body.home).map(|(_, id)| id);
+        let ids: Vec<ValueId> = operands.iter().filter_map(here).collect();
+        let error = error.with_excerpt(|| print::excerpt(&body.graph, &op, &ids));
+        Ok(trace.fail(error))
+    });
+    kept.unwrap_or_else(|failed| failed)
+}
+
+/// Checks that nothing has failed, and that these values, which `op` is given or gives, are of bodies that are open.
+pub(crate) fn check(op: &str, site: Site, values: impl IntoIterator<Item = Value>) -> Result<(), Failed> {
+    let values: Vec<Value> = values.into_iter().collect();
+    in_trace(|trace| trace.find_all(op, trace.site.unwrap_or(site), &values).map(drop))
+}
+
+/// The type of a value; `None` if its op failed, or if its body is closed.
+pub(crate) fn type_of(value: Value) -> Option<TensorType> {
+    with_trace(|trace| trace.find(value).map(|(level, id)| trace.bodies[level].graph.ty(id).clone())).flatten()
+}
+
+/// Whether the graph that is being built has that home.
+pub(crate) fn is_building(home: u64) -> bool {
+    with_trace(|trace| trace.bodies[0].home == home).unwrap_or(false)
+}
+
+/// Adds an input to the graph.
+pub fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
+    let value = in_trace(|trace| {
+        let at = Place::new("input", site);
+        if trace.bodies.len() != 1 {
+            return Err(trace.fail(Error::Name {
+                at: at.boxed(),
+                component: "an input".into(),
+                name: format!("`{name}`"),
+                rule: "inputs are declared outside the bodies of loops".into(),
+                fix: "declare it before the loop; the body captures it".into(),
+            }));
+        }
+        let taken = trace.has_input(name);
+        if taken || !is_identifier(name) {
+            let rule = if taken { "an input of that name exists" } else { "it is not an identifier" };
+            return Err(trace.fail(name_error(&at, "an input", name, rule)));
+        }
+        let component = format!("the type of input `{name}`");
+        super::sizes::check_type(&component, &ty, &at).map_err(|error| trace.fail(error))?;
+        let body = &mut trace.bodies[0];
+        Ok(Value::new(body.home, body.graph.push_input(name, ty, is_static)))
+    });
+    value.unwrap_or_else(Value::from)
+}
+
+/// Whether the graph that is being built has an input of that name.
+pub fn has_input(name: &str) -> bool {
+    with_trace(|trace| trace.has_input(name)).unwrap_or(false)
+}
+
+/// Gives a value a name for the text form.
+pub(crate) fn set_name(value: Value, name: &str, site: Site) {
+    with_trace(|trace| {
+        if !is_identifier(name) {
+            let at = Place::new("named", site);
+            trace.fail(name_error(&at, "a value", name, "it is not an identifier"));
+        }
+        if let Some((level, id)) = trace.find(value) {
+            trace.bodies[level].graph.set_value_name(id, name);
+        }
+    });
+}
+
+/// Gives a value a name, unless it has one.
+pub(crate) fn keep_name(value: Value, name: &str) {
+    with_trace(|trace| {
+        let Some((level, id)) = trace.find(value) else { return };
+        let graph = &mut trace.bodies[level].graph;
+        if graph.value_name(id).is_none() {
+            graph.set_value_name(id, name);
+        }
+    });
+}
+
+/// Gives the results of a node the names that they have in its graph, unless they have one.
+pub fn keep_names(graph: &Graph, node: &Node, results: impl IntoIterator<Item = Value>) {
+    for (output, result) in node.outputs.iter().zip(results) {
+        if let Some(name) = graph.value_name(*output) {
+            keep_name(result, name);
+        }
+    }
+}
+
+/// Lets [`fresh_symbol`] make none that a graph has.
+pub fn reserve_symbols(graph: &Graph) {
+    let mut symbols = Vec::new();
+    graph.visit_symbols(&mut |symbol| symbols.push(symbol.clone()));
+    let numbers = symbols.iter().filter_map(|symbol| symbol.name().strip_prefix('$')?.parse::<usize>().ok());
+    if let Some(largest) = numbers.max() {
+        with_trace(|trace| trace.fresh = trace.fresh.max(largest));
+    }
+}
+
+/// A symbol that no other part of the trace uses.
+pub fn fresh_symbol() -> Symbol {
+    let number = with_trace(|trace| {
+        trace.fresh += 1;
+        trace.fresh
+    });
+    Symbol::new(&format!("${}", number.unwrap_or(0)))
+}
+
+/// The symbols that loops in the open bodies bind.
+pub(super) fn bound_symbols() -> Vec<Symbol> {
+    let bound = with_trace(|trace| {
+        let nodes = trace.bodies.iter().flat_map(|body| body.graph.nodes());
+        nodes.flat_map(|node| node.op.binds()).cloned().collect()
+    });
+    bound.unwrap_or_default()
+}
+
+/// Remembers that the size of a symbol differs between lanes.
+pub(crate) fn add_size_by_lane(size: SizeByLane) {
+    remove_size_by_lane(&size.symbol);
+    with_trace(|trace| trace.by_lane.push(size));
+}
+
+/// Forgets it: a loop gives the symbol another size.
+pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
+    with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
+}
+
+/// Runs `f`: what it adds, only the lanes run where the mask is true.
+pub(crate) fn where_running<R>(mask: Value, f: impl FnOnce() -> R) -> R {
+    with_trace(|trace| trace.running.push(mask));
+    let result = f();
+    with_trace(|trace| trace.running.pop());
+    result
+}
+
+/// The masks of the lanes that run what is added.
+pub(crate) fn running() -> Vec<Value> {
+    with_trace(|trace| trace.running.clone()).unwrap_or_default()
+}
+
+/// How many bodies are open.
+pub(crate) fn depth() -> usize {
+    with_trace(|trace| trace.bodies.len()).unwrap_or(0)
+}
+
+/// Says of which rule the innermost body is a graph.
+pub(crate) fn set_rule(rule: &Rc<OpenRule>) {
+    with_trace(|trace| {
+        if let Some(body) = trace.bodies.last_mut() {
+            body.rule = Some(rule.clone());
+        }
+    });
+}
+
+/// The innermost rule of which a graph is open.
+pub(crate) fn open_rule() -> Option<Rc<OpenRule>> {
+    with_trace(|trace| trace.bodies.iter().rev().find_map(|body| body.rule.clone())).flatten()
+}
+
+/// The sizes that differ between lanes.
+pub(crate) fn sizes_by_lane() -> Vec<SizeByLane> {
+    with_trace(|trace| trace.by_lane.clone()).unwrap_or_default()
+}
+
+/// Runs `f`; the ops that it adds are for the line `site`: what imports a program of another library names the line of
+/// its user, not its own.
+pub fn at_site<R>(site: Site, f: impl FnOnce() -> R) -> R {
+    let outer = set_site(Some(site));
+    let result = f();
+    set_site(outer);
+    result
+}
+
+/// Sets the line that what is added is for; gives the one before.
+fn set_site(site: Option<Site>) -> Option<Site> {
+    with_trace(|trace| std::mem::replace(&mut trace.site, site)).flatten()
+}
+
+fn with_trace<R>(f: impl FnOnce(&mut Trace) -> R) -> Option<R> {
+    TRACES.with_borrow_mut(|traces| traces.last_mut().map(f))
+}
+
+/// Runs `f` on the open trace. Where none is open, nothing can be built.
+fn in_trace<R>(f: impl FnOnce(&mut Trace) -> Result<R, Failed>) -> Result<R, Failed> {
+    with_trace(f).unwrap_or(Err(Failed::new()))
+}
+
+impl Trace {
+    /// Keeps an error, if it is the first.
+    fn fail(&mut self, error: Error) -> Failed {
+        self.error.get_or_insert(error);
+        Failed::new()
+    }
+
+    fn emit(&mut self, op: Op, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
+        let site = self.site.unwrap_or(site);
+        let at = Place::new(op.name(), site);
+        #[cfg(test)]
+        if super::failing::is_due() {
+            self.fail(name_error(&at, "an op", op.name(), "it is to fail"));
+        }
+        let ids = self.resolve_all(&at, operands)?;
+        let (body, name) = (self.innermost(), op.name());
+        match body.graph.push_node(op, &ids, site) {
+            Ok(outputs) => Ok(outputs.into_iter().map(|id| Value::new(body.home, id)).collect()),
+            Err(error) => {
+                let error = error.with_excerpt(|| print::excerpt(&body.graph, name, &ids));
+                Err(self.fail(error))
+            }
+        }
+    }
+
+    /// Whether the graph that is being built has an input of that name.
+    fn has_input(&self, name: &str) -> bool {
+        let graph = &self.bodies[0].graph;
+        (0..graph.inputs().len()).any(|index| graph.input_name(index) == name)
+    }
+
+    /// Which body has a value, and its id there.
+    fn find(&self, value: Value) -> Option<(usize, ValueId)> {
+        let (home, id) = value.parts()?;
+        Some((self.bodies.iter().position(|body| body.home == home)?, id))
+    }
+
+    /// The body that was opened last.
+    fn innermost(&mut self) -> &mut OpenBody {
+        let last = self.bodies.len() - 1;
+        &mut self.bodies[last]
+    }
+
+    fn add_outputs(&mut self, at: &Place, outputs: &[(String, Value)]) -> Result<(), Failed> {
+        let values: Vec<Value> = outputs.iter().map(|(_, value)| *value).collect();
+        let ids = self.resolve_all(at, &values)?;
+        for (index, ((name, _), id)) in outputs.iter().zip(ids).enumerate() {
+            let is_taken = self.bodies.len() == 1 && outputs[..index].iter().any(|(other, _)| other == name);
+            if is_taken || !is_identifier(name) {
+                let rule = if is_taken { "another output has that name" } else { "it is not an identifier" };
+                return Err(self.fail(name_error(at, "an output", name, rule)));
+            }
+            self.innermost().graph.push_output(name, id);
+        }
+        Ok(())
+    }
+
+    /// The ids that values have in the innermost body, captured if need be.
+    fn resolve_all(&mut self, at: &Place, values: &[Value]) -> Result<Vec<ValueId>, Failed> {
+        let places = self.find_all(&at.op, at.site, values)?;
+        Ok(places.into_iter().map(|(level, id)| self.capture(level, id)).collect())
+    }
+
+    /// Which bodies have values, and their ids there. Nothing is found after a failure.
+    fn find_all(&mut self, op: &str, site: Site, values: &[Value]) -> Result<Vec<(usize, ValueId)>, Failed> {
+        if self.error.is_some() {
+            return Err(Failed::new());
+        }
+        let places: Vec<(usize, ValueId)> = values.iter().map_while(|value| self.find(*value)).collect();
+        let index = places.len();
+        if index == values.len() {
+            return Ok(places);
+        }
+        let ids: Vec<ValueId> = places.into_iter().map(|(level, id)| self.capture(level, id)).collect();
+        let excerpt = print::excerpt(&self.innermost().graph, op, &ids);
+        Err(self.fail(escaped(&Place::new(op, site), index).with_excerpt(|| excerpt)))
+    }
+
+    /// The id in the innermost body of a value of body `level`: each body between takes it as a parameter.
+    fn capture(&mut self, level: usize, mut id: ValueId) -> ValueId {
+        for inner in level + 1..self.bodies.len() {
+            let (outer, rest) = self.bodies.split_at_mut(inner);
+            let (outer, body) = (&outer[inner - 1].graph, &mut rest[0]);
+            let known = body.captures.iter().find(|(captured, _)| *captured == id).map(|(_, param)| *param);
+            id = known.unwrap_or_else(|| {
+                let name = outer.value_name(id).map_or_else(|| format!("v{}", id.index()), str::to_string);
+                let param = body.graph.push_input(&name, outer.ty(id).clone(), false);
+                body.captures.push((id, param));
+                param
+            });
+        }
+        id
+    }
+}
+
+fn escaped(at: &Place, index: usize) -> Error {
+    Error::Escaped {
+        at: at.boxed(),
+        component: format!("operand {index}"),
+        home: "a graph or a loop body that is finished, or not begun".into(),
+        fix: "return the value from the body as a carry or a y, and use what the loop returns".into(),
+    }
+}
+
+fn name_error(at: &Place, component: &str, name: &str, rule: &str) -> Error {
+    Error::Name {
+        at: at.boxed(),
+        component: component.to_string(),
+        name: format!("`{name}`"),
+        rule: rule.to_string(),
+        fix: "use a new name of letters, digits and `_` that does not begin with a digit".into(),
+    }
+}
+
+/// Whether a name can stand in the text form.
+pub fn is_identifier(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+}

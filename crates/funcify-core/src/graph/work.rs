@@ -1,0 +1,19 @@
+//! How much the passes do, counted for tests: a node that is added, or gone through, is one unit of work.
+
+use std::cell::Cell;
+
+thread_local! {
+    static DONE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts one unit of work.
+pub fn count() {
+    DONE.with(|done| done.set(done.get().wrapping_add(1)));
+}
+
+/// Returns what `f` returns, and how much work it was.
+pub fn of<R>(f: impl FnOnce() -> R) -> (R, usize) {
+    let before = DONE.with(Cell::get);
+    let result = f();
+    (result, DONE.with(Cell::get).wrapping_sub(before))
+}

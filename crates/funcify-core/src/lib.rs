@@ -1,0 +1,72 @@
+//! Tensor programs with differentiable control flow: what a program is, what it means, and its derivatives.
+//!
+//! This is the ground that the crates of funcify stand on. Programs are written with the crate `funcify`, which offers
+//! everything here by the same names; backends, rewrites and layers are crates above this one, which knows none of them.
+//!
+//! - [`graph`]: programs as values, built from closures, checked for all sizes. [`Value`]: what they are written with.
+//! - [`ops`]: every op with its type rule and its meaning.
+//! - [`derivative`]: derivatives of programs as programs. [`vmap()`]: programs on many lanes.
+//! - [`evaluate`]: the reference evaluation, which is the meaning of a program.
+//! - [`types`]: element types, dimensions with symbols, shapes. [`HostTensor`]: tensors with numbers.
+//! - [`Error`]: every way in which funcify refuses. [`Cancellation`], [`memory`]: what stops a call, and what it may take.
+
+// The derive names the crate of users, also here.
+extern crate self as funcify;
+
+#[doc(hidden)]
+pub use inventory;
+
+pub mod cancel;
+pub mod derivative;
+pub mod error;
+mod eval;
+mod fixpoint;
+pub mod graph;
+mod handle;
+mod host;
+pub mod memory;
+pub mod ops;
+pub mod random;
+mod straight;
+mod text;
+pub mod tree;
+pub mod types;
+mod value;
+pub mod vmap;
+
+pub use cancel::Cancellation;
+pub use derivative::{
+    Disconnected, GradOptions, checkpoint, custom_jvp, custom_vjp, grad, grad_with, hessian, hvp, jacobian, jvp,
+    linearize, linearize_with, value_and_grad, vjp, vjp_with,
+};
+pub use error::{Error, Result};
+pub use eval::evaluate;
+pub use funcify_derive::Tree;
+pub use graph::Graph;
+pub use host::{Element, HostTensor, Scalar, Storage, element_count};
+pub use ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
+pub use ops::scan::recurrence;
+pub use ops::scan::{
+    Bound, CheckpointPolicy, MapOptions, Recurrence, ScanOptions, fori_loop, map, map_with, scan, scan_until,
+    scan_until_with, scan_with,
+};
+pub use ops::switch::{cond, switch};
+pub use ops::while_loop::{while_loop, while_loop_bounded};
+pub use text::to_dot;
+pub use tree::Tree;
+pub use types::{DType, Dim, Shape, Sizes, Symbol, TensorType};
+pub use value::{
+    Axes, Builder, IntoType, Operand, SliceRange, Value, apply, bind_size, concat, constant, einsum, eye, full, iota,
+    select, size, stack, tri_mask,
+};
+pub use vmap::{VmapOptions, vmap, vmap_with};
+
+/// What most programs are written with: `use funcify::prelude::*`.
+pub mod prelude {
+    pub use crate::{
+        Builder, DType, Dim, Error, GradOptions, Graph, HostTensor, Recurrence, Result, Scalar, ScanOptions,
+        TensorType, Tree, Value, associative_scan, bind_size, concat, cond, constant, evaluate, fori_loop, full, grad,
+        hvp, iota, jvp, map, scan, scan_until, scan_with, select, size, stack, switch, value_and_grad, vjp, vmap,
+        while_loop,
+    };
+}

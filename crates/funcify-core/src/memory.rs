@@ -1,0 +1,152 @@
+//! The memory budget: how many bytes a program may take for tensors, estimated before they are allocated.
+//!
+//! A size may follow from data, so a mistaken number may ask for more than a machine has, where an allocator ends the
+//! process. [`CompileOptions::memory_budget`](crate::dispatch::CompileOptions::memory_budget) gives a function a budget of
+//! its own; the others, and [`evaluate`](crate::evaluate), have that of the process.
+//!
+//! The estimate counts the tensors that are alive, the traces of loops, and a size of 0 as 1, as libraries compute the
+//! strides of tensors without elements, too. It does not count what a library takes for a while inside of a kernel.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Place, Result};
+use crate::types::{DType, Dim, Sizes, TensorType};
+
+/// The environment variable that gives the budget of the process: bytes, or `512MiB`, `4GiB`, `1TiB`.
+pub const MEMORY_BUDGET_VARIABLE: &str = "FUNCIFY_MEMORY_BUDGET";
+
+/// The budget where the machine does not tell its memory.
+const UNKNOWN_MACHINE: u64 = 16 << 30;
+
+/// The budget of the process; 0 before it is asked for.
+static BUDGET: AtomicU64 = AtomicU64::new(0);
+
+/// How many bytes of tensors a program may hold at once, unless its options say otherwise: what
+/// [`set_memory_budget`] was given, else `FUNCIFY_MEMORY_BUDGET`, else three quarters of the memory of the machine or of the
+/// control group in which the process runs; 16 GiB where neither is told.
+pub fn memory_budget() -> u64 {
+    match BUDGET.load(Ordering::Relaxed) {
+        0 => {
+            let given = std::env::var(MEMORY_BUDGET_VARIABLE).ok().and_then(|text| parse_bytes(&text));
+            let budget = given.unwrap_or_else(|| machine_bytes().map_or(UNKNOWN_MACHINE, |bytes| bytes / 4 * 3)).max(1);
+            // A number that was set in the meantime stays.
+            let earlier = BUDGET.compare_exchange(0, budget, Ordering::Relaxed, Ordering::Relaxed);
+            earlier.map_or_else(|set| set, |_| budget)
+        }
+        budget => budget,
+    }
+}
+
+/// Sets the budget of the process, in bytes; at least 1.
+pub fn set_memory_budget(bytes: u64) {
+    BUDGET.store(bytes.max(1), Ordering::Relaxed);
+}
+
+/// `1024`, `64KiB`, `512MiB`, `4GiB`, `1TiB`.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let shift = match text[digits..].trim() {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        "TiB" => 40,
+        _ => return None,
+    };
+    text[..digits].parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// The memory of the machine, or of the control group if that is less.
+fn machine_bytes() -> Option<u64> {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    });
+    let groups = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+    let group = groups.iter().find_map(|path| std::fs::read_to_string(path).ok()?.trim().parse().ok());
+    [machine, group].into_iter().flatten().min()
+}
+
+/// The bytes of a tensor whose elements take so many bytes, saturating; `None` if a size is not bound or negative.
+pub fn bytes_of(ty: &TensorType, sizes: &Sizes, element: usize) -> Option<u64> {
+    let size = |dim: &Dim| u64::try_from(dim.value(sizes).ok()?).ok();
+    let dims = ty.shape.dims().iter();
+    dims.map(size).try_fold(element as u64, |product, size| Some(product.saturating_mul(size?.max(1))))
+}
+
+/// The error of tensors that take more than the budget. `held` is what is alive beside them.
+pub fn over_budget(at: &Place, what: String, needed: u64, held: u64, budget: u64) -> Error {
+    Error::OverBudget { at: at.boxed(), what, needed, held, budget }
+}
+
+thread_local! {
+    /// The bytes that the reference evaluations that are under way in this thread hold.
+    static HELD: Cell<u64> = const { Cell::new(0) };
+}
+
+/// What one reference evaluation of a graph, or of a loop, holds until it ends.
+pub(crate) struct Held {
+    bytes: u64,
+}
+
+impl Held {
+    pub(crate) fn nothing() -> Self {
+        Held { bytes: 0 }
+    }
+
+    /// Adds tensors that are about to be made, so many of this type.
+    pub(crate) fn add(&mut self, at: &Place, count: u64, ty: &TensorType, sizes: &Sizes) -> Result<()> {
+        // While they are made, each element is a scalar of 16 bytes, too. A list of tensors has one of these for each.
+        let of_tensor = size_of::<crate::host::HostTensor>() as u64;
+        let Some(lasting) = bytes_of(ty, sizes, ty.dtype.size()) else { return Ok(()) };
+        let peak = bytes_of(ty, sizes, while_made(ty.dtype)).unwrap_or(u64::MAX);
+        let [lasting, peak] = [lasting, peak].map(|bytes| count.saturating_mul(bytes.saturating_add(of_tensor)));
+        let (held, budget) = (HELD.get(), memory_budget());
+        if held.saturating_add(peak) > budget {
+            let what = if count == 1 { ty.to_string() } else { format!("{count} rows of {ty}") };
+            return Err(over_budget(at, what, peak, held, budget));
+        }
+        HELD.set(held.saturating_add(lasting));
+        self.bytes = self.bytes.saturating_add(lasting);
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.set(HELD.get().saturating_sub(self.bytes));
+    }
+}
+
+/// The bytes that an element takes while the reference evaluation makes a tensor.
+pub fn while_made(dtype: DType) -> usize {
+    dtype.size() + size_of::<crate::host::Scalar>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_are_read_with_their_unit() {
+        assert_eq!(parse_bytes("1024"), Some(1024));
+        assert_eq!(parse_bytes(" 3 GiB "), Some(3 << 30));
+        assert_eq!(parse_bytes("64KiB"), Some(64 << 10));
+        for text in ["", "GiB", "1.5GiB", "-1", "4 gigabytes", "99999999999TiB"] {
+            assert_eq!(parse_bytes(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_saturate_and_count_a_size_of_zero_as_one() {
+        let mut sizes = Sizes::new();
+        sizes.set(&crate::Symbol::new("T"), 3);
+        let bytes = |text: &str| bytes_of(&TensorType::parse(text).unwrap(), &sizes, 4);
+        assert_eq!(bytes("f32[]"), Some(4));
+        assert_eq!(bytes("f32[T,0,2]"), Some(24));
+        assert_eq!(bytes("f32[9223372036854775807,T]"), Some(u64::MAX));
+        assert_eq!((bytes("f32[B]"), bytes("f32[T-4]")), (None, None));
+    }
+}

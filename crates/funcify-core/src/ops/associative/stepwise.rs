@@ -1,0 +1,45 @@
+//! The associative scan as a loop, one combination a step: what is fastest where steps cost next to nothing.
+
+use super::AssociativeScan;
+use crate::error::Result;
+use crate::graph::{Failed, emit, inline, trace_body};
+use crate::ops::Scan;
+use crate::ops::scan::{Buffer, Returned, Sequence, Start};
+use crate::types::TensorType;
+use crate::value::Value;
+
+impl AssociativeScan {
+    /// Adds a loop of one combination a step to the open trace; gives its results. There must be an element.
+    ///
+    /// The first row of each result is given, that of the elements, and step t reads the row that was written before it.
+    pub fn emit_loop(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
+        let (leaves, combine) = (self.leaves, &self.combine);
+        let (xs, captured) = operands.split_at(leaves);
+        let count = xs[0].dim(0);
+        // Parameters of the loop's body: the second elements, the first ones, what is captured.
+        let order = (leaves..2 * leaves).chain(0..leaves).chain(2 * leaves..combine.inputs().len());
+        let params: Vec<(String, TensorType)> =
+            order.map(|index| (combine.input_name(index).to_string(), combine.input_type(index).clone())).collect();
+        let closed = trace_body("associative_scan", combine.name(), &params, |values| {
+            let (seconds, rest) = values.split_at(leaves);
+            let (firsts, captured) = rest.split_at(leaves);
+            Ok(combine.named_outputs(inline(combine, &[firsts, seconds, captured].concat())?))
+        })?;
+        // A downward loop reads the row behind the one that it writes.
+        let (before, own) = if self.reverse { (1, 0) } else { (0, 1) };
+        let first = if self.reverse { count.clone() - 1..count.clone() } else { 0.into()..1.into() };
+        let buffer =
+            || Buffer { start: Start::Given(1), reads: vec![before], writes: vec![own], returned: Returned::All };
+        let scan = Scan {
+            reverse: self.reverse,
+            sequences: vec![Sequence { reads: vec![own] }; leaves],
+            buffers: (0..leaves).map(|_| buffer()).collect(),
+            invariants: captured.len(),
+            ..Scan::of(closed.graph, count - 1)
+        };
+        let given = xs.iter().map(|x| x.slice(0, first.clone()));
+        let operands: Vec<Value> =
+            xs.iter().copied().chain(given).chain(captured.iter().copied()).chain(closed.captures).collect();
+        emit(scan, &operands)
+    }
+}

@@ -1,0 +1,131 @@
+//! The two sweeps of which the recursion consists (Blelloch 1990), on any number of pairs of elements that lie next to each other.
+//!
+//! The elements of all pairs are combined at once: `combine` is batched, with the pairs as its lanes. Pairs are taken
+//! apart and put together by a reshape of `2n` rows to `n` rows of twice the length.
+
+use std::sync::Arc;
+
+use super::AssociativeScan;
+use crate::error::{Place, Result};
+use crate::fixpoint::{fixpoint, union};
+use crate::graph::tracer::{self, input};
+use crate::graph::{Failed, Graph};
+use crate::ops::flagged;
+use crate::types::{Dim, Symbol, TensorType};
+use crate::value::{Value, concat};
+use crate::vmap::{Batched, inline};
+
+/// The programs of an associative scan on pairs of neighbours.
+pub struct Sweeps {
+    /// How many pairs there are.
+    pub pairs: Symbol,
+    /// From the rows of the pairs and what `combine` captures: the combination of each pair.
+    pub up: Arc<Graph>,
+    /// From the results at every other row, the pairs of the rows between, and what `combine` captures: the results
+    /// at both. Of the leaves that are needed.
+    pub down: Arc<Graph>,
+    /// The leaves whose running combinations are needed.
+    pub needed: Vec<usize>,
+}
+
+impl AssociativeScan {
+    /// The sweeps for operands of these types, where some results are used.
+    pub fn sweeps(&self, at: &Place, inputs: &[TensorType], used: &[bool]) -> Result<Sweeps> {
+        let needed = self.needed(used);
+        let pairs = self.unused_symbol(inputs);
+        let size = Dim::symbol(&pairs);
+        let rows: Vec<TensorType> = inputs[..self.leaves].iter().filter_map(TensorType::row).collect();
+        let captured = &inputs[self.leaves..];
+        let all: Vec<usize> = (0..self.leaves).collect();
+        let leaves = |name: &str, count: &Dim, which: &[usize]| -> Vec<Value> {
+            let leaf = |index: &usize| input(&format!("{name}{index}"), rows[*index].stacked(count), false, at.site);
+            which.iter().map(leaf).collect()
+        };
+        let captures = || {
+            let capture = |(index, ty): (usize, &TensorType)| input(&format!("c{index}"), ty.clone(), false, at.site);
+            captured.iter().enumerate().map(capture).collect::<Vec<Value>>()
+        };
+        let build = |name: &str, body: &dyn Fn() -> Result<Vec<Value>, Failed>| {
+            tracer::build(name, at.site, |_| {
+                tracer::reserve_symbols(&self.combine);
+                tracer::at_site(at.site, body)
+            })
+        };
+        let up = build("combine", &|| {
+            let both = leaves("x", &(size.clone() * 2), &all);
+            let captured = captures();
+            let elements: Vec<[Value; 2]> = both.into_iter().map(|leaf| apart(leaf, &size)).collect();
+            // Downward the accumulated element is the one after.
+            let first = elements.iter().map(|pair| pair[usize::from(self.reverse)]).collect::<Vec<_>>();
+            let second = elements.iter().map(|pair| pair[usize::from(!self.reverse)]).collect::<Vec<_>>();
+            self.combined(&size, &first, &second, &captured, &all)
+        })?;
+        let down = build("spread", &|| {
+            let every_other = leaves("y", &size, &needed);
+            let both = leaves("x", &(size.clone() * 2), &all);
+            let captured = captures();
+            let between: Vec<Value> =
+                both.into_iter().map(|leaf| apart(leaf, &size)[usize::from(!self.reverse)]).collect();
+            // No needed result reads the other leaves of the first elements.
+            let mut first = between.clone();
+            needed.iter().zip(&every_other).for_each(|(leaf, result)| first[*leaf] = *result);
+            let between = self.combined(&size, &first, &between, &captured, &needed)?;
+            let both = |(one, other): (Value, Value)| match self.reverse {
+                false => together(one, other, &size),
+                true => together(other, one, &size),
+            };
+            Ok(every_other.into_iter().zip(between).map(both).collect())
+        })?;
+        Ok(Sweeps { pairs, up: Arc::new(up), down: Arc::new(down), needed })
+    }
+
+    /// The leaves that are used, and those that their combinations read of the first element.
+    fn needed(&self, used: &[bool]) -> Vec<usize> {
+        flagged(&fixpoint(used.to_vec(), |needed| union(needed, self.combine.needed_inputs(needed))))
+    }
+
+    /// These leaves of the combinations of elements.
+    fn combined(
+        &self,
+        size: &Dim,
+        first: &[Value],
+        second: &[Value],
+        captured: &[Value],
+        which: &[usize],
+    ) -> Result<Vec<Value>, Failed> {
+        let elements = first.iter().chain(second).map(|value| Batched::mapped(*value));
+        let inputs: Vec<Batched> = elements.chain(captured.iter().map(|value| Batched::unmapped(*value))).collect();
+        let outputs = which.iter().map(|leaf| self.combine.outputs()[*leaf].clone()).collect();
+        let combine = self.combine.with_outputs(outputs);
+        Ok(inline(&combine, size, &inputs)?.into_iter().map(|result| result.materialized(size)).collect())
+    }
+
+    /// A symbol that is in no type of the operands or of `combine`.
+    fn unused_symbol(&self, inputs: &[TensorType]) -> Symbol {
+        let mut used: Vec<Symbol> = Vec::new();
+        used.extend(inputs.iter().flat_map(|ty| ty.shape.dims()).flat_map(Dim::symbols).cloned());
+        self.combine.visit_symbols(&mut |symbol| used.push(symbol.clone()));
+        let names = std::iter::once("$pairs".to_string()).chain((1usize..).map(|number| format!("$pairs{number}")));
+        let mut free = names.map(|name| Symbol::new(&name)).filter(|symbol| !used.contains(symbol));
+        free.next().unwrap_or_else(|| Symbol::new("$pairs"))
+    }
+}
+
+/// `2n` rows as the first and the second rows of `n` pairs.
+fn apart(rows: Value, pairs: &Dim) -> [Value; 2] {
+    let row = rows.row_type().shape;
+    let length = row.elements();
+    let flat = rows.reshape([pairs.clone(), length.clone() * 2]);
+    let half = |start: Dim| {
+        let limit = start.clone() + &length;
+        flat.slice(1, start..limit).reshape(row.with_leading(pairs.clone()))
+    };
+    [half(Dim::from(0)), half(length.clone())]
+}
+
+/// `n` first and `n` second rows as the `2n` rows of pairs.
+fn together(first: Value, second: Value, pairs: &Dim) -> Value {
+    let row = first.row_type().shape;
+    let flat = [first, second].map(|rows| rows.reshape([pairs.clone(), row.elements()]));
+    concat(&flat, 1).reshape(row.with_leading(pairs.clone() * 2))
+}

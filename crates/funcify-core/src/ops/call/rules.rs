@@ -1,0 +1,85 @@
+//! Functions in place of the calls that give them derivative rules, for programs that are run and not differentiated; and
+//! the call in place of `itself` in its rule.
+
+use std::sync::Arc;
+
+use super::{Call, Rule};
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Replay, ValueId, tracer};
+use crate::ops::Op;
+use crate::types::Sizes;
+
+impl Graph {
+    /// The graph with the nodes of functions where functions with derivative rules were called, also in bodies, and without
+    /// what only the rules use, as far as that cannot be refused when it runs. `None` if it calls none.
+    pub fn without_rules(&self) -> Result<Option<Graph>> {
+        if !calls(self) {
+            return Ok(None);
+        }
+        let flat = flat(self)?;
+        Ok(Some(flat.pruned_certain().unwrap_or(flat)))
+    }
+
+    /// A graph of a rule, with the call that it is the rule of wherever it says `itself`. `None` if it does not.
+    pub(crate) fn with_itself(&self, call: &Call) -> Option<Graph> {
+        if self.calls_of_itself().is_empty() {
+            return None;
+        }
+        call.parts().into_iter().for_each(|part| tracer::reserve_symbols(part.graph));
+        let with = |body: &Arc<Graph>| body.with_itself(call).map_or_else(|| body.clone(), Arc::new);
+        Some(self.map_ops(|op| match op {
+            // Each binds symbols of its own.
+            Op::Call(inner) if matches!(inner.rule, Rule::Itself) => Op::from(call.clone()).at_sizes(&Sizes::new()),
+            Op::Call(inner) => Call { function: with(&inner.function), ..inner.clone() }.into(),
+            op => op.with_bodies(op.bodies().into_iter().map(with).collect()),
+        }))
+    }
+
+    /// The calls in a graph of a rule that say `itself`. Those in rules of other calls speak of these.
+    pub(crate) fn calls_of_itself(&self) -> Vec<Call> {
+        let calls = |op: &Op| match op {
+            Op::Call(call) if matches!(call.rule, Rule::Itself) => vec![call.clone()],
+            Op::Call(call) => call.function.calls_of_itself(),
+            op => op.bodies().into_iter().flat_map(|body| body.calls_of_itself()).collect(),
+        };
+        self.nodes().iter().flat_map(|node| calls(&node.op)).collect()
+    }
+}
+
+/// Whether a graph, or a body in it, calls a function with a derivative rule.
+fn calls(graph: &Graph) -> bool {
+    let is_call = |op: &Op| matches!(op, Op::Call(_)) || op.bodies().into_iter().any(|body| calls(body));
+    graph.nodes().iter().any(|node| is_call(&node.op))
+}
+
+fn flat(graph: &Graph) -> Result<Graph> {
+    let mut result = Graph::new(graph.name());
+    let inputs = graph.inputs().iter().map(|input| {
+        let name = graph.value_name(input.value).expect("every input has a name");
+        result.push_input(name, graph.ty(input.value).clone(), input.is_static)
+    });
+    let inputs: Vec<ValueId> = inputs.collect();
+    let outputs = add(graph, &inputs, &mut result)?;
+    for (output, id) in graph.outputs().iter().zip(outputs) {
+        result.push_output(&output.name, id);
+    }
+    Ok(result)
+}
+
+/// Adds the nodes of `graph` to another; gives its outputs there.
+fn add(graph: &Graph, inputs: &[ValueId], to: &mut Graph) -> Result<Vec<ValueId>> {
+    let all = vec![true; graph.nodes().len()];
+    let added = Replay::new(graph, inputs.iter().copied()).some(&all, |_, node, operands| {
+        let results = match &node.op {
+            Op::Call(call) => add(&call.function, &operands[..call.function.inputs().len()], to)?,
+            op => {
+                let bodies = op.bodies().into_iter().map(|body| Ok(Arc::new(flat(body)?)));
+                let op = op.with_bodies(bodies.collect::<Result<Vec<_>>>()?);
+                to.push_node(op, &operands, node.site)?
+            }
+        };
+        to.keep_names(graph, node, &results);
+        Ok::<_, Error>(results)
+    })?;
+    added.outputs()
+}

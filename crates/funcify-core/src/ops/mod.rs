@@ -1,0 +1,514 @@
+//! The ops: one file an op, or a table of elementwise ops, with its type rule, its reference evaluation,
+//! its attributes in the text form, and its tests.
+//!
+//! The set is closed for the rules (`enum_dispatch` over [`Op`], so a rule that is missing does not
+//! compile) and open for users: [`Op::Custom`] holds an op from another crate.
+//!
+#![doc = include_str!("numerics.md")]
+
+mod argmax;
+pub mod associative;
+mod attributes;
+mod binary;
+mod bind_size;
+mod bitcast;
+mod bits;
+mod bodied;
+mod broadcast;
+pub mod call;
+mod cast;
+mod compare;
+mod concat;
+mod constant;
+mod conv;
+mod cumulative;
+mod custom;
+mod dynamic_slice;
+mod dynamic_update;
+mod evaluate;
+mod gather;
+mod iota;
+pub(crate) mod leaves;
+mod matmul;
+mod next_after;
+mod pad;
+mod partials;
+mod polygamma;
+mod predicate;
+pub(crate) mod reach;
+mod reduce;
+mod reshape;
+mod reverse;
+pub mod scan;
+mod scatter;
+mod select;
+mod size;
+mod slice;
+mod sort;
+pub mod special;
+pub mod switch;
+mod table;
+mod take;
+#[cfg(test)]
+pub(crate) mod testing;
+mod threefry;
+mod transpose;
+mod unary;
+pub mod while_loop;
+
+use std::fmt;
+
+use enum_dispatch::enum_dispatch;
+
+pub use argmax::ArgMax;
+pub use associative::AssociativeScan;
+pub use associative::Sweeps;
+pub use attributes::{Attribute, Attributes};
+pub use binary::*;
+pub use bind_size::BindSize;
+pub use bitcast::Bitcast;
+pub use bits::*;
+pub use bodied::{Bodied, Printable, Prunable, StepCount};
+pub use broadcast::Broadcast;
+pub use call::{Call, Rule};
+pub use cast::Cast;
+pub use compare::*;
+pub use concat::Concat;
+pub use constant::Constant;
+pub use conv::{Conv, ConvOptions, Padding};
+pub use cumulative::Cumulative;
+pub use custom::{Custom, CustomOp, CustomOpEntry};
+pub use custom::{custom_names, name_taken_twice};
+pub use dynamic_slice::DynamicSlice;
+pub use dynamic_update::DynamicUpdate;
+pub use evaluate::EvalContext;
+pub(crate) use evaluate::evaluate_in;
+pub use gather::Gather;
+pub use iota::Iota;
+pub use matmul::{MatMul, integer_products};
+pub use next_after::{NextAfter, next_after};
+pub use pad::Pad;
+pub use polygamma::Polygamma;
+pub use predicate::*;
+pub use reduce::{Reduce, ReduceKind};
+pub use reshape::Reshape;
+pub use reverse::Reverse;
+pub use scan::Scan;
+pub use scatter::{Scatter, ScatterMode};
+pub use select::Select;
+pub use size::Size;
+pub use slice::Slice;
+pub use sort::Sort;
+pub use switch::Switch;
+pub use take::Take;
+pub use threefry::{Threefry, Words, threefry_bits, threefry_words};
+pub use transpose::Transpose;
+pub use unary::*;
+pub use while_loop::While;
+
+use crate::derivative::{Cotangents, Dual, VjpContext};
+use crate::error::{Error, Place, Result};
+pub use crate::graph::Failed;
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{Graph, emit, fail, trace_body};
+use crate::host::{HostTensor, Scalar, Storage};
+use crate::types::{DType, Dim, Shape, SizeError, Symbol, TensorType};
+use crate::value::Value;
+use crate::vmap::{Batched, lanes_type};
+
+/// The rules that every op has. None has a default.
+///
+/// The rules that add to the open trace are given values of which none has failed, and whoever calls them looks whether one
+/// of their results has. So a rule is written with the operators of values; `?` ends it where it adds an op or looks at a
+/// type in between, by [`Value::checked`].
+#[enum_dispatch]
+pub trait OpRules {
+    /// The name in the text form, which is also what a backend's conversion is registered for.
+    fn name(&self) -> &'static str;
+
+    /// The type rule: the results' types, or which operand does not fit and why.
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
+
+    /// The reference evaluation: slow and obvious. `outputs` are the inferred types.
+    fn eval(
+        &self,
+        context: &mut EvalContext<'_>,
+        inputs: &[HostTensor],
+        outputs: &[TensorType],
+    ) -> Result<Vec<HostTensor>>;
+
+    /// The attributes as the text form shows them, in a fixed order.
+    fn attributes(&self) -> Attributes;
+
+    /// The batching rule: adds to the open trace what the op means for `size` lanes, and gives its results. Some
+    /// operand has lanes.
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
+
+    /// The forward rule: adds to the open trace the op and the tangents of its results. Some operand has a tangent.
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed>;
+
+    /// The reverse rule: adds to the open trace the cotangents of the operands, from those of the results, and gives
+    /// them; `None` where nothing passes. Some result has a cotangent.
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed>;
+}
+
+/// An op with its attributes.
+#[enum_dispatch(OpRules)]
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each variant is documented at the type that it holds")]
+pub enum Op {
+    Unary,
+    Binary,
+    Bits,
+    Compare,
+    Predicate,
+    Select,
+    Cast,
+    Bitcast,
+    NextAfter,
+    MatMul,
+    Reduce,
+    ArgMax,
+    Broadcast,
+    Reshape,
+    Transpose,
+    Slice,
+    Reverse,
+    Concat,
+    Pad,
+    Iota,
+    Size,
+    BindSize,
+    Constant,
+    DynamicSlice,
+    DynamicUpdate,
+    Take,
+    Gather,
+    Scatter,
+    Threefry,
+    Cumulative,
+    Sort,
+    Conv,
+    Polygamma,
+    Scan,
+    Switch,
+    While,
+    AssociativeScan,
+    Call,
+    Custom,
+}
+
+impl Op {
+    /// Whether a rewrite leaves it as it is: a function with a rule of its own, or an op of another crate.
+    pub fn is_opaque(&self) -> bool {
+        matches!(self, Op::Call(_) | Op::Custom(_))
+    }
+
+    /// Tells whether it only puts elements elsewhere, so that there is no work to be saved and nothing is rounded.
+    pub fn is_movement(&self) -> bool {
+        matches!(
+            self,
+            Op::Reshape(_)
+                | Op::Transpose(_)
+                | Op::Broadcast(_)
+                | Op::Slice(_)
+                | Op::Reverse(_)
+                | Op::Pad(_)
+                | Op::Concat(_)
+                | Op::Constant(_)
+                | Op::Iota(_)
+                | Op::Size(_)
+                | Op::Bitcast(_)
+        )
+    }
+}
+
+/// A type that stands for one op: the struct with its attributes, or the marker of a table's row.
+///
+/// [`funcify!`](crate::funcify) registers conversions for it.
+pub trait OpKey: Sized + 'static {
+    /// The op's name.
+    const NAME: &'static str;
+    /// The op as this type, if it is one.
+    fn of(op: &Op) -> Option<&Self>;
+}
+
+macro_rules! op_key {
+    ($name:literal => $op:ident) => {
+        impl OpKey for $op {
+            const NAME: &'static str = $name;
+            fn of(op: &Op) -> Option<&Self> {
+                if let Op::$op(op) = op { Some(op) } else { None }
+            }
+        }
+    };
+}
+
+macro_rules! op_keys {
+    ($($name:literal => $op:ident;)* with bodies: $($bodied:ident),*) => {
+        $(op_key!($name => $op);)*
+
+        impl Op {
+            /// The op as one with bodies, if it is one.
+            pub fn bodied(&self) -> Option<&dyn Bodied> {
+                match self {
+                    $(Op::$bodied(op) => Some(op),)*
+                    $(Op::$op(_) => None,)*
+                    Op::Unary(_) | Op::Binary(_) | Op::Bits(_) | Op::Compare(_) | Op::Predicate(_) => None,
+                    Op::Constant(_) | Op::BindSize(_) | Op::Custom(_) => None,
+                }
+            }
+        }
+
+        /// The names of the ops that are not rows of a table.
+        const STRUCT_OPS: &[&str] = &[$($name),*];
+
+        /// The op of that name with the attributes that a text gives it.
+        pub(crate) fn parse_op(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
+            match name {
+                $($name => Some(<$op>::parse(attributes).map(Op::from)),)*
+                BindSize::NAME => Some(BindSize::parse(attributes).map(Op::from)),
+                _ => unary_of(name)
+                    .map(Op::from)
+                    .or_else(|| binary_of(name).map(Op::from))
+                    .or_else(|| compare_of(name).map(Op::from))
+                    .or_else(|| bits_of(name).map(Op::from))
+                    .or_else(|| predicate_of(name).map(Op::from))
+                    .map(Ok)
+                    .or_else(|| custom::parse(name, attributes)),
+            }
+        }
+    };
+}
+
+op_keys! {
+    "select" => Select;
+    "cast" => Cast;
+    "bitcast" => Bitcast;
+    "nextafter" => NextAfter;
+    "matmul" => MatMul;
+    "reduce" => Reduce;
+    "argmax" => ArgMax;
+    "broadcast" => Broadcast;
+    "reshape" => Reshape;
+    "transpose" => Transpose;
+    "slice" => Slice;
+    "reverse" => Reverse;
+    "concat" => Concat;
+    "pad" => Pad;
+    "iota" => Iota;
+    "size" => Size;
+    "dynamic_slice" => DynamicSlice;
+    "dynamic_update" => DynamicUpdate;
+    "take" => Take;
+    "gather" => Gather;
+    "scatter" => Scatter;
+    "threefry" => Threefry;
+    "cumulative" => Cumulative;
+    "sort" => Sort;
+    "conv" => Conv;
+    "polygamma" => Polygamma;
+    with bodies: Scan, Switch, While, AssociativeScan, Call
+}
+
+op_key!("constant" => Constant);
+op_key!("scan" => Scan);
+
+/// The names of the ops that no backend converts: programs of every backend run them from the host, and put functions
+/// with their own derivatives in the place of calls of them.
+pub const CONTROL_FLOW: &[&str] = &["associative_scan", "bind_size", "custom_jvp", "custom_vjp", "switch", "while"];
+
+/// The names of all ops that this crate defines, sorted.
+pub fn all_names() -> Vec<&'static str> {
+    let tables = [UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, BITS_NAMES, PREDICATE_NAMES].concat();
+    let mut names = [STRUCT_OPS, &tables, &["constant", "scan"], CONTROL_FLOW].concat();
+    names.sort_unstable();
+    names
+}
+
+/// The error of a dimension that has no size in a call.
+pub fn no_size(at: &Place, error: SizeError) -> Error {
+    let fix = "call with sizes for which it is 0 or more";
+    match error {
+        SizeError::Unbound(symbol) => unbound(at, &symbol),
+        SizeError::TooLarge(dim) => {
+            let (found, fix) = ("a number beyond that", "call with smaller sizes");
+            at.mismatch(format!("the size or position `{dim}`"), "a number of 64 bits", found, fix)
+        }
+        SizeError::Negative(dim, value) => {
+            at.mismatch(format!("the size or position `{dim}`"), "0 or more", value, fix)
+        }
+    }
+}
+
+/// The error of a symbol that no input binds.
+pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
+    Error::Call {
+        at: at.boxed(),
+        component: format!("size `{symbol}`"),
+        expected: "a size bound by an input's shape".into(),
+        found: "no input that determines it".into(),
+        fix: "give some input a dimension that is this symbol alone, or linear in it".into(),
+    }
+}
+
+/// Adds an op with one result to the open trace, for a batching rule.
+fn emit_lanes(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Batched>, Failed> {
+    Ok(emit(op, operands)?.into_iter().map(Batched::mapped).collect())
+}
+
+/// Adds an op without operands to the open trace, for a batching rule: all lanes share its result.
+fn emit_shared(op: impl Into<Op>) -> Result<Vec<Batched>, Failed> {
+    Ok(emit(op, &[])?.into_iter().map(Batched::unmapped).collect())
+}
+
+/// Traces a body of `op` for `size` lanes: the first parameters of `graph`, of which those that are `mapped` have lanes, and
+/// the `extra` ones, which have.
+fn trace_lanes(
+    op: &str,
+    graph: &Graph,
+    mapped: &[bool],
+    extra: &[(String, TensorType)],
+    size: &Dim,
+    body: impl FnOnce(&[Batched]) -> Result<Vec<(String, Value)>, Failed>,
+) -> Result<ClosedBody, Failed> {
+    let own = mapped.iter().enumerate().map(|(index, mapped)| {
+        (graph.input_name(index).to_string(), lanes_type(graph.input_type(index), *mapped, size))
+    });
+    let params: Vec<(String, TensorType)> = own.chain(extra.iter().cloned()).collect();
+    trace_body(op, graph.name(), &params, |values| {
+        let mapped = mapped.iter().copied().chain(extra.iter().map(|_| true));
+        let lanes = values.iter().zip(mapped).map(|(value, mapped)| Batched { value: *value, mapped });
+        body(&lanes.collect::<Vec<_>>())
+    })
+}
+
+/// Lets the open trace keep the error that one thing was expected and another found.
+pub(crate) fn fail_mismatch(
+    at: &Place,
+    values: &[Value],
+    component: impl Into<String>,
+    expected: impl fmt::Display,
+    found: impl fmt::Display,
+    fix: impl Into<String>,
+) -> Failed {
+    fail(&at.op, at.site, values, |at| at.mismatch(component, expected, found, fix))
+}
+
+/// The batching rule of an op that works element by element: the op itself, on operands that all have lanes.
+pub fn batch_elementwise(op: impl Into<Op>, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+    let values: Vec<Value> = operands.iter().map(|operand| operand.materialized(size)).collect();
+    emit_lanes(op, &values)
+}
+
+/// Checks the number of operands.
+fn arity<const N: usize>(at: &Place, inputs: &[TensorType]) -> Result<[TensorType; N]> {
+    <[TensorType; N]>::try_from(inputs.to_vec()).map_err(|found| {
+        let (expected, found) = (format!("{N} operands"), format!("{} operands", found.len()));
+        at.mismatch("the operand list", expected, found, "pass as many values as the op takes")
+    })
+}
+
+/// Checks types one by one. `component` says what the one of that number is of.
+fn check_types<'a>(
+    at: &Place,
+    expected: impl IntoIterator<Item = &'a TensorType>,
+    found: impl IntoIterator<Item = &'a TensorType>,
+    component: impl Fn(usize) -> String,
+    fix: &str,
+) -> Result<()> {
+    for (index, (expected, found)) in expected.into_iter().zip(found).enumerate() {
+        if expected != found {
+            return Err(at.mismatch(component(index), expected, found, fix));
+        }
+    }
+    Ok(())
+}
+
+/// The types of a body's parameters.
+fn input_types(body: &Graph) -> impl Iterator<Item = &TensorType> {
+    body.inputs().iter().map(|input| body.ty(input.value))
+}
+
+/// The types of what a body gives.
+fn output_types(body: &Graph) -> impl Iterator<Item = &TensorType> {
+    body.outputs().iter().map(|output| body.ty(output.value))
+}
+
+/// Checks that an operand has elements along an axis, in a call.
+fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
+    if x.shape()[axis] > 0 {
+        return Ok(());
+    }
+    Err(at.mismatch("the operand", "an axis that is not empty", x.ty(), "guard the empty case"))
+}
+
+/// A tensor whose element at an index is that of `x` at the same index, but for the position along `axis`.
+fn taken_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&[usize]) -> usize) -> Vec<HostTensor> {
+    let element = |index: &[usize]| {
+        let mut source = index.to_vec();
+        source[axis] = position(index);
+        x.at(&source)
+    };
+    vec![HostTensor::from_fn(x.dtype(), shape, element)]
+}
+
+/// The numbers of those that have a flag.
+fn flagged(flags: &[bool]) -> Vec<usize> {
+    (0..flags.len()).filter(|number| flags[*number]).collect()
+}
+
+/// Those that have a flag.
+fn chosen<T: Clone>(flags: &[bool], all: &[T]) -> Vec<T> {
+    all.iter().zip(flags).filter(|(_, flag)| **flag).map(|(one, _)| one.clone()).collect()
+}
+
+/// Whether two shapes are equal, but for an axis.
+fn equal_except(axis: usize, left: &Shape, right: &Shape) -> bool {
+    left.rank() == right.rank() && (0..left.rank()).all(|other| other == axis || left[other] == right[other])
+}
+
+/// Checks that an operand has a type, but for an axis.
+fn check_except(at: &Place, component: &str, axis: usize, expected: &TensorType, found: &TensorType) -> Result<()> {
+    if found.dtype == expected.dtype && equal_except(axis, &found.shape, &expected.shape) {
+        return Ok(());
+    }
+    Err(at.mismatch(component, format!("{expected} except in axis {axis}"), found, "cast, reshape or broadcast it"))
+}
+
+/// Checks that `axis` is an axis of an operand.
+fn check_axis(at: &Place, component: &str, axis: usize, rank: usize) -> Result<()> {
+    if axis < rank {
+        return Ok(());
+    }
+    let fix = "name an axis that the operand has; negative axes count from the end";
+    Err(at.mismatch(component, format!("an axis below {rank}"), format!("axis {axis}"), fix))
+}
+
+/// Checks that an operand is an integer scalar or tensor, as indices must be.
+fn check_index_dtype(at: &Place, component: &str, ty: &TensorType) -> Result<()> {
+    if ty.dtype.is_int() {
+        return Ok(());
+    }
+    Err(at.mismatch(component, "an integer type", ty, "cast the indices to i64"))
+}
+
+/// A size after spreading: `step - 1` more between each two elements. `None` if it has symbols and they matter.
+fn spread(size: &Dim, step: usize) -> Option<Dim> {
+    match (step, size.constant()) {
+        (1, _) => Some(size.clone()),
+        (_, Some(0 | 1)) => Some(size.clone()),
+        (_, Some(size)) => Some(Dim::from(step) * (size - 1) + 1),
+        (_, None) => None,
+    }
+}
+
+/// One tensor of these elements.
+fn tensor(dtype: DType, shape: &[usize], elements: impl IntoIterator<Item = Scalar>) -> Result<Vec<HostTensor>> {
+    Ok(HostTensor::new(shape, Storage::from_scalars(dtype, elements)).into_iter().collect())
+}
+
+/// Clamps an index into `0..size`; a size of zero gives 0.
+fn clamp_index(index: i64, size: usize) -> usize {
+    index.clamp(0, size.saturating_sub(1) as i64) as usize
+}

@@ -1,0 +1,116 @@
+//! A loop put together from parts, for the rules that make loops of a loop.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{Buffer, Scan, Sequence};
+use crate::error::Result;
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{Failed, Graph, emit, trace_body};
+use crate::types::{Dim, Symbol, TensorType};
+use crate::value::Value;
+
+/// What a loop takes, without its invariants, which the body captures.
+pub(super) struct Parts {
+    /// A loop that has its name, its steps, its direction, and what is said of how it runs and is differentiated.
+    pub(super) like: Scan,
+    /// The operand that gives the number of steps.
+    pub(super) count: Option<Value>,
+    pub(super) sequences: Vec<SequencePart>,
+    pub(super) buffers: Vec<BufferPart>,
+    pub(super) carries: Vec<(String, Value)>,
+}
+
+/// A sequence with the names of what a step reads of it.
+pub(super) struct SequencePart {
+    pub(super) value: Value,
+    pub(super) reads: Vec<(usize, String)>,
+}
+
+/// A buffer with the names of what a step reads of it.
+pub(super) struct BufferPart {
+    pub(super) buffer: Buffer,
+    /// Its initial rows, if it has some.
+    pub(super) value: Option<Value>,
+    pub(super) row: TensorType,
+    pub(super) names: Vec<String>,
+}
+
+/// What a step reads.
+pub(super) struct Rows {
+    values: Vec<Value>,
+    sequences: Vec<Range<usize>>,
+    buffers: Vec<Range<usize>>,
+    carries: Range<usize>,
+}
+
+impl Rows {
+    pub(super) fn sequence(&self, index: usize) -> &[Value] {
+        &self.values[self.sequences[index].clone()]
+    }
+
+    pub(super) fn buffer(&self, index: usize) -> &[Value] {
+        &self.values[self.buffers[index].clone()]
+    }
+
+    pub(super) fn carries(&self) -> &[Value] {
+        &self.values[self.carries.clone()]
+    }
+}
+
+impl Parts {
+    /// Traces a step: what is written to each buffer in order, then the next carries, then whether the loop
+    /// ends, by name.
+    pub(super) fn trace(
+        &self,
+        body: impl FnOnce(&Rows) -> Result<Vec<(String, Value)>, Failed>,
+    ) -> Result<ClosedBody, Failed> {
+        let mut params: Vec<(String, TensorType)> = Vec::new();
+        let mut rows = Rows { values: Vec::new(), sequences: Vec::new(), buffers: Vec::new(), carries: 0..0 };
+        for sequence in &self.sequences {
+            let row = sequence.value.checked()?.row_type();
+            let start = params.len();
+            params.extend(sequence.reads.iter().map(|(_, name)| (name.clone(), row.clone())));
+            rows.sequences.push(start..params.len());
+        }
+        for buffer in &self.buffers {
+            let start = params.len();
+            params.extend(buffer.names.iter().map(|name| (name.clone(), buffer.row.clone())));
+            rows.buffers.push(start..params.len());
+        }
+        let start = params.len();
+        params.extend(self.carries.iter().map(|(name, value)| (name.clone(), value.ty())));
+        rows.carries = start..params.len();
+        trace_body("scan", self.like.body.name(), &params, |values| {
+            rows.values = values.to_vec();
+            body(&rows)
+        })
+    }
+
+    /// Adds the loop to the open trace; gives its buffers and final carries.
+    pub fn emit(self, body: ClosedBody) -> Result<Vec<Value>, Failed> {
+        let mut operands: Vec<Value> = self.count.into_iter().collect();
+        operands.extend(self.sequences.iter().map(|sequence| sequence.value));
+        operands.extend(self.buffers.iter().filter_map(|buffer| buffer.value));
+        operands.extend(self.carries.iter().map(|(_, value)| *value));
+        let invariants = body.captures.len();
+        operands.extend(body.captures);
+        let offsets = |sequence: &SequencePart| sequence.reads.iter().map(|(offset, _)| *offset).collect();
+        let scan = Scan {
+            body: Arc::new(body.graph),
+            steps_operand: self.count.is_some(),
+            sequences: self.sequences.iter().map(|sequence| Sequence { reads: offsets(sequence) }).collect(),
+            carries: self.carries.len(),
+            invariants,
+            buffers: self.buffers.into_iter().map(|part| part.buffer).collect(),
+            ..self.like
+        };
+        emit(scan, &operands)
+    }
+}
+
+/// Gives a symbol the size that an integer scalar says, for what comes after: a loop of which only that is used.
+pub(super) fn bind(count: Value, symbol: &Symbol) -> Result<(), Failed> {
+    let scan = Scan { steps_operand: true, ..Scan::of(Graph::new(""), Dim::symbol(symbol)) };
+    emit(scan, &[count]).map(drop)
+}

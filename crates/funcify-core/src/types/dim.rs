@@ -1,0 +1,460 @@
+//! Dimensions: integer polynomials over named symbols, in a canonical form.
+//!
+//! `T`, `T+1` and `2*B*T` are dimensions. Terms are sorted and without zero coefficients, so two
+//! dimensions are equal for all sizes exactly when they compare equal. A symbol stands for a size, so
+//! for an integer that is not negative; [`Dim::is_at_least`] uses that.
+//!
+//! Arithmetic is checked. A result with a coefficient beyond 64 bits, or a product of polynomials with very many terms, is
+//! [beyond range](Dim::is_beyond_range): no size, equal to no size, known to be neither smaller nor larger than one. A
+//! graph refuses types and attributes with it.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::ops::{Add, Mul, Sub};
+use std::sync::Arc;
+
+use super::{SizeError, Sizes};
+
+/// The name of a size that is bound when a program is called.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Symbol(Arc<str>);
+
+impl Symbol {
+    /// The symbol of that name. Names are identifiers; those that start with `$` are made by the builder.
+    pub fn new(name: &str) -> Self {
+        Symbol(name.into())
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Symbol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Symbol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A product of symbols, sorted; empty for the constant term.
+type Monomial = Vec<Symbol>;
+
+/// How many products of terms one multiplication, and how many steps one division, may take.
+const MAX_TERMS: usize = 1 << 16;
+
+/// One dimension: an integer polynomial over symbols.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Dim {
+    /// Sorted by degree, then by name; no coefficient is zero.
+    terms: Vec<(Monomial, i64)>,
+    /// There are no terms then.
+    beyond_range: bool,
+}
+
+/// What stands for symbols.
+pub type Replacements = std::collections::BTreeMap<Symbol, Dim>;
+
+impl Dim {
+    const BEYOND_RANGE: Dim = Dim { terms: Vec::new(), beyond_range: true };
+
+    /// The dimension that is one symbol.
+    pub fn symbol(symbol: &Symbol) -> Self {
+        Dim { terms: vec![(vec![symbol.clone()], 1)], beyond_range: false }
+    }
+
+    /// The sum of these dimensions: the terms are sorted once.
+    pub(crate) fn sum(dims: impl IntoIterator<Item = Dim>) -> Self {
+        let (mut terms, mut beyond_range) = (Vec::new(), false);
+        for dim in dims {
+            beyond_range |= dim.beyond_range;
+            terms.extend(dim.terms);
+        }
+        if beyond_range { Dim::BEYOND_RANGE } else { Dim::from_terms(terms) }
+    }
+
+    /// The product of a number and symbols.
+    pub(crate) fn product(coefficient: i64, mut symbols: Vec<Symbol>) -> Self {
+        symbols.sort();
+        Dim::from_terms(vec![(symbols, coefficient)])
+    }
+
+    /// Whether this is no size, whatever its symbols stand for: negative, or beyond range.
+    pub fn is_unusable(&self) -> bool {
+        let has_negative_constant = || self.terms.last().is_some_and(|(monomial, c)| monomial.is_empty() && *c < 0);
+        self.beyond_range || (has_negative_constant() && self.terms.iter().all(|(_, c)| *c <= 0))
+    }
+
+    /// Whether this is the result of arithmetic that left the range of 64 bits, and no size.
+    pub fn is_beyond_range(&self) -> bool {
+        self.beyond_range
+    }
+
+    /// Its value, if it has no symbols.
+    pub fn constant(&self) -> Option<i64> {
+        match self.terms.as_slice() {
+            [] if self.beyond_range => None,
+            [] => Some(0),
+            [(monomial, coefficient)] if monomial.is_empty() => Some(*coefficient),
+            _ => None,
+        }
+    }
+
+    /// The symbol, if it is just one symbol.
+    pub fn as_symbol(&self) -> Option<&Symbol> {
+        match self.terms.as_slice() {
+            [(monomial, 1)] if monomial.len() == 1 => Some(&monomial[0]),
+            _ => None,
+        }
+    }
+
+    /// Every symbol in it, in order, without repetition.
+    pub fn symbols(&self) -> Vec<&Symbol> {
+        let mut all: Vec<&Symbol> = self.terms.iter().flat_map(|(monomial, _)| monomial).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// Whether `self >= other` for all sizes; `None` if that depends on the sizes.
+    ///
+    /// A symbol is not negative, so a difference without negative coefficients is not negative.
+    pub fn is_at_least(&self, other: &Dim) -> Option<bool> {
+        if let (Some(left), Some(right)) = (self.constant(), other.constant())
+            && left.checked_sub(right).is_some()
+        {
+            return Some(left >= right);
+        }
+        let difference = self.clone() - other.clone();
+        if difference.beyond_range {
+            return None;
+        }
+        if difference.terms.iter().all(|(_, coefficient)| *coefficient >= 0) {
+            return Some(true);
+        }
+        let constant_is_negative = difference.terms.iter().any(|(m, c)| m.is_empty() && *c < 0);
+        let none_is_positive = difference.terms.iter().all(|(_, c)| *c <= 0);
+        (constant_is_negative && none_is_positive).then_some(false)
+    }
+
+    /// Its value under `sizes`. It may be negative: [`Shape::value`](super::Shape::value) refuses that.
+    pub fn value(&self, sizes: &Sizes) -> Result<i64, SizeError> {
+        if let Some(constant) = self.constant() {
+            return Ok(constant);
+        }
+        let too_large = || SizeError::TooLarge(self.clone());
+        if self.beyond_range {
+            return Err(too_large());
+        }
+        let mut sum = 0i128;
+        for (monomial, coefficient) in &self.terms {
+            let mut product = i128::from(*coefficient);
+            for symbol in monomial {
+                let size = sizes.get(symbol).ok_or_else(|| SizeError::Unbound(symbol.clone()))?;
+                product = product.checked_mul(size as i128).ok_or_else(too_large)?;
+            }
+            sum = sum.checked_add(product).ok_or_else(too_large)?;
+        }
+        i64::try_from(sum).map_err(|_| too_large())
+    }
+
+    /// With every symbol that `sizes` binds replaced by its size.
+    pub fn substitute(&self, sizes: &Sizes) -> Dim {
+        let mut terms = Vec::with_capacity(self.terms.len());
+        for (monomial, coefficient) in &self.terms {
+            let mut left = Vec::new();
+            let mut product = Some(*coefficient);
+            for symbol in monomial {
+                match sizes.get(symbol) {
+                    Some(size) => product = product.zip(i64::try_from(size).ok()).and_then(|(a, b)| a.checked_mul(b)),
+                    None => left.push(symbol.clone()),
+                }
+            }
+            let Some(product) = product else { return Dim::BEYOND_RANGE };
+            terms.push((left, product));
+        }
+        if self.beyond_range { Dim::BEYOND_RANGE } else { Dim::from_terms(terms) }
+    }
+
+    /// With these dimensions in place of these symbols, all at once.
+    pub fn replaced(&self, by: &Replacements) -> Dim {
+        let concerned = |(monomial, _): &(Monomial, i64)| monomial.iter().any(|symbol| by.contains_key(symbol));
+        if self.beyond_range || !self.terms.iter().any(concerned) {
+            return self.clone();
+        }
+        Dim::sum(self.terms.iter().map(|(monomial, coefficient)| {
+            let dims = monomial.iter().map(|symbol| by.get(symbol).cloned().unwrap_or_else(|| Dim::symbol(symbol)));
+            dims.fold(Dim::from(*coefficient), |product, dim| product * dim)
+        }))
+    }
+
+    /// The polynomial that is this one when it is multiplied by `divisor`, if there is one.
+    pub fn divided_by(&self, divisor: &Dim) -> Option<Dim> {
+        let (divisor_monomial, divisor_coefficient) = divisor.terms.first()?;
+        let mut steps = 0;
+        let (mut rest, mut quotient) = (self.clone(), Dim::default());
+        // The leading term of `rest` gets smaller each time.
+        while let Some((monomial, coefficient)) = rest.terms.first() {
+            steps += divisor.terms.len();
+            if steps > MAX_TERMS {
+                return None;
+            }
+            let mut monomial = monomial.clone();
+            for symbol in divisor_monomial {
+                monomial.remove(monomial.iter().position(|other| other == symbol)?);
+            }
+            if coefficient.checked_rem(*divisor_coefficient)? != 0 {
+                return None;
+            }
+            let term = Dim { terms: vec![(monomial, coefficient / divisor_coefficient)], beyond_range: false };
+            rest = rest - term.clone() * divisor;
+            quotient.terms.push((term.terms[0].0.clone(), term.terms[0].1));
+        }
+        (!rest.beyond_range).then_some(quotient)
+    }
+
+    /// Solves `self == value` for its only symbol, when it is linear in it: `k+1 == 8` gives `(k, 7)`.
+    pub fn solve(&self, value: i64) -> Option<(Symbol, i64)> {
+        let mut constant = 0;
+        let mut unknown = None;
+        for (monomial, coefficient) in &self.terms {
+            match monomial.as_slice() {
+                [] => constant = *coefficient,
+                [symbol] if unknown.is_none() => unknown = Some((symbol.clone(), *coefficient)),
+                _ => return None,
+            }
+        }
+        let (symbol, factor) = unknown?;
+        // Of 128 bits, as the difference of two numbers of 64 bits may have 65.
+        let (rest, factor) = (i128::from(value) - i128::from(constant), i128::from(factor));
+        let size = i64::try_from(rest / factor).ok().filter(|size| *size >= 0 && rest % factor == 0)?;
+        Some((symbol, size))
+    }
+
+    fn from_terms(mut terms: Vec<(Monomial, i64)>) -> Dim {
+        terms.sort_by(|(a, _), (b, _)| (Reverse(a.len()), a).cmp(&(Reverse(b.len()), b)));
+        // Sums of 128 bits: what cancels does not depend on the order of the terms.
+        let mut merged: Vec<(Monomial, i128)> = Vec::with_capacity(terms.len());
+        for (monomial, coefficient) in terms {
+            match merged.last_mut() {
+                Some((last, sum)) if *last == monomial => *sum += i128::from(coefficient),
+                _ => merged.push((monomial, coefficient.into())),
+            }
+        }
+        merged.retain(|(_, coefficient)| *coefficient != 0);
+        let narrow = merged.into_iter().map(|(monomial, sum)| Some((monomial, i64::try_from(sum).ok()?)));
+        match narrow.collect() {
+            Some(terms) => Dim { terms, beyond_range: false },
+            None => Dim::BEYOND_RANGE,
+        }
+    }
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.beyond_range {
+            return f.write_str("(beyond 64 bits)");
+        }
+        if self.terms.is_empty() {
+            return f.write_str("0");
+        }
+        for (index, (monomial, coefficient)) in self.terms.iter().enumerate() {
+            let sign = match (index, *coefficient < 0) {
+                (_, true) => "-",
+                (0, false) => "",
+                (_, false) => "+",
+            };
+            f.write_str(sign)?;
+            let names: Vec<&str> = monomial.iter().map(Symbol::name).collect();
+            match (coefficient.unsigned_abs(), names.is_empty()) {
+                (size, true) => write!(f, "{size}")?,
+                (1, false) => f.write_str(&names.join("*"))?,
+                (size, false) => write!(f, "{size}*{}", names.join("*"))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<i64> for Dim {
+    fn from(value: i64) -> Self {
+        Dim::from_terms(vec![(Vec::new(), value)])
+    }
+}
+
+impl From<i32> for Dim {
+    fn from(value: i32) -> Self {
+        Dim::from(i64::from(value))
+    }
+}
+
+impl From<usize> for Dim {
+    fn from(value: usize) -> Self {
+        i64::try_from(value).map_or(Dim::BEYOND_RANGE, Dim::from)
+    }
+}
+
+impl From<&str> for Dim {
+    /// The dimension that is the symbol of that name. A polynomial is written with operators, or read
+    /// from text by [`TensorType::parse`](crate::TensorType::parse).
+    fn from(name: &str) -> Self {
+        Dim::symbol(&Symbol::new(name))
+    }
+}
+
+impl From<&Dim> for Dim {
+    fn from(dim: &Dim) -> Self {
+        dim.clone()
+    }
+}
+
+impl<D: Into<Dim>> Add<D> for Dim {
+    type Output = Dim;
+    fn add(self, other: D) -> Dim {
+        Dim::sum([self, other.into()])
+    }
+}
+
+impl<D: Into<Dim>> Sub<D> for Dim {
+    type Output = Dim;
+    fn sub(self, other: D) -> Dim {
+        let other = other.into();
+        // The smallest number has no negation.
+        let negated = other.terms.iter().map(|(monomial, c)| Some((monomial.clone(), c.checked_neg()?)));
+        match negated.collect::<Option<Vec<_>>>() {
+            Some(terms) => Dim::sum([self, Dim { terms, ..other }]),
+            None => Dim::BEYOND_RANGE,
+        }
+    }
+}
+
+impl<D: Into<Dim>> Mul<D> for Dim {
+    type Output = Dim;
+    fn mul(self, other: D) -> Dim {
+        let other = other.into();
+        let products = self.terms.len().saturating_mul(other.terms.len());
+        if self.beyond_range || other.beyond_range || products > MAX_TERMS {
+            return Dim::BEYOND_RANGE;
+        }
+        let mut terms = Vec::with_capacity(products);
+        for (left, a) in &self.terms {
+            for (right, b) in &other.terms {
+                let mut monomial: Monomial = left.iter().chain(right).cloned().collect();
+                monomial.sort();
+                let Some(product) = a.checked_mul(*b) else { return Dim::BEYOND_RANGE };
+                terms.push((monomial, product));
+            }
+        }
+        Dim::from_terms(terms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dim(name: &str) -> Dim {
+        Dim::from(name)
+    }
+
+    #[test]
+    fn equal_polynomials_are_equal_values() {
+        let a = (dim("T") + 1) * 2;
+        let b = dim("T") + dim("T") + 2;
+        assert_eq!(a, b);
+        assert_eq!(a.to_string(), "2*T+2");
+        assert_eq!((dim("T") * dim("B")).to_string(), (dim("B") * dim("T")).to_string());
+        assert_eq!((dim("T") - dim("T")).constant(), Some(0));
+        assert_eq!((dim("T") - 3).to_string(), "T-3");
+    }
+
+    #[test]
+    fn order_is_known_only_where_it_holds_for_all_sizes() {
+        assert_eq!((dim("T") + 1).is_at_least(&dim("T")), Some(true));
+        assert_eq!(dim("T").is_at_least(&(dim("T") + 1)), Some(false));
+        assert_eq!(dim("T").is_at_least(&Dim::from(3)), None);
+        assert_eq!(dim("T").is_at_least(&Dim::from(0)), Some(true));
+        assert_eq!(Dim::from(0).is_at_least(&dim("T")), None);
+        assert_eq!(Dim::from(-1).is_at_least(&dim("T")), Some(false));
+    }
+
+    #[test]
+    fn quotients_are_exact() {
+        let (b, t) = (dim("B"), dim("T"));
+        let product = (b.clone() * 2 + &t) * (t.clone() - 3);
+        assert_eq!(product.divided_by(&(t.clone() - 3)), Some(b.clone() * 2 + &t));
+        assert_eq!((b.clone() * 6).divided_by(&(b.clone() * 2)), Some(Dim::from(3)));
+        assert_eq!((b.clone() * 6).divided_by(&(b.clone() * 4)), None);
+        assert_eq!((b.clone() + 1).divided_by(&b), None);
+        assert_eq!(Dim::from(0).divided_by(&b), Some(Dim::from(0)));
+        assert_eq!(b.divided_by(&Dim::from(0)), None);
+    }
+
+    #[test]
+    fn values_and_solutions() {
+        let mut sizes = Sizes::new();
+        sizes.set(&Symbol::new("T"), 5);
+        assert_eq!((dim("T") * 2 + 1).value(&sizes), Ok(11));
+        assert_eq!((dim("T") * dim("B")).value(&sizes), Err(SizeError::Unbound(Symbol::new("B"))));
+        assert_eq!((dim("T") * dim("B")).substitute(&sizes), dim("B") * 5);
+        assert_eq!((dim("k") + 1).solve(8), Some((Symbol::new("k"), 7)));
+        assert_eq!((dim("k") * 2).solve(7), None);
+        assert_eq!((dim("k") + 1).solve(0), None);
+    }
+
+    /// What leaves the range of 64 bits is no size, in any order of operations.
+    #[test]
+    fn arithmetic_beyond_range_is_no_size() {
+        let (largest, smallest) = (Dim::from(i64::MAX), Dim::from(i64::MIN));
+        let t = || dim("T");
+        let beyond = [
+            largest.clone() + 1,
+            smallest.clone() - 1,
+            Dim::from(0) - smallest.clone(),
+            Dim::from(1i64 << 32) * (1i64 << 32),
+            t() * (1i64 << 32) * (1i64 << 32),
+            t() * i64::MAX + t(),
+            Dim::from(usize::MAX),
+            Dim::from(1i64 << 62).replaced(&Default::default()) * 2,
+        ];
+        for dim in beyond {
+            assert!(dim.is_beyond_range(), "{dim}");
+            assert_eq!((dim.constant(), dim.as_symbol(), dim.solve(3)), (None, None, None));
+            assert_eq!((dim.is_at_least(&t()), t().is_at_least(&dim)), (None, None));
+            assert_eq!(dim.value(&Sizes::new()), Err(SizeError::TooLarge(dim.clone())));
+            assert!((dim.clone() - &dim).is_beyond_range() && (dim.clone() * Dim::from(0)).is_beyond_range());
+            assert_eq!(t().divided_by(&dim), None);
+        }
+        assert_eq!(largest.clone() - i64::MAX, Dim::from(0));
+        assert_eq!(Dim::sum([largest.clone(), largest.clone(), Dim::from(-i64::MAX)]), largest);
+
+        let mut sizes = Sizes::new();
+        sizes.set(&Symbol::new("T"), 3);
+        let product = t() * i64::MAX + 1;
+        assert_eq!(product.value(&sizes), Err(SizeError::TooLarge(product.clone())));
+        assert!(product.substitute(&sizes).is_beyond_range());
+        assert_eq!((t() - i64::MAX).solve(3), None);
+        assert_eq!((t() - i64::MAX).solve(0), Some((Symbol::new("T"), i64::MAX)));
+    }
+
+    #[test]
+    fn a_product_of_very_many_terms_is_refused() {
+        let sum = |prefix: &str| Dim::sum((0..3000).map(|index| Dim::from(format!("{prefix}{index}").as_str())));
+        assert!((sum("a") * sum("b")).is_beyond_range());
+        assert_eq!((sum("a") * dim("T")).terms.len(), 3000);
+        let many = (0..20).fold(dim("T"), |product, _| product * dim("T"));
+        assert_eq!(many.divided_by(&(dim("T") - sum("a"))), None);
+    }
+}

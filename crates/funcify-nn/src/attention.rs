@@ -1,0 +1,81 @@
+//! Gated linear attention.
+
+use funcify_core::Value;
+use funcify_core::error::{Result, Site};
+use funcify_core::ops::scan::scan;
+use funcify_core::types::{DType, Dim};
+
+use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer, linear};
+
+/// Gated linear attention (Yang et al. 2024): attention whose memory is one matrix a head.
+///
+/// For each head, `S' = diag(α) S + kᵀ v` and `o = q S / √key`, where `α = sigmoid(x W₀ᵀ W₁ᵀ + b)^(1/16)` is a gate of each row of
+/// S. The heads' outputs are normalised by their root mean square, gated by `silu(x W_gᵀ)` and mapped back. The state is
+/// `[B, heads, key / heads, value / heads]`. Parameters have the names and shapes of the authors' code: `q_proj.weight`,
+/// `k_proj.weight`, `v_proj.weight`, `g_proj.weight`, `gk_proj.0.weight [rank, features]`, `gk_proj.1.weight`, `gk_proj.1.bias`,
+/// `g_norm_swish_gate.weight [value / heads]`, `o_proj.weight`.
+#[derive(Clone, Debug)]
+pub struct GatedLinearAttention {
+    /// The features of the input and of the output.
+    pub features: usize,
+    /// The number of heads.
+    pub heads: usize,
+    /// The features of all keys together.
+    pub key: usize,
+    /// The features of all values together.
+    pub value: usize,
+    /// The rank of the map to gates.
+    pub rank: usize,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+impl GatedLinearAttention {
+    /// The authors' sizes, keys of half the features, values of all, gates of rank 16, over `[B,T,F]` of f32.
+    pub fn new(features: usize, heads: usize) -> Self {
+        let (key, value) = (features / 2, features);
+        GatedLinearAttention { features, heads, key, value, rank: 16, batch_first: true, dtype: DType::F32 }
+    }
+
+    /// The graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is no float
+    /// are errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        let (name, site) = ("gated_linear_attention", Site::caller());
+        let sizes = [("features", self.features), ("heads", self.heads), ("key", self.key), ("value", self.value)];
+        at_least_one(name, site, &[sizes.as_slice(), &[("rank", self.rank)]].concat())?;
+        divided_by_heads(name, site, self.heads, &[("key", self.key), ("value", self.value)])?;
+        layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (features, heads) = (self.features, self.heads);
+        let (key, value) = (self.key / heads, self.value / heads);
+        let xs = inputs.sequence(features);
+        let init = inputs.state("state", [Dim::from("B"), heads.into(), key.into(), value.into()]);
+        let [q, k] = ["q_proj", "k_proj"].map(|name| linear(xs, inputs.linear(name, features, self.key)));
+        let [v, g] = ["v_proj", "g_proj"].map(|name| linear(xs, inputs.linear(name, features, self.value)));
+        let narrow = linear(xs, inputs.linear("gk_proj.0", features, self.rank));
+        let wide = linear(narrow, inputs.linear("gk_proj.1", self.rank, self.key));
+        let bias = inputs.parameter("gk_proj.1.bias", &[self.key], Init::Constant(0.0));
+        let gate = (-((-(wide + bias)).softplus()) / 16.0).exp();
+
+        let by_head = |x: Value, size: usize| {
+            let shape = x.shape();
+            x.reshape([shape[0].clone(), shape[1].clone(), Dim::from(heads), Dim::from(size)])
+        };
+        let rows = (by_head(q, key), by_head(k, key), by_head(v, value), by_head(gate, key));
+        let (last, os) = scan(init, rows, |s, (q, k, v, gate)| {
+            let s = gate.unsqueeze(3) * s + k.unsqueeze(3) * v.unsqueeze(2);
+            (s, (q.unsqueeze(3) * s).sum(2))
+        });
+        let os = os * (key as f64).sqrt().recip();
+        let norm = (os.square().mean(3).unsqueeze(3) + 1e-5).rsqrt();
+        let scale = inputs.parameter("g_norm_swish_gate.weight", &[value], Init::Constant(1.0));
+        let ys = (os * norm * scale).reshape(g.shape()) * g.silu();
+        let ys = linear(ys, inputs.linear("o_proj", self.value, features));
+        (ys, vec![last])
+    }
+}

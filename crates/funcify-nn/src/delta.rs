@@ -1,0 +1,126 @@
+//! DeltaNet and gated DeltaNet: linear attention that overwrites what its memory has for a key.
+
+use funcify_core::Value;
+use funcify_core::error::{Result, Site};
+use funcify_core::ops::scan::scan;
+use funcify_core::types::{DType, Dim};
+
+use super::affine::short_convolution;
+use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer, linear};
+
+/// DeltaNet (Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule over Sequence Length) and, where `gated`,
+/// gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
+///
+/// Queries, keys and values are linear maps of x behind short causal convolutions and `silu`; queries and keys have norm 1 in
+/// each head. With `β = sigmoid(x W_bᵀ)`, or twice that where `negative`, a number a head: `S' = α S + k β (v - α Sᵀ k)ᵀ` and
+/// `o = S'ᵀ q / √(key / heads)`, where α is 1, or `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))` if it is gated. The heads'
+/// outputs are normalised by their root mean square, scaled, gated by `silu(x W_gᵀ)` if it is gated, and mapped back.
+///
+/// The states are `memory [B, heads, key / heads, value / heads]` and `conv_q`, `conv_k`, `conv_v`, `[B, width - 1, ..]`, the
+/// inputs of the convolutions before the first step. Parameters have the names and shapes of the authors' code
+/// (flash-linear-attention) and of the files of OLMo Hybrid: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`,
+/// `q_conv1d.weight [key, 1, width]`, `k_conv1d.weight`, `v_conv1d.weight`, `b_proj.weight [heads, features]`,
+/// `o_norm.weight [value / heads]`, `o_proj.weight`; gated also `a_proj.weight`, `A_log [heads]`, `dt_bias [heads]`,
+/// `g_proj.weight`.
+#[derive(Clone, Debug)]
+pub struct DeltaNet {
+    /// The features of the input and of the output.
+    pub features: usize,
+    /// The number of heads.
+    pub heads: usize,
+    /// The features of all keys together.
+    pub key: usize,
+    /// The features of all values together.
+    pub value: usize,
+    /// How many steps the convolutions see.
+    pub width: usize,
+    /// Whether the memory decays, and the outputs have gates.
+    pub gated: bool,
+    /// Whether β is between 0 and 2, so that what the memory has for a key may change its sign (Grazzi et al. 2024, Unlocking
+    /// State-Tracking in Linear RNNs Through Negative Eigenvalues).
+    pub negative: bool,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+impl DeltaNet {
+    /// Keys and values of all features, convolutions of 4 steps, without gates, β below 1, over `[B,T,F]` of f32.
+    pub fn new(features: usize, heads: usize) -> Self {
+        let (key, value, width, dtype) = (features, features, 4, DType::F32);
+        DeltaNet { features, heads, key, value, width, gated: false, negative: false, batch_first: true, dtype }
+    }
+
+    /// The graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is no float
+    /// are errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        let (name, site) = (if self.gated { "gated_delta_net" } else { "delta_net" }, Site::caller());
+        let sizes = [("features", self.features), ("heads", self.heads), ("key", self.key), ("value", self.value)];
+        at_least_one(name, site, &[sizes.as_slice(), &[("width", self.width)]].concat())?;
+        divided_by_heads(name, site, self.heads, &[("key", self.key), ("value", self.value)])?;
+        layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (features, heads) = (self.features, self.heads);
+        let (key, value) = (self.key / heads, self.value / heads);
+        let xs = inputs.sequence(features);
+        let memory = inputs.state("memory", [Dim::from("B"), heads.into(), key.into(), value.into()]);
+        let befores = [("conv_q", self.key), ("conv_k", self.key), ("conv_v", self.value)]
+            .map(|(name, size)| inputs.rows_before(name, self.width, size));
+        let mut lasts = Vec::new();
+        let mut convolved = |name: &str, before: Value, size: usize| {
+            let projected = linear(xs, inputs.linear(&format!("{name}_proj"), features, self.features_of(size)));
+            let kernel = inputs.short_kernel(&format!("{name}_conv1d"), self.features_of(size), self.width);
+            let (rows, last) = short_convolution(projected, before, kernel, self.width);
+            lasts.push(last.move_axis(0, 1));
+            rows.silu().reshape([xs.dim(0), xs.dim(1), heads.into(), size.into()])
+        };
+        let unit = |x: Value| x * (x.square().sum(3).unsqueeze(3) + 1e-6).rsqrt();
+        let q = unit(convolved("q", befores[0], key)) * (key as f64).sqrt().recip();
+        let k = unit(convolved("k", befores[1], key));
+        let v = convolved("v", befores[2], value);
+        let beta = linear(xs, inputs.linear("b_proj", features, heads)).sigmoid();
+        let beta = if self.negative { beta * 2.0 } else { beta };
+
+        // The memory has a row a feature of the keys.
+        let write = |s: Value, (k, v, beta): (Value, Value, Value)| {
+            let known = (k.unsqueeze(3) * s).sum(2);
+            s + k.unsqueeze(3) * (beta.unsqueeze(2) * (v - known)).unsqueeze(2)
+        };
+        let read = |s: Value, q: Value| (q.unsqueeze(3) * s).sum(2);
+        let (last, os) = if self.gated {
+            let decays = Init::from_fn(&[heads], |index| (1.0 + 15.0 * (index[0] as f64 + 0.5) / heads as f64).ln());
+            let rate = inputs.parameter("A_log", &[heads], decays).exp();
+            let sizes = Init::logspaced(1e-3, 1e-1, heads);
+            let bias = Init::from_fn(&[heads], |index| sizes(index[0]).exp_m1().ln());
+            let delta =
+                linear(xs, inputs.linear("a_proj", features, heads)) + inputs.parameter("dt_bias", &[heads], bias);
+            let alpha = (-(rate * delta.softplus())).exp();
+            scan(memory, (q, (k, v, beta), alpha), |s, (q, row, alpha)| {
+                let s = write(alpha.unsqueeze(2).unsqueeze(3) * s, row);
+                (s, read(s, q))
+            })
+        } else {
+            scan(memory, (q, (k, v, beta)), |s, (q, row)| {
+                let s = write(s, row);
+                (s, read(s, q))
+            })
+        };
+        let norm = (os.square().mean(3).unsqueeze(3) + 1e-5).rsqrt();
+        let scale = inputs.parameter("o_norm.weight", &[value], Init::Constant(1.0));
+        let mut ys = (os * norm * scale).reshape([xs.dim(0), xs.dim(1), self.value.into()]);
+        if self.gated {
+            ys = ys * linear(xs, inputs.linear("g_proj", features, self.value)).silu();
+        }
+        let ys = linear(ys, inputs.linear("o_proj", self.value, features));
+        (ys, [vec![last], lasts].concat())
+    }
+
+    /// The features of all heads together.
+    fn features_of(&self, head: usize) -> usize {
+        head * self.heads
+    }
+}

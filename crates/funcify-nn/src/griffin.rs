@@ -1,0 +1,93 @@
+//! The recurrent block of Griffin and RecurrentGemma: the RG-LRU between its projections.
+
+use funcify_core::error::{Result, Site};
+use funcify_core::types::{DType, Dim};
+use funcify_core::{Value, concat};
+
+use super::affine::{affine_scan, short_convolution};
+use super::rg_lru::{GateNames, gates};
+use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer};
+
+/// The recurrent block of Griffin (De et al. 2024) as RecurrentGemma has it (Botev et al. 2024).
+///
+/// `linear_x` of the input goes through a short causal convolution and the recurrence of [`RgLru`](super::RgLru); what that
+/// gives is multiplied by `gelu` (with `tanh`) of `linear_y` of the input, and mapped back by `linear_out`. The first step of
+/// a sequence takes its input whole, without the factor `sqrt(1 - a²)`, and nothing of `h`. The states are `h [B, inner]`,
+/// `conv [B, width - 1, inner]`, the inputs of the convolution before the first step, and `started [B]`, which is 0 before
+/// the first step of a sequence and 1 after it.
+///
+/// Parameters have the names and shapes of `transformers`: `linear_x.weight [inner, features]`, `linear_x.bias`, so
+/// `linear_y`, `linear_out.weight [features, inner]`, `linear_out.bias`, `conv_1d.weight [inner, 1, width]`, `conv_1d.bias`,
+/// `rg_lru.recurrent_param [inner]`, `rg_lru.recurrent_gate_weight [heads, inner / heads, inner / heads]`,
+/// `rg_lru.recurrent_gate_bias [heads, inner / heads]`, `rg_lru.input_gate_weight`, `rg_lru.input_gate_bias`. Its gradient is
+/// that of `sqrt(1 - a²)` itself, which their code bounds where `1 - a²` is below 2.5e-7.
+#[derive(Clone, Debug)]
+pub struct Griffin {
+    /// The features of the input and of the output.
+    pub features: usize,
+    /// The features of the recurrence.
+    pub inner: usize,
+    /// The heads, among which the gates do not mix.
+    pub heads: usize,
+    /// How many steps the convolution sees.
+    pub width: usize,
+    /// Whether the loop is an associative scan, in logarithmic depth, or runs step by step, in less memory.
+    pub associative: bool,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+impl Griffin {
+    /// As many features inside, a convolution of 4 steps and an associative scan over `[B,T,F]` of f32.
+    pub fn new(features: usize, heads: usize) -> Self {
+        let (inner, width, dtype) = (features, 4, DType::F32);
+        Griffin { features, inner, heads, width, associative: true, batch_first: true, dtype }
+    }
+
+    /// The graph and its parameters. Sizes of 0, heads that do not divide the inner features, and a dtype that is no float are
+    /// errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        let (name, site) = ("griffin", Site::caller());
+        let sizes = [("features", self.features), ("inner", self.inner), ("heads", self.heads), ("width", self.width)];
+        at_least_one(name, site, &sizes)?;
+        divided_by_heads(name, site, self.heads, &[("inner", self.inner)])?;
+        layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (features, inner, width) = (self.features, self.inner, self.width);
+        let us = inputs.sequence(features);
+        let h = inputs.state("h", [Dim::from("B"), inner.into()]);
+        let before = inputs.rows_before("conv", width, inner);
+        let started = inputs.state("started", [Dim::from("B")]);
+        let xs = inputs.affine(us, "linear_x", features, inner);
+        let gate = gelu_by_tanh(inputs.affine(us, "linear_y", features, inner));
+        let (xs, last_before) = short_convolution(xs, before, inputs.short_kernel("conv_1d", inner, width), width);
+        let xs = xs + inputs.parameter("conv_1d.bias", &[inner], Init::Constant(0.0));
+
+        let names = GateNames {
+            rate: "rg_lru.recurrent_param",
+            recurrent: ["rg_lru.recurrent_gate_weight", "rg_lru.recurrent_gate_bias"],
+            input: ["rg_lru.input_gate_weight", "rg_lru.input_gate_bias"],
+        };
+        let (log_a, input) = gates(inputs, xs, self.heads, &names);
+        // Whether there was a step before, of each step; the last row is the state after all.
+        let steps = xs.dim(0);
+        let rows = concat(&[started.unsqueeze(0), xs.index(2, 0).ones_like()], 0);
+        let going_on = rows.slice(0, Dim::from(0)..steps).unsqueeze(2);
+        let factor = going_on * (-(log_a * 2.0).expm1()).sqrt() + (1.0 - going_on);
+        let (last, hs) = affine_scan(h, going_on * log_a.exp(), factor * (input * xs), self.associative);
+        let ys = inputs.affine(hs * gate, "linear_out", inner, features);
+        (ys, vec![last, last_before.move_axis(0, 1), rows.index(0, -1)])
+    }
+}
+
+/// `x Φ(x)` with the normal distribution's function by `tanh` (Hendrycks and Gimpel 2016), which is a logistic function of
+/// twice the argument.
+fn gelu_by_tanh(x: Value) -> Value {
+    let twice = (8.0 / std::f64::consts::PI).sqrt();
+    x * ((x + x.square() * x * 0.044715) * twice).sigmoid()
+}

@@ -1,0 +1,219 @@
+//! Layers with loops: recurrent networks, linear recurrences, state space models and linear attention, as graphs with named
+//! parameters.
+//!
+//! A [`Layer`] names no tensor library. `funcify-candle` and `funcify-burn` make layers of their frameworks of it, which hold
+//! its parameters; it also stands on its own: [`Layer::graph`] is differentiated, batched and run as any other graph.
+//!
+//! Sequences are `[B,T,F]`, as in Candle's and Burn's layers, or `[T,B,F]` where a layer's `batch_first` is false. Every layer
+//! takes the states that it starts from and gives those that it ends with, so that a long sequence is worked off in
+//! parts, and a model generates step by step.
+//!
+//! Parameters have the names and the shapes that they have in files of weights:
+//!
+//! | layer | its weights are those of |
+//! |---|---|
+//! | [`Recurrent`] | `RNN`, `GRU` and `LSTM` of `torch.nn`; candle_nn's |
+//! | [`Mamba`] and its core [`SelectiveScan`], [`Mamba2`] | the authors' code, and the `mixer` of `transformers` |
+//! | [`Griffin`] | the recurrent `temporal_block` of RecurrentGemma in `transformers` |
+//! | [`XlstmLarge`] | the `mlstm_layer` of xLSTM 7B in `transformers` |
+//! | [`Rwkv4`] | the `attention` of RWKV in `transformers` |
+//! | [`DeltaNet`] | flash-linear-attention, and the `linear_attn` in files of OLMo Hybrid |
+//! | [`GatedLinearAttention`], [`RgLru`], [`S5`] | the authors' code |
+//! | [`Rwkv`] | the authors' code, without axes of 1 |
+//! | [`Lru`], [`Minimal`], [`Xlstm`] | papers, whose symbols they have |
+
+mod affine;
+mod attention;
+mod delta;
+mod griffin;
+#[cfg(test)]
+mod linear_tests;
+mod lru;
+mod mamba;
+mod mamba2;
+mod minimal;
+#[cfg(test)]
+mod mixer_tests;
+mod recurrent;
+mod rg_lru;
+mod rwkv;
+mod rwkv4;
+mod selective;
+mod state_space;
+#[cfg(test)]
+mod tests;
+mod xlstm;
+mod xlstm_large;
+
+pub use attention::GatedLinearAttention;
+pub use delta::DeltaNet;
+pub use griffin::Griffin;
+pub use lru::Lru;
+pub use mamba::Mamba;
+pub use mamba2::Mamba2;
+pub use minimal::{Minimal, MinimalCell};
+pub use recurrent::{Cell, Recurrent};
+pub use rg_lru::RgLru;
+pub use rwkv::{Rwkv, RwkvVersion};
+pub use rwkv4::Rwkv4;
+pub use selective::SelectiveScan;
+pub use state_space::S5;
+pub use xlstm::{Xlstm, XlstmCell};
+pub use xlstm_large::XlstmLarge;
+
+use std::cell::RefCell;
+
+use funcify_core::error::{Place, Result, Site};
+use funcify_core::graph::Graph;
+use funcify_core::types::{DType, Dim, Shape, TensorType};
+use funcify_core::{Builder, Value};
+use funcify_core::{HostTensor, Scalar};
+
+/// A graph, and which of its inputs are what.
+///
+/// The inputs are the sequence `xs`, then the states, then the parameters; the outputs the sequence `ys`, then the states
+/// after the last step, `last_h` for `h`, in the same order and of the same types.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    /// The graph.
+    pub graph: Graph,
+    /// The types of the states.
+    pub states: Vec<TensorType>,
+    /// The parameters.
+    pub parameters: Vec<Parameter>,
+}
+
+/// A parameter of a layer.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// Its name in files of weights, `x_proj.weight`.
+    pub name: String,
+    /// Its sizes.
+    pub shape: Vec<usize>,
+    /// What it is before training.
+    pub init: Init,
+}
+
+impl Parameter {
+    /// The name of the graph's input: an identifier.
+    pub fn input(&self) -> String {
+        self.name.replace('.', "_")
+    }
+}
+
+/// What a parameter is before training.
+#[derive(Clone, Debug)]
+pub enum Init {
+    /// Independent numbers, each as likely, between minus this and this.
+    Uniform(f64),
+    /// Independent normal numbers of mean 0 and this standard deviation.
+    Normal(f64),
+    /// This number.
+    Constant(f64),
+    /// These numbers, as f64.
+    Values(HostTensor),
+}
+
+impl Init {
+    /// The number at each index.
+    fn from_fn(shape: &[usize], number: impl Fn(&[usize]) -> f64) -> Init {
+        Init::Values(HostTensor::from_fn(DType::F64, shape, |index| Scalar::Float(number(index))))
+    }
+
+    /// `count` numbers, the first `low` and the last `high`, with equal ratios between neighbours.
+    fn logspaced(low: f64, high: f64, count: usize) -> impl Fn(usize) -> f64 {
+        let ratio = (high / low).ln() / (count.max(2) - 1) as f64;
+        move |index| low * (ratio * index as f64).exp()
+    }
+}
+
+/// Builds a layer's graph: its inputs in their order, and the parameters that they are.
+struct Inputs<'a> {
+    builder: &'a Builder,
+    dtype: DType,
+    batch_first: bool,
+    states: RefCell<Vec<(String, TensorType)>>,
+    parameters: RefCell<Vec<Parameter>>,
+}
+
+impl Inputs<'_> {
+    /// The input sequence, as `[T,B,features]`.
+    fn sequence(&self, features: usize) -> Value {
+        self.sequence_of(features, Dim::from("T"))
+    }
+
+    /// The input sequence of so many steps, as `[time,B,features]`.
+    fn sequence_of(&self, features: usize, time: Dim) -> Value {
+        let (batch, features) = (Dim::from("B"), Dim::from(features));
+        let dims = if self.batch_first { [batch, time, features] } else { [time, batch, features] };
+        self.steps_first(self.builder.input("xs", TensorType::new(self.dtype, dims)))
+    }
+
+    /// Axes 0 and 1 exchanged, if the batch comes first for the user.
+    fn steps_first(&self, sequence: Value) -> Value {
+        if self.batch_first { sequence.move_axis(1, 0) } else { sequence }
+    }
+
+    /// A state.
+    fn state(&self, name: &str, dims: impl Into<Shape>) -> Value {
+        let ty = TensorType::new(self.dtype, dims);
+        self.states.borrow_mut().push((name.to_string(), ty.clone()));
+        self.builder.input(name, ty)
+    }
+
+    fn parameter(&self, name: &str, shape: &[usize], init: Init) -> Value {
+        let parameter = Parameter { name: name.to_string(), shape: shape.to_vec(), init };
+        let value = self.builder.input(&parameter.input(), TensorType::new(self.dtype, shape));
+        self.parameters.borrow_mut().push(parameter);
+        value
+    }
+
+    /// The weights of a linear map, `[to, from]`.
+    fn linear(&self, name: &str, from: usize, to: usize) -> Value {
+        self.parameter(&format!("{name}.weight"), &[to, from], Init::Uniform((from as f64).recip().sqrt()))
+    }
+}
+
+/// Makes a layer: `outputs` are the sequence of `[T,B,F]`, and the states after the last step.
+#[track_caller]
+fn layer(
+    name: &str,
+    dtype: DType,
+    batch_first: bool,
+    outputs: impl FnOnce(&Inputs<'_>) -> (Value, Vec<Value>),
+) -> Result<Layer> {
+    let at = Place::new(name, Site::caller());
+    if !dtype.is_float() {
+        return Err(at.mismatch("the dtype", "a float type", dtype, "use `DType::F32`"));
+    }
+    let (mut states, mut parameters) = (Vec::new(), Vec::new());
+    let graph = Graph::build(name, |builder| {
+        let inputs = Inputs { builder, dtype, batch_first, states: RefCell::default(), parameters: RefCell::default() };
+        let (ys, last) = outputs(&inputs);
+        (states, parameters) = (inputs.states.take(), inputs.parameters.take());
+        let ys = inputs.steps_first(ys);
+        let last = states.iter().zip(last).map(|((name, _), last)| (format!("last_{name}"), last));
+        funcify_core::tree::Named(std::iter::once(("ys".to_string(), ys)).chain(last).collect())
+    })?;
+    let states = states.into_iter().map(|(_, ty)| ty).collect();
+    Ok(Layer { graph, states, parameters })
+}
+
+/// An option of a layer that must not be 0.
+fn at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Result<()> {
+    let Some((name, _)) = options.iter().find(|(_, size)| *size == 0) else { return Ok(()) };
+    let fix = format!("set `{name}` to the size that you need");
+    Err(Place::new(layer, site).mismatch(format!("`{name}`"), "1 or more", 0, fix))
+}
+
+/// Options of a layer that are divided among its heads, or groups of them.
+fn divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
+    let Some((name, size)) = options.iter().find(|(_, size)| size % heads != 0) else { return Ok(()) };
+    let expected = format!("a multiple of the {heads} heads");
+    Err(Place::new(layer, site).mismatch(format!("`{name}`"), expected, size, "choose sizes that divide"))
+}
+
+/// The map of the last axis by weights of `[to, from]`.
+fn linear(x: Value, weight: Value) -> Value {
+    x.dot_general(weight, &[(-1, 1)], &[])
+}

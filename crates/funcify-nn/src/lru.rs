@@ -1,0 +1,82 @@
+//! LRU: a diagonal linear recurrence of complex numbers.
+
+use std::f64::consts::TAU;
+
+use funcify_core::Value;
+use funcify_core::error::{Result, Site};
+use funcify_core::types::{DType, Dim};
+
+use super::state_space::{in_parallel, in_steps};
+use super::{Init, Inputs, Layer, at_least_one, layer, linear};
+
+/// The linear recurrent unit (Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences).
+///
+/// With complex states x, `x' = λ x + exp(gamma_log) (B u)` and `y = Re(C x) + D u`, where `λ = exp(-exp(nu_log) + i exp(theta_log))`
+/// has a magnitude below 1 whatever the parameters are. The states are given as two tensors, real and imaginary, each
+/// `[B, states]`. Parameters: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im [N,H]`, `C_re [H,N]`,
+/// `C_im [H,N]`, `D [H]`, as in the paper's appendix. λ begins spread evenly over a ring.
+#[derive(Clone, Debug)]
+pub struct Lru {
+    /// The features H of the input and of the output.
+    pub features: usize,
+    /// The number N of complex states.
+    pub states: usize,
+    /// The magnitudes between which λ begins.
+    pub ring: (f64, f64),
+    /// The largest phase with which λ begins.
+    pub max_phase: f64,
+    /// Whether the loop is an associative scan, in logarithmic depth, or runs step by step, in less memory.
+    pub associative: bool,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+impl Lru {
+    /// An associative scan over `[B,T,F]` of f32, with λ of magnitudes between 0.9 and 0.999.
+    pub fn new(features: usize, states: usize) -> Self {
+        let (ring, max_phase) = ((0.9, 0.999), TAU);
+        Lru { features, states, ring, max_phase, associative: true, batch_first: true, dtype: DType::F32 }
+    }
+
+    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        at_least_one("lru", Site::caller(), &[("features", self.features), ("states", self.states)])?;
+        layer("lru", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    /// The magnitude of λ of a state before training: its square is spread evenly.
+    fn magnitude(&self, state: usize) -> f64 {
+        let (low, high) = (self.ring.0.powi(2), self.ring.1.powi(2));
+        (low + (high - low) * (state as f64 + 0.5) / self.states as f64).sqrt()
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (h, n) = (self.features, self.states);
+        let us = inputs.sequence(h);
+        let state = || [Dim::from("B"), Dim::from(n)];
+        let init = (inputs.state("state_re", state()), inputs.state("state_im", state()));
+        let of_states = |number: &dyn Fn(usize) -> f64| Init::from_fn(&[n], |index| number(index[0]));
+        let nu = inputs.parameter("nu_log", &[n], of_states(&|state| (-self.magnitude(state).ln()).ln())).exp();
+        // Multiples of the golden ratio have phases that no order of magnitudes has.
+        let phase = |state: usize| ((state + 1) as f64 * 0.618_033_988_749_895).fract() * self.max_phase;
+        let theta = inputs.parameter("theta_log", &[n], of_states(&|state| phase(state).ln())).exp();
+        let gamma = of_states(&|state| (1.0 - self.magnitude(state).powi(2)).sqrt().ln());
+        let gamma = inputs.parameter("gamma_log", &[n], gamma).exp();
+        let normal = Init::Normal((2.0 * h as f64).recip().sqrt());
+        let [b_re, b_im] = ["B_re", "B_im"].map(|name| inputs.parameter(name, &[n, h], normal.clone()));
+        let [c_re, c_im] =
+            ["C_re", "C_im"].map(|name| inputs.parameter(name, &[h, n], Init::Normal((n as f64).recip().sqrt())));
+        let d = inputs.parameter("D", &[h], Init::Normal(1.0));
+
+        let decay = (-nu).exp();
+        let rate = (decay * theta.cos(), decay * theta.sin());
+        let driven = (linear(us, b_re) * gamma, linear(us, b_im) * gamma);
+        let (last, states) =
+            if self.associative { in_parallel(rate, init, driven) } else { in_steps(rate, init, driven) };
+        let ys = linear(states.0, c_re) - linear(states.1, c_im) + d * us;
+        (ys, vec![last.0, last.1])
+    }
+}

@@ -1,0 +1,70 @@
+//! Mamba: the selective scan behind its projections and its short convolution.
+
+use funcify_core::Value;
+use funcify_core::error::{Result, Site};
+use funcify_core::types::{DType, Dim};
+
+use super::affine::short_convolution;
+use super::{Init, Inputs, Layer, SelectiveScan, at_least_one, layer, linear};
+
+/// The mixer of Mamba (Gu and Dao 2023), whose loop is the [`SelectiveScan`].
+///
+/// `[x, z] = u W_inᵀ`; x goes through a causal depthwise convolution, `silu` and the selective scan; what that gives is
+/// multiplied by `silu(z)` and mapped back by `W_out`. The states are `ssm [B, inner, states]` and
+/// `conv [B, width - 1, inner]`, the inputs of the convolution before the first step. Parameters have the names and shapes of
+/// the authors' code and of `transformers`: `in_proj.weight [2 inner, features]`, `conv1d.weight [inner, 1, width]`,
+/// `conv1d.bias`, `x_proj.weight [rank + 2 states, inner]`, `dt_proj.weight [inner, rank]`, `dt_proj.bias`,
+/// `A_log [inner, states]`, `D [inner]`, `out_proj.weight [features, inner]`.
+#[derive(Clone, Debug)]
+pub struct Mamba {
+    /// The features of the input and of the output.
+    pub features: usize,
+    /// The features of the convolution and of the scan.
+    pub inner: usize,
+    /// The states of a feature.
+    pub states: usize,
+    /// The rank of the map to step sizes.
+    pub rank: usize,
+    /// How many steps the convolution sees.
+    pub width: usize,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+impl Mamba {
+    /// The authors' sizes: twice the features inside, 16 states, a rank of a sixteenth of the features and a convolution of 4
+    /// steps, over `[B,T,F]` of f32.
+    pub fn new(features: usize) -> Self {
+        let (inner, rank, dtype) = (2 * features, features.div_ceil(16), DType::F32);
+        Mamba { features, inner, states: 16, rank, width: 4, batch_first: true, dtype }
+    }
+
+    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        let sizes = [("features", self.features), ("inner", self.inner), ("states", self.states)];
+        let others = [("rank", self.rank), ("width", self.width)];
+        at_least_one("mamba", Site::caller(), &[sizes.as_slice(), &others].concat())?;
+        layer("mamba", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (features, inner, width) = (self.features, self.inner, self.width);
+        let us = inputs.sequence(features);
+        let init = inputs.state("ssm", [Dim::from("B"), inner.into(), self.states.into()]);
+        let before = inputs.rows_before("conv", width, inner);
+        let projected = linear(us, inputs.linear("in_proj", features, 2 * inner));
+        let part = |start: usize| projected.slice(2, start as i64..(start + inner) as i64);
+        let (convolved, last_before) =
+            short_convolution(part(0), before, inputs.short_kernel("conv1d", inner, width), width);
+        let bias = Init::Uniform((width as f64).recip().sqrt());
+        let xs = (convolved + inputs.parameter("conv1d.bias", &[inner], bias)).silu();
+        let (states, rank) = (self.states, self.rank);
+        let scan = SelectiveScan { features: inner, states, rank, batch_first: false, dtype: self.dtype };
+        let (ys, last) = scan.run(inputs, xs, init);
+        let ys = linear(ys * part(inner).silu(), inputs.linear("out_proj", inner, features));
+        (ys, vec![last, last_before.move_axis(0, 1)])
+    }
+}

@@ -1,0 +1,154 @@
+//! Mamba-2: state space duality, with heads.
+
+use funcify_core::error::{Result, Site};
+use funcify_core::ops::scan::scan;
+use funcify_core::types::{DType, Dim};
+use funcify_core::{Value, einsum, full, select, tri_mask};
+
+use super::affine::short_convolution;
+use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer, linear};
+
+/// The mixer of Mamba-2 (Dao and Gu 2024, Transformers are SSMs): a selective state space layer whose step sizes are numbers
+/// of heads.
+///
+/// `[z, xBC, dt] = u W_inᵀ`; `[x, B, C]` are `silu` of a causal depthwise convolution of `xBC`; with `Δ = softplus(dt + dt_bias)` and
+/// `A = -exp(A_log)`, for each head of x: `h' = exp(Δ A) h + Δ x Bᵀ`, `y = h C + D x`. Heads of a group share B and C. Then
+/// `y silu(z)` is normalised by the root mean square of its group, scaled, and mapped back by `W_out`. The inner features are
+/// `heads * head`. The states are `ssm [B, heads, head, states]` and `conv [B, width - 1, inner + 2 groups states]`, the inputs
+/// of the convolution before the first step. Parameters have the names and shapes of the authors' code: `in_proj.weight`,
+/// `conv1d.weight [.., 1, width]`, `conv1d.bias`, `dt_bias [heads]`, `A_log [heads]`, `D [heads]`, `norm.weight`,
+/// `out_proj.weight`.
+///
+/// With a `chunk`, so many steps are worked off by products of matrices, and the loop goes over chunks (section 6 of the
+/// paper): sequences are then `[B, chunk * T, F]`. The values are the same but for the order of sums.
+#[derive(Clone, Debug)]
+pub struct Mamba2 {
+    /// The features of the input and of the output.
+    pub features: usize,
+    /// The number of heads.
+    pub heads: usize,
+    /// The features of a head.
+    pub head: usize,
+    /// The states of a feature.
+    pub states: usize,
+    /// How many groups of heads have an input and an output map of their own.
+    pub groups: usize,
+    /// How many steps the convolution sees.
+    pub width: usize,
+    /// How many steps are worked off at once; all of them step by step if it does not say.
+    pub chunk: Option<usize>,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+/// What a step, or a chunk of steps, reads: `x [.., G,R,P]`, `b` and `c` of `[.., G,N]`, `Δ [.., G,R]`.
+type Rows = (Value, (Value, Value), Value);
+
+impl Mamba2 {
+    /// Twice the features inside, heads of 64 features (or of all, if there are fewer), 128 states, one group and a
+    /// convolution of 4 steps, step by step over `[B,T,F]` of f32.
+    pub fn new(features: usize) -> Self {
+        let head = (2 * features).min(64);
+        let heads = if head == 0 { 0 } else { (2 * features).div_ceil(head) };
+        let (states, groups, width, chunk) = (128, 1, 4, None);
+        Mamba2 { features, heads, head, states, groups, width, chunk, batch_first: true, dtype: DType::F32 }
+    }
+
+    /// The graph and its parameters. Sizes of 0, groups that do not divide the heads, and a dtype that is no float are
+    /// errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        let (name, site) = ("mamba2", Site::caller());
+        let sizes = [("features", self.features), ("heads", self.heads), ("head", self.head), ("states", self.states)];
+        let others = [("groups", self.groups), ("width", self.width), ("chunk", self.chunk.unwrap_or(1))];
+        at_least_one(name, site, &[sizes.as_slice(), &others].concat())?;
+        divided_by_heads(name, site, self.groups, &[("heads", self.heads)])?;
+        layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (groups, states, inner) = (self.groups, self.states, self.heads * self.head);
+        let (by_group, mixed) = (self.heads / groups, inner + 2 * groups * states);
+        let steps = Dim::from("T") * Dim::from(self.chunk.unwrap_or(1));
+        let us = inputs.sequence_of(self.features, steps.clone());
+        let init = inputs.state("ssm", [Dim::from("B"), self.heads.into(), self.head.into(), states.into()]);
+        let before = inputs.rows_before("conv", self.width, mixed);
+        let projected = linear(us, inputs.linear("in_proj", self.features, inner + mixed + self.heads));
+        let part = |value: Value, start: usize, count: usize| value.slice(2, start as i64..(start + count) as i64);
+        let kernel = inputs.short_kernel("conv1d", mixed, self.width);
+        let (convolved, last_before) = short_convolution(part(projected, inner, mixed), before, kernel, self.width);
+        let bias = Init::Uniform((self.width as f64).recip().sqrt());
+        let convolved = (convolved + inputs.parameter("conv1d.bias", &[mixed], bias)).silu();
+        // Step sizes between 0.001 and 0.1 where the input is 0: the inverse of softplus.
+        let sizes = Init::logspaced(1e-3, 1e-1, self.heads);
+        let dt_bias = Init::from_fn(&[self.heads], |index| sizes(index[0]).exp_m1().ln());
+        let delta = part(projected, inner + mixed, self.heads) + inputs.parameter("dt_bias", &[self.heads], dt_bias);
+        // Decays between 1 and 16, spread evenly.
+        let decay = |head: usize| 1.0 + 15.0 * (head as f64 + 0.5) / self.heads as f64;
+        let a_log = Init::from_fn(&[self.heads], |index| decay(index[0]).ln());
+        let a = -inputs.parameter("A_log", &[self.heads], a_log).exp().reshape([groups, by_group]);
+        let d = inputs.parameter("D", &[self.heads], Init::Constant(1.0)).reshape([groups, by_group, 1]);
+
+        let split = |value: Value, sizes: &[usize]| {
+            let dims = [steps.clone(), Dim::from("B")].into_iter().chain(sizes.iter().map(|size| Dim::from(*size)));
+            value.reshape(dims.collect::<Vec<Dim>>())
+        };
+        let x = split(part(convolved, 0, inner), &[groups, by_group, self.head]);
+        let b = split(part(convolved, inner, groups * states), &[groups, states]);
+        let c = split(part(convolved, inner + groups * states, groups * states), &[groups, states]);
+        let delta = split(delta.softplus(), &[groups, by_group]);
+        let grouped = [Dim::from("B"), groups.into(), by_group.into(), self.head.into(), states.into()];
+        let init = init.reshape(grouped);
+        let rows = (x, (b, c), delta);
+        let (last, ys) = match self.chunk {
+            None => scan(init, rows, |h, row| step(a, h, row)),
+            Some(size) => {
+                let in_chunks = |value: Value| {
+                    let rest = value.shape().dims()[1..].to_vec();
+                    value.reshape([vec![Dim::from("T"), Dim::from(size)], rest].concat())
+                };
+                let (x, (b, c), delta) = rows;
+                let chunks = (in_chunks(x), (in_chunks(b), in_chunks(c)), in_chunks(delta));
+                let (last, ys) = scan(init, chunks, |h, rows| chunk(a, size, h, rows));
+                (last, ys.reshape(x.shape()))
+            }
+        };
+        let ys = (ys + d * x).reshape([steps.clone(), Dim::from("B"), inner.into()]);
+        let gated = split(ys * part(projected, 0, inner).silu(), &[groups, inner / groups]);
+        let norm = (gated.square().mean(3).unsqueeze(3) + 1e-5).rsqrt();
+        let scale = inputs.parameter("norm.weight", &[inner], Init::Constant(1.0));
+        let ys = (gated * norm).reshape(ys.shape()) * scale;
+        let last = last.reshape([Dim::from("B"), self.heads.into(), self.head.into(), states.into()]);
+        (linear(ys, inputs.linear("out_proj", inner, self.features)), vec![last, last_before.move_axis(0, 1)])
+    }
+}
+
+/// The state `[B,G,R,P,N]` and the output after one step.
+fn step(a: Value, h: Value, (x, (b, c), delta): Rows) -> (Value, Value) {
+    let to_states = |of_group: Value| of_group.unsqueeze(2).unsqueeze(2);
+    let decay = (delta * a).exp().unsqueeze(3).unsqueeze(4);
+    let next = decay * h + (delta.unsqueeze(3) * x).unsqueeze(4) * to_states(b);
+    (next, (next * to_states(c)).sum(4))
+}
+
+/// The state and the outputs after a chunk of steps, `[Q,B,..]`: what the steps of the chunk give to each other by one matrix
+/// of decays, and what they take from and give to the state.
+fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): Rows) -> (Value, Value) {
+    // The logarithms of the decays from the start of the chunk to behind each step.
+    let logs = (delta * a).cumsum(0, false);
+    let scores = einsum("ibgn,jbgn->ijbg", &[c, b]);
+    let between = logs.unsqueeze(1) - logs.unsqueeze(0);
+    let earlier = tri_mask(size, size, 0).reshape([size, size, 1, 1, 1]).broadcast_to(between.shape());
+    // Where j is later than i there is no decay, and its logarithm could be beyond the range of the exponential.
+    let none = full(between.shape(), between.dtype(), 0.0);
+    let decays = select(earlier, select(earlier, between, none).exp(), none);
+    let given = delta.unsqueeze(4) * x;
+    let inside = einsum("ijbg,ijbgr,jbgrp->ibgrp", &[scores, decays, given]);
+    let from_state = einsum("ibgn,bgrpn->ibgrp", &[c, h]) * logs.exp().unsqueeze(4);
+    let whole = logs.index(0, -1);
+    let to_end = (whole.unsqueeze(0) - logs).exp().unsqueeze(4) * given;
+    let next = whole.exp().unsqueeze(3).unsqueeze(4) * h + einsum("jbgrp,jbgn->bgrpn", &[to_end, b]);
+    (next, inside + from_state)
+}

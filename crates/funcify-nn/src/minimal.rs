@@ -1,0 +1,74 @@
+//! minGRU and minLSTM: gated networks whose gates depend on the input alone.
+
+use funcify_core::Value;
+use funcify_core::error::{Result, Site};
+use funcify_core::types::{DType, Dim};
+
+use super::affine::affine_scan;
+use super::{Inputs, Layer, at_least_one, layer};
+
+/// What a minimal recurrent layer computes in a step, from the input x and the state h.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MinimalCell {
+    /// `z = sigmoid(x W_zᵀ + b)`, `h' = (1 - z) h + z (x W_hᵀ + c)`.
+    Gru,
+    /// `f = sigmoid(x W_fᵀ + b)`, `i = sigmoid(x W_iᵀ + c)`, `h' = (f h + i (x W_hᵀ + d)) / (f + i)`.
+    Lstm,
+}
+
+/// minGRU and minLSTM (Feng et al. 2024, Were RNNs All We Needed?), without the logarithms of its appendix.
+///
+/// As no gate reads the state, the loop is affine, and an associative scan where `associative` is set. The state `h` is
+/// `[B, hidden]`. Parameters: `linear_z.weight [hidden, input]`, `linear_z.bias` and `linear_h` of minGRU; `linear_f`,
+/// `linear_i` and `linear_h` of minLSTM.
+#[derive(Clone, Debug)]
+pub struct Minimal {
+    /// What a step computes.
+    pub cell: MinimalCell,
+    /// The features of the input.
+    pub input: usize,
+    /// The features of the state, which is the output.
+    pub hidden: usize,
+    /// Whether the loop is an associative scan, in logarithmic depth, or runs step by step, in less memory.
+    pub associative: bool,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+impl Minimal {
+    /// An associative scan over `[B,T,F]` of f32.
+    pub fn new(cell: MinimalCell, input: usize, hidden: usize) -> Self {
+        Minimal { cell, input, hidden, associative: true, batch_first: true, dtype: DType::F32 }
+    }
+
+    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        let name = match self.cell {
+            MinimalCell::Gru => "min_gru",
+            MinimalCell::Lstm => "min_lstm",
+        };
+        at_least_one(name, Site::caller(), &[("input", self.input), ("hidden", self.hidden)])?;
+        layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let xs = inputs.sequence(self.input);
+        let h = inputs.state("h", [Dim::from("B"), self.hidden.into()]);
+        let of_input = |name: &str| inputs.affine(xs, name, self.input, self.hidden);
+        let (kept, added) = match self.cell {
+            MinimalCell::Gru => {
+                let z = of_input("linear_z").sigmoid();
+                (1.0 - z, z)
+            }
+            MinimalCell::Lstm => {
+                let (f, i) = (of_input("linear_f").sigmoid(), of_input("linear_i").sigmoid());
+                (f / (f + i), i / (f + i))
+            }
+        };
+        let (last, hs) = affine_scan(h, kept, added * of_input("linear_h"), self.associative);
+        (hs, vec![last])
+    }
+}

@@ -1,0 +1,98 @@
+//! RG-LRU: the real-gated linear recurrent unit of Griffin, behind its short convolution.
+
+use funcify_core::Value;
+use funcify_core::error::{Result, Site};
+use funcify_core::types::{DType, Dim};
+
+use super::affine::{affine_scan, short_convolution};
+use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer};
+
+/// The recurrence of Griffin and RecurrentGemma (De et al. 2024): a short causal convolution, then a gated linear
+/// recurrence of real numbers.
+///
+/// With `u` the convolution of x, for each head `r = sigmoid(u W_a + b)` and `i = sigmoid(u W_x + c)`; then
+/// `a = exp(-8 r softplus(a_param))` and `h' = a h + sqrt(1 - a²) (i u)`, which is the output. The states are `h [B, features]` and
+/// `conv [B, width - 1, features]`, the inputs before the first step. Parameters have the names and shapes of the authors'
+/// code: `conv_1d.w [width, features]`, `conv_1d.b`, `rg_lru.a_param [features]`, `rg_lru.a_gate.w [heads, features / heads,
+/// features / heads]`, `rg_lru.a_gate.b [heads, features / heads]`, `rg_lru.input_gate.w`, `rg_lru.input_gate.b`. Their code
+/// also leaves out the factor of the input at the first position of a document, which is no part of the recurrence.
+#[derive(Clone, Debug)]
+pub struct RgLru {
+    /// The features of the input, of the state and of the output.
+    pub features: usize,
+    /// The heads, among which the gates do not mix.
+    pub heads: usize,
+    /// How many steps the convolution sees.
+    pub width: usize,
+    /// Whether the loop is an associative scan, in logarithmic depth, or runs step by step, in less memory.
+    pub associative: bool,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+impl RgLru {
+    /// A convolution of 4 steps and an associative scan over `[B,T,F]` of f32.
+    pub fn new(features: usize, heads: usize) -> Self {
+        RgLru { features, heads, width: 4, associative: true, batch_first: true, dtype: DType::F32 }
+    }
+
+    /// The graph and its parameters. Sizes of 0, heads that do not divide the features, and a dtype that is no float are
+    /// errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        let (name, site) = ("rg_lru", Site::caller());
+        at_least_one(name, site, &[("features", self.features), ("heads", self.heads), ("width", self.width)])?;
+        divided_by_heads(name, site, self.heads, &[("features", self.features)])?;
+        layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (features, width) = (self.features, self.width);
+        let xs = inputs.sequence(features);
+        let h = inputs.state("h", [Dim::from("B"), features.into()]);
+        let before = inputs.rows_before("conv", width, features);
+        let kernel = inputs.parameter("conv_1d.w", &[width, features], Init::Normal((width as f64).recip().sqrt()));
+        let (us, last_before) = short_convolution(xs, before, kernel, width);
+        let us = us + inputs.parameter("conv_1d.b", &[features], Init::Constant(0.0));
+
+        let names = GateNames {
+            rate: "rg_lru.a_param",
+            recurrent: ["rg_lru.a_gate.w", "rg_lru.a_gate.b"],
+            input: ["rg_lru.input_gate.w", "rg_lru.input_gate.b"],
+        };
+        let (log_a, input) = gates(inputs, us, self.heads, &names);
+        let added = (-(log_a * 2.0).expm1()).sqrt() * input * us;
+        let (last, hs) = affine_scan(h, log_a.exp(), added, self.associative);
+        (hs, vec![last, last_before.move_axis(0, 1)])
+    }
+}
+
+/// What the parameters of the gates are called.
+pub(super) struct GateNames {
+    pub(super) rate: &'static str,
+    /// The weights of the recurrent gate, and its bias.
+    pub(super) recurrent: [&'static str; 2],
+    /// The weights of the input gate, and its bias.
+    pub(super) input: [&'static str; 2],
+}
+
+/// The logarithm of `a`, and the input gate, of each step of `us [T,B,F]`.
+pub(super) fn gates(inputs: &Inputs<'_>, us: Value, heads: usize, names: &GateNames) -> (Value, Value) {
+    let features = us.shape()[2].constant().map_or(0, |features| features as usize);
+    // Magnitudes whose squares are spread evenly between 0.9² and 0.999², where the gate is fully open.
+    let squared = move |feature: usize| 0.81 + (0.998_001 - 0.81) * (feature as f64 + 0.5) / features as f64;
+    let rates = Init::from_fn(&[features], move |index| ((-0.5 / 8.0 * squared(index[0]).ln()).exp_m1()).ln());
+    let rate = inputs.parameter(names.rate, &[features], rates).softplus() * -8.0;
+    let size = features / heads;
+    let us_by_head = us.reshape([us.dim(0), us.dim(1), heads.into(), size.into()]);
+    let gate = |[weight, bias]: [&str; 2]| {
+        let init = Init::Normal((size as f64).recip().sqrt());
+        let weight = inputs.parameter(weight, &[heads, size, size], init);
+        let bias = inputs.parameter(bias, &[heads, size], Init::Constant(0.0));
+        let product = us_by_head.dot_general(weight, &[(3, 1)], &[(2, 0)]).transpose([1, 2, 0, 3]);
+        (product + bias).sigmoid().reshape(us.shape())
+    };
+    (gate(names.recurrent) * rate, gate(names.input))
+}

@@ -1,0 +1,169 @@
+//! RWKV: the time mix of versions 5 and 6.
+
+use funcify_core::error::{Result, Site};
+use funcify_core::ops::scan::scan;
+use funcify_core::types::{DType, Dim};
+use funcify_core::{Value, concat};
+
+use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer, linear};
+
+/// Which time mix.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RwkvVersion {
+    /// Eagle, RWKV-5: decays and mixtures are parameters.
+    Five,
+    /// Finch, RWKV-6: decays and mixtures depend on the input, by maps of these ranks.
+    Six {
+        /// The rank of each of the five maps to mixtures.
+        mix_rank: usize,
+        /// The rank of the map to decays.
+        decay_rank: usize,
+    },
+}
+
+/// The time mix of RWKV (Peng et al. 2024, Eagle and Finch): attention whose memory is one matrix a head, over inputs that
+/// are mixed with those of the step before.
+///
+/// For each of receptance, key, value and gate (and, in version 6, decay) the input is a mixture of x and the x before it. For each
+/// head: `o = r (S + diag(u) kᵀ v)`, `S' = diag(w) S + kᵀ v`, with decays w of each row, `exp(-exp(time_decay))`, to which version 6
+/// adds `tanh(x W₁) W₂` in the inner exponential. Heads' outputs are normalised to mean 0 and variance 1 (`ln_x`), scaled, gated by
+/// `silu`, and mapped back. The states are `shift [B, features]`, the x before the first step, and
+/// `memory [B, heads, features / heads, features / heads]`.
+///
+/// Parameters have the names of the authors' code, without axes of 1: `receptance.weight`, `key.weight`, `value.weight`,
+/// `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`, `ln_x.bias`. Version 5: `time_mix_k`,
+/// `time_mix_v`, `time_mix_r`, `time_mix_g`, the shares of x, and `time_decay [heads, features / heads]`. Version 6: `time_maa_x`,
+/// `time_maa_w`, `time_maa_k`, `time_maa_v`, `time_maa_r`, `time_maa_g`, the shares of what was before,
+/// `time_maa_w1 [features, 5 mix_rank]`, `time_maa_w2 [5, mix_rank, features]`, `time_decay [features]`,
+/// `time_decay_w1 [features, decay_rank]`, `time_decay_w2 [decay_rank, features]`.
+#[derive(Clone, Debug)]
+pub struct Rwkv {
+    /// Which time mix.
+    pub version: RwkvVersion,
+    /// The features of the input and of the output.
+    pub features: usize,
+    /// The number of heads.
+    pub heads: usize,
+    /// What is added to the variance of a head's output.
+    pub epsilon: f64,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+/// What each projection reads.
+struct Mixed {
+    k: Value,
+    v: Value,
+    r: Value,
+    g: Value,
+    /// The decays `[T,B,heads,size]`, or those of all steps, `[heads,size]`.
+    decay: Value,
+}
+
+impl Rwkv {
+    /// Version 6 with the authors' ranks, 32 and 64, over `[B,T,F]` of f32.
+    pub fn new(features: usize, heads: usize) -> Self {
+        let version = RwkvVersion::Six { mix_rank: 32, decay_rank: 64 };
+        Rwkv { version, features, heads, epsilon: 64e-5, batch_first: true, dtype: DType::F32 }
+    }
+
+    /// The graph and its parameters. Sizes of 0, heads that do not divide the features, and a dtype that is no float are
+    /// errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        let (name, site) = ("rwkv", Site::caller());
+        let (mix_rank, decay_rank) = match self.version {
+            RwkvVersion::Five => (1, 1),
+            RwkvVersion::Six { mix_rank, decay_rank } => (mix_rank, decay_rank),
+        };
+        let sizes = [("features", self.features), ("heads", self.heads)];
+        at_least_one(name, site, &[sizes, [("mix_rank", mix_rank), ("decay_rank", decay_rank)]].concat())?;
+        divided_by_heads(name, site, self.heads, &[("features", self.features)])?;
+        layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (features, heads) = (self.features, self.heads);
+        let size = features / heads;
+        let xs = inputs.sequence(features);
+        let shift = inputs.state("shift", [Dim::from("B"), features.into()]);
+        let memory = inputs.state("memory", [Dim::from("B"), heads.into(), size.into(), size.into()]);
+        let steps = xs.dim(0);
+        let rows = concat(&[shift.unsqueeze(0), xs], 0);
+        let before = rows.slice(0, Dim::from(0)..steps.clone());
+        let last_shift = rows.index(0, -1);
+        let mixed = match self.version {
+            RwkvVersion::Five => self.mixed_by_parameters(inputs, xs, before),
+            RwkvVersion::Six { mix_rank, decay_rank } => self.mixed_by_input(inputs, xs, before, mix_rank, decay_rank),
+        };
+        let by_head = |x: Value| x.reshape([xs.dim(0), xs.dim(1), heads.into(), size.into()]);
+        let projected = |name: &str, x: Value| linear(x, inputs.linear(name, features, features));
+        let r = by_head(projected("receptance", mixed.r));
+        let k = by_head(projected("key", mixed.k));
+        let v = by_head(projected("value", mixed.v));
+        let gate = projected("gate", mixed.g).silu();
+        let bonus = inputs.parameter("time_faaaa", &[heads, size], Init::Uniform(1.0)).unsqueeze(2);
+        let decays = if mixed.decay.rank() == 2 { mixed.decay.broadcast_to(r.shape()) } else { mixed.decay };
+
+        let (last, os) = scan(memory, (r, k, v, decays), |s, (r, k, v, w)| {
+            let written = k.unsqueeze(3) * v.unsqueeze(2);
+            let o = (r.unsqueeze(3) * (s + bonus * written)).sum(2);
+            (w.unsqueeze(3) * s + written, o)
+        });
+        let centred = os - os.mean(3).unsqueeze(3);
+        let normal = centred * (centred.square().mean(3).unsqueeze(3) + self.epsilon).rsqrt();
+        let scale = inputs.parameter("ln_x.weight", &[features], Init::Constant(1.0));
+        let ys = normal.reshape(xs.shape()) * scale + inputs.parameter("ln_x.bias", &[features], Init::Constant(0.0));
+        let ys = projected("output", ys * gate);
+        (ys, vec![last_shift, last])
+    }
+
+    /// Decays of `exp(-exp(d))`, which before training forget within few steps to hundreds.
+    fn decay(&self, inputs: &Inputs<'_>, shape: &[usize]) -> Value {
+        let size = self.features / self.heads;
+        let place = move |index: &[usize]| index.last().map_or(0, |last| last % size) as f64 / size.max(2) as f64;
+        inputs.parameter("time_decay", shape, Init::from_fn(shape, move |index| -6.0 + 5.0 * place(index)))
+    }
+
+    fn mixed_by_parameters(&self, inputs: &Inputs<'_>, xs: Value, before: Value) -> Mixed {
+        let mix = |name: &str| {
+            let share = inputs.parameter(&format!("time_mix_{name}"), &[self.features], Init::Constant(0.5));
+            xs * share + before * (1.0 - share)
+        };
+        let [k, v, r, g] = ["k", "v", "r", "g"].map(mix);
+        let decay = (-self.decay(inputs, &[self.heads, self.features / self.heads]).exp()).exp();
+        Mixed { k, v, r, g, decay }
+    }
+
+    fn mixed_by_input(
+        &self,
+        inputs: &Inputs<'_>,
+        xs: Value,
+        before: Value,
+        mix_rank: usize,
+        decay_rank: usize,
+    ) -> Mixed {
+        let features = self.features;
+        let change = before - xs;
+        let share = |name: &str| inputs.parameter(&format!("time_maa_{name}"), &[features], Init::Constant(0.5));
+        let small = || Init::Uniform(1e-2);
+        let narrow = inputs.parameter("time_maa_w1", &[features, 5 * mix_rank], small());
+        let wide = inputs.parameter("time_maa_w2", &[5, mix_rank, features], small());
+        let narrow = (xs + change * share("x")).dot_general(narrow, &[(2, 0)], &[]).tanh();
+        let mix = |(number, name): (usize, &str)| {
+            let part = narrow.slice(2, (number * mix_rank) as i64..((number + 1) * mix_rank) as i64);
+            let more = part.dot_general(wide.index(0, number as i64), &[(2, 0)], &[]);
+            xs + change * (share(name) + more)
+        };
+        let [w, k, v, r, g] = [(0, "w"), (1, "k"), (2, "v"), (3, "r"), (4, "g")].map(mix);
+        let narrow = inputs.parameter("time_decay_w1", &[features, decay_rank], small());
+        let wide = inputs.parameter("time_decay_w2", &[decay_rank, features], small());
+        let more = w.dot_general(narrow, &[(2, 0)], &[]).tanh().dot_general(wide, &[(2, 0)], &[]);
+        let decay = (-(self.decay(inputs, &[features]) + more).exp()).exp();
+        let size = features / self.heads;
+        let decay = decay.reshape([xs.dim(0), xs.dim(1), self.heads.into(), size.into()]);
+        Mixed { k, v, r, g, decay }
+    }
+}

@@ -1,0 +1,80 @@
+//! RWKV-4: the time mix with a memory of two numbers a feature.
+
+use funcify_core::error::{Result, Site};
+use funcify_core::ops::scan::scan;
+use funcify_core::types::{DType, Dim};
+use funcify_core::{Value, concat};
+
+use super::{Init, Inputs, Layer, at_least_one, layer, linear};
+
+/// The time mix of RWKV-4 (Peng et al. 2023, RWKV: Reinventing RNNs for the Transformer Era): a running mean of values,
+/// weighted by exponentials of keys that decay with the steps.
+///
+/// For each of receptance r, key k and value v the input is a mixture of x and the x before it. With `w = exp(time_decay)`,
+/// the sums `num' = exp(-w) num + exp(k) v` and `den' = exp(-w) den + exp(k)` are the memory; a step gives
+/// `sigmoid(r) (num + exp(time_first + k) v) / (den + exp(time_first + k))`, mapped back. Both sums are held as `exp(-max)`
+/// times what they are, so that no exponential is out of range. The states are `shift [B, features]`, the x before the first
+/// step, and `num`, `den` and `max` of `[B, inner]`. Those of a sequence that begins are zeros.
+///
+/// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`,
+/// `time_mix_key [1, 1, features]`, the share of x, so `time_mix_value` and `time_mix_receptance`;
+/// `key.weight [inner, features]`, `value.weight`, `receptance.weight`, `output.weight [features, inner]`.
+#[derive(Clone, Debug)]
+pub struct Rwkv4 {
+    /// The features of the input and of the output.
+    pub features: usize,
+    /// The features of the memory.
+    pub inner: usize,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+impl Rwkv4 {
+    /// As many features inside, over `[B,T,F]` of f32.
+    pub fn new(features: usize) -> Self {
+        Rwkv4 { features, inner: features, batch_first: true, dtype: DType::F32 }
+    }
+
+    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        at_least_one("rwkv4", Site::caller(), &[("features", self.features), ("inner", self.inner)])?;
+        layer("rwkv4", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (features, inner) = (self.features, self.inner);
+        let xs = inputs.sequence(features);
+        let shift = inputs.state("shift", [Dim::from("B"), features.into()]);
+        let init = ["num", "den", "max"].map(|name| inputs.state(name, [Dim::from("B"), inner.into()]));
+        // Before training, features forget within few steps to hundreds.
+        let place = move |index: &[usize]| index[0] as f64 / inner.max(2) as f64;
+        let decays = Init::from_fn(&[inner], move |index| -5.0 + 8.0 * place(index).powf(0.7));
+        let decay = -inputs.parameter("time_decay", &[inner], decays).exp();
+        let first = inputs.parameter("time_first", &[inner], Init::Constant(1.0));
+
+        let rows = concat(&[shift.unsqueeze(0), xs], 0);
+        let before = rows.slice(0, Dim::from(0)..xs.dim(0));
+        let projected = |name: &str| {
+            let share = inputs.parameter(&format!("time_mix_{name}"), &[1, 1, features], Init::Constant(0.5));
+            let share = share.squeeze(0).squeeze(0);
+            linear(xs * share + before * (1.0 - share), inputs.linear(name, features, inner))
+        };
+        let [k, v, r] = ["key", "value", "receptance"].map(projected);
+        let (last, means) = scan(init, (k, v), |[num, den, max], (k, v)| {
+            // The sums, of which one is larger by `more` and the other by the key, with the larger exponential as 1.
+            let added = |max: Value, key: Value| {
+                let next = max.maximum(key);
+                let (kept, new) = ((max - next).exp(), (key - next).exp());
+                (kept * num + new * v, kept * den + new, next)
+            };
+            let (given, weight, _) = added(max, first + k);
+            let (num, den, max) = added(max + decay, k);
+            ([num, den, max], given / weight)
+        });
+        let ys = linear(r.sigmoid() * means, inputs.linear("output", inner, features));
+        (ys, [vec![rows.index(0, -1)], last.to_vec()].concat())
+    }
+}

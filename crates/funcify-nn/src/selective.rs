@@ -1,0 +1,76 @@
+//! The selective scan: the core of Mamba.
+
+use funcify_core::Value;
+use funcify_core::error::{Result, Site};
+use funcify_core::ops::scan::scan;
+use funcify_core::types::{DType, Dim};
+
+use super::{Init, Inputs, Layer, at_least_one, layer, linear};
+
+/// A state space layer whose step size, input and output maps depend on the input: the core of Mamba (Gu and Dao 2023).
+///
+/// With `[dt, b, c] = u W_xᵀ` and `Δ = softplus(dt W_dtᵀ + bias)`, for each channel of `features` and each of its `states`:
+/// `h' = exp(Δ A) h + Δ b u`, `y = c·h + D u`, where `A = -exp(A_log)`. The state is `[B, features, states]`. Parameters
+/// have the names and shapes of the authors' code: `x_proj.weight [rank + 2 states, features]`,
+/// `dt_proj.weight [features, rank]`, `dt_proj.bias`, `A_log [features, states]`, `D [features]`. `exp(Δ A)` is made step by
+/// step, and never in memory for all steps.
+#[derive(Clone, Debug)]
+pub struct SelectiveScan {
+    /// The features of the input and of the output.
+    pub features: usize,
+    /// The states of a feature.
+    pub states: usize,
+    /// The rank of the map to step sizes.
+    pub rank: usize,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+impl SelectiveScan {
+    /// Mamba's sizes, 16 states and a rank of a sixteenth of the features, over `[B,T,F]` of f32.
+    pub fn new(features: usize) -> Self {
+        SelectiveScan { features, states: 16, rank: features.div_ceil(16), batch_first: true, dtype: DType::F32 }
+    }
+
+    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        let options = [("features", self.features), ("states", self.states), ("rank", self.rank)];
+        at_least_one("selective_scan", Site::caller(), &options)?;
+        layer("selective_scan", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let us = inputs.sequence(self.features);
+        let init = inputs.state("state", [Dim::from("B"), self.features.into(), self.states.into()]);
+        let (ys, last) = self.run(inputs, us, init);
+        (ys, vec![last])
+    }
+
+    /// The outputs for `us [T,B,F]` and the last state, with parameters of the layer's inputs.
+    pub(super) fn run(&self, inputs: &Inputs<'_>, us: Value, init: Value) -> (Value, Value) {
+        let (features, states, rank) = (self.features, self.states, self.rank);
+        let x_proj = inputs.linear("x_proj", features, rank + 2 * states);
+        let dt_proj = inputs.linear("dt_proj", rank, features);
+        // Step sizes between 0.001 and 0.1 where the input is 0: the inverse of softplus.
+        let steps = Init::logspaced(1e-3, 1e-1, features);
+        let bias = Init::from_fn(&[features], |index| steps(index[0]).exp_m1().ln());
+        let bias = inputs.parameter("dt_proj.bias", &[features], bias);
+        let a_log = Init::from_fn(&[features, states], |index| ((index[1] + 1) as f64).ln());
+        let a = -inputs.parameter("A_log", &[features, states], a_log).exp();
+        let d = inputs.parameter("D", &[features], Init::Constant(1.0));
+
+        let projected = linear(us, x_proj);
+        let part = |start: usize, count: usize| projected.slice(2, start as i64..(start + count) as i64);
+        let delta = (linear(part(0, rank), dt_proj) + bias).softplus();
+        let rows = (us, delta, part(rank, states), part(rank + states, states));
+        let (last, ys) = scan(init, rows, |h, (u, delta, b, c)| {
+            let decay = (delta.unsqueeze(2) * a).exp();
+            let h = decay * h + (delta * u).unsqueeze(2) * b.unsqueeze(1);
+            (h, (h * c.unsqueeze(1)).sum(2))
+        });
+        (ys + d * us, last)
+    }
+}

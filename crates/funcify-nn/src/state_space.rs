@@ -1,0 +1,112 @@
+//! S5: a diagonal linear state space model.
+
+use std::f64::consts::PI;
+
+use funcify_core::error::{Result, Site};
+use funcify_core::ops::associative::associative_scan;
+use funcify_core::ops::scan::scan;
+use funcify_core::types::{DType, Dim};
+use funcify_core::{Value, concat};
+
+use super::{Init, Inputs, Layer, at_least_one, layer, linear};
+
+/// A complex number, as its real and its imaginary part.
+pub(super) type Complex = (Value, Value);
+
+/// A diagonal state space layer, S5 (Smith, Warrington and Linderman 2023).
+///
+/// With complex states x of `states` conjugate pairs, `x' = Λ̄ x + B̄ u` and `y = 2 Re(C x) + D u`, where Λ̄ and B̄ are the
+/// zero-order hold of Λ and B for steps of `exp(log_step)`. The states are given as two tensors, real and imaginary,
+/// each `[B, states]`. Parameters have the names and shapes of the authors' code: `Lambda_re [P]`, `Lambda_im [P]`,
+/// `B [P,H,2]`, `C [H,P,2]`, `D [H]`, `log_step [P,1]`. Λ begins as `-1/2 + iπn` (S4D-Lin, Gu et al. 2022).
+#[derive(Clone, Debug)]
+pub struct S5 {
+    /// The features H of the input and of the output.
+    pub features: usize,
+    /// The number P of complex states.
+    pub states: usize,
+    /// Whether the loop is an associative scan, in logarithmic depth, or runs step by step, in less memory.
+    pub associative: bool,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+impl S5 {
+    /// An associative scan over `[B,T,F]` of f32.
+    pub fn new(features: usize, states: usize) -> Self {
+        S5 { features, states, associative: true, batch_first: true, dtype: DType::F32 }
+    }
+
+    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        at_least_one("s5", Site::caller(), &[("features", self.features), ("states", self.states)])?;
+        layer("s5", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (h, p) = (self.features, self.states);
+        let us = inputs.sequence(h);
+        let state = || [Dim::from("B"), Dim::from(p)];
+        let init = (inputs.state("state_re", state()), inputs.state("state_im", state()));
+        let lambda = (
+            inputs.parameter("Lambda_re", &[p], Init::Constant(-0.5)),
+            inputs.parameter("Lambda_im", &[p], Init::from_fn(&[p], |index| PI * index[0] as f64)),
+        );
+        let part = |value: Value| (value.index(2, 0), value.index(2, 1));
+        let b = part(inputs.parameter("B", &[p, h, 2], Init::Normal((2.0 * h as f64).recip().sqrt())));
+        let c = part(inputs.parameter("C", &[h, p, 2], Init::Normal((2.0 * p as f64).recip().sqrt())));
+        let d = inputs.parameter("D", &[h], Init::Normal(1.0));
+        let steps = Init::logspaced(1e-3, 1e-1, p);
+        let log_step = Init::from_fn(&[p, 1], |index| steps(index[0]).ln());
+        let step = inputs.parameter("log_step", &[p, 1], log_step).squeeze(1).exp();
+
+        // Zero-order hold.
+        let decay = (lambda.0 * step).exp();
+        let angle = lambda.1 * step;
+        let rate: Complex = (decay * angle.cos(), decay * angle.sin());
+        let gain = divide((rate.0 - 1.0, rate.1), lambda);
+        let column = |value: Value| value.unsqueeze(1);
+        let b = multiply((column(gain.0), column(gain.1)), b);
+        let driven: Complex = (linear(us, b.0), linear(us, b.1));
+
+        let (last, states) =
+            if self.associative { in_parallel(rate, init, driven) } else { in_steps(rate, init, driven) };
+        let ys = (linear(states.0, c.0) - linear(states.1, c.1)) * 2.0 + d * us;
+        (ys, vec![last.0, last.1])
+    }
+}
+
+/// The last state and all states, one step after the other.
+pub(super) fn in_steps(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
+    scan(init, driven, |x, u| {
+        let moved = multiply(rate, x);
+        let next = (moved.0 + u.0, moved.1 + u.1);
+        (next, next)
+    })
+}
+
+/// The last state and all states, by an associative scan: row 0 is the state before the first step.
+pub(super) fn in_parallel(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
+    let rows = |init: Value, driven: Value| concat(&[init.unsqueeze(0), driven], 0);
+    let steps = (rows(init.0, driven.0), rows(init.1, driven.1));
+    let rates = (rate.0.broadcast_to(steps.0.shape()), rate.1.broadcast_to(steps.1.shape()));
+    let (_, states) = associative_scan((rates, steps), |(a1, b1), (a2, b2)| {
+        let moved = multiply(a2, b1);
+        (multiply(a2, a1), (moved.0 + b2.0, moved.1 + b2.1))
+    });
+    let last = |states: Value| states.index(0, -1);
+    ((last(states.0), last(states.1)), (states.0.slice(0, 1..), states.1.slice(0, 1..)))
+}
+
+fn multiply(a: Complex, b: Complex) -> Complex {
+    (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0)
+}
+
+fn divide(a: Complex, b: Complex) -> Complex {
+    let norm = b.0 * b.0 + b.1 * b.1;
+    let conjugate = multiply(a, (b.0, -b.1));
+    (conjugate.0 / norm, conjugate.1 / norm)
+}

@@ -1,0 +1,143 @@
+//! xLSTM: LSTMs with exponential gates, whose memory is a vector (sLSTM) or a matrix a head (mLSTM).
+
+use funcify_core::Value;
+use funcify_core::error::{Result, Site};
+use funcify_core::ops::scan::scan;
+use funcify_core::types::{DType, Dim};
+
+use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer};
+
+/// Which memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum XlstmCell {
+    /// A vector, with gates that read the state before.
+    Slstm,
+    /// A matrix for each head, with gates that depend on the input alone.
+    Mlstm,
+}
+
+/// The cells of xLSTM (Beck et al. 2024), with their stabiliser m: all memories are `exp(-m)` times those of the paper's
+/// definition, so that no exponential is out of range.
+///
+/// In both, `m' = max(log f + m, i)`, `i* = exp(i - m')` and `f* = exp(log f + m - m')`, where `log f = log sigmoid(..)`. sLSTM, with the
+/// states `h`, `c`, `n` and `m` of `[B, hidden]`: `c' = f* c + i* tanh(z)`, `n' = f* n + i*`, `h' = sigmoid(o) c' / n'`, where i, f, z and o are
+/// the rows, in this order, of `x Wᵀ + b` and, for each head, `h R`. mLSTM, with q, k and v of each head: `C' = f* C + i* k vᵀ`,
+/// `n' = f* n + i* k` and `h = sigmoid(o) (C'ᵀ q) / max(|n'·q|, exp(-m'))`, where i and f are numbers of a head and k is divided by
+/// `√(hidden / heads)`.
+///
+/// The output is h. States of mLSTM: `memory [B, heads, hidden / heads, hidden / heads]`, `n [B, heads, hidden / heads]`, `m [B, heads]`.
+/// Parameters of sLSTM: `weight [4 hidden, input]`, `bias [4 hidden]`, `recurrent [heads, hidden / heads, 4 hidden / heads]`; of
+/// mLSTM: `q.weight [hidden, input]`, `q.bias`, and so `k`, `v` and `o`; `i.weight [heads, input]`, `i.bias` and so `f`.
+#[derive(Clone, Debug)]
+pub struct Xlstm {
+    /// Which memory.
+    pub cell: XlstmCell,
+    /// The features of the input.
+    pub input: usize,
+    /// The features of all heads together.
+    pub hidden: usize,
+    /// The number of heads.
+    pub heads: usize,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+/// The gates with their stabiliser: `i*`, `f*` and `m'`.
+fn stabilised(i: Value, f: Value, m: Value) -> (Value, Value, Value) {
+    let kept = f.log_sigmoid() + m;
+    let next = kept.maximum(i);
+    ((i - next).exp(), (kept - next).exp(), next)
+}
+
+/// Queries, keys and values of `[T,B,heads,..]`, and the gates i and f of `[T,B,heads]`.
+type MatrixRows = ((Value, Value, Value), (Value, Value));
+
+/// The loop of the mLSTM: the last memory, n and m, and the outputs `[T,B,heads,..]` before their gate, with `epsilon` added to the
+/// denominator.
+pub(super) fn matrix_memory(
+    init: (Value, Value, Value),
+    rows: MatrixRows,
+    epsilon: Option<f64>,
+) -> ((Value, Value, Value), Value) {
+    scan(init, rows, |(memory, n, m), ((q, k, v), (i, f))| {
+        let (i, f, m) = stabilised(i, f, m);
+        let (i, f) = (i.unsqueeze(2), f.unsqueeze(2));
+        let memory = f.unsqueeze(3) * memory + (i * k).unsqueeze(3) * v.unsqueeze(2);
+        let n = f * n + i * k;
+        let norm = (n * q).sum(2).abs().maximum((-m).exp());
+        let norm = epsilon.map_or(norm, |epsilon| norm + epsilon);
+        let h = (q.unsqueeze(3) * memory).sum(2) / norm.unsqueeze(2);
+        ((memory, n, m), h)
+    })
+}
+
+impl Xlstm {
+    /// One head over `[B,T,F]` of f32.
+    pub fn new(cell: XlstmCell, input: usize, hidden: usize) -> Self {
+        Xlstm { cell, input, hidden, heads: 1, batch_first: true, dtype: DType::F32 }
+    }
+
+    /// The graph and its parameters. Sizes of 0, heads that do not divide the hidden features, and a dtype that is no float
+    /// are errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        let (name, site) = (if self.cell == XlstmCell::Slstm { "slstm" } else { "mlstm" }, Site::caller());
+        at_least_one(name, site, &[("input", self.input), ("hidden", self.hidden), ("heads", self.heads)])?;
+        divided_by_heads(name, site, self.heads, &[("hidden", self.hidden)])?;
+        layer(name, self.dtype, self.batch_first, |inputs| match self.cell {
+            XlstmCell::Slstm => self.of_vectors(inputs),
+            XlstmCell::Mlstm => self.of_matrices(inputs),
+        })
+    }
+
+    fn of_vectors(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (hidden, heads) = (self.hidden, self.heads);
+        let size = hidden / heads;
+        let xs = inputs.sequence(self.input);
+        let state = |name: &str| inputs.state(name, [Dim::from("B"), hidden.into()]);
+        let init = [state("h"), state("c"), state("n"), state("m")];
+        let driven = super::linear(xs, inputs.parameter("weight", &[4 * hidden, self.input], self.uniform(self.input)));
+        let driven = driven + inputs.parameter("bias", &[4 * hidden], Init::Constant(0.0));
+        let recurrent = inputs.parameter("recurrent", &[heads, size, 4 * size], self.uniform(size));
+        let (last, hs) = scan(init, driven, |[h, c, n, m], x| {
+            let by_head = h.reshape([h.dim(0), heads.into(), size.into()]);
+            let of_state = by_head.dot_general(recurrent, &[(2, 1)], &[(1, 0)]).move_axis(0, 1);
+            let [i, f, z, o] = [0, 1, 2, 3].map(|gate: usize| {
+                let of_input = x.slice(1, (gate * hidden) as i64..((gate + 1) * hidden) as i64);
+                let of_state = of_state.slice(2, (gate * size) as i64..((gate + 1) * size) as i64);
+                of_input + of_state.reshape(h.shape())
+            });
+            let (i, f, m) = stabilised(i, f, m);
+            let (c, n) = (f * c + i * z.tanh(), f * n + i);
+            let h = o.sigmoid() * c / n;
+            ([h, c, n, m], h)
+        });
+        (hs, last.to_vec())
+    }
+
+    fn of_matrices(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (hidden, heads) = (self.hidden, self.heads);
+        let size = hidden / heads;
+        let xs = inputs.sequence(self.input);
+        let batch = || Dim::from("B");
+        let memory = inputs.state("memory", [batch(), heads.into(), size.into(), size.into()]);
+        let n = inputs.state("n", [batch(), heads.into(), size.into()]);
+        let m = inputs.state("m", [batch(), heads.into()]);
+        let by_head = |name: &str| {
+            let value = inputs.affine(xs, name, self.input, hidden);
+            value.reshape([xs.dim(0), xs.dim(1), heads.into(), size.into()])
+        };
+        let [q, k, v, o] = ["q", "k", "v", "o"].map(by_head);
+        let [i, f] = ["i", "f"].map(|name| inputs.affine(xs, name, self.input, heads));
+        let k = k * (size as f64).sqrt().recip();
+        let (last, hs) = matrix_memory((memory, n, m), ((q, k, v), (i, f)), None);
+        let hs = (hs * o.sigmoid()).reshape([xs.dim(0), xs.dim(1), hidden.into()]);
+        (hs, vec![last.0, last.1, last.2])
+    }
+
+    fn uniform(&self, from: usize) -> Init {
+        Init::Uniform((from as f64).recip().sqrt())
+    }
+}

@@ -1,0 +1,90 @@
+//! The layer of xLSTM 7B: an mLSTM between its projections.
+
+use funcify_core::Value;
+use funcify_core::error::{Result, Site};
+use funcify_core::types::{DType, Dim};
+
+use super::xlstm::matrix_memory;
+use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer, linear};
+
+/// The mLSTM layer of xLSTM 7B (Beck et al. 2025), "xLSTM large".
+///
+/// The recurrence is that of the mLSTM of [`Xlstm`](super::Xlstm), with these differences: q, and not k, is divided by
+/// `√(key / heads)`; the preactivations x of both gates are `cap tanh(x / cap)`; 1e-6 is added to the denominator; the heads'
+/// outputs are normalised to mean 0 and variance 1 and scaled before the output gate; and a last map gives the output.
+/// States: `memory [B, heads, key / heads, value / heads]`, `n [B, heads, key / heads]`, `m [B, heads]`.
+///
+/// Parameters have the names and shapes of the authors' code and of `transformers`: `q.weight [key, features]`, `k.weight`,
+/// `v.weight [value, features]`, `ogate_preact.weight`, `igate_preact.weight [heads, features]`, `igate_preact.bias`,
+/// `fgate_preact.weight`, `fgate_preact.bias`, `multihead_norm.weight [value]`, `out_proj.weight [features, value]`.
+#[derive(Clone, Debug)]
+pub struct XlstmLarge {
+    /// The features of the input and of the output.
+    pub features: usize,
+    /// The number of heads.
+    pub heads: usize,
+    /// The features of all keys together.
+    pub key: usize,
+    /// The features of all values together.
+    pub value: usize,
+    /// What the preactivations of the gates stay below.
+    pub cap: f64,
+    /// What is added to the variance of a head's output.
+    pub epsilon: f64,
+    /// Whether sequences are `[B,T,F]`.
+    pub batch_first: bool,
+    /// The float type of everything.
+    pub dtype: DType,
+}
+
+impl XlstmLarge {
+    /// The authors' options: keys of half the features, values of all, gates below 15, over `[B,T,F]` of f32.
+    pub fn new(features: usize, heads: usize) -> Self {
+        let (key, value, cap, epsilon) = (features / 2, features, 15.0, 1e-6);
+        XlstmLarge { features, heads, key, value, cap, epsilon, batch_first: true, dtype: DType::F32 }
+    }
+
+    /// The graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is no float are
+    /// errors.
+    #[track_caller]
+    pub fn layer(&self) -> Result<Layer> {
+        let (name, site) = ("xlstm_large", Site::caller());
+        let sizes = [("features", self.features), ("heads", self.heads), ("key", self.key), ("value", self.value)];
+        at_least_one(name, site, &sizes)?;
+        divided_by_heads(name, site, self.heads, &[("key", self.key), ("value", self.value)])?;
+        layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> (Value, Vec<Value>) {
+        let (features, heads) = (self.features, self.heads);
+        let (key, value) = (self.key / heads, self.value / heads);
+        let xs = inputs.sequence(features);
+        let state = |name: &str, sizes: &[usize]| {
+            let dims = std::iter::once(Dim::from("B")).chain(sizes.iter().map(|size| Dim::from(*size)));
+            inputs.state(name, dims.collect::<Vec<Dim>>())
+        };
+        let init = (state("memory", &[heads, key, value]), state("n", &[heads, key]), state("m", &[heads]));
+        let projected = |name: &str, size: usize| linear(xs, inputs.linear(name, features, heads * size));
+        let by_head = |x: Value, size: usize| x.reshape([xs.dim(0), xs.dim(1), heads.into(), size.into()]);
+        let q = by_head(projected("q", key), key) * (key as f64).sqrt().recip();
+        let k = by_head(projected("k", key), key);
+        let v = by_head(projected("v", value), value);
+        let output_gate = projected("ogate_preact", value).sigmoid();
+        // Before training the gates are the same for each input: little is written, and nearly all is kept.
+        let gate = |name: &str, bias: Init| {
+            let weight = inputs.parameter(&format!("{name}.weight"), &[heads, features], Init::Constant(0.0));
+            let x = linear(xs, weight) + inputs.parameter(&format!("{name}.bias"), &[heads], bias);
+            (x / self.cap).tanh() * self.cap
+        };
+        let i = gate("igate_preact", Init::Constant(-10.0));
+        let spread = move |index: &[usize]| 3.0 + 3.0 * index[0] as f64 / (heads.max(2) - 1) as f64;
+        let f = gate("fgate_preact", Init::from_fn(&[heads], spread));
+
+        let (last, hs) = matrix_memory(init, ((q, k, v), (i, f)), Some(1e-6));
+        let centred = hs - hs.mean(3).unsqueeze(3);
+        let normal = centred * (centred.square().mean(3).unsqueeze(3) + self.epsilon).rsqrt();
+        let scale = inputs.parameter("multihead_norm.weight", &[self.value], Init::Constant(1.0));
+        let ys = normal.reshape(output_gate.shape()) * scale * output_gate;
+        (linear(ys, inputs.linear("out_proj", self.value, features)), vec![last.0, last.1, last.2])
+    }
+}

@@ -1,0 +1,83 @@
+//! Common subexpressions (global value numbering; PyTensor's `MergeOptimizer`): the same op on the same operands, in one body,
+//! is computed once.
+//!
+//! Ops of one name on the same operands, in any order where the order changes nothing (`a + b` is `b + a`), are compared by
+//! their attributes and bodies. Ops of other crates, calls of functions with rules of their own, and loops that
+//! bind a size are never the same.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use funcify_core::graph::{NodeId, ValueId};
+use funcify_core::ops::{Binary, Constant, Op, OpRules};
+use smallvec::SmallVec;
+
+use super::rule::Here;
+
+/// Above so many elements constants are compared by where they lie.
+const PRINTED_ELEMENTS: usize = 64;
+
+/// What two ops have in common that may be the same: the name, and the operands.
+#[derive(PartialEq, Eq, Hash)]
+pub(super) struct Key(&'static str, SmallVec<[u32; 4]>);
+
+/// The available expressions: the ops of a body so far.
+pub(super) struct Available(HashMap<Key, Placed>);
+
+/// The ops of a key: the only one so far, or all by their texts, which are made once there are two.
+enum Placed {
+    One(NodeId),
+    More(HashMap<String, NodeId>),
+}
+
+impl Available {
+    /// None yet, of a body of so many ops.
+    pub(super) fn of(ops: usize) -> Self {
+        Available(HashMap::with_capacity(ops))
+    }
+
+    /// The results of an op that was placed and computes the same.
+    pub(super) fn find(&mut self, key: &Key, here: &Here<'_>) -> Option<Vec<ValueId>> {
+        let placed = self.0.get_mut(key)?;
+        if let Placed::One(node) = placed {
+            *placed = Placed::More(HashMap::from([(text(&here.graph.node(*node).op), *node)]));
+        }
+        let Placed::More(texts) = placed else { return None };
+        Some(here.graph.node(*texts.get(&text(here.op))?).outputs.clone())
+    }
+
+    /// Remembers the op that gave these results.
+    pub(super) fn add(&mut self, key: Key, node: NodeId, op: &Op) {
+        if let Placed::More(texts) = self.0.entry(key).or_insert(Placed::One(node)) {
+            texts.insert(text(op), node);
+        }
+    }
+}
+
+/// What an op may have in common with another that is the same; `None` if it has no equal.
+pub(super) fn key(here: &Here<'_>) -> Option<Key> {
+    if is_own(here.op) {
+        return None;
+    }
+    let mut operands: SmallVec<[u32; 4]> = here.operands.iter().map(|operand| operand.index() as u32).collect();
+    if let Op::Binary(Binary::Add | Binary::Mul | Binary::And | Binary::Or | Binary::Xor) = here.op {
+        operands.sort_unstable();
+    }
+    Some(Key(here.op.name(), operands))
+}
+
+/// An op with all that it holds, as a text.
+pub(super) fn text(op: &Op) -> String {
+    match op {
+        Op::Constant(Constant { value }) if value.len() > PRINTED_ELEMENTS => format!("at {:p}", Arc::as_ptr(value)),
+        Op::Constant(Constant { value }) => format!("{value:?}"),
+        op => format!("{op:?}"),
+    }
+}
+
+/// Whether an op, or one in a body, is none that may be one with another.
+fn is_own(op: &Op) -> bool {
+    op.is_opaque()
+        || op.binds().next().is_some()
+        || op.bodies().into_iter().any(|body| body.nodes().iter().any(|node| is_own(&node.op)))
+}

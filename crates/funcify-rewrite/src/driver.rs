@@ -1,0 +1,269 @@
+//! The driver: it puts a graph together again, op by op, and asks each rule at each op.
+//!
+//! What a rule gives is placed as ops are, so that other rules see it at once. A body is gone through before the op that runs
+//! it. The driver goes through a graph until nothing changes; a rule makes a program smaller, or moves work out of a loop, so
+//! that comes to an end, which `MOST_PASSES` only guards.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use funcify_core::cancel::Watch;
+use funcify_core::error::Site;
+use funcify_core::graph::{Copy, Graph, Replay, ValueId, is_certain, uses_any};
+use funcify_core::ops::{Op, OpRules};
+use funcify_core::types::{Sizes, Symbol, TensorType};
+
+use super::common::{self, Available};
+use super::fuse::fused;
+use super::prefix::shortened;
+use super::rule::{COMMON, DEAD_CODE, FUSED, Here, Patch, RULES, Rule, SHORTENED, TRIMMED};
+use super::trim::trimmed;
+use super::{Patched, RewriteOptions, Rewritten};
+
+/// How often a graph is gone through at most. The tests ask that no program needs as many.
+pub(super) const MOST_PASSES: usize = 64;
+
+/// How deep patches are rewritten in each other before the next pass does it.
+const DEEPEST_PATCH: usize = 32;
+
+/// Rewrites a graph until nothing changes.
+pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
+    let is_on = |rule: &&Rule| options.has(rule);
+    let mut driver = Driver {
+        rules: RULES.iter().filter(is_on).collect(),
+        left: options.stop_after.unwrap_or(usize::MAX),
+        texts: options.texts,
+        patches: Vec::new(),
+        finished: HashMap::new(),
+        watch: Watch::current(),
+    };
+    let mut graph = Cow::Borrowed(graph);
+    for passes in 1..=MOST_PASSES {
+        let before = driver.patches.len();
+        if driver.watch.is_cancelled() {
+            return Rewritten { graph: graph.into_owned(), patches: driver.patches, passes };
+        }
+        if let Some(next) = driver.without_dead_code(&graph) {
+            graph = Cow::Owned(next);
+        }
+        if let Some(next) = driver.pass(&graph) {
+            graph = Cow::Owned(next);
+        }
+        if driver.patches.len() == before {
+            return Rewritten { graph: graph.into_owned(), patches: driver.patches, passes };
+        }
+    }
+    Rewritten { graph: graph.into_owned(), patches: driver.patches, passes: MOST_PASSES }
+}
+
+struct Driver {
+    /// The rules that are on.
+    rules: Vec<&'static Rule>,
+    /// How many patches may be made.
+    left: usize,
+    texts: bool,
+    patches: Vec<Patched>,
+    /// The bodies in which nothing changes any more, by where they lie.
+    finished: HashMap<*const Graph, Arc<Graph>>,
+    /// What may stop it. A graph of which a part is placed stays as it is.
+    watch: Watch,
+}
+
+impl Driver {
+    fn has(&self, name: &str) -> bool {
+        self.left > 0 && self.rules.iter().any(|rule| rule.name == name)
+    }
+
+    fn log(&mut self, rule: &'static str, site: Site, texts: impl FnOnce() -> [String; 2]) {
+        self.left -= 1;
+        let [before, after] = if self.texts { texts() } else { Default::default() };
+        self.patches.push(Patched { rule, site, before, after });
+    }
+
+    /// The graph without what no output needs, if there is something.
+    fn without_dead_code(&mut self, graph: &Graph) -> Option<Graph> {
+        let pruned = self.has(DEAD_CODE).then(|| graph.pruned_certain())??;
+        self.log(DEAD_CODE, Site::Unknown, || [graph.to_string(), pruned.to_string()]);
+        Some(pruned)
+    }
+
+    /// Goes through a graph once. `None` if nothing changes, or if nothing may.
+    fn pass(&mut self, graph: &Graph) -> Option<Graph> {
+        if self.left == 0 {
+            return None;
+        }
+        let before = self.patches.len();
+        let shortened = self.of_graph(SHORTENED, graph, shortened);
+        let trimmed = self.of_graph(TRIMMED, shortened.as_ref().unwrap_or(graph), trimmed);
+        let placed = self.place_all(trimmed.as_ref().or(shortened.as_ref()).unwrap_or(graph));
+        if placed.is_none() {
+            // A graph that cannot be put together again stays as it is.
+            self.left += self.patches.len() - before;
+            self.patches.truncate(before);
+        }
+        if self.patches.len() == before {
+            // What leaves a loop has left it.
+            return self.of_graph(FUSED, graph, fused);
+        }
+        placed
+    }
+
+    /// What a rule about a whole graph makes of it, if something.
+    fn of_graph(
+        &mut self,
+        rule: &'static str,
+        graph: &Graph,
+        apply: fn(&Graph) -> Option<(Graph, Site)>,
+    ) -> Option<Graph> {
+        let (changed, site) = self.has(rule).then(|| apply(graph))??;
+        self.log(rule, site, || [graph.to_string(), changed.to_string()]);
+        Some(changed)
+    }
+
+    fn place_all(&mut self, graph: &Graph) -> Option<Graph> {
+        let certain = vec![true; graph.inputs().len()];
+        let mut to = Placing {
+            graph: Copy::of(graph).graph,
+            available: Available::of(graph.nodes().len()),
+            certain,
+            uncertain_sizes: Vec::new(),
+        };
+        let inputs: Vec<ValueId> = to.graph.inputs().iter().map(|input| input.value).collect();
+        let results = self.place_nodes(&mut to, graph, &inputs, 0, Driver::with_bodies)?;
+        graph.outputs().iter().zip(results).for_each(|(output, id)| to.graph.push_output(&output.name, id));
+        Some(to.graph)
+    }
+
+    /// The op with its bodies gone through. A function with a derivative rule stays: its rule is for what it is.
+    fn with_bodies(&mut self, op: &Op) -> Op {
+        if op.bodies().is_empty() || op.is_opaque() {
+            return op.clone();
+        }
+        let bodies = op.bodies().into_iter().map(|body| {
+            if self.finished.contains_key(&Arc::as_ptr(body)) {
+                return body.clone();
+            }
+            self.pass(body).map(Arc::new).unwrap_or_else(|| {
+                self.finished.insert(Arc::as_ptr(body), body.clone());
+                body.clone()
+            })
+        });
+        op.with_bodies(bodies.collect())
+    }
+
+    /// Places an op, or what a rule makes of it; gives the results.
+    fn place(
+        &mut self,
+        to: &mut Placing,
+        op: Op,
+        operands: &[ValueId],
+        types: Vec<TensorType>,
+        site: Site,
+        depth: usize,
+    ) -> Option<Vec<ValueId>> {
+        if self.watch.is_cancelled() {
+            return None;
+        }
+        let (graph, certain, uncertain_sizes) = (&to.graph, &to.certain, &to.uncertain_sizes);
+        let here = Here { graph, op: &op, operands, site, certain, uncertain_sizes };
+        let key = if self.has(COMMON) { common::key(&here) } else { None };
+        if let Some(same) = key.as_ref().and_then(|key| to.available.find(key, &here)) {
+            let is_constant = matches!(op, Op::Constant(_));
+            self.log(COMMON, site, || [here.text(), if is_constant { String::new() } else { names(&here, &same) }]);
+            return Some(same);
+        }
+        if let Some((rule, patch)) = self.patch(&here).filter(|_| depth < DEEPEST_PATCH) {
+            let after = |patch: &Patch| match patch {
+                Patch::Values(values) => names(&here, values),
+                Patch::Program(_, program) => program.to_string(),
+            };
+            self.log(rule, site, || [here.text(), after(&patch)]);
+            return match patch {
+                Patch::Values(values) => Some(values),
+                Patch::Program(operands, program) => {
+                    self.place_nodes(to, &program, &operands, depth + 1, |_, op| op.clone())
+                }
+            };
+        }
+        let results = to.node(op, operands, types, site)?;
+        if let Some((key, node)) = key.zip(to.graph.last_node()) {
+            to.available.add(key, node, &to.graph.node(node).op);
+        }
+        Some(results)
+    }
+
+    /// What the first rule that has something to say makes of an op.
+    fn patch(&self, here: &Here<'_>) -> Option<(&'static str, Patch)> {
+        if self.left == 0 {
+            return None;
+        }
+        let (rule, patch) = self.rules.iter().find_map(|rule| Some((rule.name, (rule.apply?)(here)?)))?;
+        let (types, used) = match &patch {
+            Patch::Values(values) => (here.graph.types(values), values),
+            Patch::Program(operands, program) => {
+                (program.outputs().iter().map(|output| program.ty(output.value).clone()).collect(), operands)
+            }
+        };
+        // rewrite-c1
+        let is_right = here.results() == Some(types);
+        debug_assert!(is_right, "{rule} changes the type of {}", here.text());
+        let loses_nothing = here.operands.iter().all(|operand| here.may_leave_out(*operand, used));
+        (is_right && loses_nothing).then_some((rule, patch))
+    }
+
+    /// Places the nodes of a graph whose inputs are these; gives its outputs. `op` is what is placed of a node's op.
+    fn place_nodes(
+        &mut self,
+        to: &mut Placing,
+        graph: &Graph,
+        inputs: &[ValueId],
+        depth: usize,
+        op: fn(&mut Self, &Op) -> Op,
+    ) -> Option<Vec<ValueId>> {
+        let all = vec![true; graph.nodes().len()];
+        let placed = Replay::new(graph, inputs.iter().copied()).some(&all, |_, node, operands| {
+            let op = op(self, &node.op);
+            let results = self.place(to, op, &operands, graph.types(&node.outputs), node.site, depth).ok_or(())?;
+            to.graph.keep_names(graph, node, &results);
+            Ok::<_, ()>(results)
+        });
+        placed.ok()?.outputs().ok()
+    }
+}
+
+/// A graph that is being put together.
+struct Placing {
+    graph: Graph,
+    available: Available,
+    /// Which values are certainly computed.
+    certain: Vec<bool>,
+    /// The symbols of which nothing says for certain that they are given a size.
+    uncertain_sizes: Vec<Symbol>,
+}
+
+impl Placing {
+    /// Adds an op. Its results have the types that they had: no patch changes one (rewrite-c1).
+    fn node(&mut self, op: Op, operands: &[ValueId], types: Vec<TensorType>, site: Site) -> Option<Vec<ValueId>> {
+        let bound: Vec<Symbol> = op.binds().cloned().collect();
+        let results = self.graph.push_typed(op, operands, types, site).ok()?;
+        let sizes: Vec<&Symbol> = self.uncertain_sizes.iter().collect();
+        let is_new_certain = operands.iter().all(|operand| self.certain[operand.index()])
+            && self.graph.nodes().last().is_none_or(|node| {
+                !uses_any(&self.graph, node, &sizes) && is_certain(&self.graph, node, &Sizes::new())
+            });
+        self.uncertain_sizes.extend(bound.into_iter().filter(|_| !is_new_certain));
+        self.certain.resize(self.certain.len() + results.len(), is_new_certain);
+        Some(results)
+    }
+}
+
+/// Values as the log shows them: by the ops that made them.
+fn names(here: &Here<'_>, values: &[ValueId]) -> String {
+    let name = |value: &ValueId| match (here.graph.value_name(*value), here.node(*value)) {
+        (Some(name), _) => format!("%{name}: {}", here.graph.ty(*value)),
+        (None, Some(node)) => format!("the {} before: {}", node.op.name(), here.graph.ty(*value)),
+        (None, None) => here.graph.ty(*value).to_string(),
+    };
+    values.iter().map(name).collect::<Vec<_>>().join(", ")
+}

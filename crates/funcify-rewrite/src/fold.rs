@@ -1,0 +1,41 @@
+//! Ops on constants are constants (XLA's and PyTensor's constant folding), by the reference evaluation, which defines what an
+//! op gives.
+//!
+//! Small ones: no more elements than the largest operand has, or 16. Repeated elements stay repeated, as the number that they
+//! are is what other rules look for.
+
+use std::sync::Arc;
+
+use funcify_core::HostTensor;
+use funcify_core::error::Place;
+use funcify_core::ops::{Constant, EvalContext, Op, OpRules};
+use funcify_core::types::Sizes;
+
+use super::rule::{Here, Patch};
+
+/// How many elements a result may have that has more than its operands.
+const SMALL: usize = 16;
+
+/// How many elements are computed at most.
+const MOST: usize = 1 << 10;
+
+/// An op whose operands are constants.
+pub(super) fn fold(here: &Here<'_>) -> Option<Patch> {
+    let stays = matches!(here.op, Op::Constant(_) | Op::Broadcast(_) | Op::Iota(_)) || here.op.is_opaque();
+    if stays || !here.op.bodies().is_empty() {
+        return None;
+    }
+    let operands = here.operands.iter().map(|operand| Some((**here.constant(*operand)?).clone()));
+    let operands: Vec<HostTensor> = operands.collect::<Option<_>>()?;
+    let types = here.results()?;
+    let largest = operands.iter().map(HostTensor::len).max().unwrap_or(0);
+    let is_small = |sizes: Vec<usize>| sizes.iter().product::<usize>() <= largest.clamp(SMALL, MOST);
+    if types.len() != 1 || largest > MOST || !types[0].shape.constant().is_some_and(is_small) {
+        return None;
+    }
+    let mut sizes = Sizes::new();
+    let mut context = EvalContext { at: Place::new(here.op.name(), here.site), sizes: &mut sizes };
+    // What is refused stays, and is refused when it runs.
+    let result = here.op.eval(&mut context, &operands, &types).ok()?.pop()?;
+    here.one(Constant { value: Arc::new(result) }, &[])
+}

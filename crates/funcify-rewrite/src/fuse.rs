@@ -1,0 +1,161 @@
+//! Two loops of the same steps are one (PyTensor's `scan_merge`; XLA's multi-output fusion of loops).
+//!
+//! - A loop that reads a trace of another row by row reads the value of the step itself, so the trace is no tensor any more, unless
+//!   something else uses it.
+//! - Loops that do not depend on each other and read a sequence in common read its rows once.
+//!
+//! Precondition: both run all their steps, equally many in the same direction, and are certain, as their ops run in another order
+//! then; neither is truncated, says what a forward pass keeps, or binds sizes; the second depends on the first through rows of the
+//! same step alone. It is tried where no other rule has anything to say: work that leaves a loop, as a product of all rows of the
+//! trace does, has left it.
+
+use std::collections::{HashMap, HashSet};
+
+use funcify_core::error::Site;
+use funcify_core::graph::{Copied, Copy, Graph, Node, Source, ValueId, is_certain, uses_any};
+use funcify_core::ops::Op;
+use funcify_core::ops::scan::Scan;
+use funcify_core::types::{Sizes, Symbol};
+
+use super::loops::{BufferPart, CarryPart, Loop, SequencePart, traces};
+
+/// Two loops that are to be one.
+struct Pair {
+    first: usize,
+    second: usize,
+    /// The nodes between that depend on the first, which come after both.
+    waiting: Vec<usize>,
+}
+
+/// The graph with loops in pairs as one, and the line of the first; `None` if no two are.
+pub(super) fn fused(graph: &Graph) -> Option<(Graph, Site)> {
+    let pairs = pairs(graph);
+    let nodes = graph.nodes();
+    let site = nodes[pairs.first()?.second].site;
+    let mut copy = Copy::of(graph);
+    let mut next = 0;
+    for pair in pairs {
+        let is_waiting = |index: &usize| *index == pair.first || pair.waiting.binary_search(index).is_ok();
+        for index in (next..pair.second).filter(|index| !is_waiting(index)) {
+            copy.node(&nodes[index], nodes[index].op.clone())?;
+        }
+        place(&mut copy, graph, pair.first, pair.second)?;
+        pair.waiting.iter().try_for_each(|index| copy.node(&nodes[*index], nodes[*index].op.clone()))?;
+        next = pair.second + 1;
+    }
+    nodes[next..].iter().try_for_each(|node| copy.node(node, node.op.clone()))?;
+    Some((copy.finished()?, site))
+}
+
+/// The loops that are to be one: no pair begins before the one before it has ended.
+fn pairs(graph: &Graph) -> Vec<Pair> {
+    if graph.nodes().iter().filter(|node| matches!(node.op, Op::Scan(_))).count() < 2 {
+        return Vec::new();
+    }
+    let live = graph.live_nodes();
+    let mut pairs: Vec<Pair> = Vec::new();
+    // The last loop that reads a sequence.
+    let mut readers: HashMap<ValueId, usize> = HashMap::new();
+    for (second, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+        let Some(scan) = fusible(graph, node) else { continue };
+        let sequences = || scan.operands().sequences.map(|operand| node.inputs[operand]);
+        let before = sequences().filter_map(|value| match graph.source(value) {
+            Source::Node(node, _) if live[node.index()] => Some(node.index()),
+            _ => None,
+        });
+        let free = pairs.last().map_or(0, |pair| pair.second + 1);
+        let candidates = before.chain(sequences().filter_map(|value| readers.get(&value).copied()));
+        // A loop may be behind many sequences, and is one partner.
+        let mut tried = HashSet::new();
+        let mut partners = candidates.filter(|first| *first >= free && tried.insert(*first));
+        pairs.extend(partners.find_map(|first| pair(graph, first, second)));
+        readers.extend(sequences().map(|value| (value, second)));
+    }
+    pairs
+}
+
+/// The loop of a node, if it may be one with another.
+fn fusible<'g>(graph: &Graph, node: &'g Node) -> Option<&'g Scan> {
+    let Op::Scan(scan) = &node.op else { return None };
+    let is_whole = scan.until.is_none() && scan.truncate.is_none() && scan.policy.is_none() && !scan.steps_operand;
+    (is_whole && !scan.body.binds_any() && is_certain(graph, node, &Sizes::new())).then_some(scan)
+}
+
+/// Two loops, if they run the same steps, and the second depends on the first through rows of traces alone.
+fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
+    let nodes = graph.nodes();
+    let (a, b) = (fusible(graph, &nodes[first])?, fusible(graph, &nodes[second])?);
+    if a.steps != b.steps || a.reverse != b.reverse {
+        return None;
+    }
+    let mut depends: HashSet<ValueId> = nodes[first].outputs.iter().copied().collect();
+    // A size that a loop binds is a result, too.
+    let mut sizes: Vec<&Symbol> = Vec::new();
+    let mut waiting = Vec::new();
+    for (index, node) in nodes.iter().enumerate().take(second).skip(first + 1) {
+        if node.inputs.iter().any(|input| depends.contains(input)) || uses_any(graph, node, &sizes) {
+            waiting.push(index);
+            depends.extend(&node.outputs);
+            sizes.extend(node.op.binds());
+        }
+    }
+    let rows = rows_of(&nodes[first], &nodes[second]);
+    let sequences = b.operands().sequences;
+    let is_row = |operand: usize| sequences.contains(&operand) && rows[operand - sequences.start].is_some();
+    let mut operands = nodes[second].inputs.iter().enumerate();
+    let is_so = !uses_any(graph, &nodes[second], &sizes)
+        && operands.all(|(operand, value)| !depends.contains(value) || is_row(operand));
+    is_so.then_some(Pair { first, second, waiting })
+}
+
+/// For each sequence of the second loop, if it is a trace of the first: what a step of the first writes to it.
+fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
+    let (Op::Scan(of), Op::Scan(scan)) = (&first.op, &second.op) else { return Vec::new() };
+    // A trace has a row a step, so a step reads none but its own.
+    let written: HashMap<ValueId, ValueId> =
+        traces(of).map(|(trace, written)| (first.outputs[trace], written)).collect();
+    scan.operands().sequences.map(|operand| written.get(&second.inputs[operand]).copied()).collect()
+}
+
+/// Adds both loops as one.
+fn place(copy: &mut Copy<'_>, graph: &Graph, first: usize, second: usize) -> Option<()> {
+    let (a, b) = (&graph.nodes()[first], &graph.nodes()[second]);
+    let (Op::Scan(of_a), Op::Scan(of_b)) = (&a.op, &b.op) else { return None };
+    let (mut both, other) = (Loop::of(of_a, &a.inputs), Loop::of(of_b, &b.inputs));
+    // The second body becomes a part of the first. A row of a trace that it reads is what the first writes there.
+    let mut copied = Copied::new(&other.body);
+    let rows = rows_of(a, b);
+    for (part, row) in other.sequences.iter().zip(&rows).filter_map(|(part, row)| Some((part, (*row)?))) {
+        part.reads.iter().for_each(|(_, param)| copied.set(*param, row));
+    }
+    for input in other.body.inputs() {
+        if copied.get(input.value).is_none() {
+            copied.input(&mut both.body, input.value, "x");
+        }
+    }
+    other.body.nodes().iter().try_for_each(|node| copied.node(&mut both.body, node, node.op.clone()))?;
+    let copies = |values: &[ValueId]| values.iter().map(|value| copied.get(*value)).collect::<Option<Vec<_>>>();
+    for (part, _) in other.sequences.into_iter().zip(rows).filter(|(_, row)| row.is_none()) {
+        let reads = part.reads.iter().map(|(offset, param)| Some((*offset, copied.get(*param)?)));
+        both.sequences.push(SequencePart { reads: reads.collect::<Option<_>>()?, ..part });
+    }
+    for part in other.buffers {
+        let (reads, written) = (copies(&part.reads)?, copies(&part.written)?);
+        both.buffers.push(BufferPart { reads, written, ..part });
+    }
+    for part in other.carries {
+        both.carries.push(CarryPart { param: copied.get(part.param)?, next: copied.get(part.next)?, ..part });
+    }
+    for (value, param) in other.invariants {
+        both.invariants.push((value, copied.get(param)?));
+    }
+    both.scan.unroll = of_a.unroll.max(of_b.unroll);
+    let (scan, operands) = both.assembled()?;
+    let operands: Vec<ValueId> = operands.into_iter().map(|operand| copy.get(operand)).collect::<Option<_>>()?;
+    let ids = copy.graph.push_node(scan.into(), &operands, b.site).ok()?;
+    let (buffers_a, carries_a) = a.outputs.split_at(of_a.buffers.len());
+    let (buffers_b, carries_b) = b.outputs.split_at(of_b.buffers.len());
+    let values = [buffers_a, buffers_b, carries_a, carries_b].concat();
+    values.into_iter().zip(ids).for_each(|(value, id)| copy.set(value, id));
+    Some(())
+}

@@ -1,0 +1,65 @@
+//! Ops that give one of their operands, to the bit (XLA's algebraic simplifier, PyTensor's `local_useless` rewrites).
+//!
+//! What is not here changes something: `x*0` is NaN where `x` is infinite, `x+0` is 0 where `x` is -0, and a sum of one number
+//! is the reference's `0 + x`. A number times 1 is that number in every type, as is one minus 0 and one plus -0.
+
+use funcify_core::Scalar;
+use funcify_core::graph::{ValueId, inline};
+use funcify_core::ops::{Binary, Op, Unary};
+
+use super::numbers::{adds_nothing, is_one, is_zero};
+use super::rule::{Here, Patch};
+
+/// An op that gives its operand.
+pub(super) fn identity(here: &Here<'_>) -> Option<Patch> {
+    match here.op {
+        Op::Binary(op) => binary(here, *op),
+        Op::Unary(op) => undone(here, *op),
+        Op::Select(_) => match here.splat(here.operands[0]) {
+            _ if here.operands[1] == here.operands[2] => here.value(here.operands[1]),
+            Some(condition) => here.value(here.operands[if condition.as_bool() { 1 } else { 2 }]),
+            None => None,
+        },
+        Op::Cast(op) if op.dtype == here.ty(0).dtype => here.value(here.operands[0]),
+        _ => None,
+    }
+}
+
+fn binary(here: &Here<'_>, op: Binary) -> Option<Patch> {
+    let [left, right]: [ValueId; 2] = here.operands.try_into().ok()?;
+    let keeps: fn(Scalar) -> bool = match op {
+        Binary::Mul | Binary::Div => is_one,
+        Binary::Add => adds_nothing,
+        Binary::Sub => is_zero,
+        Binary::And => |scalar| matches!(scalar, Scalar::Bool(true) | Scalar::Int(-1)),
+        Binary::Or | Binary::Xor => |scalar| matches!(scalar, Scalar::Bool(false) | Scalar::Int(0)),
+        Binary::Max | Binary::Min => |_| false,
+        _ => return None,
+    };
+    let is_idempotent = matches!(op, Binary::And | Binary::Or | Binary::Max | Binary::Min);
+    let commutes = !matches!(op, Binary::Div | Binary::Sub);
+    if (left == right && is_idempotent) || here.splat(right).is_some_and(keeps) {
+        return here.value(left);
+    }
+    here.value(right).filter(|_| commutes && here.splat(left).is_some_and(keeps))
+}
+
+/// What an op undoes that is its own inverse.
+fn undone(here: &Here<'_>, op: Unary) -> Option<Patch> {
+    let inner = here.node(here.operands[0]).filter(|_| matches!(op, Unary::Neg | Unary::Not))?;
+    let is_same = matches!(&inner.op, Op::Unary(inner) if *inner == op);
+    here.value(*inner.inputs.first()?).filter(|_| is_same)
+}
+
+/// A choice whose index is a constant. One without an alternative stays: it is a checkpoint, whose point is that the backward
+/// pass computes it again. So does one whose branch binds a size, as another branch may bind a size of the same name.
+pub(super) fn known_choice(here: &Here<'_>) -> Option<Patch> {
+    let Op::Switch(switch) = here.op else { return None };
+    let index = here.constant(here.operands[0]).filter(|_| switch.branches.len() > 1)?.get(0).as_i64();
+    let chosen = switch.chosen(index);
+    if switch.branches[chosen].binds_any() {
+        return None;
+    }
+    let operands = &here.operands[switch.operands().get(chosen)?.clone()];
+    here.build(operands, |values| inline(&switch.branches[chosen], values).ok())
+}

@@ -1,0 +1,158 @@
+//! Work in a branch of a choice in a loop that is the same in each step is done once, before the loop (loop-invariant code motion of what
+//! is safe to run: LLVM's `LICM` moves such work of blocks that may not run).
+//!
+//! Where the loop chooses the branch more than once, that is less work; where it never does, it is more by one time.
+//!
+//! Precondition: the ops are certain, as the branch may not run; what they take is an operand of the choice that depends on invariants only,
+//! and no size that a loop binds in each step; the loop is not truncated. The choice has an alternative: else it is a
+//! checkpoint. What is held is bounded by what the branch takes.
+
+use std::sync::Arc;
+
+use funcify_core::Value;
+use funcify_core::graph::{Copied, Graph, ValueId, emit};
+use funcify_core::ops::scan::Scan;
+use funcify_core::ops::{Op, Switch, While};
+use funcify_core::types::Symbol;
+
+use super::Loop;
+use super::cut::computed;
+use super::invariant::{moved, shared, with_params};
+use crate::rule::{Here, Patch};
+
+/// Invariant work in branches of choices in a loop, done before it.
+pub(crate) fn branches(here: &Here<'_>) -> Option<Patch> {
+    match here.op {
+        Op::Scan(scan) if scan.truncate.is_none() => {
+            let own: Vec<&Symbol> = scan.binds().collect();
+            let work = work(&scan.body, scan.params().invariants.start, &own);
+            if work.is_empty() {
+                return None;
+            }
+            here.build(here.operands, |operands| of_scan(scan, &work, operands))
+        }
+        Op::While(op) => {
+            let carries = op.operands().carries.len();
+            let work = [&op.condition, &op.body].map(|body| work(body, carries, &[]));
+            if work.iter().all(Vec::is_empty) {
+                return None;
+            }
+            here.build(here.operands, |operands| of_while(op, &work, operands))
+        }
+        _ => None,
+    }
+}
+
+/// Work of a branch that is moved.
+struct Work<'a> {
+    /// The choice among the nodes of the body, and the branch.
+    node: usize,
+    number: usize,
+    branch: &'a Graph,
+    /// What the branch takes that is the same in each step: as a value of the body, and as a parameter.
+    given: Vec<(ValueId, ValueId)>,
+    /// The values of the branch.
+    values: Vec<ValueId>,
+}
+
+/// The work in branches of a body whose inputs from `first` on are the same in each step. `own` are the sizes that the loop
+/// binds.
+fn work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
+    let is_choice = |op: &Op| matches!(op, Op::Switch(switch) if switch.branches.len() > 1);
+    let mut all = Vec::new();
+    if !body.nodes().iter().any(|node| is_choice(&node.op)) {
+        return all;
+    }
+    let is_shared = shared(body, body.inputs()[first..].iter().map(|input| input.value), own);
+    let stepwise: Vec<&Symbol> =
+        body.nodes().iter().flat_map(|node| node.op.binds()).chain(own.iter().copied()).collect();
+    let live = body.live_nodes();
+    for (index, node) in body.nodes().iter().enumerate().filter(|(index, node)| live[*index] && is_choice(&node.op)) {
+        let Op::Switch(switch) = &node.op else { continue };
+        for (number, (branch, places)) in switch.branches.iter().zip(switch.operands()).enumerate() {
+            let params = branch.inputs().iter().map(|input| input.value);
+            let given: Vec<(ValueId, ValueId)> = node.inputs[places]
+                .iter()
+                .copied()
+                .zip(params)
+                .filter(|(operand, _)| is_shared[operand.index()])
+                .collect();
+            let values = moved(branch, &shared(branch, given.iter().map(|(_, param)| *param), &stepwise));
+            if !values.is_empty() {
+                all.push(Work { node: index, number, branch, given, values });
+            }
+        }
+    }
+    all
+}
+
+impl Work<'_> {
+    /// Its values, made of what the body takes from outside.
+    fn done(&self, body: &Graph, outside: &[(Value, ValueId)]) -> Option<Vec<Value>> {
+        let (operands, params): (Vec<ValueId>, Vec<ValueId>) = self.given.iter().copied().unzip();
+        let given: Vec<(Value, ValueId)> = computed(body, outside, &operands)?.into_iter().zip(params).collect();
+        computed(self.branch, &given, &self.values)
+    }
+}
+
+fn of_scan(scan: &Scan, work: &[Work<'_>], operands: &[Value]) -> Option<Vec<Value>> {
+    let outside = Loop::of(scan, operands).invariants;
+    let mut all = operands.to_vec();
+    for part in work {
+        all.extend(part.done(&scan.body, &outside)?);
+    }
+    let invariants = scan.invariants + all.len() - operands.len();
+    emit(Scan { body: Arc::new(without(&scan.body, work)?), invariants, ..scan.clone() }, &all).ok()
+}
+
+fn of_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Option<Vec<Value>> {
+    let places = op.operands();
+    let mut all = operands[places.carries.clone()].to_vec();
+    let mut graphs = Vec::new();
+    for ((body, captured), work) in [(&op.condition, places.condition), (&op.body, places.body)].into_iter().zip(work) {
+        let captured = &operands[captured];
+        let params = body.inputs()[places.carries.len()..].iter().map(|input| input.value);
+        let outside: Vec<(Value, ValueId)> = captured.iter().copied().zip(params).collect();
+        all.extend_from_slice(captured);
+        for part in work {
+            all.extend(part.done(body, &outside)?);
+        }
+        graphs.push(Arc::new(without(body, work)?));
+    }
+    let [condition, body] = <[Arc<Graph>; 2]>::try_from(graphs).ok()?;
+    emit(While { condition, body, bound: op.bound.clone() }, &all).ok()
+}
+
+/// The body with the values of the work as parameters, after those that it has.
+fn without(body: &Graph, work: &[Work<'_>]) -> Option<Graph> {
+    let (mut graph, mut copied) = (Graph::new(body.name()), Copied::new(body));
+    body.inputs().iter().for_each(|input| copied.input(&mut graph, input.value, "x"));
+    let param = |graph: &mut Graph, part: &Work<'_>, value: &ValueId| {
+        let name = part.branch.value_name(*value).unwrap_or("moved");
+        graph.push_input(name, part.branch.ty(*value).clone(), false)
+    };
+    let params: Vec<Vec<ValueId>> =
+        work.iter().map(|part| part.values.iter().map(|value| param(&mut graph, part, value)).collect()).collect();
+    for (index, node) in body.nodes().iter().enumerate() {
+        let of_node = |(part, _): &(&Work<'_>, _)| part.node == index;
+        let mut parts = work.iter().zip(&params).filter(of_node).peekable();
+        let (Op::Switch(switch), Some(_)) = (&node.op, parts.peek()) else {
+            copied.node(&mut graph, node, node.op.clone())?;
+            continue;
+        };
+        let operand = |value: &ValueId| copied.get(*value);
+        let mut operands: Vec<ValueId> = vec![operand(node.inputs.first()?)?];
+        let mut branches = switch.branches.clone();
+        for (number, places) in switch.operands().into_iter().enumerate() {
+            operands.extend(node.inputs[places].iter().map(operand).collect::<Option<Vec<_>>>()?);
+            if let Some((part, params)) = parts.next_if(|(part, _)| part.number == number) {
+                branches[number] = Arc::new(with_params(part.branch, &part.values)?);
+                operands.extend(params);
+            }
+        }
+        let results = graph.push_node(Switch { branches }.into(), &operands, node.site).ok()?;
+        node.outputs.iter().zip(results).for_each(|(output, id)| copied.set_named(&mut graph, *output, id));
+    }
+    copied.outputs(&mut graph)?;
+    Some(graph)
+}

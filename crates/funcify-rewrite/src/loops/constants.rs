@@ -1,0 +1,42 @@
+//! Operands of a loop whose elements are all one constant number are that number in each step (PyTensor's
+//! `scan_remove_constants_and_unused_inputs`): so other rules see it there, and no tensor of all steps is made of a cotangent
+//! that is 1 everywhere.
+//!
+//! Precondition: the number is constant; where rows of a sequence are concerned, the loop is certain, as nothing
+//! looks at the rows any more.
+
+use funcify_core::Scalar;
+use funcify_core::ops::Op;
+
+use super::{Loop, is_certain_loop};
+use crate::rule::{Here, Patch};
+
+/// Operands of a loop that are one number.
+pub(crate) fn constants(here: &Here<'_>) -> Option<Patch> {
+    let Op::Scan(scan) = here.op else { return None };
+    let places = scan.operands();
+    let number = |operand: usize| here.splat(here.operands[operand]);
+    let is_certain = scan.sequences.iter().any(|sequence| !sequence.reads.is_empty()) && is_certain_loop(here, scan);
+    let sequences: Vec<Option<Scalar>> =
+        places.sequences.map(|operand| number(operand).filter(|_| is_certain)).collect();
+    let invariants: Vec<Option<Scalar>> = places.invariants.map(number).collect();
+    if sequences.iter().chain(&invariants).all(Option::is_none) {
+        return None;
+    }
+    here.build(here.operands, |operands| {
+        let mut parts = Loop::of(scan, operands);
+        let mut numbers = sequences.iter();
+        parts.sequences.retain(|part| {
+            let number = numbers.next().copied().flatten();
+            parts.constants.extend(part.reads.iter().filter_map(|(_, param)| Some((*param, number?))));
+            number.is_none()
+        });
+        let mut numbers = invariants.iter();
+        parts.invariants.retain(|(_, param)| {
+            let number = numbers.next().copied().flatten();
+            parts.constants.extend(number.map(|number| (*param, number)));
+            number.is_none()
+        });
+        parts.emit()?.old.into_iter().collect()
+    })
+}

@@ -1,0 +1,114 @@
+//! States that are running sums, products or extremes of a sequence leave the loop: they are the op `cumulative` (JAX writes
+//! `cumsum` for what a loop adds up; PyTensor's `CumOp`).
+//!
+//! A state whose next value is itself combined with a value that depends on sequences only has, before and after step t, the rows
+//! of one running reduction over the initial value and those values: `[s, x_0, x_1, ..]`. So nothing is combined in another order
+//! than the loop did, integers and extremes are exact, and floats differ by how a library rounds within its op. Traces of the state
+//! are rows of it; what else a step does with the state reads them as a sequence.
+//!
+//! Precondition: the loop is certain and runs all its steps; the combination is a monoid of the op, in which the state takes part
+//! once; something reads the rows of the state, or it is a buffer: a final value alone is a sum over steps. The rows are no more
+//! than what the loop moves anyway.
+
+use funcify_core::Value;
+use funcify_core::error::Site;
+use funcify_core::graph::{ValueId, emit_value};
+use funcify_core::ops::scan::Scan;
+use funcify_core::ops::{Op, Reduce, ReduceKind};
+use funcify_core::types::Dim;
+
+use super::cost::{bytes, bytes_of_step, is_bounded};
+use super::cut::{Class, classes, lifted};
+use super::known::{State, StateRows, Wanted, give, states, taken};
+use super::{Loop, made_by, uses, whole_loop};
+use crate::numbers::is_same;
+use crate::rule::{Here, Patch};
+
+/// A state that is a running reduction.
+struct Running {
+    kind: ReduceKind,
+    state: State,
+    /// What the step combines it with.
+    addend: ValueId,
+    /// Whether it starts as what adds nothing.
+    from_nothing: bool,
+}
+
+/// States of a loop that are running reductions.
+pub(crate) fn cumulative(here: &Here<'_>) -> Option<Patch> {
+    let scan = whole_loop(here)?;
+    let states = running(here, scan);
+    if states.is_empty() {
+        return None;
+    }
+    here.build(here.operands, |operands| moved(scan, &states, operands))
+}
+
+fn running(here: &Here<'_>, scan: &Scan) -> Vec<Running> {
+    let mut running: Vec<Running> =
+        states(scan).into_iter().filter_map(|state| combination(here, scan, state)).collect();
+    if running.is_empty() {
+        return running;
+    }
+    let (uses, classes, present) = (uses(&scan.body), classes(scan), bytes_of_step(scan));
+    let mut held = Dim::from(0);
+    running.retain(|Running { state, addend, .. }| {
+        let is_read = !state.is_carry(scan) || uses[state.before.index()] > 1 || uses[state.after.index()] > 1;
+        let with = held.clone() + bytes(scan.body.ty(state.before));
+        let is_moved =
+            is_read && classes[addend.index()] == Class::Steady && is_bounded(&with, &present, 1, &scan.steps);
+        if is_moved {
+            held = with;
+        }
+        is_moved
+    });
+    running
+}
+
+/// The combination of a state with another value, if that is its next value.
+fn combination(here: &Here<'_>, scan: &Scan, state: State) -> Option<Running> {
+    let State { before, after, .. } = state;
+    let (Op::Binary(op), &[left, right]) = made_by(&scan.body, after)? else { return None };
+    let addend = if left == before { right } else { left };
+    let dtype = scan.body.ty(before).dtype;
+    let kind = ReduceKind::of(*op, dtype).filter(|_| left == before || right == before)?;
+    let start = state.start(scan, here.operands).filter(|_| state.is_carry(scan));
+    let nothing = kind.identity(dtype);
+    let from_nothing = start.and_then(|start| here.splat(start)).is_some_and(|start| is_same(start, nothing));
+    Some(Running { kind, state, addend, from_nothing })
+}
+
+/// The loop without these states, whose rows it reads as sequences.
+fn moved(scan: &Scan, running: &[Running], operands: &[Value]) -> Option<Vec<Value>> {
+    let mut parts = Loop::of(scan, operands);
+    let addends: Vec<ValueId> = running.iter().map(|running| running.addend).collect();
+    let addends = lifted(&parts, &scan.steps, &[], &addends)?;
+    let states: Vec<State> = running.iter().map(|running| running.state).collect();
+    let mut given = Vec::new();
+    for ((running, addends), wanted) in running.iter().zip(addends).zip(taken(&mut parts, &states)) {
+        let rows = running.rows(scan, running.state.start(scan, operands)?, addends, &wanted);
+        given.extend(give(&mut parts, scan.reverse, &scan.steps, wanted, rows));
+    }
+    let mut results = parts.emit_rest()?.old;
+    given.into_iter().for_each(|(number, value)| results[number] = Some(value));
+    results.into_iter().collect()
+}
+
+impl Running {
+    fn rows(&self, scan: &Scan, start: Value, addends: Value, wanted: &Wanted) -> StateRows {
+        let (kind, reverse) = (self.kind, scan.reverse);
+        if self.from_nothing && !wanted.is_before() {
+            let rows = addends.cumulative(kind, 0, reverse);
+            let result = match scan.steps.is_at_least(&Dim::from(1)) {
+                Some(true) => rows.index(0, if reverse { 0 } else { -1 }),
+                _ => {
+                    let all = addends.emit(Reduce { kind, axes: vec![0] });
+                    emit_value(kind.binary(), &[start, all], Site::Unknown)
+                }
+            };
+            return StateRows { rows, before: 0, after: 0, result };
+        }
+        let rows = self.state.with_start(scan, start, addends).cumulative(kind, 0, reverse);
+        StateRows::with_start(scan, &self.state, rows)
+    }
+}

@@ -1,0 +1,129 @@
+//! Which values of a body can be computed for all steps at once, and the programs that do it: an op for all steps is the op on
+//! lanes, by the batching rules.
+
+use funcify_core::Value;
+use funcify_core::graph::{self, Copied, Graph, Node, ValueId, is_certain, uses_any};
+use funcify_core::ops::Op;
+use funcify_core::ops::scan::Scan;
+use funcify_core::types::{Dim, Sizes, Symbol};
+use funcify_core::vmap::{Batched, inline};
+
+use super::cost::{FACTOR, bytes_of, bytes_of_step, is_bounded};
+use super::{Loop, rows};
+
+/// On what a value of a body depends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    /// On nothing, or on invariants only: it is the same in each step.
+    Shared,
+    /// On rows of sequences, too, by ops that may run before the loop.
+    Steady,
+    /// On states, or on what must not run outside of the loop.
+    Stepwise,
+}
+
+/// The class of each value of a loop's body.
+pub(super) fn classes(scan: &Scan) -> Vec<Class> {
+    let (body, layout, present) = (&scan.body, scan.params(), bytes_of_step(scan));
+    let mut classes = vec![Class::Stepwise; body.values().count()];
+    for params in layout.sequences {
+        params.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Steady);
+    }
+    layout.invariants.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Shared);
+    // The sizes that each step gives anew: the numbers of steps of inner loops.
+    let stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
+    for node in body.nodes() {
+        let operands: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
+        if operands.contains(&Class::Stepwise)
+            || !node.op.bodies().is_empty()
+            || node.op.is_opaque()
+            || uses_any(body, node, &stepwise)
+            || !is_certain(body, node, &Sizes::new())
+            || !may_lift(scan, node, &operands, &present)
+        {
+            continue;
+        }
+        let class = if operands.contains(&Class::Steady) { Class::Steady } else { Class::Shared };
+        node.outputs.iter().for_each(|output| classes[output.index()] = class);
+    }
+    classes
+}
+
+/// Whether an op of a loop may be done for all steps at once: a product is one product then, and what is held is bounded.
+/// `present` are the bytes that a step moves anyway.
+fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool {
+    let body = &scan.body;
+    let is_one_product = match &node.op {
+        Op::MatMul(_) => operands == [Class::Steady, Class::Shared] && body.ty(node.inputs[0]).rank() == 2,
+        Op::Conv(_) => operands == [Class::Steady, Class::Shared],
+        _ => true,
+    };
+    let is_steady = operands.contains(&Class::Steady);
+    !is_steady || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), present, FACTOR, &scan.steps))
+}
+
+/// Values of the body of a loop for all steps: computed from the rows of the sequences, the invariants, and traces of
+/// other values. `None` if one needs something else.
+pub(super) fn lifted(
+    parts: &Loop,
+    steps: &Dim,
+    traces: &[(ValueId, Value)],
+    outputs: &[ValueId],
+) -> Option<Vec<Value>> {
+    let body = &parts.body;
+    let mut given: Vec<(ValueId, Batched)> =
+        traces.iter().map(|(value, trace)| (*value, Batched::mapped(*trace))).collect();
+    let needed = needed(body, outputs, |value| traces.iter().any(|(traced, _)| *traced == value));
+    for part in &parts.sequences {
+        for (offset, param) in part.reads.iter().filter(|(_, param)| needed[param.index()]) {
+            given.push((*param, Batched::mapped(rows(part.value, *offset, steps))));
+        }
+    }
+    given.extend(parts.invariants.iter().map(|(value, param)| (*param, Batched::unmapped(*value))));
+    let (params, inputs): (Vec<ValueId>, Vec<Batched>) = given.into_iter().unzip();
+    let program = cone(body, &params, outputs)?;
+    Some(inline(&program, steps, &inputs).ok()?.into_iter().map(|result| result.materialized(steps)).collect())
+}
+
+/// Values of a body that depend on some of its parameters only, which are given.
+pub(super) fn computed(body: &Graph, given: &[(Value, ValueId)], outputs: &[ValueId]) -> Option<Vec<Value>> {
+    let (values, params): (Vec<Value>, Vec<ValueId>) = given.iter().copied().unzip();
+    graph::inline(&cone(body, &params, outputs)?, &values).ok()
+}
+
+/// What some values need, down to those that are there.
+pub(super) fn needed<'a>(
+    body: &Graph,
+    outputs: impl IntoIterator<Item = &'a ValueId>,
+    is_there: impl Fn(ValueId) -> bool,
+) -> Vec<bool> {
+    let mut needed = vec![false; body.values().count()];
+    outputs.into_iter().for_each(|output| needed[output.index()] = true);
+    for node in body.nodes().iter().rev() {
+        if node.outputs.iter().any(|output| needed[output.index()] && !is_there(*output)) {
+            node.inputs.iter().for_each(|input| needed[input.index()] = true);
+        }
+    }
+    needed
+}
+
+/// Whether a node gives a value that is needed and was not copied.
+pub(super) fn gives(node: &Node, needed: &[bool], copied: &Copied<'_>) -> bool {
+    node.outputs.iter().any(|output| needed[output.index()] && copied.get(*output).is_none())
+}
+
+/// The program from some values of a body to others.
+fn cone(body: &Graph, params: &[ValueId], outputs: &[ValueId]) -> Option<Graph> {
+    let needed = needed(body, outputs, |value| params.contains(&value));
+    let (mut graph, mut copied) = (Graph::new("step"), Copied::new(body));
+    params.iter().enumerate().for_each(|(number, param)| copied.input(&mut graph, *param, &format!("x{number}")));
+    for node in body.nodes() {
+        if gives(node, &needed, &copied) {
+            copied.node(&mut graph, node, node.op.clone())?;
+        }
+    }
+    for (index, output) in outputs.iter().enumerate() {
+        graph.push_output(&format!("y{index}"), copied.get(*output)?);
+    }
+    Some(graph)
+}

@@ -1,0 +1,116 @@
+//! A loop whose step is a loop that goes on with its states is one loop over the steps of both (loop coalescing: Polychronopoulos
+//! 1987).
+//!
+//! Step s of step t is step `t*S + s`, so rows of rows are rows of the sequence as one, and the states are what they were, in
+//! the same order.
+//!
+//! Precondition: both loops are certain, run all their steps, in one direction, are not truncated, and do not say what a forward pass keeps;
+//! nothing else is in a step of the outer one. Each carry of the inner loop goes on from one of the outer's, and ends as its next value. A
+//! sequence of the inner one is a row of a sequence, of which it reads all rows, one a step; what stays the same in it stays the same
+//! in the outer one. The traces are those of the inner loop, whole.
+
+use funcify_core::Value;
+use funcify_core::graph::{Graph, Node, ValueId, emit};
+use funcify_core::ops::Op;
+use funcify_core::ops::scan::Scan;
+
+use super::{rows, traces, whole_loop};
+use crate::rule::{Here, Patch};
+
+/// Two loops as one.
+pub(crate) fn flatten(here: &Here<'_>) -> Option<Patch> {
+    let outer = whole_loop(here).filter(|outer| outer.carries > 0 && outer.policy.is_none())?;
+    let nest = Nest::of(outer)?;
+    here.build(here.operands, |operands| nest.flat(operands))
+}
+
+struct Nest<'a> {
+    outer: &'a Scan,
+    inner: &'a Scan,
+    /// For each sequence of the inner loop the sequence of the outer one, and the offset at which that is read.
+    sequences: Vec<(usize, usize)>,
+    /// For each carry of the inner loop the carry of the outer one.
+    carries: Vec<usize>,
+    /// For each invariant of the inner loop the invariant of the outer one.
+    invariants: Vec<usize>,
+    /// For each trace of the outer loop the trace of the inner one.
+    traces: Vec<usize>,
+}
+
+impl<'a> Nest<'a> {
+    fn of(outer: &'a Scan) -> Option<Nest<'a>> {
+        let body = &outer.body;
+        let node = only_node(body)?;
+        let Op::Scan(inner) = &node.op else { return None };
+        let is_whole = inner.until.is_none() && inner.truncate.is_none() && inner.policy.is_none();
+        let has_traces_alone = |scan: &Scan| traces(scan).count() == scan.buffers.len();
+        let is_one = is_whole
+            && !inner.steps_operand
+            && inner.reverse == outer.reverse
+            && inner.carries == outer.carries
+            && has_traces_alone(inner)
+            && has_traces_alone(outer);
+        if !is_one {
+            return None;
+        }
+        let (params, places) = (outer.params(), inner.operands());
+        let param = |value: ValueId| body.inputs().iter().position(|input| input.value == value);
+        let sequences = places.sequences.zip(&inner.sequences).map(|(operand, sequence)| {
+            let (value, row) = (node.inputs[operand], param(node.inputs[operand])?);
+            let is_read_whole = sequence.reads == [0] && body.ty(value).shape[0] == inner.steps;
+            let number = params.sequences.iter().position(|rows| rows.contains(&row)).filter(|_| is_read_whole)?;
+            Some((number, outer.sequences[number].reads[row - params.sequences[number].start]))
+        });
+        let results = &node.outputs[inner.buffers.len()..];
+        let mut goes_on = vec![false; outer.carries];
+        let carries = places.carries.zip(results).map(|(operand, last)| {
+            let of = param(node.inputs[operand]).filter(|of| params.carries.contains(of))? - params.carries.start;
+            let is_next = body.outputs()[outer.results().carries.start + of].value == *last;
+            (is_next && !std::mem::replace(&mut goes_on[of], true)).then_some(of)
+        });
+        let carries: Vec<usize> = carries.collect::<Option<_>>()?;
+        let invariants = places.invariants.map(|operand| {
+            let of = param(node.inputs[operand]).filter(|of| params.invariants.contains(of))?;
+            Some(of - params.invariants.start)
+        });
+        let traces = traces(outer)
+            .map(|(_, written)| node.outputs[..inner.buffers.len()].iter().position(|trace| *trace == written));
+        Some(Nest {
+            outer,
+            inner,
+            sequences: sequences.collect::<Option<_>>()?,
+            carries,
+            invariants: invariants.collect::<Option<_>>()?,
+            traces: traces.collect::<Option<_>>()?,
+        })
+    }
+
+    /// The loop over the steps of both.
+    fn flat(&self, operands: &[Value]) -> Option<Vec<Value>> {
+        let (outer, places) = (self.outer, self.outer.operands());
+        let steps = outer.steps.clone() * &self.inner.steps;
+        let sequences = self.sequences.iter().map(|(number, offset)| {
+            let rows = rows(operands[places.sequences.start + number], *offset, &outer.steps);
+            let row = rows.shape().without(0).without(0);
+            rows.reshape(row.with_inserted(0, steps.clone()))
+        });
+        let carries = self.carries.iter().map(|carry| operands[places.carries.start + carry]);
+        let invariants = self.invariants.iter().map(|invariant| operands[places.invariants.start + invariant]);
+        let flat: Vec<Value> = sequences.chain(carries).chain(invariants).collect();
+        let results = emit(Scan { steps: steps.clone(), ..self.inner.clone() }, &flat).ok()?;
+        let (traces, last) = results.split_at(self.inner.buffers.len());
+        let trace = |number: &usize| {
+            let row = traces[*number].shape().without(0);
+            traces[*number]
+                .reshape(row.with_inserted(0, self.inner.steps.clone()).with_inserted(0, outer.steps.clone()))
+        };
+        let carry = |number: usize| self.carries.iter().position(|carry| *carry == number).map(|place| last[place]);
+        self.traces.iter().map(|number| Some(trace(number))).chain((0..outer.carries).map(carry)).collect()
+    }
+}
+
+/// The node of a body that has one.
+fn only_node(body: &Graph) -> Option<&Node> {
+    let mut nodes = body.live();
+    nodes.next().filter(|_| nodes.next().is_none())
+}

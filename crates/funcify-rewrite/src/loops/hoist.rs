@@ -1,0 +1,121 @@
+//! Work that depends on sequences only leaves the loop as one op for all steps (PyTensor's `push_out_seq`, whose products stay
+//! inside; Appleyard, Kociský, Blunsom 2016 do it for products: `x_t W` is one product).
+//!
+//! An op for all steps is the op on lanes, one a step, by the batching rules. What the loop then reads is a row of the result.
+//! A trace whose rows are computed so is no part of the loop any more.
+//!
+//! Precondition: the loop runs all its steps, whose number is fixed before it; the ops are certain, as there may be no step; a
+//! product has the same right operand in each step, so that it is one product. What is held for all steps is bounded: each
+//! value is at most [`FACTOR`](super::cost::FACTOR) times what a step moves anyway, and one that the loop still reads is made by a product, or no
+//! larger than what it is made of.
+
+use funcify_core::Value;
+use funcify_core::graph::{Graph, Source, ValueId};
+use funcify_core::ops::Op;
+use funcify_core::ops::scan::Scan;
+
+use super::cost::{affordable, bytes, bytes_of, bytes_of_step, is_bounded};
+use super::cut::{Class, classes, lifted};
+use super::{Loop, SequencePart, made_by, traces, uses, whole_loop};
+use crate::rule::{Here, Patch};
+
+/// Work of a loop, done before it.
+pub(crate) fn hoist(here: &Here<'_>) -> Option<Patch> {
+    let scan = whole_loop(here).filter(|scan| !scan.sequences.is_empty())?;
+    let plan = Plan::of(scan)?;
+    here.build(here.operands, |operands| plan.moved(scan, operands))
+}
+
+/// What is moved.
+struct Plan {
+    /// Values that the rest of the loop reads.
+    read: Vec<ValueId>,
+    /// Traces whose rows are all moved, with what a step writes to each.
+    traces: Vec<(usize, ValueId)>,
+}
+
+impl Plan {
+    fn of(scan: &Scan) -> Option<Plan> {
+        let body = &scan.body;
+        let present = bytes_of_step(scan);
+        let classes = classes(scan);
+        let uses = uses(body);
+        let is_steady = |output: &ValueId| classes[output.index()] == Class::Steady;
+        let mut moved: Vec<bool> =
+            body.nodes().iter().map(|node| node.outputs.first().is_some_and(is_steady)).collect();
+        let traces: Vec<_> = traces(scan).filter(|(_, written)| is_steady(written)).collect();
+        loop {
+            let read = self::read(body, &moved, &traces, &uses);
+            let refused: Vec<ValueId> = read.iter().copied().filter(|value| !pays(scan, &classes, *value)).collect();
+            if refused.is_empty() {
+                let plan = Plan { read: affordable(body, read, &present, &scan.steps), traces };
+                let has_work = !plan.read.is_empty() || !plan.traces.is_empty();
+                return has_work.then_some(plan);
+            }
+            for value in refused {
+                if let Source::Node(node, _) = body.source(value) {
+                    moved[node.index()] = false;
+                }
+            }
+        }
+    }
+
+    fn moved(&self, scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
+        let mut parts = Loop::of(scan, operands);
+        let written = self.traces.iter().map(|(_, written)| *written);
+        let outputs: Vec<ValueId> = self.read.iter().copied().chain(written).collect();
+        let mut values = lifted(&parts, &scan.steps, &[], &outputs)?;
+        let traces = values.split_off(self.read.len());
+        for (value, rows) in self.read.iter().zip(values) {
+            let param = parts.param_for(*value, "moved");
+            parts.sequences.push(SequencePart { value: rows, reads: vec![(0, param)] });
+        }
+        parts.buffers.retain(|part| !self.traces.iter().any(|(number, _)| part.number == Some(*number)));
+        let mut results = parts.emit_rest()?.old;
+        for ((number, _), trace) in self.traces.iter().zip(traces) {
+            results[*number] = Some(trace);
+        }
+        results.into_iter().collect()
+    }
+}
+
+/// The values of moved nodes that the rest of a loop reads.
+fn read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: &[usize]) -> Vec<ValueId> {
+    let moved = || body.nodes().iter().zip(moved).filter(|(_, moved)| **moved).map(|(node, _)| node);
+    let mut left = uses.to_vec();
+    for node in moved() {
+        if node.outputs.iter().any(|output| uses[output.index()] > 0) {
+            node.inputs.iter().for_each(|input| left[input.index()] = left[input.index()].saturating_sub(1));
+        }
+    }
+    for (_, written) in traces {
+        left[written.index()] = left[written.index()].saturating_sub(1);
+    }
+    moved().flat_map(|node| &node.outputs).copied().filter(|output| left[output.index()] > 0).collect()
+}
+
+/// Whether a value is worth being computed for all steps at once: it is work, and made by a product or no larger than its
+/// operands.
+fn pays(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
+    let body = &scan.body;
+    let Some((op, _)) = made_by(body, value) else { return true };
+    if op.is_movement() {
+        return false;
+    }
+    let (mut sources, mut has_product) = (Vec::new(), false);
+    let mut pending = vec![value];
+    let mut seen = vec![false; body.values().count()];
+    while let Some(value) = pending.pop() {
+        if std::mem::replace(&mut seen[value.index()], true) || classes[value.index()] != Class::Steady {
+            continue;
+        }
+        match made_by(body, value) {
+            Some((op, operands)) => {
+                has_product |= matches!(op, Op::MatMul(_) | Op::Conv(_));
+                pending.extend_from_slice(operands);
+            }
+            None => sources.push(value),
+        }
+    }
+    has_product || is_bounded(&bytes(body.ty(value)), &bytes_of(body, &sources), 1, &scan.steps)
+}

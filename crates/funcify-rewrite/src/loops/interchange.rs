@@ -1,0 +1,82 @@
+//! A loop in a loop that depends on what the outer one reads, and on none of its states, is one loop for all steps of the outer one
+//! (loop interchange: Allen, Kennedy 1984; JAX's `vmap` of a `scan`): a step of it does the work of that step in all steps of
+//! the outer loop, so the loops run as many steps as the inner one, not as the product.
+//!
+//! Precondition: both loops are certain, run all their steps, as many each time, are not truncated, and the inner one does not say what a
+//! forward pass keeps; there is no loop or choice in its body. What is held for all steps is no more than twice what the outer
+//! loop moves anyway. Where the outer loop has a state, the inner one gives final values alone: rows may be what a backward loop computes
+//! again so that they are not held.
+
+use funcify_core::Value;
+use funcify_core::graph::{Graph, Node, ValueId, uses_any};
+use funcify_core::ops::Op;
+use funcify_core::ops::scan::{Scan, Start};
+use funcify_core::types::{Dim, Symbol};
+
+use super::cost::{bytes, bytes_of, bytes_of_step, is_bounded_of_some};
+use super::cut::{Class, classes, lifted};
+use super::{Loop, SequencePart, uses, whole_loop};
+use crate::rule::{Here, Patch};
+
+/// How many times what the outer loop reads and writes may be held.
+const MOST_HELD: i64 = 2;
+
+/// Loops in a loop, done for all its steps before it.
+pub(crate) fn interchange(here: &Here<'_>) -> Option<Patch> {
+    let scan = whole_loop(here).filter(|scan| !scan.sequences.is_empty())?;
+    let results = independent(scan);
+    if results.is_empty() {
+        return None;
+    }
+    here.build(here.operands, |operands| moved(scan, &results, operands))
+}
+
+/// What the rest of a step reads of the loops in it that depend on no state.
+fn independent(scan: &Scan) -> Vec<ValueId> {
+    let body = &scan.body;
+    if !body.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
+        return Vec::new();
+    }
+    let (classes, uses, present) = (classes(scan), uses(body), bytes_of_step(scan));
+    let has_state = scan.carries > 0 || scan.buffers.iter().any(|buffer| buffer.start != Start::Empty);
+    let stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
+    let (mut held, mut results) = (Dim::from(0), Vec::new());
+    for node in body.live() {
+        let Op::Scan(inner) = &node.op else { continue };
+        let classes: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
+        let is_independent = classes.contains(&Class::Steady) && !classes.contains(&Class::Stepwise);
+        let keeps_rows = has_state && !inner.buffers.is_empty();
+        if !is_independent || keeps_rows || !is_plain(inner) || uses_any(body, node, &stepwise) {
+            continue;
+        }
+        let with = held.clone() + bytes_held(body, node, inner);
+        if is_bounded_of_some(&with, &present, MOST_HELD, &scan.steps) {
+            held = with;
+            results.extend(node.outputs.iter().copied().filter(|output| uses[output.index()] > 0));
+        }
+    }
+    results
+}
+
+fn is_plain(scan: &Scan) -> bool {
+    let is_whole = scan.until.is_none() && scan.truncate.is_none() && scan.policy.is_none() && !scan.steps_operand;
+    is_whole && scan.body.nodes().iter().all(|node| node.op.bodies().is_empty() && !node.op.is_opaque())
+}
+
+/// The bytes of what is held in a step of the outer loop: what was computed for the inner one, its states and results, and the largest value
+/// in a step of it.
+fn bytes_held(body: &Graph, node: &Node, inner: &Scan) -> Dim {
+    let computed: Vec<ValueId> = node.inputs.iter().copied().filter(|input| body.node_of(*input).is_some()).collect();
+    let values = inner.body.nodes().iter().flat_map(|node| &node.outputs).map(|output| bytes(inner.body.ty(*output)));
+    let largest = values.reduce(|largest, size| if largest.is_at_least(&size) == Some(true) { largest } else { size });
+    bytes_of(body, &computed) + bytes_of(body, &node.outputs) + largest.unwrap_or(Dim::from(0))
+}
+
+fn moved(scan: &Scan, results: &[ValueId], operands: &[Value]) -> Option<Vec<Value>> {
+    let mut parts = Loop::of(scan, operands);
+    for (value, rows) in results.iter().zip(lifted(&parts, &scan.steps, &[], results)?) {
+        let param = parts.param_for(*value, "inner");
+        parts.sequences.push(SequencePart { value: rows, reads: vec![(0, param)] });
+    }
+    parts.emit()?.old.into_iter().collect()
+}

@@ -1,0 +1,137 @@
+//! Work that is the same in each step is done once, before the loop (loop-invariant code motion; PyTensor's `push_out_non_seq`).
+//!
+//! What depends on invariants only, loops inside included, leaves the body of a scan, and the condition and the step of a while. Ops
+//! that only put elements elsewhere stay, as do constants.
+//!
+//! Precondition: the ops are certain, as the loop may have no steps; none uses a size that a loop binds in each step; the loop is
+//! not truncated. What is held is bounded by what a step takes.
+
+use std::sync::Arc;
+
+use funcify_core::Value;
+use funcify_core::graph::{Copied, Graph, ValueId, emit, is_certain, uses_any};
+use funcify_core::ops::scan::Scan;
+use funcify_core::ops::{Op, While};
+use funcify_core::types::{Dim, Sizes, Symbol};
+
+use super::Loop;
+use super::cost::{affordable, bytes_of};
+use super::cut::computed;
+use crate::rule::{Here, Patch};
+
+/// Invariant work of a loop, done before it.
+pub(crate) fn invariants(here: &Here<'_>) -> Option<Patch> {
+    match here.op {
+        Op::Scan(scan) if scan.truncate.is_none() => {
+            let own: Vec<&Symbol> = scan.binds().collect();
+            let given = scan.body.inputs()[scan.params().invariants.start..].iter().map(|input| input.value);
+            let moved = moved(&scan.body, &shared(&scan.body, given, &own));
+            if moved.is_empty() {
+                return None;
+            }
+            here.build(here.operands, |operands| of_scan(scan, &moved, operands))
+        }
+        Op::While(op) => {
+            let carries = op.operands().carries.len();
+            let moved = [&op.condition, &op.body].map(|body| {
+                let given = body.inputs()[carries..].iter().map(|input| input.value);
+                moved(body, &shared(body, given, &[]))
+            });
+            if moved.iter().all(Vec::is_empty) {
+                return None;
+            }
+            here.build(here.operands, |operands| of_while(op, &moved, operands))
+        }
+        _ => None,
+    }
+}
+
+/// Which values of a body are made of these alone. `own` are the sizes that the loop binds.
+pub(super) fn shared(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[&Symbol]) -> Vec<bool> {
+    let mut is_shared = vec![false; body.values().count()];
+    given.for_each(|value| is_shared[value.index()] = true);
+    let mut stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
+    stepwise.extend(own);
+    for node in body.nodes() {
+        let is_so = node.inputs.iter().all(|input| is_shared[input.index()])
+            && !stays(&node.op)
+            && !uses_any(body, node, &stepwise)
+            && is_certain(body, node, &Sizes::new());
+        node.outputs.iter().for_each(|output| is_shared[output.index()] = is_so);
+    }
+    is_shared
+}
+
+/// The values of those that are shared that other ops of a body read, if there is work among them.
+pub(super) fn moved(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
+    let is_made = |output: &ValueId| is_shared[output.index()];
+    let is_work = body.nodes().iter().any(|node| !node.op.is_movement() && node.outputs.iter().any(is_made));
+    if !is_work {
+        return Vec::new();
+    }
+    let mut is_read = vec![false; is_shared.len()];
+    body.outputs().iter().for_each(|output| is_read[output.value.index()] = true);
+    let mut read = Vec::new();
+    for node in body.live().rev() {
+        let outputs = node.outputs.iter().copied().filter(|output| is_read[output.index()]);
+        let is_moved = node.outputs.first().is_some_and(|output| is_shared[output.index()]);
+        match is_moved && (!node.op.is_movement() || !node.outputs.iter().any(|output| is_read[output.index()])) {
+            true => read.extend(outputs),
+            false => node.inputs.iter().for_each(|input| is_read[input.index()] = true),
+        }
+    }
+    read.reverse();
+    let inputs: Vec<ValueId> = body.inputs().iter().map(|input| input.value).collect();
+    affordable(body, read, &bytes_of(body, &inputs), &Dim::from(1))
+}
+
+/// Whether an op is not moved: one of another crate, a function with a derivative rule, a loop that binds a size, and a
+/// checkpoint, whose point is that the backward pass computes it again.
+fn stays(op: &Op) -> bool {
+    match op {
+        Op::Switch(switch) => switch.branches.len() == 1,
+        op => op.is_opaque() || op.binds().next().is_some(),
+    }
+}
+
+fn of_scan(scan: &Scan, moved: &[ValueId], operands: &[Value]) -> Option<Vec<Value>> {
+    let mut parts = Loop::of(scan, operands);
+    for (value, outer) in moved.iter().zip(computed(&parts.body, &parts.invariants, moved)?) {
+        let param = parts.param_for(*value, "moved");
+        parts.invariants.push((outer, param));
+    }
+    parts.emit()?.old.into_iter().collect()
+}
+
+fn of_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Option<Vec<Value>> {
+    let places = op.operands();
+    let mut all = operands[places.carries.clone()].to_vec();
+    let mut graphs = Vec::new();
+    for ((body, captured), moved) in [(&op.condition, places.condition), (&op.body, places.body)].into_iter().zip(moved)
+    {
+        let captured = &operands[captured];
+        let params = body.inputs()[places.carries.len()..].iter().map(|input| input.value);
+        let given: Vec<(Value, ValueId)> = captured.iter().copied().zip(params).collect();
+        all.extend_from_slice(captured);
+        all.extend(computed(body, &given, moved)?);
+        graphs.push(Arc::new(with_params(body, moved)?));
+    }
+    let [condition, body] = <[Arc<Graph>; 2]>::try_from(graphs).ok()?;
+    emit(While { condition, body, bound: op.bound.clone() }, &all).ok()
+}
+
+/// The body with these values as parameters, after those that it has.
+pub(super) fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
+    let (mut graph, mut copied) = (Graph::new(body.name()), Copied::new(body));
+    for value in body.inputs().iter().map(|input| input.value).chain(values.iter().copied()) {
+        copied.input(&mut graph, value, "moved");
+    }
+    for node in body.live() {
+        // An op without results is there for the size that it binds.
+        if node.outputs.is_empty() || node.outputs.iter().any(|output| copied.get(*output).is_none()) {
+            copied.node(&mut graph, node, node.op.clone())?;
+        }
+    }
+    copied.outputs(&mut graph)?;
+    Some(graph)
+}

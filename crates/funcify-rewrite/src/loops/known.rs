@@ -1,0 +1,141 @@
+//! States whose values in all steps are known before the loop: they leave it, and what else a step does with them reads their
+//! rows as a sequence. Traces of a state are rows of it.
+
+use funcify_core::graph::ValueId;
+use funcify_core::ops::scan::{Returned, Scan, Start};
+use funcify_core::types::Dim;
+use funcify_core::{Value, concat};
+
+use super::{Loop, SequencePart, returned_rows, rows};
+
+/// A state of a loop.
+#[derive(Clone, Copy)]
+pub(super) struct State {
+    /// Which result of the loop it is.
+    pub(super) number: usize,
+    /// The value before a step, and after it.
+    pub(super) before: ValueId,
+    pub(super) after: ValueId,
+}
+
+/// The states of a loop: carries, and buffers whose rows all are results and of which a step reads the row before.
+pub(super) fn states(scan: &Scan) -> Vec<State> {
+    let (body, params, results) = (&scan.body, scan.params(), scan.results());
+    let state = |(number, param, result): (usize, usize, usize)| State {
+        number,
+        before: body.inputs()[param].value,
+        after: body.outputs()[result].value,
+    };
+    let buffers = scan.buffers.iter().enumerate().filter_map(|(number, buffer)| {
+        let is_state = buffer.start == Start::Given(1) && buffer.reads.len() == 1 && buffer.returned == Returned::All;
+        is_state.then(|| (number, params.buffers[number].start, results.buffers[number].start))
+    });
+    let carries = params.carries.zip(results.carries).enumerate();
+    let carries = carries.map(|(carry, (param, result))| (scan.buffers.len() + carry, param, result));
+    buffers.chain(carries).map(state).collect()
+}
+
+impl State {
+    /// Whether it is a carry.
+    pub(super) fn is_carry(&self, scan: &Scan) -> bool {
+        self.number >= scan.buffers.len()
+    }
+
+    /// Its initial value: of a carry that value, of a buffer one row.
+    pub(super) fn start<V: Copy>(&self, scan: &Scan, operands: &[V]) -> Option<V> {
+        let places = scan.operands();
+        let operand = match places.buffers.get(self.number) {
+            Some(operand) => (*operand)?,
+            None => places.carries.start + self.number - scan.buffers.len(),
+        };
+        operands.get(operand).copied()
+    }
+
+    /// Its initial row in front of the rows of all steps.
+    pub(super) fn with_start(&self, scan: &Scan, start: Value, steps: Value) -> Value {
+        let start = if self.is_carry(scan) { start.unsqueeze(0) } else { start };
+        concat(&if scan.reverse { [steps, start] } else { [start, steps] }, 0)
+    }
+}
+
+/// A state that was taken out of a loop, and what the rest wants of it.
+pub(super) struct Wanted {
+    state: State,
+    /// The traces of which it is the rows: their numbers, what of them is returned, and whether they are of the value after a
+    /// step.
+    traces: Vec<(usize, Returned, bool)>,
+    reads_before: bool,
+    reads_after: bool,
+}
+
+impl Wanted {
+    /// Whether anything wants the value before a step.
+    pub(super) fn is_before(&self) -> bool {
+        self.reads_before || self.traces.iter().any(|(.., is_after)| !is_after)
+    }
+}
+
+/// Takes states out of a loop.
+pub(super) fn taken(parts: &mut Loop, states: &[State]) -> Vec<Wanted> {
+    let is_taken = |number: Option<usize>| states.iter().any(|state| number == Some(state.number));
+    parts.buffers.retain(|part| !is_taken(part.number));
+    parts.carries.retain(|part| !is_taken(part.number));
+    let mut wanted = Vec::new();
+    for state in states {
+        let mut traces = Vec::new();
+        parts.buffers.retain(|part| {
+            let is_trace = part.buffer.start == Start::Empty;
+            let of = part.written.first().filter(|value| is_trace && [state.before, state.after].contains(value));
+            traces.extend(of.zip(part.number).map(|(of, number)| (number, part.buffer.returned, *of == state.after)));
+            of.is_none()
+        });
+        wanted.push((*state, traces));
+    }
+    let needed = parts.needed(&parts.outputs(), |value| states.iter().any(|state| state.after == value));
+    let reads = |(state, traces): (State, Vec<_>)| {
+        let (reads_before, reads_after) = (needed[state.before.index()], needed[state.after.index()]);
+        Wanted { state, traces, reads_before, reads_after }
+    };
+    wanted.into_iter().map(reads).collect()
+}
+
+/// The rows of a state.
+pub(super) struct StateRows {
+    pub(super) rows: Value,
+    /// At which offset a step reads the state before it, and after it.
+    pub(super) before: usize,
+    pub(super) after: usize,
+    /// What the state gives in the end.
+    pub(super) result: Value,
+}
+
+impl StateRows {
+    /// The initial row and those of all steps.
+    pub(super) fn with_start(scan: &Scan, state: &State, rows: Value) -> StateRows {
+        let (before, after) = if scan.reverse { (1, 0) } else { (0, 1) };
+        let result = if state.is_carry(scan) { rows.index(0, if scan.reverse { 0 } else { -1 }) } else { rows };
+        StateRows { rows, before, after, result }
+    }
+}
+
+/// Gives a loop the rows of a state that it has no more; gives the results that these are, by their numbers.
+pub(super) fn give(parts: &mut Loop, reverse: bool, steps: &Dim, wanted: Wanted, of: StateRows) -> Vec<(usize, Value)> {
+    let state = wanted.state;
+    let mut reads = Vec::new();
+    for (value, offset, is_read) in
+        [(state.before, of.before, wanted.reads_before), (state.after, of.after, wanted.reads_after)]
+    {
+        if is_read {
+            reads.push((offset, parts.param_for(value, "running")));
+        }
+    }
+    if !reads.is_empty() {
+        parts.sequences.push(SequencePart { value: of.rows, reads });
+    }
+    let mut given = vec![(state.number, of.result)];
+    for (number, returned, is_after) in wanted.traces {
+        let offset = if is_after { of.after } else { of.before };
+        given.push((number, returned_rows(rows(of.rows, offset, steps), returned, reverse)));
+    }
+    given
+}

@@ -1,0 +1,316 @@
+//! Rules for loops: each takes a [`Loop`] apart, changes what a step reads, writes or carries, and puts it together again.
+//!
+//! What a rule moves out of a loop must be certain (rewrite-c3), as a loop may have no steps. Traces that a rule makes are
+//! bounded by what the loop reads and writes anyway: [`cost`]. Loops that end early keep what depends on their steps, and
+//! loops that are truncated (scan-c8) are left as they are.
+
+mod affine;
+mod branches;
+mod constants;
+mod cost;
+mod cumulative;
+mod cut;
+mod flatten;
+mod hoist;
+mod interchange;
+mod invariant;
+mod known;
+mod last_rows;
+mod sink;
+mod states;
+mod steps;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub(super) use affine::affine;
+pub(super) use branches::branches;
+pub(super) use constants::constants;
+pub(super) use cumulative::cumulative;
+pub(super) use flatten::flatten;
+pub(super) use hoist::hoist;
+pub(super) use interchange::interchange;
+pub(super) use invariant::invariants;
+pub(super) use last_rows::last_rows;
+pub(super) use sink::sink;
+pub(super) use states::states;
+pub(super) use steps::few_steps;
+
+use cut::{gives, needed};
+use funcify_core::Value;
+use funcify_core::error::Site;
+use funcify_core::graph::{Copied, Graph, Node, ValueId, emit, is_certain};
+use funcify_core::ops::scan::{Buffer, Returned, Scan, Sequence, Start};
+use funcify_core::ops::{Broadcast, Constant, Op, Slice};
+use funcify_core::types::{Dim, Sizes};
+use funcify_core::{HostTensor, Scalar};
+
+use super::rule::Here;
+
+/// A loop in parts. Values of the body are those of the body that it had, with the parameters that were added. `V` is what
+/// operands are: values of the open trace, or of a graph.
+pub(super) struct Loop<V = Value> {
+    pub(super) scan: Scan,
+    pub(super) body: Graph,
+    count: Option<V>,
+    pub(super) sequences: Vec<SequencePart<V>>,
+    pub(super) buffers: Vec<BufferPart<V>>,
+    pub(super) carries: Vec<CarryPart<V>>,
+    pub(super) invariants: Vec<(V, ValueId)>,
+    until: Option<ValueId>,
+    /// Parameters that are no operands any more, but one number each in all their elements.
+    constants: Vec<(ValueId, Scalar)>,
+    /// What stands for a value of the body.
+    replacements: HashMap<ValueId, ValueId>,
+}
+
+pub(super) struct SequencePart<V = Value> {
+    pub(super) value: V,
+    /// The offsets, and what they are in the body.
+    pub(super) reads: Vec<(usize, ValueId)>,
+}
+
+pub(super) struct BufferPart<V = Value> {
+    pub(super) buffer: Buffer,
+    pub(super) value: Option<V>,
+    pub(super) reads: Vec<ValueId>,
+    pub(super) written: Vec<ValueId>,
+    /// Which result it was.
+    pub(super) number: Option<usize>,
+}
+
+pub(super) struct CarryPart<V = Value> {
+    pub(super) value: V,
+    pub(super) param: ValueId,
+    pub(super) next: ValueId,
+    /// Which result it was.
+    pub(super) number: Option<usize>,
+}
+
+/// The results of a loop that was put together.
+struct Results {
+    /// By the numbers that they had.
+    old: Vec<Option<Value>>,
+    /// Those of the buffers, in order.
+    buffers: Vec<Value>,
+    /// Those of the carries, in order.
+    carries: Vec<Value>,
+}
+
+impl<V: Copy> Loop<V> {
+    /// The parts of a loop on these operands.
+    pub(super) fn of(scan: &Scan, operands: &[V]) -> Self {
+        let (layout, results, places, body) = (scan.params(), scan.results(), scan.operands(), &scan.body);
+        let param = |index: usize| body.inputs()[index].value;
+        let result = |index: usize| body.outputs()[index].value;
+        let sequences = scan.sequences.iter().zip(places.sequences).zip(&layout.sequences);
+        let buffers = scan.buffers.iter().zip(&places.buffers).enumerate();
+        let carries = places.carries.zip(layout.carries).zip(results.carries).enumerate();
+        Loop {
+            count: places.steps.map(|index| operands[index]),
+            sequences: sequences
+                .map(|((sequence, operand), params)| SequencePart {
+                    value: operands[operand],
+                    reads: sequence.reads.iter().copied().zip(params.clone().map(param)).collect(),
+                })
+                .collect(),
+            buffers: buffers
+                .map(|(number, (buffer, operand))| BufferPart {
+                    buffer: buffer.clone(),
+                    value: operand.map(|operand| operands[operand]),
+                    reads: layout.buffers[number].clone().map(param).collect(),
+                    written: results.buffers[number].clone().map(result).collect(),
+                    number: Some(number),
+                })
+                .collect(),
+            carries: carries
+                .map(|(number, ((operand, of), next))| CarryPart {
+                    value: operands[operand],
+                    param: param(of),
+                    next: result(next),
+                    number: Some(scan.buffers.len() + number),
+                })
+                .collect(),
+            invariants: places
+                .invariants
+                .zip(layout.invariants)
+                .map(|(place, of)| (operands[place], param(of)))
+                .collect(),
+            until: results.until.map(result),
+            constants: Vec::new(),
+            replacements: HashMap::new(),
+            body: (**body).clone(),
+            scan: scan.clone(),
+        }
+    }
+
+    /// A new parameter in the place of a value of the body, with its name, or this one if it has none.
+    fn param_for(&mut self, value: ValueId, name: &str) -> ValueId {
+        let name = self.body.value_name(value).unwrap_or(name).to_string();
+        let param = self.body.push_input(&name, self.body.ty(value).clone(), false);
+        self.replacements.insert(value, param);
+        param
+    }
+
+    /// Adds a trace of a value of the body; gives its number among the buffers.
+    fn trace(&mut self, value: ValueId) -> usize {
+        let buffer = Buffer::nit_sot();
+        self.buffers.push(BufferPart { buffer, value: None, reads: vec![], written: vec![value], number: None });
+        self.buffers.len() - 1
+    }
+
+    /// What a step gives.
+    fn outputs(&self) -> Vec<ValueId> {
+        let written = self.buffers.iter().flat_map(|part| part.written.iter().copied());
+        written.chain(self.carries.iter().map(|part| part.next)).chain(self.until).collect()
+    }
+
+    /// The nodes that a step needs for the size that they bind.
+    fn binding(&self) -> Vec<usize> {
+        let live = self.body.live_nodes();
+        let is_binding = |(index, node): &(usize, &Node)| live[*index] && node.op.binds().next().is_some();
+        self.body.nodes().iter().enumerate().filter(is_binding).map(|(index, _)| index).collect()
+    }
+
+    /// What a step needs to give these values, down to those that are there.
+    fn needed(&self, outputs: &[ValueId], is_there: impl Fn(ValueId) -> bool) -> Vec<bool> {
+        let nodes = self.body.nodes();
+        let binding = self.binding().into_iter().flat_map(|index| &nodes[index].inputs);
+        needed(&self.body, outputs.iter().chain(binding), is_there)
+    }
+
+    /// The body with the parameters and results of the parts, and what these need.
+    fn body(&self) -> Option<Graph> {
+        let outputs = self.outputs();
+        let needed = self.needed(&outputs, |value| self.replacements.contains_key(&value));
+        let (mut graph, mut copied) = (Graph::new(self.body.name()), Copied::new(&self.body));
+        let sequences = self.sequences.iter().flat_map(|part| part.reads.iter().map(|(_, param)| *param));
+        let buffers = self.buffers.iter().flat_map(|part| part.reads.iter().copied());
+        let carries = self.carries.iter().map(|part| part.param);
+        let invariants = self.invariants.iter().map(|(_, param)| *param);
+        for param in sequences.chain(buffers).chain(carries).chain(invariants) {
+            copied.input(&mut graph, param, "x");
+        }
+        for (param, number) in self.constants.iter().filter(|(param, _)| needed[param.index()]) {
+            let ty = self.body.ty(*param);
+            let value = Arc::new(HostTensor::from_fn(ty.dtype, &[], |_| *number));
+            let mut id = graph.push_node(Constant { value }.into(), &[], Site::Unknown).ok()?;
+            if ty.rank() > 0 {
+                id = graph.push_node(Broadcast { shape: ty.shape.clone() }.into(), &id, Site::Unknown).ok()?;
+            }
+            copied.set(*param, *id.first()?);
+        }
+        for (value, other) in &self.replacements {
+            copied.set(*value, copied.get(*other)?);
+        }
+        let binding = self.binding();
+        for (index, node) in self.body.nodes().iter().enumerate() {
+            if binding.contains(&index) || gives(node, &needed, &copied) {
+                copied.node(&mut graph, node, node.op.clone())?;
+            }
+        }
+        for (index, output) in outputs.into_iter().enumerate() {
+            graph.push_output(&format!("r{index}"), copied.get(output)?);
+        }
+        Some(graph)
+    }
+
+    /// The loop of the parts, and its operands. `None` if a step needs what is no part any more.
+    pub(super) fn assembled(&self) -> Option<(Scan, Vec<V>)> {
+        let body = self.body()?;
+        let mut operands: Vec<V> = self.count.into_iter().collect();
+        operands.extend(self.sequences.iter().map(|part| part.value));
+        operands.extend(self.buffers.iter().filter_map(|part| part.value));
+        operands.extend(self.carries.iter().map(|part| part.value));
+        operands.extend(self.invariants.iter().map(|(value, _)| *value));
+        let scan = Scan {
+            body: Arc::new(body),
+            sequences: (self.sequences.iter())
+                .map(|part| Sequence { reads: part.reads.iter().map(|(offset, _)| *offset).collect() })
+                .collect(),
+            buffers: self.buffers.iter().map(|part| part.buffer.clone()).collect(),
+            carries: self.carries.len(),
+            invariants: self.invariants.len(),
+            ..self.scan.clone()
+        };
+        Some((scan, operands))
+    }
+}
+
+impl Loop {
+    /// Adds the loop to the open trace.
+    fn emit(&self) -> Option<Results> {
+        let (scan, operands) = self.assembled()?;
+        let results = emit(scan, &operands).ok()?;
+        let mut old = vec![None; self.scan.buffers.len() + self.scan.carries];
+        let numbers = self.buffers.iter().map(|part| part.number).chain(self.carries.iter().map(|part| part.number));
+        for (number, result) in numbers.zip(&results) {
+            number.into_iter().for_each(|number| old[number] = Some(*result));
+        }
+        let (buffers, carries) = results.split_at(self.buffers.len());
+        Some(Results { old, buffers: buffers.to_vec(), carries: carries.to_vec() })
+    }
+
+    /// [`emit`](Loop::emit), if anything is left that a loop would give.
+    fn emit_rest(&self) -> Option<Results> {
+        if !self.buffers.is_empty() || !self.carries.is_empty() || self.scan.binds().next().is_some() {
+            return self.emit();
+        }
+        let old = vec![None; self.scan.buffers.len() + self.scan.carries];
+        Some(Results { old, buffers: vec![], carries: vec![] })
+    }
+}
+
+/// The loop of an op, if it runs all its steps, is not truncated (scan-c8), and is certain: what is left of it may be dead code,
+/// with which no error must be lost.
+fn whole_loop<'a>(here: &Here<'a>) -> Option<&'a Scan> {
+    match here.op {
+        Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(here, scan) => Some(scan),
+        _ => None,
+    }
+}
+
+fn is_certain_loop(here: &Here<'_>, scan: &Scan) -> bool {
+    let mut nodes = scan.body.nodes().iter();
+    scan.has_its_rows(&here.types()) && nodes.all(|node| is_certain(&scan.body, node, &Sizes::new()))
+}
+
+/// How often each value of a body is used, by its outputs and by the nodes that these need.
+fn uses(body: &Graph) -> Vec<usize> {
+    let mut uses = vec![0; body.values().count()];
+    body.live().flat_map(|node| &node.inputs).for_each(|input| uses[input.index()] += 1);
+    body.outputs().iter().for_each(|output| uses[output.value.index()] += 1);
+    uses
+}
+
+/// The op that gives a value of a body, with its operands.
+fn made_by(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
+    body.node_of(value).map(|node| (&node.op, node.inputs.as_slice()))
+}
+
+/// The traces of which all rows are results: the number of each, and what a step writes to it.
+pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
+    let results = scan.results().buffers;
+    let is_trace = |buffer: &Buffer| buffer.start == Start::Empty && buffer.returned == Returned::All;
+    let traces = scan.buffers.iter().enumerate().filter(move |(_, buffer)| is_trace(buffer));
+    traces.map(move |(number, _)| (number, scan.body.outputs()[results[number].start].value))
+}
+
+/// The rows of a buffer that are results (scan-c7).
+fn returned_rows(all: Value, returned: Returned, reverse: bool) -> Value {
+    let rows = all.dim(0);
+    match returned {
+        Returned::All => all,
+        Returned::Last(count) if reverse => all.slice(0, Dim::from(0)..Dim::from(count)),
+        Returned::Last(count) => all.slice(0, rows.clone() - count..rows),
+    }
+}
+
+/// The rows of a sequence that the steps read at an offset.
+fn rows(value: Value, offset: usize, steps: &Dim) -> Value {
+    if offset == 0 && value.dim(0) == *steps {
+        return value;
+    }
+    let slice = Slice { axis: 0, start: Dim::from(offset), limit: steps.clone() + offset, step: 1 };
+    value.emit(slice)
+}

@@ -1,0 +1,254 @@
+//! Sums over steps leave the loop (the sink of dot products in PyTensor's `push_out_dot1`; cuDNN computes weight gradients so).
+//!
+//! A carry that starts at zero, to which each step adds a term, and that nothing else reads, is the sum of the terms over all
+//! steps. Where a term is a product of two values of the step, the sum is one product with the steps contracted:
+//! `sum_t a_t b_t = [a_0 a_1 ..] [b_0; b_1; ..]`. So a weight gradient is one product, and not one and an addition a step.
+//! What a term is made of is computed for all steps from the sequences, or is a trace that the loop writes.
+//!
+//! Precondition: the carry starts at 0 (an unknown start could be -0, and 0 + -0 is 0) or is of integers; the traces are bounded
+//! by what the loop reads and writes. The sum of floats is taken in another order.
+
+use funcify_core::Value;
+use funcify_core::graph::{Graph, ValueId, is_certain};
+use funcify_core::ops::scan::Scan;
+use funcify_core::ops::{Binary, Op, Reduce, ReduceKind};
+use funcify_core::types::{Dim, Sizes};
+
+use super::cost::{FACTOR, bytes, bytes_of_step, is_bounded};
+use super::cut::{Class, classes, lifted};
+use super::{Loop, made_by, traces, uses, whole_loop};
+use crate::numbers::is_zero;
+use crate::rule::{Here, Patch};
+
+/// A carry that is a sum.
+struct Sum {
+    carry: usize,
+    terms: Vec<Term>,
+}
+
+impl Sum {
+    fn has_product(&self) -> bool {
+        self.terms.iter().any(|term| matches!(term.addend, Addend::Product(..)))
+    }
+}
+
+/// What is added, and the ops that put the elements of the sum elsewhere, the last one first.
+struct Term {
+    addend: Addend,
+    moves: Vec<Op>,
+}
+
+/// What is added.
+enum Addend {
+    /// The product of two values of each step.
+    Product(ValueId, ValueId),
+    /// The sum of a value of each step over some of its axes.
+    Reduced(ValueId, Vec<usize>),
+}
+
+impl Term {
+    /// What has to be there for all steps.
+    fn values(&self) -> Vec<ValueId> {
+        match &self.addend {
+            Addend::Product(left, right) => vec![*left, *right],
+            Addend::Reduced(value, _) => vec![*value],
+        }
+    }
+
+    /// The sum over all steps; `stacked` gives a value for all steps.
+    fn summed(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
+        let sum = match &self.addend {
+            Addend::Product(left, right) => contracted(stacked(*left)?, stacked(*right)?)?,
+            Addend::Reduced(value, axes) => {
+                let axes = std::iter::once(0).chain(axes.iter().map(|axis| axis + 1)).collect();
+                stacked(*value)?.emit(Reduce { kind: ReduceKind::Sum, axes })
+            }
+        };
+        Some(self.moves.iter().rev().fold(sum, |sum, op| sum.emit(op.clone())))
+    }
+}
+
+/// Sums of a loop, taken after it.
+pub(crate) fn sink(here: &Here<'_>) -> Option<Patch> {
+    let scan = whole_loop(here)?;
+    let sums = sums(here, scan);
+    if sums.is_empty() {
+        return None;
+    }
+    let classes = classes(scan);
+    let sums = bounded(scan, &classes, sums);
+    if sums.is_empty() {
+        return None;
+    }
+    here.build(here.operands, |operands| moved(scan, &classes, &sums, operands))
+}
+
+/// The carries that are sums.
+fn sums(here: &Here<'_>, scan: &Scan) -> Vec<Sum> {
+    let (body, places) = (&scan.body, scan.operands());
+    let uses = uses(body);
+    let carries = scan.params().carries.zip(scan.results().carries).zip(places.carries).enumerate();
+    let sum = |(carry, ((param, next), operand)): (usize, ((usize, usize), usize))| {
+        let (param, next) = (body.inputs()[param].value, body.outputs()[next].value);
+        let starts_at_zero = here.splat(here.operands[operand]).is_some_and(is_zero) || here.ty(operand).dtype.is_int();
+        let addends = if starts_at_zero { addends(body, &uses, next, param, 0)? } else { return None };
+        let mut terms = Vec::new();
+        for addend in addends {
+            split(body, &uses, addend, &mut terms);
+        }
+        (!terms.is_empty()).then_some(Sum { carry, terms })
+    };
+    carries.filter_map(sum).collect()
+}
+
+/// How deep a sum of sums is looked into.
+const DEEPEST: usize = 16;
+
+/// What is added to `carry` to give `value`, which nothing else uses.
+fn addends(body: &Graph, uses: &[usize], value: ValueId, carry: ValueId, depth: usize) -> Option<Vec<ValueId>> {
+    if uses[value.index()] != 1 || depth > DEEPEST {
+        return None;
+    }
+    if value == carry {
+        return Some(Vec::new());
+    }
+    let (Op::Binary(Binary::Add), [left, right]) = made_by(body, value)? else { return None };
+    for (sum, addend) in [(left, right), (right, left)] {
+        if let Some(mut addends) = self::addends(body, uses, *sum, carry, depth + 1) {
+            addends.push(*addend);
+            return Some(addends);
+        }
+    }
+    None
+}
+
+/// The terms of an addend: both of a sum that nothing else uses.
+fn split(body: &Graph, uses: &[usize], addend: ValueId, terms: &mut Vec<Term>) {
+    match made_by(body, addend) {
+        Some((Op::Binary(Binary::Add), [left, right])) if uses[addend.index()] == 1 && terms.len() < DEEPEST => {
+            split(body, uses, *left, terms);
+            split(body, uses, *right, terms);
+        }
+        _ => terms.push(term(body, addend)),
+    }
+}
+
+fn term(body: &Graph, mut value: ValueId) -> Term {
+    let mut moves = Vec::new();
+    loop {
+        let addend = match made_by(body, value) {
+            Some((Op::MatMul(_), [left, right])) => Addend::Product(*left, *right),
+            Some((Op::Reduce(Reduce { kind: ReduceKind::Sum, axes }), [of])) => Addend::Reduced(*of, axes.clone()),
+            Some((op @ (Op::Transpose(_) | Op::Reshape(_)), [of]))
+                if moves.len() < DEEPEST && is_certain_value(body, value) =>
+            {
+                moves.push(op.clone());
+                value = *of;
+                continue;
+            }
+            _ => Addend::Reduced(value, Vec::new()),
+        };
+        return Term { addend, moves };
+    }
+}
+
+/// The values of which a loop has to write traces, so that these values are there for all steps: what is not computed from the
+/// sequences alone, before its elements are put elsewhere.
+fn bases(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>) {
+    if classes[value.index()] != Class::Stepwise {
+        return;
+    }
+    match made_by(body, value) {
+        Some((Op::Transpose(_) | Op::Reshape(_), [of])) if is_certain_value(body, value) => {
+            bases(body, classes, *of, all);
+        }
+        _ if all.contains(&value) => {}
+        _ => all.push(value),
+    }
+}
+
+fn is_certain_value(body: &Graph, value: ValueId) -> bool {
+    body.node_of(value).is_none_or(|node| is_certain(body, node, &Sizes::new()))
+}
+
+/// The trace that a loop has of a value already.
+fn traced(scan: &Scan, value: ValueId) -> Option<usize> {
+    traces(scan).find(|(_, written)| *written == value).map(|(number, _)| number)
+}
+
+/// The sums whose traces are bounded: products first; a sum of other values only of what is there then, or is no more than what
+/// the loop moves anyway.
+fn bounded(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
+    let body = &scan.body;
+    let present = bytes_of_step(scan);
+    let mut traces: Vec<ValueId> = Vec::new();
+    let mut affordable: Vec<Sum> = Vec::new();
+    sums.sort_by_key(|sum| !sum.has_product());
+    for sum in sums {
+        let mut all = traces.clone();
+        for value in sum.terms.iter().flat_map(Term::values) {
+            bases(body, classes, value, &mut all);
+        }
+        let new = all.iter().filter(|value| traced(scan, **value).is_none());
+        let new = new.fold(Dim::from(0), |sum, value| sum + bytes(body.ty(*value)));
+        // A value that is the same in each step would be repeated.
+        let shared = sum.terms.iter().flat_map(Term::values).any(|value| classes[value.index()] == Class::Shared);
+        let is_free = all.len() == traces.len();
+        let factor = if sum.has_product() { FACTOR } else { 1 };
+        if !shared && (is_free || is_bounded(&new, &present, factor, &scan.steps)) {
+            traces = all;
+            affordable.push(sum);
+        }
+    }
+    affordable
+}
+
+/// The loop without the sums, and the sums after it.
+fn moved(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Option<Vec<Value>> {
+    let body = &scan.body;
+    let starts = &operands[scan.operands().carries];
+    let mut parts = Loop::of(scan, operands);
+    let mut traces = Vec::new();
+    for value in sums.iter().flat_map(|sum| &sum.terms).flat_map(Term::values) {
+        bases(body, classes, value, &mut traces);
+    }
+    let place = |value: &ValueId| traced(scan, *value).unwrap_or_else(|| parts.trace(*value));
+    let places: Vec<usize> = traces.iter().map(place).collect();
+    let is_sum = |number: usize| sums.iter().any(|sum| scan.buffers.len() + sum.carry == number);
+    parts.carries.retain(|part| !part.number.is_some_and(is_sum));
+    let mut results = parts.emit_rest()?;
+    let given: Vec<(ValueId, Value)> = traces
+        .iter()
+        .zip(places)
+        .map(|(value, place)| Some((*value, *results.buffers.get(place)?)))
+        .collect::<Option<_>>()?;
+    let stacked = |value: ValueId| lifted(&parts, &scan.steps, &given, &[value])?.pop();
+    for sum in sums {
+        let mut terms = sum.terms.iter().map(|term| term.summed(&stacked));
+        let first = terms.next()??;
+        let total = terms.try_fold(first, |total, term| Some(total + term?))?;
+        results.old[scan.buffers.len() + sum.carry] = Some(starts[sum.carry] + total);
+    }
+    results.old.into_iter().collect()
+}
+
+/// The sum over axis 0 of the products of two stacks of matrices: one product, with the steps beside the axis that is
+/// contracted.
+fn contracted(left: Value, right: Value) -> Option<Value> {
+    let rank = left.rank();
+    if rank < 3 || right.rank() != rank {
+        return None;
+    }
+    let batch = 1..rank - 2;
+    // [T,..,m,k] and [T,..,k,n] become [..,T*k,m] and [..,T*k,n].
+    let order = |last: [usize; 2]| -> Vec<usize> { batch.clone().chain([0]).chain(last).collect() };
+    let tall = |value: Value, order: Vec<usize>| {
+        let moved = value.transpose(order);
+        let dims = moved.shape();
+        let (outer, inner) = dims.dims().split_at(rank - 3);
+        let shape: Vec<Dim> = outer.iter().cloned().chain([inner[0].clone() * &inner[1], inner[2].clone()]).collect();
+        moved.reshape(shape)
+    };
+    let (left, right) = (tall(left, order([rank - 1, rank - 2])), tall(right, order([rank - 2, rank - 1])));
+    Some(left.t().matmul(right))
+}

@@ -1,0 +1,134 @@
+//! Carries that are no states, and states that are the same (PyTensor's `scan_remove_constants_and_unused_inputs` and
+//! `scan_merge_inouts`; XLA's while-loop simplifier).
+//!
+//! - A carry that each step gives as it took it is an invariant, and its final value is the initial one, also of no steps.
+//! - Carries that start as the same value and whose steps are the same, if the carries are, are one. They
+//!   are computed by assuming it of all that start so and splitting what turns out to differ, until nothing does: so carries
+//!   that feed each other are one, too.
+//! - Two reads of the same row of the same sequence are one, as are two invariants that are the same value.
+//!
+//! Precondition: the loop is not truncated, as a derivative sees the carries; where a carry is an invariant, the loop is certain.
+
+use std::collections::HashMap;
+
+use funcify_core::Value;
+use funcify_core::graph::{Graph, ValueId};
+use funcify_core::ops::scan::Scan;
+use funcify_core::ops::{Op, OpRules};
+
+use super::super::common::text;
+use super::{Loop, is_certain_loop};
+use crate::rule::{Here, Patch};
+
+/// States and operands of a loop that are others, or none.
+pub(crate) fn states(here: &Here<'_>) -> Option<Patch> {
+    let Op::Scan(scan) = here.op else { return None };
+    if scan.truncate.is_some() {
+        return None;
+    }
+    let same = same_params(here, scan);
+    // What is left of the loop may be dead code.
+    let constant = if is_certain_loop(here, scan) { constant_carries(scan, &same) } else { Vec::new() };
+    if constant.is_empty() && same.iter().copied().eq(0..same.len()) {
+        return None;
+    }
+    here.build(here.operands, |operands| merged(scan, &same, &constant, operands))
+}
+
+/// For each parameter of the body the first one that has its value in each step.
+fn same_params(here: &Here<'_>, scan: &Scan) -> Vec<usize> {
+    let (layout, places) = (scan.params(), scan.operands());
+    let mut same: Vec<usize> = (0..layout.count).collect();
+    let mut rows: HashMap<(ValueId, usize), usize> = HashMap::new();
+    for ((sequence, operand), params) in scan.sequences.iter().zip(places.sequences).zip(layout.sequences) {
+        for (offset, param) in sequence.reads.iter().zip(params) {
+            same[param] = *rows.entry((here.operands[operand], *offset)).or_insert(param);
+        }
+    }
+    for (operands, params) in [(places.invariants, layout.invariants), (places.carries, layout.carries.clone())] {
+        let mut values: HashMap<ValueId, usize> = HashMap::new();
+        for (operand, param) in operands.zip(params) {
+            same[param] = *values.entry(here.operands[operand]).or_insert(param);
+        }
+    }
+    let carries: Vec<(usize, usize)> = layout.carries.zip(scan.results().carries).collect();
+    // Each round splits a class, so there are no more rounds than carries.
+    while carries.iter().any(|(param, _)| same[*param] != *param) {
+        let numbers = numbers(&scan.body, &same);
+        let next = |result: usize| numbers[scan.body.outputs()[result].value.index()];
+        let mut classes: HashMap<(usize, usize), usize> = HashMap::new();
+        let mut split = same.clone();
+        for (param, result) in &carries {
+            split[*param] = *classes.entry((same[*param], next(*result))).or_insert(*param);
+        }
+        if split == same {
+            break;
+        }
+        same = split;
+    }
+    same
+}
+
+/// A number for each value of a body, equal for values that are the same if these parameters are.
+fn numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (0..body.values().count()).collect();
+    for (param, first) in same.iter().enumerate() {
+        numbers[body.inputs()[param].value.index()] = body.inputs()[*first].value.index();
+    }
+    let mut computed: HashMap<(&'static str, Vec<usize>, String), Vec<usize>> = HashMap::new();
+    for node in body.nodes() {
+        if node.op.is_opaque() || !node.op.bodies().is_empty() || node.op.binds().next().is_some() {
+            continue;
+        }
+        let operands = node.inputs.iter().map(|input| numbers[input.index()]).collect();
+        let results = node.outputs.iter().map(|output| output.index()).collect();
+        let first: &Vec<usize> = computed.entry((node.op.name(), operands, text(&node.op))).or_insert(results);
+        for (output, number) in node.outputs.iter().zip(first) {
+            numbers[output.index()] = *number;
+        }
+    }
+    numbers
+}
+
+/// The carries that each step gives as it took them.
+fn constant_carries(scan: &Scan, same: &[usize]) -> Vec<usize> {
+    let body = &scan.body;
+    let carries = scan.params().carries.zip(scan.results().carries).enumerate();
+    let is_constant = |(param, result): (usize, usize)| {
+        let next = body.outputs()[result].value;
+        body.inputs().iter().position(|input| input.value == next).is_some_and(|next| same[next] == same[param])
+    };
+    carries.filter(|(_, pair)| is_constant(*pair)).map(|(carry, _)| carry).collect()
+}
+
+fn merged(scan: &Scan, same: &[usize], constant: &[usize], operands: &[Value]) -> Option<Vec<Value>> {
+    let layout = scan.params();
+    let param = |index: usize| scan.body.inputs()[index].value;
+    let mut parts = Loop::of(scan, operands);
+    for (index, first) in same.iter().enumerate().filter(|(index, first)| index != *first) {
+        parts.replacements.insert(param(index), param(*first));
+    }
+    let is_first = |value: ValueId| !parts.replacements.contains_key(&value);
+    parts.sequences.iter_mut().for_each(|part| part.reads.retain(|(_, param)| is_first(*param)));
+    parts.invariants.retain(|(_, param)| is_first(*param));
+    // A row that is read still has to be there: a sequence of which nothing is read is left out only if all its rows are
+    // read by another part.
+    parts.sequences.retain(|part| !part.reads.is_empty());
+    let first_of = |carry: usize| same[layout.carries.start + carry] - layout.carries.start;
+    let starts: Vec<Value> = parts.carries.iter().map(|part| part.value).collect();
+    for carry in constant.iter().filter(|carry| first_of(**carry) == **carry) {
+        parts.invariants.push((starts[*carry], parts.carries[*carry].param));
+    }
+    let mut carry = 0..scan.carries;
+    let stays = |carry: usize| first_of(carry) == carry && !constant.contains(&carry);
+    parts.carries.retain(|_| carry.next().is_some_and(stays));
+    let mut results = parts.emit()?.old;
+    for carry in 0..scan.carries {
+        let number = |carry: usize| scan.buffers.len() + carry;
+        results[number(carry)] = match constant.contains(&carry) {
+            true => Some(starts[carry]),
+            false => results[number(first_of(carry))],
+        };
+    }
+    results.into_iter().collect()
+}

@@ -1,0 +1,95 @@
+//! Loops of no step are their initial values, loops of one step are that step (XLA's while-loop simplifier; PyTensor's
+//! `scan_inline_trivial`).
+//!
+//! Precondition: the number of steps is a number, 0 or 1; the loop is not truncated and does not end early, and its rows are there.
+//! A step that is inlined is certain, as an op of it whose result nobody uses is not run then. A body in which a loop binds a
+//! size stays: another may bind a size of the same name.
+
+use funcify_core::graph::inline;
+use funcify_core::ops::Op;
+use funcify_core::ops::scan::{Scan, Start};
+use funcify_core::types::Dim;
+use funcify_core::{Value, concat, full};
+
+use super::{is_certain_loop, returned_rows};
+use crate::rule::{Here, Patch};
+
+/// A loop of no or one step.
+pub(crate) fn few_steps(here: &Here<'_>) -> Option<Patch> {
+    let Op::Scan(scan) = here.op else { return None };
+    let steps = scan.steps.constant()?;
+    if scan.until.is_some() || scan.truncate.is_some() || scan.body.binds_any() {
+        return None;
+    }
+    match steps {
+        0 if scan.has_its_rows(&here.types()) => here.build(here.operands, |operands| none(scan, operands)),
+        1 if is_certain_loop(here, scan) => here.build(here.operands, |operands| one(scan, operands)),
+        _ => None,
+    }
+}
+
+/// What a loop gives that runs no step.
+fn none(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
+    let (places, results) = (scan.operands(), scan.results());
+    let mut values = Vec::new();
+    for ((buffer, operand), written) in scan.buffers.iter().zip(&places.buffers).zip(&results.buffers) {
+        let all = match operand {
+            Some(operand) => operands[*operand],
+            None => {
+                let row = scan.body.output_type(written.start);
+                full(row.shape.with_inserted(0, 0), row.dtype, 0.0)
+            }
+        };
+        values.push(returned_rows(all, buffer.returned, scan.reverse));
+    }
+    values.extend_from_slice(&operands[places.carries]);
+    Some(values)
+}
+
+/// What a loop gives that runs one step.
+fn one(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
+    let places = scan.operands();
+    // scan-c1: all rows are read before one is written.
+    let mut params = Vec::new();
+    for (sequence, operand) in scan.sequences.iter().zip(places.sequences) {
+        params.extend(sequence.reads.iter().map(|offset| operands[operand].index(0, *offset as i64)));
+    }
+    for (buffer, operand) in scan.buffers.iter().zip(&places.buffers) {
+        let first = if buffer.start != Start::Full && scan.reverse { 1 } else { 0 };
+        let read = |operand: usize, offset: &usize| operands[operand].index(0, *offset as i64 - first);
+        params.extend(operand.iter().flat_map(|operand| buffer.reads.iter().map(|offset| read(*operand, offset))));
+    }
+    params.extend_from_slice(&operands[places.carries.start..]);
+    let (written, results) = (inline(&scan.body, &params).ok()?, scan.results());
+    let mut values = Vec::new();
+    for ((buffer, operand), range) in scan.buffers.iter().zip(&places.buffers).zip(results.buffers) {
+        let rows: Vec<Value> = written[range].iter().map(|row| row.unsqueeze(0)).collect();
+        let all = match (buffer.start, operand.map(|operand| operands[operand])) {
+            (Start::Full, Some(given)) => with_rows(given, &buffer.writes, &rows),
+            (_, Some(given)) if scan.reverse => concat(&[rows[0], given], 0),
+            (_, Some(given)) => concat(&[given, rows[0]], 0),
+            (_, None) => rows[0],
+        };
+        values.push(returned_rows(all, buffer.returned, scan.reverse));
+    }
+    values.extend_from_slice(&written[results.carries]);
+    Some(values)
+}
+
+/// A tensor with other rows at these places.
+fn with_rows(given: Value, places: &[usize], rows: &[Value]) -> Value {
+    let mut written: Vec<(usize, Value)> = places.iter().copied().zip(rows.iter().copied()).collect();
+    written.sort_by_key(|(place, _)| *place);
+    let (mut parts, mut next, count) = (Vec::new(), Dim::from(0), given.dim(0));
+    for (place, row) in written {
+        if next != Dim::from(place) {
+            parts.push(given.slice(0, next..Dim::from(place)));
+        }
+        parts.push(row);
+        next = Dim::from(place + 1);
+    }
+    if next != count {
+        parts.push(given.slice(0, next..count));
+    }
+    concat(&parts, 0)
+}

@@ -1,0 +1,59 @@
+//! Ops that only move elements: two of a kind are one, and one that leaves everything in its place is none (XLA's algebraic
+//! simplifier, tract's `axis_op`).
+//!
+//! The first of the two is left out, so it has to be certain (rewrite-c3): a shape in between may have a size that is
+//! negative for some arguments.
+
+use funcify_core::ops::{Broadcast, Op, Reshape, Transpose};
+use funcify_core::types::{Dim, Shape, TensorType};
+
+use super::rule::{Here, Patch};
+
+/// A move that is none, or is one with the move before it.
+pub(super) fn movement(here: &Here<'_>) -> Option<Patch> {
+    let source = *here.operands.first()?;
+    if moves_nothing(here.op, here.ty(0)) || (here.operands.len() == 1 && matches!(here.op, Op::Concat(_))) {
+        return here.value(source);
+    }
+    if let Op::Transpose(op) = here.op
+        && let Some(shape) = only_ones_move(op, &here.ty(0).shape)
+    {
+        return here.one(Reshape { shape }, &[source]);
+    }
+    let before = here.node(source)?;
+    let origin = *before.inputs.first()?;
+    let merged: Op = match (&before.op, here.op) {
+        (Op::Transpose(first), Op::Transpose(second)) => {
+            Transpose { axes: second.axes.iter().map(|axis| first.axes[*axis]).collect() }.into()
+        }
+        (Op::Reshape(_), Op::Reshape(second)) => Reshape { shape: second.shape.clone() }.into(),
+        (Op::Broadcast(_), Op::Broadcast(second)) => Broadcast { shape: second.shape.clone() }.into(),
+        (Op::Reverse(first), Op::Reverse(second)) if first.axis == second.axis => return here.value(origin),
+        _ => return None,
+    };
+    if !here.is_certain(source) {
+        return None;
+    }
+    match moves_nothing(&merged, here.graph.ty(origin)) {
+        true => here.value(origin),
+        false => here.one(merged, &[origin]),
+    }
+}
+
+/// The shape that a transpose gives, if the axes that move have one element: it is a reshape.
+fn only_ones_move(op: &Transpose, from: &Shape) -> Option<Shape> {
+    let others = op.axes.iter().filter(|axis| from[**axis].constant() != Some(1));
+    others.is_sorted().then(|| Shape::new(op.axes.iter().map(|axis| &from[*axis])))
+}
+
+fn moves_nothing(op: &Op, from: &TensorType) -> bool {
+    let shape = &from.shape;
+    match op {
+        Op::Transpose(op) => op.axes.iter().enumerate().all(|(to, from)| to == *from),
+        Op::Reshape(op) => op.shape == *shape,
+        Op::Broadcast(op) => op.shape == *shape,
+        Op::Slice(op) => op.start == Dim::from(0) && op.limit == shape[op.axis] && op.step == 1,
+        Op::Pad(op) => op.low == Dim::from(0) && op.high == Dim::from(0) && op.interior == 0,
+        _ => false,
+    }
+}

@@ -1,0 +1,138 @@
+//! A loop of whose traces only first rows are read runs no more steps than these need (PyTensor's `scan_save_mem` does so for the
+//! number of steps).
+//!
+//! Precondition: the loop goes upward and is certain, as what a step that is left out would have been refused for is lost; nothing
+//! uses a final carry, or a buffer that is given whole; every use of a trace is a slice of rows, which surely end
+//! before those that there are. What a graph gives is used whole. The number of steps is not negative. If that is not known, as
+//! of the `T-1` first rows of `T`, a slice of the trace is refused where it is, and so is a slice of a sequence then, before
+//! the loop.
+
+use std::collections::BTreeMap;
+
+use funcify_core::error::Site;
+use funcify_core::graph::{Copy, Graph, Node, Source, ValueId, is_certain};
+use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
+use funcify_core::ops::{Op, Slice};
+use funcify_core::types::{Dim, Sizes};
+
+/// What the uses of a loop need, so far.
+#[derive(Default)]
+struct Needed {
+    /// How many steps; `None` if there is no use yet, or all are needed.
+    steps: Option<Dim>,
+    /// The ends of the slices.
+    limits: Vec<Dim>,
+    needs_all: bool,
+}
+
+impl Needed {
+    fn add(&mut self, rows: Option<(Dim, Dim)>) {
+        let Some((steps, limit)) = rows.filter(|_| !self.needs_all) else {
+            *self = Needed { needs_all: true, ..Needed::default() };
+            return;
+        };
+        self.steps = match self.steps.take() {
+            None => Some(steps),
+            Some(so_far) => larger(so_far, steps),
+        };
+        self.needs_all = self.steps.is_none();
+        self.limits.push(limit);
+    }
+}
+
+/// The graph with shorter loops, and the line of the first; `None` if none is.
+pub(super) fn shortened(graph: &Graph) -> Option<(Graph, Site)> {
+    let steps = needed_steps(graph);
+    let site = graph.nodes()[*steps.keys().next()?].site;
+    let mut copy = Copy::of(graph);
+    for (index, node) in graph.nodes().iter().enumerate() {
+        match (&node.op, steps.get(&index)) {
+            (Op::Scan(scan), Some(steps)) => place(&mut copy, node, scan, steps)?,
+            (op, _) => copy.node(node, op.clone())?,
+        }
+    }
+    Some((copy.finished()?, site))
+}
+
+/// Adds a loop with fewer steps. If their number may be negative, it reads so many rows, cut before it.
+fn place(copy: &mut Copy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
+    let mut operands: Vec<ValueId> = node.inputs.iter().map(|input| copy.get(*input)).collect::<Option<_>>()?;
+    if !is_natural(steps) {
+        for (sequence, operand) in scan.sequences.iter().zip(scan.operands().sequences) {
+            let limit = steps.clone() + sequence.reach();
+            if copy.graph.ty(operands[operand]).shape[0] != limit {
+                let slice = Slice { axis: 0, start: Dim::from(0), limit, step: 1 };
+                operands[operand] =
+                    *copy.graph.push_node(slice.into(), &[operands[operand]], node.site).ok()?.first()?;
+            }
+        }
+    }
+    let scan = Scan { steps: steps.clone(), ..scan.clone() };
+    let results = copy.graph.push_node(scan.into(), &operands, node.site).ok()?;
+    node.outputs.iter().zip(results).for_each(|(output, id)| copy.set(*output, id));
+    Some(())
+}
+
+fn is_natural(steps: &Dim) -> bool {
+    steps.is_at_least(&Dim::from(0)) == Some(true)
+}
+
+/// Whether a negative number of steps is refused by a slice before the loop, as it was by one after it, which ended no later.
+fn is_refused(scan: &Scan, steps: &Dim, limits: &[Dim]) -> bool {
+    scan.sequences.iter().any(|sequence| sequence.reach() == 0)
+        && limits.iter().any(|limit| steps.is_at_least(limit) == Some(true))
+}
+
+/// The loops that can run fewer steps, and how many.
+fn needed_steps(graph: &Graph) -> BTreeMap<usize, Dim> {
+    let is_loop = |(_, node): &(usize, &Node)| matches!(&node.op, Op::Scan(scan) if may_be_shorter(scan));
+    let loops = graph.nodes().iter().enumerate().filter(is_loop);
+    let mut needed: BTreeMap<usize, Needed> = loops.map(|(index, _)| (index, Needed::default())).collect();
+    if needed.is_empty() {
+        return BTreeMap::new();
+    }
+    let uses = graph.live().flat_map(|node| node.inputs.iter().map(move |input| (*input, Some(node))));
+    for (value, user) in uses.chain(graph.outputs().iter().map(|output| (output.value, None))) {
+        let Source::Node(node, result) = graph.source(value) else { continue };
+        let Some(so_far) = needed.get_mut(&node.index()) else { continue };
+        let Op::Scan(scan) = &graph.node(node).op else { continue };
+        so_far.add(scan.buffers.get(result).zip(user).and_then(|(buffer, user)| first_steps(buffer, user)));
+    }
+    let shorter = |(index, needed): (usize, Needed)| {
+        let (node, steps) = (&graph.nodes()[index], needed.steps?);
+        let Op::Scan(scan) = &node.op else { return None };
+        let is_shorter = steps != Dim::from(0)
+            && steps != scan.steps
+            && scan.steps.is_at_least(&steps) == Some(true)
+            && (is_natural(&steps) || is_refused(scan, &steps, &needed.limits))
+            && is_certain(graph, node, &Sizes::new());
+        is_shorter.then_some((index, steps))
+    };
+    needed.into_iter().filter_map(shorter).collect()
+}
+
+fn may_be_shorter(scan: &Scan) -> bool {
+    let is_trace = |buffer: &Buffer| buffer.start != Start::Full && buffer.returned == Returned::All;
+    !scan.reverse
+        && scan.until.is_none()
+        && scan.truncate.is_none()
+        && !scan.steps_operand
+        && !scan.buffers.is_empty()
+        && scan.buffers.iter().all(is_trace)
+}
+
+/// How many steps write the rows of a trace that an op reads, and where these rows end, if it is a slice of them.
+fn first_steps(buffer: &Buffer, user: &Node) -> Option<(Dim, Dim)> {
+    let Op::Slice(Slice { axis: 0, limit, .. }) = &user.op else { return None };
+    let given = if let Start::Given(rows) = buffer.start { rows } else { 0 };
+    Some((limit.clone() - given, limit.clone()))
+}
+
+/// The larger of two numbers of steps, if one is the larger for all sizes.
+fn larger(left: Dim, right: Dim) -> Option<Dim> {
+    match (left.is_at_least(&right), right.is_at_least(&left)) {
+        (Some(true), _) => Some(left),
+        (_, Some(true)) => Some(right),
+        _ => None,
+    }
+}

@@ -1,0 +1,117 @@
+//! How much work rewriting is, and that a rule cannot change a type.
+
+use funcify_core::graph::work;
+use funcify_nn::S5;
+
+use super::RewriteOptions;
+use crate::{CheckpointPolicy, GradOptions, Graph, HostTensor, ScanOptions, Value, evaluate, scan, scan_with};
+
+/// A chain of ops, with what each rule for single ops has something to say about.
+fn chain(length: usize) -> Graph {
+    let graph = Graph::build("chain", |g| {
+        let mut x = g.input("x", "f32[4,4]");
+        for step in 0..length {
+            x = (x.t().t() * 1.0 + x.sin() + x.sin()) * (step % 7 + 2) as f64;
+        }
+        x
+    });
+    graph.unwrap()
+}
+
+/// Loops after one another, differentiated.
+fn loops(count: usize) -> Graph {
+    let graph = Graph::build("loops", |g| {
+        let (mut xs, w, u) = (g.input("xs", "f32[T,B,4]"), g.input("w", "f32[4,4]"), g.input("u", "f32[4,4]"));
+        for _ in 0..count {
+            xs = scan(xs.slice(0, 0..1).reshape(xs.index(0, 0).shape()), xs, |h, x| {
+                let h = (x.matmul(w) + h.matmul(u)).tanh();
+                (h, h)
+            })
+            .1;
+        }
+        xs.sum(..)
+    });
+    graph.unwrap().grad(["w", "u"], GradOptions::new().policy(CheckpointPolicy::SaveAll)).unwrap()
+}
+
+/// Four times the program is about four times the work.
+#[test]
+fn the_work_grows_with_the_program() {
+    for (name, make) in [("chain", chain as fn(usize) -> Graph), ("loops", loops)] {
+        let sizes = if name == "chain" { [250, 1000] } else { [4, 16] };
+        let works = sizes.map(|size| {
+            let graph = make(size);
+            let (rewritten, work) = work::of(|| graph.rewritten());
+            assert!(graph.difference(&rewritten).is_some(), "{name}");
+            work
+        });
+        assert!(works[1] <= works[0] * 5, "{name}: {works:?}");
+    }
+}
+
+/// The gradient of each weight of a network is one product, outside of its loops.
+#[test]
+fn a_weight_gradient_is_one_product() {
+    let graph = loops(1).rewritten();
+    let in_loops = |op: &funcify_core::ops::Op| op.bodies().iter().map(|body| products(body)).sum::<usize>();
+    fn products(graph: &Graph) -> usize {
+        graph.nodes().iter().filter(|node| matches!(node.op, funcify_core::ops::Op::MatMul(_))).count()
+    }
+    let inside: usize = graph.nodes().iter().map(|node| in_loops(&node.op)).sum();
+    assert_eq!((products(&graph), inside), (3, 2), "{graph}");
+}
+
+/// Extremes and integers come out of the op as they came out of the loop, upward and downward, for any number of steps.
+#[test]
+fn running_extremes_and_integers_are_exact() {
+    let floats = [1.0, -2.0, f64::INFINITY, 0.5, f64::NAN, 7.0, f64::NEG_INFINITY];
+    let integers = [7i32, -3, i32::MAX, 1 << 30, -1, i32::MIN, 5];
+    type Combine = fn(Value, Value) -> Value;
+    let combinations: [(&str, Combine); 6] = [
+        ("f64", |c, x| c.maximum(x)),
+        ("f64", |c, x| x.minimum(c)),
+        ("i32", |c, x| c + x),
+        ("i32", |c, x| x * c),
+        ("i32", |c, x| c.maximum(x)),
+        ("i32", |c, x| c.minimum(x)),
+    ];
+    for (number, (dtype, combine)) in combinations.into_iter().enumerate() {
+        for options in [ScanOptions::new(), ScanOptions::new().reverse()] {
+            let graph = Graph::build("running", |g| {
+                let (init, xs) = (g.input("init", &*format!("{dtype}[]")), g.input("xs", &*format!("{dtype}[T]")));
+                scan_with(options, init, xs, |c, x| {
+                    let next = combine(c, x);
+                    (next, (c, next))
+                })
+            })
+            .unwrap();
+            let rewritten = graph.rewritten();
+            let is_loop = rewritten.nodes().iter().any(|node| matches!(node.op, funcify_core::ops::Op::Scan(_)));
+            assert!(!is_loop, "{number}: {rewritten}");
+            for count in [0, 1, floats.len()] {
+                let inputs = match dtype {
+                    "f64" => {
+                        [HostTensor::scalar(0.25), HostTensor::from_vec(floats[..count].to_vec(), [count]).unwrap()]
+                    }
+                    _ => [HostTensor::scalar(3i32), HostTensor::from_vec(integers[..count].to_vec(), [count]).unwrap()],
+                };
+                let shown = |graph: &Graph| format!("{:?}", evaluate(graph, &inputs).unwrap());
+                assert_eq!(shown(&graph), shown(&rewritten), "{number}, {count} rows");
+            }
+        }
+    }
+}
+
+/// The loop of a state space layer, whose state is complex, is an associative scan where that is asked for, in its gradient too.
+#[test]
+fn a_state_space_layer_is_an_associative_scan() {
+    let scans =
+        |graph: &Graph| graph.nodes().iter().filter(|node| matches!(node.op, funcify_core::ops::Op::Scan(_))).count();
+    let graph = S5 { associative: false, ..S5::new(3, 4) }.layer().unwrap().graph;
+    let gradient = graph.vjp(.., GradOptions::new()).unwrap();
+    for graph in [graph, gradient] {
+        let rewritten = graph.rewritten_with(&RewriteOptions::new().with("affine_recurrence")).unwrap().graph;
+        assert_eq!(scans(&rewritten), 0, "{rewritten}");
+        assert!(scans(&graph.rewritten()) > 0);
+    }
+}

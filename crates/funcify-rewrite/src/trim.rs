@@ -1,0 +1,95 @@
+//! Traces hold the rows that anyone reads (PyTensor's `scan_save_mem`): one of which only last rows are read keeps those alone
+//! (scan-c7).
+//!
+//! Precondition: every use of the trace is a slice of last rows, so many that it is a number, and the trace surely has as many:
+//! else a loop of few steps would be refused otherwise than the slice. What a graph gives is used.
+
+use std::collections::BTreeMap;
+
+use funcify_core::error::Site;
+use funcify_core::graph::{Copy, Graph, Node, Source, ValueId, is_certain};
+use funcify_core::ops::scan::{Returned, Scan};
+use funcify_core::ops::{Op, Slice};
+use funcify_core::types::{Dim, Sizes};
+
+/// The graph with its traces trimmed, and the line of the first loop whose are; `None` if none is.
+pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {
+    let trimmable = trimmable(graph);
+    let op = |_: usize, node: &Node| match &node.op {
+        Op::Scan(scan) => {
+            let mut scan = scan.clone();
+            for (buffer, trace) in scan.buffers.iter_mut().zip(&node.outputs) {
+                buffer.returned = trimmable.get(trace).map_or(buffer.returned, |count| Returned::Last(*count));
+            }
+            scan.into()
+        }
+        Op::Slice(slice) => match trimmable.get(&node.inputs[0]) {
+            Some(count) => moved(graph, node.inputs[0], slice, *count).into(),
+            None => node.op.clone(),
+        },
+        op => op.clone(),
+    };
+    // Values are numbered in the order of the nodes.
+    let first = graph.node_of(*trimmable.keys().next()?)?;
+    Some((with_ops(graph, op)?, first.site))
+}
+
+/// The traces of which only last rows are read, and how many.
+fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
+    let mut last: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
+    if !graph.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
+        return BTreeMap::new();
+    }
+    for node in graph.live() {
+        for input in &node.inputs {
+            if let Some(scan) = loop_of(graph, *input) {
+                let count = last_rows(graph, scan, *input, node);
+                let most = last.entry(*input).or_insert(Some(0));
+                *most = most.zip(count).map(|(most, count)| most.max(count));
+            }
+        }
+    }
+    graph.outputs().iter().for_each(|output| _ = last.remove(&output.value));
+    let surely = |(value, count): (ValueId, Option<usize>)| {
+        let (rows, count) = (&graph.ty(value).shape[0], count.filter(|count| *count > 0)?);
+        let has_more = *rows != Dim::from(count) && rows.is_at_least(&Dim::from(count)) == Some(true);
+        has_more.then_some((value, count))
+    };
+    last.into_iter().filter_map(surely).collect()
+}
+
+/// The loop of which a value is a buffer whose rows are all returned.
+fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
+    let Source::Node(node, result) = graph.source(value) else { return None };
+    let Op::Scan(scan) = &graph.node(node).op else { return None };
+    scan.buffers.get(result).filter(|buffer| buffer.returned == Returned::All).map(|_| scan)
+}
+
+/// How many last rows of a trace an op reads, if it is a slice of them.
+fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<usize> {
+    let Op::Slice(Slice { axis: 0, start, limit, step: 1 }) = &node.op else { return None };
+    if !is_certain(graph, node, &Sizes::new()) {
+        return None;
+    }
+    let rows = match scan.reverse {
+        true => limit.clone(),
+        false => graph.ty(trace).shape[0].clone() - start,
+    };
+    rows.constant().and_then(|rows| usize::try_from(rows).ok())
+}
+
+/// A slice of a trace, of its last rows.
+fn moved(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
+    if loop_of(graph, trace).is_some_and(|scan| scan.reverse) {
+        return slice.clone();
+    }
+    let left_out = graph.ty(trace).shape[0].clone() - count;
+    Slice { start: slice.start.clone() - &left_out, limit: slice.limit.clone() - &left_out, ..slice.clone() }
+}
+
+/// A graph with other ops in the places of its nodes.
+fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
+    let mut copy = Copy::of(graph);
+    graph.nodes().iter().enumerate().try_for_each(|(index, node)| copy.node(node, op(index, node)))?;
+    copy.finished()
+}

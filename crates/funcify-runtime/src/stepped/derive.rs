@@ -1,0 +1,555 @@
+//! The two graphs of a program one step at a time, put together from what each node does in a step.
+
+use std::collections::BTreeSet;
+
+use funcify_core::error::{Error, Place, Result};
+use funcify_core::graph::{Copied, Failed, Graph, Node, Output, Source, ValueId, at_site, emit, inline, tracer};
+use funcify_core::ops::scan::{Returned, Scan, Start};
+use funcify_core::ops::{AssociativeScan, Conv, Op};
+use funcify_core::tree::Named;
+use funcify_core::types::{DType, Dim, Shape, Symbol, TensorType};
+use funcify_core::{HostTensor, Scalar};
+use funcify_core::{Value, concat, constant, full, select};
+
+use super::Stepped;
+use super::label::{Action, Plan};
+use super::time::Label;
+
+/// What goes from one step to the next.
+struct State {
+    name: String,
+    ty: TensorType,
+    initial: Initial,
+    /// What it is in the next step.
+    next: Value,
+}
+
+/// What a state is before the first step.
+#[derive(Clone, Copy)]
+enum Initial {
+    /// A value of the program.
+    Value(ValueId),
+    /// An input of its own: the rows of a sequence before those of the first step.
+    Given,
+    /// One number in all elements: a scalar of the program, or zero.
+    Filled(Option<ValueId>),
+}
+
+/// Which input of the step a value is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    State(usize),
+    Row,
+    Invariant(ValueId),
+}
+
+/// The step while it is put together. Its inputs are declared as they are met, and put in their order at the end.
+struct Draft<'p, 'g> {
+    plan: &'p Plan<'g>,
+    at: Place,
+    values: Vec<Option<Value>>,
+    roles: Vec<Role>,
+    names: BTreeSet<String>,
+    states: Vec<State>,
+    /// Whether a step was done before, for running combinations: one truth value for each place along the axes that have a symbol, so
+    /// that each of several streams has its own.
+    started: Vec<(Shape, Value)>,
+}
+
+/// What is known of the step besides its graph.
+struct Parts {
+    roles: Vec<Role>,
+    initials: Vec<(String, TensorType, Initial)>,
+}
+
+impl Plan<'_> {
+    /// The graphs of the program.
+    pub(super) fn derived(&self, at: &Place) -> Result<Stepped> {
+        let mut parts = None;
+        let draft = tracer::rebuild(self.graph, at.site, |_| {
+            tracer::reserve_symbols(self.graph);
+            at_site(at.site, || {
+                let (outputs, made) = Draft::new(self, at).outputs()?;
+                parts = Some(made);
+                Ok::<_, Failed>(Named(outputs))
+            })
+        })?;
+        let parts = parts.unwrap_or(Parts { roles: Vec::new(), initials: Vec::new() });
+        let kept = kept_states(&draft, &parts);
+        let (step, invariants) = self.ordered(&draft, &parts, &kept)?;
+        check_sizes(at, &step)?;
+        let initials: Vec<_> = kept.iter().map(|state| parts.initials[*state].clone()).collect();
+        let start = self.start(at, &initials, &invariants)?;
+        let rows = parts.roles.iter().filter(|role| **role == Role::Row).count();
+        Ok(Stepped { start, step, states: kept.len(), rows })
+    }
+
+    /// The step with its inputs in order, and without states that nothing needs; the values that its invariants are.
+    fn ordered(&self, draft: &Graph, parts: &Parts, kept: &[usize]) -> Result<(Graph, Vec<ValueId>)> {
+        let (states, results) = draft.outputs().split_at(parts.initials.len());
+        let outputs = kept.iter().map(|state| states[*state].clone()).chain(results.iter().cloned());
+        let draft = draft.with_outputs(outputs.collect());
+        let live = draft.live_values();
+        let of = |wanted: &dyn Fn(Role) -> bool| -> Vec<usize> {
+            (0..parts.roles.len()).filter(|input| wanted(parts.roles[*input])).collect()
+        };
+        let is_live = |input: &usize| live[draft.inputs()[*input].value.index()];
+        let mut order: Vec<usize> = kept.iter().flat_map(|state| of(&|role| role == Role::State(*state))).collect();
+        order.extend(of(&|role| role == Role::Row));
+        let of_invariants = of(&|role| matches!(role, Role::Invariant(_)));
+        order.extend(of_invariants.into_iter().filter(is_live));
+        let (mut graph, mut copied) = (Graph::new(draft.name()), Copied::new(&draft));
+        for index in &order {
+            let input = &draft.inputs()[*index];
+            let (name, ty) = (draft.input_name(*index), draft.input_type(*index).clone());
+            copied.set(input.value, graph.push_input(name, ty, input.is_static));
+        }
+        let invariants = order.iter().filter_map(|input| match parts.roles[*input] {
+            Role::Invariant(value) => Some(value),
+            Role::State(_) | Role::Row => None,
+        });
+        let invariants = invariants.collect();
+        let missing = || draft.nothing_gives("a value of the step".into());
+        for node in draft.live() {
+            copied.node(&mut graph, node, node.op.clone()).ok_or_else(missing)?;
+        }
+        copied.outputs(&mut graph).ok_or_else(missing)?;
+        Ok((graph, invariants))
+    }
+
+    /// What is done before the first step. Where its inputs do not tell a size, it is also given a row of a sequence.
+    fn start(&self, at: &Place, initials: &[(String, TensorType, Initial)], invariants: &[ValueId]) -> Result<Graph> {
+        let plain = self.start_with(at, initials, invariants, &[])?;
+        let mut told: Vec<Symbol> = Vec::new();
+        let tell = |told: &mut Vec<Symbol>, ty: &TensorType| {
+            let dims = ty.shape.dims().iter().filter(|dim| dim.symbols().len() == 1);
+            told.extend(dims.flat_map(|dim| dim.symbols().into_iter().cloned()));
+        };
+        (0..plain.inputs().len()).for_each(|index| tell(&mut told, plain.input_type(index)));
+        plain.nodes().iter().for_each(|node| told.extend(node.op.binds().cloned()));
+        let mut needed = BTreeSet::new();
+        plain.visit_symbols(&mut |symbol| _ = needed.insert(symbol.clone()));
+        let mut samples = Vec::new();
+        for (index, input) in self.graph.inputs().iter().enumerate() {
+            let Some(axis) = self.axis(input.value) else { continue };
+            let row = row_type(self.graph.ty(input.value), axis);
+            if row
+                .shape
+                .dims()
+                .iter()
+                .any(|dim| dim.symbols().iter().any(|it| needed.contains(*it) && !told.contains(it)))
+            {
+                tell(&mut told, &row);
+                samples.push((format!("{}_row", self.graph.input_name(index)), row));
+            }
+        }
+        if samples.is_empty() { Ok(plain) } else { self.start_with(at, initials, invariants, &samples) }
+    }
+
+    fn start_with(
+        &self,
+        at: &Place,
+        initials: &[(String, TensorType, Initial)],
+        invariants: &[ValueId],
+        samples: &[(String, TensorType)],
+    ) -> Result<Graph> {
+        let graph = self.graph;
+        let of_state = |initial: &Initial| match initial {
+            Initial::Value(value) | Initial::Filled(Some(value)) => Some(*value),
+            Initial::Given | Initial::Filled(None) => None,
+        };
+        let roots = initials.iter().filter_map(|(_, _, initial)| of_state(initial));
+        let output = |value: ValueId| Output { name: String::new(), value };
+        let roots = graph.with_outputs(roots.chain(invariants.iter().copied()).map(output).collect());
+        let (needed, nodes) = (roots.live_values(), roots.live_nodes());
+        let name = format!("{}_start", graph.name());
+        tracer::build(&name, at.site, |_| {
+            tracer::reserve_symbols(graph);
+            at_site(at.site, || {
+                let mut replay = funcify_core::graph::Replay::new(graph, []);
+                for (index, input) in graph.inputs().iter().enumerate().filter(|(_, input)| needed[input.value.index()])
+                {
+                    let (name, ty) = (graph.input_name(index), graph.input_type(index).clone());
+                    replay.set(input.value, tracer::input(name, ty, input.is_static, at.site));
+                }
+                let given = initials.iter().map(|(name, ty, initial)| match initial {
+                    Initial::Given => Some(tracer::input(name, ty.clone(), false, at.site)),
+                    _ => None,
+                });
+                let given: Vec<Option<Value>> = given.collect();
+                samples.iter().for_each(|(name, ty)| _ = tracer::input(name, ty.clone(), false, at.site));
+                let replay = replay.some(&nodes, |_, node, operands| emit(node.op.clone(), &operands))?;
+                let mut outputs = Vec::new();
+                for ((name, ty, initial), given) in initials.iter().zip(given) {
+                    outputs.push((
+                        name.clone(),
+                        match (initial, given) {
+                            (Initial::Value(value), _) => replay.value(*value)?,
+                            (Initial::Filled(Some(number)), _) => replay.value(*number)?.broadcast_to(&ty.shape),
+                            (_, Some(given)) => given,
+                            _ => zeros(ty),
+                        },
+                    ));
+                }
+                for (number, value) in invariants.iter().enumerate() {
+                    let name = graph.value_name(*value).map_or_else(|| format!("v{number}"), str::to_string);
+                    let is_taken = outputs.iter().any(|(other, _)| *other == name);
+                    let name = if is_taken { format!("invariant_{number}") } else { name };
+                    outputs.push((name, replay.value(*value)?));
+                }
+                Ok::<_, Failed>(Named(outputs))
+            })
+        })
+    }
+}
+
+/// Refuses a step that uses a size which only what is done before the first step gives.
+fn check_sizes(at: &Place, step: &Graph) -> Result<()> {
+    let Err(errors) = step.check() else { return Ok(()) };
+    let Some(found) = errors.iter().find_map(|error| match error {
+        Error::Invalid { invariant, found, .. } if invariant == "graph-c7" => Some(found),
+        _ => None,
+    }) else {
+        return Ok(());
+    };
+    Err(Error::NotSteppable {
+        at: at.boxed(),
+        component: "a step".into(),
+        reason: format!("it uses {found} there: it is given before the first step"),
+        fix: "let a state, or an input that is no sequence, have that size".into(),
+    })
+}
+
+/// The states that the outputs need, themselves or by other states.
+fn kept_states(draft: &Graph, parts: &Parts) -> Vec<usize> {
+    let count = parts.initials.len();
+    let mut kept = vec![false; count];
+    loop {
+        let outputs = draft.outputs().iter().enumerate().filter(|(index, _)| *index >= count || kept[*index]);
+        let live = draft.with_outputs(outputs.map(|(_, output)| output.clone()).collect()).live_values();
+        let mut is_done = true;
+        for (input, role) in draft.inputs().iter().zip(&parts.roles) {
+            if let Role::State(state) = role
+                && live[input.value.index()]
+                && !kept[*state]
+            {
+                (kept[*state], is_done) = (true, false);
+            }
+        }
+        if is_done {
+            return (0..count).filter(|state| kept[*state]).collect();
+        }
+    }
+}
+
+/// A row without the axis of the steps.
+fn row_type(ty: &TensorType, axis: usize) -> TensorType {
+    ty.with_shape(ty.shape.without(axis))
+}
+
+fn zeros(ty: &TensorType) -> Value {
+    if ty.dtype == DType::Bool {
+        constant(HostTensor::from_fn(DType::Bool, &[], |_| Scalar::Bool(false))).broadcast_to(&ty.shape)
+    } else {
+        full(&ty.shape, ty.dtype, 0.0)
+    }
+}
+
+/// Rows of an axis, from one on.
+fn rows(value: Value, axis: usize, from: usize, to: usize) -> Value {
+    value.slice(axis as i64, from as i64..to as i64)
+}
+
+impl<'p, 'g> Draft<'p, 'g> {
+    fn new(plan: &'p Plan<'g>, at: &Place) -> Self {
+        let names = (0..plan.graph.inputs().len()).map(|index| plan.graph.input_name(index).to_string()).collect();
+        let values = vec![None; plan.graph.values().count()];
+        let at = at.clone();
+        Draft { plan, at, values, roles: Vec::new(), names, states: Vec::new(), started: Vec::new() }
+    }
+
+    /// A name that no input has.
+    fn name(&mut self, wanted: &str) -> String {
+        let numbered = (1..).map(|number| format!("{wanted}_{number}"));
+        let name = std::iter::once(wanted.to_string()).chain(numbered).find(|name| !self.names.contains(name));
+        let name = name.expect("there are names enough");
+        self.names.insert(name.clone());
+        name
+    }
+
+    /// Declares a state; gives its number and what it is in the step.
+    fn state(&mut self, wanted: &str, ty: TensorType, initial: Initial) -> (usize, Value) {
+        // A state that begins with an input takes its name, unless something in the step has it.
+        let own = match initial {
+            Initial::Value(value) => match self.plan.graph.source(value) {
+                Source::Input(input) => Some(self.plan.graph.input_name(input).to_string()),
+                Source::Node(..) => None,
+            },
+            _ => None,
+        };
+        let name = own.filter(|name| !tracer::has_input(name)).unwrap_or_else(|| self.name(wanted));
+        let value = tracer::input(&name, ty.clone(), false, self.at.site);
+        let number = self.states.len();
+        self.roles.push(Role::State(number));
+        self.states.push(State { name, ty, initial, next: value });
+        (number, value)
+    }
+
+    /// What a value of the program is in the step.
+    fn value(&mut self, id: ValueId) -> Result<Value, Failed> {
+        if let Some(value) = self.values[id.index()] {
+            return Ok(value);
+        }
+        let graph = self.plan.graph;
+        if *self.plan.label(id) != Label::Fixed {
+            return Err(graph.nothing_gives(format!("value {}", id.index())).into());
+        }
+        let value = match graph.node_of(id) {
+            Some(node) if matches!(node.op, Op::Constant(_)) => emit(node.op.clone(), &[])?[0],
+            _ => {
+                let (wanted, is_static) = match graph.source(id) {
+                    Source::Input(input) => (graph.input_name(input).to_string(), graph.inputs()[input].is_static),
+                    Source::Node(..) => (graph.value_name(id).unwrap_or("invariant").to_string(), false),
+                };
+                // The name of an input is its own, unless a state has taken it.
+                let is_free = matches!(graph.source(id), Source::Input(_)) && !tracer::has_input(&wanted);
+                let name = if is_free { wanted } else { self.name(&wanted) };
+                self.roles.push(Role::Invariant(id));
+                tracer::input(&name, graph.ty(id).clone(), is_static, self.at.site)
+            }
+        };
+        self.values[id.index()] = Some(value);
+        Ok(value)
+    }
+
+    /// The next states and the outputs, by name.
+    fn outputs(mut self) -> Result<(Vec<(String, Value)>, Parts), Failed> {
+        self.sequences();
+        let plan = self.plan;
+        for (index, node) in plan.graph.nodes().iter().enumerate() {
+            let Some(action) = plan.actions[index].filter(|action| *action != Action::Once) else { continue };
+            let results = at_site(node.site, || self.results(node, action))?;
+            tracer::keep_names(plan.graph, node, results.iter().copied());
+            node.outputs.iter().zip(results).for_each(|(output, result)| self.values[output.index()] = Some(result));
+        }
+        let mut results = Vec::new();
+        for output in plan.graph.outputs() {
+            let value = self.value(output.value)?;
+            let newest = plan.axis(output.value).map_or(value, |axis| value.index(axis as i64, -1));
+            results.push((output.name.clone(), newest));
+        }
+        let mut outputs = Vec::new();
+        for state in &self.states {
+            let next = format!("next_{}", state.name);
+            let is_taken = results.iter().any(|(other, _)| *other == next);
+            outputs.push((if is_taken { format!("{next}_state") } else { next }, state.next.checked()?));
+        }
+        outputs.extend(results);
+        let initials = self.states.into_iter().map(|state| (state.name, state.ty, state.initial));
+        Ok((outputs, Parts { initials: initials.collect(), roles: self.roles }))
+    }
+
+    /// One row of each sequence, behind those of earlier steps that a step reads, too.
+    fn sequences(&mut self) {
+        let plan = self.plan;
+        for (index, input) in plan.graph.inputs().iter().enumerate() {
+            let Some(axis) = plan.axis(input.value) else { continue };
+            let (name, ty, window) =
+                (plan.graph.input_name(index), plan.graph.input_type(index), plan.window(input.value));
+            self.roles.push(Role::Row);
+            let row = tracer::input(name, row_type(ty, axis), false, self.at.site).unsqueeze(axis as i64);
+            let value = if window == 1 {
+                row
+            } else {
+                let before = ty.with_shape(ty.shape.with_dim(axis, window - 1));
+                self.delayed(&format!("{name}_before"), before, Initial::Given, row, axis, window)
+            };
+            self.values[input.value.index()] = Some(value);
+        }
+    }
+
+    /// Rows behind those that a state has; the next step's begin one later.
+    fn delayed(
+        &mut self,
+        name: &str,
+        ty: TensorType,
+        initial: Initial,
+        rest: Value,
+        axis: usize,
+        window: usize,
+    ) -> Value {
+        let count = ty.shape[axis].constant().expect("a state has a number of rows") as usize;
+        let (state, before) = self.state(name, ty, initial);
+        let all = concat(&[before, rest], axis as i64);
+        self.states[state].next = if count == 1 && window == 2 { rest } else { rows(all, axis, 1, count + 1) };
+        all
+    }
+
+    /// What the results of a node are in the step.
+    fn results(&mut self, node: &Node, action: Action) -> Result<Vec<Value>, Failed> {
+        let plan = self.plan;
+        match (action, &node.op) {
+            (Action::Step, Op::Scan(scan)) => return self.step(node, scan),
+            (Action::Running { axis }, op) => return self.running(node, op, axis),
+            _ => {}
+        }
+        let name = plan.graph.value_name(node.inputs[0]).unwrap_or("rows").to_string() + "_before";
+        match (action, &node.op) {
+            (Action::Delay { axis, rows: count }, op) => {
+                let is_pad = matches!(op, Op::Pad(_));
+                let sequence = if is_pad { node.inputs[0] } else { node.inputs[1] };
+                let ty = plan.graph.ty(sequence);
+                let ty = ty.with_shape(ty.shape.with_dim(axis, count));
+                let initial =
+                    if is_pad { Initial::Filled(Some(node.inputs[1])) } else { Initial::Value(node.inputs[0]) };
+                let rest = self.value(sequence)?;
+                let window = count + plan.window(sequence);
+                Ok(vec![self.delayed(&name, ty, initial, rest, axis, window)])
+            }
+            (Action::DelayedConv { axis, rows: count }, Op::Conv(conv)) => {
+                let ty = plan.graph.ty(node.inputs[0]);
+                let ty = ty.with_shape(ty.shape.with_dim(axis, count));
+                let (rest, kernel) = (self.value(node.inputs[0])?, self.value(node.inputs[1])?);
+                let window = count + plan.window(node.inputs[0]);
+                let all = self.delayed(&name, ty, Initial::Filled(None), rest, axis, window);
+                let mut conv = Conv { ..conv.clone() };
+                conv.low[axis - 2] = Dim::from(0);
+                emit(Op::from(conv).at_sizes(&plan.time.sizes()), &[all, kernel])
+            }
+            (_, op) => {
+                let operands = node.inputs.iter().map(|input| self.value(*input));
+                let operands = operands.collect::<Result<Vec<Value>, Failed>>()?;
+                emit(op.at_sizes(&plan.time.sizes()), &operands)
+            }
+        }
+    }
+
+    /// One step of a loop: its carries, and the rows that its states look back to, are states.
+    fn step(&mut self, node: &Node, scan: &Scan) -> Result<Vec<Value>, Failed> {
+        let (places, layout, results) = (scan.operands(), scan.params(), scan.results());
+        let param_name = |index: usize| scan.body.input_name(index).to_string();
+        let mut params = Vec::new();
+        for (place, sequence) in places.sequences.clone().zip(&scan.sequences) {
+            let value = self.value(node.inputs[place])?;
+            params.extend(sequence.reads.iter().map(|offset| value.index(0, *offset as i64)));
+        }
+        let mut buffers = Vec::new();
+        for (number, (buffer, place)) in scan.buffers.iter().zip(&places.buffers).enumerate() {
+            let state = match (buffer.start, place) {
+                (Start::Given(_), Some(place)) => {
+                    let name = layout.buffers[number].clone().next().map_or_else(|| "state".to_string(), param_name);
+                    let ty = self.plan.graph.ty(node.inputs[*place]).clone();
+                    Some(self.state(&name, ty, Initial::Value(node.inputs[*place])))
+                }
+                _ => None,
+            };
+            params.extend(
+                state.iter().flat_map(|(_, rows)| buffer.reads.iter().map(|offset| rows.index(0, *offset as i64))),
+            );
+            buffers.push(state);
+        }
+        let mut carries = Vec::new();
+        for (place, param) in places.carries.clone().zip(layout.carries.clone()) {
+            let ty = self.plan.graph.ty(node.inputs[place]).clone();
+            let (state, value) = self.state(&param_name(param), ty, Initial::Value(node.inputs[place]));
+            carries.push(state);
+            params.push(value);
+        }
+        for place in places.invariants.clone() {
+            params.push(self.value(node.inputs[place])?);
+        }
+        let written = inline(&scan.body, &params)?;
+        let mut outputs = Vec::new();
+        for ((buffer, state), written_rows) in scan.buffers.iter().zip(buffers).zip(results.buffers) {
+            let row = written[written_rows.start].unsqueeze(0);
+            outputs.push(match (state, buffer.start) {
+                (Some((state, before)), Start::Given(given)) => {
+                    let all = concat(&[before, row], 0);
+                    self.states[state].next = if given == 1 { row } else { rows(all, 0, 1, given + 1) };
+                    match buffer.returned {
+                        Returned::Last(1) => row,
+                        Returned::Last(count) => rows(all, 0, given + 1 - count, given + 1),
+                        Returned::All => all,
+                    }
+                }
+                _ => row,
+            });
+        }
+        for (state, result) in carries.into_iter().zip(results.carries) {
+            self.states[state].next = written[result];
+            outputs.push(written[result]);
+        }
+        Ok(outputs)
+    }
+
+    /// Running combinations: what was combined so far is a state, which the first step does not use.
+    fn running(&mut self, node: &Node, op: &Op, axis: usize) -> Result<Vec<Value>, Failed> {
+        let count = if let Op::AssociativeScan(op) = op { op.leaves } else { 1 };
+        let window = self.plan.window(node.inputs[0]);
+        let operands = node.inputs.iter().map(|input| self.value(*input)).collect::<Result<Vec<Value>, Failed>>()?;
+        let (leaves, captured) = operands.split_at(count);
+        let combine = |before: &[Value], element: &[Value]| match op {
+            Op::AssociativeScan(AssociativeScan { combine, .. }) => {
+                inline(combine, &[before, element, captured].concat())
+            }
+            Op::Cumulative(op) => emit(op.kind.binary(), &[before[0], element[0]]),
+            _ => Ok(element.to_vec()),
+        };
+        let element =
+            |row: usize| -> Vec<Value> { leaves.iter().map(|leaf| leaf.index(axis as i64, row as i64)).collect() };
+        // The combinations of the rows that earlier steps saw, or of the one before.
+        let known = (window - 1).max(1);
+        let mut states = Vec::new();
+        for row in 0..known {
+            let of_row: Vec<(usize, Value)> = element(row)
+                .into_iter()
+                .map(|element| self.state("so_far", element.ty(), Initial::Filled(None)))
+                .collect();
+            states.push(of_row);
+        }
+        let started: Vec<Value> = element(0).iter().map(|element| self.started(&element.shape())).collect();
+        let chosen = |later: &[Value], first: &[Value]| -> Vec<Value> {
+            let pairs = later.iter().zip(first).zip(&started);
+            pairs.map(|((later, first), started)| select(started.broadcast_to(later.shape()), *later, *first)).collect()
+        };
+        let so_far = |row: usize| -> Vec<Value> { states[row].iter().map(|(_, value)| *value).collect() };
+        let mut combined: Vec<Vec<Value>> = Vec::new();
+        for row in 0..window {
+            let element = element(row);
+            let before = combined.last().cloned();
+            combined.push(match before {
+                None if window == 1 => chosen(&combine(&so_far(0), &element)?, &element),
+                None => chosen(&so_far(0), &element),
+                Some(before) if row + 1 < window => chosen(&so_far(row), &combine(&before, &element)?),
+                Some(before) => combine(&before, &element)?,
+            });
+        }
+        for (row, of_row) in states.iter().enumerate() {
+            let next = &combined[window - known + row];
+            of_row.iter().zip(next).for_each(|((state, _), next)| self.states[*state].next = *next);
+        }
+        let along = |leaf: usize| -> Value {
+            let parts: Vec<Value> = combined.iter().map(|row| row[leaf].unsqueeze(axis as i64)).collect();
+            if parts.len() == 1 { parts[0] } else { concat(&parts, axis as i64) }
+        };
+        Ok((0..count).map(along).collect())
+    }
+
+    /// Whether a step was done before, for rows of this shape.
+    fn started(&mut self, row: &Shape) -> Value {
+        let is_open = |dim: &Dim| dim.constant().is_none();
+        let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };
+        let shape = match row.dims().iter().any(is_open) {
+            true => Shape::from(row.dims().iter().map(one_of).collect::<Vec<_>>()),
+            false => Shape::scalar(),
+        };
+        if let Some((_, started)) = self.started.iter().find(|(of, _)| *of == shape) {
+            return *started;
+        }
+        let ty = TensorType::new(DType::Bool, shape.clone());
+        let (state, value) = self.state("started", ty, Initial::Filled(None));
+        self.states[state].next = constant(true).broadcast_to(&shape);
+        self.started.push((shape, value));
+        value
+    }
+}

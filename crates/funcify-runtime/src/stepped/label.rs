@@ -1,0 +1,336 @@
+//! What each value of a program is from step to step, and what a step does for each node. Anything that would need rows of
+//! later steps, or all steps at once, is refused here.
+
+use funcify_core::error::{Error, Place, Result};
+use funcify_core::graph::{Graph, Node, ValueId, uses_any};
+use funcify_core::ops::scan::{Returned, Scan, Start};
+use funcify_core::ops::{AssociativeScan, Concat, Conv, Cumulative, Op, Pad, Slice};
+use funcify_core::types::{Dim, Symbol};
+
+use super::rows::{self, Refused};
+use super::time::{Label, Rows, Time};
+
+/// What a step does for a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Action {
+    /// Nothing: it is done once, before the first step.
+    Once,
+    /// The op, at the sizes of one step.
+    Op,
+    /// So many rows stand before those of the first step.
+    Delay { axis: usize, rows: usize },
+    /// So many zeros stand before a convolution's operand.
+    DelayedConv { axis: usize, rows: usize },
+    /// One step of a loop.
+    Step,
+    /// One combination with what was combined so far, along an axis.
+    Running { axis: usize },
+}
+
+/// The labels of all values, and the actions of the nodes that the outputs need.
+pub(super) struct Plan<'g> {
+    pub(super) graph: &'g Graph,
+    pub(super) time: Time,
+    pub(super) labels: Vec<Label>,
+    pub(super) actions: Vec<Option<Action>>,
+    /// The symbols to which a step gives sizes.
+    stepwise: Vec<&'g Symbol>,
+}
+
+/// The part of a program that cannot be computed step by step.
+fn refuse<T>(at: &Place, component: impl Into<String>, refused: Refused) -> Result<T> {
+    let Refused { reason, fix } = refused;
+    Err(Error::NotSteppable { at: at.boxed(), component: component.into(), reason: reason.into(), fix: fix.into() })
+}
+
+fn refused<T>(at: &Place, component: impl Into<String>, reason: &'static str, fix: &'static str) -> Result<T> {
+    refuse(at, component, Refused { reason, fix })
+}
+
+impl<'g> Plan<'g> {
+    pub(super) fn of(at: &Place, graph: &'g Graph) -> Result<Self> {
+        let live = graph.live_nodes();
+        let time = time(at, graph, &live)?;
+        let labels = vec![Label::Fixed; graph.values().count()];
+        let mut plan = Plan { graph, time, labels, actions: vec![None; live.len()], stepwise: Vec::new() };
+        for (index, input) in graph.inputs().iter().enumerate() {
+            plan.labels[input.value.index()] = plan.input(at, index)?;
+        }
+        for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
+            let (action, labels) = plan.node(node).map_err(|error| graph.explain(error))?;
+            plan.actions[index] = Some(action);
+            if action != Action::Once {
+                plan.stepwise.extend(node.op.binds());
+            }
+            node.outputs.iter().zip(labels).for_each(|(output, label)| plan.labels[output.index()] = label);
+        }
+        for output in graph.outputs() {
+            let shape = &graph.ty(output.value).shape;
+            if matches!(plan.label(output.value), Label::Rows(rows) if rows.axis(shape).is_none()) {
+                let (reason, fix) =
+                    ("its steps lie within an axis of others", "reshape it so that the steps have an axis");
+                return refused(at, format!("output `{}`", output.name), reason, fix);
+            }
+        }
+        Ok(plan)
+    }
+
+    pub(super) fn label(&self, value: ValueId) -> &Label {
+        &self.labels[value.index()]
+    }
+
+    /// The rows of a value along an axis of its own, if it has a row a step.
+    pub(super) fn axis(&self, value: ValueId) -> Option<usize> {
+        match self.label(value) {
+            Label::Rows(rows) => rows.axis(&self.graph.ty(value).shape),
+            _ => None,
+        }
+    }
+
+    /// How many rows of a value a step sees.
+    pub(super) fn window(&self, value: ValueId) -> usize {
+        match self.label(value) {
+            Label::Rows(rows) => self.time.window(&rows.rows).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// An input is a sequence if one axis of it counts the steps.
+    fn input(&self, at: &Place, index: usize) -> Result<Label> {
+        let shape = &self.graph.input_type(index).shape;
+        if !self.time.is_in_shape(shape) {
+            return Ok(Label::Fixed);
+        }
+        let mut axes = (0..shape.rank()).filter(|axis| self.time.is_in(&shape[*axis]));
+        let axis = axes.next().filter(|axis| axes.next().is_none() && self.time.counts(&shape[*axis]));
+        match axis.filter(|axis| self.time.window(&shape[*axis]).is_some_and(|rows| rows > 0)) {
+            Some(axis) => Ok(Label::Rows(Rows::of(shape, axis))),
+            None => refused(
+                at,
+                format!("input `{}`", self.graph.input_name(index)),
+                "it does not have one row a step along one axis",
+                "give it one axis of as many rows as there are steps, or more by a constant",
+            ),
+        }
+    }
+
+    /// What a step does for a node, and what its results are.
+    fn node(&self, node: &Node) -> Result<(Action, Vec<Label>)> {
+        let at = &node.place();
+        let labels: Vec<Label> = node.inputs.iter().map(|input| self.label(*input).clone()).collect();
+        match &node.op {
+            Op::Scan(scan) if self.time.is_in(&scan.steps) => return Ok((Action::Step, self.scan(at, node, scan)?)),
+            Op::AssociativeScan(op) if self.axis(node.inputs[0]) == Some(0) => {
+                return Ok((Action::Running { axis: 0 }, self.running(at, node, op)?));
+            }
+            Op::Cumulative(Cumulative { axis, reverse: false, .. }) if self.axis(node.inputs[0]) == Some(*axis) => {
+                return Ok((Action::Running { axis: *axis }, labels));
+            }
+            op => {
+                if let Some((action, label)) = self.along(node, op) {
+                    if matches!(&label, Label::Rows(rows) if self.time.window(&rows.rows).is_none_or(|rows| rows == 0))
+                    {
+                        let (reason, fix) =
+                            ("the first steps have no row of it", "put rows before them: `pad(axis, rows, 0, number)`");
+                        return refused(at, self.result(node), reason, fix);
+                    }
+                    return Ok((action, vec![label]));
+                }
+            }
+        }
+        let has_rows = labels.iter().any(|label| matches!(label, Label::Rows(_)));
+        if !has_rows && !uses_any(self.graph, node, &[&self.time.symbol]) {
+            let is_fixed =
+                labels.iter().all(|label| *label == Label::Fixed) && !uses_any(self.graph, node, &self.stepwise);
+            let (action, label) = if is_fixed { (Action::Once, Label::Fixed) } else { (Action::Op, Label::Now) };
+            return Ok((action, vec![label; node.outputs.len()]));
+        }
+        let results = rows::results(&self.time, self.graph, node, &labels);
+        match results.filter(|results| results.iter().all(|rows| self.time.window(&rows.rows).is_some())) {
+            Some(results) => Ok((Action::Op, results.into_iter().map(Label::Rows).collect())),
+            None => refuse(at, self.result(node), rows::refused(&node.op, labels.contains(&Label::Now))),
+        }
+    }
+
+    /// An op that moves rows along the axis of the steps.
+    fn along(&self, node: &Node, op: &Op) -> Option<(Action, Label)> {
+        let first = *node.inputs.first()?;
+        let result = &self.graph.ty(*node.outputs.first()?).shape;
+        let rows = |axis: usize| Label::Rows(Rows::of(result, axis));
+        match op {
+            Op::Slice(Slice { axis, start, limit, step: 1 }) if self.axis(first) == Some(*axis) => {
+                if start.constant().is_some() && self.time.counts(limit) {
+                    return Some((Action::Op, rows(*axis)));
+                }
+                // The last rows, of which a step sees enough.
+                let is_last = self.time.counts(start) && self.time.counts(limit);
+                let is_seen = self.time.at_one(start).constant().is_some_and(|start| start >= 0);
+                (is_last && is_seen).then_some((Action::Op, Label::Now))
+            }
+            Op::Pad(Pad { axis, low, high, interior: 0 }) if self.axis(first) == Some(*axis) => {
+                let count = low.constant().and_then(|low| usize::try_from(low).ok()).filter(|low| *low > 0)?;
+                let is_before = high.constant() == Some(0) && *self.label(node.inputs[1]) == Label::Fixed;
+                is_before.then(|| (Action::Delay { axis: *axis, rows: count }, rows(*axis)))
+            }
+            Op::Concat(Concat { axis }) => {
+                let [before, sequence] = node.inputs[..] else { return None };
+                let is_before = *self.label(before) == Label::Fixed && self.axis(sequence) == Some(*axis);
+                let count = self.graph.ty(before).shape[*axis].constant().filter(|_| is_before)?;
+                let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
+                Some((Action::Delay { axis: *axis, rows: count }, rows(*axis)))
+            }
+            Op::Conv(Conv { strides, low, high, input_dilation, .. }) => {
+                let axis = self.axis(first).filter(|axis| *axis >= 2)?;
+                let count =
+                    low[axis - 2].constant().and_then(|low| usize::try_from(low).ok()).filter(|low| *low > 0)?;
+                let slides = strides[axis - 2] == 1 && input_dilation[axis - 2] == 1;
+                let is_before = high[axis - 2].constant() == Some(0) && *self.label(node.inputs[1]) == Label::Fixed;
+                (slides && is_before).then(|| (Action::DelayedConv { axis, rows: count }, rows(axis)))
+            }
+            _ => None,
+        }
+    }
+
+    /// A loop over the steps, whose states are those of the program.
+    fn scan(&self, at: &Place, node: &Node, scan: &Scan) -> Result<Vec<Label>> {
+        let places = scan.operands();
+        let operand = |place: usize, kind: &str| match self.graph.value_name(node.inputs[place]) {
+            Some(name) => format!("{kind} `{name}`"),
+            None => format!("{kind} (operand {place})"),
+        };
+        // `2 T - 1` steps are one step at the sizes of one, and yet not one for each step.
+        if !self.time.counts(&scan.steps) || self.time.at_one(&scan.steps).constant() != Some(1) {
+            let (reason, fix) =
+                ("its number of steps is not that of the other loops", "make programs of their own of them");
+            return refused(at, "the loop", reason, fix);
+        }
+        if scan.reverse {
+            let (reason, fix) = ("it begins with the last step", "run it upward, or on the whole sequence");
+            return refused(at, "the loop", reason, fix);
+        }
+        if scan.until.is_some() {
+            let fix = "give what `until` says as an output, and let the caller stop";
+            return refused(at, "the loop", "it ends early", fix);
+        }
+        let is_in_body = scan.body.nodes().iter().any(|node| uses_any(&scan.body, node, &[&self.time.symbol]));
+        if is_in_body {
+            let (reason, fix) = ("a step uses the number of all steps", "give what it makes of it as an input");
+            return refused(at, "the body of the loop", reason, fix);
+        }
+        for (place, sequence) in places.sequences.zip(&scan.sequences) {
+            let value = node.inputs[place];
+            if self.axis(value) != Some(0) || self.window(value) <= sequence.reach() {
+                let (reason, fix) =
+                    ("it does not have one row a step", "let it be an input, or made of inputs row by row");
+                return refused(at, operand(place, "sequence"), reason, fix);
+            }
+        }
+        let mut states: Vec<(usize, &str)> = places.carries.map(|place| (place, "the start of carry")).collect();
+        for (buffer, place) in scan.buffers.iter().zip(&places.buffers) {
+            let Some(place) = place else { continue };
+            if buffer.start == Start::Full {
+                let fix = "keep the rows that a step reads in a state with taps (mit-sot), or in a carry";
+                return refused(
+                    at,
+                    operand(*place, "full buffer (mit-mot)"),
+                    "a step may read and write all of its rows",
+                    fix,
+                );
+            }
+            states.push((*place, "the first rows of state"));
+        }
+        states.extend(places.invariants.map(|place| (place, "invariant")));
+        for (place, kind) in states {
+            let reason = match self.label(node.inputs[place]) {
+                Label::Fixed => continue,
+                Label::Rows(_) => "it is made of the sequence, which is not there before the first step",
+                Label::Now => "it is what another loop gives after its last step",
+            };
+            return refused(at, operand(place, kind), reason, "make it of inputs that are no sequences");
+        }
+        let mut labels = Vec::new();
+        for (number, buffer) in scan.buffers.iter().enumerate() {
+            let shape = &self.graph.ty(node.outputs[number]).shape;
+            labels.push(match (buffer.returned, buffer.start) {
+                (Returned::All, _) => Label::Rows(Rows::of(shape, 0)),
+                (Returned::Last(count), Start::Given(given)) if count <= given + 1 => Label::Now,
+                (Returned::Last(1), _) => Label::Now,
+                (Returned::Last(_), _) => {
+                    let (reason, fix) =
+                        ("the last rows of several steps are wanted of it", "let all of its rows be results");
+                    return refused(at, format!("trace {number} ({})", buffer.kind()), reason, fix);
+                }
+            });
+        }
+        labels.extend(vec![Label::Now; scan.carries]);
+        Ok(labels)
+    }
+
+    /// An associative scan over the steps.
+    fn running(&self, at: &Place, node: &Node, op: &AssociativeScan) -> Result<Vec<Label>> {
+        if op.reverse {
+            let (reason, fix) = ("it begins with the last step", "run it upward, or on the whole sequence");
+            return refused(at, "the associative scan", reason, fix);
+        }
+        let (leaves, captured) = node.inputs.split_at(op.leaves);
+        let is_one = |value: &ValueId| self.axis(*value) == Some(0) && self.window(*value) == self.window(leaves[0]);
+        let is_in_body = op.combine.nodes().iter().any(|node| uses_any(&op.combine, node, &[&self.time.symbol]));
+        if !leaves.iter().all(is_one) || captured.iter().any(|value| *self.label(*value) != Label::Fixed) || is_in_body
+        {
+            let (reason, fix) = (
+                "an element of it, or what it captures, is not there step by step",
+                "let its leaves have one row a step, and capture inputs that are no sequences",
+            );
+            return refused(at, "the associative scan", reason, fix);
+        }
+        Ok(leaves.iter().map(|value| self.label(*value).clone()).collect())
+    }
+
+    fn result(&self, node: &Node) -> String {
+        let name = node.outputs.iter().find_map(|output| self.graph.value_name(*output));
+        name.map_or_else(|| "the result".to_string(), |name| format!("the result `{name}`"))
+    }
+}
+
+/// The size that counts the steps. Of the first loop of which it is a size of an input; else of the first running combination;
+/// else of the first loop whose number of steps is given.
+fn time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
+    let mut found: [Option<Time>; 3] = [None, None, None];
+    let mut fixed: Option<(Place, Dim)> = None;
+    for node in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]).map(|(_, node)| node) {
+        let dims = |input: usize| graph.ty(node.inputs[input]).shape.dims();
+        let (steps, is_loop) = match &node.op {
+            Op::Scan(scan) => (Some(scan.steps.clone()), true),
+            Op::AssociativeScan(_) => (dims(0).first().cloned(), false),
+            Op::Cumulative(op) => (dims(0).get(op.axis).cloned(), false),
+            _ => (None, false),
+        };
+        let Some(steps) = steps else { continue };
+        let Some(time) = Time::of(&steps) else {
+            fixed.get_or_insert((node.place(), steps));
+            continue;
+        };
+        match (is_loop, is_of_input(graph, &time)) {
+            (true, true) => _ = found[0].get_or_insert(time),
+            // Rows before those of the sequences are no steps.
+            (false, true) => _ = found[1].get_or_insert(Time { size: 1, ..time }),
+            (true, false) => _ = found[2].get_or_insert(time),
+            (false, false) => _ = fixed.get_or_insert((node.place(), steps)),
+        }
+    }
+    if let Some(time) = found.into_iter().flatten().next() {
+        return Ok(time);
+    }
+    let (at, reason) = match fixed {
+        Some((at, steps)) => (at, format!("its number of steps is `{steps}`, which no input gives alone")),
+        None => (at.clone(), "there is no loop in it".to_string()),
+    };
+    let fix = "let it have a loop over the rows of an input of which the number is a symbol, as `f32[T,3]`";
+    let at = at.boxed();
+    Err(graph.explain(Error::NotSteppable { at, component: "the program".into(), reason, fix: fix.into() }))
+}
+
+/// Whether an input has the size in its type.
+fn is_of_input(graph: &Graph, time: &Time) -> bool {
+    (0..graph.inputs().len()).any(|index| time.is_in_shape(&graph.input_type(index).shape))
+}

@@ -1,0 +1,412 @@
+//! Programs over sequences against their steps, bit for bit: each step gives the newest row of what the program gives of the
+//! steps so far.
+
+use funcify_core::ops::ConvOptions;
+use funcify_nn::{Cell, GatedLinearAttention, Layer, Recurrent, S5, SelectiveScan};
+
+use super::Stepped;
+use crate::{
+    DType, Dim, Graph, HostTensor, Recurrence, Scalar, Value, associative_scan, concat, constant, custom_vjp, evaluate,
+    fori_loop, full, iota, scan, scan_until, size,
+};
+
+const STEPS: usize = 5;
+
+/// Numbers that look random, between -1 and 1; of integers, small ones.
+pub(crate) fn noise(dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    HostTensor::from_fn(dtype, shape, |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        if dtype.is_float() {
+            Scalar::Float((state >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
+        } else {
+            Scalar::Int((state >> 60) as i64 % 4)
+        }
+    })
+}
+
+/// The sizes of a type for so many steps, of 2 streams.
+fn sizes(dims: &[Dim], steps: usize) -> Vec<usize> {
+    let mut sizes = crate::Sizes::new();
+    for (name, size) in [("T", steps), ("B", 2)] {
+        sizes.set(&crate::Symbol::new(name), size);
+    }
+    dims.iter().map(|dim| dim.value(&sizes).unwrap() as usize).collect()
+}
+
+/// The axis of the steps, as the tests name it.
+fn axis_of(dims: &[Dim]) -> Option<usize> {
+    dims.iter().position(|dim| dim.symbols().iter().any(|symbol| symbol.name() == "T"))
+}
+
+/// Some places of an axis.
+fn part(tensor: &HostTensor, axis: usize, from: usize, to: usize) -> HostTensor {
+    let mut shape = tensor.shape().to_vec();
+    shape[axis] = to - from;
+    HostTensor::from_fn(tensor.dtype(), &shape, |index| {
+        let mut index = index.to_vec();
+        index[axis] += from;
+        tensor.at(&index)
+    })
+}
+
+fn without_axis(tensor: &HostTensor, axis: usize) -> HostTensor {
+    let mut shape = tensor.shape().to_vec();
+    shape.remove(axis);
+    HostTensor::from_fn(tensor.dtype(), &shape, |index| {
+        let mut index = index.to_vec();
+        index.insert(axis, 0);
+        tensor.at(&index)
+    })
+}
+
+/// Runs the steps, and compares each with the program of the steps so far.
+pub(crate) fn check(graph: &Graph) -> Stepped {
+    let stepped = graph.stepped().unwrap_or_else(|error| panic!("{error}\n{graph}"));
+    for made in [&stepped.start, &stepped.step] {
+        assert!(made.check().is_ok(), "{made}");
+        assert_eq!(Graph::parse(&made.to_string()).unwrap().to_string(), made.to_string());
+    }
+    let inputs = 0..graph.inputs().len();
+    let dims = |input: usize| graph.input_type(input).shape.dims().to_vec();
+    let whole: Vec<HostTensor> = inputs
+        .clone()
+        .map(|input| noise(graph.input_type(input).dtype, &sizes(&dims(input), STEPS), 3 + input as u64))
+        .collect();
+    let named = |name: &str| inputs.clone().find(|input| graph.input_name(*input) == name);
+    // What the start takes: inputs, the rows of a sequence before its first step, and rows of which only the sizes count.
+    let first = |name: &str, ending: &str| {
+        let input = named(name.strip_suffix(ending)?)?;
+        Some((input, axis_of(&dims(input))?, sizes(&dims(input), 1)))
+    };
+    let start: Vec<HostTensor> = (0..stepped.start.inputs().len())
+        .map(|input| stepped.start.input_name(input))
+        .map(|name| {
+            if let Some(input) = named(name) {
+                return whole[input].clone();
+            }
+            if let Some((input, axis, _)) = first(name, "_before") {
+                let rows =
+                    stepped.start.inputs().iter().position(|it| stepped.start.value_name(it.value) == Some(name));
+                let rows = stepped.start.input_type(rows.unwrap()).shape[axis].constant().unwrap() as usize;
+                return part(&whole[input], axis, 0, rows);
+            }
+            let (input, axis, _) = first(name, "_row").unwrap();
+            without_axis(&part(&whole[input], axis, 0, 1), axis)
+        })
+        .collect();
+    let mut states = evaluate(&stepped.start, &start).unwrap();
+    let shared = states.split_off(stepped.states);
+    let sequences: Vec<(usize, usize)> =
+        inputs.clone().filter_map(|input| Some((input, axis_of(&dims(input))?))).collect();
+    for step in 0..STEPS {
+        // A sequence may have rows before the first step.
+        let more = |input: usize, axis: usize| {
+            let before = stepped.start.inputs().iter().map(|it| stepped.start.value_name(it.value).unwrap());
+            let name = format!("{}_before", graph.input_name(input));
+            let index = before.collect::<Vec<_>>().iter().position(|other| *other == name);
+            index.map_or(0, |index| stepped.start.input_type(index).shape[axis].constant().unwrap() as usize)
+        };
+        let rows = sequences.iter().map(|(input, axis)| {
+            let row = step + more(*input, *axis);
+            (row < whole[*input].shape()[*axis])
+                .then(|| without_axis(&part(&whole[*input], *axis, row, row + 1), *axis))
+        });
+        let Some(rows) = rows.collect::<Option<Vec<_>>>() else { break };
+        let so_far: Vec<HostTensor> = inputs
+            .clone()
+            .map(|input| match sequences.iter().find(|(other, _)| *other == input) {
+                Some((_, axis)) => part(&whole[input], *axis, 0, step + more(input, *axis) + 1),
+                None if dims(input).is_empty() && graph.input_name(input) == "n" => HostTensor::scalar(step as i64 + 1),
+                None => whole[input].clone(),
+            })
+            .collect();
+        let expected = evaluate(graph, &so_far).unwrap();
+        let arguments = [states.clone(), rows, shared.clone()].concat();
+        let mut results = evaluate(&stepped.step, &arguments).unwrap();
+        let outputs = results.split_off(stepped.states);
+        states = results;
+        for (number, (found, expected)) in outputs.iter().zip(&expected).enumerate() {
+            let dims = graph.output_type(number).shape.dims();
+            let axis = dims.iter().position(|dim| {
+                dim.symbols().iter().any(|symbol| symbol.name() == "T" || symbol.name().starts_with('$'))
+            });
+            let newest = match axis {
+                Some(axis) => {
+                    let rows = expected.shape()[axis];
+                    without_axis(&part(expected, axis, rows - 1, rows), axis)
+                }
+                None => expected.clone(),
+            };
+            assert_eq!(*found, newest, "output {number} of step {step}\n{}", stepped.step);
+        }
+    }
+    stepped
+}
+
+/// Builds a program of `xs`, `[T,B,3]`, and checks its steps.
+fn checked(program: impl FnOnce(Value) -> Vec<Value>) -> Stepped {
+    check(&Graph::build("program", |g| program(g.input("xs", "f64[T,B,3]"))).unwrap())
+}
+
+fn running(xs: Value) -> Value {
+    scan(xs.index(0, 0).zeros_like(), xs, |sum, x| {
+        let next = (sum * 0.5 + x).tanh();
+        (next, next)
+    })
+    .1
+}
+
+#[test]
+fn a_network_with_a_product_before_the_loop_and_one_after_it() {
+    let graph = Graph::build("network", |g| {
+        let [xs, h] = [g.input("xs", "f32[T,B,3]"), g.input("h", "f32[B,4]")];
+        let [w, b, u, v] =
+            [("w", "f32[3,4]"), ("b", "f32[4]"), ("u", "f32[4,4]"), ("v", "f32[4,2]")].map(|(n, ty)| g.input(n, ty));
+        let driven = xs.dot_general(w, &[(2, 0)], &[]) + b;
+        let (last, hs) = scan(h, driven, |h, x| {
+            let next = (x + h.matmul(u)).tanh();
+            (next, next)
+        });
+        let scores = hs.dot_general(v, &[(2, 0)], &[]);
+        (scores.softmax(-1), scores.argmax(-1), last.sum(-1), hs.index(0, -1))
+    });
+    let stepped = check(&graph.unwrap());
+    assert_eq!((stepped.states, stepped.rows), (1, 1));
+    let text = stepped.step.to_string();
+    assert!(text.contains("fn @network(%h: f32[B,4], %xs: f32[B,3], ") && !text.contains("scan"), "{text}");
+}
+
+#[test]
+fn layers_step_by_step() {
+    let f64s = DType::F64;
+    let layers: [Layer; 7] = [
+        Recurrent { dtype: f64s, ..Recurrent::new(Cell::Rnn, 2, 3) }.layer().unwrap(),
+        Recurrent { dtype: f64s, batch_first: false, ..Recurrent::new(Cell::Gru, 2, 3) }.layer().unwrap(),
+        Recurrent { dtype: f64s, layers: 2, ..Recurrent::new(Cell::Lstm, 2, 3) }.layer().unwrap(),
+        S5 { dtype: f64s, associative: false, ..S5::new(2, 3) }.layer().unwrap(),
+        S5 { dtype: f64s, ..S5::new(2, 3) }.layer().unwrap(),
+        SelectiveScan { dtype: f64s, states: 2, ..SelectiveScan::new(2) }.layer().unwrap(),
+        GatedLinearAttention { dtype: f64s, rank: 2, ..GatedLinearAttention::new(2, 1) }.layer().unwrap(),
+    ];
+    for layer in layers {
+        check(&layer.graph);
+    }
+}
+
+#[test]
+fn taps_are_states() {
+    let graph = Graph::build("taps", |g| {
+        let (xs, start, one) = (g.input("xs", "f64[T,2]"), g.input("start", "f64[3,2]"), g.input("one", "f64[2]"));
+        // A number of times that is given, and a running sum over another axis, are no steps.
+        let start = fori_loop(0, g.input("turns", "i64[]"), start.cumsum(0, false), |_, start| start + 0.5);
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(xs, [0]);
+        let y = loop_.mit_sot(start, [-3, -1]);
+        let z = loop_.sit_sot(one);
+        let done = loop_.run(|step| {
+            let ([x], [oldest, old], [last]) = (step.read(&x), step.read(&y), step.read(&z));
+            step.write(&y, oldest * 0.5 + old * x);
+            step.write(&z, last + oldest);
+            old * last
+        });
+        (done.trace(&y), done.trace_with_init(&y), done.trace(&z).slice(0, -1..), done.ys, done.trace(&y).index(0, -1))
+    });
+    assert_eq!(check(&graph.unwrap()).states, 2);
+}
+
+#[test]
+fn sequences_that_a_step_reads_several_rows_of() {
+    let graph = Graph::build("windows", |g| {
+        let xs = g.input("xs", "f64[T,2]");
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(xs * 2.0, [-2, 0]);
+        let c = loop_.carry(xs.index(0, 0).zeros_like());
+        let done = loop_.run(|step| {
+            let ([before, x], sum) = (step.read(&x), step.read(&c));
+            step.write(&c, sum + before);
+            before - x + sum
+        });
+        done.ys
+    });
+    let stepped = check(&graph.unwrap());
+    assert_eq!(stepped.start.input_name(0), "xs_before");
+    assert_eq!(stepped.start.input_type(0).to_string(), "f64[2,2]");
+}
+
+#[test]
+fn rows_that_are_put_before_the_first() {
+    let padded = checked(|xs| {
+        let delayed = xs.pad(0, 2, 0, 7.0);
+        let sums = running(xs);
+        vec![sums + delayed.slice(0, ..-2) * delayed.slice(0, 1..).slice(0, ..-1), delayed]
+    });
+    assert!(padded.states >= 2);
+    let graph = Graph::build("conv", |g| {
+        let (xs, kernel, before) =
+            (g.input("xs", "f64[B,T,3]"), g.input("kernel", "f64[3,1,4]"), g.input("before", "f64[B,3,3]"));
+        let channels = xs.move_axis(2, 1);
+        let padded = channels.conv(kernel, ConvOptions { padding: [(3, 0)], groups: 3, ..ConvOptions::default() });
+        let given = concat(&[before.move_axis(2, 1), channels], 2)
+            .conv(kernel, ConvOptions::<1> { groups: 3, ..ConvOptions::default() });
+        let mixed = (padded.silu() + given).move_axis(1, 2);
+        (running(mixed.move_axis(1, 0)).move_axis(0, 1), mixed)
+    });
+    assert_eq!(check(&graph.unwrap()).states, 3);
+}
+
+#[test]
+fn running_combinations() {
+    checked(|xs| {
+        let combined = associative_scan((xs.sigmoid(), xs), |(a, b), (c, d)| (a * c, b * c + d));
+        vec![combined.0 + combined.1, xs.cumsum(0, false), xs.cummax(0, false), xs.cumsum(2, true)]
+    });
+    let graph = Graph::build("axis", |g| g.input("xs", "f64[B,T,3]").cumprod(1, false));
+    assert_eq!(check(&graph.unwrap()).states, 2);
+}
+
+#[test]
+fn rows_through_every_kind_of_op() {
+    checked(|xs| {
+        let ys = running(xs);
+        let flat = ys.reshape([Dim::from("T") * Dim::from("B"), Dim::from(3)]);
+        let back = (flat.matmul(constant(noise(DType::F64, &[3, 3], 1)))).reshape(ys.shape());
+        let turned = ys.transpose([2, 0, 1]).reverse(0).sort(0, false).0.pad(2, 1, 1, 0.5).slice(2, 1..).slice(2, ..-1);
+        let gram = ys.dot_general(xs, &[(1, 1)], &[(0, 0)]);
+        let heads = ys.reshape([Dim::from("T"), Dim::from("B"), Dim::from(3), Dim::from(1)]).broadcast_to([
+            Dim::from("T"),
+            Dim::from("B"),
+            Dim::from(3),
+            Dim::from(2),
+        ]);
+        let bias = constant(noise(DType::F64, &[3], 2)).broadcast_to(ys.shape());
+        vec![
+            back,
+            turned,
+            gram,
+            heads,
+            concat(&[ys, xs * bias], 2).sum(2),
+            ys.gt(0.0).cast(DType::F64).take(2, constant(HostTensor::from([2i64, 0]))).index(1, 0),
+            xs.max(2).reshape([Dim::from("B") * Dim::from("T")]).reshape([Dim::from("T"), Dim::from("B")]),
+        ]
+    });
+    let graph = Graph::build("tokens", |g| {
+        let [tokens, table] = [g.input("tokens", "i64[B,T]"), g.input("table", "f64[4,3]")];
+        let ys = running(table.embedding(tokens).move_axis(1, 0));
+        (ys.move_axis(0, 1), ys.gather(2, tokens.t().unsqueeze(2) % 3))
+    });
+    check(&graph.unwrap());
+}
+
+#[test]
+fn loops_on_each_other_and_beside_each_other() {
+    checked(|xs| {
+        let below = running(xs);
+        let above = running(below.tanh() + xs);
+        let inner = funcify_core::vmap(above, |row| row * 2.0);
+        vec![above - below, inner, above.index(0, -1).matmul(below.index(0, -1).t())]
+    });
+}
+
+#[test]
+fn a_number_of_steps_that_is_given() {
+    let graph = Graph::build("doubling", |g| {
+        let (n, x) = (g.input("n", "i64[]"), g.input("x", "f64[3]"));
+        let mut loop_ = Recurrence::new();
+        let y = loop_.sit_sot(x);
+        let done = loop_.steps_value(n).run(|step| {
+            let [old] = step.read(&y);
+            step.write(&y, old * 2.0);
+        });
+        (done.trace(&y), fori_loop(0, 3, x, |_, y| y + 1.0))
+    });
+    let stepped = check(&graph.unwrap());
+    assert_eq!((stepped.rows, stepped.start.inputs().len()), (0, 1));
+}
+
+#[test]
+fn functions_with_rules_and_states_that_nothing_needs() {
+    let stepped = checked(|xs| {
+        let ys = custom_vjp(xs, running, |xs| (running(xs), ()), |(), ct| ct);
+        let _unused = running(xs * 2.0);
+        vec![ys]
+    });
+    assert_eq!(stepped.states, 1);
+    let stepped = checked(|xs| {
+        let zero = xs.index(0, 0).zeros_like();
+        vec![scan((zero, zero), xs, |(a, b), x| ((a + x, b * x), a)).1]
+    });
+    assert_eq!(stepped.states, 1);
+    // The batch is a size of the sequence alone.
+    assert_eq!(stepped.start.input_name(0), "xs_row");
+}
+
+#[test]
+fn what_needs_more_than_the_steps_so_far_is_refused() {
+    let refused = |of: &str, reason: &str, program: &dyn Fn(Value) -> Value| {
+        let graph = Graph::build("refused", |g| program(g.input("xs", "f64[T,2]"))).unwrap();
+        let error = graph.stepped().unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), "NotSteppable", "{text}");
+        assert!(error.place().op == of && text.contains(reason) && text.contains("fix:"), "{text}");
+        text
+    };
+    let row = |xs: Value| xs.index(0, 0).zeros_like();
+    let sums = |xs: Value| scan(row(xs), xs, |sum, x| (sum + x, sum)).1;
+    let last = |xs: Value| scan(row(xs), xs, |sum, x| (sum + x, ())).0;
+    refused("scan", "the loop cannot be computed", &|xs| {
+        crate::scan_with(crate::ScanOptions::new().reverse(), row(xs), xs, |sum, x| (sum + x, sum)).1
+    });
+    refused("scan", "it ends early", &|xs| scan_until(row(xs), xs, |sum, x| (sum + x, sum, x.index(0, 0).gt(0.0))).1);
+    refused("scan", "a step may read and write all of its rows", &|xs| {
+        let mut loop_ = Recurrence::new();
+        let buffer = loop_.mit_mot(full([Dim::from("T") + 1, Dim::from(2)], DType::F64, 0.0), [0], [1]);
+        let done = loop_.steps("T").run(|step| {
+            let [old] = step.read(&buffer);
+            step.write(&buffer, [old + 1.0]);
+        });
+        done.buffer(&buffer).slice(0, 1..) + xs
+    });
+    let text =
+        refused("scan", "it is made of the sequence", &|xs| scan(row(xs), xs, |sum, x| (sum + x * xs.sum(0), sum)).1);
+    assert!(text.contains("stepped/tests.rs"), "{text}");
+    refused("scan", "it is what another loop gives", &|xs| scan(last(xs), xs, |sum, x| (sum + x, sum)).1);
+    refused("reduce", "it works over all steps at once", &|xs| sums(xs).mean(0));
+    refused("broadcast", "would need what the loop gives after its last step", &|xs| {
+        sums(xs) - last(xs).broadcast_to(xs.shape())
+    });
+    refused("iota", "which step it is", &|xs| sums(xs) + iota("T", DType::F64).unsqueeze(1));
+    refused("size", "the number of steps", &|xs| sums(xs) / size("T", DType::F64));
+    refused("slice", "its rows are chosen among all steps", &|xs| sums(xs).slice(0, 0..2));
+    refused("slice", "its rows are chosen among all steps", &|xs| sums(xs).index(0, -2));
+    refused("slice", "the first steps have no row of it", &|xs| sums(xs).slice(0, 1..));
+    refused("reverse", "in another order", &|xs| sums(xs.reverse(0)));
+    refused("pad", "rows of steps that come later", &|xs| sums(xs.pad(0, 0, 1, 0.0).slice(0, 1..)));
+    refused("matmul", "sums over steps", &|xs| sums(xs).matmul(xs.t()));
+    refused("cumulative", "not known to act on each step alone", &|xs| sums(xs) + xs.cumsum(0, true));
+    refused("associative_scan", "begins with the last step", &|xs| {
+        let options = funcify_core::ops::associative::AssociativeScanOptions::new().reverse();
+        sums(xs) + funcify_core::ops::associative::associative_scan_with(options, xs, |a, b| a + b)
+    });
+    refused("stepped", "its steps lie within an axis of others", &|xs| sums(xs).reshape([Dim::from("T") * 2]));
+    refused("stepped", "there is no loop in it", &|xs| xs * 2.0);
+    refused("scan", "its number of steps is `3`", &|xs| {
+        scan(row(xs), constant(noise(DType::F64, &[3, 2], 1)), |sum, x| (sum + x, sum)).1.sum(0) + xs
+    });
+    refused("scan", "a step uses the number of all steps", &|xs| {
+        scan(row(xs), xs, |sum, x| (sum + x / size("T", DType::F64), sum)).1
+    });
+    refused("scan", "not that of the other loops", &|xs| {
+        let first = sums(xs);
+        let mut loop_ = Recurrence::new();
+        let y = loop_.sit_sot(row(xs));
+        let done = loop_.steps(Dim::from("T") + 1).run(|step| {
+            let [old] = step.read(&y);
+            step.write(&y, old + 1.0);
+        });
+        first + done.trace(&y).slice(0, 1..)
+    });
+    let graph = Graph::build("refused", |g| (sums(g.input("xs", "f64[T,2]")), g.input("a", "f64[T,T]"))).unwrap();
+    let text = graph.stepped().unwrap_err().to_string();
+    assert!(text.contains("input `a` cannot") && text.contains("one row a step along one axis"), "{text}");
+}

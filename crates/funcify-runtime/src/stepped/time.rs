@@ -1,0 +1,99 @@
+//! Where the steps lie in a value: which of its elements are those of a step.
+
+use funcify_core::types::{Dim, Replacements, Shape, Sizes, Symbol};
+
+/// The size that counts steps, and what it is for one step.
+pub(super) struct Time {
+    pub(super) symbol: Symbol,
+    /// The size for which the loops run one step: 1, or more where a loop reads rows before its first step.
+    pub(super) size: i64,
+}
+
+impl Time {
+    /// The size that counts the steps of a loop of so many, if one symbol does.
+    pub(super) fn of(steps: &Dim) -> Option<Time> {
+        let (symbol, size) = steps.solve(1)?;
+        let others = steps.clone() - Dim::symbol(&symbol);
+        others.constant().map(|_| Time { symbol, size })
+    }
+
+    /// Whether a size depends on the number of steps.
+    pub(super) fn is_in(&self, dim: &Dim) -> bool {
+        dim.symbols().contains(&&self.symbol)
+    }
+
+    /// Whether a shape does.
+    pub(super) fn is_in_shape(&self, shape: &Shape) -> bool {
+        shape.dims().iter().any(|dim| self.is_in(dim))
+    }
+
+    /// Whether a size is the number of steps and a constant.
+    pub(super) fn counts(&self, dim: &Dim) -> bool {
+        (dim.clone() - Dim::symbol(&self.symbol)).constant().is_some()
+    }
+
+    /// A size for one step.
+    pub(super) fn at_one(&self, dim: &Dim) -> Dim {
+        dim.replaced(&Replacements::from([(self.symbol.clone(), Dim::from(self.size))]))
+    }
+
+    /// How many rows a step sees of a value that has `rows`.
+    pub(super) fn window(&self, rows: &Dim) -> Option<usize> {
+        self.at_one(rows).constant().and_then(|rows| usize::try_from(rows).ok())
+    }
+
+    pub(super) fn sizes(&self) -> Sizes {
+        let mut sizes = Sizes::new();
+        sizes.set(&self.symbol, self.size as usize);
+        sizes
+    }
+}
+
+/// How a value changes from step to step.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Label {
+    /// It is the same at each step.
+    Fixed,
+    /// It has a row a step. A step sees the rows from its own on, as many as the value has at the sizes of one step.
+    Rows(Rows),
+    /// It is what it would be if the program ended with this step.
+    Now,
+}
+
+/// The rows of a value: in the order of its elements it is `before` blocks of `rows` rows each.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Rows {
+    pub(super) before: Dim,
+    pub(super) rows: Dim,
+}
+
+impl Rows {
+    /// The rows of an axis.
+    pub(super) fn of(shape: &Shape, axis: usize) -> Rows {
+        Rows { before: elements(&shape.dims()[..axis]), rows: shape[axis].clone() }
+    }
+
+    /// The axis that the rows lie along, if there is one.
+    pub(super) fn axis(&self, shape: &Shape) -> Option<usize> {
+        let is_axis = |axis: &usize| shape[*axis] == self.rows && elements(&shape.dims()[..*axis]) == self.before;
+        (0..shape.rank()).find(is_axis)
+    }
+
+    /// The axis within which they lie, perhaps merged with what was before and behind them.
+    pub(super) fn within(&self, time: &Time, shape: &Shape) -> Option<usize> {
+        let mut axes = (0..shape.rank()).filter(|axis| time.is_in(&shape[*axis]));
+        let axis = axes.next().filter(|_| axes.next().is_none())?;
+        let outer = self.before.divided_by(&elements(&shape.dims()[..axis]))?;
+        shape[axis].divided_by(&(outer * self.rows.clone())).map(|_| axis)
+    }
+
+    /// The rows where the axis within which they lie is another one of another shape, with the same elements.
+    pub(super) fn moved(&self, from: (&Shape, usize), to: (&Shape, usize)) -> Option<Rows> {
+        let outer = self.before.divided_by(&elements(&from.0.dims()[..from.1]))?;
+        Some(Rows { before: elements(&to.0.dims()[..to.1]) * outer, rows: self.rows.clone() })
+    }
+}
+
+fn elements(dims: &[Dim]) -> Dim {
+    dims.iter().fold(Dim::from(1), |product, dim| product * dim.clone())
+}

@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use funcify::dispatch::{Backend, CompileOptions, Function, Stepper};
 use funcify::nn::{Cell, Minimal, MinimalCell, Recurrent, SelectiveScan};
+use funcify::stepped::Steppable;
 use funcify::{DType, Graph, HostTensor, Scalar, Sizes, Symbol};
 use funcify_burn::Burn;
 use funcify_candle::Candle;

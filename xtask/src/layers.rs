@@ -13,7 +13,7 @@ const CRATES: [Layered; 3] = [
     // (`ops`), are written with values (`value`), in the trace that they extend (`graph`), and are what derivatives
     // and lanes ask for (`derivative`, `vmap`).
     Layered {
-        sources: "crates/funcify/src/",
+        sources: "crates/funcify-core/src/",
         layers: &[
             &["fixpoint"],
             &["error"],
@@ -21,18 +21,13 @@ const CRATES: [Layered; 3] = [
             &["host"],
             &["cancel"],
             &["memory"],
-            &["files"],
             &["handle"],
             &["tree"],
             &["derivative", "graph", "ops", "value", "vmap"],
-            &["rewrite"],
             &["text"],
             &["eval"],
             &["straight"],
             &["random"],
-            &["stepped"],
-            &["nn"],
-            &["dispatch"],
         ],
     },
     Layered {
@@ -182,22 +177,21 @@ mod tests {
 
     #[test]
     fn an_arrow_up_is_refused_with_its_line() {
-        let of =
-            |file: &str, line: &str| problems(&format!("crates/funcify/src/{file}"), &format!("//! Doc.\n{line}\n"));
+        let of = |file: &str, line: &str| {
+            problems(&format!("crates/funcify-core/src/{file}"), &format!("//! Doc.\n{line}\n"))
+        };
         assert!(of("graph/live.rs", "use crate::ops::{Op, OpRules};").is_empty());
-        assert!(of("dispatch/lower.rs", "use crate::rewrite::fold;").is_empty());
+        assert!(of("text/parse.rs", "use crate::graph::Graph;").is_empty());
         assert!(of("graph/live.rs", "// as crate::dispatch does").is_empty());
         assert!(of("ops/custom.rs", "$crate::inventory::submit! {").is_empty());
-        assert!(of("dispatch/reference.rs", "crate::funcify!(Reference, Scan, native_loop);").is_empty());
-        let up = of("graph/live.rs", "    let x = crate::dispatch::Reference;");
-        assert_eq!(up, ["line 2: `dispatch` is above `graph`: `let x = crate::dispatch::Reference;`"]);
+        assert!(of("random.rs", "crate::funcify!(Reference, Scan, native_loop);").is_empty());
+        let up = of("graph/live.rs", "    let x = crate::text::parse;");
+        assert_eq!(up, ["line 2: `text` is above `graph`: `let x = crate::text::parse;`"]);
         assert!(of("error.rs", "use crate::graph::Graph;")[0].contains("`graph` is above `error`"));
         assert!(of("vmap/mod.rs", "use crate::{Graph, Value};")[0].contains("name the module"));
         assert!(of("new.rs", "")[0].contains("in no layer"));
         assert!(of("graph/live.rs", "use super::{Graph, Node};").is_empty());
-        assert!(
-            of("graph/live.rs", "use super::super::dispatch::Reference;")[0].contains("name the module from `crate`")
-        );
+        assert!(of("graph/live.rs", "use super::super::text::parse;")[0].contains("name the module from `crate`"));
         let list = "use crate::{data, plugin::Differentiable};";
         assert_eq!(problems("crates/funcify-burn/src/ops/cast.rs", list).len(), 1);
         let other = problems("crates/funcify-burn/src/device.rs", "use crate::plugin::Differentiable;");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use funcify::files::read_safetensors_needed;
-use funcify::rewrite::{Patched, RewriteOptions, first_wrong};
+use funcify::rewrite::{Patched, Rewrite, RewriteOptions, first_wrong};
 use funcify::{Error, Graph, HostTensor, evaluate};
 use funcify_conformance::{ExpectedOutput, compare};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use funcify::rewrite::RewriteOptions;
+use funcify::rewrite::{Rewrite, RewriteOptions};
 use funcify::{Graph, to_dot};
 
 use crate::in_program;

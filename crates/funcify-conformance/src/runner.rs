@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use funcify::dispatch::{CompileOptions, Compiles, Executor, LoopStrategy, Need, needs};
 use funcify::ops::Op;
-use funcify::rewrite::RewriteOptions;
+use funcify::rewrite::{Rewrite, RewriteOptions};
 use funcify::{Error, Graph, HostTensor};
 use serde::Serialize;
 

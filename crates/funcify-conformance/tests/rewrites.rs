@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use funcify::dispatch::LoopStrategy;
-use funcify::rewrite::{RULES, RewriteOptions, Rewritten};
+use funcify::rewrite::{RULES, Rewrite, RewriteOptions, Rewritten};
 use funcify::{CheckpointPolicy, Disconnected, GradOptions, Graph, HostTensor, Scalar, evaluate};
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, arguments};
 use funcify_conformance::{Case, Expected, all_cases, compare};

@@ -1,7 +1,7 @@
 //! The memory budget: how many bytes a program may take for tensors, estimated before they are allocated.
 //!
 //! A size may follow from data, so a mistaken number may ask for more than a machine has, where an allocator ends the
-//! process. [`CompileOptions::memory_budget`](crate::dispatch::CompileOptions::memory_budget) gives a function a budget of
+//! process. `CompileOptions::memory_budget` gives a function a budget of
 //! its own; the others, and [`evaluate`](crate::evaluate), have that of the process.
 //!
 //! The estimate counts the tensors that are alive, the traces of loops, and a size of 0 as 1, as libraries compute the

@@ -17,6 +17,7 @@ use cpu_time::ThreadTime;
 use funcify::dispatch::{Function, Whole};
 use funcify::error::{Place, Site};
 use funcify::graph::bind_sizes;
+use funcify::rewrite::Rewrite;
 use funcify::{HostTensor, TensorType};
 use funcify_cpu::{Cpu, Division, Engine, Machine};
 use plans::{Channels, Sizes, Workload};

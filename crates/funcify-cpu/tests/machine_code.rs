@@ -4,6 +4,7 @@
 mod numbers;
 
 use funcify::dispatch::{Outcome, Whole};
+use funcify::rewrite::Rewrite;
 use funcify::types::Sizes;
 use funcify::{DType, GradOptions, Graph, HostTensor, Value, constant, full, scan, scan_until, select, while_loop};
 use funcify_cpu::{Division, Elements, Engine, Executor, Machine, Translation, plan_graph};

@@ -1,6 +1,7 @@
 //! A step on slices allocates nothing. The package of tests across the crates has what holds on every backend.
 
 use allocation_counter::measure;
+use funcify::stepped::Steppable;
 use funcify::{DType, Graph, HostTensor, Scalar, scan};
 use funcify_cpu::OnSlices;
 

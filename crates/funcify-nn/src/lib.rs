@@ -26,14 +26,10 @@ mod affine;
 mod attention;
 mod delta;
 mod griffin;
-#[cfg(test)]
-mod linear_tests;
 mod lru;
 mod mamba;
 mod mamba2;
 mod minimal;
-#[cfg(test)]
-mod mixer_tests;
 mod recurrent;
 mod rg_lru;
 mod rwkv;

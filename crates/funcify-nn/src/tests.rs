@@ -1,7 +1,7 @@
 //! Each layer against plain loops over numbers, and against itself in parts.
 
 use super::*;
-use crate::evaluate;
+use funcify_core::evaluate;
 
 /// Numbers that look random, between -1 and 1.
 fn noise(shape: &[usize], seed: u64) -> HostTensor {

@@ -1,10 +1,10 @@
 //! How much work rewriting is, and that a rule cannot change a type.
 
 use funcify_core::graph::work;
+use funcify_core::{CheckpointPolicy, GradOptions, Graph, HostTensor, ScanOptions, Value, evaluate, scan, scan_with};
 use funcify_nn::S5;
 
-use super::RewriteOptions;
-use crate::{CheckpointPolicy, GradOptions, Graph, HostTensor, ScanOptions, Value, evaluate, scan, scan_with};
+use super::{Rewrite, RewriteOptions};
 
 /// A chain of ops, with what each rule for single ops has something to say about.
 fn chain(length: usize) -> Graph {

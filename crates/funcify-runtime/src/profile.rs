@@ -231,7 +231,7 @@ mod tests {
     use std::sync::Arc;
 
     use crate::{CompileOptions, Function, LoopStrategy, Reference};
-    use crate::{Graph, HostTensor, scan, while_loop};
+    use funcify_core::{Graph, HostTensor, scan, while_loop};
 
     /// A scan of 3 steps, then a loop that runs twice.
     fn program() -> Graph {

@@ -61,7 +61,7 @@ mod tests {
     use tracing::{Event, Metadata, Subscriber};
 
     use crate::{Function, Reference};
-    use crate::{Graph, scan};
+    use funcify_core::{Graph, scan};
 
     /// Writes down the names of the spans that begin.
     struct Names(Arc<Mutex<Vec<&'static str>>>);

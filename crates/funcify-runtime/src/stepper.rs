@@ -19,7 +19,7 @@ use crate::stepped::{Steppable, Stepped};
 
 /// A program over a sequence, run one step at a time: a filter, a controller, a model that generates.
 ///
-/// [`Graph::stepped`] says which programs can be; the states, and what all steps share, are made once and stay with the
+/// [`Steppable::stepped`] says which programs can be; the states, and what all steps share, are made once and stay with the
 /// backend. A step is one call of one program, which is compiled once for the sizes of its rows:
 /// [as a whole](CompileOptions::whole) where the backend compiles loops. On backends that run loops natively or compile the
 /// whole program, steps give the bits that the whole sequence gives, where the ops around the loop do for one row as for

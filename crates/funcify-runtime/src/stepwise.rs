@@ -58,10 +58,10 @@ fn has_elements(graph: &Graph, node: &Node, axis: usize, sizes: &Sizes) -> bool 
 #[cfg(test)]
 mod tests {
     use super::{has_scans, stepwise};
-    use crate::{Graph, HostTensor, Value, associative_scan, cond, evaluate, scan, switch, while_loop};
     use funcify_core::graph::failing;
     use funcify_core::ops::{Op, ReduceKind};
     use funcify_core::types::{Sizes, Symbol};
+    use funcify_core::{Graph, HostTensor, Value, associative_scan, cond, evaluate, scan, switch, while_loop};
 
     /// Running reductions become loops, of any axis and in both directions; one of nothing stays.
     #[test]

@@ -11,7 +11,7 @@ use funcify::dispatch::{
 };
 use funcify::error::BackendError;
 use funcify::ops::{EvalContext, OpRules, Scan};
-use funcify::rewrite::RewriteOptions;
+use funcify::rewrite::{Rewrite, RewriteOptions};
 use funcify::{
     Cancellation, DType, Error, GradOptions, Graph, HostTensor, Result, ScanOptions, Tree, Value, VmapOptions,
     associative_scan, cond, evaluate, fori_loop, map, scan_until, scan_with, while_loop, while_loop_bounded,

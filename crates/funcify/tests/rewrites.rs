@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use funcify::rewrite::{Parallel, Patched, RULES, RewriteOptions, Tolerance};
+use funcify::rewrite::{Parallel, Patched, RULES, Rewrite, RewriteOptions, Tolerance};
 use funcify::{DType, Error, Graph, HostTensor, Scalar, Sizes, TensorType, evaluate};
 
 /// A file of `rewrites`.

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Reference, Stepper};
-use funcify::rewrite::RewriteOptions;
+use funcify::rewrite::{Rewrite, RewriteOptions};
+use funcify::stepped::Steppable;
 use funcify::{DType, Dim, Error, Graph, HostTensor, Recurrence, Value, associative_scan, evaluate, full, scan};
 
 /// A stepper of a program, from its inputs without sequences.

@@ -18,8 +18,6 @@ mod graphs;
 mod jvp;
 mod linear;
 mod linearize;
-#[cfg(test)]
-mod linearize_tests;
 mod pullback;
 mod record;
 #[cfg(test)]

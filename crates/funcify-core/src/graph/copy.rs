@@ -63,6 +63,7 @@ impl<'a> Copied<'a> {
 
 /// A graph that is put together from the nodes of another one, with the same inputs and outputs.
 pub struct Copy<'a> {
+    /// The graph so far.
     pub graph: Graph,
     copied: Copied<'a>,
 }

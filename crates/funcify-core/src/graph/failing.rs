@@ -1,4 +1,4 @@
-//! Ops that fail when a test says so, wherever they are added.
+//! Ops that fail when a test says so, wherever they are added: for the tests of this crate and those above it.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ thread_local! {
     static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Whether the op that is added now is to fail.
+/// Tells whether the op that is added now is to fail.
 pub(super) fn is_due() -> bool {
     let left = LEFT.get();
     LEFT.set(left.and_then(|left| left.checked_sub(1)));
@@ -14,7 +14,7 @@ pub(super) fn is_due() -> bool {
 }
 
 /// Builds again and again, and lets each op fail once: that is an error and no panic.
-pub(crate) fn check<R>(build: impl Fn() -> crate::error::Result<R>) {
+pub fn check<R>(build: impl Fn() -> crate::error::Result<R>) {
     for number in 0.. {
         LEFT.set(Some(number));
         let built = build();

@@ -6,12 +6,10 @@ mod certain;
 mod check;
 mod copy;
 mod difference;
-#[cfg(test)]
-pub(crate) mod failing;
+#[doc(hidden)]
+pub mod failing;
 mod inline;
 mod live;
-#[cfg(test)]
-mod nest_tests;
 pub(crate) mod print;
 mod prune;
 mod replay;
@@ -19,6 +17,7 @@ mod resize;
 pub(crate) mod rules;
 mod sizes;
 pub mod tracer;
+#[doc(hidden)]
 pub mod work;
 
 use std::fmt;
@@ -33,7 +32,8 @@ pub use live::uses_any;
 pub(crate) use prune::{Keep, Need, PrunedOp};
 pub use replay::Replay;
 pub use tracer::at_site;
-pub use tracer::{BodyTrace, emit, emit_at, emit_value, fail, fail_value, fresh_symbol, trace_body};
+pub(crate) use tracer::{BodyTrace, trace_body};
+pub use tracer::{emit, emit_at, emit_value, fail, fail_value, fresh_symbol};
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};

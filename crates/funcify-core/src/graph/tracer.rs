@@ -172,7 +172,7 @@ fn with_names(outputs: Vec<(String, Value)>) -> Vec<(String, Value)> {
 }
 
 /// A body that was opened and waits for its results.
-pub struct BodyTrace {
+pub(crate) struct BodyTrace {
     guard: Guard,
     at: Place,
 }
@@ -185,7 +185,7 @@ pub(crate) struct ClosedBody {
 
 impl BodyTrace {
     /// Opens a body with these parameters.
-    pub fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
+    pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = guard();
         let values = in_trace(|trace| {
             // One more than there may be: a rule that calls its own function is told so first.
@@ -217,7 +217,7 @@ impl BodyTrace {
 
 /// Traces a body: `body` is given the values of the parameters and gives the results by
 /// name. Outer values that it uses are captured.
-pub fn trace_body(
+pub(crate) fn trace_body(
     op: &str,
     name: &str,
     params: &[(String, TensorType)],
@@ -462,7 +462,6 @@ impl Trace {
     fn emit(&mut self, op: Op, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
         let site = self.site.unwrap_or(site);
         let at = Place::new(op.name(), site);
-        #[cfg(test)]
         if super::failing::is_due() {
             self.fail(name_error(&at, "an op", op.name(), "it is to fail"));
         }

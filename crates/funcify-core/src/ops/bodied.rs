@@ -14,7 +14,7 @@ use crate::vmap::ragged;
 
 /// The questions. None has a default: who adds an op with bodies answers all of them. How it prints, what of it some results
 /// need and what derivatives and lanes reach stand in files of their own.
-pub trait Bodied: Connected + Printable + Prunable {
+pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// The graphs that the op runs.
     fn bodies(&self) -> Vec<&Arc<Graph>>;
 
@@ -47,13 +47,13 @@ pub trait Bodied: Connected + Printable + Prunable {
 }
 
 /// An op with bodies in the text form.
-pub trait Printable {
+pub(crate) trait Printable {
     /// Prints it, with its bodies.
     fn print(&self, printer: &mut Printer, equation: &Equation<'_>);
 }
 
 /// What of an op with bodies some of its results need.
-pub trait Prunable {
+pub(crate) trait Prunable {
     /// Which operands it needs for these results. What that needs of its bodies is added.
     fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool>;
 

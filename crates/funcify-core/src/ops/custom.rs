@@ -52,7 +52,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// Composes the op of other ops: adds them to the open trace and gives the results, which must have the types of
     /// [`infer`](CustomOp::infer). `None` if there is no such composition.
     ///
-    /// A backend that [compiles](crate::dispatch::Backend::compiles) loops or programs as a whole sees the composition in the
+    /// A backend that compiles loops or programs as a whole sees the composition in the
     /// op's place, so the op does not keep the loop around it from being compiled. A program that runs op by op calls the
     /// backend's kernel for the op; on a backend that has none, it runs the composition, too.
     ///
@@ -60,10 +60,9 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// through it: they are those of [`jvp`](CustomOp::jvp), [`vjp`](CustomOp::vjp) and [`batch`](CustomOp::batch).
     ///
     /// ```
-    /// use funcify::dispatch::{Function, Reference};
     /// use funcify::error::{Place, Result};
     /// use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
-    /// use funcify::{Dim, Graph, HostTensor, Scalar, TensorType, Value, custom_op, vmap::Batched};
+    /// use funcify::{Dim, Graph, HostTensor, Scalar, TensorType, Value, custom_op, evaluate, vmap::Batched};
     ///
     /// #[derive(Clone, Copy, Debug)]
     /// struct Cube;
@@ -93,7 +92,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// }
     ///
     /// let cubes = Graph::build("cubes", |g| funcify::apply(Custom::new(Cube), &[g.input("x", "f32[N]")])[0])?;
-    /// let cubes = Function::compile(&cubes, &Reference)?.call_host(&[HostTensor::from([2.0f32, 3.0])])?;
+    /// let cubes = evaluate(&cubes, &[HostTensor::from([2.0f32, 3.0])])?;
     /// assert_eq!(cubes, [HostTensor::from([8.0f32, 27.0])]);
     /// # Ok::<(), funcify::Error>(())
     /// ```

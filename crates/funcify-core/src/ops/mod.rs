@@ -68,7 +68,8 @@ pub use binary::*;
 pub use bind_size::BindSize;
 pub use bitcast::Bitcast;
 pub use bits::*;
-pub use bodied::{Bodied, Printable, Prunable, StepCount};
+pub use bodied::StepCount;
+pub(crate) use bodied::{Bodied, Printable, Prunable};
 pub use broadcast::Broadcast;
 pub use call::{Call, Rule};
 pub use cast::Cast;
@@ -250,7 +251,7 @@ macro_rules! op_keys {
 
         impl Op {
             /// The op as one with bodies, if it is one.
-            pub fn bodied(&self) -> Option<&dyn Bodied> {
+            pub(crate) fn bodied(&self) -> Option<&dyn Bodied> {
                 match self {
                     $(Op::$bodied(op) => Some(op),)*
                     $(Op::$op(_) => None,)*

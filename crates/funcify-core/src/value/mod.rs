@@ -94,6 +94,7 @@ impl Value {
         self
     }
 
+    /// Adds an op of one operand and one result, for the line of the caller.
     #[track_caller]
     pub fn emit(self, op: impl Into<Op>) -> Value {
         emit_value(op, &[self], Site::caller())

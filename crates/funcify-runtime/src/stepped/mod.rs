@@ -22,8 +22,6 @@
 mod derive;
 mod label;
 mod rows;
-#[cfg(test)]
-mod tests;
 mod time;
 
 use funcify_core::error::{Place, Result, Site};

@@ -34,7 +34,7 @@ impl Text {
             include_str!("../../../../ARCHITECTURE.md"),
             include_str!("../../../../CONTRIBUTING.md"),
             include_str!("../../../../CHANGELOG.md"),
-            include_str!("../../../../crates/funcify/src/ops/numerics.md"),
+            include_str!("../../../../crates/funcify-core/src/ops/numerics.md"),
         ];
         let (mut learnt, mut held_out) = (Vec::new(), Vec::new());
         for (index, part) in documents.concat().as_bytes().chunks(1 << 10).enumerate() {

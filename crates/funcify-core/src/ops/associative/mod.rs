@@ -19,8 +19,6 @@
 mod batch;
 mod build;
 mod grad;
-#[cfg(test)]
-mod grad_tests;
 mod jacobian;
 mod parallel;
 mod prune;

@@ -23,11 +23,7 @@
 
 mod batch;
 mod grad;
-#[cfg(test)]
-mod itself_tests;
 mod rules;
-#[cfg(test)]
-mod tests;
 mod text;
 
 use std::ops::Range;

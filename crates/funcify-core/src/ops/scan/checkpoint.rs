@@ -24,7 +24,7 @@ pub enum CheckpointPolicy {
     SaveDots,
     /// The states, before and after each step, and of what the backward loop reads that which products of matrices over 32 terms
     /// or more, or convolutions, lead to. What follows from the states element by element is computed again: that is less work
-    /// than to write it to memory and read it back where [loops are compiled](crate::dispatch::LoopStrategy::Compiled), where
+    /// than to write it to memory and read it back where loops are compiled, where
     /// the plug-ins ask for it.
     SaveCostly,
     /// The states, and all that the backward loop reads. The least work.

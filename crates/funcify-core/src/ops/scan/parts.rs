@@ -88,7 +88,7 @@ impl Parts {
     }
 
     /// Adds the loop to the open trace; gives its buffers and final carries.
-    pub fn emit(self, body: ClosedBody) -> Result<Vec<Value>, Failed> {
+    pub(super) fn emit(self, body: ClosedBody) -> Result<Vec<Value>, Failed> {
         let mut operands: Vec<Value> = self.count.into_iter().collect();
         operands.extend(self.sequences.iter().map(|sequence| sequence.value));
         operands.extend(self.buffers.iter().filter_map(|buffer| buffer.value));

@@ -1,7 +1,9 @@
 //! The call and its rules, told apart from the derivative of the function by rules that are wrong on purpose.
 
-use crate::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use crate::{
+mod itself;
+
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::{
     Builder, CheckpointPolicy, DType, Error, GradOptions, Graph, HostTensor, ScanOptions, Tree, Value, checkpoint,
     cond, custom_jvp, custom_vjp, evaluate, grad, hvp, iota, jvp, scan, scan_with, stack, value_and_grad, vjp, vmap,
 };
@@ -17,7 +19,7 @@ fn cube(x: Value) -> Value {
 }
 
 #[track_caller]
-pub(super) fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
+fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     let graph = Graph::build("model", program).unwrap_or_else(|error| panic!("{error}"));
     graph.check().unwrap_or_else(|errors| panic!("{errors:?}\n{graph}"));
     let text = graph.to_string();
@@ -27,7 +29,7 @@ pub(super) fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
 
 /// A program of a scalar or vector x gives these numbers, by the reference evaluation and as a program.
 #[track_caller]
-pub(super) fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<HostTensor>, expected: &[&[f64]]) {
+fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<HostTensor>, expected: &[&[f64]]) {
     let x = x.into();
     let graph = build(|g| program(g.input("x", x.ty())));
     let results = evaluate(&graph, std::slice::from_ref(&x)).unwrap_or_else(|error| panic!("{error}\n{graph}"));
@@ -41,7 +43,7 @@ pub(super) fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<Host
 }
 
 #[track_caller]
-pub(super) fn refused<T: Tree>(program: impl FnOnce(&Builder) -> T, kind: &str, says: &str) {
+fn refused<T: Tree>(program: impl FnOnce(&Builder) -> T, kind: &str, says: &str) {
     let Err(error) = Graph::build("model", program) else { panic!("it is not refused") };
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(says), "{error}\ndoes not say: {says}");
@@ -107,7 +109,7 @@ fn scaled(x: Value, n: Value, w: Value) -> (Value, Value) {
 #[test]
 fn integers_have_no_cotangents() {
     let program = |x: Value| {
-        let (n, w) = (crate::constant(HostTensor::scalar(5i64)), x.sum(0));
+        let (n, w) = (funcify::constant(HostTensor::scalar(5i64)), x.sum(0));
         let f = |(x, w)| scaled(x, n, w);
         let ((y, count), pulled) = vjp((x, w), f, |(y, count)| (y.ones_like(), *count));
         let (_, (pushed, none)) = jvp((x, w), (x.ones_like(), w.ones_like()), f);
@@ -225,11 +227,11 @@ fn a_tangent_that_leads_elsewhere_in_a_loop_has_no_cotangent() {
 #[test]
 fn rules_with_loops() {
     let repeated = |n: Value, x: Value| {
-        custom_vjp((x, n), |(x, _)| x, |(x, n)| (x, n), |n, ct| (crate::fori_loop(0, n, ct, |_, ct| ct * 2.0), ()))
+        custom_vjp((x, n), |(x, _)| x, |(x, n)| (x, n), |n, ct| (funcify::fori_loop(0, n, ct, |_, ct| ct * 2.0), ()))
     };
-    let f = |x: Value| repeated(crate::constant(HostTensor::scalar(3i64)), x);
+    let f = |x: Value| repeated(funcify::constant(HostTensor::scalar(3i64)), x);
     check(|x| (grad(x, f), jvp(x, x.ones_like(), f).1), 5.0, &[&[8.], &[8.]]);
-    let root = |x: Value| crate::while_loop(x, |y| (y * y - x).abs().gt(1e-6), |y| (y + x / y) * 0.5).round();
+    let root = |x: Value| funcify::while_loop(x, |y| (y * y - x).abs().gt(1e-6), |y| (y + x / y) * 0.5).round();
     let implicit = |x: Value| custom_vjp(x, root, |x| (root(x), root(x)), |y, ct| ct / (y * 2.0));
     check(|x| (grad(x, implicit), jvp(x, x.ones_like(), implicit).1), 4.0, &[&[0.25], &[0.25]]);
 }
@@ -237,7 +239,7 @@ fn rules_with_loops() {
 /// call-c6
 #[test]
 fn a_size_that_the_function_gives_does_not_leave_it() {
-    let until = |xs: Value| crate::scan_until(xs.sum(0) * 0.0, xs, |c, x| (c + x, x, x.gt(2.0))).1;
+    let until = |xs: Value| funcify::scan_until(xs.sum(0) * 0.0, xs, |c, x| (c + x, x, x.gt(2.0))).1;
     refused(
         |g| custom_vjp(g.input("xs", "f64[T]"), until, |xs| (until(xs), ()), |(), _| ()),
         "Type",

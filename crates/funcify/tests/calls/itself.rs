@@ -1,7 +1,7 @@
 //! Rules that call the function that they are the rule of (call-c7).
 
-use super::tests::{build, check, refused};
-use crate::{
+use super::{build, check, refused};
+use funcify::{
     GradOptions, Graph, HostTensor, ScanOptions, Value, custom_jvp, custom_vjp, evaluate, grad, hvp, jvp, scan_with,
     vmap,
 };

@@ -1,8 +1,9 @@
 //! The mixers of models whose weights others have trained: each layer against plain loops over numbers, one step at a time,
 //! and its gradients against differences.
 
-use super::linear_tests::{F64, Numbers, agrees, numbers, sigmoid, silu, softplus};
-use super::*;
+use funcify::nn::*;
+
+use super::linear::{F64, Numbers, agrees, numbers, sigmoid, silu, softplus};
 
 /// A linear map with a bias, of each row.
 fn affine(of: &Numbers, name: &str, rows: &[Vec<f64>]) -> Vec<Vec<f64>> {

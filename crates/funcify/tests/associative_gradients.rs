@@ -1,8 +1,8 @@
 //! Derivatives of associative scans against those of the same combinations written out one after the other.
 
-use crate::dispatch::{Function, Reference};
-use crate::ops::Op;
-use crate::{
+use funcify::dispatch::{Function, Reference};
+use funcify::ops::Op;
+use funcify::{
     AssociativeScanOptions, Disconnected, GradOptions, Graph, HostTensor, Scalar, Tree, Value, associative_scan_with,
     evaluate, grad, grad_with, hvp, jvp, select, stack, vjp,
 };
@@ -104,7 +104,7 @@ fn derivatives(combine: Combine, leaves: usize, reverse: bool, way: Way) -> Grap
 /// Numbers between 0.2 and 1.
 fn noise(count: usize, seed: u64) -> HostTensor {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    HostTensor::from_fn(crate::DType::F64, &[count, 2], |_| {
+    HostTensor::from_fn(funcify::DType::F64, &[count, 2], |_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Scalar::Float(0.2 + 0.8 * (state >> 11) as f64 / (1u64 << 53) as f64)
     })
@@ -177,7 +177,7 @@ fn of_no_elements_there_are_no_derivatives() {
 
 /// The ops of a graph and of the bodies in it that are so named.
 fn count(graph: &Graph, name: &str) -> usize {
-    use crate::ops::OpRules;
+    use funcify::ops::OpRules;
     let of_node =
         |op: &Op| usize::from(op.name() == name) + op.bodies().iter().map(|body| count(body, name)).sum::<usize>();
     graph.nodes().iter().map(|node| of_node(&node.op)).sum()
@@ -225,7 +225,7 @@ fn what_mixes_elements_is_a_loop() {
 
 /// The cotangents of `xs` from those of the running combinations.
 fn pulled<X: Tree + Clone, const N: usize>(
-    xs: impl Fn(&crate::Builder) -> X,
+    xs: impl Fn(&funcify::Builder) -> X,
     combine: impl Fn(X, X) -> X,
     cotangents: impl Fn(&X, Value) -> X,
     inputs: [HostTensor; N],
@@ -252,7 +252,7 @@ fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
     assert_eq!(found, [[1., INF, 0.]]);
     // Sums that begin again at a flag: nothing goes back over it.
     let runs = |(f, x): (Value, Value), (g, y): (Value, Value)| (f.maximum(g), select(g.gt(0.5), y, x + y));
-    let leaves = |g: &crate::Builder| (g.input("flags", "f64[T]"), g.input("xs", "f64[T]"));
+    let leaves = |g: &funcify::Builder| (g.input("flags", "f64[T]"), g.input("xs", "f64[T]"));
     let inputs = [
         HostTensor::from([1f64, 0., 1., 0.]),
         HostTensor::from([1f64, 2., 3., 4.]),
@@ -266,7 +266,7 @@ fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
 #[test]
 fn absent_entries_are_not_multiplied() {
     let affine = |(a, b): (Value, Value), (c, d): (Value, Value)| (c * a, c * b + d);
-    let leaves = |g: &crate::Builder| (g.input("a", "f64[T]"), g.input("b", "f64[T]"));
+    let leaves = |g: &funcify::Builder| (g.input("a", "f64[T]"), g.input("b", "f64[T]"));
     let inputs =
         [HostTensor::from([2f64, 0., 3.]), HostTensor::from([1f64, 1., 1.]), HostTensor::from([0f64, INF, 1.])];
     // The cotangent of the products `c a` alone: nothing leads from them to `b`.
@@ -309,7 +309,7 @@ fn integers_beside_floats() {
         let (xs, is) = (g.input("xs", "f64[T]"), g.input("is", "i64[T]"));
         grad(xs, |xs| {
             let combine =
-                |(x, i): (Value, Value), (y, j): (Value, Value)| (x * i.cast(crate::DType::F64) * 0.0 + x * y, i + j);
+                |(x, i): (Value, Value), (y, j): (Value, Value)| (x * i.cast(funcify::DType::F64) * 0.0 + x * y, i + j);
             associative_scan_with(AssociativeScanOptions::new(), (xs, is), combine).0.sum(0)
         })
     });

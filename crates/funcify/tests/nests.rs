@@ -1,13 +1,12 @@
 //! Nests of loops and choices: what the passes do with them grows as the nest does, and does not double with each level; and
 //! a pass in which an op fails is an error.
 
-use crate::dispatch::{Function, Reference};
-use crate::graph::failing;
-use crate::graph::work;
-use crate::{
+use funcify::dispatch::{Function, Reference};
+use funcify::{
     AssociativeScanOptions, Disconnected, GradOptions, Graph, HostTensor, Value, VmapOptions, associative_scan_with,
     cond, evaluate, fori_loop, scan, stack, while_loop,
 };
+use funcify_core::graph::{failing, work};
 
 const KINDS: [&str; 6] = ["scan", "counted", "while", "cond", "associative", "fresh state"];
 
@@ -19,7 +18,7 @@ fn level(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
     let inner = |x: Value| level(kind, depth - 1, x, w);
     match kind {
         "scan" => scan(x, w.broadcast_to([1]), |x, row| (inner(x) + row, ())).0,
-        "counted" => fori_loop(0, w.gt(0.0).cast(crate::DType::I64), x, |_, x| inner(x)),
+        "counted" => fori_loop(0, w.gt(0.0).cast(funcify::DType::I64), x, |_, x| inner(x)),
         "while" => while_loop((x, w.gt(0.0)), |(_, go)| go, |(x, go)| (inner(x), !go)).0,
         "cond" => cond(x.lt(100.0), || inner(x), || x * w),
         "associative" => {

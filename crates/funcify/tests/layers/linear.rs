@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use funcify_runtime::stepped::tests::{check, noise};
+use funcify::nn::*;
+use funcify::{DType, Dim, GradOptions, Graph, HostTensor, Scalar, Value, evaluate};
 
-use super::*;
-use crate::{GradOptions, evaluate};
+use super::stepping::{check, noise};
 
 pub(super) const F64: DType = DType::F64;
 

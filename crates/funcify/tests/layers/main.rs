@@ -1,0 +1,6 @@
+//! Layers with loops against plain loops over numbers.
+
+mod linear;
+mod mixers;
+#[path = "../stepping/mod.rs"]
+mod stepping;

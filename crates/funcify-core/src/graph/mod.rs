@@ -8,6 +8,7 @@ mod copy;
 mod difference;
 #[doc(hidden)]
 pub mod failing;
+mod identity;
 mod inline;
 mod live;
 pub(crate) mod print;
@@ -27,6 +28,7 @@ pub use bind::bind_sizes;
 pub use bind::call_error;
 pub use certain::{Known, is_certain};
 pub use copy::{Copied, Copy};
+pub use identity::GraphId;
 pub use inline::inline;
 pub use live::uses_any;
 pub(crate) use prune::{Keep, Need, PrunedOp};
@@ -34,6 +36,8 @@ pub use replay::Replay;
 pub use tracer::at_site;
 pub(crate) use tracer::{BodyTrace, trace_body};
 pub use tracer::{emit, emit_at, emit_value, fail, fail_value, fresh_symbol};
+
+use identity::Identity;
 
 use crate::error::{Error, Place, Result, Site};
 use crate::ops::{Op, OpRules};
@@ -112,6 +116,7 @@ pub struct Output {
 /// the loop and an input of the body.
 #[derive(Clone, Default)]
 pub struct Graph {
+    id: Identity,
     name: String,
     values: Vec<ValueInfo>,
     nodes: Vec<Node>,
@@ -149,6 +154,11 @@ impl Graph {
     /// A graph without inputs, nodes or outputs.
     pub fn new(name: impl Into<String>) -> Graph {
         Graph { name: name.into(), ..Graph::default() }
+    }
+
+    /// Returns what tells it from every other graph. A copy has another one; graphs are not changed once they are built.
+    pub fn id(&self) -> GraphId {
+        self.id.0
     }
 
     /// Its name.

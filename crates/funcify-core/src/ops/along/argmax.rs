@@ -1,0 +1,100 @@
+//! `argmax`: the position of the largest element along an axis.
+//!
+//! The first of equals; the first NaN if there is one. An axis that is empty is an error when it runs, for the step of a
+//! loop may never run.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
+use crate::error::{Place, Result};
+use crate::host::{HostTensor, Scalar};
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_not_empty, emit_lanes};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// Positions along `axis`, which disappears from the shape; the result is i64.
+#[derive(Clone, Copy, Debug)]
+pub struct ArgMax {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl ArgMax {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(ArgMax { axis: attributes.take_usize("axis")? })
+    }
+}
+
+impl OpRules for ArgMax {
+    fn name(&self) -> &'static str {
+        "argmax"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        check_axis(at, "attribute `axis`", self.axis, x.rank())?;
+        if x.dtype == DType::Bool {
+            return Err(at.mismatch("the operand", "a number type", x, "cast the booleans to a number type"));
+        }
+        Ok(vec![TensorType::new(DType::I64, x.shape.without(self.axis))])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        check_not_empty(&context.at, x, self.axis)?;
+        let mut shape = x.shape().to_vec();
+        shape.remove(self.axis);
+        let result = HostTensor::from_fn(DType::I64, &shape, |outer| {
+            let mut index = outer.to_vec();
+            index.insert(self.axis, 0);
+            let mut best = 0;
+            let mut largest = x.at(&index);
+            for position in 1..x.shape()[self.axis] {
+                index[self.axis] = position;
+                let candidate = x.at(&index);
+                let larger = match (candidate, largest) {
+                    (Scalar::Int(a), Scalar::Int(b)) => a > b,
+                    (a, b) => !b.as_f64().is_nan() && (a.as_f64() > b.as_f64() || a.as_f64().is_nan()),
+                };
+                if larger {
+                    (best, largest) = (position, candidate);
+                }
+            }
+            Scalar::Int(best as i64)
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis)
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        let op = ArgMax { axis: self.axis + 1 };
+        emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_none(*self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, fails};
+
+    #[test]
+    fn the_first_of_equals_and_the_first_nan() {
+        let x = HostTensor::from_vec(vec![1f32, 3., 3., 2., f32::NAN, 9.], [2, 3]).unwrap();
+        check_op("argmax {axis=1}", &[x], &HostTensor::from_vec(vec![1i64, 1], [2]).unwrap());
+    }
+
+    #[test]
+    fn the_axis_is_not_empty() {
+        fails("argmax {axis=0}", &[HostTensor::zeros(crate::DType::F32, &[0, 2])], "an axis that is not empty");
+    }
+}

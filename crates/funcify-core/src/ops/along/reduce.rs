@@ -1,0 +1,318 @@
+//! `reduce`: one value for all elements along some axes.
+//!
+//! Over nothing: sum 0, product 1, any `false`, all `true`, max the lowest and min the highest value of the
+//! dtype (infinite for floats). NaN wins in max and min, where -0 is less than +0. Integer sums and products wrap.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
+use crate::error::{Place, Result};
+use crate::host::{HostTensor, Scalar};
+use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
+use crate::ops::{Attributes, Binary, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, special};
+use crate::types::{DType, Dim, Shape, TensorType};
+use crate::value::{Value, concat, full, select};
+use crate::vmap::Batched;
+
+/// The monoid of a reduction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReduceKind {
+    /// The sum of numbers.
+    Sum,
+    /// The product of numbers.
+    Prod,
+    /// The largest number.
+    Max,
+    /// The smallest number.
+    Min,
+    /// Whether any boolean is true.
+    Any,
+    /// Whether all booleans are true.
+    All,
+}
+
+impl ReduceKind {
+    const TABLE: [(&'static str, ReduceKind); 6] = [
+        ("sum", ReduceKind::Sum),
+        ("prod", ReduceKind::Prod),
+        ("max", ReduceKind::Max),
+        ("min", ReduceKind::Min),
+        ("any", ReduceKind::Any),
+        ("all", ReduceKind::All),
+    ];
+
+    /// The word of the text form.
+    pub fn name(self) -> &'static str {
+        Self::TABLE.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    /// The monoid of that name; the error is what was expected.
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        let word = attributes.take_word("kind")?;
+        let kind = Self::TABLE.iter().find(|(name, _)| *name == word);
+        Ok(kind.ok_or_else(|| format!("`kind` as one of sum, prod, max, min, any, all, not `{word}`"))?.1)
+    }
+
+    /// Checks that the monoid is one on elements of that type.
+    pub(in crate::ops) fn check(self, at: &Place, x: &TensorType) -> Result<()> {
+        let logical = matches!(self, ReduceKind::Any | ReduceKind::All);
+        if logical == (x.dtype == DType::Bool) {
+            return Ok(());
+        }
+        let (expected, fix) = match logical {
+            true => ("a bool tensor", "compare, or cast to bool"),
+            false => ("a number type", "cast the booleans to a number type"),
+        };
+        Err(at.mismatch("the operand", expected, x, fix))
+    }
+
+    /// The value of a reduction over nothing.
+    pub fn identity(self, dtype: DType) -> Scalar {
+        let lowest = match dtype {
+            DType::U8 | DType::U32 => Scalar::Int(0),
+            DType::I32 => Scalar::Int(i64::from(i32::MIN)),
+            DType::I64 => Scalar::Int(i64::MIN),
+            _ => Scalar::Float(f64::NEG_INFINITY),
+        };
+        let highest = match dtype {
+            DType::U8 => Scalar::Int(i64::from(u8::MAX)),
+            DType::U32 => Scalar::Int(i64::from(u32::MAX)),
+            DType::I32 => Scalar::Int(i64::from(i32::MAX)),
+            DType::I64 => Scalar::Int(i64::MAX),
+            _ => Scalar::Float(f64::INFINITY),
+        };
+        let number = |value: i64| if dtype.is_float() { Scalar::Float(value as f64) } else { Scalar::Int(value) };
+        match self {
+            ReduceKind::Sum => number(0),
+            ReduceKind::Prod => number(1),
+            ReduceKind::Max => lowest,
+            ReduceKind::Min => highest,
+            ReduceKind::Any => Scalar::Bool(false),
+            ReduceKind::All => Scalar::Bool(true),
+        }
+    }
+
+    /// The op that combines two values.
+    pub fn binary(self) -> Binary {
+        match self {
+            ReduceKind::Sum => Binary::Add,
+            ReduceKind::Prod => Binary::Mul,
+            ReduceKind::Max => Binary::Max,
+            ReduceKind::Min => Binary::Min,
+            ReduceKind::Any => Binary::Or,
+            ReduceKind::All => Binary::And,
+        }
+    }
+
+    /// The monoid whose values of that type an op combines, if it is one.
+    pub fn of(op: Binary, dtype: DType) -> Option<ReduceKind> {
+        let kinds = Self::TABLE.map(|(_, kind)| kind);
+        let of_type = |kind: &ReduceKind| matches!(kind, ReduceKind::Any | ReduceKind::All) == (dtype == DType::Bool);
+        kinds.into_iter().find(|kind| kind.binary() == op && of_type(kind))
+    }
+
+    /// Two values combined.
+    pub(crate) fn combine(self, left: Scalar, right: Scalar) -> Scalar {
+        match (self, left, right) {
+            (ReduceKind::Any, a, b) => Scalar::Bool(a.as_bool() | b.as_bool()),
+            (ReduceKind::All, a, b) => Scalar::Bool(a.as_bool() & b.as_bool()),
+            (ReduceKind::Sum, Scalar::Int(a), Scalar::Int(b)) => Scalar::Int(a.wrapping_add(b)),
+            (ReduceKind::Prod, Scalar::Int(a), Scalar::Int(b)) => Scalar::Int(a.wrapping_mul(b)),
+            (ReduceKind::Max, Scalar::Int(a), Scalar::Int(b)) => Scalar::Int(a.max(b)),
+            (ReduceKind::Min, Scalar::Int(a), Scalar::Int(b)) => Scalar::Int(a.min(b)),
+            (kind, a, b) => {
+                let (a, b) = (a.as_f64(), b.as_f64());
+                Scalar::Float(match kind {
+                    ReduceKind::Sum => a + b,
+                    ReduceKind::Prod => a * b,
+                    ReduceKind::Max => special::maximum(a, b),
+                    _ => special::minimum(a, b),
+                })
+            }
+        }
+    }
+}
+
+/// A reduction over `axes`, which disappear from the shape.
+#[derive(Clone, Debug)]
+pub struct Reduce {
+    /// What is computed.
+    pub kind: ReduceKind,
+    /// The axes, ascending.
+    pub axes: Vec<usize>,
+}
+
+impl Reduce {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        let kind = ReduceKind::parse(attributes)?;
+        Ok(Reduce { kind, axes: attributes.take_axes("axes")? })
+    }
+}
+
+impl OpRules for Reduce {
+    fn name(&self) -> &'static str {
+        "reduce"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        self.kind.check(at, &x)?;
+        for axis in &self.axes {
+            check_axis(at, "attribute `axes`", *axis, x.rank())?;
+        }
+        if !self.axes.windows(2).all(|pair| pair[0] < pair[1]) {
+            let found = format!("{:?}", self.axes);
+            return Err(at.mismatch("attribute `axes`", "ascending axes, each once", found, "sort the axes"));
+        }
+        let kept = x.shape.dims().iter().enumerate().filter(|(axis, _)| !self.axes.contains(axis));
+        Ok(vec![x.with_shape(Shape::new(kept.map(|(_, dim)| dim)))])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        let kept: Vec<usize> = (0..x.shape().len()).filter(|axis| !self.axes.contains(axis)).collect();
+        let shape: Vec<usize> = kept.iter().map(|axis| x.shape()[*axis]).collect();
+        let reduced: Vec<usize> = self.axes.iter().map(|axis| x.shape()[*axis]).collect();
+        let result = HostTensor::from_fn(x.dtype(), &shape, |outer| {
+            let mut value = self.kind.identity(x.dtype());
+            crate::host::for_each_index(&reduced, |inner| {
+                let mut index = vec![0; x.shape().len()];
+                kept.iter().zip(outer).for_each(|(axis, i)| index[*axis] = *i);
+                self.axes.iter().zip(inner).for_each(|(axis, i)| index[*axis] = *i);
+                value = self.kind.combine(value, x.at(&index));
+            });
+            value
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("kind", self.kind.name()).with_list("axes", self.axes.iter().copied())
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        let op = Reduce { kind: self.kind, axes: self.axes.iter().map(|axis| axis + 1).collect() };
+        emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_with(self.clone(), operands, |values, results| {
+            let tangent = operands[0].tangent.and_then(|tangent| self.tangent(values[0], results[0], tangent));
+            vec![tangent]
+        })
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        Ok(vec![self.cotangent(context.operands[0], context.results[0], cotangent)])
+    }
+}
+
+impl Reduce {
+    fn tangent(&self, x: Value, y: Value, tangent: Value) -> Option<Value> {
+        match self.kind {
+            ReduceKind::Sum => Some(self.sum(tangent)),
+            ReduceKind::Prod => Some(self.sum(tangent * self.products_of_others(x))),
+            ReduceKind::Max | ReduceKind::Min => {
+                let passes = self.passes(x, y);
+                Some(self.share(x, y, passes, self.sum(select(passes, tangent, 0.0))))
+            }
+            ReduceKind::Any | ReduceKind::All => None,
+        }
+    }
+
+    fn cotangent(&self, x: Value, y: Value, cotangent: Value) -> Option<Value> {
+        match self.kind {
+            ReduceKind::Sum => Some(self.broadcast_back(cotangent, x)),
+            ReduceKind::Prod => Some(self.broadcast_back(cotangent, x) * self.products_of_others(x)),
+            ReduceKind::Max | ReduceKind::Min => {
+                let passes = self.passes(x, y);
+                Some(select(passes, self.broadcast_back(self.share(x, y, passes, cotangent), x), 0.0))
+            }
+            ReduceKind::Any | ReduceKind::All => None,
+        }
+    }
+
+    /// Which elements have the value of the extremum; all where that is NaN.
+    fn passes(&self, x: Value, y: Value) -> Value {
+        let y = self.broadcast_back(y, x);
+        !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })
+    }
+
+    /// Equal shares of what passes to, or comes from, the elements with the value of the extremum; NaN where that is.
+    fn share(&self, x: Value, y: Value, passes: Value, whole: Value) -> Value {
+        // Of no elements none passes.
+        let count = self.sum(passes.cast(x.dtype())).maximum(1.0);
+        select(y.is_nan(), f64::NAN, whole / count)
+    }
+
+    fn sum(&self, x: Value) -> Value {
+        x.emit(Reduce { kind: ReduceKind::Sum, axes: self.axes.clone() })
+    }
+
+    /// A result repeated along the axes that have disappeared.
+    fn broadcast_back(&self, y: Value, x: Value) -> Value {
+        let shape = x.shape();
+        let ones = self.axes.iter().fold(shape.clone(), |shape, axis| shape.with_dim(*axis, 1));
+        y.reshape(ones).broadcast_to(shape)
+    }
+
+    /// For each element the product of all others that are reduced with it, by running products from both ends: no
+    /// division, so zeros are right in every order of derivative.
+    fn products_of_others(&self, x: Value) -> Value {
+        let shape = x.shape();
+        let kept = (0..shape.rank()).filter(|axis| !self.axes.contains(axis));
+        let order: Vec<usize> = self.axes.iter().copied().chain(kept.clone()).collect();
+        let rest = Shape::new(kept.map(|axis| shape[axis].clone()));
+        let count = self.axes.iter().fold(Dim::from(1), |count, axis| count * &shape[*axis]);
+        let front = x.transpose(order.clone());
+        let rows = front.reshape(rest.with_leading(count.clone()));
+        let one = full(rest.with_leading(1), x.dtype(), 1.0);
+        let before = associative_scan(concat(&[one, rows], 0), |a, b| a * b).slice(0, Dim::from(0)..count.clone());
+        let downward = AssociativeScanOptions::new().reverse();
+        let after =
+            associative_scan_with(downward, concat(&[rows, one], 0), |a, b| a * b).slice(0, Dim::from(1)..count + 1);
+        let mut back = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(at, axis)| back[*axis] = at);
+        (before * after).reshape(front.shape()).transpose(back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, eval_op, rejects};
+
+    #[test]
+    fn along_any_axes() {
+        let x = HostTensor::from_vec(vec![1i64, 2, 3, 4, 5, 6], [2, 3]).unwrap();
+        check_op(
+            "reduce {kind=sum, axes=[0]}",
+            std::slice::from_ref(&x),
+            &HostTensor::from_vec(vec![5i64, 7, 9], [3]).unwrap(),
+        );
+        check_op("reduce {kind=max, axes=[0,1]}", std::slice::from_ref(&x), &HostTensor::scalar(6i64));
+        check_op("reduce {kind=prod, axes=[]}", std::slice::from_ref(&x), &x);
+    }
+
+    #[test]
+    fn over_nothing_it_is_the_identity() {
+        let empty = HostTensor::from_vec(Vec::<f32>::new(), [0, 2]).unwrap();
+        let infinite = HostTensor::from_vec(vec![f32::NEG_INFINITY; 2], [2]).unwrap();
+        check_op("reduce {kind=max, axes=[0]}", &[empty], &infinite);
+        let none = HostTensor::from_vec(Vec::<bool>::new(), [0]).unwrap();
+        check_op("reduce {kind=all, axes=[0]}", &[none], &HostTensor::scalar(true));
+    }
+
+    #[test]
+    fn nan_wins() {
+        let x = HostTensor::from_vec(vec![1f32, f32::NAN, 2.], [3]).unwrap();
+        assert!(eval_op("reduce {kind=min, axes=[0]}", &[x]).to_f64_vec()[0].is_nan());
+    }
+
+    #[test]
+    fn axes_exist_and_ascend() {
+        rejects("reduce {kind=sum, axes=[2]}", &["f32[2,3]"], "an axis below 2");
+        rejects("reduce {kind=sum, axes=[1,0]}", &["f32[2,3]"], "ascending axes");
+        rejects("reduce {kind=any, axes=[0]}", &["f32[2]"], "a bool tensor");
+        rejects("reduce {kind=sum, axes=[0]}", &["bool[2]"], "a number type");
+    }
+}

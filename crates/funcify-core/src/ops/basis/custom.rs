@@ -1,0 +1,257 @@
+//! Ops from other crates: a trait object in the closed set, and a registry for their text form.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
+use crate::error::{Place, Result};
+use crate::graph::{Graph, at_site, tracer};
+use crate::host::HostTensor;
+use crate::ops::{Attributes, EvalContext, Failed, Op, OpKey, OpRules};
+use crate::tree::Named;
+use crate::types::{Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// An op that another crate defines. [`custom_op!`](crate::custom_op) makes it known.
+pub trait CustomOp: Any + Debug + Send + Sync {
+    /// The type rule.
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
+
+    /// The reference evaluation. `outputs` are the inferred types.
+    fn eval(
+        &self,
+        context: &mut EvalContext<'_>,
+        inputs: &[HostTensor],
+        outputs: &[TensorType],
+    ) -> Result<Vec<HostTensor>>;
+
+    /// The attributes as the text form shows them.
+    fn attributes(&self) -> Attributes;
+
+    /// The batching rule: adds to the open trace, by [`apply`](crate::apply) and the methods of values, what the op
+    /// means for `size` lanes, and gives its results. Some operand has lanes.
+    /// [`batch_elementwise`](crate::ops::batch_elementwise) is that of an op that works element by element. [`OpRules`] says what
+    /// holds of the rules.
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
+
+    /// The forward rule: adds the op and the tangents of its results, as [`OpRules::jvp`](crate::ops::OpRules::jvp).
+    /// [`jvp_with`](crate::derivative::jvp_with) helps. `None` if the op has none, which is an error where a program
+    /// asks for it.
+    fn jvp(&self, _operands: &[Dual]) -> Result<Option<Vec<Dual>>, Failed> {
+        Ok(None)
+    }
+
+    /// The reverse rule: adds the cotangents of the operands, as [`OpRules::vjp`](crate::ops::OpRules::vjp). `None` if the op
+    /// has none, which is an error where a program asks for it.
+    fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
+        Ok(None)
+    }
+
+    /// Composes the op of other ops: adds them to the open trace and gives the results, which must have the types of
+    /// [`infer`](CustomOp::infer). `None` if there is no such composition.
+    ///
+    /// A backend that compiles loops or programs as a whole sees the composition in the
+    /// op's place, so the op does not keep the loop around it from being compiled. A program that runs op by op calls the
+    /// backend's kernel for the op; on a backend that has none, it runs the composition, too.
+    ///
+    /// The composition may use other custom ops, loops and functions with derivative rules. Derivatives and lanes do not go
+    /// through it: they are those of [`jvp`](CustomOp::jvp), [`vjp`](CustomOp::vjp) and [`batch`](CustomOp::batch).
+    ///
+    /// ```
+    /// use funcify::error::{Place, Result};
+    /// use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
+    /// use funcify::{Dim, Graph, HostTensor, Scalar, TensorType, Value, custom_op, evaluate, vmap::Batched};
+    ///
+    /// #[derive(Clone, Copy, Debug)]
+    /// struct Cube;
+    /// custom_op!(Cube, "cube", |_attributes| Ok(Cube));
+    ///
+    /// impl CustomOp for Cube {
+    ///     fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+    ///         Ok(inputs.to_vec())
+    ///     }
+    ///
+    ///     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+    ///         let x = &inputs[0];
+    ///         Ok(vec![HostTensor::from_fn(x.dtype(), x.shape(), |at| Scalar::Float(x.at(at).as_f64().powi(3)))])
+    ///     }
+    ///
+    ///     fn attributes(&self) -> Attributes {
+    ///         Attributes::new()
+    ///     }
+    ///
+    ///     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+    ///         batch_elementwise(Custom::new(*self), size, operands)
+    ///     }
+    ///
+    ///     fn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {
+    ///         Ok(Some(vec![operands[0] * operands[0] * operands[0]]))
+    ///     }
+    /// }
+    ///
+    /// let cubes = Graph::build("cubes", |g| funcify::apply(Custom::new(Cube), &[g.input("x", "f32[N]")])[0])?;
+    /// let cubes = evaluate(&cubes, &[HostTensor::from([2.0f32, 3.0])])?;
+    /// assert_eq!(cubes, [HostTensor::from([8.0f32, 27.0])]);
+    /// # Ok::<(), funcify::Error>(())
+    /// ```
+    fn composition(&self, _operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {
+        Ok(None)
+    }
+}
+
+/// An op of another crate, in the closed set.
+#[derive(Clone, Debug)]
+pub struct Custom {
+    name: &'static str,
+    op: Arc<dyn CustomOp>,
+}
+
+impl Custom {
+    /// Wraps an op. Its name is that of its key.
+    pub fn new<O: CustomOp + OpKey>(op: O) -> Self {
+        Custom { name: O::NAME, op: Arc::new(op) }
+    }
+
+    /// The op as the type that it has.
+    pub fn downcast<O: CustomOp>(&self) -> Option<&O> {
+        let op: &dyn Any = &*self.op;
+        op.downcast_ref()
+    }
+}
+
+impl OpRules for Custom {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        self.op.infer(at, inputs)
+    }
+
+    fn eval(
+        &self,
+        context: &mut EvalContext<'_>,
+        inputs: &[HostTensor],
+        outputs: &[TensorType],
+    ) -> Result<Vec<HostTensor>> {
+        self.op.eval(context, inputs, outputs)
+    }
+
+    fn attributes(&self) -> Attributes {
+        self.op.attributes()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        self.op.batch(size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        self.op.jvp(operands)?.ok_or_else(|| self.no_derivative(&primals(operands), "forward", "jvp"))
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        self.op.vjp(context, cotangents)?.ok_or_else(|| self.no_derivative(context.operands, "reverse", "vjp"))
+    }
+}
+
+impl Custom {
+    fn no_derivative(&self, operands: &[Value], mode: &str, rule: &str) -> Failed {
+        let reason = format!("the op of another crate has no rule for {mode} mode");
+        let fix = format!("implement `CustomOp::{rule}` for it, or keep it out of the derivative with `stop_gradient`");
+        no_derivative(self.name, operands, "the op", &reason, &fix)
+    }
+
+    /// The op's [composition](CustomOp::composition) as a closed graph, for operands and results of these types. The error is of
+    /// one that gives other types than the type rule.
+    pub fn composition(&self, at: &Place, inputs: &[TensorType], outputs: &[TensorType]) -> Result<Option<Graph>> {
+        let mut is_composed = true;
+        let mut operands = Graph::new(self.name);
+        inputs.iter().for_each(|ty| _ = operands.push_input("operand", ty.clone(), false));
+        let graph = tracer::build(self.name, at.site, |_| {
+            tracer::reserve_symbols(&operands);
+            let operand = |(index, ty): (usize, &TensorType)| {
+                tracer::input(&format!("operand{index}"), ty.clone(), false, at.site)
+            };
+            let operands: Vec<Value> = inputs.iter().enumerate().map(operand).collect();
+            let results = at_site(at.site, || self.op.composition(&operands))?;
+            is_composed = results.is_some();
+            let named = |(index, value)| (format!("result{index}"), value);
+            Ok(Named(results.unwrap_or_default().into_iter().enumerate().map(named).collect()))
+        })?;
+        if !is_composed {
+            return Ok(None);
+        }
+        let fix = || format!("let `CustomOp::composition` of `{}` give what `CustomOp::infer` says", self.name);
+        if graph.outputs().len() != outputs.len() {
+            return Err(at.mismatch("the results of its composition", outputs.len(), graph.outputs().len(), fix()));
+        }
+        for (index, expected) in outputs.iter().enumerate() {
+            let found = graph.output_type(index);
+            if found != expected {
+                return Err(at.mismatch(format!("result {index} of its composition"), expected, found, fix()));
+            }
+        }
+        Ok(Some(graph.without_rules()?.unwrap_or(graph)))
+    }
+}
+
+/// How the text form of an op of another crate is read.
+pub struct CustomOpEntry {
+    /// The op's name.
+    pub name: &'static str,
+    /// Reads its attributes; the error is what was expected.
+    pub parse: fn(&mut Attributes) -> Result<Op, String>,
+}
+
+inventory::collect!(CustomOpEntry);
+
+/// A name that two crates register, or that is an op of this crate.
+pub fn name_taken_twice() -> Option<&'static str> {
+    let mut names: Vec<&'static str> = inventory::iter::<CustomOpEntry>().map(|entry| entry.name).collect();
+    names.extend(crate::ops::all_names());
+    names.sort_unstable();
+    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
+/// The names of the ops that other crates registered.
+pub fn custom_names() -> impl Iterator<Item = &'static str> {
+    inventory::iter::<CustomOpEntry>().map(|entry| entry.name)
+}
+
+pub(in crate::ops) fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
+    let entry = inventory::iter::<CustomOpEntry>().find(|entry| entry.name == name)?;
+    Some(match name_taken_twice() {
+        Some(twice) => Err(format!("each op to be registered once, as `{twice}` is not")),
+        None => (entry.parse)(attributes),
+    })
+}
+
+/// Makes an op of another crate known: its name, and how its attributes are read.
+///
+/// `custom_op!(MyOp, "my_op", |attributes| Ok(MyOp { axis: attributes.take_usize("axis")? }));`
+#[macro_export]
+macro_rules! custom_op {
+    ($op:ty, $name:literal, |$attributes:ident| $parse:expr) => {
+        impl $crate::ops::OpKey for $op {
+            const NAME: &'static str = $name;
+            fn of(op: &$crate::ops::Op) -> ::core::option::Option<&Self> {
+                match op {
+                    $crate::ops::Op::Custom(custom) => custom.downcast::<$op>(),
+                    _ => ::core::option::Option::None,
+                }
+            }
+        }
+
+        $crate::inventory::submit! {
+            $crate::ops::CustomOpEntry {
+                name: $name,
+                parse: |$attributes| {
+                    let op: ::core::result::Result<$op, ::std::string::String> = $parse;
+                    op.map(|op| $crate::ops::Op::from($crate::ops::Custom::new(op)))
+                },
+            }
+        }
+    };
+}

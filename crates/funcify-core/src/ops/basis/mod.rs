@@ -1,0 +1,18 @@
+//! What ops are made of: attributes, evaluation, ops with bodies, ops of other crates.
+
+pub(in crate::ops) mod attributes;
+pub(in crate::ops) mod bodied;
+pub(in crate::ops) mod custom;
+pub(in crate::ops) mod evaluate;
+pub(crate) mod leaves;
+pub(crate) mod reach;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use attributes::{Attribute, Attributes};
+pub use bodied::StepCount;
+pub(crate) use bodied::{Bodied, Printable, Prunable};
+pub use custom::{Custom, CustomOp, CustomOpEntry};
+pub use custom::{custom_names, name_taken_twice};
+pub use evaluate::EvalContext;
+pub(crate) use evaluate::evaluate_in;

@@ -1,0 +1,302 @@
+//! Which states of a loop, and which results of a choice, have lanes, tangents or cotangents, before a body is traced.
+//!
+//! A rule that traces a body must know first what the body takes. Tracing until nothing is added would trace the bodies
+//! inside as often again, at each level of a nest. So the paths are followed through the graphs, bodies included; a body is
+//! gone through again only if something new reaches it. That is a guess, too large where the rule of an op gives nothing
+//! although a path leads through it. The rule that asked sees what it has traced, and traces until nothing is added if the
+//! guess was wrong: see [`Guess`].
+
+use crate::derivative::active_values;
+use crate::fixpoint::{fixpoint, union};
+use crate::graph::{Failed, Graph, ValueId, work};
+use crate::ops::{AssociativeScan, Call, Op, Scan, Switch, Unary, While};
+use crate::types::TensorType;
+
+/// What goes from operands to results.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Lanes.
+    Lanes,
+    /// Tangents, which only floats have.
+    Tangents,
+}
+
+impl Kind {
+    fn fits(self, ty: &TensorType) -> bool {
+        self == Kind::Lanes || ty.dtype.is_float()
+    }
+}
+
+/// Flags that a rule finds by tracing.
+pub(crate) struct Guess {
+    /// What is certain before.
+    least: Vec<bool>,
+    now: Vec<bool>,
+    is_guessed: bool,
+}
+
+impl Guess {
+    pub(crate) fn new(least: Vec<bool>, guess: Vec<bool>) -> Self {
+        let is_guessed = guess != least;
+        Guess { least, now: guess, is_guessed }
+    }
+
+    /// Flags of which each is certain.
+    pub(crate) fn certain(flags: Vec<bool>) -> Self {
+        Guess::new(flags.clone(), flags)
+    }
+
+    /// Traces with the flags until just these are found; gives them, and what was traced with them. `trace` takes the flags
+    /// to trace with, and adds what it finds to those that are certain.
+    pub(crate) fn confirmed<T>(
+        mut self,
+        mut trace: impl FnMut(&[bool], &mut [bool]) -> Result<T, Failed>,
+    ) -> Result<(Vec<bool>, T), Failed> {
+        loop {
+            let mut found = self.least.clone();
+            let traced = trace(&self.now, &mut found)?;
+            if found == self.now {
+                return Ok((found, traced));
+            }
+            self.now = if self.is_guessed { self.least.clone() } else { found };
+            self.is_guessed = false;
+        }
+    }
+}
+
+/// The values of a graph that are reached from its inputs.
+pub(crate) struct Reach {
+    values: Vec<bool>,
+    /// Those of the bodies of each node.
+    bodies: Vec<Vec<Reach>>,
+}
+
+impl Reach {
+    pub(crate) fn of(graph: &Graph) -> Self {
+        Reach {
+            values: vec![false; graph.values().count()],
+            bodies: graph.nodes().iter().map(|_| Vec::new()).collect(),
+        }
+    }
+
+    /// Which outputs are reached if these inputs are, beside those that were before.
+    pub(crate) fn follow(&mut self, graph: &Graph, kind: Kind, inputs: &[bool]) -> Vec<bool> {
+        let mut is_new = false;
+        for (input, reached) in graph.inputs().iter().zip(inputs) {
+            is_new |= self.add(graph, kind, input.value, *reached);
+        }
+        if is_new {
+            for (index, node) in graph.nodes().iter().enumerate() {
+                let operands: Vec<bool> = node.inputs.iter().map(|input| self.values[input.index()]).collect();
+                if operands.contains(&true) {
+                    work::count();
+                    let results = node.op.reached(kind, &operands, &mut self.bodies[index]);
+                    for (number, output) in node.outputs.iter().enumerate() {
+                        self.add(graph, kind, *output, results.as_ref().is_none_or(|results| results[number]));
+                    }
+                }
+            }
+        }
+        graph.outputs().iter().map(|output| self.values[output.value.index()]).collect()
+    }
+
+    fn add(&mut self, graph: &Graph, kind: Kind, value: ValueId, reached: bool) -> bool {
+        let is_new = reached && !self.values[value.index()] && kind.fits(graph.ty(value));
+        self.values[value.index()] |= is_new;
+        is_new
+    }
+}
+
+/// The values of a graph that cotangents reach from its outputs.
+pub(crate) struct Pull {
+    /// Which values an input in `wrt` leads to.
+    active: Vec<bool>,
+    values: Vec<bool>,
+    /// Those of the bodies of each node.
+    bodies: Vec<Vec<Pull>>,
+}
+
+impl Pull {
+    pub(crate) fn of(graph: &Graph, wrt: &[bool]) -> Self {
+        let bodies = graph.nodes().iter().map(|_| Vec::new()).collect();
+        Pull { active: active_values(graph, wrt), values: vec![false; graph.values().count()], bodies }
+    }
+
+    /// Which inputs have cotangents if these outputs have, beside those that had before.
+    pub(crate) fn follow(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
+        let mut is_new = false;
+        for (output, given) in graph.outputs().iter().zip(outputs) {
+            let index = output.value.index();
+            let adds = *given && self.active[index] && !self.values[index];
+            self.values[index] |= adds;
+            is_new |= adds;
+        }
+        if is_new {
+            for (index, node) in graph.nodes().iter().enumerate().rev() {
+                let results: Vec<bool> = node.outputs.iter().map(|output| self.values[output.index()]).collect();
+                if results.contains(&true) {
+                    work::count();
+                    let wrt: Vec<bool> = node.inputs.iter().map(|input| self.active[input.index()]).collect();
+                    let operands = node.op.pulled(&wrt, &results, &mut self.bodies[index]);
+                    for (number, input) in node.inputs.iter().enumerate().filter(|(number, _)| wrt[*number]) {
+                        self.values[input.index()] |= operands.as_ref().is_none_or(|operands| operands[number]);
+                    }
+                }
+            }
+        }
+        graph.inputs().iter().map(|input| self.values[input.value.index()]).collect()
+    }
+}
+
+/// What derivatives and lanes reach through an op with bodies. What they find of the bodies is kept from one question to the next.
+pub(crate) trait Connected {
+    /// Which results are reached if these operands are.
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
+
+    /// Which operands have cotangents if these results have.
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool>;
+}
+
+impl Op {
+    /// Which results are reached if these operands are; `None` if all.
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut Vec<Reach>) -> Option<Vec<bool>> {
+        if matches!(self, Op::Unary(Unary::StopGradient)) && kind == Kind::Tangents {
+            return Some(vec![false]);
+        }
+        let op = self.bodied()?;
+        if bodies.is_empty() {
+            *bodies = op.bodies().into_iter().map(|body| Reach::of(body)).collect();
+        }
+        Some(op.reached(kind, operands, bodies))
+    }
+
+    /// Which operands have cotangents if these results have; `None` if all in `wrt`.
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Option<Vec<bool>> {
+        Some(self.bodied()?.pulled(wrt, results, bodies))
+    }
+}
+
+impl Connected for Scan {
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+        self.states_reached(kind, operands, &mut bodies[0]).0
+    }
+
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+        self.states_pulled(results, first(bodies, || self.pull(wrt))).0
+    }
+}
+
+impl Connected for While {
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+        self.carries_reached(kind, operands, bodies).0
+    }
+
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+        let again = self.as_loop();
+        let (pulled, _) = again.states_pulled(results, first(bodies, || again.pull(&self.of_loop(false, wrt))));
+        self.of_while(&pulled, false)
+    }
+}
+
+/// The one body, made if it is not there.
+fn first(bodies: &mut Vec<Pull>, make: impl FnOnce() -> Pull) -> &mut Pull {
+    if bodies.is_empty() {
+        bodies.push(make());
+    }
+    &mut bodies[0]
+}
+
+impl While {
+    /// Which carries are reached if these operands are, and whether the condition is.
+    pub(in crate::ops) fn carries_reached(
+        &self,
+        kind: Kind,
+        operands: &[bool],
+        bodies: &mut [Reach],
+    ) -> (Vec<bool>, bool) {
+        let places = self.operands();
+        let carries = operands[places.carries.clone()].to_vec();
+        fixpoint((carries, false), |(carries, by_lane)| {
+            // What lanes that are done would compute is guarded.
+            let guarded = |index: usize| *by_lane && self.body.input_type(index).dtype.is_float();
+            let inputs = carries.iter().chain(&operands[places.body.clone()]).enumerate();
+            let inputs: Vec<bool> = inputs.map(|(index, reached)| *reached || guarded(index)).collect();
+            let next = bodies[1].follow(&self.body, kind, &inputs);
+            let of_condition = [carries.as_slice(), &operands[places.condition.clone()]].concat();
+            let holds = kind == Kind::Lanes && bodies[0].follow(&self.condition, kind, &of_condition).contains(&true);
+            (carries.iter().zip(next).map(|(carry, next)| *carry || next || holds).collect(), holds)
+        })
+    }
+}
+
+impl Connected for Switch {
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+        let mut results =
+            vec![kind == Kind::Lanes && operands[0]; self.branches.first().map_or(0, |b| b.outputs().len())];
+        for ((branch, places), body) in self.branches.iter().zip(self.operands()).zip(bodies) {
+            let given = body.follow(branch, kind, &operands[places]);
+            results.iter_mut().zip(given).for_each(|(result, given)| *result |= given);
+        }
+        results
+    }
+
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+        if bodies.is_empty() {
+            let branches = self.branches.iter().zip(self.operands());
+            *bodies = branches.map(|(branch, places)| Pull::of(branch, &wrt[places])).collect();
+        }
+        let mut operands = vec![false; wrt.len()];
+        for ((branch, places), body) in self.branches.iter().zip(self.operands()).zip(bodies) {
+            operands[places].copy_from_slice(&body.follow(branch, results));
+        }
+        operands
+    }
+}
+
+impl Connected for AssociativeScan {
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+        let (leaves, captured) = operands.split_at(self.leaves);
+        fixpoint(leaves.to_vec(), |leaves| {
+            union(leaves, bodies[0].follow(&self.combine, kind, &[leaves.as_slice(), leaves, captured].concat()))
+        })
+    }
+
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+        self.leaves_pulled(results, first(bodies, || self.pull(wrt))).0
+    }
+}
+
+impl AssociativeScan {
+    /// The combination, of which the cotangents of all elements are asked for.
+    pub(in crate::ops) fn pull(&self, wrt: &[bool]) -> Pull {
+        let wrt = [vec![true; 2 * self.leaves], wrt[self.leaves..].to_vec()].concat();
+        Pull::of(&self.combine, &wrt)
+    }
+
+    /// Which operands have cotangents if these results have, and which leaves have them in a combination.
+    pub(in crate::ops) fn leaves_pulled(&self, results: &[bool], body: &mut Pull) -> (Vec<bool>, Vec<bool>) {
+        let mut found = Vec::new();
+        let active = fixpoint(results.to_vec(), |active| {
+            found = body.follow(&self.combine, active);
+            union(active, found.iter().copied())
+        });
+        let elements = union(&active, found[self.leaves..].iter().copied());
+        (elements.into_iter().chain(found[2 * self.leaves..].iter().copied()).collect(), active)
+    }
+}
+
+/// A rule leads from each float argument to each float result.
+impl Connected for Call {
+    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+        let captured = self.parts()[0].captured.clone();
+        let inputs = [&operands[..self.arguments], &operands[captured]].concat();
+        let given = bodies[0].follow(&self.function, kind, &inputs);
+        let floats = self.float_results();
+        given.into_iter().enumerate().map(|(index, given)| given || floats.contains(&index)).collect()
+    }
+
+    fn pulled(&self, wrt: &[bool], _: &[bool], _: &mut Vec<Pull>) -> Vec<bool> {
+        let floats = self.float_arguments();
+        (0..wrt.len()).map(|operand| floats.contains(&operand)).collect()
+    }
+}

@@ -1,0 +1,213 @@
+//! The associative scan: running combinations of elements, in logarithmic depth.
+//!
+//! Upward `y[0] = x[0]` and `y[t] = combine(y[t-1], x[t])`; downward `y[n-1] = x[n-1]` and
+//! `y[t] = combine(y[t+1], x[t])`, as JAX's `lax.associative_scan`. `combine` is written for single elements.
+//!
+//! - **associative-c1** every leaf has the same number of rows.
+//! - **associative-c2** the rows of a leaf, both parameters of `combine` for it, and its result for it have exactly one
+//!   type.
+//! - **associative-c3** `combine` is associative. Nobody checks that: if it is not, the order of the combinations,
+//!   which is not specified, changes the result. As floats are rounded, it changes their last digits in any case.
+//!
+//! Operands, in order: the leaves, whose rows are the elements; what `combine` captures. Parameters of `combine`: the
+//! leaves of one element, those of the other, what it captures. Results: a tensor for each leaf, of its type.
+//!
+//! No backend converts it: `AssociativeScan::sweeps` gives two programs on whole halves, made by batching
+//! `combine`, which `dispatch` runs in the odd-even recursion: 2n combinations in 2 log n batches. Backends that compile
+//! loops run it as one, of one combination a step; so they run the associative scans in derivatives.
+
+mod batch;
+mod bodied;
+mod build;
+mod grad;
+mod jacobian;
+mod parallel;
+mod prune;
+mod sequential;
+mod stepwise;
+mod sweeps;
+mod text;
+
+use std::sync::Arc;
+
+pub use build::{AssociativeScanOptions, associative_scan, associative_scan_with};
+
+pub use sweeps::Sweeps;
+
+use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
+use crate::error::{Place, Result};
+use crate::graph::Graph;
+use crate::host::HostTensor;
+use crate::ops::evaluate_in;
+use crate::ops::scan::stack_rows;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types};
+use crate::types::{Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// The associative scan.
+#[derive(Clone, Debug)]
+pub struct AssociativeScan {
+    /// Combines two elements, the first of which is the accumulated one.
+    pub combine: Arc<Graph>,
+    /// How many leaves an element has.
+    pub leaves: usize,
+    /// Whether the combinations begin at the last element.
+    pub reverse: bool,
+}
+
+impl AssociativeScan {
+    /// Through which parameters of `combine` a derivative by the operands in `wrt` goes.
+    pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
+        let (of_leaves, of_captured) = wrt.split_at(self.leaves);
+        let feeds: Vec<(usize, usize)> =
+            (0..self.leaves).flat_map(|leaf| [(leaf, leaf), (leaf, self.leaves + leaf)]).collect();
+        active_params(&self.combine, [of_leaves, of_leaves, of_captured].concat(), &feeds)
+    }
+}
+
+impl OpRules for AssociativeScan {
+    fn name(&self) -> &'static str {
+        "associative_scan"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let (leaves, params, results) = (self.leaves, self.combine.inputs().len(), self.combine.outputs().len());
+        let fix = "give `combine` the leaves of both elements and what it captures, and let it give the leaves of one";
+        if leaves == 0 {
+            return Err(at.mismatch("the list of leaves", "one leaf or more", "none", "scan over a tensor"));
+        }
+        if inputs.len() < leaves || params != inputs.len() + leaves {
+            let expected = format!("{} parameters of `combine`, for {} operands", inputs.len() + leaves, inputs.len());
+            return Err(at.mismatch("the operand list", expected, format!("{params} parameters"), fix));
+        }
+        if results != leaves {
+            let (expected, found) = (format!("{leaves} values"), format!("{results} values"));
+            return Err(at.mismatch("the result list of `combine`", expected, found, fix));
+        }
+        for (index, ty) in inputs[..leaves].iter().enumerate() {
+            let name = format!("leaf {index}");
+            let Some(row) = ty.row() else {
+                let fix = "capture a value that all combinations share";
+                return Err(at.mismatch(name, "rank 1 or more, to have elements", ty, fix));
+            };
+            // associative-c1
+            let (rows, first) = (&ty.shape[0], &inputs[0].shape[0]);
+            if rows != first {
+                let expected = format!("{first} elements, as leaf 0 has");
+                let fix = "slice the longer leaf, or give both one symbol";
+                return Err(at.mismatch(name, expected, format!("{rows} elements, in {ty}"), fix));
+            }
+            // associative-c2
+            let found = [
+                ("the first element's parameter", self.combine.input_type(index)),
+                ("the second element's parameter", self.combine.input_type(leaves + index)),
+                ("the result of `combine`", self.combine.output_type(index)),
+            ];
+            for (what, found) in found {
+                if *found != row {
+                    let fix = "make the types equal, by a cast, a reshape or a broadcast";
+                    return Err(at.mismatch(format!("{what} for {name}"), &row, found, fix));
+                }
+            }
+        }
+        let component = |index| format!("the parameter for captured value {index}");
+        let (captured, fix) =
+            (input_types(&self.combine).skip(2 * leaves), "give the parameter the type of the operand");
+        check_types(at, &inputs[leaves..], captured, component, fix)?;
+        Ok(inputs[..leaves].to_vec())
+    }
+
+    /// One element after the other.
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let (xs, captured) = inputs.split_at(self.leaves);
+        let count = xs[0].shape()[0];
+        let mut elements: Vec<Vec<HostTensor>> = Vec::with_capacity(count);
+        for step in 0..count {
+            let t = if self.reverse { count - 1 - step } else { step };
+            let element: Vec<HostTensor> = xs.iter().map(|leaf| leaf.row(t)).collect();
+            let next = match elements.last() {
+                None => element,
+                Some(last) => {
+                    let arguments = [last.as_slice(), &element, captured].concat();
+                    let combined = evaluate_in(&self.combine, arguments, context.sizes);
+                    combined.map_err(|error| error.in_step(&context.at, step))?
+                }
+            };
+            elements.push(next);
+        }
+        if self.reverse {
+            elements.reverse();
+        }
+        let leaf = |index: usize| {
+            let rows: Vec<HostTensor> = elements.iter().map(|element| element[index].clone()).collect();
+            stack_rows(context, self.combine.output_type(index), &rows)
+        };
+        (0..self.leaves).map(leaf).collect()
+    }
+
+    /// None: the text form shows the combination.
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch::batch(self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        grad::jvp(self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        grad::vjp(self, context, cotangents)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Error, Graph, HostTensor, evaluate};
+
+    /// Downward sums of one leaf, beside the second elements of another.
+    fn parse(a: &str, b: &str, row: &str) -> Result<Graph, Error> {
+        Graph::parse(&format!(
+            "fn @f(%a: {a}, %b: {b}) {{
+               %y: {a}, %z: {b} = associative_scan %a, %b down {{
+                 combine (%a_0: {row}, %b_0: {row}, %a_1: {row}, %b_1: {row}) {{
+                   %0: {row} = add %a_0, %a_1
+                   give %0, %b_1
+                 }}
+               }}
+               return y=%y, z=%z
+             }}"
+        ))
+    }
+
+    #[track_caller]
+    fn rejects(a: &str, b: &str, row: &str, expected: &str) {
+        let error = parse(a, b, row).expect_err("it is refused").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn c1_leaves_have_the_same_number_of_rows() {
+        rejects("f32[T]", "f32[T+1]", "f32[]", "T elements, as leaf 0 has");
+        rejects("f32[]", "f32[]", "f32[]", "rank 1 or more");
+    }
+
+    #[test]
+    fn c2_elements_have_one_type() {
+        rejects("f32[T]", "f32[T]", "f32[2]", "the first element's parameter for leaf 0");
+    }
+
+    #[test]
+    fn downward_begins_at_the_last_element() {
+        let graph = parse("f32[T]", "f32[T]", "f32[]").unwrap();
+        let text = graph.to_string();
+        assert_eq!(Graph::parse(&text).unwrap().to_string(), text);
+        assert!(crate::to_dot(&graph).contains("label=\"combine\""));
+        let xs = HostTensor::from([1f32, 2., 3.]);
+        let results = evaluate(&graph, &[xs.clone(), xs.clone()]).unwrap();
+        assert_eq!(results, [HostTensor::from([6f32, 5., 3.]), xs]);
+    }
+}

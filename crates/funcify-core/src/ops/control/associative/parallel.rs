@@ -1,0 +1,258 @@
+//! The reverse rule in logarithmic depth, for combinations that take the accumulated element element by element.
+//!
+//! With `g[t]` the whole cotangent of `y[t]` and `J[t]` the transposed Jacobian of `combine(y[t-1], x[t])` by `y[t-1]`,
+//! `g[t] = dy[t] + J[t+1] g[t+1]` is an affine recurrence, and so an associative scan against the direction of the scan, of pairs:
+//! `(J, g)` and then `(K, h)` is `(K J, h + K g)`. If each element of a leaf of `y[t]` depends on no other elements of
+//! `y[t-1]` than those at its own place, `J` is a number an element for each pair of leaves between which there is a way
+//! ([`jacobian`](super::jacobian)). Then
+//!
+//! 1. `combine` is batched over all elements and recorded once, at `y[t-1]` and `x[t]`;
+//! 2. cotangents of ones, one leaf at a time, pulled back through it give the Jacobians;
+//! 3. an associative scan gives all `g[t]`, and is differentiated as one;
+//! 4. pulled back, they give the cotangents of the elements and, summed, of what is captured.
+//!
+//! Where the scan begins nothing is combined, as in the loop. What differs from the loop is the order of products: those of
+//! the Jacobians of many elements may overflow or vanish where the loop's do not, as those of the forward pass may.
+
+use super::AssociativeScan;
+use super::build::{AssociativeScanOptions, associative_scan_with};
+use super::grad::Order;
+use super::jacobian::{Coefficient, Factor, Matrix, closed, then_numbers};
+use crate::derivative::{Cotangents, Tape, VjpContext, active_values};
+use crate::error::Result;
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{Failed, trace_body};
+use crate::ops::Op;
+use crate::ops::elementwise::partials::{Passes, passes};
+use crate::ops::flagged;
+use crate::ops::movement::broadcast::broadcasts;
+use crate::types::{Dim, Shape};
+use crate::value::Value;
+use crate::vmap::{Batched, inline, select_lanes};
+
+/// The cotangents of the leaves and of what is captured, from those of the results; `None` if the combination does not
+/// fit. `reached` are the leaves that may have cotangents.
+pub(super) fn vjp(
+    op: &AssociativeScan,
+    context: &VjpContext<'_>,
+    cotangents: &[Option<Value>],
+    order: &Order,
+    reached: &[bool],
+) -> Result<Option<Cotangents>, Failed> {
+    let (xs, captured) = context.operands.split_at(op.leaves);
+    let count = xs[0].dim(0);
+    let wrt = op.active(context.wrt);
+    let of_captured = &wrt[2 * op.leaves..];
+    let rows: Vec<Shape> = xs.iter().map(|leaf| leaf.row_type().shape).collect();
+    let fits = |(value, wrt): (&Value, &bool)| !*wrt || rows.iter().any(|row| broadcasts(&value.shape(), row));
+    let all_fit = captured.iter().zip(of_captured).all(fits);
+    let Some(chooses) = chooses(op, &wrt, reached).filter(|_| all_fit) else { return Ok(None) };
+
+    // 1. Those captured values of which a cotangent is wanted have lanes, too: their cotangents come an element each.
+    let batched = |(index, value): (usize, &Value)| match of_captured[index] {
+        true => Batched::mapped(Batched::unmapped(*value).materialized(&count)),
+        false => Batched::unmapped(*value),
+    };
+    let captured: Vec<Batched> = captured.iter().enumerate().map(batched).collect();
+    let before: Vec<Value> = context.results.iter().map(|y| y.take(0, order.previous)).collect();
+    let lanes = captured.iter().filter(|value| value.mapped).map(|value| value.value);
+    let inputs: Vec<Value> = before.iter().chain(xs).copied().chain(lanes).collect();
+    let all = on_all_rows(op, &count, &inputs, &captured)?;
+    let mut flags = wrt[..2 * op.leaves].to_vec();
+    flags.resize(inputs.len(), true);
+    flags.resize(all.graph.inputs().len(), false);
+    let inputs = [inputs, all.captures].concat();
+    let tape = Tape::record(&all.graph, &inputs, &flags, context.choices)?;
+
+    // 2.
+    let mut of_first = flags.clone();
+    of_first[op.leaves..].fill(false);
+    let (leaves, factors) = jacobians(&tape, &of_first, chooses, context.results, cotangents)?;
+
+    // 3.
+    let given: Vec<Value> =
+        leaves.iter().map(|leaf| cotangents[*leaf].unwrap_or_else(|| xs[*leaf].zeros_like())).collect();
+    let mut whole = vec![None; op.leaves];
+    for (leaf, cotangent) in leaves.iter().zip(accumulated(op, order, chooses, &factors, given)) {
+        whole[*leaf] = Some(cotangent);
+    }
+
+    // 4.
+    let pulled = tape.pull(&whole)?;
+    let first_or = |first: Value, other: Value| {
+        let [first, other] = [first, other].map(Batched::mapped);
+        select_lanes(order.begins, &count, first, other).value
+    };
+    let of_elements =
+        pulled[op.leaves..].iter().zip(&whole).zip(xs).map(|((pulled, whole), x)| match (pulled, whole) {
+            (None, None) => None,
+            (Some(pulled), Some(whole)) if pulled.same_as(*whole) => Some(*whole),
+            (pulled, whole) => {
+                let [first, other] = [whole, pulled].map(|value| value.unwrap_or_else(|| x.zeros_like()));
+                Some(first_or(first, other))
+            }
+        });
+    let mut found: Vec<Option<Value>> = of_elements.collect();
+    let mut pulled = pulled[2 * op.leaves..].iter();
+    for value in &captured {
+        let of_lanes = if value.mapped { pulled.next().copied().flatten() } else { None };
+        found.push(of_lanes.map(|pulled| first_or(pulled.zeros_like(), pulled).sum(0)));
+    }
+    Ok(Some(found))
+}
+
+/// Whether an op on the way from the accumulated element to the leaves that are reached takes one of its operands and
+/// leaves another. `None` if the way goes through an op that does not work element by element, or if the leaves have several
+/// dtypes, or if anything in `combine` is a loop or a choice: those would save too much for all elements at once.
+fn chooses(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool> {
+    let combine = &op.combine;
+    if combine.nodes().iter().any(|node| !node.op.bodies().is_empty() || matches!(node.op, Op::Custom(_))) {
+        return None;
+    }
+    let mut dtypes = (0..op.leaves).filter(|leaf| reached[*leaf]).map(|leaf| combine.input_type(leaf).dtype);
+    let first = dtypes.next();
+    if dtypes.any(|dtype| Some(dtype) != first) {
+        return None;
+    }
+    let of_first: Vec<bool> = (0..wrt.len()).map(|param| param < op.leaves && wrt[param]).collect();
+    let active = active_values(combine, &of_first);
+    let mut is_on_it = vec![false; active.len()];
+    for (output, _) in combine.outputs().iter().zip(reached).filter(|(_, reached)| **reached) {
+        is_on_it[output.value.index()] = active[output.value.index()];
+    }
+    let mut chooses = false;
+    for node in combine.nodes().iter().rev() {
+        if node.outputs.iter().any(|output| is_on_it[output.index()]) {
+            chooses |= passes(&node.op)? == Passes::Chosen;
+            node.inputs.iter().for_each(|input| is_on_it[input.index()] |= active[input.index()]);
+        }
+    }
+    Some(chooses)
+}
+
+/// `combine` of the elements of all rows: of these inputs, which are those before, the elements, and the captured values
+/// that have lanes.
+fn on_all_rows(
+    op: &AssociativeScan,
+    count: &Dim,
+    inputs: &[Value],
+    captured: &[Batched],
+) -> Result<ClosedBody, Failed> {
+    let combine = &op.combine;
+    let of_captured = captured.iter().enumerate().filter(|(_, value)| value.mapped);
+    let params = (0..2 * op.leaves).chain(of_captured.map(|(index, _)| 2 * op.leaves + index));
+    let named = params.zip(inputs).map(|(param, value)| (combine.input_name(param).to_string(), value.ty()));
+    trace_body("associative_scan", combine.name(), &named.collect::<Vec<_>>(), |values| {
+        let (elements, lanes) = values.split_at(2 * op.leaves);
+        let mut lanes = lanes.iter().copied();
+        let captured = captured.iter().filter_map(|value| match value.mapped {
+            true => lanes.next().map(Batched::mapped),
+            false => Some(*value),
+        });
+        let inputs: Vec<Batched> = elements.iter().copied().map(Batched::mapped).chain(captured).collect();
+        let results = inline(combine, count, &inputs)?;
+        Ok(combine.named_outputs(results.into_iter().map(|result| result.materialized(count))))
+    })
+}
+
+/// The leaves that have cotangents, and the factors between them for each element: from those of `combine(y[t-1], x[t])`
+/// to those of `y[t-1]`.
+fn jacobians(
+    tape: &Tape<'_>,
+    of_first: &[bool],
+    chooses: bool,
+    ys: &[Value],
+    cotangents: &[Option<Value>],
+) -> Result<(Vec<usize>, Matrix<Coefficient>), Failed> {
+    let mut has: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
+    let mut rows: Vec<Vec<Factor<Coefficient>>> = vec![Vec::new(); ys.len()];
+    while let Some(from) = (0..ys.len()).find(|leaf| has[*leaf] && rows[*leaf].is_empty()) {
+        let pull = |cotangent: Value| {
+            let mut cotangents = vec![None; ys.len()];
+            cotangents[from] = Some(cotangent);
+            tape.pull_to(of_first, &cotangents)
+        };
+        let ones = ys[from].ones_like();
+        let numbers = pull(ones)?;
+        // NaN times any number is NaN: 0 is where nothing arrives.
+        let probes = if chooses { pull(ys[from].full_like(f64::NAN))? } else { vec![None; ys.len()] };
+        let factors = numbers.into_iter().zip(probes).map(|(number, probe)| match number {
+            None => Factor::Zero,
+            Some(number) if number.same_as(ones) => Factor::One,
+            Some(number) => Factor::Of(Coefficient { number, stopped: probe.map(|probe| probe.eq(0.0)) }),
+        });
+        rows[from] = factors.take(ys.len()).collect();
+        for (has, factor) in has.iter_mut().zip(&rows[from]) {
+            *has |= factor.kind() != Factor::Zero;
+        }
+    }
+    let leaves = flagged(&has);
+    let among = |row: &Vec<Factor<Coefficient>>| leaves.iter().map(|leaf| row[*leaf]).collect();
+    let factors = leaves.iter().map(|leaf| among(&rows[*leaf])).collect();
+    Ok((leaves, factors))
+}
+
+/// The whole cotangents of the results, from those given.
+fn accumulated(
+    op: &AssociativeScan,
+    order: &Order,
+    chooses: bool,
+    factors: &Matrix<Coefficient>,
+    given: Vec<Value>,
+) -> Vec<Value> {
+    let kinds = closed(factors.iter().map(|row| row.iter().map(|factor| factor.kind()).collect()).collect());
+    if kinds.iter().flatten().all(|kind| *kind == Factor::Zero) {
+        return given;
+    }
+    // Element t is the factors of element t + 1 and the cotangent of its own. Those of the last one are not applied.
+    let elements: Vec<Value> = packed(&kinds, factors, &given, chooses)
+        .into_iter()
+        .map(|value| value.take(0, order.next))
+        .chain(given.iter().copied())
+        .collect();
+    let options = AssociativeScanOptions::new();
+    let options = if op.reverse { options } else { options.reverse() };
+    let results = associative_scan_with(options, elements, |later, own| {
+        let (first, cotangents) = unpacked(&kinds, &later, chooses);
+        let (next, given) = unpacked(&kinds, &own, chooses);
+        let arrive = |leaf: usize| {
+            let ways = cotangents.iter().zip(&next).map(|(cotangent, row)| row[leaf].apply(*cotangent));
+            ways.flatten().fold(given[leaf], |sum, way| sum + way)
+        };
+        let cotangents: Vec<Value> = (0..given.len()).map(arrive).collect();
+        let both = then_numbers(&first, &next, &given, chooses);
+        packed(&kinds, &both, &given, chooses).into_iter().chain(cotangents).collect()
+    });
+    results[results.len() - given.len()..].to_vec()
+}
+
+/// The numbers of factors of these kinds; `likes` are values of the leaves.
+fn packed(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], may_stop: bool) -> Vec<Value> {
+    let mut values = Vec::new();
+    for (kinds, factors) in kinds.iter().zip(factors) {
+        for ((kind, factor), like) in kinds.iter().zip(factors).zip(likes) {
+            if *kind == Factor::Of(()) {
+                let Coefficient { number, stopped } = factor.coefficient(*like, may_stop);
+                values.push(number);
+                values.extend(stopped);
+            }
+        }
+    }
+    values
+}
+
+/// The factors of these kinds from their numbers, and the values after them.
+fn unpacked(kinds: &Matrix<()>, values: &[Value], may_stop: bool) -> (Matrix<Coefficient>, Vec<Value>) {
+    let mut count = 0;
+    let mut next = || {
+        count += 1;
+        values[count - 1]
+    };
+    let mut factor = |kind: &Factor<()>| match kind {
+        Factor::Zero => Factor::Zero,
+        Factor::One => Factor::One,
+        Factor::Of(()) => Factor::Of(Coefficient { number: next(), stopped: may_stop.then(&mut next) }),
+    };
+    let factors = kinds.iter().map(|row| row.iter().map(&mut factor).collect()).collect();
+    (factors, values[count..].to_vec())
+}

@@ -1,0 +1,112 @@
+//! `bind_size`: an integer that the program computes as the size of a symbol. It is the inverse of `size`.
+//!
+//! Invariants, cited where they are enforced and tested:
+//!
+//! - **bind-c1** the symbol has no size before, and has this one in what comes after, in the bodies in it too (graph-c7). In the
+//!   body of a loop each step binds it anew, and nothing that leaves the body has it in its type.
+//! - **bind-c2** a negative size is refused when the op runs, before anything of that size is made. An op whose symbol nobody
+//!   uses does not run, as one whose results nobody uses.
+//! - **bind-c3** programs run the op from the host: it reads one number from the device. A size that is static when the
+//!   program is made is bound then.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
+use crate::error::{Place, Result};
+use crate::graph::tracer::{SizeByLane, add_size_by_lane};
+use crate::graph::{emit, fresh_symbol};
+use crate::host::HostTensor;
+use crate::ops::{Attributes, EvalContext, Failed, OpKey, OpRules, arity};
+use crate::types::{DType, Dim, Symbol, TensorType};
+use crate::value::Value;
+use crate::vmap::{Batched, ragged};
+
+/// Gives a symbol the size that an integer scalar says. It has no results.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BindSize {
+    /// The symbol.
+    pub size: Symbol,
+}
+
+impl BindSize {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        let dim = attributes.take_dim("size")?;
+        let symbol = dim.as_symbol().ok_or_else(|| format!("`size` as a symbol such as `$1`, not `{dim}`"))?;
+        Ok(BindSize { size: symbol.clone() })
+    }
+
+    /// The size that a number means (bind-c2).
+    pub fn checked(&self, at: &Place, number: i64) -> Result<usize> {
+        usize::try_from(number).map_err(|_| {
+            let fix = "give a number that is 0 or more, such as `n.maximum(0)`";
+            at.mismatch(format!("the size `{}`", self.size), "0 or more", number, fix)
+        })
+    }
+}
+
+impl OpKey for BindSize {
+    const NAME: &'static str = "bind_size";
+    fn of(op: &crate::ops::Op) -> Option<&Self> {
+        if let crate::ops::Op::BindSize(op) = op { Some(op) } else { None }
+    }
+}
+
+impl OpRules for BindSize {
+    fn name(&self) -> &'static str {
+        BindSize::NAME
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [number] = arity(at, inputs)?;
+        if !number.dtype.is_int() || number.rank() != 0 {
+            let fix = "pass an integer scalar: cast it, or reduce it to one number";
+            return Err(at.mismatch("the size", "an integer scalar", &number, fix));
+        }
+        Ok(Vec::new())
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let size = self.checked(&context.at, inputs[0].get(0).as_i64())?;
+        context.sizes.set(&self.size, size);
+        Ok(Vec::new())
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("size", Dim::symbol(&self.size))
+    }
+
+    /// Gives every lane the largest of the sizes that the lanes ask for (`vmap::ragged`).
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        let counts = ragged::counts_that_run(operands[0].value.cast(DType::I64));
+        let fresh = fresh_symbol();
+        emit(BindSize { size: fresh.clone() }, &[ragged::largest(counts)])?;
+        let (symbol, largest) = (self.size.clone(), Dim::symbol(&fresh));
+        add_size_by_lane(SizeByLane { symbol, counts, largest, at_most: None });
+        Ok(Vec::new())
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_none(self.clone(), operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Graph;
+    use crate::ops::testing::rejects;
+
+    #[test]
+    fn takes_an_integer_scalar() {
+        rejects("bind_size {size=$1}", &["f32[]"], "an integer scalar");
+        rejects("bind_size {size=$1}", &["i64[1]"], "an integer scalar");
+        rejects("bind_size {size=$1}", &["i64[]", "i64[]"], "1 operands");
+        let text = |size: &str| format!("fn @f(%n: i64[]) {{\n  bind_size %n {{size={size}}}\n  return\n}}");
+        assert!(Graph::parse(&text("$1")).is_ok());
+        for size in ["3", "$1+1"] {
+            let error = Graph::parse(&text(size)).unwrap_err().to_string();
+            assert!(error.contains("`size` as a symbol such as `$1`"), "{error}");
+        }
+    }
+}

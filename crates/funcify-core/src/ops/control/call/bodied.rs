@@ -1,0 +1,56 @@
+//! Functions with derivative rules as ops with bodies.
+
+use std::sync::Arc;
+
+use super::Call;
+use crate::derivative::{Choices, Forward};
+use crate::error::Result;
+use crate::graph::{Failed, Graph, Known};
+use crate::ops::Op;
+use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
+use crate::types::{Replacements, TensorType};
+use crate::value::Value;
+use crate::vmap::ragged;
+
+impl Bodied for Call {
+    fn bodies(&self) -> Vec<&Arc<Graph>> {
+        self.parts().into_iter().map(|part| part.graph).collect()
+    }
+
+    fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
+        self.with_graphs(bodies).into()
+    }
+
+    fn body_name(&self, number: usize) -> String {
+        self.parts().get(number).map_or("", |part| part.name).to_string()
+    }
+
+    /// They are differentiated by the rule alone.
+    fn active_params(&self, _: &[bool]) -> Vec<Vec<bool>> {
+        self.bodies().into_iter().map(|body| vec![false; body.inputs().len()]).collect()
+    }
+
+    fn sizes(&self) -> OwnSizes<'_> {
+        OwnSizes::default()
+    }
+
+    fn resized(&self, _: &Replacements) -> Op {
+        self.clone().into()
+    }
+
+    fn steps(&self, _: &[&TensorType]) -> Option<StepCount> {
+        None
+    }
+
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        true
+    }
+
+    fn batches_ragged(&self, _: &ragged::Types<'_>) -> bool {
+        true
+    }
+
+    fn forward(&self, operands: &[Value], _: &[bool], _: &Choices) -> Result<Forward, Failed> {
+        self.forward_pass(operands)
+    }
+}

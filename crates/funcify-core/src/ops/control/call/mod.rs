@@ -1,0 +1,309 @@
+//! The call: a function with a derivative rule of its own, as JAX's `custom_vjp` and `custom_jvp` make them.
+//!
+//! - **call-c1** the function takes the arguments and what it captures, and gives the results.
+//! - **call-c2** `forward` takes the arguments and what it captures; it gives results of the function's types, and then
+//!   residuals. `backward` takes the residuals, a cotangent for each float result, and what it captures; it gives a
+//!   cotangent for each float argument, of exactly its type.
+//! - **call-c3** `tangent` takes the arguments, the results, a tangent for each float argument, and what it captures; it
+//!   gives a tangent for each float result, of exactly its type.
+//! - **call-c4** what the function, `forward` or `tangent` captures is not differentiated: their rule does not say how. It
+//!   is an error to ask for it, never zeros.
+//! - **call-c5** `backward` is linear in the cotangents where forward mode goes through it, and `tangent` in the tangents where
+//!   reverse mode does: a rule whose derivative depends on them is an error there.
+//! - **call-c6** the results and the residuals have no size that is known only when a loop in the function has run.
+//! - **call-c7** in the graphs of a rule, `itself` calls the function with that very rule: how `forward` gives the results of
+//!   its function, so that their derivative is the rule again. Arguments and results have the types that the function has,
+//!   and neither the function nor the rule captures anything.
+//!
+//! Operands, in order: the arguments, what the function captures, what each graph of the rule captures. A value that two of
+//! them use is an operand of each. Results: those of the function.
+//!
+//! The reference evaluation runs the function. No backend converts the op: `Graph::without_rules` puts the function's
+//! nodes in its place before a program is made.
+
+mod batch;
+mod bodied;
+mod grad;
+mod rules;
+mod text;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::derivative::{Cotangents, Dual, VjpContext};
+use crate::error::{Place, Result};
+use crate::graph::{Graph, Need, PrunedOp};
+use crate::host::HostTensor;
+use crate::ops::evaluate_in;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, Prunable, check_types, input_types, output_types};
+use crate::types::{Dim, Symbol, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// The call of a function that has a derivative rule of its own.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What it computes.
+    pub function: Arc<Graph>,
+    /// Its derivative.
+    pub rule: Rule,
+    /// How many arguments it has. What comes after them is captured.
+    pub arguments: usize,
+}
+
+/// A derivative rule.
+#[derive(Clone, Debug)]
+pub enum Rule {
+    /// That of reverse mode (call-c2).
+    Vjp {
+        /// The function, with residuals.
+        forward: Arc<Graph>,
+        /// From residuals and cotangents of the results to cotangents of the arguments.
+        backward: Arc<Graph>,
+    },
+    /// That of forward mode (call-c3).
+    Jvp {
+        /// From arguments, results and tangents of the arguments to tangents of the results.
+        tangent: Arc<Graph>,
+    },
+    /// That of the innermost call in whose rule this call stands (call-c7).
+    Itself,
+}
+
+impl Rule {
+    /// The rule with other graphs in the places of its own.
+    fn map(&self, mut graph: impl FnMut(&Arc<Graph>) -> Arc<Graph>) -> Rule {
+        match self {
+            Rule::Vjp { forward, backward } => Rule::Vjp { forward: graph(forward), backward: graph(backward) },
+            Rule::Jvp { tangent } => Rule::Jvp { tangent: graph(tangent) },
+            Rule::Itself => Rule::Itself,
+        }
+    }
+}
+
+/// One of the graphs of a call.
+pub(crate) struct CallBody<'a> {
+    /// What it is called in texts and errors.
+    pub(crate) name: &'static str,
+    pub(crate) graph: &'a Arc<Graph>,
+    /// How many parameters it has before those that it captures.
+    pub(crate) params: usize,
+    /// The operands that it captures.
+    pub(crate) captured: Range<usize>,
+}
+
+impl Call {
+    /// The graphs: the function, then those of the rule.
+    pub(crate) fn parts(&self) -> Vec<CallBody<'_>> {
+        let (results, floats) = (self.function.outputs().len(), self.float_results().len());
+        let of_rule: Vec<(&'static str, &Arc<Graph>, usize)> = match &self.rule {
+            Rule::Vjp { forward, backward } => {
+                let residuals = forward.outputs().len().saturating_sub(results);
+                vec![("forward", forward, self.arguments), ("backward", backward, residuals + floats)]
+            }
+            Rule::Jvp { tangent } => {
+                vec![("tangent", tangent, self.arguments + results + self.float_arguments().len())]
+            }
+            Rule::Itself => Vec::new(),
+        };
+        let mut next = self.arguments;
+        let body = |(name, graph, params): (&'static str, _, usize)| {
+            let graph: &Arc<Graph> = graph;
+            let start = next;
+            next += graph.inputs().len().saturating_sub(params);
+            CallBody { name, graph, params, captured: start..next }
+        };
+        std::iter::once(("function", &self.function, self.arguments)).chain(of_rule).map(body).collect()
+    }
+
+    /// The graphs with these ones in their place, in the order of [`parts`](Call::parts).
+    pub(crate) fn with_graphs(&self, graphs: Vec<Arc<Graph>>) -> Call {
+        let mut graphs = graphs.into_iter();
+        let mut next = |old: &Arc<Graph>| graphs.next().unwrap_or_else(|| old.clone());
+        Call { function: next(&self.function), rule: self.rule.map(next), arguments: self.arguments }
+    }
+
+    /// The rule with this call wherever it says `itself`.
+    pub(crate) fn unfolded_rule(&self) -> Rule {
+        self.rule.map(|graph| graph.with_itself(self).map_or_else(|| graph.clone(), Arc::new))
+    }
+
+    /// Whether the rule says `itself`, or is that.
+    pub(crate) fn is_recursive(&self) -> bool {
+        let says = |part: &CallBody<'_>| part.name != "function" && !part.graph.calls_of_itself().is_empty();
+        matches!(self.rule, Rule::Itself) || self.parts().iter().any(says)
+    }
+
+    /// The arguments that have tangents and cotangents, by number.
+    pub(crate) fn float_arguments(&self) -> Vec<usize> {
+        let count = self.arguments.min(self.function.inputs().len());
+        (0..count).filter(|index| self.function.input_type(*index).dtype.is_float()).collect()
+    }
+
+    /// The results that have tangents and cotangents, by number.
+    pub(crate) fn float_results(&self) -> Vec<usize> {
+        let count = self.function.outputs().len();
+        (0..count).filter(|index| self.function.output_type(*index).dtype.is_float()).collect()
+    }
+
+    /// How many operands it takes.
+    fn operands(&self) -> usize {
+        self.parts().last().map_or(self.arguments, |part| part.captured.end)
+    }
+
+    /// How many operands the function or `forward` or `tangent` takes, which come first: all but what `backward` captures.
+    pub(crate) fn inputs(&self) -> usize {
+        let parts = self.parts();
+        parts.iter().rfind(|part| part.name != "backward").map_or(self.arguments, |part| part.captured.end)
+    }
+}
+
+/// All of it is needed, as the rule is for all results.
+impl Prunable for Call {
+    fn needed_operands(&self, _: &[bool], _: &mut [Need]) -> Vec<bool> {
+        vec![true; self.operands()]
+    }
+
+    fn pruned_for(&self, results: &[bool], _: &[Need]) -> Option<PrunedOp> {
+        let operands = (0..self.operands()).collect();
+        Some(PrunedOp { op: self.clone().into(), operands, results: (0..results.len()).collect() })
+    }
+}
+
+impl OpRules for Call {
+    fn name(&self) -> &'static str {
+        match self.rule {
+            Rule::Vjp { .. } | Rule::Itself => "custom_vjp",
+            Rule::Jvp { .. } => "custom_jvp",
+        }
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let outputs = |graph: &Graph| output_types(graph).cloned().collect::<Vec<TensorType>>();
+        check_itself(at, self, inputs.len())?;
+        let results = outputs(&self.function);
+        let mut residuals = Vec::new();
+        if let Rule::Vjp { forward, .. } = &self.rule {
+            residuals = outputs(forward);
+            let rest = residuals.split_off(results.len().min(residuals.len()));
+            check_results(at, "forward", "result", &results, &residuals)?;
+            residuals = rest;
+        }
+        let parts = self.parts();
+        let count = self.operands();
+        if inputs.len() != count || self.function.inputs().len() < self.arguments {
+            let captured = count.saturating_sub(self.arguments);
+            let expected = format!("{count} operands: {} arguments, {captured} captured values", self.arguments);
+            let fix = "pass the arguments, and what the function and its rule capture";
+            return Err(at.mismatch("the operand list", expected, format!("{} operands", inputs.len()), fix));
+        }
+        let arguments = inputs[..self.arguments].to_vec();
+        let pick = |types: &[TensorType], which: Vec<usize>| -> Vec<TensorType> {
+            which.into_iter().map(|index| types[index].clone()).collect()
+        };
+        check_params(at, &parts[0], arguments.clone(), inputs)?;
+        let of_arguments = pick(&arguments, self.float_arguments());
+        let of_results = pick(&results, self.float_results());
+        match &self.rule {
+            // call-c2
+            Rule::Vjp { backward, .. } => {
+                check_params(at, &parts[1], arguments, inputs)?;
+                check_params(at, &parts[2], [residuals, of_results].concat(), inputs)?;
+                check_results(at, "backward", "cotangent", &of_arguments, &outputs(backward))?;
+            }
+            // call-c3
+            Rule::Jvp { tangent } => {
+                check_params(at, &parts[1], [arguments, results.clone(), of_arguments].concat(), inputs)?;
+                check_results(at, "tangent", "tangent", &of_results, &outputs(tangent))?;
+            }
+            Rule::Itself => {}
+        }
+        parts.iter().try_for_each(|part| check_sizes(at, part.name, part.graph))?;
+        Ok(results)
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        // What the function captures follows the arguments.
+        evaluate_in(&self.function, inputs[..self.function.inputs().len()].to_vec(), context.sizes)
+    }
+
+    /// None: the text form shows the graphs.
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch::batch(self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        grad::jvp(self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        grad::vjp(self, context, cotangents)
+    }
+}
+
+/// call-c7
+fn check_itself(at: &Place, call: &Call, operands: usize) -> Result<()> {
+    if !call.is_recursive() {
+        return Ok(());
+    }
+    if operands > call.arguments {
+        let found = format!("{} captured values", operands - call.arguments);
+        let fix = "pass them as arguments, and give their derivatives in the rule";
+        return Err(at.mismatch("a rule that calls its own function", "no captured values", found, fix));
+    }
+    let types = |graph: &Graph| input_types(graph).chain(output_types(graph)).cloned().collect::<Vec<TensorType>>();
+    let rule = call.parts().into_iter().filter(|part| part.name != "function");
+    let inner: Vec<Call> = rule.flat_map(|part| part.graph.calls_of_itself()).collect();
+    if inner.iter().any(|inner| types(&inner.function) != types(&call.function)) {
+        let fix = "call the function on values of the types that it has outside of its rule";
+        return Err(at.mismatch("a rule that calls its own function", "the function's types", "others", fix));
+    }
+    Ok(())
+}
+
+/// The parameters of a graph: `own`, then what it captures.
+fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &[TensorType]) -> Result<()> {
+    let expected = [own.as_slice(), &inputs[part.captured.clone()]].concat();
+    let (name, graph) = (part.name, part.graph);
+    if graph.inputs().len() != expected.len() {
+        let (expected, found) = (expected.len(), graph.inputs().len());
+        let component = format!("the parameter list of `{name}`");
+        let fix = "give it the parameters that the rule has, and what it captures";
+        return Err(at.mismatch(component, format!("{expected} parameters"), format!("{found} parameters"), fix));
+    }
+    let component = |index| format!("parameter {index} of `{name}`");
+    let fix = "give the parameter the type of what is passed";
+    check_types(at, &expected, input_types(graph), component, fix)
+}
+
+/// What a graph of the rule gives.
+fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], found: &[TensorType]) -> Result<()> {
+    if expected.len() != found.len() {
+        let component = format!("the list of {what}s of `{of}`");
+        let (expected, found) = (format!("{} values", expected.len()), format!("{} values", found.len()));
+        let fix = "give one for each value that has a float type, or for each result";
+        return Err(at.mismatch(component, expected, found, fix));
+    }
+    let fix = "make the types equal, by a cast, a reshape or a broadcast";
+    check_types(at, expected, found, |index| format!("{what} {index} of `{of}`"), fix)
+}
+
+/// call-c6, bind-c1: nothing that a body gives has a size that is bound in it.
+pub(crate) fn check_sizes(at: &Place, name: &str, graph: &Graph) -> Result<()> {
+    let bound: Vec<&Symbol> = graph.nodes().iter().flat_map(|node| node.op.binds()).collect();
+    for (index, output) in graph.outputs().iter().enumerate() {
+        let ty = graph.ty(output.value);
+        let mut symbols = ty.shape.dims().iter().flat_map(Dim::symbols);
+        if let Some(symbol) = symbols.find(|symbol| bound.contains(symbol)) {
+            let found = format!("{ty}, where `{name}` itself gives `{symbol}` its size");
+            let fix = "reduce it, or write it into rows of a known size";
+            let expected = "sizes that are known before it runs";
+            return Err(at.mismatch(format!("value {index} that `{name}` gives"), expected, found, fix));
+        }
+    }
+    Ok(())
+}

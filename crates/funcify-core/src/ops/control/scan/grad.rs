@@ -1,0 +1,523 @@
+//! The reverse rule of the loop: one loop in the other direction, in the same row coordinates.
+//!
+//! ```text
+//! sequences: what each step took, by which it is computed again: rows of sequences and buffers, carries before the step;
+//!            the residuals, values of the step that were saved; the cotangents of traces that no step reads
+//! buffers:   G, the cotangent of a buffer that steps read; the sums of a sequence with several taps
+//! carries:   the cotangents of the carries; a sum for each invariant
+//! ->  G and the sums; a nit-sot for each sequence with one tap; the cotangents of the first carries; the sums
+//! ```
+//!
+//! Its body computes a step of the loop again, from what the forward pass saved ([`saves`](super::saves)) and what
+//! its traces have ([`at_hand`](super::at_hand)), and pulls cotangents back through it. What it carries, for each part of the loop:
+//!
+//! - a buffer: a full buffer G of the same rows, which starts as the cotangent of the final buffer. A step reads `G[t+k]`
+//!   for k in `writes`, as the cotangents of the written rows, and then
+//!   `G[t+k] := (k in writes ? 0 : G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`: what was
+//!   overwritten has no share in what came after. If the buffer started from some given rows, only those are seen at
+//!   the end, and the zeros are not written. In PyTensor's reversed coordinates the backward of a sit-sot has reads
+//!   (0, 1), writes (1), as its `L_op` has.
+//! - a buffer that no step reads: a sequence, the cotangent of its trace.
+//! - a sequence: with one tap a nit-sot, placed in zeros; with several a full buffer of sums.
+//! - a carry: a carry. An invariant: a carried sum. What is no float has none.
+//!
+//! A loop that ends early goes back over the steps that ran, one that is truncated over the last ones: see
+//! [`span`](super::span). The rows of the backward loop are counted from the first row of these.
+//!
+//! A buffer or a carry has a cotangent if its final value has or if a step gives it one: see [`reach`](crate::ops::reach).
+
+use super::at_hand::at_hand;
+use super::parts::{BufferPart, Parts, Rows, SequencePart};
+use super::saves::{LoopRecord, Trace, can_be_saved, slice_rows};
+use super::span::{Span, tail, with_head};
+use super::{Buffer, Returned, Scan, Start};
+use crate::derivative::{Cotangents, Record, Tape, VjpContext, add, no_record};
+use crate::error::Result;
+use crate::graph::{Failed, ValueId};
+use crate::ops::movement::pad::{Pad, pad_with_zeros};
+use crate::ops::reach::Guess;
+use crate::types::{Dim, TensorType};
+use crate::value::{Value, concat};
+
+pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+    let Record::Loop(record) = context.record else { return Err(no_record("scan")) };
+    let mut of_buffers = Vec::with_capacity(scan.buffers.len());
+    for (index, (buffer, cotangent)) in scan.buffers.iter().zip(cotangents).enumerate() {
+        of_buffers.push(cotangent.map(|cotangent| match buffer.returned {
+            Returned::All => cotangent,
+            Returned::Last(count) => {
+                let rest = record.buffers[index].dim(0) - count;
+                let (low, high) = if scan.reverse { (Dim::from(0), rest) } else { (rest, Dim::from(0)) };
+                pad_with_zeros(Pad { axis: 0, low, high, interior: 0 }, cotangent)
+            }
+        }));
+    }
+    let of_carries = cotangents[scan.buffers.len()..].to_vec();
+    let least: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
+    let (_, guess) = scan.states_pulled(&least, &mut scan.pull(context.wrt));
+    let backward = Backward {
+        scan,
+        context,
+        span: Span::of(scan)?,
+        active: scan.active(context.wrt),
+        buffers: Vec::new(),
+        carries: Vec::new(),
+        record,
+        of_buffers,
+        of_carries,
+    };
+    backward.vjp(Guess::new(least, guess))
+}
+
+struct Backward<'a> {
+    scan: &'a Scan,
+    context: &'a VjpContext<'a>,
+    /// The steps of the backward loop.
+    span: Span,
+    /// What the forward pass kept.
+    record: &'a LoopRecord,
+    /// Which parameters of the body are to get cotangents.
+    active: Vec<bool>,
+    /// The cotangents of the final buffers.
+    of_buffers: Vec<Option<Value>>,
+    /// The cotangents of the final carries.
+    of_carries: Vec<Option<Value>>,
+    /// Which buffers have cotangents.
+    buffers: Vec<bool>,
+    /// Which carries have cotangents.
+    carries: Vec<bool>,
+}
+
+/// Where a step of the backward loop finds something.
+#[derive(Clone, Copy)]
+enum Row {
+    Sequence(usize, usize),
+    Captured(Value),
+}
+
+/// Where the cotangent of a buffer is.
+#[derive(Clone, Copy)]
+enum OfBuffer {
+    /// It has none.
+    Nothing,
+    /// In a sequence: no step reads the buffer.
+    Sequence(usize),
+    /// In a full buffer, G.
+    Full(usize),
+}
+
+/// Which part of the backward loop is what.
+struct Plan {
+    /// The parameters of the forward body.
+    arguments: Vec<Row>,
+    /// The values of the forward body that were saved.
+    residuals: Vec<(ValueId, Row)>,
+    /// The cotangent of each buffer.
+    buffers: Vec<OfBuffer>,
+    /// For each carry the carry of its cotangent.
+    carries: Vec<Option<usize>>,
+    /// For each sequence with several taps the buffer of its sums, and its offsets.
+    sums: Vec<Option<(usize, Vec<usize>)>>,
+    /// For each invariant the carry of its sum.
+    invariants: Vec<Option<usize>>,
+}
+
+/// The parts of the backward loop so far.
+#[derive(Default)]
+struct Draft {
+    sequences: Vec<SequencePart>,
+    buffers: Vec<BufferPart>,
+    carries: Vec<(String, Value)>,
+}
+
+impl Draft {
+    /// A row of a tensor in each step. Reads of one tensor are taps of one sequence, as they were.
+    fn read(&mut self, value: Value, offset: usize, name: String) -> Row {
+        match self.sequences.last_mut().filter(|last| last.value.same_as(value)) {
+            Some(last) => last.reads.push((offset, name)),
+            None => self.sequences.push(SequencePart { value, reads: vec![(offset, name)] }),
+        }
+        let last = self.sequences.len() - 1;
+        Row::Sequence(last, self.sequences[last].reads.len() - 1)
+    }
+
+    fn buffer(&mut self, part: BufferPart) -> usize {
+        self.buffers.push(part);
+        self.buffers.len() - 1
+    }
+
+    fn carry(&mut self, name: String, value: Value) -> usize {
+        self.carries.push((name, value));
+        self.carries.len() - 1
+    }
+}
+
+/// What a step gives.
+#[derive(Default)]
+struct Found {
+    buffers: Vec<bool>,
+    carries: Vec<bool>,
+    sums: Vec<bool>,
+    invariants: Vec<bool>,
+    /// The type of a row for each sequence with one tap that has a cotangent.
+    rows: Vec<Option<TensorType>>,
+}
+
+impl<'a> Backward<'a> {
+    fn vjp(mut self, states: Guess) -> Result<Cotangents, Failed> {
+        let (_, (mut parts, plan, body, found)) = states.confirmed(|states, found_states| {
+            let (buffers, carries) = states.split_at(self.scan.buffers.len());
+            (self.buffers, self.carries) = (buffers.to_vec(), carries.to_vec());
+            let (parts, plan) = self.parts();
+            let mut found = Found::default();
+            let body = parts.trace(|rows| self.step(rows, &plan, &mut found))?;
+            found_states.copy_from_slice(&[found.buffers.as_slice(), &found.carries].concat());
+            Ok((parts, plan, body, found))
+        })?;
+        for row in found.rows.iter().flatten() {
+            let buffer = Buffer::nit_sot();
+            parts.buffers.push(BufferPart { buffer, value: None, row: row.clone(), names: vec![] });
+        }
+        let first_carry = parts.buffers.len();
+        let results = parts.emit(body)?;
+        Ok(self.cotangents(&plan, &found, &results, first_carry))
+    }
+
+    /// Whether the cotangent of a buffer is only read: no row of it is read by a step of the loop.
+    fn is_read_only(&self, buffer: usize) -> bool {
+        let buffer = &self.scan.buffers[buffer];
+        buffer.start != Start::Full && buffer.reads.is_empty()
+    }
+
+    /// The first row of the backward loop in a buffer: one that grows has the rows of the steps that ran, a full one all.
+    fn first_row(&self, buffer: usize) -> &Dim {
+        match self.scan.buffers[buffer].start {
+            Start::Full => &self.span.first,
+            _ => &self.span.first_that_ran,
+        }
+    }
+
+    /// The loop without its step, in the order of the signature.
+    fn parts(&self) -> (Parts, Plan) {
+        let mut draft = Draft::default();
+        let mut residuals = Vec::new();
+        let plan = Plan {
+            arguments: self.arguments(&mut draft, &mut residuals),
+            residuals: self.residuals(&mut draft, residuals),
+            buffers: self.cotangents_of_buffers(&mut draft),
+            carries: self.cotangents_of_carries(&mut draft),
+            sums: self.sums_of_sequences(&mut draft),
+            invariants: self.sums_of_invariants(&mut draft),
+        };
+        let Draft { sequences, buffers, carries } = draft;
+        let parts = Parts {
+            like: Scan {
+                steps: self.span.steps.clone(),
+                until: None,
+                reverse: !self.scan.reverse,
+                truncate: None,
+                ..self.scan.clone()
+            },
+            // The loop of the forward pass binds a number of steps that is a value.
+            count: None,
+            sequences,
+            buffers,
+            carries,
+        };
+        (parts, plan)
+    }
+
+    /// What a step took. Where the values of a carry are at hand after each step, the step's own is a residual.
+    fn arguments(&self, draft: &mut Draft, residuals: &mut Vec<(ValueId, Row)>) -> Vec<Row> {
+        let (scan, span, operands, record) = (self.scan, &self.span, self.context.operands, self.record);
+        let (layout, places) = (scan.params(), scan.operands());
+        let name = |index: usize| scan.body.input_name(index).to_string();
+        let mut arguments = Vec::with_capacity(layout.count);
+        for (number, operand) in places.sequences.clone().enumerate() {
+            let rows = tail(operands[operand], &span.first);
+            for (offset, index) in scan.sequences[number].reads.iter().zip(layout.sequences[number].clone()) {
+                arguments.push(draft.read(rows, *offset, name(index)));
+            }
+        }
+        for (number, buffer) in scan.buffers.iter().enumerate() {
+            let last = self.seen(number, record.buffers[number]);
+            for (position, index) in layout.buffers[number].clone().enumerate() {
+                arguments.push(match record.overwritten[number][position] {
+                    Some(rows) => draft.read(span.recent(rows), 0, name(index)),
+                    None => draft.read(last, buffer.reads[position], name(index)),
+                });
+            }
+        }
+        let after = |number: usize| scan.body.outputs()[scan.results().carries.start + number].value;
+        let saved: Vec<ValueId> = record.values.iter().map(|(value, _)| *value).collect();
+        let traced = record.carries.iter().enumerate().filter(|(_, trace)| matches!(trace, Trace::After(_)));
+        let candidates = traced.map(|(number, _)| after(number));
+        let candidates =
+            candidates.filter(|value| can_be_saved(&scan.body, *value) && !saved.contains(value)).collect();
+        let at_hand = at_hand(&scan.body, candidates, &saved);
+        for (number, (trace, operand)) in record.carries.iter().zip(places.carries.clone()).enumerate() {
+            let index = layout.carries.start + number;
+            arguments.push(match trace {
+                Trace::Before(rows) => draft.read(span.recent(*rows), 0, name(index)),
+                // The value before a step is that after the step before it.
+                Trace::After(next) => {
+                    let (first, next) = (operands[operand].unsqueeze(0), *next);
+                    let rows = concat(&if scan.reverse { [next, first] } else { [first, next] }, 0);
+                    let rows = tail(rows, &span.first_that_ran);
+                    let before = draft.read(rows, usize::from(scan.reverse), name(index));
+                    if at_hand.contains(&after(number)) {
+                        let row = draft.read(rows, usize::from(!scan.reverse), format!("{}_after", name(index)));
+                        residuals.push((after(number), row));
+                    }
+                    before
+                }
+            });
+        }
+        arguments.extend(operands[places.invariants].iter().map(|value| Row::Captured(*value)));
+        arguments
+    }
+
+    /// The values of a step that were saved, and those that are `known`.
+    fn residuals(&self, draft: &mut Draft, known: Vec<(ValueId, Row)>) -> Vec<(ValueId, Row)> {
+        let residuals = self.record.values.iter().enumerate();
+        let read = |(number, (value, rows)): (usize, &(ValueId, Value))| {
+            (*value, draft.read(self.span.recent(*rows), 0, format!("residual_{number}")))
+        };
+        residuals.map(read).chain(known).collect()
+    }
+
+    /// The cotangents of what a step wrote to buffers.
+    fn cotangents_of_buffers(&self, draft: &mut Draft) -> Vec<OfBuffer> {
+        let (scan, body, layout, results) = (self.scan, &self.scan.body, self.scan.params(), self.scan.results());
+        let of = |(number, buffer): (usize, &Buffer)| {
+            if !self.buffers[number] {
+                return OfBuffer::Nothing;
+            }
+            let written = results.buffers[number].clone().map(|index| cotangent_of(&body.outputs()[index].name));
+            let final_rows = self.of_buffers[number].unwrap_or_else(|| self.record.buffers[number].zeros_like());
+            let value = self.seen(number, final_rows);
+            if self.is_read_only(number) {
+                let reads = buffer.writes.iter().copied().zip(written).collect();
+                draft.sequences.push(SequencePart { value, reads });
+                return OfBuffer::Sequence(draft.sequences.len() - 1);
+            }
+            let params = layout.buffers[number].clone().zip(&buffer.reads);
+            let only_read = params.filter(|(_, offset)| !buffer.writes.contains(offset));
+            let names = written.chain(only_read.map(|(index, _)| cotangent_of(body.input_name(index)))).collect();
+            let row = body.output_type(results.buffers[number].start).clone();
+            let buffer = backward_buffer(buffer);
+            OfBuffer::Full(draft.buffer(BufferPart { buffer, value: Some(value), row, names }))
+        };
+        scan.buffers.iter().enumerate().map(of).collect()
+    }
+
+    /// The cotangents of the carries after a step.
+    fn cotangents_of_carries(&self, draft: &mut Draft) -> Vec<Option<usize>> {
+        let (layout, places) = (self.scan.params(), self.scan.operands());
+        let of = |(number, index): (usize, usize)| {
+            let zeros = || self.context.operands[places.carries.start + number].zeros_like();
+            self.carries[number].then(|| {
+                let name = cotangent_of(self.scan.body.input_name(index));
+                draft.carry(name, self.of_carries[number].unwrap_or_else(zeros))
+            })
+        };
+        layout.carries.enumerate().map(of).collect()
+    }
+
+    /// The sums of sequences with several taps.
+    fn sums_of_sequences(&self, draft: &mut Draft) -> Vec<Option<(usize, Vec<usize>)>> {
+        let (layout, places) = (self.scan.params(), self.scan.operands());
+        let of = |(number, operand): (usize, usize)| {
+            if self.is_placed(number) || !layout.sequences[number].clone().any(|index| self.active[index]) {
+                return None;
+            }
+            let mut offsets = self.scan.sequences[number].reads.clone();
+            offsets.sort_unstable();
+            offsets.dedup();
+            let names = offsets.iter().map(|offset| format!("sum_{number}_{offset}")).collect();
+            let (reads, writes) = (offsets.clone(), offsets.clone());
+            let buffer = Buffer { start: Start::Full, reads, writes, returned: Returned::All };
+            let value = tail(self.context.operands[operand], &self.span.first).zeros_like();
+            Some((draft.buffer(BufferPart { buffer, value: Some(value), row: value.row_type(), names }), offsets))
+        };
+        places.sequences.enumerate().map(of).collect()
+    }
+
+    /// The sums of invariants.
+    fn sums_of_invariants(&self, draft: &mut Draft) -> Vec<Option<usize>> {
+        let (layout, places) = (self.scan.params(), self.scan.operands());
+        let of = |(operand, index): (usize, usize)| {
+            self.active[index].then(|| {
+                let name = format!("sum_{}", self.scan.body.input_name(index));
+                draft.carry(name, self.context.operands[operand].zeros_like())
+            })
+        };
+        places.invariants.zip(layout.invariants).map(of).collect()
+    }
+
+    /// The rows of a buffer, or of its cotangent, that the backward loop sees.
+    fn seen(&self, buffer: usize, rows: Value) -> Value {
+        tail(rows, self.first_row(buffer))
+    }
+
+    /// Whether a sequence's cotangent is one row a step, placed in zeros: it has one tap, and the rows before and after
+    /// are surely not fewer than none.
+    fn is_placed(&self, sequence: usize) -> bool {
+        let reads = &self.scan.sequences[sequence].reads;
+        let Some(offset) = reads.first().filter(|first| reads.iter().all(|read| read == *first)) else { return false };
+        let runs = self.span.steps.is_at_least(&Dim::from(1)) == Some(true);
+        *offset == 0 || runs || self.rest(sequence, *offset).is_at_least(&Dim::from(0)) == Some(true)
+    }
+
+    /// The rows of a sequence behind those of one tap.
+    fn rest(&self, sequence: usize, offset: usize) -> Dim {
+        let rows = self.context.operands[self.scan.operands().sequences.start + sequence].dim(0);
+        rows - &self.span.first - &self.span.steps - offset
+    }
+
+    /// One step back: what is written to each buffer, then the next carries.
+    fn step(&self, rows: &Rows, plan: &Plan, found: &mut Found) -> Result<Vec<(String, Value)>, Failed> {
+        let (scan, layout) = (self.scan, self.scan.params());
+        let at = |row: &Row| match row {
+            Row::Sequence(part, position) => rows.sequence(*part)[*position],
+            Row::Captured(value) => *value,
+        };
+        let arguments: Vec<Value> = plan.arguments.iter().map(at).collect();
+        let residuals: Vec<(ValueId, Value)> = plan.residuals.iter().map(|(value, row)| (*value, at(row))).collect();
+        let tape = Tape::record_with(&scan.body, &arguments, &self.active, self.context.choices, &residuals)?;
+        let mut of_results: Vec<Option<Value>> = Vec::with_capacity(scan.results().count);
+        for (buffer, cotangent) in scan.buffers.iter().zip(&plan.buffers) {
+            of_results.extend((0..buffer.writes.len()).map(|position| match cotangent {
+                OfBuffer::Nothing => None,
+                OfBuffer::Sequence(part) => Some(rows.sequence(*part)[position]),
+                OfBuffer::Full(part) => Some(rows.buffer(*part)[position]),
+            }));
+        }
+        of_results.extend(plan.carries.iter().map(|carry| carry.map(|carry| rows.carries()[carry])));
+        let pulled = tape.pull(&of_results)?;
+
+        let mut outputs: Vec<(String, Value)> = Vec::new();
+        let mut push = |value: Value| outputs.push((format!("next_{}", outputs.len()), value));
+        for (number, buffer) in scan.buffers.iter().enumerate() {
+            let params = layout.buffers[number].clone();
+            found
+                .buffers
+                .push(self.of_buffers[number].is_some() || params.clone().any(|index| pulled[index].is_some()));
+            let OfBuffer::Full(part) = plan.buffers[number] else { continue };
+            let backward = backward_buffer(buffer);
+            // What is written is one of the rows that are read.
+            let reads =
+                |offset: usize| backward.reads.iter().zip(rows.buffer(part)).filter(move |(k, _)| **k == offset);
+            for (offset, here) in backward.writes.iter().flat_map(|offset| reads(*offset)) {
+                let kept = (!buffer.writes.contains(offset)).then_some(*here);
+                let read = buffer.reads.iter().position(|read| read == offset);
+                let pulled = read.and_then(|position| pulled[params.start + position]);
+                push(add(kept, pulled).unwrap_or_else(|| here.zeros_like()));
+            }
+        }
+        for (number, sums) in plan.sums.iter().enumerate() {
+            let Some((part, offsets)) = sums else {
+                found.sums.push(false);
+                continue;
+            };
+            let mut any = false;
+            for (position, offset) in offsets.iter().enumerate() {
+                let taps = scan.sequences[number].reads.iter().zip(layout.sequences[number].clone());
+                let taps = taps.filter(|(read, _)| *read == offset);
+                let pulled = taps.fold(None, |sum, (_, index)| add(sum, pulled[index]));
+                any |= pulled.is_some();
+                push(plus(rows.buffer(*part)[position], pulled));
+            }
+            found.sums.push(any);
+        }
+        for (number, params) in layout.sequences.iter().enumerate() {
+            let is_placed = plan.sums[number].is_none();
+            let row = params.clone().filter(|_| is_placed).fold(None, |sum, index| add(sum, pulled[index]));
+            found.rows.push(row.map(|row| row.ty()));
+            row.into_iter().for_each(&mut push);
+        }
+        for (number, index) in layout.carries.enumerate() {
+            found.carries.push(self.of_carries[number].is_some() || pulled[index].is_some());
+            if self.carries[number] {
+                push(pulled[index].unwrap_or_else(|| arguments[index].zeros_like()));
+            }
+        }
+        for (index, carry) in layout.invariants.zip(&plan.invariants) {
+            found.invariants.push(pulled[index].is_some());
+            if let Some(carry) = carry {
+                push(plus(rows.carries()[*carry], pulled[index]));
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// The cotangents of the operands from the results of the backward loop.
+    fn cotangents(&self, plan: &Plan, found: &Found, results: &[Value], first_carry: usize) -> Cotangents {
+        let (scan, span, places) = (self.scan, &self.span, self.scan.operands());
+        let mut cotangents = self.context.none();
+        let is_full = |of: &&OfBuffer| matches!(of, OfBuffer::Full(_));
+        let mut rows = plan.buffers.iter().filter(is_full).count() + plan.sums.iter().flatten().count();
+        for (number, operand) in places.sequences.enumerate() {
+            if let Some((part, _)) = plan.sums[number].as_ref().filter(|_| found.sums[number]) {
+                cotangents[operand] = Some(with_head(results[*part], &span.first, None));
+            }
+            if found.rows[number].is_some() {
+                let low = scan.sequences[number].reads[0];
+                let high = self.rest(number, low);
+                let pad = Pad { axis: 0, low: span.first.clone() + low, high, interior: 0 };
+                let is_whole = pad.low == Dim::from(0) && pad.high == Dim::from(0);
+                cotangents[operand] = Some(if is_whole { results[rows] } else { pad_with_zeros(pad, results[rows]) });
+                rows += 1;
+            }
+        }
+        for (number, operand) in places.buffers.iter().enumerate() {
+            let Some(operand) = *operand else { continue };
+            let (buffer, head) = (&scan.buffers[number], self.of_buffers[number]);
+            let all = match plan.buffers[number] {
+                OfBuffer::Full(part) => Some(with_head(results[part], self.first_row(number), head)),
+                OfBuffer::Nothing | OfBuffer::Sequence(_) => None,
+            };
+            cotangents[operand] = match buffer.start {
+                Start::Given(given) => all.or(head).map(|all| {
+                    let start = if scan.reverse { span.ran.clone() } else { Dim::from(0) };
+                    slice_rows(all, start.clone(), start + given)
+                }),
+                _ => all.map(|all| span.of_full(buffer, all)),
+            };
+        }
+        for (operand, carry) in places.carries.zip(&plan.carries) {
+            if let Some(carry) = carry {
+                cotangents[operand] = Some(span.of_start(results[first_carry + carry]));
+            }
+        }
+        for (number, operand) in places.invariants.enumerate() {
+            if let Some(carry) = plan.invariants[number].filter(|_| found.invariants[number]) {
+                cotangents[operand] = Some(results[first_carry + carry]);
+            }
+        }
+        cotangents
+    }
+}
+
+/// A sum with one more contribution, if there is one.
+fn plus(sum: Value, contribution: Option<Value>) -> Value {
+    contribution.map_or(sum, |contribution| sum + contribution)
+}
+
+/// The name of a cotangent.
+fn cotangent_of(name: &str) -> String {
+    format!("ct_{name}")
+}
+
+/// G's taps: the written rows are read as cotangents, then those that the step had read; what it had read is written, and
+/// zeros are written where it had written, unless nobody sees them.
+fn backward_buffer(buffer: &Buffer) -> Buffer {
+    let union = |first: &[usize], second: &[usize]| -> Vec<usize> {
+        first.iter().chain(second.iter().filter(|offset| !first.contains(offset))).copied().collect()
+    };
+    let writes = match buffer.start {
+        Start::Full => union(&buffer.reads, &buffer.writes),
+        _ => buffer.reads.clone(),
+    };
+    Buffer { start: Start::Full, reads: union(&buffer.writes, &buffer.reads), writes, returned: Returned::All }
+}

@@ -1,0 +1,329 @@
+//! A loop as a loop over segments, each of which is a loop over its steps.
+//!
+//! In reverse mode it takes the place of the loop if only the states between segments are kept. The rule for loops does the
+//! rest: the backward pass of the outer loop runs its body again, which is the loop over the steps of a segment, and
+//! goes back through it. The steps that are left over are a loop of their own, the last one in the order of the loop.
+//!
+//! What a segment takes from the one before it: the carries; of a buffer that grows as many rows as it started from; of a
+//! full buffer the rows that its steps share with those of the next segment. The other rows of a full buffer come from
+//! its operand, as those of a sequence do, and what a segment has finished of a buffer is stacked.
+
+use super::chunked::joined;
+use super::parts::{BufferPart, Parts, SequencePart, bind};
+use super::saves::{returned, slice_rows};
+use super::{Buffer, Returned, Scan, Start};
+use crate::error::Result;
+use crate::graph::{Failed, Graph, emit, fresh_symbol, trace_body};
+use crate::ops::movement::pad::{Pad, pad_with_zeros};
+use crate::ops::scan::CheckpointPolicy;
+use crate::types::{DType, Dim, TensorType};
+use crate::value::{Value, concat, size};
+
+/// No segment has more steps, which keeps sizes from overflowing.
+const LONGEST: usize = i32::MAX as usize;
+
+impl Scan {
+    /// The loop on operands of these types as a loop over segments, if only the states between segments are kept. `None` if
+    /// the loop is to be differentiated as it is.
+    pub(in crate::ops) fn segmented(
+        &self,
+        operands: &[TensorType],
+        policy: &CheckpointPolicy,
+    ) -> Result<Option<Graph>, Failed> {
+        let policy = self.resolved_policy(policy);
+        // A segment as long as the loop is the loop.
+        let covers = |length: &&usize| Dim::from(**length).is_at_least(&self.steps) == Some(true);
+        let levels = policy.levels();
+        let levels = levels[levels.iter().take_while(covers).count()..].split_first();
+        let has_state = self.carries > 0 || self.buffers.iter().any(|buffer| buffer.start != Start::Empty);
+        let is_whole = self.until.is_none() && self.truncate.is_none();
+        let Some((length, inner)) = levels.filter(|_| has_state && is_whole && has_rows(self, operands)) else {
+            return Ok(None);
+        };
+        let (length, inner) = ((*length).clamp(1, LONGEST), CheckpointPolicy::of_levels(inner));
+        let segments = Segments { scan: self, length, inner };
+        let name = |(index, ty): (usize, &TensorType)| (format!("x{index}"), ty.clone());
+        let params: Vec<(String, TensorType)> = operands.iter().enumerate().map(name).collect();
+        let closed = trace_body("scan", self.body.name(), &params, |operands| {
+            let results = segments.run(operands)?.into_iter().enumerate();
+            Ok(results.map(|(index, result)| (format!("y{index}"), result)).collect())
+        })?;
+        Ok(Some(closed.graph))
+    }
+}
+
+/// Whether the types show that all rows are there that the steps can touch: none is cut out before they are checked.
+fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
+    let places = scan.operands();
+    let has = |operand: usize, reach: usize| {
+        let needed = scan.steps.clone() + reach;
+        operands[operand].shape[0].is_at_least(&needed) == Some(true)
+    };
+    let sequences = scan.sequences.iter().zip(places.sequences);
+    let buffers = scan.buffers.iter().zip(places.buffers);
+    sequences.into_iter().all(|(sequence, operand)| has(operand, sequence.reach()))
+        && buffers.into_iter().all(|(buffer, operand)| match (buffer.start, operand) {
+            (Start::Full, Some(operand)) => has(operand, buffer.reach()),
+            (Start::Given(given), _) => given > 0,
+            _ => true,
+        })
+}
+
+/// How many rows of a buffer a segment takes from the one before it.
+fn shared_rows(buffer: &Buffer) -> usize {
+    match buffer.start {
+        Start::Empty => 0,
+        Start::Given(given) => given,
+        Start::Full => buffer.reach(),
+    }
+}
+
+struct Segments<'a> {
+    scan: &'a Scan,
+    length: usize,
+    /// What the loop over the steps of a segment keeps.
+    inner: CheckpointPolicy,
+}
+
+/// What some steps take from those before them.
+#[derive(Clone)]
+struct State {
+    /// The shared rows of each buffer that has some.
+    rows: Vec<Option<Value>>,
+    carries: Vec<Value>,
+}
+
+/// The rows that some steps may touch of what has rows for all steps.
+#[derive(Clone)]
+struct Rows {
+    first: Dim,
+    steps: Dim,
+}
+
+impl Segments<'_> {
+    /// The results of the loop.
+    fn run(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
+        let (scan, places) = (self.scan, self.scan.operands());
+        if let (Some(operand), Some(symbol)) = (places.steps, scan.steps.as_symbol()) {
+            bind(operands[operand], symbol)?;
+        }
+        let length = self.length as i64;
+        let count = match scan.steps.constant() {
+            Some(steps) => Dim::from(steps / length),
+            None => {
+                let symbol = fresh_symbol();
+                bind(size(&scan.steps, DType::I64) / length, &symbol)?;
+                Dim::symbol(&symbol)
+            }
+        };
+        let covered = count.clone() * length;
+        let left = scan.steps.clone() - &covered;
+        let zero = Dim::from(0);
+        let (first, last) = if scan.reverse { (left.clone(), zero.clone()) } else { (zero.clone(), covered.clone()) };
+        let (main, rest) = (Rows { first, steps: covered }, Rows { first: last, steps: left });
+
+        let (finished, mut state) = self.main(&count, &main, operands, self.initial(operands))?;
+        let mut parts: Vec<Vec<Value>> = finished.into_iter().map(|rows| vec![rows]).collect();
+        if rest.steps != zero {
+            let sequences = (scan.sequences.iter().zip(places.sequences.clone()))
+                .map(|(sequence, operand)| self.cut(operands[operand], &rest, sequence.reach()));
+            let fresh = self.fresh(&rest, operands);
+            let invariants = &operands[places.invariants];
+            let (finished, last) = self.steps(&rest.steps, sequences.collect(), fresh, state, invariants)?;
+            parts.iter_mut().zip(finished).for_each(|(parts, rows)| parts.push(rows));
+            state = last;
+        }
+        let ends = |number: usize| match (scan.buffers[number].start, places.buffers[number]) {
+            // The last shared rows are finished too, and those that no step touches.
+            (Start::Full, Some(operand)) => {
+                let touched = scan.steps.clone() + scan.buffers[number].reach();
+                let rows = operands[operand].dim(0);
+                let untouched = (rows != touched).then(|| slice_rows(operands[operand], touched, rows));
+                (state.rows[number], untouched)
+            }
+            (_, operand) => (None, operand.map(|operand| operands[operand])),
+        };
+        let mut results = Vec::new();
+        for (number, (buffer, mut parts)) in scan.buffers.iter().zip(parts).enumerate() {
+            let (last, given) = ends(number);
+            parts.extend(last);
+            if scan.reverse {
+                parts.reverse();
+            }
+            match (buffer.start, scan.reverse) {
+                (Start::Given(_), false) => parts.splice(0..0, given).for_each(drop),
+                _ => parts.extend(given),
+            }
+            results.push(returned(scan, buffer, all(&parts)));
+        }
+        results.extend(state.carries);
+        Ok(results)
+    }
+
+    /// What the first step takes.
+    fn initial(&self, operands: &[Value]) -> State {
+        let (scan, places) = (self.scan, self.scan.operands());
+        let shared = |(buffer, operand): (&Buffer, &Option<usize>)| {
+            let (rows, count) = (operands[(*operand)?], shared_rows(buffer));
+            match buffer.start {
+                Start::Full if count == 0 => None,
+                Start::Full if scan.reverse => Some(slice_rows(rows, scan.steps.clone(), scan.steps.clone() + count)),
+                Start::Full => Some(slice_rows(rows, 0.into(), count.into())),
+                _ => Some(rows),
+            }
+        };
+        State {
+            rows: scan.buffers.iter().zip(&places.buffers).map(shared).collect(),
+            carries: operands[places.carries].to_vec(),
+        }
+    }
+
+    /// The rows that some steps may touch.
+    fn cut(&self, value: Value, rows: &Rows, reach: usize) -> Value {
+        let limit = rows.first.clone() + &rows.steps + reach;
+        let is_whole = rows.first == Dim::from(0) && limit == value.dim(0);
+        if is_whole { value } else { slice_rows(value, rows.first.clone(), limit) }
+    }
+
+    /// The rows of full buffers that some steps are the first to touch.
+    fn fresh(&self, rows: &Rows, operands: &[Value]) -> Vec<Option<Value>> {
+        let scan = self.scan;
+        let fresh = |(buffer, operand): (&Buffer, Option<usize>)| {
+            let operand = operand.filter(|_| buffer.start == Start::Full)?;
+            let after = if scan.reverse { 0 } else { buffer.reach() };
+            Some(self.cut(operands[operand], &Rows { first: rows.first.clone() + after, ..rows.clone() }, 0))
+        };
+        scan.buffers.iter().zip(scan.operands().buffers).map(fresh).collect()
+    }
+
+    /// The loop over segments: what they finish of each buffer, and the state after them.
+    fn main(&self, count: &Dim, rows: &Rows, operands: &[Value], state: State) -> Result<(Vec<Value>, State), Failed> {
+        let (scan, places, length) = (self.scan, self.scan.operands(), self.length);
+        let mut sequences = Vec::new();
+        let mut add = |rows: Value, reach: usize| {
+            // A segment reads its own rows and those of the segments after it that it reaches into.
+            let more = reach.div_ceil(length);
+            let high = Dim::from(more * length - reach);
+            let is_whole = high == Dim::from(0);
+            let pad = Pad { axis: 0, low: 0.into(), high, interior: 0 };
+            let rows = if is_whole { rows } else { pad_with_zeros(pad, rows) };
+            let reads = (0..=more).map(|block| (block, format!("rows_{}_{block}", sequences.len()))).collect();
+            sequences.push(SequencePart { value: blocks(rows, count.clone() + more, length), reads });
+            sequences.len() - 1
+        };
+        let taken: Vec<(usize, usize)> = (scan.sequences.iter().zip(places.sequences.clone()))
+            .map(|(sequence, operand)| {
+                let reach = sequence.reach();
+                (add(self.cut(operands[operand], rows, reach), reach), reach)
+            })
+            .collect();
+        let fresh = self.fresh(rows, operands);
+        let fresh: Vec<Option<usize>> = fresh.into_iter().map(|rows| rows.map(|rows| add(rows, 0))).collect();
+        let row = |number: usize| scan.body.output_type(scan.results().buffers[number].start);
+        let stacks = |number: usize| BufferPart {
+            buffer: Buffer::nit_sot(),
+            value: None,
+            row: row(number).stacked(length),
+            names: vec![],
+        };
+        let shared = state.rows.iter().flatten().enumerate().map(|(index, rows)| (format!("shared_{index}"), *rows));
+        let names = scan.params().carries.map(|param| scan.body.input_name(param).to_string());
+        let parts = Parts {
+            like: Scan { steps: count.clone(), policy: Some(CheckpointPolicy::Recompute), ..scan.clone() },
+            count: None,
+            sequences,
+            buffers: (0..scan.buffers.len()).map(stacks).collect(),
+            carries: shared.chain(names.zip(state.carries.iter().copied())).collect(),
+        };
+        let of_carries = |carries: &[Value]| {
+            let mut carries = carries.iter().copied();
+            State {
+                rows: state.rows.iter().map(|rows| rows.and_then(|_| carries.next())).collect(),
+                carries: carries.collect(),
+            }
+        };
+        let body = parts.trace(|rows| {
+            let steps = Dim::from(length);
+            let read = |(part, reach): &(usize, usize)| self.cut_blocks(rows.sequence(*part), *reach);
+            let sequences = taken.iter().map(read).collect();
+            let fresh = fresh.iter().map(|part| part.map(|part| rows.sequence(part)[0])).collect();
+            let invariants = &operands[places.invariants.clone()];
+            let (finished, next) = self.steps(&steps, sequences, fresh, of_carries(rows.carries()), invariants)?;
+            let outputs = finished.into_iter().chain(next.rows.into_iter().flatten()).chain(next.carries);
+            Ok(outputs.enumerate().map(|(index, value)| (format!("next_{index}"), value)).collect())
+        })?;
+        let results = parts.emit(body)?;
+        let (finished, carries) = results.split_at(scan.buffers.len());
+        let finished = finished.iter().map(|rows| joined(*rows, &Dim::from(length)));
+        Ok((finished.collect::<Result<_, Failed>>()?, of_carries(carries)))
+    }
+
+    /// The rows of a sequence that a segment may read, from its blocks.
+    fn cut_blocks(&self, blocks: &[Value], reach: usize) -> Value {
+        self.cut(all(blocks), &Rows { first: 0.into(), steps: self.length.into() }, reach)
+    }
+
+    /// The loop over some steps: what they finish of each buffer, and the state after them.
+    fn steps(
+        &self,
+        steps: &Dim,
+        sequences: Vec<Value>,
+        fresh: Vec<Option<Value>>,
+        state: State,
+        invariants: &[Value],
+    ) -> Result<(Vec<Value>, State), Failed> {
+        let scan = self.scan;
+        let mut operands = sequences;
+        for (shared, fresh) in state.rows.iter().zip(fresh) {
+            let mut rows: Vec<Value> = shared.iter().copied().chain(fresh).collect();
+            if scan.reverse {
+                rows.reverse();
+            }
+            if !rows.is_empty() {
+                operands.push(all(&rows));
+            }
+        }
+        operands.extend(state.carries.iter().copied().chain(invariants.iter().copied()));
+        let op = Scan {
+            steps: steps.clone(),
+            steps_operand: false,
+            buffers: scan.buffers.iter().map(|buffer| Buffer { returned: Returned::All, ..buffer.clone() }).collect(),
+            policy: Some(self.inner.clone()),
+            ..scan.clone()
+        };
+        let results = emit(op, &operands)?;
+        let (buffers, carries) = results.split_at(scan.buffers.len());
+        let (mut finished, mut next) = (Vec::new(), Vec::new());
+        for (buffer, rows) in scan.buffers.iter().zip(buffers) {
+            let (count, shared) = (rows.dim(0), shared_rows(buffer));
+            if shared == 0 {
+                finished.push(*rows);
+                next.push(None);
+                continue;
+            }
+            // The shared rows are at the end of the loop. A buffer that grows begins with those that it was given.
+            let part = |start: Dim, limit: Dim| slice_rows(*rows, start, limit);
+            let rest = count.clone() - shared;
+            let is_growing = matches!(buffer.start, Start::Given(_));
+            let (done, last) = match (scan.reverse, is_growing) {
+                (false, false) => ((Dim::from(0), rest.clone()), (rest, count)),
+                (false, true) => ((shared.into(), count.clone()), (rest, count)),
+                (true, false) => ((shared.into(), count), (Dim::from(0), shared.into())),
+                (true, true) => ((Dim::from(0), rest), (Dim::from(0), shared.into())),
+            };
+            finished.push(part(done.0, done.1));
+            next.push(Some(part(last.0, last.1)));
+        }
+        Ok((finished, State { rows: next, carries: carries.to_vec() }))
+    }
+}
+
+/// Rows after one another.
+fn all(parts: &[Value]) -> Value {
+    if let [one] = parts { *one } else { concat(parts, 0) }
+}
+
+/// Rows in blocks of `length`.
+fn blocks(rows: Value, count: Dim, length: usize) -> Value {
+    rows.reshape(rows.row_type().shape.with_leading(length).with_leading(count))
+}

@@ -1,0 +1,98 @@
+//! Which steps the backward loop goes back over: those that ran, or the last ones of a loop that is truncated (scan-c8).
+//!
+//! What the loop has computed by the first of them is constant to it. So the rows of sequences that only older steps read
+//! have a gradient of zero, as have an initial carry if there are older steps, and rows of a full buffer that older steps
+//! have overwritten.
+
+use super::saves::slice_rows;
+use super::{Buffer, Scan, parts};
+use crate::error::Result;
+use crate::graph::{Failed, fresh_symbol};
+use crate::ops::movement::pad::{Pad, pad_with_zeros};
+use crate::types::{DType, Dim};
+use crate::value::{Value, concat, select, size};
+
+/// The steps that the backward loop goes back over. They have consecutive rows.
+pub(super) struct Span {
+    /// How many there are.
+    pub(super) steps: Dim,
+    /// How many steps ran.
+    pub(super) ran: Dim,
+    /// The row of the first one in what has rows for all steps.
+    pub(super) first: Dim,
+    /// Its row in what has rows for the steps that ran.
+    pub(super) first_that_ran: Dim,
+    reverse: bool,
+}
+
+impl Span {
+    /// Those of a loop that has run. May add what binds their number, if it depends on sizes.
+    pub(super) fn of(scan: &Scan) -> Result<Self, Failed> {
+        let ran = scan.length();
+        let steps = match scan.truncate.map(|last| Dim::from(last.min(i64::MAX as usize))) {
+            None => ran.clone(),
+            Some(last) if ran.is_at_least(&last) == Some(true) => last,
+            Some(last) if last.is_at_least(&ran) == Some(true) => ran.clone(),
+            Some(last) => {
+                let symbol = fresh_symbol();
+                let last = last.constant().expect("what truncates a loop is a number");
+                parts::bind(size(&ran, DType::I64).minimum(last), &symbol)?;
+                Dim::symbol(&symbol)
+            }
+        };
+        let first_that_ran = if scan.reverse { Dim::from(0) } else { ran.clone() - &steps };
+        let first = if scan.reverse { scan.steps.clone() - &ran } else { first_that_ran.clone() };
+        Ok(Span { steps, ran, first, first_that_ran, reverse: scan.reverse })
+    }
+
+    /// How many steps ran before them.
+    fn older(&self) -> Dim {
+        self.ran.clone() - &self.steps
+    }
+
+    /// What was stacked for each step that ran, or for the last ones alone.
+    pub(super) fn recent(&self, stacked: Value) -> Value {
+        if self.reverse { stacked } else { tail(stacked, &(stacked.dim(0) - &self.steps)) }
+    }
+
+    /// The cotangent of an initial carry, from that before the first of these steps.
+    pub(super) fn of_start(&self, cotangent: Value) -> Value {
+        let older = self.older();
+        match older.is_at_least(&Dim::from(1)) {
+            _ if older == Dim::from(0) => cotangent,
+            Some(true) => cotangent.zeros_like(),
+            _ => select(size(older, DType::I64).eq(0), cotangent, cotangent.zeros_like()),
+        }
+    }
+
+    /// The cotangent of a full buffer, with zeros for the rows that older steps have written.
+    pub(super) fn of_full(&self, buffer: &Buffer, mut rows: Value) -> Value {
+        let older = self.older();
+        if older == Dim::from(0) {
+            return rows;
+        }
+        let begin = if self.reverse { self.first.clone() + &self.steps } else { self.first.clone() - &older };
+        for write in &buffer.writes {
+            let (start, limit) = (begin.clone() + *write, begin.clone() + &older + *write);
+            let zeros = slice_rows(rows, start.clone(), limit.clone()).zeros_like();
+            rows = concat(&[slice_rows(rows, Dim::from(0), start), zeros, tail(rows, &limit)], 0);
+        }
+        rows
+    }
+}
+
+/// The rows from `first` on.
+pub(super) fn tail(value: Value, first: &Dim) -> Value {
+    if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
+}
+
+/// The inverse of [`tail`] for a cotangent: `head` has the rows before, which are zeros if there is none.
+pub(super) fn with_head(tail: Value, first: &Dim, head: Option<Value>) -> Value {
+    if *first == Dim::from(0) {
+        return tail;
+    }
+    match head {
+        Some(head) => concat(&[slice_rows(head, Dim::from(0), first.clone()), tail], 0),
+        None => pad_with_zeros(Pad { axis: 0, low: first.clone(), high: 0.into(), interior: 0 }, tail),
+    }
+}

@@ -1,0 +1,196 @@
+//! The choice: `switch` runs one of several branches.
+//!
+//! - **switch-c1** the index is a scalar: of an integer type, which is clamped to the branches there are, or a
+//!   boolean of two branches, of which `false` is the first.
+//! - **switch-c2** the branches give as many results, of exactly the same types.
+//! - **switch-c3** only the branch that is chosen runs.
+//!
+//! Operands, in order: the index, what the first branch takes, what the second takes, and so on. A value that two
+//! branches use is an operand of each. Results: those of the branch.
+//!
+//! No backend converts it: programs read the index on the host and run the branch's program, where they are not compiled as a whole.
+
+mod batch;
+mod bodied;
+mod build;
+mod grad;
+mod prune;
+mod text;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use build::{cond, switch};
+
+use crate::derivative::{Cotangents, Dual, VjpContext};
+use crate::error::{Place, Result};
+use crate::graph::{Graph, trace_body};
+use crate::host::HostTensor;
+use crate::ops::evaluate_in;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types, output_types};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// The choice.
+#[derive(Clone, Debug)]
+pub struct Switch {
+    /// What there is to choose from.
+    pub branches: Vec<Arc<Graph>>,
+}
+
+impl Switch {
+    /// Which operands each branch takes.
+    pub fn operands(&self) -> Vec<Range<usize>> {
+        let mut next = 1;
+        let take = |branch: &Arc<Graph>| {
+            let start = next;
+            next += branch.inputs().len();
+            start..next
+        };
+        self.branches.iter().map(take).collect()
+    }
+
+    /// The choice between other branches, with its operands: `f` traces each, given number, graph and operands of the one in
+    /// whose place it is.
+    fn retraced(
+        &self,
+        index: Value,
+        mut f: impl FnMut(usize, &Graph, Range<usize>) -> Result<Vec<(String, Value)>, Failed>,
+    ) -> Result<(Switch, Vec<Value>), Failed> {
+        let (mut branches, mut operands) = (Vec::with_capacity(self.branches.len()), vec![index]);
+        for (number, (branch, places)) in self.branches.iter().zip(self.operands()).enumerate() {
+            let closed = trace_body("switch", branch.name(), &[], |_| f(number, branch, places))?;
+            branches.push(Arc::new(closed.graph));
+            operands.extend(closed.captures);
+        }
+        Ok((Switch { branches }, operands))
+    }
+
+    /// The branch that an index chooses (switch-c1).
+    pub fn chosen(&self, index: i64) -> usize {
+        crate::ops::clamp_index(index, self.branches.len())
+    }
+}
+
+impl OpRules for Switch {
+    fn name(&self) -> &'static str {
+        "switch"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let Some(first) = self.branches.first() else {
+            return Err(at.mismatch("the list of branches", "one branch or more", "none", "give a branch"));
+        };
+        let places = self.operands();
+        let count = places.last().map_or(1, |range| range.end);
+        if inputs.len() != count {
+            let (expected, found) = (format!("{count} operands"), format!("{} operands", inputs.len()));
+            return Err(at.mismatch("the operand list", expected, found, "pass the index and what the branches take"));
+        }
+        self.check_index(at, &inputs[0])?;
+        let results: Vec<TensorType> = output_types(first).cloned().collect();
+        for (number, (branch, places)) in self.branches.iter().zip(places).enumerate() {
+            let component = |index| format!("parameter {index} of branch {number}");
+            let fix = "give the parameter the type of the operand";
+            check_types(at, &inputs[places], input_types(branch), component, fix)?;
+            if branch.outputs().len() != results.len() {
+                let (expected, found) = (results.len(), branch.outputs().len());
+                let component = format!("the list of results of branch {number}");
+                let fix = "let all branches give as many results";
+                return Err(at.mismatch(component, format!("{expected} values"), format!("{found} values"), fix));
+            }
+            let component = |index| format!("result {index} of branch {number}");
+            let fix = "make the types equal, by a cast, a reshape or a broadcast";
+            check_types(at, &results, output_types(branch), component, fix)?;
+        }
+        Ok(results)
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        // switch-c3
+        let chosen = self.chosen(inputs[0].get(0).as_i64());
+        evaluate_in(&self.branches[chosen], inputs[self.operands()[chosen].clone()].to_vec(), context.sizes)
+    }
+
+    /// None: the text form shows the branches.
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch::batch(self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        grad::jvp(self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        grad::vjp(self, context, cotangents)
+    }
+}
+
+impl Switch {
+    /// switch-c1
+    fn check_index(&self, at: &Place, ty: &TensorType) -> Result<()> {
+        if ty.rank() != 0 || !(ty.dtype.is_int() || ty.dtype == DType::Bool) {
+            let fix = "pass a scalar; compare or cast to get one";
+            return Err(at.mismatch("the index", "an integer or boolean scalar", ty, fix));
+        }
+        if ty.dtype == DType::Bool && self.branches.len() != 2 {
+            let (found, fix) = (format!("{} branches", self.branches.len()), "use an integer index");
+            return Err(at.mismatch("the list of branches", "2 branches, for a boolean index", found, fix));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{DType, Graph, HostTensor, Tree, Value, cond, evaluate, switch};
+
+    fn check<T: Tree>(program: impl Fn(Value, Value) -> T, index: HostTensor, expected: [f32; 2]) {
+        let ty = index.ty();
+        let graph = Graph::build("choice", |g| program(g.input("index", &ty), g.input("x", "f32[2]"))).unwrap();
+        assert!(graph.check().is_ok());
+        let results = evaluate(&graph, &[index, HostTensor::from([1f32, 2.])]).unwrap();
+        assert_eq!(results, [HostTensor::from(expected)]);
+    }
+
+    #[test]
+    fn c1_the_index_is_clamped() {
+        let program = |index, x: Value| switch(index, [&|| x, &|| x * 2.0, &|| x * 3.0]);
+        check(program, HostTensor::scalar(1i64), [2., 4.]);
+        check(program, HostTensor::scalar(-5i32), [1., 2.]);
+        check(program, HostTensor::scalar(9u8), [3., 6.]);
+    }
+
+    #[test]
+    fn c1_true_is_the_first_of_cond() {
+        let program = |index, x: Value| cond(index, || x + 1.0, || -x);
+        check(program, HostTensor::scalar(true), [2., 3.]);
+        check(program, HostTensor::scalar(false), [-1., -2.]);
+    }
+
+    #[test]
+    fn c3_the_other_branch_does_not_run() {
+        let program = |index, x: Value| {
+            cond(
+                index,
+                || x,
+                || {
+                    let steps = x.sum(0).cast(DType::I64) - 10;
+                    let mut loop_ = crate::Recurrence::new();
+                    let carry = loop_.carry(x);
+                    let done = loop_.steps_value(steps).run(|step| {
+                        let next = step.read(&carry);
+                        step.write(&carry, next);
+                    });
+                    done.last(&carry)
+                },
+            )
+        };
+        check(program, HostTensor::scalar(true), [1., 2.]);
+    }
+}

@@ -1,0 +1,194 @@
+//! The conditional loop: `while` runs a step as long as a condition holds.
+//!
+//! - **while-c1** the condition is read before each step, and gives one boolean scalar.
+//! - **while-c2** the types of the carries equal those of the initial values exactly.
+//! - **while-c3** with a bound, at most so many steps run, whether the condition still holds or not.
+//!
+//! Operands, in order: the initial carries, what the condition captures, what the step captures. Parameters of the
+//! condition and of the step: the carries, what each captures. Results: the final carries.
+//!
+//! No backend converts it: programs of every backend read the condition on the host and run the step's program. Where
+//! loops must be unrolled, one without a bound that the sizes of a call give is refused, because its number of steps follows
+//! from values.
+
+mod batch;
+mod bodied;
+mod build;
+mod grad;
+mod prune;
+mod text;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use build::{while_loop, while_loop_bounded};
+
+use crate::cancel::{Ran, Watch};
+use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
+use crate::error::{Error, Place, Result, Site};
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{Graph, emit_at};
+use crate::host::HostTensor;
+use crate::ops::evaluate_in;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types, output_types};
+use crate::types::{Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// The conditional loop.
+#[derive(Clone, Debug)]
+pub struct While {
+    /// Whether another step runs.
+    pub condition: Arc<Graph>,
+    /// One step.
+    pub body: Arc<Graph>,
+    /// The largest number of steps.
+    pub bound: Option<Dim>,
+}
+
+/// Which operand is what.
+#[derive(Clone, Debug)]
+pub struct WhileOperands {
+    /// The initial carries.
+    pub carries: Range<usize>,
+    /// What the condition captures.
+    pub condition: Range<usize>,
+    /// What the step captures.
+    pub body: Range<usize>,
+}
+
+impl While {
+    /// Which operand is what.
+    pub fn operands(&self) -> WhileOperands {
+        let carries = self.body.outputs().len();
+        let condition = carries + self.condition.inputs().len().saturating_sub(carries);
+        let body = condition + self.body.inputs().len().saturating_sub(carries);
+        WhileOperands { carries: 0..carries, condition: carries..condition, body: condition..body }
+    }
+
+    /// Through which parameters of the step a derivative by the operands in `wrt` goes.
+    pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
+        let places = self.operands();
+        let feeds: Vec<(usize, usize)> = places.carries.clone().map(|carry| (carry, carry)).collect();
+        active_params(&self.body, [&wrt[places.carries], &wrt[places.body]].concat(), &feeds)
+    }
+}
+
+/// Adds the loop of a condition and a step, from these carries; gives the last ones.
+fn emit_loop(
+    bound: Option<Dim>,
+    initial: impl IntoIterator<Item = Value>,
+    condition: ClosedBody,
+    body: ClosedBody,
+    site: Site,
+) -> Result<Vec<Value>, Failed> {
+    let operands: Vec<Value> = initial.into_iter().chain(condition.captures).chain(body.captures).collect();
+    let op = While { condition: Arc::new(condition.graph), body: Arc::new(body.graph), bound };
+    emit_at(op, &operands, site)
+}
+
+impl OpRules for While {
+    fn name(&self) -> &'static str {
+        "while"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let places = self.operands();
+        let carries = places.carries.len();
+        if inputs.len() != places.body.end {
+            let (expected, found) = (format!("{} operands", places.body.end), format!("{} operands", inputs.len()));
+            let fix = "pass the initial carries, what the condition captures and what the step captures";
+            return Err(at.mismatch("the operand list", expected, found, fix));
+        }
+        for (name, graph, captured) in
+            [("the condition", &self.condition, &places.condition), ("the step", &self.body, &places.body)]
+        {
+            let params = graph.inputs().len();
+            if params < carries {
+                let (expected, found) = (format!("{carries} values or more"), format!("{params} values"));
+                let fix = "give it a parameter for each carry";
+                return Err(at.mismatch(format!("the parameter list of {name}"), expected, found, fix));
+            }
+            let operands = inputs[places.carries.clone()].iter().chain(&inputs[captured.clone()]);
+            let component = |index| format!("parameter {index} of {name}");
+            let fix = "give the parameter the type of the operand";
+            check_types(at, operands, input_types(graph), component, fix)?;
+        }
+        // while-c1
+        let found: Vec<String> = output_types(&self.condition).map(TensorType::to_string).collect();
+        if found != ["bool[]"] {
+            let fix = "compare, and reduce with `any(..)` or `all(..)`";
+            return Err(at.mismatch("what the condition gives", "bool[]", found.join(", "), fix));
+        }
+        // while-c2
+        let component = |index| format!("the next carry {index}");
+        let fix = "make both types equal, by a cast, a reshape or a broadcast";
+        check_types(at, &inputs[places.carries], output_types(&self.body), component, fix)?;
+        Ok(inputs[..carries].to_vec())
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let places = self.operands();
+        let bound = self.bound.as_ref().map(|bound| context.dim(bound)).transpose()?;
+        let mut carries = inputs[places.carries].to_vec();
+        let (watch, at, mut steps) = (Watch::current(), context.at.clone(), 0usize);
+        // while-c3
+        while bound.is_none_or(|bound| i64::try_from(steps).is_ok_and(|steps| steps < bound)) {
+            watch.check(&at, Ran::Steps(steps))?;
+            let in_step = |error: Error| error.in_step(&at, steps);
+            // while-c1
+            let arguments = [&carries, &inputs[places.condition.clone()]].concat();
+            let holds = evaluate_in(&self.condition, arguments, context.sizes).map_err(in_step)?;
+            if !holds.first().is_some_and(|holds| holds.get(0).as_bool()) {
+                break;
+            }
+            let arguments = [&carries, &inputs[places.body.clone()]].concat();
+            carries = evaluate_in(&self.body, arguments, context.sizes).map_err(in_step)?;
+            steps += 1;
+        }
+        Ok(carries)
+    }
+
+    /// None: the text form shows the condition and the step.
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch::batch(self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        grad::jvp(self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        grad::vjp(self, context, cotangents)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Graph, HostTensor, Tree, Value, evaluate, while_loop, while_loop_bounded};
+
+    fn check<T: Tree>(program: impl Fn(Value) -> T, start: i64, expected: i64) {
+        let graph = Graph::build("loop", |g| program(g.input("start", "i64[]"))).unwrap();
+        assert!(graph.check().is_ok());
+        let results = evaluate(&graph, &[HostTensor::scalar(start)]).unwrap();
+        assert_eq!(results, [HostTensor::scalar(expected)]);
+    }
+
+    #[test]
+    fn c1_the_condition_is_read_before_each_step() {
+        let program = |start: Value| while_loop(start, |n| n.lt(10), |n| n * 2);
+        check(program, 3, 12);
+        check(program, 10, 10);
+    }
+
+    #[test]
+    fn c3_a_bound_ends_the_loop() {
+        check(|start| while_loop_bounded(2, start, |n| n.lt(100), |n| n * 2), 3, 12);
+        check(|start| while_loop_bounded(0, start, |n| n.lt(100), |n| n * 2), 3, 3);
+        check(|start| while_loop_bounded(9, start, |n| n.lt(10), |n| n * 2), 3, 12);
+    }
+}

@@ -1,0 +1,49 @@
+//! `constant`: a tensor that is part of the program.
+
+use std::sync::Arc;
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
+use crate::types::{Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// A tensor known when the graph is built. It has no operands; the text form shows its elements.
+#[derive(Clone, Debug)]
+pub struct Constant {
+    /// The tensor.
+    pub value: Arc<HostTensor>,
+}
+
+impl OpRules for Constant {
+    fn name(&self) -> &'static str {
+        "constant"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [] = arity(at, inputs)?;
+        Ok(vec![self.value.ty()])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, _: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        Ok(vec![(*self.value).clone()])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, _: &Dim, _: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        emit_shared(self.clone())
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_none(self.clone(), operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
+    }
+}

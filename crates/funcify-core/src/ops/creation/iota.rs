@@ -1,0 +1,77 @@
+//! `iota`: the numbers 0, 1, 2, ... as a vector.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
+use crate::error::{Place, Result};
+use crate::host::{HostTensor, Scalar};
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// The vector of `size` numbers from 0 on, of a number dtype. It has no operands.
+#[derive(Clone, Debug)]
+pub struct Iota {
+    /// How many numbers.
+    pub size: Dim,
+    /// The dtype of the result.
+    pub dtype: DType,
+}
+
+impl Iota {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Iota { size: attributes.take_dim("size")?, dtype: attributes.take_dtype("dtype")? })
+    }
+}
+
+impl OpRules for Iota {
+    fn name(&self) -> &'static str {
+        "iota"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [] = arity(at, inputs)?;
+        if self.dtype == DType::Bool {
+            let fix = "compare the numbers to get booleans";
+            return Err(at.mismatch("attribute `dtype`", "a number type", self.dtype, fix));
+        }
+        if self.size.is_at_least(&Dim::from(0)) == Some(false) {
+            return Err(at.mismatch("attribute `size`", "0 or more", &self.size, "give a size that is not negative"));
+        }
+        Ok(vec![TensorType::new(self.dtype, [self.size.clone()])])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, _: &[HostTensor], outputs: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let shape = context.shape(&outputs[0].shape)?;
+        let number = |i: usize| if self.dtype.is_float() { Scalar::Float(i as f64) } else { Scalar::Int(i as i64) };
+        Ok(vec![HostTensor::from_fn(self.dtype, &shape, |index| number(index[0]))])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("size", &self.size).with("dtype", self.dtype.name())
+    }
+
+    fn batch(&self, _: &Dim, _: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        emit_shared(self.clone())
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_none(self.clone(), operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn counts_from_zero() {
+        check_op("iota {size=3, dtype=i64}", &[], &HostTensor::from_vec(vec![0i64, 1, 2], [3]).unwrap());
+        rejects("iota {size=3, dtype=bool}", &[], "a number type");
+        rejects("iota {size=-1, dtype=i64}", &[], "0 or more");
+    }
+}

@@ -1,0 +1,72 @@
+//! `size`: a dimension as a number that the program can compute with.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// The scalar that `dim` is in this call, of a number dtype. It has no operands.
+#[derive(Clone, Debug)]
+pub struct Size {
+    /// The dimension.
+    pub dim: Dim,
+    /// The dtype of the result.
+    pub dtype: DType,
+}
+
+impl Size {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Size { dim: attributes.take_dim("dim")?, dtype: attributes.take_dtype("dtype")? })
+    }
+}
+
+impl OpRules for Size {
+    fn name(&self) -> &'static str {
+        "size"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [] = arity(at, inputs)?;
+        if self.dtype == DType::Bool {
+            let fix = "compare the size to get a boolean";
+            return Err(at.mismatch("attribute `dtype`", "a number type", self.dtype, fix));
+        }
+        Ok(vec![TensorType::scalar(self.dtype)])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, _: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let value = context.dim(&self.dim)?;
+        Ok(vec![HostTensor::scalar(value).cast(self.dtype)])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("dim", &self.dim).with("dtype", self.dtype.name())
+    }
+
+    fn batch(&self, _: &Dim, _: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        emit_shared(self.clone())
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_none(self.clone(), operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn is_a_scalar_of_the_dtype() {
+        check_op("size {dim=7, dtype=f32}", &[], &HostTensor::scalar(7f32));
+        rejects("size {dim=7, dtype=bool}", &[], "a number type");
+    }
+}

@@ -1,0 +1,172 @@
+//! Elementwise ops on the bits of integers, which depend on how many bits an element has: shifts and counts.
+//!
+//! Shifts follow StableHLO: an amount that is negative or at least the number of bits shifts everything out, which
+//! leaves 0, or in an arithmetic shift to the right the sign. What is a sign depends on the op, not on the type: an
+//! arithmetic shift of an unsigned number repeats its highest bit, a logical shift of a signed one fills in zeros.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
+use crate::error::{Place, Result};
+use crate::host::{HostTensor, Scalar};
+use crate::ops::elementwise::binary::check_same;
+use crate::ops::elementwise::table::{op_table, value_method};
+use crate::ops::elementwise::unary::Domain;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
+use crate::types::{Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+macro_rules! bits_table {
+    ($($name:ident => $op:ident, $operands:tt, |$i:ident, $j:ident, $bits:ident| $value:expr, $doc:literal;)*) => {
+        op_table! {
+            /// An elementwise op on the bits of integers.
+            Bits, BITS_NAMES, bits_of: $(stringify!($name) => $op, $doc;)*
+        }
+
+        impl Bits {
+            fn operands(self) -> usize {
+                match self { $(Bits::$op => $operands,)* }
+            }
+
+            fn eval_scalar(self, left: i64, right: i64, bits: u32) -> i64 {
+                match self { $(Bits::$op => { let ($i, $j, $bits) = (left, right, bits); $value })* }
+            }
+        }
+
+        $(value_method!($operands $name: Bits::$op, $doc);)*
+    };
+}
+
+bits_table! {
+    shift_left => ShiftLeft, 2, |i, j, bits| shift_left(i, j, bits),
+        "x shifted y bits to the left, as by `<<`; 0 for an amount that is negative or at least the number of bits.";
+    shift_right_arithmetic => ShiftRightArithmetic, 2, |i, j, bits| shift_right_arithmetic(i, j, bits),
+        "x shifted to the right, its highest bit repeated; only that for an amount that is negative or too large.";
+    shift_right_logical => ShiftRightLogical, 2, |i, j, bits| shift_right_logical(i, j, bits),
+        "x shifted to the right, zeros filled in; 0 for an amount that is negative or at least the number of bits.";
+    popcount => Popcount, 1, |i, _j, bits| popcount(i, bits), "How many bits are 1.";
+    count_leading_zeros => CountLeadingZeros, 1, |i, _j, bits| count_leading_zeros(i, bits),
+        "How many bits are 0 before the highest 1; all of them for 0.";
+}
+
+impl OpRules for Bits {
+    fn name(&self) -> &'static str {
+        self.row_name()
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        if self.operands() == 1 {
+            let [x] = arity(at, inputs)?;
+            Domain::Integer.check(at, "the operand", &x)?;
+            return Ok(vec![x]);
+        }
+        let [x, amount] = arity(at, inputs)?;
+        Domain::Integer.check(at, "the left operand", &x)?;
+        check_same(at, &x, &amount)?;
+        Ok(vec![x])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let (left, right) = (&inputs[0], &inputs[self.operands() - 1]);
+        let bits = 8 * left.dtype().size() as u32;
+        let pairs = left.scalars().zip(right.scalars());
+        let scalars = pairs.map(|(i, j)| Scalar::Int(self.eval_scalar(i.as_i64(), j.as_i64(), bits)));
+        tensor(left.dtype(), left.shape(), scalars)
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_none(*self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
+    }
+}
+
+/// `value`, an element of `bits` bits, shifted to the left; what is above them is to be cut off. Backends share it.
+pub fn shift_left(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
+    in_range(amount.into(), bits).map_or(0, |amount| value.into() << amount)
+}
+
+/// `value`, an element of `bits` bits, shifted to the right with its highest bit repeated. Backends share it.
+pub fn shift_right_arithmetic(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
+    let unused = i64::BITS - bits;
+    let signed = (value.into() << unused) >> unused;
+    signed >> in_range(amount.into(), bits).unwrap_or(bits - 1)
+}
+
+/// `value`, an element of `bits` bits, shifted to the right with zeros filled in. Backends share it.
+pub fn shift_right_logical(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
+    in_range(amount.into(), bits).map_or(0, |amount| (unsigned(value.into(), bits) >> amount) as i64)
+}
+
+/// How many of the `bits` bits of an element are 1. Backends share it.
+pub fn popcount(value: impl Into<i64>, bits: u32) -> i64 {
+    i64::from(unsigned(value.into(), bits).count_ones())
+}
+
+/// How many of the `bits` bits of an element are 0 before the highest 1. Backends share it.
+pub fn count_leading_zeros(value: impl Into<i64>, bits: u32) -> i64 {
+    i64::from(unsigned(value.into(), bits).leading_zeros() - (u64::BITS - bits))
+}
+
+/// The amount of a shift, if it leaves anything.
+fn in_range(amount: i64, bits: u32) -> Option<u32> {
+    u32::try_from(amount).ok().filter(|amount| *amount < bits)
+}
+
+/// The bits of an element, without the copies of its sign above them.
+fn unsigned(value: i64, bits: u32) -> u64 {
+    (value as u64) & (u64::MAX >> (u64::BITS - bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn amounts_that_shift_everything_out() {
+        let amounts = || HostTensor::from([0i32, 1, 31, 32, -1]);
+        let x = HostTensor::from([-5i32; 5]);
+        check_op("shift_left", &[x.clone(), amounts()], &HostTensor::from([-5i32, -10, i32::MIN, 0, 0]));
+        check_op("shift_right_arithmetic", &[x.clone(), amounts()], &HostTensor::from([-5i32, -3, -1, -1, -1]));
+        let logical = HostTensor::from([-5i32, 0x7fff_fffd, 1, 0, 0]);
+        check_op("shift_right_logical", &[x, amounts()], &logical);
+        let positive = [HostTensor::from([i64::MAX, 1, -1]), HostTensor::from([64i64, 63, 63])];
+        check_op("shift_right_arithmetic", &positive, &HostTensor::from([0i64, 0, -1]));
+        check_op("shift_left", &positive, &HostTensor::from([0i64, i64::MIN, i64::MIN]));
+        check_op("shift_right_logical", &positive, &HostTensor::from([0i64, 0, 1]));
+    }
+
+    #[test]
+    fn the_op_says_what_the_sign_is() {
+        let operands = [HostTensor::from([0x90u8, 0x90, 0x90]), HostTensor::from([4u8, 8, 255])];
+        check_op("shift_right_arithmetic", &operands, &HostTensor::from([0xf9u8, 0xff, 0xff]));
+        check_op("shift_right_logical", &operands, &HostTensor::from([9u8, 0, 0]));
+        check_op("shift_left", &operands, &HostTensor::from([0u8, 0, 0]));
+    }
+
+    #[test]
+    fn counts_are_those_of_the_type() {
+        let x = [HostTensor::from([-1i32, 0, 1, i32::MIN])];
+        check_op("popcount", &x, &HostTensor::from([32i32, 0, 1, 1]));
+        check_op("count_leading_zeros", &x, &HostTensor::from([0i32, 32, 31, 0]));
+        check_op("popcount", &[HostTensor::from([255u8, 6])], &HostTensor::from([8u8, 2]));
+        check_op("count_leading_zeros", &[HostTensor::from([-1i64, 0])], &HostTensor::from([0i64, 64]));
+    }
+
+    #[test]
+    fn integers_only() {
+        rejects("popcount", &["f32[2]"], "an integer type");
+        rejects("shift_left", &["bool[2]", "bool[2]"], "an integer type");
+        rejects("shift_right_logical", &["u8[2]", "i32[2]"], "u8[2], as the left one is");
+    }
+}

@@ -1,0 +1,79 @@
+//! `cast`: elementwise conversion to another dtype.
+//!
+//! Floats become integers toward zero, saturating at the dtype's bounds, and NaN becomes 0. Integers become
+//! narrower integers by wrapping. Anything but zero becomes `true`; `true` becomes 1. Floats become narrower
+//! floats by rounding to nearest even.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// Conversion to `dtype`.
+#[derive(Clone, Copy, Debug)]
+pub struct Cast {
+    /// The dtype of the result.
+    pub dtype: DType,
+}
+
+impl Cast {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Cast { dtype: attributes.take_dtype("dtype")? })
+    }
+}
+
+impl OpRules for Cast {
+    fn name(&self) -> &'static str {
+        "cast"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        Ok(vec![x.with_dtype(self.dtype)])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        Ok(vec![inputs[0].cast(self.dtype)])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("dtype", self.dtype.name())
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let from = context.operands[0].dtype();
+        Ok(vec![from.is_float().then(|| cotangent.cast(from))])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::check_op;
+
+    #[test]
+    fn floats_saturate_and_integers_wrap() {
+        let x = HostTensor::from_vec(vec![300.7f32, -1.5, f32::NAN], [3]).unwrap();
+        check_op("cast {dtype=u8}", std::slice::from_ref(&x), &HostTensor::from_vec(vec![255u8, 0, 0], [3]).unwrap());
+        check_op(
+            "cast {dtype=i32}",
+            std::slice::from_ref(&x),
+            &HostTensor::from_vec(vec![300i32, -1, 0], [3]).unwrap(),
+        );
+        check_op("cast {dtype=bool}", &[x], &HostTensor::from_vec(vec![true, true, true], [3]).unwrap());
+        check_op("cast {dtype=u8}", &[HostTensor::scalar(300i64)], &HostTensor::scalar(44u8));
+        check_op("cast {dtype=f32}", &[HostTensor::scalar(true)], &HostTensor::scalar(1f32));
+    }
+}

@@ -1,0 +1,142 @@
+//! `nextafter`: the floats next to floats.
+
+use half::{bf16, f16};
+
+use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
+use crate::error::{Place, Result};
+use crate::host::{HostTensor, Scalar};
+use crate::ops::elementwise::binary::check_same;
+use crate::ops::elementwise::unary::Domain;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// The float next to the left operand in the direction of the right one, elementwise: the right one where they are equal
+/// (so -0 of 0 and -0), NaN where either is NaN. Beside zeros are the smallest subnormal numbers, beside the largest
+/// numbers the infinities. It has no derivative, as in JAX.
+#[derive(Clone, Copy, Debug)]
+pub struct NextAfter;
+
+impl NextAfter {
+    pub(in crate::ops) fn parse(_: &mut Attributes) -> Result<Self, String> {
+        Ok(NextAfter)
+    }
+
+    fn undefined(self, operands: &[Value]) -> Failed {
+        let reason = "nothing says what the derivative of a neighbour is: 1 of the first operand, or none";
+        let fix = "keep it out with `stop_gradient`, or say what it is with `custom_jvp`";
+        no_derivative("nextafter", operands, "the op", reason, fix)
+    }
+}
+
+impl OpRules for NextAfter {
+    fn name(&self) -> &'static str {
+        "nextafter"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x, toward] = arity(at, inputs)?;
+        Domain::Float.check(at, "the left operand", &x)?;
+        check_same(at, &x, &toward)?;
+        Ok(vec![x])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let [x, toward] = [&inputs[0], &inputs[1]];
+        let pairs = x.scalars().zip(toward.scalars());
+        let next = pairs.map(|(x, toward)| Scalar::Float(next_after(x.as_f64(), toward.as_f64(), inputs[0].dtype())));
+        tensor(x.dtype(), x.shape(), next)
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        Err(self.undefined(&primals(operands)))
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Err(self.undefined(context.operands))
+    }
+}
+
+/// The float of `dtype` next to `x`, which is one, in the direction of another. Backends share it.
+pub fn next_after(x: f64, toward: f64, dtype: DType) -> f64 {
+    if x.is_nan() || toward.is_nan() {
+        return f64::NAN;
+    }
+    if x == toward {
+        return toward;
+    }
+    let upward = toward > x;
+    match dtype {
+        DType::F16 => f16::from_bits(neighbour(f16::from_f64(x).to_bits().into(), 16, upward) as u16).to_f64(),
+        DType::BF16 => bf16::from_bits(neighbour(bf16::from_f64(x).to_bits().into(), 16, upward) as u16).to_f64(),
+        DType::F32 => f64::from(f32::from_bits(neighbour((x as f32).to_bits().into(), 32, upward) as u32)),
+        _ => f64::from_bits(neighbour(x.to_bits(), 64, upward)),
+    }
+}
+
+/// The bits of the float above or below that of `bits`, which is not NaN: their magnitude is one more or one less.
+fn neighbour(bits: u64, width: u32, upward: bool) -> u64 {
+    let sign = 1 << (width - 1);
+    match bits & !sign {
+        0 if upward => 1,
+        0 => sign | 1,
+        _ if upward == (bits & sign == 0) => bits + 1,
+        _ => bits - 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::testing::{check_batch, check_op, rejects};
+    use crate::{GradOptions, Graph};
+
+    /// Each type has its own numbers: the smallest, the largest, and those beside 1.
+    #[test]
+    fn neighbours_of_every_type() {
+        let check = |dtype: DType, smallest: f64, largest: f64, below_one: f64, above_one: f64| {
+            let inf = f64::INFINITY;
+            let x = [0.0, -0.0, smallest, -smallest, largest, inf, 1.0, 1.0, -1.0, 2.0];
+            let toward = [1.0, -1.0, 0.0, 1.0, inf, 0.0, 9.0, -inf, inf, 2.0];
+            let next = [smallest, -smallest, 0.0, -0.0, inf, largest, above_one, below_one, -below_one, 2.0];
+            let of = |numbers: [f64; 10]| HostTensor::from(numbers).cast(dtype);
+            check_op("nextafter", &[of(x), of(toward)], &of(next));
+            let signs = crate::ops::testing::eval_op("nextafter", &[of(x), of(toward)]);
+            assert!(signs.to_f64_vec()[3].is_sign_negative(), "{dtype}");
+        };
+        let power = |exponent| 2f64.powi(exponent);
+        check(DType::F16, power(-24), 65504.0, 1.0 - power(-11), 1.0 + power(-10));
+        check(DType::BF16, power(-133), power(128) - power(120), 1.0 - power(-8), 1.0 + power(-7));
+        check(DType::F32, power(-149), f32::MAX.into(), 1.0 - power(-24), 1.0 + power(-23));
+        check(DType::F64, f64::from_bits(1), f64::MAX, 1.0 - power(-53), 1.0 + power(-52));
+    }
+
+    #[test]
+    fn equal_ones_give_the_right_one_and_nan_wins() {
+        let next =
+            |x: f32, toward: f32| crate::ops::testing::eval_op("nextafter", &[x.into(), toward.into()]).to_f64_vec()[0];
+        assert!(next(0.0, -0.0).is_sign_negative() && next(-0.0, 0.0).is_sign_positive());
+        assert!(next(f32::NAN, 1.0).is_nan() && next(1.0, f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn rules() {
+        rejects("nextafter", &["i32[3]", "i32[3]"], "a float type");
+        rejects("nextafter", &["f32[3]", "f64[3]"], "f32[3], as the left one is");
+        check_batch("nextafter", &[([[1f32, 2.0], [-0.0, 3.0]].into(), true), ([5f32, -5.0].into(), false)]);
+        let graph = Graph::build("f", |g| g.input("x", "f32[]").nextafter(9.0)).unwrap();
+        for error in [graph.grad("x", GradOptions::new()).unwrap_err(), graph.jvp("x").unwrap_err()] {
+            assert_eq!(error.kind(), "NoDerivative", "{error}");
+            assert!(error.to_string().contains("custom_jvp"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The partial derivatives of the elementwise ops, which both modes use: `t` times the derivative of the result by one
+//! operand. As an elementwise op's Jacobian is diagonal, `t` may be a tangent or a cotangent.
+//!
+//! Where an op has no derivative, one is chosen: `numerics.md`, the tables in the documentation of [`super`], says which. A
+//! rule is itself differentiated, so it must be right as a function around a point, not only there: what is selected at
+//! one point alone has no derivative.
+
+use crate::ops::{Binary, Op, Unary};
+use crate::value::{Value, magnitude, select};
+
+/// How a derivative passes an op that works element by element.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::ops) enum Passes {
+    /// It is multiplied: by 0, an infinite one becomes NaN.
+    Multiplied,
+    /// As that, or it ends where the operand was not chosen: there an infinite one becomes 0.
+    Chosen,
+}
+
+/// How derivatives pass an op. `None` if it does not work element by element.
+pub(in crate::ops) fn passes(op: &Op) -> Option<Passes> {
+    match op {
+        Op::Unary(op) => Some(unary_passes(*op)),
+        Op::Binary(op) => Some(binary_passes(*op)),
+        Op::Select(_) => Some(Passes::Chosen),
+        Op::Cast(_) | Op::Polygamma(_) => Some(Passes::Multiplied),
+        _ => None,
+    }
+}
+
+fn unary_passes(op: Unary) -> Passes {
+    use Unary::*;
+    match op {
+        Sign | Floor | Ceil | Round | Trunc => Passes::Chosen,
+        Neg | Abs | Square | Exp | Expm1 | Log | Log1p | Tanh | Sigmoid | Sin | Cos | Sqrt | Rsqrt | Recip | Tan
+        | Asin | Acos | Atan | Sinh | Cosh | Asinh | Acosh | Atanh | Erf | Erfc | ErfInv | Lgamma | Digamma | Cbrt
+        | Not | StopGradient => Passes::Multiplied,
+    }
+}
+
+fn binary_passes(op: Binary) -> Passes {
+    use Binary::*;
+    match op {
+        Max | Min | Pow | Copysign => Passes::Chosen,
+        Add | Sub | Mul | Div | Rem | Atan2 | And | Or | Xor => Passes::Multiplied,
+    }
+}
+
+/// `t` times the derivative of `y = op(x)` by `x`. `None` if none passes.
+pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<Value> {
+    let product = match op {
+        Unary::Neg => -t,
+        Unary::Abs => t * x.sign(),
+        Unary::Sign => t.zeros_like(),
+        Unary::Square => t * x * 2.0,
+        Unary::Exp => t * y,
+        Unary::Expm1 => t * x.exp(),
+        Unary::Log => t / x,
+        Unary::Log1p => t / (x + 1.0),
+        Unary::Tanh => t * (1.0 - y.square()),
+        Unary::Sigmoid => t * (y * (1.0 - y)),
+        Unary::Sin => t * x.cos(),
+        Unary::Cos => -(t * x.sin()),
+        Unary::Sqrt => t * 0.5 / y,
+        Unary::Rsqrt => t * -0.5 * y / x,
+        Unary::Recip => -(t * y.square()),
+        Unary::Tan => t * (1.0 + y.square()),
+        Unary::Asin => t * one_minus_square(x).rsqrt(),
+        Unary::Acos => -(t * one_minus_square(x).rsqrt()),
+        Unary::Atan => {
+            let (one, length, sum) = scaled(x.ones_like(), x);
+            t * (one / sum / length)
+        }
+        Unary::Sinh => t * x.cosh(),
+        Unary::Cosh => t * x.sinh(),
+        Unary::Asinh => {
+            let (_, length, sum) = scaled(x.ones_like(), x);
+            t * (sum.rsqrt() / length)
+        }
+        // Two roots: the square of a large operand overflows.
+        Unary::Acosh => t * (x - 1.0).rsqrt() * (x + 1.0).rsqrt(),
+        Unary::Atanh => t / one_minus_square(x),
+        Unary::Erf => t * std::f64::consts::FRAC_2_SQRT_PI * (-x.square()).exp(),
+        Unary::Erfc => -(t * std::f64::consts::FRAC_2_SQRT_PI * (-x.square()).exp()),
+        Unary::ErfInv => t * (1.0 / std::f64::consts::FRAC_2_SQRT_PI) * y.square().exp(),
+        Unary::Lgamma => t * x.digamma(),
+        Unary::Digamma => t * x.polygamma(1),
+        Unary::Cbrt => t / (3.0 * y.square()),
+        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => t.zeros_like(),
+        Unary::Not | Unary::StopGradient => return None,
+    };
+    Some(product)
+}
+
+/// `t` times the derivative of `z = op(x, y)` by the operand of that number. `None` if none passes.
+pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: Value, t: Value) -> Option<Value> {
+    let first = operand == 0;
+    let product = match op {
+        Binary::Add => t,
+        Binary::Sub if first => t,
+        Binary::Sub => -t,
+        Binary::Mul => t * if first { y } else { x },
+        Binary::Div if first => t / y,
+        Binary::Div => -(t * z / y),
+        Binary::Rem if first => t,
+        // The quotient rounded toward zero; `x / y` may round up to the next whole number.
+        Binary::Rem => -(t * ((x - z) / y).round()),
+        Binary::Max => of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), z, t),
+        Binary::Min => of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
+        Binary::Pow if first => {
+            // At x = 0 nothing depends on y, as in the other rule, but for infinite derivatives; and `0 * 0^-1` is kept
+            // away from (0, 0).
+            let is_zero = x.eq(0.0);
+            let is_one = is_zero & y.eq(0.0);
+            let y = select(is_zero & y.ge(1.0), y.stop_gradient(), y);
+            select(is_one, 0.0, t * y * select(is_one, 1.0, x).pow(y - 1.0))
+        }
+        Binary::Pow => {
+            // 0 at x = 0, of every y but NaN.
+            let is_zero = x.eq(0.0);
+            let base = select(is_zero, 1.0, x);
+            t * select(is_zero, y.stop_gradient() * 0.0, base.pow(y) * base.log())
+        }
+        Binary::Atan2 => {
+            let (side, length, sum) = if first { scaled(y, x) } else { scaled(-x, y) };
+            t * (side / sum / length)
+        }
+        Binary::Copysign if first => select(y.signbit(), -t, t) * x.sign(),
+        Binary::Copysign => t.zeros_like(),
+        Binary::And | Binary::Or | Binary::Xor => return None,
+    };
+    Some(product)
+}
+
+/// `t` where this operand is chosen, half of it where both are; NaN where the result is.
+fn of_chosen(other: Value, both: Value, result: Value, t: Value) -> Value {
+    let chosen = select(result.is_nan(), f64::NAN, t);
+    select(other, 0.0, select(both, t * 0.5, chosen))
+}
+
+/// 1 - x * x, exact near -1 and 1; its derivative is one product, so that it stays infinite where what it is multiplied
+/// with is.
+fn one_minus_square(x: Value) -> Value {
+    let difference = 1.0 - x.square();
+    difference + ((1.0 - x) * (1.0 + x) - difference).stop_gradient()
+}
+
+/// `a` divided by the length of the larger of the two, that length, and the sum of the squares of both so divided, which
+/// neither overflow nor vanish.
+fn scaled(a: Value, b: Value) -> (Value, Value, Value) {
+    let length = magnitude(a, b);
+    let (a, b) = (a / length, b / length);
+    (a, length, a.square() + b.square())
+}

@@ -1,0 +1,85 @@
+//! Predicates: elementwise, of one float operand, with a boolean result.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
+use crate::error::{Place, Result};
+use crate::host::{HostTensor, Scalar};
+use crate::ops::elementwise::table::{op_table, value_method};
+use crate::ops::elementwise::unary::Domain;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+macro_rules! predicate_table {
+    ($($name:ident => $op:ident, |$x:ident| $holds:expr, $doc:literal;)*) => {
+        op_table! {
+            /// A predicate on floats.
+            Predicate, PREDICATE_NAMES, predicate_of: $(stringify!($name) => $op, $doc;)*
+        }
+
+        impl Predicate {
+            fn holds(self, value: f64) -> bool {
+                match self { $(Predicate::$op => { let $x = value; $holds })* }
+            }
+        }
+
+        $(value_method!(1 $name: Predicate::$op, $doc);)*
+    };
+}
+
+predicate_table! {
+    is_nan => IsNan, |x| x.is_nan(), "Whether x is not a number.";
+    is_finite => IsFinite, |x| x.is_finite(), "Whether x is neither infinite nor NaN.";
+}
+
+impl OpRules for Predicate {
+    fn name(&self) -> &'static str {
+        self.row_name()
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        Domain::Float.check(at, "the operand", &x)?;
+        Ok(vec![x.with_dtype(DType::Bool)])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let scalars = inputs[0].scalars().map(|scalar| Scalar::Bool(self.holds(scalar.as_f64())));
+        tensor(DType::Bool, inputs[0].shape(), scalars)
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_none(*self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        Ok(context.none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn infinities_and_nan() {
+        let x = HostTensor::from([1f32, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
+        check_op("is_nan", std::slice::from_ref(&x), &HostTensor::from([false, false, false, true]));
+        check_op("is_finite", &[x], &HostTensor::from([true, false, false, false]));
+    }
+
+    #[test]
+    fn floats_only() {
+        rejects("is_nan", &["i64[2]"], "a float type");
+        rejects("is_finite", &["bool[2]"], "a float type");
+    }
+}

@@ -1,0 +1,85 @@
+//! `select`: elementwise, the second operand where the first is true, else the third.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::elementwise::binary::check_same;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::{Value, select};
+use crate::vmap::Batched;
+
+/// `where(p, a, b)`: all three have one shape; `a` and `b` have one type.
+#[derive(Clone, Copy, Debug)]
+pub struct Select;
+
+impl Select {
+    pub(in crate::ops) fn parse(_: &mut Attributes) -> Result<Self, String> {
+        Ok(Select)
+    }
+}
+
+impl OpRules for Select {
+    fn name(&self) -> &'static str {
+        "select"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [predicate, left, right] = arity(at, inputs)?;
+        if predicate.dtype != DType::Bool {
+            return Err(at.mismatch("the predicate", "a bool tensor", predicate, "compare, or cast to bool"));
+        }
+        check_same(at, &left, &right)?;
+        if predicate.shape != left.shape {
+            let fix = "give the predicate the shape of the branches, or one that broadcasts to it";
+            return Err(at.mismatch("the predicate", left.with_dtype(DType::Bool), predicate, fix));
+        }
+        Ok(vec![left])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let [predicate, left, right] = [&inputs[0], &inputs[1], &inputs[2]];
+        let scalars = (0..left.len()).map(|i| if predicate.get(i).as_bool() { left.get(i) } else { right.get(i) });
+        tensor(left.dtype(), left.shape(), scalars)
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch_elementwise(*self, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let predicate = context.operands[0];
+        let left = || Some(select(predicate, cotangent, 0.0));
+        let right = || Some(select(predicate, 0.0, cotangent));
+        Ok(context.each([&|| None, &left, &right]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn takes_the_side_that_the_predicate_names() {
+        let p = HostTensor::from_vec(vec![true, false], [2]).unwrap();
+        let (a, b) =
+            (HostTensor::from_vec(vec![1i32, 2], [2]).unwrap(), HostTensor::from_vec(vec![3i32, 4], [2]).unwrap());
+        check_op("select", &[p, a, b], &HostTensor::from_vec(vec![1i32, 4], [2]).unwrap());
+    }
+
+    #[test]
+    fn the_predicate_is_a_bool_tensor_of_that_shape() {
+        rejects("select", &["f32[2]", "f32[2]", "f32[2]"], "a bool tensor");
+        rejects("select", &["bool[]", "f32[2]", "f32[2]"], "bool[2]");
+    }
+}

@@ -1,0 +1,70 @@
+//! What the tables of elementwise ops have in common: an enum of their rows, a key for each row, and methods of values.
+
+/// An enum with a variant a row, the names of its rows, and for each row a type that conversions are registered for.
+macro_rules! op_table {
+    ($(#[$about:meta])* $table:ident, $names:ident, $of:ident: $($name:expr => $op:ident, $doc:literal;)*) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $table {
+            $(#[doc = $doc] $op,)*
+        }
+
+        pub(in crate::ops) const $names: &[&str] = &[$($name),*];
+
+        pub(in crate::ops) fn $of(name: &str) -> Option<$table> {
+            let row = $names.iter().position(|known| *known == name)?;
+            Some($table::ALL[row])
+        }
+
+        impl $table {
+            /// Every row, in the order of the table.
+            pub const ALL: &[$table] = &[$($table::$op),*];
+
+            fn row_name(self) -> &'static str {
+                match self { $($table::$op => $name,)* }
+            }
+        }
+
+        $(
+            #[doc = $doc]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $op;
+
+            impl $crate::ops::OpKey for $op {
+                const NAME: &'static str = $name;
+                fn of(op: &$crate::ops::Op) -> Option<&Self> {
+                    matches!(op, $crate::ops::Op::$table($table::$op)).then_some(&$op)
+                }
+            }
+        )*
+    };
+}
+
+/// The method of a value that applies a row of one or two operands. It has the row's name, or the one beside it; of a row that is
+/// an operator there is none.
+macro_rules! value_method {
+    ($operands:tt $name:ident (operator): $op:expr, $doc:literal) => {};
+    ($operands:tt $name:ident ($method:ident): $op:expr, $doc:literal) => {
+        value_method!($operands $method: $op, $doc);
+    };
+    (1 $name:ident: $op:expr, $doc:literal) => {
+        impl $crate::Value {
+            #[doc = $doc]
+            #[track_caller]
+            pub fn $name(self) -> $crate::Value {
+                self.emit($op)
+            }
+        }
+    };
+    (2 $name:ident: $op:expr, $doc:literal) => {
+        impl $crate::Value {
+            #[doc = $doc]
+            #[track_caller]
+            pub fn $name(self, y: impl Into<$crate::Operand>) -> $crate::Value {
+                $crate::Operand::elementwise($op, self.into(), y.into())
+            }
+        }
+    };
+}
+
+pub(in crate::ops) use {op_table, value_method};

@@ -1,0 +1,143 @@
+//! `dynamic_slice`: a part of one axis whose start is known when the program runs.
+//!
+//! As in StableHLO the start is clamped so that the part lies within the axis; no index is out of range.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::{
+    Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_index_dtype, emit_lanes, taken_along,
+};
+use crate::types::{DType, Dim, Shape, TensorType};
+use crate::value::{self, Value, iota};
+use crate::vmap::Batched;
+
+/// `size` elements of `axis` from a start that is an operand: `dynamic_slice(x, start)`.
+#[derive(Clone, Debug)]
+pub struct DynamicSlice {
+    /// The axis.
+    pub axis: usize,
+    /// How many elements.
+    pub size: Dim,
+}
+
+impl DynamicSlice {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(DynamicSlice { axis: attributes.take_usize("axis")?, size: attributes.take_dim("size")? })
+    }
+}
+
+impl OpRules for DynamicSlice {
+    fn name(&self) -> &'static str {
+        "dynamic_slice"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x, start] = arity(at, inputs)?;
+        check_axis(at, "attribute `axis`", self.axis, x.rank())?;
+        check_start(at, &start)?;
+        check_fits(at, "attribute `size`", &self.size, &x.shape[self.axis])?;
+        Ok(vec![x.with_shape(x.shape.with_dim(self.axis, self.size.clone()))])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        let mut shape = x.shape().to_vec();
+        let size = context.size(&self.size)?;
+        let start = clamped_start(&context.at, inputs[1].get(0).as_i64(), size, shape[self.axis])?;
+        shape[self.axis] = size;
+        Ok(taken_along(self.axis, x, &shape, |index| index[self.axis] + start))
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis).with("size", &self.size)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        let [x, start] = [operands[0], operands[1]];
+        if !start.mapped {
+            let op = DynamicSlice { axis: self.axis + 1, size: self.size.clone() };
+            return emit_lanes(op, &[x.value, start.value]);
+        }
+        let x = x.materialized(size);
+        if self.size.constant() == Some(0) {
+            // Wherever it starts; the axis itself may be empty.
+            return Ok(vec![Batched::mapped(x.slice(self.axis as i64 + 1, 0..0))]);
+        }
+        let shape = x.checked()?.shape().with_dim(self.axis + 1, self.size.clone());
+        let offsets = along(iota(self.size.clone(), DType::I64), self.axis + 1, &shape);
+        let positions = lane_starts(start.value, &x.shape()[self.axis + 1], &self.size, &shape) + offsets;
+        Ok(vec![Batched::mapped(x.gather(self.axis as i64 + 1, positions))])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_linear(self.clone(), operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let (x, start) = (context.operands[0], context.operands[1]);
+        Ok(context.each([&|| Some(x.zeros_like().dynamic_update(self.axis as i64, cotangent, start)), &|| None]))
+    }
+}
+
+/// Checks that a start is an integer scalar.
+pub(in crate::ops) fn check_start(at: &Place, start: &TensorType) -> Result<()> {
+    check_index_dtype(at, "the start", start)?;
+    if start.rank() != 0 {
+        let fix = "reshape it to a scalar, or use `take` for several indices";
+        return Err(at.mismatch("the start", "a scalar", start, fix));
+    }
+    Ok(())
+}
+
+/// Checks that a part is not larger than its axis, as far as that is known for all sizes.
+pub(in crate::ops) fn check_fits(at: &Place, component: &str, part: &Dim, axis: &Dim) -> Result<()> {
+    if axis.is_at_least(part) == Some(false) || part.is_at_least(&Dim::from(0)) == Some(false) {
+        return Err(at.mismatch(component, format!("0 to {axis} elements"), part, "take a part that the axis holds"));
+    }
+    Ok(())
+}
+
+/// The start after clamping; an error if the part is larger than the axis in this call.
+pub(in crate::ops) fn clamped_start(at: &Place, start: i64, part: usize, axis: usize) -> Result<usize> {
+    let last = axis.checked_sub(part).ok_or_else(|| {
+        at.mismatch("the part", format!("0 to {axis} elements"), part, "call with sizes that hold the part")
+    })?;
+    Ok(start.clamp(0, last as i64) as usize)
+}
+
+/// The start of each lane, clamped so that a part of `length` fits an axis of `size`, in the given shape of all lanes.
+pub(in crate::ops) fn lane_starts(starts: Value, size: &Dim, length: &Dim, shape: &Shape) -> Value {
+    let last = value::size(size.clone() - length, DType::I64);
+    along(starts.cast(DType::I64).maximum(0).minimum(last), 0, shape)
+}
+
+/// A vector along one axis of a shape.
+pub(in crate::ops) fn along(vector: Value, axis: usize, shape: &Shape) -> Value {
+    let mut dims = vec![Dim::from(1); shape.rank()];
+    dims[axis] = vector.dim(0);
+    vector.reshape(dims).broadcast_to(shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn the_start_is_clamped() {
+        let x = HostTensor::from_vec(vec![0i32, 1, 2, 3], [4]).unwrap();
+        for (start, expected) in [(1i64, [1, 2]), (-5, [0, 1]), (9, [2, 3])] {
+            let inputs = [x.clone(), HostTensor::scalar(start)];
+            check_op("dynamic_slice {axis=0, size=2}", &inputs, &HostTensor::from_vec(expected.to_vec(), [2]).unwrap());
+        }
+    }
+
+    #[test]
+    fn the_start_is_an_integer_scalar_and_the_part_fits() {
+        rejects("dynamic_slice {axis=0, size=2}", &["f32[4]", "f32[]"], "an integer type");
+        rejects("dynamic_slice {axis=0, size=2}", &["f32[4]", "i64[1]"], "a scalar");
+        rejects("dynamic_slice {axis=0, size=5}", &["f32[4]", "i64[]"], "0 to 4 elements");
+    }
+}

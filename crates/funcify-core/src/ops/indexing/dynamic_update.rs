@@ -1,0 +1,110 @@
+//! `dynamic_update`: a tensor with a part of one axis replaced, at a start known when the program runs.
+//!
+//! As in StableHLO the start is clamped so that the part lies within the axis.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::indexing::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_except, emit_lanes};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::{self, Value, iota, select};
+use crate::vmap::Batched;
+
+/// `dynamic_update(x, part, start)`: `part` has the type of `x` except in `axis`.
+#[derive(Clone, Copy, Debug)]
+pub struct DynamicUpdate {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl DynamicUpdate {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(DynamicUpdate { axis: attributes.take_usize("axis")? })
+    }
+}
+
+impl OpRules for DynamicUpdate {
+    fn name(&self) -> &'static str {
+        "dynamic_update"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x, part, start] = arity(at, inputs)?;
+        check_axis(at, "attribute `axis`", self.axis, x.rank())?;
+        check_start(at, &start)?;
+        check_except(at, "the part", self.axis, &x, &part)?;
+        check_fits(at, "the part", &part.shape[self.axis], &x.shape[self.axis])?;
+        Ok(vec![x])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let [x, part, start] = [&inputs[0], &inputs[1], &inputs[2]];
+        let size = part.shape()[self.axis];
+        let start = clamped_start(&context.at, start.get(0).as_i64(), size, x.shape()[self.axis])?;
+        let result = HostTensor::from_fn(x.dtype(), x.shape(), |index| {
+            let mut source = index.to_vec();
+            source[self.axis] = index[self.axis].wrapping_sub(start);
+            if source[self.axis] < size { part.at(&source) } else { x.at(index) }
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        let [x, part, start] = [operands[0], operands[1], operands[2]];
+        let axis = self.axis + 1;
+        let (x, part) = (x.materialized(size).checked()?, part.materialized(size).checked()?);
+        let length = part.shape()[axis].clone();
+        if !start.mapped {
+            return emit_lanes(DynamicUpdate { axis }, &[x, part, start.value]);
+        }
+        if length.constant() == Some(0) {
+            return Ok(vec![Batched::mapped(x)]);
+        }
+        // What each element of the result would be in the part.
+        let shape = x.shape();
+        let positions = along(iota(shape[axis].clone(), DType::I64), axis, &shape);
+        let positions = positions - lane_starts(start.value, &shape[axis], &length, &shape);
+        let inside = positions.ge(0) & positions.lt(value::size(length, DType::I64));
+        Ok(vec![Batched::mapped(select(inside, part.gather(axis as i64, positions), x))])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let (part, start) = (context.operands[1], context.operands[2]);
+        let axis = self.axis as i64;
+        let whole = || Some(cotangent.dynamic_update(axis, part.zeros_like(), start));
+        let replaced = || Some(cotangent.dynamic_slice(axis, start, part.dim(axis)));
+        Ok(context.each([&whole, &replaced, &|| None]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn the_start_is_clamped() {
+        let x = HostTensor::from_vec(vec![0i32, 1, 2], [3]).unwrap();
+        let part = HostTensor::from_vec(vec![8i32, 9], [2]).unwrap();
+        for (start, expected) in [(0i64, [8, 9, 2]), (7, [0, 8, 9]), (-1, [8, 9, 2])] {
+            let inputs = [x.clone(), part.clone(), HostTensor::scalar(start)];
+            check_op("dynamic_update {axis=0}", &inputs, &HostTensor::from_vec(expected.to_vec(), [3]).unwrap());
+        }
+    }
+
+    #[test]
+    fn the_part_has_the_type_of_the_whole() {
+        rejects("dynamic_update {axis=0}", &["f32[4,2]", "f32[1,3]", "i64[]"], "f32[4,2] except in axis 0");
+        rejects("dynamic_update {axis=0}", &["f32[4]", "f32[5]", "i64[]"], "0 to 4 elements");
+    }
+}

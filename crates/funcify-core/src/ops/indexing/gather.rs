@@ -1,0 +1,114 @@
+//! `gather`: one element an index, along one axis (NumPy's `take_along_axis`, PyTorch's `gather`).
+//!
+//! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
+//! there are no indices; with indices it is an error when it runs, for the step of a loop may never run.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::{
+    Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, batch_elementwise, check_axis, check_index_dtype,
+    check_not_empty, clamp_index, equal_except, taken_along,
+};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::{self, Value};
+use crate::vmap::Batched;
+
+/// `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1: `indices` has the shape of `x` except in `axis`.
+#[derive(Clone, Copy, Debug)]
+pub struct Gather {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl Gather {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Gather { axis: attributes.take_usize("axis")? })
+    }
+}
+
+impl OpRules for Gather {
+    fn name(&self) -> &'static str {
+        "gather"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x, indices] = arity(at, inputs)?;
+        check_along(at, self.axis, &x, &indices)?;
+        Ok(vec![x.with_shape(&indices.shape)])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let [x, indices] = [&inputs[0], &inputs[1]];
+        let size = x.shape()[self.axis];
+        if !indices.is_empty() {
+            check_not_empty(&context.at, x, self.axis)?;
+        }
+        let position = |index: &[usize]| clamp_index(indices.at(index).as_i64(), size);
+        Ok(taken_along(self.axis, x, indices.shape(), position))
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch_elementwise(Gather { axis: self.axis + 1 }, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let [x, indices] = [context.operands[0], context.operands[1]];
+        let axis = self.axis as i64;
+        let indices = clamped(indices, &x.dim(axis));
+        let of_x = || Some(x.zeros_like().scatter(axis, indices, cotangent, ScatterMode::Add));
+        Ok(context.each([&of_x, &|| None]))
+    }
+}
+
+/// Checks that indices are integers and have the shape of `x` except in `axis`.
+pub(in crate::ops) fn check_along(at: &Place, axis: usize, x: &TensorType, indices: &TensorType) -> Result<()> {
+    check_axis(at, "attribute `axis`", axis, x.rank())?;
+    check_index_dtype(at, "the indices", indices)?;
+    if !equal_except(axis, &indices.shape, &x.shape) {
+        let expected = format!("the shape {} except in axis {axis}", x.shape);
+        let fix = "broadcast the indices, or use `take` for whole slices";
+        return Err(at.mismatch("the indices", expected, indices, fix));
+    }
+    Ok(())
+}
+
+/// Indices, as i64, clamped into an axis of that size.
+pub(in crate::ops) fn clamped(indices: Value, size: &Dim) -> Value {
+    let last = value::size(size.clone() - 1, DType::I64);
+    indices.cast(DType::I64).minimum(last).maximum(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, fails, rejects};
+
+    #[test]
+    fn one_element_an_index() {
+        let x = HostTensor::from_vec(vec![0i32, 1, 2, 10, 11, 12], [2, 3]).unwrap();
+        let indices = HostTensor::from_vec(vec![2u32, 0, 1, 7], [2, 2]).unwrap();
+        check_op("gather {axis=1}", &[x, indices], &HostTensor::from_vec(vec![2i32, 0, 11, 12], [2, 2]).unwrap());
+    }
+
+    #[test]
+    fn no_indices_take_nothing() {
+        let (x, indices) = (HostTensor::from([0f32; 0]), HostTensor::from([0i64; 0]));
+        check_op("gather {axis=0}", &[x.clone(), indices], &x);
+        fails("gather {axis=0}", &[x, HostTensor::from([0i64, 1])], "an axis that is not empty");
+    }
+
+    #[test]
+    fn indices_have_the_operands_shape_except_in_the_axis() {
+        rejects("gather {axis=1}", &["f32[2,3]", "i64[3,3]"], "the shape [2,3] except in axis 1");
+    }
+}

@@ -1,0 +1,207 @@
+//! `scatter`: a tensor with one element an update changed, along one axis.
+//!
+//! As in StableHLO an update whose index is out of range is skipped. Updates with one index are applied in
+//! row-major order, so the last `set` wins.
+
+mod gradient;
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear, jvp_with};
+use crate::error::{Place, Result};
+use crate::host::{HostTensor, Storage, for_each_index};
+use crate::ops::along::reduce::ReduceKind;
+use crate::ops::indexing::dynamic_slice::along;
+use crate::ops::indexing::gather::check_along;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::{Value, full, iota, select};
+use crate::vmap::Batched;
+use gradient::Combining;
+
+/// What an update does to the element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ScatterMode {
+    /// Replaces it.
+    Set,
+    /// Is added to it; integers wrap.
+    Add,
+    /// Is multiplied with it; integers wrap.
+    Mul,
+    /// Replaces it if larger; NaN wins.
+    Max,
+    /// Replaces it if smaller; NaN wins.
+    Min,
+}
+
+impl ScatterMode {
+    const TABLE: [(&'static str, ScatterMode, Option<ReduceKind>); 5] = [
+        ("set", ScatterMode::Set, None),
+        ("add", ScatterMode::Add, Some(ReduceKind::Sum)),
+        ("mul", ScatterMode::Mul, Some(ReduceKind::Prod)),
+        ("max", ScatterMode::Max, Some(ReduceKind::Max)),
+        ("min", ScatterMode::Min, Some(ReduceKind::Min)),
+    ];
+
+    /// Every mode.
+    pub const ALL: [ScatterMode; 5] =
+        [ScatterMode::Set, ScatterMode::Add, ScatterMode::Mul, ScatterMode::Max, ScatterMode::Min];
+
+    /// The word of the text form.
+    pub fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// How an element and an update are combined, unless the update replaces it.
+    fn monoid(self) -> Option<ReduceKind> {
+        self.row().2
+    }
+
+    fn row(self) -> &'static (&'static str, ScatterMode, Option<ReduceKind>) {
+        Self::TABLE.iter().find(|(_, mode, _)| *mode == self).unwrap_or(&Self::TABLE[0])
+    }
+}
+
+/// `x[i,indices[i,j,k],k] := updates[i,j,k]` for axis 1: `updates` has the shape of `indices`, which has the
+/// shape of `x` except in `axis`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scatter {
+    /// The axis.
+    pub axis: usize,
+    /// What an update does.
+    pub mode: ScatterMode,
+}
+
+impl Scatter {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        let axis = attributes.take_usize("axis")?;
+        let word = attributes.take_word("mode")?;
+        let mode = ScatterMode::TABLE.iter().find(|(name, ..)| *name == word);
+        let mode = mode.ok_or_else(|| format!("`mode` as one of set, add, mul, max, min, not `{word}`"))?.1;
+        Ok(Scatter { axis, mode })
+    }
+}
+
+impl OpRules for Scatter {
+    fn name(&self) -> &'static str {
+        "scatter"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x, indices, updates] = arity(at, inputs)?;
+        check_along(at, self.axis, &x, &indices)?;
+        let expected = x.with_shape(&indices.shape);
+        if updates != expected {
+            let fix = "give one update an index, of the operand's dtype";
+            return Err(at.mismatch("the updates", expected, updates, fix));
+        }
+        if self.mode != ScatterMode::Set && x.dtype == DType::Bool {
+            let expected = format!("a number type, for mode `{}`", self.mode.name());
+            return Err(at.mismatch("the operand", expected, x, "use mode `set`, or cast"));
+        }
+        Ok(vec![x])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let [x, indices, updates] = [&inputs[0], &inputs[1], &inputs[2]];
+        let mut elements: Vec<_> = x.scalars().collect();
+        for_each_index(indices.shape(), |index| {
+            let position = indices.at(index).as_i64();
+            if position < 0 || position >= x.shape()[self.axis] as i64 {
+                return;
+            }
+            let mut target = index.to_vec();
+            target[self.axis] = position as usize;
+            let flat = target.iter().zip(x.shape()).fold(0, |flat, (i, size)| flat * size + i);
+            let update = updates.at(index);
+            let changed = match self.mode.monoid() {
+                None => update,
+                Some(monoid) => monoid.combine(elements[flat], update),
+            };
+            elements[flat] = Storage::from_scalars(x.dtype(), [changed]).get(0);
+        });
+        tensor(x.dtype(), x.shape(), elements)
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis).with("mode", self.mode.name())
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch_elementwise(Scatter { axis: self.axis + 1, ..*self }, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        match self.mode {
+            ScatterMode::Set | ScatterMode::Add => jvp_linear(*self, operands),
+            mode => jvp_with(*self, operands, |values, results| {
+                let scatter = Combining::new(*self, values);
+                let tangents = [operands[0].tangent, operands[2].tangent];
+                vec![match mode {
+                    ScatterMode::Mul => scatter.product_tangent(tangents),
+                    _ => scatter.extremum_tangent(results[0], tangents),
+                }]
+            }),
+        }
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let scatter = Combining::new(*self, context.operands);
+        let Combining { x, indices, updates, .. } = scatter;
+        let axis = self.axis as i64;
+        let of_set = || {
+            // Of several sets of one element only the last one passes: the one whose position it finds there.
+            let positions = along(iota(indices.dim(axis), DType::I64), self.axis, &indices.shape());
+            let none = full(x.shape(), DType::I64, -1.0);
+            let last = scatter.of_updates(none.scatter(axis, indices, positions, ScatterMode::Set));
+            Some(select(scatter.passes() & last.eq(positions), scatter.of_updates(cotangent), 0.0))
+        };
+        match self.mode {
+            ScatterMode::Add => Ok(context.each([&|| Some(cotangent), &|| None, &|| {
+                Some(select(scatter.passes(), scatter.of_updates(cotangent), 0.0))
+            }])),
+            ScatterMode::Set => {
+                let of_x = || Some(cotangent.scatter(axis, indices, updates.zeros_like(), ScatterMode::Set));
+                Ok(context.each([&of_x, &|| None, &of_set]))
+            }
+            ScatterMode::Mul => Ok(scatter.product_cotangents(context, cotangent)),
+            ScatterMode::Max | ScatterMode::Min => Ok(scatter.extremum_cotangents(context, cotangent)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, eval_op, rejects};
+
+    #[test]
+    fn out_of_range_is_skipped_and_the_last_set_wins() {
+        let x = HostTensor::from_vec(vec![0f32; 3], [3]).unwrap();
+        let indices = HostTensor::from_vec(vec![1i64, 1, 5, -1], [4]).unwrap();
+        let updates = HostTensor::from_vec(vec![2f32, 3., 4., 5.], [4]).unwrap();
+        let inputs = [x, indices, updates];
+        check_op("scatter {axis=0, mode=set}", &inputs, &HostTensor::from_vec(vec![0f32, 3., 0.], [3]).unwrap());
+        check_op("scatter {axis=0, mode=add}", &inputs, &HostTensor::from_vec(vec![0f32, 5., 0.], [3]).unwrap());
+    }
+
+    #[test]
+    fn updates_are_combined() {
+        let x = HostTensor::from([2i32, 2, 2]);
+        let inputs = [x, HostTensor::from([0i64, 0, 2, 9]), HostTensor::from([3i32, -5, 1, 7])];
+        check_op("scatter {axis=0, mode=mul}", &inputs, &HostTensor::from([-30i32, 2, 2]));
+        check_op("scatter {axis=0, mode=max}", &inputs, &HostTensor::from([3i32, 2, 2]));
+        check_op("scatter {axis=0, mode=min}", &inputs, &HostTensor::from([-5i32, 2, 1]));
+        let nan = [HostTensor::from([1f32]), HostTensor::from([0i64, 0]), HostTensor::from([f32::NAN, 2.0])];
+        for mode in ["max", "min"] {
+            let result = eval_op(&format!("scatter {{axis=0, mode={mode}}}"), &nan);
+            assert!(result.get(0).as_f64().is_nan(), "{mode}");
+        }
+    }
+
+    #[test]
+    fn updates_match_the_indices() {
+        rejects("scatter {axis=0, mode=set}", &["f32[3]", "i64[2]", "f32[3]"], "f32[2]");
+        rejects("scatter {axis=0, mode=add}", &["bool[3]", "i64[2]", "bool[2]"], "a number type");
+        rejects("scatter {axis=0, mode=max}", &["bool[3]", "i64[2]", "bool[2]"], "a number type, for mode `max`");
+    }
+}

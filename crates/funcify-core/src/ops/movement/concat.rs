@@ -1,0 +1,102 @@
+//! `concat`: several tensors after one another along an axis.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, batch_elementwise, check_axis, check_except};
+use crate::types::{Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// The operands, one or more, along `axis`; all other axes are equal.
+#[derive(Clone, Copy, Debug)]
+pub struct Concat {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl Concat {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Concat { axis: attributes.take_usize("axis")? })
+    }
+}
+
+impl OpRules for Concat {
+    fn name(&self) -> &'static str {
+        "concat"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let Some(first) = inputs.first() else {
+            return Err(at.mismatch("the operand list", "one operand or more", "none", "pass what is to be joined"));
+        };
+        check_axis(at, "attribute `axis`", self.axis, first.rank())?;
+        let mut size = Dim::from(0);
+        for (index, ty) in inputs.iter().enumerate() {
+            check_except(at, &format!("operand {index}"), self.axis, first, ty)?;
+            size = size + &ty.shape[self.axis];
+        }
+        Ok(vec![first.with_shape(first.shape.with_dim(self.axis, size))])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let mut shape = inputs[0].shape().to_vec();
+        shape[self.axis] = inputs.iter().map(|x| x.shape()[self.axis]).sum();
+        let result = HostTensor::from_fn(inputs[0].dtype(), &shape, |index| {
+            let mut source = index.to_vec();
+            let mut part = 0;
+            while source[self.axis] >= inputs[part].shape()[self.axis] {
+                source[self.axis] -= inputs[part].shape()[self.axis];
+                part += 1;
+            }
+            inputs[part].at(&source)
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch_elementwise(Concat { axis: self.axis + 1 }, size, operands)
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let mut start = Dim::from(0);
+        let part = |operand: &Value| {
+            let limit = start.clone() + operand.dim(self.axis as i64);
+            let range = start.clone()..limit.clone();
+            start = limit;
+            Some(cotangent.slice(self.axis as i64, range))
+        };
+        Ok(context.operands.iter().map(part).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn joins_and_skips_empty_parts() {
+        let part = |v: Vec<i32>| {
+            let n = v.len() / 2;
+            HostTensor::from_vec(v, [2, n]).unwrap()
+        };
+        let joined = HostTensor::from_vec(vec![1i32, 5, 6, 2, 7, 8], [2, 3]).unwrap();
+        check_op("concat {axis=1}", &[part(vec![1, 2]), part(vec![]), part(vec![5, 6, 7, 8])], &joined);
+    }
+
+    #[test]
+    fn other_axes_are_equal() {
+        rejects("concat {axis=0}", &["f32[2,3]", "f32[2,4]"], "f32[2,3] except in axis 0");
+        rejects("concat {axis=0}", &[], "one operand or more");
+    }
+}

@@ -1,0 +1,159 @@
+//! `pad`: a value before, after and between the elements of one axis.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result, Site};
+use crate::graph::emit_value;
+use crate::host::HostTensor;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, Slice, arity, check_axis, emit_lanes, spread};
+use crate::types::{DType, Dim, TensorType};
+use crate::value::{Value, constant, select};
+use crate::vmap::Batched;
+
+/// `low` values before, `high` after and `interior` between each two elements of `axis`. The second operand
+/// is the value, a scalar of the same dtype.
+#[derive(Clone, Debug)]
+pub struct Pad {
+    /// The axis.
+    pub axis: usize,
+    /// How many before.
+    pub low: Dim,
+    /// How many after.
+    pub high: Dim,
+    /// How many between each two.
+    pub interior: usize,
+}
+
+impl Pad {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Pad {
+            axis: attributes.take_usize("axis")?,
+            low: attributes.take_dim("low")?,
+            high: attributes.take_dim("high")?,
+            interior: attributes.take_usize("interior")?,
+        })
+    }
+}
+
+impl OpRules for Pad {
+    fn name(&self) -> &'static str {
+        "pad"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x, value] = arity(at, inputs)?;
+        check_axis(at, "attribute `axis`", self.axis, x.rank())?;
+        if value != TensorType::scalar(x.dtype) {
+            let fix = "pass a scalar of the operand's dtype";
+            return Err(at.mismatch("the padding value", TensorType::scalar(x.dtype), value, fix));
+        }
+        for (name, amount) in [("low", &self.low), ("high", &self.high)] {
+            if amount.is_at_least(&Dim::from(0)) == Some(false) {
+                let fix = "slice to make an axis shorter";
+                return Err(at.mismatch(format!("attribute `{name}`"), "0 or more", amount, fix));
+            }
+        }
+        let size = &x.shape[self.axis];
+        let between = match (self.interior, size.constant()) {
+            (0, _) => Dim::from(0),
+            (interior, Some(size)) => Dim::from(interior) * (size - 1).max(0),
+            (_, None) => {
+                let fix = "fix the size";
+                return Err(at.mismatch("the operand", "an axis without symbols, for interior padding", x, fix));
+            }
+        };
+        let padded = size.clone() + between + &self.low + &self.high;
+        Ok(vec![x.with_shape(x.shape.with_dim(self.axis, padded))])
+    }
+
+    fn eval(
+        &self,
+        context: &mut EvalContext<'_>,
+        inputs: &[HostTensor],
+        outputs: &[TensorType],
+    ) -> Result<Vec<HostTensor>> {
+        let [x, value] = [&inputs[0], &inputs[1]];
+        let (low, _) = (context.size(&self.low)?, context.size(&self.high)?);
+        let shape = context.shape(&outputs[0].shape)?;
+        let step = self.interior.saturating_add(1);
+        let result = HostTensor::from_fn(x.dtype(), &shape, |index| {
+            let mut source = index.to_vec();
+            let position = index[self.axis].wrapping_sub(low);
+            source[self.axis] = position / step;
+            let inside = index[self.axis] >= low && position % step == 0 && source[self.axis] < x.shape()[self.axis];
+            if inside { x.at(&source) } else { value.get(0) }
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+            .with("axis", self.axis)
+            .with("low", &self.low)
+            .with("high", &self.high)
+            .with("interior", self.interior)
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        let op = Pad { axis: self.axis + 1, ..self.clone() };
+        let (x, value) = (operands[0].materialized(size).checked()?, operands[1]);
+        if !value.mapped {
+            return emit_lanes(op, &[x, value.value]);
+        }
+        // Each lane has its own value: it is put where nothing of `x` is.
+        let inside = op.of(x.full_like(1.0).cast(DType::Bool), constant(false));
+        let padded = pad_with_zeros(op, x);
+        let ones = vec![Dim::from(1); x.rank() - 1];
+        let values = value.value.reshape([std::slice::from_ref(size), ones.as_slice()].concat());
+        Ok(vec![Batched::mapped(select(inside, padded, values))])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_linear(self.clone(), operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let x = context.operands[0];
+        let rows = x.dim(self.axis as i64);
+        let step = self.interior.saturating_add(1);
+        let covered = spread(&rows, step).unwrap_or(rows);
+        let slice = Slice { axis: self.axis, start: self.low.clone(), limit: self.low.clone() + covered, step };
+        let inside = || Some(cotangent.emit(slice.clone()));
+        let outside = || {
+            let is_inside = self.of(x.full_like(1.0).cast(DType::Bool), constant(false));
+            Some(select(is_inside, 0.0, cotangent).sum(..))
+        };
+        Ok(context.each([&inside, &outside]))
+    }
+}
+
+impl Pad {
+    /// The op on a value, with another one around and between its elements.
+    fn of(&self, value: Value, around: Value) -> Value {
+        emit_value(self.clone(), &[value, around], Site::Unknown)
+    }
+}
+
+/// Zeros around and between the elements of a value.
+pub(in crate::ops) fn pad_with_zeros(pad: Pad, value: Value) -> Value {
+    pad.of(value, constant(HostTensor::scalar(0.0).cast(value.dtype())))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn before_between_and_after() {
+        let x = HostTensor::from_vec(vec![1i32, 2], [2]).unwrap();
+        let y = HostTensor::from_vec(vec![9i32, 1, 9, 2, 9, 9], [6]).unwrap();
+        check_op("pad {axis=0, low=1, high=2, interior=1}", &[x, HostTensor::scalar(9i32)], &y);
+    }
+
+    #[test]
+    fn the_value_is_a_scalar_and_the_amounts_are_not_negative() {
+        rejects("pad {axis=0, low=1, high=0, interior=0}", &["f32[2]", "f32[1]"], "f32[]");
+        rejects("pad {axis=0, low=-1, high=0, interior=0}", &["f32[2]", "f32[]"], "0 or more");
+    }
+}

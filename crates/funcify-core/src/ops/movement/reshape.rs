@@ -1,0 +1,80 @@
+//! `reshape`: the same elements in row-major order under another shape.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::types::{Dim, Shape, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// The operand's elements with `shape`, which has as many for all sizes.
+#[derive(Clone, Debug)]
+pub struct Reshape {
+    /// The shape of the result.
+    pub shape: Shape,
+}
+
+impl Reshape {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Reshape { shape: attributes.take_dims("shape")?.into() })
+    }
+}
+
+impl OpRules for Reshape {
+    fn name(&self) -> &'static str {
+        "reshape"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        let (found, needed) = (x.shape.elements(), self.shape.elements());
+        if found != needed || needed.is_beyond_range() {
+            let expected = format!("{needed} elements, for {}", self.shape);
+            let fix = "give a shape with as many elements for all sizes";
+            return Err(at.mismatch("the operand", expected, format!("{found} elements, in {x}"), fix));
+        }
+        Ok(vec![x.with_shape(&self.shape)])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let shape = context.shape(&self.shape)?;
+        Ok(inputs[0].clone().reshaped(shape).into_iter().collect())
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with_list("shape", self.shape.dims())
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        let op = Reshape { shape: self.shape.with_inserted(0, size.clone()) };
+        emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_linear(self.clone(), operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        Ok(vec![Some(cotangent.reshape(context.operands[0].shape()))])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn keeps_the_row_major_order() {
+        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4, 5, 6], [2, 3]).unwrap();
+        check_op("reshape {shape=[3,2]}", std::slice::from_ref(&x), &x.clone().reshaped([3, 2]).unwrap());
+    }
+
+    #[test]
+    fn the_number_of_elements_is_the_same_for_all_sizes() {
+        rejects("reshape {shape=[5]}", &["f32[2,3]"], "5 elements");
+        rejects("reshape {shape=[T,2]}", &["f32[T]"], "2*T elements");
+    }
+}

@@ -1,0 +1,70 @@
+//! `reverse`: one axis in the opposite order.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, taken_along};
+use crate::types::{Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// The operand with `axis` reversed.
+#[derive(Clone, Copy, Debug)]
+pub struct Reverse {
+    /// The axis.
+    pub axis: usize,
+}
+
+impl Reverse {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Reverse { axis: attributes.take_usize("axis")? })
+    }
+}
+
+impl OpRules for Reverse {
+    fn name(&self) -> &'static str {
+        "reverse"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        check_axis(at, "attribute `axis`", self.axis, x.rank())?;
+        Ok(vec![x])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        Ok(taken_along(self.axis, x, x.shape(), |index| x.shape()[self.axis] - 1 - index[self.axis]))
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with("axis", self.axis)
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        let op = Reverse { axis: self.axis + 1 };
+        emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_linear(*self, operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        Ok(vec![Some(cotangent.reverse(self.axis as i64))])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn one_axis_only() {
+        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4], [2, 2]).unwrap();
+        check_op("reverse {axis=1}", &[x], &HostTensor::from_vec(vec![2i32, 1, 4, 3], [2, 2]).unwrap());
+        rejects("reverse {axis=2}", &["i32[2,2]"], "an axis below 2");
+    }
+}

@@ -1,0 +1,134 @@
+//! `slice`: the elements `start, start+step, ..` below `limit` of one axis.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::movement::pad::{Pad, pad_with_zeros};
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, spread, taken_along};
+use crate::types::{Dim, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// Part of one axis. With a step other than 1 the bounds are numbers, not symbols.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// The axis.
+    pub axis: usize,
+    /// The first index.
+    pub start: Dim,
+    /// The index that ends the slice, itself not included.
+    pub limit: Dim,
+    /// The distance of two indices, at least 1.
+    pub step: usize,
+}
+
+impl Slice {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Slice {
+            axis: attributes.take_usize("axis")?,
+            start: attributes.take_dim("start")?,
+            limit: attributes.take_dim("limit")?,
+            step: attributes.take_usize("step")?,
+        })
+    }
+}
+
+impl OpRules for Slice {
+    fn name(&self) -> &'static str {
+        "slice"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        check_axis(at, "attribute `axis`", self.axis, x.rank())?;
+        let size = &x.shape[self.axis];
+        let (start, limit) = (&self.start, &self.limit);
+        let bounds = [(start, &Dim::from(0)), (limit, start), (size, limit)];
+        if bounds.iter().any(|(large, small)| large.is_at_least(small) == Some(false)) {
+            let expected = format!("bounds with 0 <= start <= limit <= {size}");
+            let fix = "slice within the axis";
+            return Err(at.mismatch("the slice", expected, format!("{start}..{limit} of {x}"), fix));
+        }
+        let length = limit.clone() - start;
+        let size = match (self.step, length.constant()) {
+            (0, _) => return Err(at.mismatch("attribute `step`", "1 or more", "0", "use `reverse` to go backward")),
+            (1, _) => length,
+            (step, Some(length)) => Dim::from((length.max(0) as usize).div_ceil(step)),
+            (_, None) => {
+                let found = format!("{start}..{limit}");
+                let fix = "fix the sizes, or take every row";
+                return Err(at.mismatch("the slice", "bounds without symbols, for a step above 1", found, fix));
+            }
+        };
+        Ok(vec![x.with_shape(x.shape.with_dim(self.axis, size))])
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        let (start, limit) = (context.dim(&self.start)?, context.dim(&self.limit)?);
+        let mut shape = x.shape().to_vec();
+        if start < 0 || limit < start || limit as usize > shape[self.axis] {
+            let expected = format!("bounds with 0 <= start <= limit <= {}", shape[self.axis]);
+            let fix = "call with sizes that hold the slice";
+            return Err(context.at.mismatch("the slice", expected, format!("{start}..{limit}"), fix));
+        }
+        shape[self.axis] = ((limit - start) as usize).div_ceil(self.step);
+        Ok(taken_along(self.axis, x, &shape, |index| start as usize + self.step * index[self.axis]))
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
+            .with("axis", self.axis)
+            .with("start", &self.start)
+            .with("limit", &self.limit)
+            .with("step", self.step)
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        let op = Slice { axis: self.axis + 1, ..self.clone() };
+        emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_linear(self.clone(), operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let size = context.operands[0].dim(self.axis as i64);
+        let rows = cotangent.dim(self.axis as i64);
+        let high = size - &self.start - spread(&rows, self.step).unwrap_or(rows);
+        let pad = Pad { axis: self.axis, low: self.start.clone(), high, interior: self.step - 1 };
+        Ok(vec![Some(pad_with_zeros(pad, cotangent))])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn every_second_element() {
+        let x = HostTensor::from_vec(vec![0i32, 1, 2, 3, 4], [5]).unwrap();
+        check_op(
+            "slice {axis=0, start=1, limit=5, step=2}",
+            std::slice::from_ref(&x),
+            &HostTensor::from_vec(vec![1i32, 3], [2]).unwrap(),
+        );
+        check_op(
+            "slice {axis=0, start=2, limit=2, step=1}",
+            &[x],
+            &HostTensor::from_vec(Vec::<i32>::new(), [0]).unwrap(),
+        );
+    }
+
+    #[test]
+    fn the_bounds_lie_within_the_axis() {
+        rejects("slice {axis=0, start=1, limit=4, step=1}", &["f32[3]"], "limit <= 3");
+        rejects("slice {axis=0, start=2, limit=1, step=1}", &["f32[3]"], "start <= limit");
+        rejects("slice {axis=0, start=0, limit=T+1, step=1}", &["f32[T]"], "limit <= T");
+        rejects("slice {axis=1, start=0, limit=1, step=1}", &["f32[3]"], "an axis below 1");
+        rejects("slice {axis=0, start=0, limit=T, step=2}", &["f32[T]"], "without symbols");
+    }
+}

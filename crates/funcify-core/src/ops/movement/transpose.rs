@@ -1,0 +1,88 @@
+//! `transpose`: the axes in another order.
+
+use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
+use crate::error::{Place, Result};
+use crate::host::HostTensor;
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::types::{Dim, Shape, TensorType};
+use crate::value::Value;
+use crate::vmap::Batched;
+
+/// Axis `i` of the result is axis `axes[i]` of the operand.
+#[derive(Clone, Debug)]
+pub struct Transpose {
+    /// A permutation of the operand's axes.
+    pub axes: Vec<usize>,
+}
+
+impl Transpose {
+    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
+        Ok(Transpose { axes: attributes.take_axes("axes")? })
+    }
+}
+
+impl OpRules for Transpose {
+    fn name(&self) -> &'static str {
+        "transpose"
+    }
+
+    fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let [x] = arity(at, inputs)?;
+        let mut sorted = self.axes.clone();
+        sorted.sort_unstable();
+        if !sorted.iter().copied().eq(0..x.rank()) {
+            let expected = format!("a permutation of the {} axes of {x}", x.rank());
+            return Err(at.mismatch("attribute `axes`", expected, format!("{:?}", self.axes), "name each axis once"));
+        }
+        Ok(vec![x.with_shape(Shape::new(self.axes.iter().map(|axis| &x.shape[*axis])))])
+    }
+
+    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        let x = &inputs[0];
+        let shape: Vec<usize> = self.axes.iter().map(|axis| x.shape()[*axis]).collect();
+        let result = HostTensor::from_fn(x.dtype(), &shape, |index| {
+            let mut source = vec![0; index.len()];
+            self.axes.iter().zip(index).for_each(|(axis, i)| source[*axis] = *i);
+            x.at(&source)
+        });
+        Ok(vec![result])
+    }
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new().with_list("axes", self.axes.iter().copied())
+    }
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        let op = Transpose { axes: std::iter::once(0).chain(self.axes.iter().map(|axis| axis + 1)).collect() };
+        emit_lanes(op, &[operands[0].value])
+    }
+
+    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+        jvp_linear(self.clone(), operands)
+    }
+
+    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let mut axes = vec![0; self.axes.len()];
+        self.axes.iter().enumerate().for_each(|(to, from)| axes[*from] = to);
+        Ok(vec![Some(cotangent.transpose(axes))])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::HostTensor;
+    use crate::ops::testing::{check_op, rejects};
+
+    #[test]
+    fn permutes_axes() {
+        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4, 5, 6], [1, 2, 3]).unwrap();
+        let y = HostTensor::from_vec(vec![1i32, 4, 2, 5, 3, 6], [3, 1, 2]).unwrap();
+        check_op("transpose {axes=[2,0,1]}", &[x], &y);
+    }
+
+    #[test]
+    fn each_axis_once() {
+        rejects("transpose {axes=[0,0]}", &["f32[2,3]"], "a permutation of the 2 axes");
+    }
+}

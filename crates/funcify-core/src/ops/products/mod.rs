@@ -1,0 +1,7 @@
+//! Products: sums of products of elements of two operands.
+
+pub(in crate::ops) mod conv;
+pub(in crate::ops) mod matmul;
+
+pub use conv::{Conv, ConvOptions, Padding};
+pub use matmul::{MatMul, integer_products};

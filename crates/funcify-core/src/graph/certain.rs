@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::live::uses_any;
 use super::{Graph, Node};
-use crate::ops::{Op, OpRules};
+use crate::ops::{Movement, Op, OpClass, OpRules};
 use crate::types::{Dim, Sizes, Symbol, TensorType};
 
 /// Whether an op is not refused when it runs, whatever its operands hold: no size that it makes can be negative, no axis
@@ -19,7 +19,7 @@ pub fn is_certain(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
     let mut made = node.outputs.iter().flat_map(|output| graph.ty(*output).shape.dims());
     made.all(|dim| known.is_natural(dim) || is_given(dim))
         && attributes_are_natural(op, &known)
-        && reads_what_is_there(op, &operands, &known)
+        && op.surely_runs(&operands, &known)
         && op.bodies().iter().all(|body| body.nodes().iter().all(|node| is_certain(body, node, sizes)))
 }
 
@@ -43,32 +43,26 @@ impl Known<'_> {
         }
     }
 
-    fn has_elements(&self, ty: &TensorType, axis: usize) -> bool {
+    pub(crate) fn has_elements(&self, ty: &TensorType, axis: usize) -> bool {
         self.is_at_least(&ty.shape[axis], &Dim::from(1))
     }
 }
 
 fn attributes_are_natural(op: &Op, known: &Known<'_>) -> bool {
-    if matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Reshape(_) | Op::Broadcast(_) | Op::Transpose(_)) {
+    match op.class() {
         // Their sizes are those of their results.
-        return true;
-    }
-    op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_natural(dim)))
-}
-
-/// Whether what an op takes of its operands surely lies in them.
-fn reads_what_is_there(op: &Op, operands: &[&TensorType], known: &Known<'_>) -> bool {
-    let size = |axis: usize| &operands[0].shape[axis];
-    match op {
-        Op::Take(op) => known.has_elements(operands[0], op.axis),
-        Op::Gather(op) => known.has_elements(operands[0], op.axis),
-        Op::ArgMax(op) => known.has_elements(operands[0], op.axis),
-        Op::Slice(op) => known.is_at_least(size(op.axis), &op.limit) && known.is_at_least(&op.limit, &op.start),
-        Op::DynamicSlice(op) => known.is_at_least(size(op.axis), &op.size),
-        // A negative number is refused.
-        Op::BindSize(_) => operands[0].dtype.is_unsigned(),
-        Op::DynamicUpdate(op) => known.is_at_least(size(op.axis), &operands[1].shape[op.axis]),
-        op => op.bodied().is_none_or(|op| op.surely_runs(operands, known)),
+        OpClass::Elementwise(_) | OpClass::Movement(Movement::Reshape(_) | Movement::Broadcast(_)) => true,
+        OpClass::Movement(_)
+        | OpClass::Creation(_)
+        | OpClass::Indexing(_)
+        | OpClass::Along(_)
+        | OpClass::Product(_)
+        | OpClass::RandomBits(_)
+        | OpClass::Binding(_)
+        | OpClass::Control(_)
+        | OpClass::Custom(_) => {
+            op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_natural(dim)))
+        }
     }
 }
 

@@ -22,17 +22,12 @@ pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
     let beyond = |component: &str| {
         Err(at.mismatch(component, "a dimension whose numbers have 64 bits", "a sum or a product beyond that", FIX))
     };
-    match op {
-        Op::Constant(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) => {}
-        _ => {
-            if let Some((name, _)) = op.sizes().dim.filter(|(_, dim)| dim.is_beyond_range()) {
-                return beyond(name);
-            }
-            for (name, attribute) in op.attributes().iter() {
-                if attribute.dims().iter().any(Dim::is_beyond_range) {
-                    return beyond(&format!("attribute `{name}`"));
-                }
-            }
+    if let Some((name, _)) = op.sizes().dim.filter(|(_, dim)| dim.is_beyond_range()) {
+        return beyond(name);
+    }
+    for (name, attribute) in op.attributes().iter() {
+        if attribute.dims().iter().any(Dim::is_beyond_range) {
+            return beyond(&format!("attribute `{name}`"));
         }
     }
     Ok(())

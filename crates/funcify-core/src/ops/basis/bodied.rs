@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::derivative::{Choices, Forward};
 use crate::error::Result;
 use crate::graph::print::{Equation, Printer};
-use crate::graph::{Failed, Graph, Known, Need, PrunedOp, emit};
+use crate::graph::{Failed, Graph, Need, PrunedOp, emit};
 use crate::ops::reach::Connected;
 use crate::ops::{BindSize, Call, Op, Rule, Unary};
 use crate::types::{Dim, Replacements, Symbol, TensorType};
@@ -35,9 +35,6 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
 
     /// How many steps it runs on operands of these types, if it is a loop.
     fn steps(&self, operands: &[&TensorType]) -> Option<StepCount>;
-
-    /// Whether it surely ends, and reads and gives rows that surely are there. Its bodies may be refused all the same.
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool;
 
     /// Whether its batching rule holds for these types of one lane, some of whose sizes differ between lanes.
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool;

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
 use crate::error::{Place, Result};
+use crate::graph::Known;
 use crate::graph::{Graph, at_site, tracer};
 use crate::host::HostTensor;
 use crate::ops::{Attributes, EvalContext, Failed, Op, OpKey, OpRules};
+use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::tree::Named;
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
@@ -47,6 +49,18 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// has none, which is an error where a program asks for it.
     fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
         Ok(None)
+    }
+
+    /// Tells whether the op may be refused when it runs, by what its operands hold. Then it is neither left out where nothing
+    /// uses its results, nor run where it would not have run, before a loop without steps say.
+    fn may_be_refused(&self) -> bool {
+        true
+    }
+
+    /// Tells whether results in half precision differ by more than a rounding from those in f32 if the op is computed in half
+    /// precision.
+    fn loses_digits(&self) -> bool {
+        false
     }
 
     /// Composes the op of other ops: adds them to the open trace and gives the results, which must have the types of
@@ -124,6 +138,30 @@ impl Custom {
 impl OpRules for Custom {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::Custom(self)
+    }
+
+    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
+        None
+    }
+
+    fn linearity(&self) -> Linearity {
+        Linearity::OfBodies
+    }
+
+    fn work(&self) -> Work {
+        Work::Element
+    }
+
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        !self.op.may_be_refused()
+    }
+
+    fn loses_digits(&self) -> bool {
+        self.op.loses_digits()
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -2,6 +2,7 @@
 
 pub(in crate::ops) mod attributes;
 pub(in crate::ops) mod bodied;
+pub(in crate::ops) mod class;
 pub(in crate::ops) mod custom;
 pub(in crate::ops) mod evaluate;
 pub(crate) mod leaves;
@@ -12,6 +13,7 @@ pub(crate) mod testing;
 pub use attributes::{Attribute, Attributes};
 pub use bodied::StepCount;
 pub(crate) use bodied::{Bodied, Printable, Prunable};
+pub use class::{Along, Control, Creation, Elementwise, Indexing, Lanes, Linearity, Movement, OpClass, Product, Work};
 pub use custom::{Custom, CustomOp, CustomOpEntry};
 pub use custom::{custom_names, name_taken_twice};
 pub use evaluate::EvalContext;

@@ -9,11 +9,14 @@ use std::iter;
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
+use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{DType, Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
+use smallvec::smallvec;
 
 /// Random bits: `key` and `counter` are `u32[.., 2]`, high word first; the result is `u32[.., shape]`, or
 /// `u32[.., shape, 2]` with both words of each block. The axes before the last are those of independent keys.
@@ -58,6 +61,30 @@ impl Threefry {
 impl OpRules for Threefry {
     fn name(&self) -> &'static str {
         "threefry"
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        OpClass::RandomBits(self)
+    }
+
+    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
+        (axis + 1 < operands[0].rank()).then(|| smallvec![Some(axis); 2])
+    }
+
+    fn linearity(&self) -> Linearity {
+        Linearity::None
+    }
+
+    fn work(&self) -> Work {
+        Work::Element
+    }
+
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        true
+    }
+
+    fn loses_digits(&self) -> bool {
+        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -5,10 +5,12 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result};
+use crate::graph::Known;
 use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::elementwise::unary::Domain;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
+use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -67,6 +69,37 @@ binary_table! {
 impl OpRules for Binary {
     fn name(&self) -> &'static str {
         self.row_name()
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        self.into()
+    }
+
+    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
+        lanes_of_all(operands.len(), axis)
+    }
+
+    fn linearity(&self) -> Linearity {
+        match self {
+            Binary::Add | Binary::Sub => Linearity::InAll,
+            Binary::Mul => Linearity::Each(&[0, 1]),
+            // Of floats: the quotient of integers is cut off.
+            Binary::Div => Linearity::Each(&[0]),
+            Binary::Rem | Binary::Pow | Binary::Atan2 | Binary::Copysign => Linearity::None,
+            Binary::Max | Binary::Min | Binary::And | Binary::Or | Binary::Xor => Linearity::None,
+        }
+    }
+
+    fn work(&self) -> Work {
+        Work::Element
+    }
+
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        true
+    }
+
+    fn loses_digits(&self) -> bool {
+        true
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

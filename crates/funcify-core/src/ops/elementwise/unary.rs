@@ -5,9 +5,11 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
+use crate::graph::Known;
 use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
+use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -115,6 +117,47 @@ unary_table! {
 impl OpRules for Unary {
     fn name(&self) -> &'static str {
         self.row_name()
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        self.into()
+    }
+
+    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
+        lanes_of_all(operands.len(), axis)
+    }
+
+    fn linearity(&self) -> Linearity {
+        match self {
+            Unary::Neg | Unary::StopGradient => Linearity::InAll,
+            Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc | Unary::Not => {
+                Linearity::None
+            }
+            Unary::Square | Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Sqrt | Unary::Rsqrt => {
+                Linearity::None
+            }
+            Unary::Recip | Unary::Cbrt | Unary::Sin | Unary::Cos | Unary::Tan | Unary::Asin | Unary::Acos => {
+                Linearity::None
+            }
+            Unary::Atan | Unary::Sinh | Unary::Cosh | Unary::Tanh | Unary::Asinh | Unary::Acosh | Unary::Atanh => {
+                Linearity::None
+            }
+            Unary::Sigmoid | Unary::Erf | Unary::Erfc | Unary::ErfInv | Unary::Lgamma | Unary::Digamma => {
+                Linearity::None
+            }
+        }
+    }
+
+    fn work(&self) -> Work {
+        Work::Element
+    }
+
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        true
+    }
+
+    fn loses_digits(&self) -> bool {
+        true
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

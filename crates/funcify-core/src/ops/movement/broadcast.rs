@@ -2,11 +2,14 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, Shape, TensorType};
 use crate::value::{Axes, Value};
 use crate::vmap::Batched;
+use smallvec::smallvec;
 
 /// Repetition to `shape`: aligned at the last axis, each axis of the operand is equal or 1.
 #[derive(Clone, Debug)]
@@ -24,6 +27,32 @@ impl Broadcast {
 impl OpRules for Broadcast {
     fn name(&self) -> &'static str {
         "broadcast"
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        self.into()
+    }
+
+    fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
+        let (from, to) = (&operands[0].shape, &results[0].shape);
+        let own = axis.checked_sub(to.rank() - from.rank());
+        Some(smallvec![own.filter(|own| from[*own] == to[axis])])
+    }
+
+    fn linearity(&self) -> Linearity {
+        Linearity::InAll
+    }
+
+    fn work(&self) -> Work {
+        Work::Nothing
+    }
+
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        true
+    }
+
+    fn loses_digits(&self) -> bool {
+        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

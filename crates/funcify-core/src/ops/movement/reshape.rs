@@ -2,11 +2,14 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
+use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
+use smallvec::smallvec;
 
 /// The operand's elements with `shape`, which has as many for all sizes.
 #[derive(Clone, Debug)]
@@ -21,9 +24,41 @@ impl Reshape {
     }
 }
 
+/// The axis of one shape whose indices are those of an axis of another one, with the same elements before it.
+fn same_axis(from: &Shape, to: &Shape, axis: usize) -> Option<usize> {
+    let elements = |dims: &[Dim]| dims.iter().fold(Dim::from(1), |product, dim| product * dim);
+    let before = elements(&from.dims()[..axis]);
+    (0..to.rank()).find(|other| to[*other] == from[axis] && elements(&to.dims()[..*other]) == before)
+}
+
 impl OpRules for Reshape {
     fn name(&self) -> &'static str {
         "reshape"
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        self.into()
+    }
+
+    fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
+        let same = same_axis(&results[0].shape, &operands[0].shape, axis)?;
+        Some(smallvec![Some(same)])
+    }
+
+    fn linearity(&self) -> Linearity {
+        Linearity::InAll
+    }
+
+    fn work(&self) -> Work {
+        Work::Nothing
+    }
+
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        true
+    }
+
+    fn loses_digits(&self) -> bool {
+        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::AssociativeScan;
 use crate::derivative::{Choices, Forward};
 use crate::error::Result;
-use crate::graph::{Failed, Graph, Known};
+use crate::graph::{Failed, Graph};
 use crate::ops::Op;
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
 use crate::types::{Replacements, TensorType};
@@ -40,10 +40,6 @@ impl Bodied for AssociativeScan {
 
     fn steps(&self, operands: &[&TensorType]) -> Option<StepCount> {
         Some(StepCount::Exactly(operands[0].shape[0].clone()))
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
     }
 
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool {

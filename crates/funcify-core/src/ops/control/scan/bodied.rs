@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Scan;
 use crate::derivative::{Choices, Forward};
 use crate::error::Result;
-use crate::graph::{Failed, Graph, Known};
+use crate::graph::{Failed, Graph};
 use crate::ops::Op;
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
 use crate::types::{Dim, Replacements, Symbol, TensorType};
@@ -51,10 +51,6 @@ impl Bodied for Scan {
             Some(_) => StepCount::AtMost(self.steps.clone()),
             None => StepCount::Exactly(self.steps.clone()),
         })
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        self.rows_are_there(operands, known)
     }
 
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool {

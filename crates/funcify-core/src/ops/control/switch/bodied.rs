@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Switch;
 use crate::derivative::{Choices, Forward};
 use crate::error::Result;
-use crate::graph::{Failed, Graph, Known};
+use crate::graph::{Failed, Graph};
 use crate::ops::Op;
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
 use crate::types::{Replacements, TensorType};
@@ -40,10 +40,6 @@ impl Bodied for Switch {
 
     fn steps(&self, _: &[&TensorType]) -> Option<StepCount> {
         None
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
     }
 
     fn batches_ragged(&self, _: &ragged::Types<'_>) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::While;
 use crate::derivative::{Choices, Forward};
 use crate::error::Result;
-use crate::graph::{Failed, Graph, Known};
+use crate::graph::{Failed, Graph};
 use crate::ops::Op;
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
 use crate::types::{Replacements, TensorType};
@@ -40,10 +40,6 @@ impl Bodied for While {
 
     fn steps(&self, _: &[&TensorType]) -> Option<StepCount> {
         Some(self.bound.clone().map_or(StepCount::WhileItHolds, StepCount::AtMost))
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        self.bound.is_some()
     }
 
     fn batches_ragged(&self, _: &ragged::Types<'_>) -> bool {

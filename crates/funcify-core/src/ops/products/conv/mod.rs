@@ -20,12 +20,15 @@ pub use sizes::Padding;
 
 use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result, Site};
+use crate::graph::Known;
 use crate::graph::emit_value;
 use crate::host::{HostTensor, Scalar, for_each_index};
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity};
+use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
+use smallvec::smallvec;
 
 /// How a window goes over `D` spatial axes: what [`Value::conv`] takes.
 ///
@@ -136,6 +139,34 @@ impl Conv {
 impl OpRules for Conv {
     fn name(&self) -> &'static str {
         "conv"
+    }
+
+    fn class(&self) -> OpClass<'_> {
+        self.into()
+    }
+
+    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
+        match axis {
+            0 => Some(smallvec![Some(0), None]),
+            1 => Some(smallvec![None, Some(0)]),
+            _ => None,
+        }
+    }
+
+    fn linearity(&self) -> Linearity {
+        Linearity::Each(&[0, 1])
+    }
+
+    fn work(&self) -> Work {
+        Work::Terms
+    }
+
+    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
+        true
+    }
+
+    fn loses_digits(&self) -> bool {
+        true
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

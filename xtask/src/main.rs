@@ -6,6 +6,7 @@ mod check;
 mod differences;
 mod layers;
 mod tidy;
+mod wildcards;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

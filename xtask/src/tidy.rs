@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Outcome, layers, read, root};
+use crate::{Outcome, layers, read, root, wildcards};
 
 const LONGEST_FILE: usize = 600;
 
@@ -30,6 +30,7 @@ pub(crate) fn run() -> Outcome {
             let text = read(&path)?;
             let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
             let of_file = file_problems(&text).into_iter().chain(layers::problems(&name, &text));
+            let of_file = of_file.chain(wildcards::problems(&name, &text));
             problems.extend(of_file.map(|problem| format!("{name}: {problem}")));
         }
     }

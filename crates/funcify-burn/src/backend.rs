@@ -6,7 +6,7 @@ use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{BoolDType, DType as BurnDType, FloatDType, IntDType, Scalar};
 use funcify_core::error::BackendError;
-use funcify_core::ops::Op;
+use funcify_core::ops::{Movement, Op, OpClass, OpRules};
 use funcify_core::{DType, HostTensor, TensorType};
 use funcify_cpu::{Division, Engine, Machine};
 use funcify_runtime::{
@@ -136,24 +136,11 @@ impl Backend for Burn {
         }
         let operands = operands.into_iter().map(kinds::computable);
         let results = match call.op {
-            // Burn's elementwise ops on scalars panic on a wgpu device if there are no elements.
-            Op::Unary(_)
-            | Op::Polygamma(_)
-            | Op::Binary(_)
-            | Op::Bits(_)
-            | Op::Compare(_)
-            | Op::Predicate(_)
-            | Op::Cast(_)
-            | Op::Bitcast(_)
-            | Op::NextAfter(_)
-            | Op::Select(_)
-            | Op::Custom(_)
-                if call.outputs.iter().all(|ty| is_empty(call, ty)) =>
-            {
+            op if is_elementwise(op) && call.outputs.iter().all(|ty| is_empty(call, ty)) => {
                 let empty = call.outputs.iter().map(|ty| self.zeros(ty.dtype, &call.shape(&ty.shape)?));
                 empty.collect::<Result<_, _>>()?
             }
-            op if loses_digits(op) && call.dtype(0) == DType::F16 => {
+            op if op.loses_digits() && call.dtype(0) == DType::F16 => {
                 kernel(call, operands.map(|x| Dispatch::float_cast(x, FloatDType::F32)).collect())?
             }
             _ => kernel(call, operands.collect())?,
@@ -230,42 +217,12 @@ fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Result<
     Ok(kinds::slice(tensor.clone(), &kinds::along(sizes, 0, start, start + count, 1)))
 }
 
-/// Whether an op loses digits where it is computed in f16. Every op is named, so that a new one is thought of.
-fn loses_digits(op: &Op) -> bool {
-    match op {
-        Op::Unary(_) | Op::Polygamma(_) | Op::Binary(_) | Op::Cumulative(_) | Op::Conv(_) => true,
-        // Exact, or in f32 by their kernels.
-        Op::Bits(_)
-        | Op::Compare(_)
-        | Op::Predicate(_)
-        | Op::Select(_)
-        | Op::Cast(_)
-        | Op::Bitcast(_)
-        | Op::NextAfter(_)
-        | Op::MatMul(_)
-        | Op::Reduce(_)
-        | Op::ArgMax(_)
-        | Op::Broadcast(_)
-        | Op::Reshape(_)
-        | Op::Transpose(_)
-        | Op::Slice(_)
-        | Op::Reverse(_)
-        | Op::Concat(_)
-        | Op::Pad(_)
-        | Op::Iota(_)
-        | Op::Size(_)
-        | Op::BindSize(_)
-        | Op::Constant(_)
-        | Op::DynamicSlice(_)
-        | Op::DynamicUpdate(_)
-        | Op::Take(_)
-        | Op::Gather(_)
-        | Op::Scatter(_)
-        | Op::Threefry(_)
-        | Op::Sort(_)
-        | Op::Custom(_) => false,
-        // Their bodies' ops come here one by one.
-        Op::Scan(_) | Op::Switch(_) | Op::While(_) | Op::AssociativeScan(_) | Op::Call(_) => false,
+/// Tells whether an op is one of Burn's elementwise ops, which on scalars panic on a wgpu device if there are no elements.
+fn is_elementwise(op: &Op) -> bool {
+    match op.class() {
+        OpClass::Elementwise(_) | OpClass::Movement(Movement::Bitcast(_)) | OpClass::Custom(_) => true,
+        OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => false,
+        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) | OpClass::Control(_) => false,
     }
 }
 

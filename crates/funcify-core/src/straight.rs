@@ -7,7 +7,7 @@ use crate::graph::{Failed, Graph, Node, Replay, at_site, bind_sizes, emit, trace
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::ops::scan::Start;
-use crate::ops::{AssociativeScan, EvalContext, Op, OpRules, Scan, Switch, While};
+use crate::ops::{AssociativeScan, Control, EvalContext, Op, OpClass, OpRules, Scan, Switch, While};
 use crate::tree::Named;
 use crate::types::{Sizes, TensorType};
 use crate::value::{Value, concat, full};
@@ -66,18 +66,26 @@ impl Concrete {
 /// Adds what a graph runs to the open trace; gives its outputs.
 fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let concrete = Replay::new(graph, inputs).some(&graph.live_nodes(), |_, node, operands| {
-        at_site(node.site, || match &node.op {
-            Op::Scan(scan) => run_scan(scan, node, &operands, sizes),
-            Op::Switch(switch) => run_switch(switch, &operands, sizes),
-            Op::While(op) => run_while(op, node, &operands, sizes),
-            Op::AssociativeScan(op) => run_associative(op, node, &operands, sizes),
+        at_site(node.site, || match node.op.class() {
+            OpClass::Control(Control::Scan(scan)) => run_scan(scan, node, &operands, sizes),
+            OpClass::Control(Control::Switch(switch)) => run_switch(switch, &operands, sizes),
+            OpClass::Control(Control::While(op)) => run_while(op, node, &operands, sizes),
+            OpClass::Control(Control::AssociativeScan(op)) => run_associative(op, node, &operands, sizes),
             // The sizes of the program are numbers.
-            Op::BindSize(op) => {
+            OpClass::Binding(op) => {
                 let size = op.checked(&node.place(), operands[0].tensor.get(0).as_i64())?;
                 sizes.set(&op.size, size);
                 Ok(Vec::new())
             }
-            op => run_op(op, node, graph, &operands, sizes),
+            OpClass::Elementwise(_)
+            | OpClass::Movement(_)
+            | OpClass::Creation(_)
+            | OpClass::Indexing(_)
+            | OpClass::Along(_)
+            | OpClass::Product(_)
+            | OpClass::RandomBits(_)
+            | OpClass::Control(Control::Call(_))
+            | OpClass::Custom(_) => run_op(&node.op, node, graph, &operands, sizes),
         })
     })?;
     Ok(concrete.outputs()?)

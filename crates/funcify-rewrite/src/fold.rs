@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use funcify_core::HostTensor;
 use funcify_core::error::Place;
-use funcify_core::ops::{Constant, EvalContext, Op, OpRules};
+use funcify_core::ops::{Constant, Creation, EvalContext, Movement, OpClass, OpRules};
 use funcify_core::types::Sizes;
 
 use super::rule::{Here, Patch};
@@ -21,9 +21,15 @@ const MOST: usize = 1 << 10;
 
 /// An op whose operands are constants.
 pub(super) fn fold(here: &Here<'_>) -> Option<Patch> {
-    let stays = matches!(here.op, Op::Constant(_) | Op::Broadcast(_) | Op::Iota(_)) || here.op.is_opaque();
-    if stays || !here.op.bodies().is_empty() {
-        return None;
+    match here.op.class() {
+        // They are constants, or repeat elements and numbers that other rules look for.
+        OpClass::Creation(Creation::Constant(_) | Creation::Iota(_)) | OpClass::Movement(Movement::Broadcast(_)) => {
+            return None;
+        }
+        OpClass::Control(_) | OpClass::Custom(_) => return None,
+        OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(Creation::Size(_)) => {}
+        OpClass::Indexing(_) | OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => {}
+        OpClass::Binding(_) => {}
     }
     let operands = here.operands.iter().map(|operand| Some((**here.constant(*operand)?).clone()));
     let operands: Vec<HostTensor> = operands.collect::<Option<_>>()?;

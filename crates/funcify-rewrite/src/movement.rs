@@ -4,7 +4,7 @@
 //! The first of the two is left out, so it has to be certain (rewrite-c3): a shape in between may have a size that is
 //! negative for some arguments.
 
-use funcify_core::ops::{Broadcast, Op, Reshape, Transpose};
+use funcify_core::ops::{Broadcast, Movement, Op, OpClass, OpRules, Reshape, Transpose};
 use funcify_core::types::{Dim, Shape, TensorType};
 
 use super::rule::{Here, Patch};
@@ -48,12 +48,14 @@ fn only_ones_move(op: &Transpose, from: &Shape) -> Option<Shape> {
 
 fn moves_nothing(op: &Op, from: &TensorType) -> bool {
     let shape = &from.shape;
+    let OpClass::Movement(op) = op.class() else { return false };
     match op {
-        Op::Transpose(op) => op.axes.iter().enumerate().all(|(to, from)| to == *from),
-        Op::Reshape(op) => op.shape == *shape,
-        Op::Broadcast(op) => op.shape == *shape,
-        Op::Slice(op) => op.start == Dim::from(0) && op.limit == shape[op.axis] && op.step == 1,
-        Op::Pad(op) => op.low == Dim::from(0) && op.high == Dim::from(0) && op.interior == 0,
-        _ => false,
+        Movement::Transpose(op) => op.axes.iter().enumerate().all(|(to, from)| to == *from),
+        Movement::Reshape(op) => op.shape == *shape,
+        Movement::Broadcast(op) => op.shape == *shape,
+        Movement::Slice(op) => op.start == Dim::from(0) && op.limit == shape[op.axis] && op.step == 1,
+        Movement::Pad(op) => op.low == Dim::from(0) && op.high == Dim::from(0) && op.interior == 0,
+        // A `concat` of one operand is left out before.
+        Movement::Concat(_) | Movement::Reverse(_) | Movement::Bitcast(_) => false,
     }
 }

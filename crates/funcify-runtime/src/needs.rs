@@ -5,7 +5,7 @@ use std::fmt;
 
 use funcify_core::error::Result;
 use funcify_core::graph::Graph;
-use funcify_core::ops::{Op, OpKey, OpRules, Scan};
+use funcify_core::ops::{Control, Creation, OpClass, OpKey, OpRules, Scan};
 use funcify_core::types::{DType, TensorType};
 
 use super::composed::composed;
@@ -69,17 +69,29 @@ fn collect(
     graph.inputs().iter().for_each(|input| add_type(graph.ty(input.value)));
     graph.live().flat_map(|node| &node.outputs).for_each(|output| add_type(graph.ty(*output)));
     for node in graph.live() {
-        match &node.op {
-            Op::Constant(_) | Op::Switch(_) | Op::While(_) => {}
-            Op::AssociativeScan(op) => {
+        match node.op.class() {
+            OpClass::Creation(Creation::Constant(_)) | OpClass::Control(Control::Switch(_) | Control::While(_)) => {}
+            OpClass::Control(Control::AssociativeScan(op)) => {
                 let sweeps = op.sweeps(&node.place(), &graph.types(&node.inputs), &vec![true; op.leaves])?;
                 for program in [&sweeps.up, &sweeps.down] {
                     collect(executor, has_kernel, program, needs)?;
                 }
                 continue;
             }
-            op if !has_kernel(op.name()) => _ = needs.insert(Need::Op(op.name())),
-            _ => {}
+            OpClass::Elementwise(_)
+            | OpClass::Movement(_)
+            | OpClass::Creation(_)
+            | OpClass::Indexing(_)
+            | OpClass::Along(_)
+            | OpClass::Product(_)
+            | OpClass::RandomBits(_)
+            | OpClass::Binding(_)
+            | OpClass::Control(Control::Scan(_) | Control::Call(_))
+            | OpClass::Custom(_) => {
+                if !has_kernel(node.op.name()) {
+                    needs.insert(Need::Op(node.op.name()));
+                }
+            }
         }
         for body in node.op.bodies() {
             collect(executor, has_kernel, body, needs)?;

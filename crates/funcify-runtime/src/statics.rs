@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use funcify_core::HostTensor;
 use funcify_core::graph::{Graph, ValueId};
-use funcify_core::ops::{EvalContext, Op, OpRules, While};
+use funcify_core::ops::{Creation, Elementwise, EvalContext, Op, OpClass, OpRules, While};
 use funcify_core::types::{Dim, Symbol, TensorType};
 
 use super::backend::{Backend, LoopStrategy};
@@ -176,5 +176,16 @@ impl<B: Backend> Lowering<'_, B> {
 
 /// Whether an op on integers and truth values is computed when the program is made, where its operands are static.
 fn folds(op: &Op) -> bool {
-    matches!(op, Op::Size(_) | Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_))
+    match op.class() {
+        OpClass::Elementwise(op) => match op {
+            Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Compare(_) => true,
+            Elementwise::Select(_) | Elementwise::Cast(_) => true,
+            Elementwise::Bits(_) | Elementwise::Predicate(_) => false,
+            Elementwise::NextAfter(_) | Elementwise::Polygamma(_) => false,
+        },
+        OpClass::Creation(Creation::Size(_)) => true,
+        OpClass::Creation(_) | OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => false,
+        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
+        OpClass::Control(_) | OpClass::Custom(_) => false,
+    }
 }

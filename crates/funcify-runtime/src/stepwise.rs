@@ -6,7 +6,7 @@ use std::sync::Arc;
 use funcify_core::Value;
 use funcify_core::error::{Result, Site};
 use funcify_core::graph::{Failed, Graph, Input, Node, Replay, at_site, emit, tracer};
-use funcify_core::ops::Op;
+use funcify_core::ops::{Along, Control, Op, OpClass, OpRules};
 use funcify_core::tree::Named;
 use funcify_core::types::Sizes;
 
@@ -46,7 +46,12 @@ pub(super) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
 /// Whether a graph or a body in it has an associative scan or a running reduction.
 fn has_scans(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
-        let is_scan = matches!(node.op, Op::AssociativeScan(_) | Op::Cumulative(_));
+        let is_scan = match node.op.class() {
+            OpClass::Control(Control::AssociativeScan(_)) | OpClass::Along(Along::Cumulative(_)) => true,
+            OpClass::Control(_) | OpClass::Along(_) | OpClass::Elementwise(_) | OpClass::Movement(_) => false,
+            OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Product(_) => false,
+            OpClass::RandomBits(_) | OpClass::Binding(_) | OpClass::Custom(_) => false,
+        };
         is_scan || node.op.bodies().into_iter().any(|body| has_scans(body))
     })
 }

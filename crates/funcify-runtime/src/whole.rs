@@ -5,7 +5,7 @@ use std::sync::Arc;
 use funcify_core::cancel::{Ran, Watch};
 use funcify_core::error::{Place, Result, Site};
 use funcify_core::graph::{Copied, Graph, Node, Output, ValueId};
-use funcify_core::ops::{Op, OpRules, StepCount};
+use funcify_core::ops::{Control, Elementwise, Movement, Op, OpClass, OpRules, StepCount};
 use funcify_core::types::TensorType;
 
 use super::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Outcome, Tensors, Whole};
@@ -235,12 +235,18 @@ fn is_made_of_loops(graph: &Graph) -> bool {
 
 /// Whether a graph has products of matrices outside of loops, in the branches of choices, too.
 fn has_products(graph: &Graph) -> bool {
-    graph.live().any(|node| match &node.op {
-        Op::MatMul(_) | Op::Conv(_) => true,
+    graph.live().any(|node| match node.op.class() {
+        OpClass::Product(_) => true,
         // A wrong composition is an error elsewhere.
-        Op::Custom(custom) => composition(graph, node, custom).is_ok_and(|it| it.is_some_and(|it| has_products(&it))),
-        Op::Switch(switch) => switch.branches.iter().any(|branch| has_products(branch)),
-        _ => false,
+        OpClass::Custom(custom) => {
+            composition(graph, node, custom).is_ok_and(|it| it.is_some_and(|it| has_products(&it)))
+        }
+        OpClass::Control(op) => match op {
+            Control::Switch(switch) => switch.branches.iter().any(|branch| has_products(branch)),
+            Control::Scan(_) | Control::While(_) | Control::AssociativeScan(_) | Control::Call(_) => false,
+        },
+        OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => false,
+        OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
     })
 }
 
@@ -289,16 +295,13 @@ fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> Co
     let mut copied = Copied::new(graph);
     let mut follows = vec![false; graph.values().count()];
     for node in graph.nodes() {
-        let is_cheap = matches!(
-            node.op,
-            Op::Constant(_)
-                | Op::Iota(_)
-                | Op::Size(_)
-                | Op::Unary(_)
-                | Op::Binary(_)
-                | Op::Broadcast(_)
-                | Op::Reshape(_)
-        );
+        let is_cheap = match node.op.class() {
+            OpClass::Creation(_) | OpClass::Elementwise(Elementwise::Unary(_) | Elementwise::Binary(_)) => true,
+            OpClass::Movement(Movement::Broadcast(_) | Movement::Reshape(_)) => true,
+            OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => false,
+            OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
+            OpClass::Control(_) | OpClass::Custom(_) => false,
+        };
         let is_one = is_cheap && node.inputs.iter().all(|input| follows[input.index()]);
         for output in &node.outputs {
             follows[output.index()] = is_one && graph.ty(*output).dtype.is_int();

@@ -13,7 +13,7 @@ use crate::error::{Error, Result, Site};
 use crate::fixpoint::fixpoint;
 use crate::graph::{Graph, Node, Output, Replay, Source, ValueId, uses_any};
 use crate::host::HostTensor;
-use crate::ops::{Broadcast, Constant, Op, Transpose};
+use crate::ops::{Broadcast, Constant, Movement, Op, OpClass, OpRules, Transpose};
 use crate::types::{Dim, Shape, Symbol};
 
 /// A graph's forward pass and its backward pass, as [`Graph::pullback`] makes them.
@@ -299,7 +299,13 @@ fn symbols(graph: &Graph, value: ValueId) -> impl Iterator<Item = &Symbol> {
 
 /// Whether an op only lays out anew what it takes: to do it again costs less than to keep its result.
 fn is_layout(op: &Op) -> bool {
-    matches!(op, Op::Constant(_) | Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Iota(_) | Op::Size(_))
+    match op.class() {
+        OpClass::Creation(_)
+        | OpClass::Movement(Movement::Broadcast(_) | Movement::Reshape(_) | Movement::Transpose(_)) => true,
+        OpClass::Movement(_) | OpClass::Elementwise(_) | OpClass::Indexing(_) | OpClass::Along(_) => false,
+        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
+        OpClass::Control(_) | OpClass::Custom(_) => false,
+    }
 }
 
 /// Whether a node joins the rows of a loop, the states say, and inputs: a backward loop finds each row where it is, and the

@@ -150,20 +150,11 @@ impl Op {
 
     /// Tells whether it only puts elements elsewhere, so that there is no work to be saved and nothing is rounded.
     pub fn is_movement(&self) -> bool {
-        matches!(
-            self,
-            Op::Reshape(_)
-                | Op::Transpose(_)
-                | Op::Broadcast(_)
-                | Op::Slice(_)
-                | Op::Reverse(_)
-                | Op::Pad(_)
-                | Op::Concat(_)
-                | Op::Constant(_)
-                | Op::Iota(_)
-                | Op::Size(_)
-                | Op::Bitcast(_)
-        )
+        match self.class() {
+            OpClass::Movement(_) | OpClass::Creation(_) => true,
+            OpClass::Elementwise(_) | OpClass::Indexing(_) | OpClass::Along(_) | OpClass::Product(_) => false,
+            OpClass::RandomBits(_) | OpClass::Binding(_) | OpClass::Control(_) | OpClass::Custom(_) => false,
+        }
     }
 }
 

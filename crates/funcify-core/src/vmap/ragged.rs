@@ -17,7 +17,10 @@ use crate::graph::tracer::{SizeByLane, running, sizes_by_lane};
 use crate::graph::{Failed, Graph, Node, emit, emit_value, fail};
 use crate::host::HostTensor;
 use crate::ops::scan::{Returned, Scan, Start};
-use crate::ops::{Broadcast, Iota, Op, OpRules, Pad, Reduce, Reshape, Select, Slice, Take};
+use crate::ops::{
+    Along, Broadcast, Creation, Indexing, Iota, Movement, Op, OpClass, OpRules, Pad, Product, Reduce, Reshape, Select,
+    Slice, Take,
+};
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, concat, constant, iota, select, size};
 
@@ -191,15 +194,16 @@ pub(super) fn batch(
         return if op.batches_ragged(&types) { node.op.batch(lanes, operands) } else { Err(refused()) };
     }
     let plain = || batch_node(&node.op, lanes, operands);
-    match &node.op {
-        Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select(_) | Op::Cast(_) | Op::Predicate(_) => plain(),
-        Op::Transpose(_) | Op::Polygamma(_) => plain(),
-        Op::Size(op) => {
+    match node.op.class() {
+        OpClass::Elementwise(_) | OpClass::Movement(Movement::Transpose(_) | Movement::Bitcast(_)) => plain(),
+        OpClass::Creation(Creation::Size(op)) => {
             let size = of_lanes(&op.dim)?;
             Ok(vec![Batched { value: size.value.cast(op.dtype), mapped: size.mapped }])
         }
-        Op::Iota(op) => batch_node(&Iota { size: padded(&op.size)?, dtype: op.dtype }.into(), lanes, operands),
-        Op::Broadcast(op) => {
+        OpClass::Creation(Creation::Iota(op)) => {
+            batch_node(&Iota { size: padded(&op.size)?, dtype: op.dtype }.into(), lanes, operands)
+        }
+        OpClass::Movement(Movement::Broadcast(op)) => {
             let op = Broadcast { shape: padded_shape(&op.shape).ok_or_else(refused)? };
             let mut result = batch_node(&op.into(), lanes, operands)?[0];
             let is_constant = matches!(graph.node_of(node.inputs[0]), Some(Node { op: Op::Constant(_), .. }));
@@ -214,10 +218,10 @@ pub(super) fn batch(
             }
             Ok(vec![result])
         }
-        Op::Reshape(op) if types.keeps_prefixes() => {
+        OpClass::Movement(Movement::Reshape(op)) if types.keeps_prefixes() => {
             batch_node(&Reshape { shape: padded_shape(&op.shape).ok_or_else(refused)? }.into(), lanes, operands)
         }
-        Op::Slice(op) if op.step == 1 => {
+        OpClass::Movement(Movement::Slice(op)) if op.step == 1 => {
             let (dim, rows) = (&types.operands[0].shape[op.axis], &types.results[0].shape[op.axis]);
             if ![dim, &op.start, &op.limit].into_iter().any(is_ragged) {
                 return plain();
@@ -235,7 +239,7 @@ pub(super) fn batch(
             let op = Slice { limit: op.start.clone() + rows, ..op.clone() };
             batch_node(&op.into(), lanes, operands)
         }
-        Op::Pad(op) => {
+        OpClass::Movement(Movement::Pad(op)) => {
             let dim = &types.operands[0].shape[op.axis];
             if ![dim, &op.low, &op.high].into_iter().any(is_ragged) {
                 return plain();
@@ -246,7 +250,7 @@ pub(super) fn batch(
             let rows = padded(&types.results[0].shape[op.axis])?;
             Ok(vec![shifted(operands[0], op.axis, &rows, of_lanes(&op.low)?, of_lanes(dim)?, lanes)?])
         }
-        Op::Concat(op) => {
+        OpClass::Movement(Movement::Concat(op)) => {
             let axis = op.axis;
             let dims: Vec<&Dim> = types.operands.iter().map(|ty| &ty.shape[axis]).collect();
             if !dims[..dims.len().saturating_sub(1)].iter().any(|dim| is_ragged(dim)) {
@@ -269,7 +273,7 @@ pub(super) fn batch(
             }
             Ok(all.into_iter().collect())
         }
-        Op::Reduce(op) => {
+        OpClass::Along(Along::Reduce(op)) => {
             let mut operand = operands[0];
             for axis in op.axes.iter().copied().filter(|axis| types.is_ragged_along(0, *axis)) {
                 // What the reduction of nothing is.
@@ -279,7 +283,7 @@ pub(super) fn batch(
             }
             batch_node(&node.op, lanes, &[operand])
         }
-        Op::MatMul(_) => {
+        OpClass::Product(Product::MatMul(_)) => {
             let rank = types.operands[0].rank();
             let inner = &types.operands[0].shape[rank - 1];
             if !is_ragged(inner) {
@@ -291,12 +295,19 @@ pub(super) fn batch(
             let right = masked(operands[1], rank - 2, own, zero(), lanes)?;
             batch_node(&node.op, lanes, &[left, right])
         }
-        Op::Take(_) | Op::Gather(_) | Op::Sort(_) | Op::Cumulative(_) | Op::Reverse(_) | Op::ArgMax(_)
+        OpClass::Indexing(Indexing::Take(_) | Indexing::Gather(_)) | OpClass::Movement(Movement::Reverse(_))
             if types.works_on_whole_axes(&node.op) =>
         {
             plain()
         }
-        _ => Err(refused()),
+        OpClass::Along(Along::Sort(_) | Along::Cumulative(_) | Along::ArgMax(_))
+            if types.works_on_whole_axes(&node.op) =>
+        {
+            plain()
+        }
+        OpClass::Creation(_) | OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => Err(refused()),
+        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => Err(refused()),
+        OpClass::Control(_) | OpClass::Custom(_) => Err(refused()),
     }
 }
 

@@ -3,8 +3,8 @@
 
 use funcify_core::Value;
 use funcify_core::graph::{self, Copied, Graph, Node, ValueId, is_certain, uses_any};
-use funcify_core::ops::Op;
 use funcify_core::ops::scan::Scan;
+use funcify_core::ops::{OpClass, OpRules, Product};
 use funcify_core::types::{Dim, Sizes, Symbol};
 use funcify_core::vmap::{Batched, inline};
 
@@ -53,10 +53,15 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
 /// `present` are the bytes that a step moves anyway.
 fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool {
     let body = &scan.body;
-    let is_one_product = match &node.op {
-        Op::MatMul(_) => operands == [Class::Steady, Class::Shared] && body.ty(node.inputs[0]).rank() == 2,
-        Op::Conv(_) => operands == [Class::Steady, Class::Shared],
-        _ => true,
+    let is_one_product = match node.op.class() {
+        OpClass::Product(Product::MatMul(_)) => {
+            operands == [Class::Steady, Class::Shared] && body.ty(node.inputs[0]).rank() == 2
+        }
+        OpClass::Product(Product::Conv(_)) => operands == [Class::Steady, Class::Shared],
+        OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => true,
+        OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => true,
+        // `classes` has left them where they are.
+        OpClass::Control(_) | OpClass::Custom(_) => return false,
     };
     let is_steady = operands.contains(&Class::Steady);
     !is_steady || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), present, FACTOR, &scan.steps))

@@ -11,8 +11,8 @@
 
 use funcify_core::Value;
 use funcify_core::graph::{Graph, Source, ValueId};
-use funcify_core::ops::Op;
 use funcify_core::ops::scan::Scan;
+use funcify_core::ops::{OpRules, Work};
 
 use super::cost::{affordable, bytes, bytes_of, bytes_of_step, is_bounded};
 use super::cut::{Class, classes, lifted};
@@ -111,7 +111,7 @@ fn pays(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
         }
         match made_by(body, value) {
             Some((op, operands)) => {
-                has_product |= matches!(op, Op::MatMul(_) | Op::Conv(_));
+                has_product |= op.work() == Work::Terms;
                 pending.extend_from_slice(operands);
             }
             None => sources.push(value),

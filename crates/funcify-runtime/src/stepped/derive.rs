@@ -493,7 +493,7 @@ impl<'p, 'g> Draft<'p, 'g> {
                 inline(combine, &[before, element, captured].concat())
             }
             Op::Cumulative(op) => emit(op.kind.binary(), &[before[0], element[0]]),
-            _ => Ok(element.to_vec()),
+            _ => unreachable!("a running combination is an associative scan or a cumulative op"),
         };
         let element =
             |row: usize| -> Vec<Value> { leaves.iter().map(|leaf| leaf.index(axis as i64, row as i64)).collect() };

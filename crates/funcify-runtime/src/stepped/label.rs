@@ -4,7 +4,7 @@
 use funcify_core::error::{Error, Place, Result};
 use funcify_core::graph::{Graph, Node, ValueId, uses_any};
 use funcify_core::ops::scan::{Returned, Scan, Start};
-use funcify_core::ops::{AssociativeScan, Concat, Conv, Cumulative, Op, Pad, Slice};
+use funcify_core::ops::{Along, AssociativeScan, Concat, Control, Conv, Cumulative, Op, OpClass, OpRules, Pad, Slice};
 use funcify_core::types::{Dim, Symbol};
 
 use super::rows::{self, Refused};
@@ -299,13 +299,16 @@ fn time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut fixed: Option<(Place, Dim)> = None;
     for node in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]).map(|(_, node)| node) {
         let dims = |input: usize| graph.ty(node.inputs[input]).shape.dims();
-        let (steps, is_loop) = match &node.op {
-            Op::Scan(scan) => (Some(scan.steps.clone()), true),
-            Op::AssociativeScan(_) => (dims(0).first().cloned(), false),
-            Op::Cumulative(op) => (dims(0).get(op.axis).cloned(), false),
-            _ => (None, false),
+        let (steps, is_loop) = match node.op.class() {
+            OpClass::Control(Control::Scan(scan)) => (scan.steps.clone(), true),
+            OpClass::Control(Control::AssociativeScan(_)) => (dims(0)[0].clone(), false),
+            OpClass::Along(Along::Cumulative(op)) => (dims(0)[op.axis].clone(), false),
+            // They have no steps, or as many as their conditions say.
+            OpClass::Control(Control::While(_) | Control::Switch(_) | Control::Call(_)) => continue,
+            OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => continue,
+            OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => continue,
+            OpClass::Binding(_) | OpClass::Custom(_) => continue,
         };
-        let Some(steps) = steps else { continue };
         let Some(time) = Time::of(&steps) else {
             fixed.get_or_insert((node.place(), steps));
             continue;

@@ -12,7 +12,7 @@ use crate::derivative::{Forward, Record};
 use crate::error::Result;
 use crate::graph::{Failed, Graph, Node, Output, Source, ValueId, emit};
 use crate::ops::scan::CheckpointPolicy;
-use crate::ops::{Op, Slice};
+use crate::ops::{Control, Movement, Op, OpClass, OpRules, Product, Slice, Work};
 use crate::types::{Dim, Symbol};
 use crate::value::Value;
 
@@ -146,7 +146,7 @@ pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
         Source::Input(_) => false,
         Source::Node(node, _) => {
             let op = &body.node(node).op;
-            op.bodies().is_empty() && !matches!(op, Op::Call(_) | Op::Custom(_))
+            op.bodies().is_empty() && !op.is_opaque()
         }
     }
 }
@@ -179,12 +179,15 @@ pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPol
         let is_costly = is_costly(body, node) || node.inputs.iter().any(|input| costly[input.index()]);
         node.outputs.iter().for_each(|output| costly[output.index()] = is_costly);
         // The elements of another value in other places cost no work.
-        let is_work = !matches!(
-            node.op,
-            Op::Scan(_) | Op::While(_) | Op::Call(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Broadcast(_)
-        );
+        let is_work = match node.op.class() {
+            OpClass::Movement(Movement::Reshape(_) | Movement::Transpose(_) | Movement::Broadcast(_)) => false,
+            OpClass::Control(Control::Scan(_) | Control::While(_) | Control::Call(_)) => false,
+            OpClass::Control(Control::Switch(_) | Control::AssociativeScan(_)) | OpClass::Movement(_) => true,
+            OpClass::Elementwise(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => true,
+            OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) | OpClass::Custom(_) => true,
+        };
         let is_saved = match policy {
-            CheckpointPolicy::SaveDots => matches!(node.op, Op::MatMul(_) | Op::Conv(_)),
+            CheckpointPolicy::SaveDots => node.op.work() == Work::Terms,
             CheckpointPolicy::SaveCostly => is_costly && is_work,
             CheckpointPolicy::SaveAll => is_work,
             _ => false,
@@ -196,13 +199,13 @@ pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPol
 
 /// Whether a node is a convolution or a product of matrices that takes many terms to an element.
 fn is_costly(body: &Graph, node: &Node) -> bool {
-    match node.op {
-        Op::Conv(_) => true,
-        Op::MatMul(_) => {
+    let OpClass::Product(product) = node.op.class() else { return false };
+    match product {
+        Product::Conv(_) => true,
+        Product::MatMul(_) => {
             let terms = body.ty(node.inputs[0]).shape.dims().last().and_then(Dim::constant);
             terms.is_none_or(|terms| terms >= TERMS_OF_A_COSTLY_PRODUCT)
         }
-        _ => false,
     }
 }
 

@@ -275,6 +275,6 @@ fn what_makes_no_layer_is_refused() {
     ];
     for (error, component) in errors.into_iter().zip(["`hidden`", "the dtype", "`states`", "`key`"]) {
         let error = error.unwrap_err().to_string();
-        assert!(error.contains(component) && error.contains("nn/tests.rs"), "{error}");
+        assert!(error.contains(component) && error.contains("funcify-nn/src/tests.rs"), "{error}");
     }
 }

@@ -120,7 +120,7 @@ fn a_negative_size_is_refused_with_its_line() {
     let graph = build(|g| iota(bind_size(g.input("n", "i64[]")), DType::F64).sum(0));
     refused(&graph, &[number(-3)], "Type", "bind_size: the size `$1` does not fit");
     refused(&graph, &[number(-3)], "Type", "-3");
-    refused(&graph, &[number(-3)], "Type", "bind_size.rs");
+    refused(&graph, &[number(-3)], "Type", "bound_sizes.rs");
     // Also where a rewrite finds that nothing of that size is needed.
     let graph = build(|g| {
         let (n, x) = (g.input("n", "i64[]"), g.input("x", "f64[]"));
@@ -274,7 +274,7 @@ fn nothing_of_the_size_leaves_a_body() {
         let error = Graph::build("escapes", program).unwrap_err();
         assert_eq!(error.kind(), "Type", "{error}");
         let text = error.to_string();
-        assert!(text.contains("itself gives `$1` its size") && text.contains("bind_size.rs"), "{text}");
+        assert!(text.contains("itself gives `$1` its size") && text.contains("bound_sizes.rs"), "{text}");
     };
     says(&|g| {
         let xs = g.input("xs", "f64[T]");

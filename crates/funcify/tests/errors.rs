@@ -5,10 +5,10 @@
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, bind_sizes, open_backend};
 use funcify::error::{Place, Site};
 use funcify::{
-    AssociativeScanOptions, Builder, DType, Error, GradOptions, Graph, HostTensor, MapOptions, Recurrence, ScanOptions,
-    Shape, TensorType, Value, VmapOptions, associative_scan, associative_scan_with, concat, cond, custom_jvp,
-    custom_vjp, fori_loop, grad, jvp, linearize, map_with, random, scan, scan_until, scan_with, switch, vjp, vmap,
-    vmap_with, while_loop,
+    AssociativeScanOptions, Builder, DType, Dim, Error, GradOptions, Graph, HostTensor, MapOptions, Recurrence,
+    ScanOptions, Shape, TensorType, Value, VmapOptions, associative_scan, associative_scan_with, bind_size, concat,
+    cond, custom_jvp, custom_vjp, evaluate, fori_loop, grad, iota, jvp, linearize, map_with, random, scan, scan_until,
+    scan_with, switch, vjp, vmap, vmap_with, while_loop,
 };
 
 #[path = "errors/message.rs"]
@@ -580,4 +580,18 @@ fn check_line<T>(result: Result<T, Error>, line: u32) {
     let Err(error) = result else { panic!("it is not refused") };
     let Site::Rust(location) = error.place().site else { panic!("no line of Rust in\n{error}") };
     assert_eq!((location.file().ends_with("tests/errors.rs"), location.line()), (true, line), "{error}");
+}
+
+/// Sizes that only a call knows, or that none knows.
+#[test]
+fn sizes_of_calls() {
+    let graph = Graph::build("model", |g| (g.input("x", "f32[T]"), iota(Dim::from("T") - 3, DType::I64)));
+    check("negative_size_of_a_call", evaluate(&graph.unwrap(), &[tensor(&[1])]));
+    let graph = Graph::build("model", |g| {
+        let n = bind_size(g.input("n", "i64[]"));
+        iota(n.clone() * n.clone() * n, DType::I64).sum(0)
+    });
+    check("size_beyond_64_bits", evaluate(&graph.unwrap(), &[HostTensor::scalar(1i64 << 40)]));
+    let graph = Graph::build("model", |g| (g.input("x", "f32[T]"), iota("N", DType::I64)));
+    check("size_that_no_input_binds", evaluate(&graph.unwrap(), &[tensor(&[4])]));
 }

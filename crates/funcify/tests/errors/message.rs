@@ -5,7 +5,8 @@ use std::path::Path;
 use funcify::error::Site;
 use funcify::{Builder, Error, Graph, Tree};
 
-/// Asserts that something was refused with the message in `errors/<name>.txt`, in which the user's line is `<site>`.
+/// Asserts that something was refused with the message in `errors/<name>.txt`, in which the user's line is `<site>`
+/// and the names of the backends that are linked `<linked>`.
 #[track_caller]
 pub(crate) fn check<T>(name: &str, result: Result<T, Error>) {
     let Err(error) = result else { panic!("`{name}` is not refused") };
@@ -13,6 +14,9 @@ pub(crate) fn check<T>(name: &str, result: Result<T, Error>) {
     if let Site::Rust(location) = error.place().site {
         text = text.replace(&location.to_string(), "<site>");
     }
+    // Which backends there are follows from the features that are on.
+    let linked = funcify::dispatch::backend_names().join(", ");
+    text = text.replace(&format!("one of these: {linked};"), "one of these: <linked>;");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/errors").join(format!("{name}.txt"));
     if std::env::var_os("FUNCIFY_BLESS").is_some() {
         std::fs::write(&file, text).unwrap();

@@ -473,6 +473,6 @@ fn what_makes_no_linear_layer_is_refused() {
         ["`input`", "`states`", "`width`", "`features`", "`heads`", "`features`", "`value`", "`features`", "`hidden`"];
     for (error, component) in errors.into_iter().zip(components) {
         let error = error.unwrap_err().to_string();
-        assert!(error.contains(component) && error.contains("nn/linear_tests.rs"), "{error}");
+        assert!(error.contains(component) && error.contains("layers/linear.rs"), "{error}");
     }
 }

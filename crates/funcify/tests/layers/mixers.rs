@@ -173,6 +173,6 @@ fn what_makes_no_mixer_is_refused() {
     ];
     for (error, component) in refused {
         let error = error.unwrap_err().to_string();
-        assert!(error.contains(component) && error.contains("nn/mixer_tests.rs"), "{error}");
+        assert!(error.contains(component) && error.contains("layers/mixers.rs"), "{error}");
     }
 }

@@ -39,9 +39,9 @@ pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label])
             (slides && is(&op.low) && is(&op.high)).then(|| Rows::of(result, axis))?
         }
         OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => by_lanes(time, graph, node, labels)?,
-        OpClass::Product(_) | OpClass::RandomBits(_) => by_lanes(time, graph, node, labels)?,
-        // The first two may depend on the number of steps; of the others no axis is known to be made row by row.
-        OpClass::Creation(_) | OpClass::Binding(_) | OpClass::Control(_) | OpClass::Custom(_) => return None,
+        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Custom(_) => by_lanes(time, graph, node, labels)?,
+        // They may depend on the number of steps; bodies see the rows of all steps.
+        OpClass::Creation(_) | OpClass::Binding(_) | OpClass::Control(_) => return None,
     };
     Some(vec![one; node.outputs.len()])
 }

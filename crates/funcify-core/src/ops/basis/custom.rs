@@ -57,6 +57,13 @@ pub trait CustomOp: Any + Debug + Send + Sync {
         true
     }
 
+    /// Returns which axes of the operands have the lanes of an axis of the results, as
+    /// [`OpRules::lanes_along`](crate::ops::OpRules::lanes_along); `None` if the results are not made lane by lane along it. A program that
+    /// is served step by step needs it of an op on rows of steps.
+    fn lanes_along(&self, _axis: usize, _operands: &[&TensorType], _results: &[&TensorType]) -> Option<Lanes> {
+        None
+    }
+
     /// Tells whether results in half precision differ by more than a rounding from those in f32 if the op is computed in half
     /// precision.
     fn loses_digits(&self) -> bool {
@@ -144,8 +151,8 @@ impl OpRules for Custom {
         OpClass::Custom(self)
     }
 
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
+    fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
+        self.op.lanes_along(axis, operands, results)
     }
 
     fn linearity(&self) -> Linearity {

@@ -1,0 +1,190 @@
+//! Ops of other crates in every pass: what an op does not say of itself is not taken for granted.
+
+use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::error::{Place, Result};
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, Lanes, OpClass, OpRules, batch_elementwise};
+use funcify::rewrite::RewriteOptions;
+use funcify::stepped::Steppable;
+use funcify::vmap::Batched;
+use funcify::{
+    Builder, DType, Dim, Error, Graph, HostTensor, Recurrence, TensorType, Tree, Value, apply, constant, custom_op,
+    evaluate, fori_loop, full, scan, vmap,
+};
+
+/// Gives its operand, and refuses negative elements.
+#[derive(Clone, Copy, Debug)]
+struct Guarded {
+    /// Whether it says that it works along each axis.
+    says_lanes: bool,
+    /// Whether it says that it may be refused.
+    says_refusals: bool,
+}
+custom_op!(Guarded, "guarded", |attributes| Ok(Guarded {
+    says_lanes: attributes.take_word("lanes")? == "yes",
+    says_refusals: attributes.take_word("refusals")? == "yes",
+}));
+
+const SILENT: Guarded = Guarded { says_lanes: false, says_refusals: true };
+
+impl CustomOp for Guarded {
+    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        Ok(inputs.to_vec())
+    }
+
+    fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+        match inputs[0].to_f64_vec().into_iter().find(|x| *x < 0.0) {
+            Some(x) => Err(context.at.mismatch("the operand", "no negative number", x, "give another one")),
+            None => Ok(inputs.to_vec()),
+        }
+    }
+
+    fn attributes(&self) -> Attributes {
+        let word = |says| if says { "yes" } else { "no" };
+        Attributes::new().with("lanes", word(self.says_lanes)).with("refusals", word(self.says_refusals))
+    }
+
+    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+        batch_elementwise(Custom::new(*self), size, operands)
+    }
+
+    fn may_be_refused(&self) -> bool {
+        self.says_refusals
+    }
+
+    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
+        self.says_lanes.then(|| [Some(axis)].into_iter().collect())
+    }
+}
+
+fn guarded(op: Guarded, x: Value) -> Value {
+    apply(Custom::new(op), &[x])[0]
+}
+
+fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
+    Graph::build("guarded", program).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A count from 1 on, of `n` steps.
+fn counted(n: Value) -> Value {
+    let mut loop_ = Recurrence::new();
+    let state = loop_.sit_sot(constant(0f32));
+    let done = loop_.steps_value(n).run(|step| {
+        let [old] = step.read(&state);
+        step.write(&state, old + 1.0);
+    });
+    done.trace(&state)
+}
+
+/// Results or errors, by the reference evaluation and by programs in either strategy, rewritten and as they are: all alike.
+fn run(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Error> {
+    let expected = evaluate(graph, inputs);
+    for strategy in [LoopStrategy::Auto, LoopStrategy::Native, LoopStrategy::Unroll] {
+        for rewrites in [None, Some(RewriteOptions::default())] {
+            let options = CompileOptions { strategy, rewrites, ..CompileOptions::default() };
+            let found = Function::compile_with(graph, &Reference, options).unwrap().call_host(inputs);
+            assert_eq!(found.is_ok(), expected.is_ok(), "{}: {found:?}\n{graph}", strategy.name());
+            if let (Ok(found), Ok(expected)) = (&found, &expected) {
+                assert_eq!(found, expected, "{graph}");
+            }
+        }
+    }
+    expected
+}
+
+/// A loop without steps does not run it, and one with steps does, though nothing in it changes from step to step.
+#[test]
+fn it_is_not_run_where_it_would_not_have_run() {
+    let graph = build(|g| {
+        let (xs, w) = (g.input("xs", "f32[T]"), g.input("w", "f32[]"));
+        scan(xs.sum(0) * 0.0, xs, |c, x| (c + x * guarded(SILENT, w), ())).0
+    });
+    let of = |steps: usize, w: f32| run(&graph, &[HostTensor::zeros(DType::F32, &[steps]), HostTensor::scalar(w)]);
+    assert!(of(0, -1.0).is_ok());
+    assert!(of(3, 1.0).is_ok());
+    assert!(of(3, -1.0).is_err());
+}
+
+/// What comes of an op that may be refused is not left out where nothing uses it.
+#[test]
+fn a_refusal_stays_one_where_a_rewrite_finds_the_result_unused() {
+    let graph = build(|g| {
+        let x = g.input("x", "f32[3]");
+        guarded(SILENT, x).slice(0, 0..0).sum(0) + x.sum(0)
+    });
+    assert!(run(&graph, &[HostTensor::from([1f32, 2.0, 3.0])]).is_ok());
+    assert!(run(&graph, &[HostTensor::from([1f32, -2.0, 3.0])]).is_err());
+}
+
+/// One that says that it is not refused is done once, before the loop.
+#[test]
+fn one_that_is_not_refused_leaves_the_loop() {
+    let of = |op: Guarded| {
+        let graph = build(|g| {
+            let (xs, w) = (g.input("xs", "f32[T]"), g.input("w", "f32[]"));
+            scan(xs.sum(0) * 0.0, xs, |c, x| (c + x * guarded(op, w), ())).0
+        });
+        let function = Function::compile(&graph, &Reference).unwrap();
+        let inputs = [HostTensor::from([1f32, 2.0]), HostTensor::scalar(3f32)];
+        let (_, profile) = function.profile_host(&inputs).unwrap();
+        profile.by_op().iter().find(|share| share.name == "guarded").map(|share| share.count)
+    };
+    assert_eq!(of(Guarded { says_refusals: false, ..SILENT }), Some(1));
+    assert_eq!(of(SILENT), Some(2));
+}
+
+/// A step of a program has its rows only where the op says that it works row by row.
+#[test]
+fn it_is_served_step_by_step_if_it_says_so() {
+    let of = |says_lanes: bool| {
+        build(|g| {
+            let ys = guarded(Guarded { says_lanes, ..SILENT }, g.input("xs", "f32[T,2]"));
+            scan(full([2], DType::F32, 0.0), ys, |c, y| (c + y, c + y)).1
+        })
+    };
+    let refused = of(false).stepped().unwrap_err().to_string();
+    assert!(refused.contains("guarded") && refused.contains("not known to act on each step alone"), "{refused}");
+    let stepped = of(true).stepped().unwrap();
+    let step = [HostTensor::from([1f32, 2.0]), HostTensor::from([3f32, 4.0])];
+    assert_eq!(evaluate(&stepped.step, &step).unwrap()[1], HostTensor::from([4f32, 6.0]));
+}
+
+/// Lanes of different sizes are refused, as padding has elements that the op might look at.
+#[test]
+fn lanes_of_different_sizes_are_refused() {
+    let program = |n: Value| {
+        let counted = counted(n);
+        guarded(SILENT, counted).sum(0)
+    };
+    let error = Graph::build("ragged", |g| vmap(g.input("n", "i64[3]"), program)).unwrap_err().to_string();
+    assert!(error.contains("guarded"), "{error}");
+}
+
+/// The straight line of what ran has it as it is, once for each step.
+#[test]
+fn the_straight_line_has_it() {
+    let graph = build(|g| {
+        let x = g.input("x", "f32[]");
+        fori_loop(0, 3, x, |_, x| guarded(SILENT, x) + 1.0)
+    });
+    let straight = graph.straight(&[HostTensor::scalar(1f32)]).unwrap();
+    let count = straight.nodes().iter().filter(|node| matches!(node.op.class(), OpClass::Custom(_))).count();
+    assert_eq!(count, 3, "{straight}");
+}
+
+/// An engine that compiles loops as a whole does not know what it does: the loop runs otherwise, with the same result.
+#[test]
+#[cfg(feature = "cpu")]
+fn a_loop_with_it_is_not_compiled() {
+    let graph = build(|g| {
+        let (xs, w) = (g.input("xs", "f32[T,4]"), g.input("w", "f32[4]"));
+        scan(w * 0.0, xs, |c, x| (guarded(SILENT, c + x * w), ())).0
+    });
+    let inputs = [HostTensor::from([[2f32; 4]; 5]), HostTensor::from([3f32; 4])];
+    let function = Function::compile(&graph, &funcify::Cpu::default()).unwrap();
+    assert_eq!(function.call_host(&inputs).unwrap(), evaluate(&graph, &inputs).unwrap());
+    let report = function.report();
+    assert!(
+        report.loops.iter().all(|it| it.declined.as_ref().is_some_and(|why| why.to_string().contains("guarded"))),
+        "{report}"
+    );
+}

@@ -13,14 +13,14 @@ pub(crate) fn test() -> Outcome {
         && build::funcify(&words("status --check"))?)
 }
 
-/// Format, lints, documentation.
+/// Format, lints, documentation, and each feature of the crate `funcify` alone.
 pub(crate) fn lint() -> Outcome {
     Ok(cargo(&["fmt", "--all", "--check"])?
         && cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?
         && cargo(&[
             "clippy",
             "--package",
-            "funcify",
+            "funcify-runtime",
             "--all-targets",
             "--features",
             "tracing",
@@ -28,7 +28,21 @@ pub(crate) fn lint() -> Outcome {
             "-D",
             "warnings",
         ])?
-        && cargo_with(&[("RUSTDOCFLAGS", "-D warnings")], &["doc", "--workspace", "--no-deps"])?)
+        && cargo_with(&[("RUSTDOCFLAGS", "-D warnings")], &["doc", "--workspace", "--no-deps"])?
+        && features()?)
+}
+
+/// The features of the crate `funcify`. A user has any of them without the others.
+const FEATURES: [&str; 8] = ["cpu", "candle", "burn-flex", "burn-ndarray", "burn-wgpu", "nn", "jit", "tracing"];
+
+/// Builds the crate that users depend on without features, and with each of them alone.
+pub(crate) fn features() -> Outcome {
+    let package = ["check", "--package", "funcify", "--lib", "--no-default-features"];
+    let mut all = cargo(&package)?;
+    for feature in FEATURES {
+        all = all && cargo(&[&package[..], &["--features", feature]].concat())?;
+    }
+    Ok(all)
 }
 
 /// The program of the examples, with these arguments. What is compared is built as users build it.

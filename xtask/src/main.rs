@@ -1,5 +1,5 @@
-//! What a contributor runs: `cargo xtask conformance`, `test`, `lint` and what [`HELP`] says. It links nothing, so that it is
-//! there at once, and says what it builds.
+//! What a contributor runs: `cargo xtask conformance`, `test`, `lint` and what [`HELP`] says. It links no tensor library, so
+//! that it is there soon, and says what it builds.
 
 mod build;
 mod check;
@@ -30,7 +30,8 @@ Usage: cargo xtask COMMAND [ARGUMENTS]; each of the first eight says more with `
   templates    Run programs drawn from the planner's rules: `--count N`, `--seed S`, `--backend NAME,..`
   weights      Compare layers and models with those of others, and write the tables of differences
   test         Everything that a change must pass: tidiness, tests, conformance, examples, STATUS.md
-  lint         Format, lints, documentation
+  lint         Format, lints, documentation, and each feature of the crate `funcify` alone
+  features     Build the crate `funcify` with each of its features alone
   ci           What `lint` and `test` run
   tidy         Check what a person would forget: module docs, file lengths, layers, stubs
 ";
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         "weights" => check::weights(),
         "test" => check::test(),
         "lint" => check::lint(),
+        "features" => check::features(),
         "ci" => check::lint().and_then(|clean| Ok(clean && check::test()?)),
         "tidy" => tidy::run(),
         "help" | "--help" | "-h" => {

@@ -3,7 +3,7 @@
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::{
     Builder, DType, Error, Graph, HostTensor, Recurrence, Scalar, Tree, Value, bind_size, constant, evaluate, grad,
-    map, scan,
+    map, scan, vmap,
 };
 
 /// The first output in both modes, which must be that of the reference evaluation.
@@ -113,4 +113,29 @@ fn a_size_does_not_leave_its_step() {
     });
     let error = escapes.unwrap_err();
     assert!(error.kind() == "Type" && error.to_string().contains("itself gives `$1` its size"), "{error}");
+}
+
+/// Ops that work element by element work on lanes of different sizes, those on bits among them.
+#[test]
+fn elementwise_ops_on_lanes_of_different_sizes() {
+    type Program = fn(Value) -> Value;
+    let programs: [(&str, Program); 7] = [
+        ("shift_left", |xs| xs.cast(DType::U32).shift_left(1).cast(DType::F64).sum(0)),
+        ("popcount", |xs| xs.cast(DType::U32).popcount().cast(DType::F64).sum(0)),
+        ("count_leading_zeros", |xs| xs.cast(DType::U32).count_leading_zeros().cast(DType::F64).sum(0)),
+        ("nextafter", |xs| (xs.nextafter(9.0) - xs).cast(DType::F64).sum(0)),
+        ("bitcast", |xs| xs.bitcast(DType::U32).cast(DType::F64).sum(0)),
+        ("is_finite", |xs| xs.is_finite().cast(DType::F64).sum(0)),
+        ("polygamma", |xs| xs.polygamma(1).cast(DType::F64).sum(0)),
+    ];
+    for (name, program) in programs {
+        let of_lane = |n: Value| program(counted(n));
+        let lanes = Graph::build("lanes", |g| vmap(g.input("n", "i64[3]"), of_lane));
+        let lanes = lanes.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let one = Graph::build("one", |g| of_lane(g.input("n", "i64[]"))).unwrap();
+        let counts = [2i64, 0, 5];
+        let found = evaluate(&lanes, &[HostTensor::from(counts)]).unwrap()[0].to_f64_vec();
+        let expected = counts.map(|count| evaluate(&one, &[HostTensor::scalar(count)]).unwrap()[0].to_f64_vec()[0]);
+        assert_eq!(found, expected, "{name}");
+    }
 }

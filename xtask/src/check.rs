@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-use crate::{Outcome, build, differences, root, tidy};
+use crate::{Outcome, build, differences, root};
 
 /// Tidiness, which takes a second, then tests, conformance, examples, STATUS.md.
 pub(crate) fn test() -> Outcome {
-    Ok(tidy::run()?
+    Ok(tidy()?
         && cargo(&["test", "--workspace"])?
         && build::funcify(&words("conformance"))?
         && examples(&words("--quick"))?
@@ -30,6 +30,11 @@ pub(crate) fn lint() -> Outcome {
         ])?
         && cargo_with(&[("RUSTDOCFLAGS", "-D warnings")], &["doc", "--workspace", "--no-deps"])?
         && features()?)
+}
+
+/// The program that checks what a person would forget. It reads Rust, and is built alone.
+pub(crate) fn tidy() -> Outcome {
+    cargo(&["run", "--quiet", "--package", "funcify-tidy"])
 }
 
 /// The features of the crate `funcify`. A user has any of them without the others.

@@ -1,12 +1,9 @@
-//! What a contributor runs: `cargo xtask conformance`, `test`, `lint` and what [`HELP`] says. It links no tensor library, so
-//! that it is there soon, and says what it builds.
+//! What a contributor runs: `cargo xtask conformance`, `test`, `lint` and what [`HELP`] says. It links nothing, so that it is
+//! there at once, and says what it builds.
 
 mod build;
 mod check;
 mod differences;
-mod layers;
-mod tidy;
-mod wildcards;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -33,7 +30,7 @@ Usage: cargo xtask COMMAND [ARGUMENTS]; each of the first eight says more with `
   lint         Format, lints, documentation, and each feature of the crate `funcify` alone
   features     Build the crate `funcify` with each of its features alone
   ci           What `lint` and `test` run
-  tidy         Check what a person would forget: module docs, file lengths, layers, stubs
+  tidy         Check what a person would forget: module docs, file lengths, layers, lists of ops, stubs
 ";
 
 fn main() -> ExitCode {
@@ -50,7 +47,7 @@ fn main() -> ExitCode {
         "lint" => check::lint(),
         "features" => check::features(),
         "ci" => check::lint().and_then(|clean| Ok(clean && check::test()?)),
-        "tidy" => tidy::run(),
+        "tidy" => check::tidy(),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)
@@ -70,9 +67,4 @@ fn main() -> ExitCode {
 /// The root of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
-}
-
-/// A file of the workspace, read.
-fn read(path: &Path) -> Result<String, Box<dyn Error>> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()).into())
 }

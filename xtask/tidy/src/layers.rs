@@ -119,7 +119,7 @@ pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     }
     let layer = |module: &str| layers.iter().position(|layer| layer.contains(&module));
     let Some(own) = layer(module) else {
-        return vec![format!("`{module}` is in no layer: give it its place in xtask/src/layers.rs")];
+        return vec![format!("`{module}` is in no layer: give it its place in xtask/tidy/src/layers.rs")];
     };
     let to_root = "super::".repeat(path.len());
     let tests = text.lines().position(|line| line.trim_start().starts_with("mod tests {")).unwrap_or(usize::MAX);

@@ -4,11 +4,14 @@
 //! - No stub, no ignored test, no note to do something later.
 //! - Every `allow` has a reason.
 //! - The README's table of benchmarks is of this version.
-//! - No module of the core and the plug-ins names one of a higher layer ([`layers`]).
+//! - No module names one of a higher layer of its crate ([`layers`]).
+//! - No pass has a list of ops that answers for all others ([`wildcards`]).
+
+mod layers;
+mod wildcards;
 
 use std::path::{Path, PathBuf};
-
-use crate::{Outcome, layers, read, root, wildcards};
+use std::process::ExitCode;
 
 const LONGEST_FILE: usize = 600;
 
@@ -22,22 +25,22 @@ const FORBIDDEN: [&str; 6] = [
     concat!("dbg", "!("),
 ];
 
-/// Checks all files; false if anything is wrong.
-pub(crate) fn run() -> Outcome {
+fn main() -> std::io::Result<ExitCode> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let mut problems = Vec::new();
     for folder in ["crates", "xtask", "tests", "benches"] {
-        for path in rust_files(&root().join(folder))? {
-            let text = read(&path)?;
-            let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
+        for path in rust_files(&root.join(folder))? {
+            let text = std::fs::read_to_string(&path)?;
+            let name = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
             let of_file = file_problems(&text).into_iter().chain(layers::problems(&name, &text));
             let of_file = of_file.chain(wildcards::problems(&name, &text));
             problems.extend(of_file.map(|problem| format!("{name}: {problem}")));
         }
     }
-    problems.extend(bench_problem(&read(&root().join("README.md"))?));
+    problems.extend(bench_problem(&std::fs::read_to_string(root.join("README.md"))?));
     problems.iter().for_each(|problem| println!("{problem}"));
     println!("tidy: {} problems", problems.len());
-    Ok(problems.is_empty())
+    Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What is wrong with the mark before the table of benchmarks, which `cargo xtask bench --report` writes.

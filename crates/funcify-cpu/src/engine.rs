@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use funcify_analysis::greatest_integer;
 use funcify_core::cancel::{Ran, Watch, free_elsewhere};
 use funcify_core::error::{BackendError, Place, Site};
 use funcify_core::{DType, HostTensor, Scalar};
@@ -14,7 +15,7 @@ use smallvec::SmallVec;
 use crate::float::Float;
 use crate::machine::Machine;
 use crate::plan::PlanError;
-use crate::planner::{Division, GraphPlan, greatest_integer, plan_graph};
+use crate::planner::{Division, GraphPlan, plan_graph};
 use crate::proof::{self, Subject};
 use crate::run::{Element, Executor, Programs};
 

@@ -4,12 +4,12 @@
 //! and no result different. `Instruction::nanoseconds` doubles them: it decides how long compiled loops run between two checks for
 //! cancellation, where a larger figure is the safe one.
 
+use funcify_analysis::{Label, ParallelAxis};
 use funcify_core::Graph;
 use funcify_core::graph::ValueId;
 use funcify_core::ops::Op;
 use funcify_core::types::Sizes;
 
-use super::parallel::{Label, Labels};
 use crate::plan::OF_AN_INSTRUCTION;
 
 /// Nanoseconds of an element.
@@ -37,25 +37,25 @@ struct Cost {
 }
 
 /// Into how many parts a program is divided along its axis.
-pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &Labels) -> usize {
+pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis) -> usize {
     let mut cost = Cost::default();
     add(&mut cost, graph, sizes, labels, 1.0, false);
     // A loop of one op waits for memory alone, which is read faster in whole rows than by two threads in halves of them.
     if cost.nanoseconds < WORTH_THREADS || cost.ops <= 1 {
         return 1;
     }
-    let divisors = (2..=PARTS.min(labels.size)).filter(|parts| labels.size.is_multiple_of(*parts));
+    let divisors = (2..=PARTS.min(labels.size())).filter(|parts| labels.size().is_multiple_of(*parts));
     match cost.has_products {
-        true => divisors.filter(|parts| labels.size / parts >= ROWS).max().unwrap_or(1),
+        true => divisors.filter(|parts| labels.size() / parts >= ROWS).max().unwrap_or(1),
         // The fewest that fit, so that rows are long.
         false => {
-            let fits = |parts: &usize| labels.size / parts * cost.width.max(1) <= ELEMENTS;
+            let fits = |parts: &usize| labels.size() / parts * cost.width.max(1) <= ELEMENTS;
             divisors.clone().find(fits).or_else(|| divisors.max()).unwrap_or(1)
         }
     }
 }
 
-fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &Labels, times: f64, is_loop: bool) {
+fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, times: f64, is_loop: bool) {
     let live = graph.live_nodes();
     for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).unwrap_or_default();

@@ -10,10 +10,11 @@ mod positions;
 mod units;
 mod words;
 
+use funcify_analysis::Contents;
 use funcify_runtime::Declined;
 
 use super::blocks::Blocks;
-use super::contents::{Contents, Copied};
+use super::copies::Copied;
 use super::memory::Memory;
 use super::view::View;
 use crate::fired::{Fired, Transformation};
@@ -174,9 +175,9 @@ impl Emitter {
             (0..view.shape.len()).map(|axis| if is_own(axis) { view.shape[axis] } else { 1 }).collect();
         let register = self.reserve(&own, view.level);
         let own_elements = laid(register.clone(), &order, is_own);
-        let from = View { shape: own, ..view.clone() };
+        let from = view.with_axes(own, view.strides.clone());
         self.copy(&own_elements, &from)?;
-        let copy = View { shape: view.shape.clone(), ..own_elements };
+        let copy = own_elements.with_axes(view.shape.clone(), own_elements.strides.clone());
         if is_outside {
             self.copies.push(Copied::new(&self.contents, view, &copy));
         }
@@ -274,7 +275,7 @@ impl Emitter {
         }
         self.check_instructions(starts.len())?;
         self.instructions += starts.len();
-        self.contents.written(views[0]);
+        self.contents.written(views[0].memory());
         for start in starts {
             let operands: Vec<Operand> = (0..views.len())
                 .map(|at| {
@@ -525,7 +526,8 @@ impl Emitter {
             let first = View { level: 0, ..register.clone() };
             self.copy(&first, &initial)?;
             if parts > 1 {
-                let others = View { start: register.start + len, ..first }.stacked(parts - 1, len);
+                let mut others = first.stacked(parts - 1, len);
+                others.start += len;
                 self.fill(&others, 0.0)?;
             }
         }
@@ -551,7 +553,7 @@ fn laid(view: View, order: &[usize], is_own: impl Fn(usize) -> bool) -> View {
         strides[axis] = stride;
         stride *= view.shape[axis].max(1) as isize;
     }
-    View { strides, ..view }
+    view.with_axes(view.shape.clone(), strides)
 }
 
 /// The axes of a view from the outermost to the innermost. Those along which it is broadcast come first.

@@ -5,13 +5,13 @@
 
 use std::ops::Range;
 
+use funcify_analysis::Occupants;
 use funcify_core::graph::Node;
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 use funcify_runtime::Declined;
 
 use super::Planner;
 use super::ops::{Argument, Scope};
-use super::sharing::Sharing;
 use super::view::View;
 use crate::fired::Transformation;
 use crate::kernels::{Binary, Unary};
@@ -495,12 +495,12 @@ impl Planner {
     pub(super) fn moved(&mut self, mut moves: Vec<(View, View)>) -> Result<(), Declined> {
         let level = self.emitter.blocks.depth();
         // A move is safe as it is if nothing before it has written where it reads from, nor does it itself (order-c5).
-        let mut written = Sharing::default();
+        let mut written = Occupants::default();
         for index in 0..moves.len() {
             let (to, from) = &moves[index];
-            let is_overwritten =
-                written.with(from).any(|before| meets(&moves[before].0, from)) || (meets(to, from) && !to.is(from));
-            written.insert(to, index);
+            let is_overwritten = written.with(from.memory()).any(|before| meets(&moves[before].0, from))
+                || (meets(to, from) && !to.is(from));
+            written.insert(to.memory(), index);
             if is_overwritten {
                 self.emitter.fired.note(Transformation::MovedAside);
                 moves[index].1 = self.emitter.copied(&View { level, ..from.clone() })?;

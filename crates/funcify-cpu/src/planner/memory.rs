@@ -10,6 +10,8 @@ const LINE: usize = 16;
 /// Elements of scratch memory. Dropped with the last view of it, they may be used again.
 #[derive(Debug)]
 pub(super) struct Register {
+    /// What tells it from every other register of its memory.
+    pub(super) number: usize,
     pub(super) start: usize,
     len: usize,
     memory: Rc<RefCell<Ranges>>,
@@ -30,6 +32,8 @@ struct Ranges {
     /// By length and start, so that the smallest one that has enough is found at once.
     free: BTreeSet<(usize, usize)>,
     end: usize,
+    /// How many registers there were so far.
+    registers: usize,
 }
 
 impl Memory {
@@ -52,7 +56,8 @@ impl Memory {
                 ranges.end - len
             }
         };
-        Rc::new(Register { start, len, memory: self.0.clone() })
+        ranges.registers += 1;
+        Rc::new(Register { number: ranges.registers, start, len, memory: self.0.clone() })
     }
 
     /// How many elements are needed in all.

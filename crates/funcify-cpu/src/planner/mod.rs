@@ -1,7 +1,6 @@
 //! The planner: from a checked graph, with its sizes as numbers, to a [`Plan`].
 //!
 //! `loops` lays out sequences, traces, states and carries and opens the loop, `while_loop` one that a condition ends;
-//! `ranges` finds the integers that are numbers of a plan;
 //! `choice` plans both branches of a choice; `ops` gives the meaning of each op on [`View`]s; `emit` makes instructions of
 //! rows and lanes of them, `blocks` holds the loops they are in; `memory` says which registers are free. A view moves elements
 //! only if it must: transposes, slices, broadcasts and rows of a sequence are other addresses. What depends on no loop is
@@ -14,16 +13,13 @@
 
 mod blocks;
 mod choice;
-mod contents;
+mod copies;
 mod cost;
 mod emit;
 mod loops;
 mod memory;
 mod ops;
-mod parallel;
-mod ranges;
 mod recurrence;
-mod sharing;
 mod strips;
 mod view;
 mod while_loop;
@@ -31,6 +27,7 @@ mod while_loop;
 use std::rc::Rc;
 
 use emit::Emitter;
+use funcify_analysis::{Label, ParallelAxis, Ranges};
 use funcify_core::cancel::Watch;
 use funcify_core::graph::{Output, ValueId};
 use funcify_core::ops::Op as GraphOp;
@@ -38,14 +35,15 @@ use funcify_core::types::{Sizes, Symbol};
 use funcify_core::{DType, Graph, HostTensor};
 use funcify_runtime::Declined;
 use ops::{Argument, Scope};
-use parallel::{Label, Labels};
-use ranges::Ranges;
 
 use crate::fired::Transformation;
 use crate::kernels::{Binary, Unary};
 use crate::plan::{Op, Place, Plan, Split};
-pub(crate) use ranges::greatest_integer;
 use view::View;
+
+/// How many products of elements a product of matrices has at most for each index of an axis that lies innermost, where each
+/// index has matrices of its own; and where one matrix serves all, whose columns are lanes otherwise.
+const MOST_TERMS: [usize; 2] = [64, 32];
 
 /// How many elements a tensor of a plan may have.
 const MOST_ELEMENTS: usize = 1 << 40;
@@ -93,6 +91,11 @@ impl Division {
         }
     }
 
+    /// Whether values in loops lie with an axis innermost.
+    fn lays_innermost(self, graph: &Graph, sizes: &Sizes, axis: &ParallelAxis) -> bool {
+        axis.size() >= self.least_lanes() && axis.belongs_innermost(graph, sizes, MOST_TERMS)
+    }
+
     /// How many rows the products of a strip of steps have.
     fn rows_of_strip(self) -> usize {
         match self {
@@ -105,30 +108,37 @@ impl Division {
 /// Plans a graph for these sizes. `may_refuse` says that who runs it looks whether the plan's numbers hold the integers that
 /// are given.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
-    let ranges = Rc::new(Ranges::find(graph, sizes, element_type(graph)?, may_refuse));
-    if let Some(mut labels) = Labels::find(graph, sizes) {
-        labels.lay_out(graph, sizes, division.least_lanes());
+    let element = element_type(graph)?;
+    let ranges = Rc::new(Ranges::find(graph, sizes, element, may_refuse));
+    if let Some(axis) = ParallelAxis::find(graph, sizes, Some(element)) {
+        let is_innermost = division.lays_innermost(graph, sizes, &axis);
         let parts = match division {
-            Division::Worthwhile | Division::BesideLibrary => cost::parts(graph, sizes, &labels),
-            Division::Always => (2..=labels.size).find(|parts| labels.size.is_multiple_of(*parts)).unwrap_or(1),
+            Division::Worthwhile | Division::BesideLibrary => cost::parts(graph, sizes, &axis),
+            Division::Always => {
+                let size = axis.size();
+                (2..=size).find(|parts| size.is_multiple_of(*parts)).expect("an axis of more than one index")
+            }
         };
-        if (parts > 1 || labels.is_innermost)
-            && let Ok(plan) = plan_parts(graph, sizes, &ranges, labels, parts, division)
+        if (parts > 1 || is_innermost)
+            && let Ok(plan) = plan_parts(graph, sizes, &ranges, (axis, is_innermost), parts, division)
         {
             return Ok(plan);
         }
     }
-    let planned = plan_parts(graph, sizes, &ranges, Labels::default(), 1, division);
+    let planned = plan_parts(graph, sizes, &ranges, (ParallelAxis::default(), false), 1, division);
     planned.map_err(|declined| ops::without_instruction(graph).unwrap_or(declined))
 }
 
 /// For each output of a graph the axis that its plan has innermost in its loops, if that is not the output's last one: laid out
 /// so, it is written, and read by another plan, without moving elements.
 pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>> {
-    let Some(mut labels) = Labels::find(graph, sizes) else { return vec![None; graph.outputs().len()] };
-    labels.lay_out(graph, sizes, Division::default().least_lanes());
+    let none = || vec![None; graph.outputs().len()];
+    let Some(labels) = ParallelAxis::find(graph, sizes, funcify_analysis::element_type(graph)) else { return none() };
+    if !Division::default().lays_innermost(graph, sizes, &labels) {
+        return none();
+    }
     let innermost = |output: &Output| match labels.of(graph, output.value) {
-        Label::Axis(axis) if labels.is_innermost && axis + 1 < graph.ty(output.value).rank() => Some(axis),
+        Label::Axis(axis) if axis + 1 < graph.ty(output.value).rank() => Some(axis),
         _ => None,
     };
     graph.outputs().iter().map(innermost).collect()
@@ -139,7 +149,7 @@ fn plan_parts(
     graph: &Graph,
     sizes: &Sizes,
     ranges: &Rc<Ranges>,
-    labels: Labels,
+    (labels, is_innermost): (ParallelAxis, bool),
     parts: usize,
     division: Division,
 ) -> Result<GraphPlan, Declined> {
@@ -153,11 +163,12 @@ fn plan_parts(
         counts: Vec::new(),
         constants: Vec::new(),
         inputs: graph.inputs().len(),
-        part: labels.size / parts,
+        part: labels.size() / parts,
         is_divided: parts > 1,
         division,
         strip: None,
         labels,
+        is_innermost,
         watch: Watch::current(),
     };
     let mut views = Vec::with_capacity(graph.inputs().len());
@@ -202,7 +213,7 @@ fn plan_parts(
     if planner.is_divided {
         planner.emitter.fired.note(Transformation::Parts);
     }
-    if planner.labels.is_innermost {
+    if planner.is_innermost {
         planner.emitter.fired.note(Transformation::Innermost);
     }
     let Planner { emitter, constants, part, .. } = planner;
@@ -219,25 +230,9 @@ fn has_unbounded(graph: &Graph) -> bool {
     })
 }
 
-/// What a graph or a body is known by while a plan is made.
-fn address(graph: &Graph) -> usize {
-    std::ptr::from_ref(graph) as usize
-}
-
-/// The element type of a plan: the widest float of the graph and its bodies, and at least f32.
+/// The element type of a plan.
 fn element_type(graph: &Graph) -> Result<DType, Declined> {
-    let mut element = None;
-    let mut graphs = vec![graph];
-    while let Some(graph) = graphs.pop() {
-        for dtype in graph.values().map(|value| graph.ty(value).dtype).filter(|dtype| dtype.is_float()) {
-            element = match (element, dtype) {
-                (Some(DType::F64), _) | (_, DType::F64) => Some(DType::F64),
-                _ => Some(DType::F32),
-            };
-        }
-        graphs.extend(graph.nodes().iter().flat_map(|node| node.op.bodies()).map(|body| &**body));
-    }
-    element.ok_or_else(|| Declined::new("input", "no floats"))
+    funcify_analysis::element_type(graph).ok_or_else(|| Declined::new("input", "no floats"))
 }
 
 /// A plan in the making.
@@ -256,9 +251,11 @@ struct Planner {
     /// How many inputs the graph has.
     inputs: usize,
     /// Where values have the axis that stays parallel, how many of its indices a part has, and whether there are parts.
-    labels: Labels,
+    labels: ParallelAxis,
     part: usize,
     is_divided: bool,
+    /// Whether values in loops have that axis innermost.
+    is_innermost: bool,
     division: Division,
     /// The strip of steps that is planned.
     strip: Option<strips::Strip>,
@@ -318,7 +315,7 @@ impl Planner {
     /// The axis that a value in a loop has innermost, if that is not the order of its axes.
     fn innermost(&self, graph: &Graph, value: ValueId) -> Option<usize> {
         match self.labels.of(graph, value) {
-            Label::Axis(axis) if self.labels.is_innermost => Some(axis),
+            Label::Axis(axis) if self.is_innermost => Some(axis),
             _ => None,
         }
     }
@@ -381,7 +378,7 @@ impl Planner {
         let is_words = self.is_words(tensor.dtype());
         if tensor.len() == 1 && !is_words {
             let view = self.emitter.number(tensor.get(0).as_f64())?;
-            return Ok(View { shape: tensor.shape().to_vec(), strides: vec![0; tensor.shape().len()], ..view });
+            return Ok(view.with_axes(tensor.shape().to_vec(), vec![0; tensor.shape().len()]));
         }
         self.constants.push(if is_words { tensor.clone() } else { tensor.cast(self.dtype) });
         Ok(self.region(Place::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))

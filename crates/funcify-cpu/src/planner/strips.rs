@@ -12,7 +12,7 @@ use funcify_core::ops::{Binary, Op};
 use funcify_runtime::Declined;
 
 use super::Planner;
-use super::contents::Copied;
+use super::copies::Copied;
 use super::view::View;
 use crate::fired::Transformation;
 use crate::plan::{BLOCKS, DEPTH};

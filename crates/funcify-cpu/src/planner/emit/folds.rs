@@ -36,8 +36,7 @@ impl Emitter {
         }
         // What is written lies like what is read, and then moves: it has fewer elements.
         let left = (0..shape.len()).filter(|axis| !folded.contains(axis));
-        let like =
-            View { shape: to.shape.clone(), strides: left.map(|axis| from[0].strides[axis]).collect(), ..to.clone() };
+        let like = to.with_axes(to.shape.clone(), left.map(|axis| from[0].strides[axis]).collect());
         if to.len() < from[0].len() && crosses(&like, to) {
             let result = laid(self.reserve(&to.shape, to.level), &order_of(&like), |_| true);
             self.fold(fold, &result, from, folded)?;

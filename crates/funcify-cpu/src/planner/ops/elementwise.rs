@@ -1,12 +1,11 @@
 //! Elementwise arithmetic: what waits for what is done with it, and what is rounded to a narrower type.
 
+use funcify_analysis::{Label, all_ones};
 use funcify_core::DType;
 use funcify_core::graph::{Node, ValueId};
 use funcify_core::ops::{self, Op as GraphOp, OpRules, ReduceKind};
 use funcify_runtime::Declined;
 
-use super::super::parallel::Label;
-use super::super::ranges::all_ones;
 use super::super::view::View;
 use super::{Scope, Value, level_of};
 use crate::fired::Transformation;

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use funcify_analysis::Label;
 use funcify_core::Graph;
 use funcify_core::graph::{Node, Source, ValueId};
 use funcify_core::ops::Op as GraphOp;
@@ -14,7 +15,6 @@ use funcify_runtime::Declined;
 use super::{Scope, level_of};
 use crate::fired::Transformation;
 use crate::planner::Planner;
-use crate::planner::parallel::Label;
 use crate::planner::view::View;
 
 /// The concatenations of a graph.

@@ -8,6 +8,7 @@ mod products;
 mod statics;
 mod words;
 
+use funcify_analysis::{Label, ReadOrder, in_order};
 use funcify_core::graph::{Node, Source, ValueId};
 use funcify_core::ops::{self, Op as GraphOp, OpRules, ReduceKind};
 use funcify_core::{DType, Graph, HostTensor};
@@ -17,9 +18,7 @@ use order::Operands;
 use products::Products;
 
 use super::Planner;
-use super::parallel::Label;
-use super::sharing::Sharing;
-use super::view::{View, in_order};
+use super::view::View;
 use crate::fired::Transformation;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::Op;
@@ -90,13 +89,8 @@ pub(super) struct Scope<'p, 'g> {
     pub(super) planner: &'p mut Planner,
     graph: &'g Graph,
     values: Vec<Option<Value>>,
-    /// Which values occupy which memory.
-    occupants: Sharing,
-    /// How many reads of each value there are in all, and how many are still to come.
-    readers: Vec<usize>,
-    uses: Vec<usize>,
-    /// The node that is planned now.
-    now: Option<&'g Node>,
+    /// Who reads which value when, and which values occupy which memory.
+    order: ReadOrder<'g>,
     /// Where values are to be written.
     places: Vec<Option<View>>,
     /// For each value that comes next of a state: the state, and its register.
@@ -109,20 +103,12 @@ impl<'p, 'g> Scope<'p, 'g> {
     /// A graph whose inputs are these.
     pub(super) fn new(planner: &'p mut Planner, graph: &'g Graph, inputs: Vec<Argument>) -> Result<Self, Declined> {
         let count = graph.values().count();
-        let mut uses = vec![0; count];
-        let live = graph.live_nodes();
-        for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
-            node.inputs.iter().for_each(|input| uses[input.index()] += 1);
-        }
-        graph.outputs().iter().for_each(|output| uses[output.value.index()] += 1);
-        let (joins, places) = (Joins::of(planner, graph), vec![None; count]);
-        let (next_of, readers) = (vec![None; count], uses.clone());
-        let values = vec![None; count];
-        let occupants = Sharing::default();
-        let mut scope = Scope { planner, graph, values, occupants, readers, uses, now: None, places, next_of, joins };
+        let (joins, order) = (Joins::of(planner, graph), ReadOrder::of(graph));
+        let (values, places, next_of) = (vec![None; count], vec![None; count], vec![None; count]);
+        let mut scope = Scope { planner, graph, values, order, places, next_of, joins };
         for (input, argument) in graph.inputs().iter().zip(inputs) {
             let dtype = graph.ty(input.value).dtype;
-            let is_read = scope.uses[input.value.index()] > 0;
+            let is_read = scope.order.reads_to_come(input.value) > 0;
             let value = match argument {
                 Argument::Tensor(_) if is_read && !scope.planner.takes(graph, input.value) => {
                     return Err(Declined::new("scan", format!("a value of {dtype} in each step")));
@@ -187,20 +173,15 @@ impl<'p, 'g> Scope<'p, 'g> {
             for input in &node.inputs {
                 self.planner.whole_shape(graph, *input)?;
             }
-            self.now = Some(node);
+            self.order.begin(node);
             let results = self.node(node)?;
             for (output, value) in node.outputs.iter().zip(results) {
                 self.set(*output, value);
             }
-            for input in &node.inputs {
-                let uses = &mut self.uses[input.index()];
-                *uses -= 1;
-                if *uses == 0 {
-                    self.set(*input, None);
-                }
+            for input in self.order.end() {
+                self.set(input, None);
             }
         }
-        self.now = None;
         Ok(())
     }
 
@@ -307,7 +288,7 @@ impl<'p, 'g> Scope<'p, 'g> {
 
     /// A loop or a choice; gives those of its results that are used.
     fn with_bodies(&mut self, node: &Node) -> Result<Vec<Option<View>>, Declined> {
-        let used: Vec<bool> = node.outputs.iter().map(|output| self.uses[output.index()] > 0).collect();
+        let used: Vec<bool> = node.outputs.iter().map(|output| self.order.reads_to_come(*output) > 0).collect();
         // Only what every step sees as it is may be static.
         let tensors = match &node.op {
             GraphOp::Scan(scan) => 0..scan.operands().invariants.start,
@@ -462,7 +443,7 @@ impl<'p, 'g> Scope<'p, 'g> {
 
     /// Whether a value has one use, which has not come yet.
     fn is_used_once(&self, value: ValueId) -> bool {
-        self.uses[value.index()] == 1
+        self.order.reads_to_come(value) == 1
     }
 
     fn is_output(&self, value: ValueId) -> bool {
@@ -508,7 +489,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             Some(view) => view,
             None => {
                 let copy = self.planner.emitter.copied(&x)?;
-                View { shape: shape.to_vec(), strides: in_order(shape), ..copy }
+                copy.with_axes(shape.to_vec(), in_order(shape))
             }
         };
         Ok(Value::Tensor(view))

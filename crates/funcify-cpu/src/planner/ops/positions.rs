@@ -28,12 +28,12 @@ impl Scope<'_, '_> {
         let mut strides = x.strides[..axis].to_vec();
         strides.extend(vec![0; rank]);
         strides.extend(&x.strides[axis + 1..]);
-        let table = View { shape: shape.clone(), strides, ..x.clone() };
+        let table = x.with_axes(shape.clone(), strides);
         let mut behind = index.shape.clone();
         behind.extend(vec![1; after]);
         let mut strides = index.strides.clone();
         strides.extend(vec![0; after]);
-        let index = View { shape: behind, strides, ..index }.broadcast(&shape);
+        let index = index.with_axes(behind, strides).broadcast(&shape);
         self.taken(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
     }
 
@@ -57,7 +57,7 @@ impl Scope<'_, '_> {
         let places = places.filter(|_| start.len() == 1);
         let places = places.ok_or_else(|| Declined::new("dynamic_update", "a position for each lane"))?;
         let to = self.copied_for(value, x, &[part.clone(), start.clone()])?;
-        let start = View { shape: part.shape.clone(), strides: vec![0; part.shape.len()], ..start };
+        let start = start.with_axes(part.shape.clone(), vec![0; part.shape.len()]);
         let first = to.part(axis, 0, part.shape[axis], 1);
         self.planner.emitter.put([&first, &part, &start], (places, to.strides[axis].unsigned_abs()))?;
         Ok(to)
@@ -68,7 +68,7 @@ impl Scope<'_, '_> {
         let [x, index] = [self.forward(node.inputs[0])?, self.tensor(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         self.is_ours("gather", x.shape[axis])?;
-        let mut table = View { shape, ..x.clone() };
+        let mut table = x.with_axes(shape, x.strides.clone());
         table.strides[axis] = 0;
         self.taken(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
     }
@@ -91,7 +91,7 @@ impl Scope<'_, '_> {
         }
         let to = self.copied_for(value, x, &[index.clone(), updates.clone()])?;
         if updates.len() > 0 && to.len() > 0 {
-            let mut first = View { shape: updates.shape.clone(), ..to.clone() };
+            let mut first = to.with_axes(updates.shape.clone(), to.strides.clone());
             first.strides[op.axis] = 0;
             let places = (to.shape[op.axis], to.strides[op.axis].unsigned_abs());
             self.planner.emitter.scatter([&first, &updates, &index], places, fold)?;
@@ -132,14 +132,14 @@ impl Scope<'_, '_> {
         let along = |view: &View, stride: isize| {
             let mut strides = vec![0; x.shape.len()];
             strides[axis] = stride;
-            View { shape: x.shape.clone(), strides, ..view.clone() }
+            view.with_axes(x.shape.clone(), strides)
         };
         let positions = along(&positions, isize::from(size > 1));
         let beyond = along(&self.planner.emitter.number(size as f64)?, 0);
         let emitter = &mut self.planner.emitter;
         let greatest = emitter.reserve(&shape, x.level);
         emitter.fold(Fold::Max, &greatest, &[&x], &[axis])?;
-        let mut spread = View { shape: x.shape.clone(), ..greatest.clone() };
+        let mut spread = greatest.with_axes(x.shape.clone(), greatest.strides.clone());
         spread.strides.insert(axis, 0);
         let [is_greatest, is_nan] = [(); 2].map(|()| emitter.reserve(&x.shape, x.level));
         emitter.map(Op::Binary(Binary::Equal), &is_greatest, &[&x, &spread])?;

@@ -1,9 +1,9 @@
 //! Products of matrices, and sums of them: what waits for what is done with it.
 
+use funcify_analysis::Label;
 use funcify_core::graph::{Node, ValueId};
 use funcify_runtime::Declined;
 
-use super::super::parallel::Label;
 use super::super::view::View;
 use super::order::Operands;
 use super::{Scope, Value, level_of};
@@ -125,7 +125,7 @@ impl Scope<'_, '_> {
             self.planner.emitter.fill(&to, 0.0)?;
             return Ok(Value::Tensor(to));
         }
-        if self.planner.labels.is_innermost && level > 1 && self.is_labelled(node) {
+        if self.planner.is_innermost && level > 1 && self.is_labelled(node) {
             let to = self.target(value, &shape, level);
             self.sums(&to, &left, &right)?;
             return Ok(Value::Tensor(to));
@@ -178,10 +178,8 @@ impl Scope<'_, '_> {
                 let level = left.level.max(right.level);
                 let turned = self.planner.emitter.reserve(&[n, m], level);
                 self.planner.emitter.product(&turned, None, &[(left, right)], None)?;
-                let mut view = turned.transposed(&[1, 0]);
-                view.strides = [vec![0; shape.len() - 2], view.strides].concat();
-                view.shape = shape.to_vec();
-                Ok(Value::Tensor(view))
+                let strides = [&vec![0; shape.len() - 2], &turned.transposed(&[1, 0]).strides[..]].concat();
+                Ok(Value::Tensor(turned.with_axes(shape.to_vec(), strides)))
             }
             Factors::None => {
                 let to = self.target(value, shape, left.level.max(right.level));
@@ -220,11 +218,8 @@ impl Scope<'_, '_> {
         let axes = to.shape.len() - 2;
         let k = left.shape[axes + 1];
         let shape = [to.shape.as_slice(), &[k]].concat();
-        let with_axes = |view: &View, last: [isize; 3]| View {
-            shape: shape.clone(),
-            strides: [&view.strides[..axes], &last].concat(),
-            ..view.clone()
-        };
+        let with_axes =
+            |view: &View, last: [isize; 3]| view.with_axes(shape.clone(), [&view.strides[..axes], &last].concat());
         let lefts = with_axes(left, [left.strides[axes], 0, left.strides[axes + 1]]);
         let rights = with_axes(right, [0, right.strides[axes + 1], right.strides[axes]]);
         // What is folded first has lanes: along what is written, or along what is summed.

@@ -3,14 +3,14 @@
 //! The plan itself has floats and masks alone. What depends on nothing but constants and sizes is evaluated here, by the
 //! reference evaluation of the op, until it becomes a float or a mask, which is a constant of the plan.
 
+use funcify_analysis::{Label, greatest_integer};
 use funcify_core::graph::{Node, ValueId};
 use funcify_core::ops::{EvalContext, Op as GraphOp, OpRules};
 use funcify_core::{DType, HostTensor, Scalar};
 use funcify_runtime::Declined;
 
-use super::super::parallel::Label;
+use super::super::Planner;
 use super::super::view::View;
-use super::super::{Planner, greatest_integer};
 use super::{Scope, Value};
 use crate::fired::Transformation;
 

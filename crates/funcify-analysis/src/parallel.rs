@@ -9,21 +9,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use funcify_core::graph::{Node, ValueId};
+use funcify_core::graph::{GraphId, Node, ValueId};
 use funcify_core::ops::scan::{Scan, Start};
 use funcify_core::ops::{self, Op, ReduceKind};
 use funcify_core::types::Sizes;
 use funcify_core::{DType, Graph, HostTensor};
 
-use super::{address, element_type};
-
-/// How many products of elements a product of matrices has at most for each index of an axis that lies innermost, where each
-/// index has matrices of its own; and where one matrix serves all, whose columns are lanes otherwise.
-const MOST_TERMS: [usize; 2] = [64, 32];
-
 /// Where a value has the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Label {
+pub enum Label {
     /// Nothing says so yet.
     Unknown,
     /// Nowhere: all parts have the same value.
@@ -34,15 +28,34 @@ pub(super) enum Label {
     Share,
 }
 
-/// The labels of the values of a graph and of its bodies, by the graph's address.
+/// An axis that stays parallel through a whole program, and where each value of the graph and of its bodies has it.
+///
+/// Without such an axis ([`ParallelAxis::default`]) its size is 0, and no value has it.
+///
+/// ```
+/// use funcify_analysis::{Label, ParallelAxis};
+/// use funcify_core::types::Sizes;
+/// use funcify_core::{DType, Graph, scan};
+///
+/// // The columns of a state are scaled step by step; their total mixes them.
+/// let graph = Graph::build("columns", |g| {
+///     let (xs, init) = (g.input("xs", "f32[9,4]"), g.input("init", "f32[4]"));
+///     let (last, rows) = scan(init, xs, |state, x| (state * x, state * x));
+///     (last, rows.sum([1]))
+/// })?;
+/// let axis = ParallelAxis::find(&graph, &Sizes::new(), Some(DType::F32)).expect("columns do not meet in the loop");
+/// let [last, total] = [0, 1].map(|output| graph.outputs()[output].value);
+/// assert_eq!(axis.of(&graph, last), Label::Axis(0));
+/// // Each part has its share of the totals.
+/// assert_eq!(axis.of(&graph, total), Label::Share);
+/// # Ok::<(), funcify_core::Error>(())
+/// ```
 #[derive(Clone, Default, Debug)]
-pub(super) struct Labels {
-    graphs: HashMap<usize, Vec<Label>>,
-    pub(super) size: usize,
-    /// The element type of the plan.
+pub struct ParallelAxis {
+    graphs: HashMap<GraphId, Vec<Label>>,
+    size: usize,
+    /// The type of the engine's numbers.
     element: Option<DType>,
-    /// Whether values in loops have the axis innermost.
-    pub(super) is_innermost: bool,
 }
 
 /// The indices of the axis are mixed.
@@ -61,15 +74,18 @@ fn has_conditions(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| ends(&node.op))
 }
 
-impl Labels {
-    /// An axis of this program that stays parallel: the first one of a carry, a buffer or a sequence of its outermost loops
-    /// for which the labels agree. An axis of size 1, a batch of one sequence say, is passed over.
-    pub(super) fn find(graph: &Graph, sizes: &Sizes) -> Option<Labels> {
+impl ParallelAxis {
+    /// Finds an axis of this program that stays parallel: the first one of a carry, a buffer or a sequence of its outermost
+    /// loops for which the labels agree. An axis of size 1, a batch of one sequence say, is passed over.
+    ///
+    /// `element` is the type of the engine's numbers ([`element_type`](crate::element_type)), if it has one: casts of integers to
+    /// it round nothing.
+    pub fn find(graph: &Graph, sizes: &Sizes, element: Option<DType>) -> Option<Self> {
         // A condition is for all indices of the axis.
         if has_conditions(graph) {
             return None;
         }
-        let (mut tried, element) = (Vec::new(), element_type(graph).ok());
+        let mut tried = Vec::new();
         for node in graph.nodes() {
             let Op::Scan(scan) = &node.op else { continue };
             let params = scan.params();
@@ -82,9 +98,8 @@ impl Labels {
                     continue;
                 }
                 tried.push((param, size));
-                let mut labels = Labels { size, element, ..Labels::default() };
-                labels.start(graph, sizes);
-                labels.start(&scan.body, sizes);
+                let mut labels = ParallelAxis { size, element, ..ParallelAxis::default() };
+                labels.start(graph);
                 labels.set(&scan.body, scan.body.inputs()[param].value, Label::Axis(axis));
                 if labels.propagate(graph, sizes).is_ok() {
                     return Some(labels);
@@ -94,22 +109,35 @@ impl Labels {
         None
     }
 
-    /// The label of a value. What nothing has labelled has none.
-    pub(super) fn of(&self, graph: &Graph, value: ValueId) -> Label {
-        match self.graphs.get(&address(graph)).map(|labels| labels[value.index()]) {
+    /// Counts the indices of the axis.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Returns where a value of the graph or of a body has the axis: [`Label::None`] if nothing says so.
+    pub fn of(&self, graph: &Graph, value: ValueId) -> Label {
+        match self.graphs.get(&graph.id()).map(|labels| labels[value.index()]) {
             Some(Label::Unknown) | None => Label::None,
             Some(label) => label,
         }
     }
 
-    /// Lays values in loops out with the axis innermost, if that is better: it has at least so many indices and is not their
-    /// last one everywhere, and all products are so small that they are sums of rows.
-    pub(super) fn lay_out(&mut self, graph: &Graph, sizes: &Sizes, least: usize) {
+    /// Tells whether values in loops should lie with the axis innermost: it is not their last one everywhere, and all products
+    /// are so small that they are sums of rows. `most_terms` bounds the products of elements that a product of matrices has for
+    /// each index of the axis: first where each index has matrices of its own, then where one matrix serves all.
+    pub fn belongs_innermost(&self, graph: &Graph, sizes: &Sizes, most_terms: [usize; 2]) -> bool {
         let mut moves = false;
-        self.is_innermost = self.size >= least && self.allows_innermost(graph, sizes, false, &mut moves) && moves;
+        self.allows_innermost(graph, sizes, most_terms, false, &mut moves) && moves
     }
 
-    fn allows_innermost(&self, graph: &Graph, sizes: &Sizes, is_body: bool, moves: &mut bool) -> bool {
+    fn allows_innermost(
+        &self,
+        graph: &Graph,
+        sizes: &Sizes,
+        most_terms: [usize; 2],
+        is_body: bool,
+        moves: &mut bool,
+    ) -> bool {
         graph.nodes().iter().all(|node| {
             let labels = |value: &ValueId| (self.of(graph, *value), graph.ty(*value).rank());
             if is_body {
@@ -119,11 +147,11 @@ impl Labels {
             if matches!(node.op, Op::MatMul(_)) {
                 let values = [node.inputs[0], node.inputs[1], node.outputs[0]];
                 let is_labelled = values.map(|value| matches!(labels(&value).0, Label::Axis(_)));
-                let most = MOST_TERMS[usize::from(is_labelled != [true; 3])];
+                let most = most_terms[usize::from(is_labelled != [true; 3])];
                 return !is_labelled.contains(&true)
                     || self.products(graph, node, sizes).is_some_and(|terms| terms <= most);
             }
-            node.op.bodies().into_iter().all(|body| self.allows_innermost(body, sizes, true, moves))
+            node.op.bodies().into_iter().all(|body| self.allows_innermost(body, sizes, most_terms, true, moves))
         })
     }
 
@@ -134,21 +162,19 @@ impl Labels {
         Some(terms / self.size.max(1))
     }
 
-    fn start(&mut self, graph: &Graph, _: &Sizes) {
-        self.graphs.entry(address(graph)).or_insert_with(|| vec![Label::Unknown; graph.values().count()]);
+    fn start(&mut self, graph: &Graph) {
+        self.graphs.entry(graph.id()).or_insert_with(|| vec![Label::Unknown; graph.values().count()]);
         for body in graph.nodes().iter().flat_map(|node| node.op.bodies()) {
-            self.start(body, &Sizes::new());
+            self.start(body);
         }
     }
 
     fn get(&self, graph: &Graph, value: ValueId) -> Label {
-        self.graphs[&address(graph)][value.index()]
+        self.graphs[&graph.id()][value.index()]
     }
 
     fn set(&mut self, graph: &Graph, value: ValueId, label: Label) {
-        if let Some(labels) = self.graphs.get_mut(&address(graph)) {
-            labels[value.index()] = label;
-        }
+        self.graphs.get_mut(&graph.id()).expect("all bodies are labelled from the start")[value.index()] = label;
     }
 
     /// Labels all values, until nothing changes.

@@ -1,36 +1,31 @@
 //! What the integers of a program can be.
 //!
-//! A plan has floats alone. An integer is one of them where all that it can be are numbers that the element type holds
+//! An engine may have floats alone. An integer is one of them where all that it can be are numbers that the element type holds
 //! exactly: counters of steps, indices, what is computed of them. So each integer has the range of its elements, found by
 //! interval arithmetic (Cousot and Cousot 1977) for the sizes of the call. Of a state that each step adds to, the range is
 //! what all steps together can add.
 
 use std::collections::HashMap;
 
-use funcify_core::graph::{Node, ValueId};
+use funcify_core::graph::{GraphId, Node, ValueId};
 use funcify_core::ops::scan::{Scan, Start};
 use funcify_core::ops::{self, Op, ReduceKind, ScatterMode, Switch, While};
 use funcify_core::types::{Sizes, Symbol};
 use funcify_core::{DType, Graph, HostTensor, Scalar};
 
-use super::address;
-
-/// The greatest integer for which a float type holds all that are smaller.
-pub(crate) fn greatest_integer(element: DType) -> i64 {
-    let bits = if element == DType::F64 { 53 } else { 24 };
-    (1 << bits) - 1
-}
+use crate::element::greatest_integer;
 
 /// How often a loop is looked at before what still grows may be anything.
 const MOST_ROUNDS: usize = 6;
 
 /// What the elements of a value can be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Possible {
+pub enum Possible {
     /// No element was seen yet.
     Nothing,
     /// At least the first number and at most the second.
     Within(i128, i128),
+    /// Nothing is known.
     Anything,
 }
 
@@ -96,22 +91,38 @@ impl From<Possible> for Fact {
     }
 }
 
-/// The facts of all values of a graph and of its bodies, by the graph's address.
+/// What the integers of a graph and of its bodies can be, and which of them an engine holds as floats.
+///
+/// ```
+/// use funcify_analysis::{Possible, Ranges};
+/// use funcify_core::types::Sizes;
+/// use funcify_core::{DType, Graph, iota};
+///
+/// let graph = Graph::build("positions", |g| {
+///     g.input("x", "f32[100]") + (iota(100, DType::I32) * 2).cast(DType::F32)
+/// })?;
+/// let ranges = Ranges::find(&graph, &Sizes::new(), DType::F32, false);
+/// let doubled = graph.nodes().iter().find(|node| node.op.name() == "mul").expect("a product").outputs[0];
+/// assert_eq!(ranges.of(&graph, doubled), Possible::Within(0, 198));
+/// assert!(ranges.hold(&graph, doubled));
+/// # Ok::<(), funcify_core::Error>(())
+/// ```
 #[derive(Default, Debug)]
-pub(super) struct Ranges {
-    graphs: HashMap<usize, Vec<Possible>>,
+pub struct Ranges {
+    graphs: HashMap<GraphId, Vec<Possible>>,
     /// How many steps at most run of the loops that end early, by the symbol of that number.
     counts: HashMap<Symbol, Possible>,
-    /// The greatest number of a plan up to which it holds every integer, and its negative.
+    /// The greatest number up to which the element type holds every integer, and its negative.
     greatest: i128,
     are_checked: bool,
     has_words: bool,
 }
 
 impl Ranges {
-    /// The ranges of a program whose plan has elements of that type. `are_checked` says that inputs are integers that it
-    /// holds.
-    pub(super) fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
+    /// Finds the ranges of a program for an engine whose numbers are of type `element`. `are_checked` says that whoever runs the
+    /// program checks what only a running loop knows: that integers which are given are numbers of that type, and that loops
+    /// without a bound end after [so many](Ranges::most_checked_steps) steps.
+    pub fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
         let greatest = i128::from(greatest_integer(element));
         let has_words = has_random_bits(graph);
         let mut ranges = Ranges { greatest, are_checked, has_words, ..Ranges::default() };
@@ -130,30 +141,35 @@ impl Ranges {
         ranges
     }
 
-    /// Whether the program has random bits.
-    pub(super) fn has_words(&self) -> bool {
+    /// Tells whether the program has random bits: `u32` are then words, not numbers.
+    pub fn has_words(&self) -> bool {
         self.has_words
     }
 
-    /// Whether who runs the plan checks what only a running loop knows: integers that are given, how many rows there are.
-    pub(super) fn are_checked(&self) -> bool {
+    /// Tells whether whoever runs the program checks what only a running loop knows: integers that are given, how many rows there
+    /// are.
+    pub fn are_checked(&self) -> bool {
         self.are_checked
     }
 
-    /// How many steps a loop without a bound runs at most, where who runs the plan checks that these are enough: so many that
-    /// integers which are counted up stay among those that the plan holds.
-    pub(super) fn most_checked_steps(&self) -> Option<usize> {
+    /// Bounds the steps of a loop without a bound, where whoever runs the program checks that these are enough: so many that
+    /// integers which are counted up stay among those that the element type holds.
+    pub fn most_checked_steps(&self) -> Option<usize> {
         self.are_checked.then_some(usize::try_from(self.greatest / 4).unwrap_or(usize::MAX))
     }
 
-    /// Whether a plan holds an integer as one of its numbers.
-    pub(super) fn hold(&self, graph: &Graph, value: ValueId) -> bool {
-        let possible = self.graphs.get(&address(graph)).map_or(Anything, |all| all[value.index()]);
-        graph.ty(value).dtype.is_int() && self.are_held(possible)
+    /// Returns what a value of the graph or of a body can be: [`Possible::Anything`] for floats, and where nothing is known.
+    pub fn of(&self, graph: &Graph, value: ValueId) -> Possible {
+        self.graphs.get(&graph.id()).map_or(Anything, |all| all[value.index()])
     }
 
-    /// Whether a plan holds the elements of a tensor of integers.
-    pub(super) fn hold_all(&self, tensor: &HostTensor) -> bool {
+    /// Tells whether the element type holds an integer, whatever it is.
+    pub fn hold(&self, graph: &Graph, value: ValueId) -> bool {
+        graph.ty(value).dtype.is_int() && self.are_held(self.of(graph, value))
+    }
+
+    /// Tells whether the element type holds all elements of a tensor of integers.
+    pub fn hold_all(&self, tensor: &HostTensor) -> bool {
         tensor.dtype().is_int() && self.are_held(elements(tensor))
     }
 
@@ -179,7 +195,7 @@ impl Ranges {
                 facts[output.index()] = Fact { possible, ..fact };
             }
         }
-        let all = self.graphs.entry(address(graph)).or_insert_with(|| vec![Nothing; facts.len()]);
+        let all = self.graphs.entry(graph.id()).or_insert_with(|| vec![Nothing; facts.len()]);
         for (before, fact) in all.iter_mut().zip(&facts) {
             *before = before.or(fact.possible);
         }
@@ -293,7 +309,7 @@ impl Ranges {
             let outputs = ranges.graph(&scan.body, inputs, sizes);
             written
                 .iter()
-                .map(|rows| rows.iter().map(|row| outputs[*row]).reduce(either).unwrap_or(Nothing.into()))
+                .map(|rows| rows.iter().map(|row| outputs[*row]).reduce(either).expect("each state is written"))
                 .collect()
         });
         states.into_iter().map(Fact::from).collect()
@@ -383,8 +399,8 @@ fn unary(op: ops::Unary, x: Fact, dtype: DType) -> Fact {
     }
 }
 
-/// The integer of a type that has all bits, or a true boolean: `not` is what is missing to it.
-pub(super) fn all_ones(dtype: DType) -> Option<i128> {
+/// Returns the integer of a type that has all bits, or a true boolean: `not` is what is missing to it.
+pub fn all_ones(dtype: DType) -> Option<i128> {
     limits(dtype).map(|(low, high)| if low < 0 { -1 } else { high })
 }
 
@@ -473,13 +489,14 @@ fn elements(tensor: &HostTensor) -> Possible {
     })
 }
 
-/// Whether a graph or one of its bodies has integers.
+/// Tells whether a graph or one of its bodies has random bits.
 fn has_random_bits(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
         matches!(node.op, Op::Threefry(_)) || node.op.bodies().into_iter().any(|body| has_random_bits(body))
     })
 }
 
+/// Tells whether a graph or one of its bodies has integers.
 fn has_integers(graph: &Graph) -> bool {
     graph.values().any(|value| graph.ty(value).dtype.is_int())
         || graph.nodes().iter().flat_map(|node| node.op.bodies()).any(|body| has_integers(body))

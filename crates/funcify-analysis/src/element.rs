@@ -1,0 +1,37 @@
+//! The float type that an engine computes in, and the integers that it holds.
+
+use funcify_core::{DType, Graph};
+
+/// Returns the widest float of a graph and of its bodies, and at least f32: the type of all numbers of an engine that has
+/// one. `None` if the graph has no floats.
+///
+/// ```
+/// use funcify_analysis::element_type;
+/// use funcify_core::{DType, Graph};
+///
+/// let element_of = |ty| Ok::<_, funcify_core::Error>(element_type(&Graph::build("one", |g| g.input("x", ty))?));
+/// assert_eq!(element_of("bf16[2]")?, Some(DType::F32));
+/// assert_eq!(element_of("f64[2]")?, Some(DType::F64));
+/// assert_eq!(element_of("i32[2]")?, None);
+/// # Ok::<(), funcify_core::Error>(())
+/// ```
+pub fn element_type(graph: &Graph) -> Option<DType> {
+    let mut element = None;
+    let mut graphs = vec![graph];
+    while let Some(graph) = graphs.pop() {
+        for dtype in graph.values().map(|value| graph.ty(value).dtype).filter(|dtype| dtype.is_float()) {
+            element = match (element, dtype) {
+                (Some(DType::F64), _) | (_, DType::F64) => Some(DType::F64),
+                _ => Some(DType::F32),
+            };
+        }
+        graphs.extend(graph.nodes().iter().flat_map(|node| node.op.bodies()).map(|body| &**body));
+    }
+    element
+}
+
+/// Returns the greatest integer for which a float type holds all that are smaller: of f64, else of f32.
+pub fn greatest_integer(element: DType) -> i64 {
+    let bits = if element == DType::F64 { 53 } else { 24 };
+    (1 << bits) - 1
+}

@@ -1,0 +1,102 @@
+//! Things found by the memory that they are in, so that asking who else is there costs the same in a program with many of them.
+
+use std::collections::{BTreeSet, HashMap};
+
+/// Memory, as an engine names it while it lays a program out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Memory {
+    /// A region: a tensor of the caller, scratch memory.
+    pub region: usize,
+    /// The number of one of the allocations of the region, each of which has another one; without it, all of the region.
+    pub allocation: Option<usize>,
+}
+
+impl Memory {
+    /// Tells whether another memory may have bytes in common with it: the same allocation has, and a region with each of its
+    /// allocations.
+    pub fn may_share(&self, other: &Memory) -> bool {
+        self.region == other.region
+            && match (self.allocation, other.allocation) {
+                (Some(own), Some(other)) => own == other,
+                _ => true,
+            }
+    }
+}
+
+/// Numbers of things, by the memory that each is in.
+///
+/// ```
+/// use funcify_analysis::{Memory, Occupants};
+///
+/// let [whole, first, second] = [None, Some(1), Some(2)].map(|allocation| Memory { region: 0, allocation });
+/// let mut occupants = Occupants::default();
+/// occupants.insert(first, 7);
+/// assert_eq!(occupants.with(first).collect::<Vec<_>>(), [7]);
+/// assert_eq!(occupants.with(whole).collect::<Vec<_>>(), [7]);
+/// assert_eq!(occupants.with(second).count(), 0);
+/// ```
+#[derive(Default, Debug)]
+pub struct Occupants(HashMap<usize, HashMap<Option<usize>, BTreeSet<usize>>>);
+
+impl Occupants {
+    /// Notes that a thing is in some memory.
+    pub fn insert(&mut self, memory: Memory, thing: usize) {
+        self.0.entry(memory.region).or_default().entry(memory.allocation).or_default().insert(thing);
+    }
+
+    /// Notes that a thing is no longer in some memory.
+    pub fn remove(&mut self, memory: Memory, thing: usize) {
+        let Some(allocations) = self.0.get_mut(&memory.region) else { return };
+        let Some(things) = allocations.get_mut(&memory.allocation) else { return };
+        things.remove(&thing);
+        if things.is_empty() {
+            allocations.remove(&memory.allocation);
+        }
+    }
+
+    /// Lists the things in memory that [may have](Memory::may_share) bytes in common with this one.
+    pub fn with(&self, memory: Memory) -> impl Iterator<Item = usize> {
+        let allocations = self.0.get(&memory.region);
+        let (these, others) = match memory.allocation {
+            Some(_) => ([memory.allocation, None].map(Some), None),
+            None => ([None; 2], allocations),
+        };
+        let these = these.into_iter().flatten().filter_map(move |allocation| allocations?.get(&allocation));
+        these.chain(others.into_iter().flat_map(HashMap::values)).flatten().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_share_memory_are_found() {
+        let of = |region, allocation| Memory { region, allocation };
+        let memories = [
+            of(0, Some(0)),
+            of(0, Some(1)),
+            of(0, None),
+            of(1, Some(0)),
+            of(1, None),
+            of(2, None),
+            // Another thing in the memory of the first.
+            of(0, Some(0)),
+        ];
+        let mut occupants = Occupants::default();
+        memories.iter().enumerate().for_each(|(thing, memory)| occupants.insert(*memory, thing));
+        let agrees = |occupants: &Occupants, left: &[usize]| {
+            for memory in &memories {
+                let mut found: Vec<usize> = occupants.with(*memory).collect();
+                found.sort_unstable();
+                let expected: Vec<usize> =
+                    left.iter().copied().filter(|thing| memories[*thing].may_share(memory)).collect();
+                assert_eq!(found, expected, "{memory:?}");
+            }
+        };
+        agrees(&occupants, &[0, 1, 2, 3, 4, 5, 6]);
+        occupants.remove(memories[2], 2);
+        occupants.remove(memories[0], 0);
+        agrees(&occupants, &[1, 3, 4, 5, 6]);
+    }
+}

@@ -9,7 +9,10 @@ use std::collections::HashMap;
 
 use funcify_core::graph::{GraphId, Node, ValueId};
 use funcify_core::ops::scan::{Scan, Start};
-use funcify_core::ops::{self, Op, ReduceKind, ScatterMode, Switch, While};
+use funcify_core::ops::{
+    self, Along, Control, Creation, Elementwise, Indexing, Movement, Op, OpClass, OpRules, ReduceKind, ScatterMode,
+    Switch, While,
+};
 use funcify_core::types::{Sizes, Symbol};
 use funcify_core::{DType, Graph, HostTensor, Scalar};
 
@@ -203,60 +206,78 @@ impl Ranges {
     }
 
     fn node(&mut self, graph: &Graph, node: &Node, operands: &[Fact], sizes: &Sizes) -> Vec<Fact> {
-        match &node.op {
-            Op::Scan(scan) => return self.scan(scan, operands, sizes),
-            Op::While(op) => return self.while_loop(op, operands, sizes),
-            Op::Switch(switch) => return self.switch(switch, operands, sizes),
-            _ => {}
-        }
-        if node.outputs.len() != 1 {
-            return vec![Anything.into(); node.outputs.len()];
-        }
         let count =
             |dim: &funcify_core::Dim| dim.value(sizes).map_or(Anything, |size| Within(size.into(), size.into()));
         let first = operands.first().copied().unwrap_or(Anything.into());
-        vec![match &node.op {
-            Op::Constant(constant) => elements(&constant.value).into(),
-            Op::Iota(iota) => match count(&iota.size) {
-                Within(size, _) if size > 0 => Within(0, size - 1).into(),
-                Within(..) | Nothing => Nothing.into(),
-                Anything => Anything.into(),
+        let dtype = |operand: usize| graph.ty(node.inputs[operand]).dtype;
+        let one = match node.op.class() {
+            OpClass::Control(op) => {
+                return match op {
+                    Control::Scan(scan) => self.scan(scan, operands, sizes),
+                    Control::While(op) => self.while_loop(op, operands, sizes),
+                    Control::Switch(switch) => self.switch(switch, operands, sizes),
+                    Control::AssociativeScan(_) | Control::Call(_) => vec![Anything.into(); node.outputs.len()],
+                };
+            }
+            OpClass::Creation(op) => match op {
+                Creation::Constant(constant) => elements(&constant.value).into(),
+                Creation::Iota(iota) => match count(&iota.size) {
+                    Within(size, _) if size > 0 => Within(0, size - 1).into(),
+                    Within(..) | Nothing => Nothing.into(),
+                    Anything => Anything.into(),
+                },
+                Creation::Size(size) => match size.dim.as_symbol().and_then(|symbol| self.counts.get(symbol)) {
+                    Some(steps) => (*steps).into(),
+                    None => count(&size.dim).into(),
+                },
             },
-            Op::Size(size) => match size.dim.as_symbol().and_then(|symbol| self.counts.get(symbol)) {
-                Some(steps) => (*steps).into(),
-                None => count(&size.dim).into(),
+            OpClass::Elementwise(op) => match op {
+                Elementwise::Compare(_) | Elementwise::Predicate(_) => Within(0, 1).into(),
+                Elementwise::Unary(op) => unary(*op, first, dtype(0)),
+                Elementwise::Binary(ops::Binary::And) => {
+                    let both = [0, 1].map(|operand| self.of_any(graph, node, operands, operand));
+                    bits_of_both(both[0], both[1]).into()
+                }
+                Elementwise::Binary(op) => binary(*op, first, operands[1]),
+                Elementwise::Bits(ops::Bits::ShiftRightLogical) => {
+                    shifted_right(self.of_any(graph, node, operands, 0), operands[1].possible).into()
+                }
+                Elementwise::Select(_) => either(operands[1], operands[2]),
+                Elementwise::Cast(cast) if cast.dtype == DType::Bool => Within(0, 1).into(),
+                Elementwise::Cast(_) => first.possible.into(),
+                // The first may set any bit; the others are floats.
+                Elementwise::Bits(_) | Elementwise::NextAfter(_) | Elementwise::Polygamma(_) => Anything.into(),
             },
-            Op::Compare(_) | Op::Predicate(_) => Within(0, 1).into(),
-            Op::Unary(op) => unary(*op, first, graph.ty(node.inputs[0]).dtype),
-            Op::Binary(ops::Binary::And) => {
-                let both = [0, 1].map(|operand| self.of_any(graph, node, operands, operand));
-                bits_of_both(both[0], both[1]).into()
-            }
-            Op::Bits(ops::Bits::ShiftRightLogical) => {
-                shifted_right(self.of_any(graph, node, operands, 0), operands[1].possible).into()
-            }
-            Op::Binary(op) => binary(*op, first, operands[1]),
-            Op::Select(_) => either(operands[1], operands[2]),
-            Op::DynamicUpdate(_) => either(first, operands[1]),
-            Op::Cast(cast) if cast.dtype == DType::Bool => Within(0, 1).into(),
-            Op::Cast(_) => first.possible.into(),
-            Op::Reduce(op) => {
-                let axes = op.axes.iter().map(|axis| count(&graph.ty(node.inputs[0]).shape[*axis]));
-                let count = axes.fold(Within(1, 1), |product, size| product.ends(size, i128::saturating_mul));
-                reduced(op.kind, first.possible, count).into()
-            }
-            Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Slice(_) | Op::Reverse(_) => {
-                first.possible.into()
-            }
-            Op::Take(_) | Op::DynamicSlice(_) | Op::Gather(_) => first.possible.into(),
-            Op::Scatter(op) if op.mode == ScatterMode::Set => either(first, operands[2]),
-            Op::ArgMax(op) => match count(&graph.ty(node.inputs[0]).shape[op.axis]) {
-                Within(size, _) if size > 0 => Within(0, size - 1).into(),
-                _ => Anything.into(),
+            OpClass::Movement(op) => match op {
+                Movement::Broadcast(_) | Movement::Reshape(_) | Movement::Transpose(_) => first.possible.into(),
+                Movement::Slice(_) | Movement::Reverse(_) => first.possible.into(),
+                Movement::Concat(_) | Movement::Pad(_) => {
+                    operands.iter().fold(Nothing, |all, operand| all.or(operand.possible)).into()
+                }
+                Movement::Bitcast(_) => Anything.into(),
             },
-            Op::Concat(_) | Op::Pad(_) => operands.iter().fold(Nothing, |all, operand| all.or(operand.possible)).into(),
-            _ => Anything.into(),
-        }]
+            OpClass::Indexing(op) => match op {
+                Indexing::Take(_) | Indexing::DynamicSlice(_) | Indexing::Gather(_) => first.possible.into(),
+                Indexing::DynamicUpdate(_) => either(first, operands[1]),
+                Indexing::Scatter(op) if op.mode == ScatterMode::Set => either(first, operands[2]),
+                Indexing::Scatter(_) => Anything.into(),
+            },
+            OpClass::Along(op) => match op {
+                Along::Reduce(op) => {
+                    let axes = op.axes.iter().map(|axis| count(&graph.ty(node.inputs[0]).shape[*axis]));
+                    let count = axes.fold(Within(1, 1), |product, size| product.ends(size, i128::saturating_mul));
+                    reduced(op.kind, first.possible, count).into()
+                }
+                Along::ArgMax(op) => match count(&graph.ty(node.inputs[0]).shape[op.axis]) {
+                    Within(size, _) if size > 0 => Within(0, size - 1).into(),
+                    _ => Anything.into(),
+                },
+                Along::Cumulative(_) | Along::Sort(_) => Anything.into(),
+            },
+            OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => Anything.into(),
+            OpClass::Custom(_) => Anything.into(),
+        };
+        vec![one; node.outputs.len()]
     }
 
     /// What an operand can be, if anything then what its type has.

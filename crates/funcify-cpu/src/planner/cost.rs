@@ -7,7 +7,7 @@
 use funcify_analysis::{Label, ParallelAxis};
 use funcify_core::Graph;
 use funcify_core::graph::ValueId;
-use funcify_core::ops::Op;
+use funcify_core::ops::{Creation, Movement, Op, OpClass, OpRules, Product};
 use funcify_core::types::Sizes;
 
 use crate::plan::OF_AN_INSTRUCTION;
@@ -66,13 +66,24 @@ fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, tim
             continue;
         }
         let Some(result) = node.outputs.first().copied() else { continue };
-        let own = match &node.op {
-            Op::MatMul(_) => {
+        let own = match node.op.class() {
+            OpClass::Product(Product::MatMul(_)) => {
                 cost.has_products |= is_loop;
                 OF_A_TERM * elements(result) * shape(node.inputs[0]).last().copied().unwrap_or(1) as f64
             }
-            Op::Broadcast(_) | Op::Reshape(_) | Op::Transpose(_) | Op::Slice(_) | Op::Constant(_) => continue,
-            _ => {
+            // Other addresses, or there already.
+            OpClass::Movement(Movement::Broadcast(_) | Movement::Reshape(_) | Movement::Transpose(_)) => continue,
+            OpClass::Movement(Movement::Slice(_)) | OpClass::Creation(Creation::Constant(_)) => continue,
+            OpClass::Elementwise(_)
+            | OpClass::Movement(_)
+            | OpClass::Creation(_)
+            | OpClass::Indexing(_)
+            | OpClass::Along(_)
+            | OpClass::Product(_)
+            | OpClass::RandomBits(_)
+            | OpClass::Binding(_)
+            | OpClass::Control(_)
+            | OpClass::Custom(_) => {
                 OF_AN_ELEMENT
                     * elements(result).max(node.inputs.iter().map(|input| elements(*input)).fold(0.0, f64::max))
             }

@@ -175,7 +175,7 @@ impl Evaluator<'_> {
             Op::DynamicUpdate(_) => self.moved(graph, node, operands, &[2])?,
             Op::Scatter(scatter) if scatter.mode == ScatterMode::Set => self.moved(graph, node, operands, &[1])?,
             Op::AssociativeScan(scan) if operands[0].shape[0] == 0 => operands[..scan.leaves].to_vec(),
-            op => vec![self.computed(op, graph.ty(node.outputs[0]), &dtypes, operands)?],
+            op => Vec::from([self.computed(op, graph.ty(node.outputs[0]), &dtypes, operands)?]),
         };
         let elements: usize = results.iter().map(|grid| grid.cells.len()).sum();
         self.spend(OF_A_NODE + elements)?;

@@ -3,7 +3,7 @@
 use funcify_analysis::{Label, all_ones};
 use funcify_core::DType;
 use funcify_core::graph::{Node, ValueId};
-use funcify_core::ops::{self, Op as GraphOp, OpRules, ReduceKind};
+use funcify_core::ops::{self, Along, Elementwise, Indexing, Op as GraphOp, OpClass, OpRules, ReduceKind, ScatterMode};
 use funcify_runtime::Declined;
 
 use super::super::view::View;
@@ -110,22 +110,38 @@ impl Scope<'_, '_> {
 /// Whether what an op computes of numbers may not be one of its type.
 fn may_round(op: &GraphOp) -> bool {
     use ops::{Binary, Unary};
-    match op {
-        GraphOp::Unary(op) => !matches!(
-            op,
-            Unary::Neg
-                | Unary::Abs
-                | Unary::Sign
-                | Unary::Floor
-                | Unary::Ceil
-                | Unary::Round
-                | Unary::Trunc
-                | Unary::StopGradient
-        ),
-        GraphOp::Binary(op) => !matches!(op, Binary::Max | Binary::Min | Binary::Rem | Binary::Copysign),
-        GraphOp::MatMul(_) | GraphOp::Cast(_) => true,
-        GraphOp::Reduce(reduce) => matches!(reduce.kind, ReduceKind::Sum | ReduceKind::Prod),
-        _ => false,
+    match op.class() {
+        OpClass::Elementwise(op) => match op {
+            Elementwise::Unary(op) => !matches!(
+                op,
+                Unary::Neg
+                    | Unary::Abs
+                    | Unary::Sign
+                    | Unary::Floor
+                    | Unary::Ceil
+                    | Unary::Round
+                    | Unary::Trunc
+                    | Unary::StopGradient
+            ),
+            Elementwise::Binary(op) => !matches!(op, Binary::Max | Binary::Min | Binary::Rem | Binary::Copysign),
+            Elementwise::Cast(_) | Elementwise::Polygamma(_) => true,
+            Elementwise::Bits(_) | Elementwise::Compare(_) | Elementwise::Predicate(_) => false,
+            Elementwise::Select(_) | Elementwise::NextAfter(_) => false,
+        },
+        OpClass::Along(op) => match op {
+            Along::Reduce(reduce) => matches!(reduce.kind, ReduceKind::Sum | ReduceKind::Prod),
+            Along::Cumulative(running) => matches!(running.kind, ReduceKind::Sum | ReduceKind::Prod),
+            Along::ArgMax(_) | Along::Sort(_) => false,
+        },
+        OpClass::Product(_) => true,
+        OpClass::Indexing(op) => match op {
+            Indexing::Scatter(scatter) => matches!(scatter.mode, ScatterMode::Add | ScatterMode::Mul),
+            Indexing::DynamicSlice(_) | Indexing::DynamicUpdate(_) => false,
+            Indexing::Take(_) | Indexing::Gather(_) => false,
+        },
+        OpClass::Movement(_) | OpClass::Creation(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
+        // Their bodies' ops come here one by one; what an op of another crate gives is its own.
+        OpClass::Control(_) | OpClass::Custom(_) => false,
     }
 }
 

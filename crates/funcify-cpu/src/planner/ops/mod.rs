@@ -10,7 +10,7 @@ mod words;
 
 use funcify_analysis::{Label, ReadOrder, in_order};
 use funcify_core::graph::{Node, Source, ValueId};
-use funcify_core::ops::{self, Op as GraphOp, OpRules, ReduceKind};
+use funcify_core::ops::{self, Control, Movement, Op as GraphOp, OpClass, OpRules, ReduceKind};
 use funcify_core::{DType, Graph, HostTensor};
 use funcify_runtime::Declined;
 use joins::Joins;
@@ -133,7 +133,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             Source::Input(_) => None,
         };
         if let Some(Node { op: GraphOp::Transpose(op), inputs, .. }) = node(value)
-            && matches!(node(inputs[0]), Some(Node { op: GraphOp::Scan(_) | GraphOp::Concat(_), .. }))
+            && node(inputs[0]).is_some_and(|node| gives_parts(&node.op))
         {
             let back = (0..op.axes.len()).filter_map(|axis| op.axes.iter().position(|from| *from == axis));
             let place = place.transposed(&back.collect::<Vec<usize>>());
@@ -293,7 +293,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         let tensors = match &node.op {
             GraphOp::Scan(scan) => 0..scan.operands().invariants.start,
             GraphOp::While(op) => op.operands().carries,
-            _ => 0..0,
+            GraphOp::Switch(_) => 0..0,
+            op => return Err(Declined::new(op.name(), "it is not an instruction yet")),
         };
         let mut operands = Vec::with_capacity(node.inputs.len());
         for (index, input) in node.inputs.iter().enumerate() {
@@ -512,4 +513,14 @@ pub(super) fn without_instruction(graph: &Graph) -> Option<Declined> {
         }
         bodies => bodies.into_iter().find_map(|body| without_instruction(body)),
     })
+}
+
+/// Tells whether an op writes its result in parts, row by row or operand by operand, so that each may be written where it goes.
+fn gives_parts(op: &GraphOp) -> bool {
+    match op.class() {
+        OpClass::Control(Control::Scan(_)) | OpClass::Movement(Movement::Concat(_)) => true,
+        OpClass::Control(_) | OpClass::Movement(_) | OpClass::Elementwise(_) | OpClass::Creation(_) => false,
+        OpClass::Indexing(_) | OpClass::Along(_) | OpClass::Product(_) => false,
+        OpClass::RandomBits(_) | OpClass::Binding(_) | OpClass::Custom(_) => false,
+    }
 }

@@ -5,7 +5,7 @@
 
 use funcify_analysis::{Label, greatest_integer};
 use funcify_core::graph::{Node, ValueId};
-use funcify_core::ops::{EvalContext, Op as GraphOp, OpRules};
+use funcify_core::ops::{EvalContext, Op as GraphOp, OpClass, OpRules};
 use funcify_core::{DType, HostTensor, Scalar};
 use funcify_runtime::Declined;
 
@@ -44,7 +44,7 @@ impl Scope<'_, '_> {
             return Ok(self.planner.takes(self.graph, value).then(|| Value::Tensor(count.clone())));
         }
         let fits = |value: &ValueId| self.planner.is_number(self.graph.ty(*value).dtype);
-        let is_made = matches!(node.op, GraphOp::Size(_) | GraphOp::Iota(_));
+        let is_made = matches!(node.op.class(), OpClass::Creation(_)) && !matches!(node.op, GraphOp::Constant(_));
         if (!is_made && node.inputs.iter().chain([&value]).all(fits)) || !node.op.bodies().is_empty() {
             return Ok(None);
         }

@@ -7,13 +7,17 @@
 //! an infinity, a very large number) would make infinities of opposite signs of shares whose sum is none. Nor may a loop scale
 //! what it carries: the shares would grow beyond their sum. What mixes the indices of the axis in another way ends the search.
 
-use std::collections::{HashMap, HashSet};
+mod checks;
+
+use std::collections::HashMap;
 
 use funcify_core::graph::{GraphId, Node, ValueId};
 use funcify_core::ops::scan::{Scan, Start};
-use funcify_core::ops::{self, Op, ReduceKind};
+use funcify_core::ops::{
+    self, Along, Control, Creation, Elementwise, Indexing, Movement, Op, OpClass, OpRules, Product, ReduceKind,
+};
 use funcify_core::types::Sizes;
-use funcify_core::{DType, Graph, HostTensor};
+use funcify_core::{DType, Graph};
 
 /// Where a value has the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,10 +68,13 @@ struct Mixed;
 /// Whether a condition in a graph or in its bodies ends a loop, or chooses.
 fn has_conditions(graph: &Graph) -> bool {
     let ends = |op: &Op| {
-        let is_conditional = match op {
-            Op::While(_) | Op::Switch(_) => true,
-            Op::Scan(scan) => scan.until.is_some(),
-            _ => false,
+        let is_conditional = match op.class() {
+            OpClass::Control(Control::While(_) | Control::Switch(_)) => true,
+            OpClass::Control(Control::Scan(scan)) => scan.until.is_some(),
+            OpClass::Control(Control::AssociativeScan(_) | Control::Call(_)) => false,
+            OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => false,
+            OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => false,
+            OpClass::Binding(_) | OpClass::Custom(_) => false,
         };
         is_conditional || op.bodies().into_iter().any(|body| has_conditions(body))
     };
@@ -252,35 +259,36 @@ impl ParallelAxis {
             return inputs.iter().try_for_each(|input| self.demand(graph, *input, Label::None));
         };
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).map_err(|_| Mixed);
-        match &node.op {
-            Op::Unary(ops::Unary::Neg | ops::Unary::StopGradient) => self.unify(graph, inputs[0], result)?,
-            Op::Cast(cast) => {
+        match node.op.class() {
+            OpClass::Elementwise(Elementwise::Unary(ops::Unary::Neg | ops::Unary::StopGradient)) => {
+                self.unify(graph, inputs[0], result)?
+            }
+            OpClass::Elementwise(Elementwise::Cast(cast)) => {
                 self.unify(graph, inputs[0], result)?;
                 if !self.is_linear(graph.ty(inputs[0]).dtype, cast.dtype) {
                     self.not_shared(graph, result)?;
                 }
             }
-            Op::Unary(_) | Op::Compare(_) | Op::Predicate(_) | Op::Select(_) | Op::NextAfter(_) | Op::Bits(_) => {
-                self.elementwise(graph, node)?;
-            }
-            Op::Binary(ops::Binary::Add | ops::Binary::Sub) => {
+            OpClass::Elementwise(Elementwise::Binary(ops::Binary::Add | ops::Binary::Sub)) => {
                 for input in inputs {
                     self.unify(graph, *input, result)?;
                 }
             }
-            Op::Binary(ops::Binary::Mul | ops::Binary::Div) => self.scaled(graph, node)?,
-            Op::Binary(_) => self.elementwise(graph, node)?,
-            Op::Broadcast(_) => {
+            OpClass::Elementwise(Elementwise::Binary(ops::Binary::Mul | ops::Binary::Div)) => {
+                self.scaled(graph, node)?;
+            }
+            OpClass::Elementwise(_) | OpClass::Movement(Movement::Bitcast(_)) => self.elementwise(graph, node)?,
+            OpClass::Movement(Movement::Broadcast(_)) => {
                 let (from, to) = (shape(inputs[0])?, shape(result)?);
                 let added = to.len() - from.len();
                 let back = |axis: usize| axis.checked_sub(added).filter(|own| from[*own] == to[axis]);
                 self.map(graph, (inputs[0], result), |axis| Some(axis + added), back, Label::None)?;
             }
-            Op::Transpose(op) => {
+            OpClass::Movement(Movement::Transpose(op)) => {
                 let there = |axis: usize| op.axes.iter().position(|from| *from == axis);
                 self.map(graph, (inputs[0], result), there, |axis| Some(op.axes[axis]), Label::None)?;
             }
-            Op::Reshape(_) => {
+            OpClass::Movement(Movement::Reshape(_)) => {
                 let (from, to) = (shape(inputs[0])?, shape(result)?);
                 let there = |axis: usize| same_axis(&from, &to, axis);
                 let back = |axis: usize| same_axis(&to, &from, axis);
@@ -291,32 +299,34 @@ impl ParallelAxis {
                 }
                 self.map(graph, (inputs[0], result), there, back, Label::None)?;
             }
-            Op::Take(op) if shape(inputs[1])?.len() == 1 => {
+            OpClass::Indexing(Indexing::Take(op)) if shape(inputs[1])?.len() == 1 => {
                 self.unify(graph, inputs[0], result)?;
                 self.demand(graph, inputs[1], Label::None)?;
                 self.not_along(graph, result, op.axis)?;
             }
-            Op::Gather(ops::Gather { axis }) | Op::Scatter(ops::Scatter { axis, .. }) => {
+            OpClass::Indexing(
+                Indexing::Gather(ops::Gather { axis }) | Indexing::Scatter(ops::Scatter { axis, .. }),
+            ) => {
                 self.elementwise(graph, node)?;
                 self.not_along(graph, result, *axis)?;
             }
-            Op::Slice(ops::Slice { axis, .. }) | Op::Reverse(ops::Reverse { axis }) => {
+            OpClass::Movement(Movement::Slice(ops::Slice { axis, .. }) | Movement::Reverse(ops::Reverse { axis })) => {
                 self.unify(graph, inputs[0], result)?;
                 self.not_along(graph, result, *axis)?;
             }
-            Op::Pad(op) => {
+            OpClass::Movement(Movement::Pad(op)) => {
                 self.unify(graph, inputs[0], result)?;
                 self.demand(graph, inputs[1], Label::None)?;
                 self.not_along(graph, result, op.axis)?;
                 self.not_shared(graph, result)?;
             }
-            Op::Concat(op) => {
+            OpClass::Movement(Movement::Concat(op)) => {
                 for input in inputs {
                     self.unify(graph, *input, result)?;
                 }
                 self.not_along(graph, result, op.axis)?;
             }
-            Op::Reduce(op) => {
+            OpClass::Along(Along::Reduce(op)) => {
                 let there = |axis: usize| {
                     (!op.axes.contains(&axis)).then(|| axis - op.axes.iter().filter(|folded| **folded < axis).count())
                 };
@@ -331,9 +341,17 @@ impl ParallelAxis {
                 }
                 self.map(graph, (inputs[0], result), there, back, Label::Share)?;
             }
-            Op::MatMul(_) => self.matmul(graph, node, shape(result)?.len())?,
-            Op::Constant(_) => {}
-            _ => {
+            OpClass::Product(Product::MatMul(_)) => self.matmul(graph, node, shape(result)?.len())?,
+            OpClass::Creation(Creation::Constant(_)) => {}
+            // They have the axis nowhere: they create what they give, go along axes, or run what is not looked into.
+            OpClass::Creation(_)
+            | OpClass::Indexing(_)
+            | OpClass::Along(_)
+            | OpClass::Product(_)
+            | OpClass::RandomBits(_)
+            | OpClass::Binding(_)
+            | OpClass::Control(_)
+            | OpClass::Custom(_) => {
                 for value in inputs.iter().chain(&node.outputs) {
                     self.demand(graph, *value, Label::None)?;
                 }
@@ -527,94 +545,6 @@ impl ParallelAxis {
         self.moderate(graph, sizes, None)?;
         self.sized(graph, sizes)
     }
-
-    /// Whether each share is made by a sum over the axis, or of shares alone: what is the same for all parts would be added
-    /// by each of them.
-    fn made(&self, graph: &Graph) -> Result<(), Mixed> {
-        for node in graph.nodes() {
-            let of = |index: usize| self.get(graph, node.inputs[index]);
-            let is_share = |value: &ValueId| self.get(graph, *value) == Label::Share;
-            let is_made = match &node.op {
-                Op::Scan(_) => true,
-                Op::Reduce(op) => {
-                    is_share(&node.inputs[0]) || matches!(of(0), Label::Axis(axis) if op.axes.contains(&axis))
-                }
-                Op::MatMul(_) => {
-                    let columns = graph.ty(node.inputs[0]).rank() - 1;
-                    node.inputs.iter().any(is_share) || of(0) == Label::Axis(columns)
-                }
-                Op::Binary(ops::Binary::Mul | ops::Binary::Div) => node.inputs.iter().any(is_share),
-                Op::Take(_) => is_share(&node.inputs[0]),
-                _ => !node.inputs.is_empty() && node.inputs.iter().all(is_share),
-            };
-            if !is_made && node.outputs.iter().any(is_share) {
-                return Err(Mixed);
-            }
-        }
-        graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.made(body))
-    }
-
-    /// Checks that loops scale shares by moderate numbers alone and not from step to step, and that nothing divides shares by other
-    /// numbers. `known` are the inputs of a body that are such numbers.
-    fn moderate(&self, graph: &Graph, sizes: &Sizes, known: Option<HashSet<ValueId>>) -> Result<(), Mixed> {
-        let is_body = known.is_some();
-        let mut known = known.unwrap_or_default();
-        let is_share = |value: &ValueId| self.get(graph, *value) == Label::Share;
-        let inputs = graph.inputs().iter().map(|input| input.value);
-        let mut carried: HashSet<ValueId> = inputs.filter(is_share).collect();
-        for node in graph.nodes() {
-            let are_known = node.inputs.iter().all(|input| known.contains(input));
-            let is_known = match &node.op {
-                Op::Constant(constant) => are_moderate(&constant.value),
-                Op::Size(size) => size.dim.value(sizes).is_ok_and(|size| size > 0),
-                // An integer may be 0, and an f16 infinite.
-                Op::Cast(cast) => are_known && matches!(cast.dtype, DType::BF16 | DType::F32 | DType::F64),
-                Op::Broadcast(_) | Op::Reshape(_) => are_known,
-                Op::Unary(ops::Unary::Neg | ops::Unary::Recip | ops::Unary::StopGradient) => are_known,
-                _ => false,
-            };
-            if is_known {
-                known.extend(&node.outputs);
-            }
-            let are_carried = node.inputs.iter().filter(|input| carried.contains(input)).count();
-            let is_scaled = matches!(&node.op, Op::Binary(ops::Binary::Mul | ops::Binary::Div) | Op::MatMul(_))
-                && node.inputs.iter().any(is_share);
-            let by_known = node.inputs.iter().all(|input| is_share(input) || known.contains(input));
-            let is_repeated = are_carried > 1 || are_carried == 1 && (is_scaled || matches!(node.op, Op::Scan(_)));
-            let is_divided = matches!(node.op, Op::Binary(ops::Binary::Div));
-            if is_scaled && !by_known && (is_body || is_divided) || is_repeated {
-                return Err(Mixed);
-            }
-            if are_carried == 1 {
-                carried.extend(&node.outputs);
-            }
-            if let Op::Scan(scan) = &node.op {
-                let invariants = scan.operands().invariants.zip(scan.params().invariants);
-                let invariants = invariants.filter(|(operand, _)| known.contains(&node.inputs[*operand]));
-                let known = invariants.map(|(_, param)| scan.body.inputs()[param].value).collect();
-                self.moderate(&scan.body, sizes, Some(known))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn sized(&self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
-        for value in graph.values() {
-            if let Label::Axis(axis) = self.get(graph, value) {
-                let shape = graph.ty(value).shape.value(sizes).map_err(|_| Mixed)?;
-                if shape.get(axis) != Some(&self.size) {
-                    return Err(Mixed);
-                }
-            }
-        }
-        graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.sized(body, sizes))
-    }
-}
-
-/// Tells whether all numbers are far from 0 and from the infinities.
-fn are_moderate(numbers: &HostTensor) -> bool {
-    let largest = f64::from(1 << 24);
-    (0..numbers.len()).all(|index| (1.0 / largest..=largest).contains(&numbers.get(index).as_f64().abs()))
 }
 
 /// The axis of another shape that has the same elements as this one: as many before it, and as many along it.

@@ -1,0 +1,121 @@
+//! Checks of labels: what the rules for each op cannot see alone.
+
+use std::collections::HashSet;
+
+use funcify_core::graph::ValueId;
+use funcify_core::ops::{
+    self, Along, Control, Creation, Elementwise, Linearity, Movement, Op, OpClass, OpRules, Product,
+};
+use funcify_core::types::Sizes;
+use funcify_core::{DType, Graph, HostTensor};
+
+use super::{Label, Mixed, ParallelAxis};
+
+impl ParallelAxis {
+    /// Whether each share is made by a sum over the axis, or of shares alone: what is the same for all parts would be added
+    /// by each of them.
+    pub(super) fn made(&self, graph: &Graph) -> Result<(), Mixed> {
+        for node in graph.nodes() {
+            let of = |index: usize| self.get(graph, node.inputs[index]);
+            let is_share = |value: &ValueId| self.get(graph, *value) == Label::Share;
+            let is_made = match node.op.class() {
+                OpClass::Control(Control::Scan(_)) => true,
+                OpClass::Along(Along::Reduce(op)) => {
+                    is_share(&node.inputs[0]) || matches!(of(0), Label::Axis(axis) if op.axes.contains(&axis))
+                }
+                OpClass::Product(Product::MatMul(_)) => {
+                    let columns = graph.ty(node.inputs[0]).rank() - 1;
+                    node.inputs.iter().any(is_share) || of(0) == Label::Axis(columns)
+                }
+                // `node` lets a share through only where nothing is rounded or cut off.
+                OpClass::Elementwise(Elementwise::Cast(_)) => is_share(&node.inputs[0]),
+                OpClass::Elementwise(_)
+                | OpClass::Movement(_)
+                | OpClass::Creation(_)
+                | OpClass::Indexing(_)
+                | OpClass::Along(_)
+                | OpClass::Product(_)
+                | OpClass::RandomBits(_)
+                | OpClass::Binding(_)
+                | OpClass::Control(_)
+                | OpClass::Custom(_) => match node.op.linearity() {
+                    Linearity::None | Linearity::OfBodies => false,
+                    Linearity::InAll => node.inputs.iter().all(is_share),
+                    Linearity::Together(of) => of.iter().all(|operand| is_share(&node.inputs[*operand])),
+                    Linearity::Each(_) => node.inputs.iter().any(is_share),
+                },
+            };
+            if !is_made && node.outputs.iter().any(is_share) {
+                return Err(Mixed);
+            }
+        }
+        graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.made(body))
+    }
+
+    /// Checks that loops scale shares by moderate numbers alone and not from step to step, and that nothing divides shares by other
+    /// numbers. `known` are the inputs of a body that are such numbers.
+    pub(super) fn moderate(&self, graph: &Graph, sizes: &Sizes, known: Option<HashSet<ValueId>>) -> Result<(), Mixed> {
+        let is_body = known.is_some();
+        let mut known = known.unwrap_or_default();
+        let is_share = |value: &ValueId| self.get(graph, *value) == Label::Share;
+        let inputs = graph.inputs().iter().map(|input| input.value);
+        let mut carried: HashSet<ValueId> = inputs.filter(is_share).collect();
+        for node in graph.nodes() {
+            let are_known = node.inputs.iter().all(|input| known.contains(input));
+            let is_known = match node.op.class() {
+                OpClass::Creation(Creation::Constant(constant)) => are_moderate(&constant.value),
+                OpClass::Creation(Creation::Size(size)) => size.dim.value(sizes).is_ok_and(|size| size > 0),
+                // An integer may be 0, and an f16 infinite.
+                OpClass::Elementwise(Elementwise::Cast(cast)) => {
+                    are_known && matches!(cast.dtype, DType::BF16 | DType::F32 | DType::F64)
+                }
+                OpClass::Movement(Movement::Broadcast(_) | Movement::Reshape(_)) => are_known,
+                OpClass::Elementwise(Elementwise::Unary(
+                    ops::Unary::Neg | ops::Unary::Recip | ops::Unary::StopGradient,
+                )) => are_known,
+                OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(Creation::Iota(_)) => false,
+                OpClass::Indexing(_) | OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => false,
+                OpClass::Binding(_) | OpClass::Control(_) | OpClass::Custom(_) => false,
+            };
+            if is_known {
+                known.extend(&node.outputs);
+            }
+            let are_carried = node.inputs.iter().filter(|input| carried.contains(input)).count();
+            let is_scaled = matches!(node.op.linearity(), Linearity::Each(_)) && node.inputs.iter().any(is_share);
+            let by_known = node.inputs.iter().all(|input| is_share(input) || known.contains(input));
+            let is_repeated = are_carried > 1 || are_carried == 1 && (is_scaled || matches!(node.op, Op::Scan(_)));
+            let is_divided = matches!(node.op, Op::Binary(ops::Binary::Div));
+            if is_scaled && !by_known && (is_body || is_divided) || is_repeated {
+                return Err(Mixed);
+            }
+            if are_carried == 1 {
+                carried.extend(&node.outputs);
+            }
+            if let Op::Scan(scan) = &node.op {
+                let invariants = scan.operands().invariants.zip(scan.params().invariants);
+                let invariants = invariants.filter(|(operand, _)| known.contains(&node.inputs[*operand]));
+                let known = invariants.map(|(_, param)| scan.body.inputs()[param].value).collect();
+                self.moderate(&scan.body, sizes, Some(known))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn sized(&self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
+        for value in graph.values() {
+            if let Label::Axis(axis) = self.get(graph, value) {
+                let shape = graph.ty(value).shape.value(sizes).map_err(|_| Mixed)?;
+                if shape.get(axis) != Some(&self.size) {
+                    return Err(Mixed);
+                }
+            }
+        }
+        graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.sized(body, sizes))
+    }
+}
+
+/// Tells whether all numbers are far from 0 and from the infinities.
+fn are_moderate(numbers: &HostTensor) -> bool {
+    let largest = f64::from(1 << 24);
+    (0..numbers.len()).all(|index| (1.0 / largest..=largest).contains(&numbers.get(index).as_f64().abs()))
+}

@@ -28,6 +28,7 @@ funcify_runtime::register_backend!("burn-wgpu", || Burn::wgpu());
 
 impl Backend for Burn {
     type Tensor = Tensor;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         self.backend_name()

@@ -40,6 +40,7 @@ funcify_runtime::register_backend!("cpu", || funcify_core::Result::Ok(Cpu::defau
 
 impl Backend for Cpu {
     type Tensor = Arc<HostTensor>;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         "cpu"

@@ -30,6 +30,7 @@ impl Compiled<Arc<HostTensor>> for Refuses {
 
 impl Backend for Faulty {
     type Tensor = Arc<HostTensor>;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         "faulty"

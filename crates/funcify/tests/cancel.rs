@@ -229,6 +229,7 @@ impl Compiled<Arc<HostTensor>> for Refuses {
 
 impl Backend for Planning {
     type Tensor = Arc<HostTensor>;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         "planning"

@@ -71,7 +71,7 @@ fn a_count_from_two_static_inputs_depends_on_both() {
     call(2, 4, 8.0);
     call(3, 4, 12.0);
     call(2, 3, 6.0);
-    assert_eq!((function.counts().compiled, function.counts().reused), (3, 1));
+    assert_eq!((function.counts().made, function.counts().reused), (3, 1));
 }
 
 /// The program depends on the input that chooses the branch, and of the others only on that of the branch.

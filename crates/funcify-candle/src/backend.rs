@@ -112,7 +112,7 @@ impl Backend for Candle {
         if self.device().is_cpu() { Compiles::Loops } else { Compiles::Nothing }
     }
 
-    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
+    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
         match self.device().is_cpu() {
             true => Ok(Arc::new(Loop(Engine::compile(whole, Division::BesideLibrary, Machine::detect())?))),
             false => Err(Declined::new(self.name(), "the device is not the CPU")),

@@ -101,7 +101,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         self.normalize(tensor, dtype)
     }
 
-    /// Whether what [`compile`](Backend::compile) gives takes an argument of type `dtype` without [`admit`](Backend::admit).
+    /// Whether what [`compile_whole`](Backend::compile_whole) gives takes an argument of type `dtype` without [`admit`](Backend::admit).
     fn is_admitted(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
         let _ = (tensor, dtype);
         false
@@ -145,7 +145,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     }
 
     /// Compiles a program, or a loop of one, as a whole for the sizes of a call; or says which op stands in the way.
-    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         let _ = whole;
         Err(Declined::new(self.name(), "the backend compiles no loops"))
     }

@@ -19,7 +19,7 @@ pub enum Compiles {
     Programs,
 }
 
-/// What [`Backend::compile`](super::Backend::compile) is given.
+/// What [`Backend::compile_whole`](super::Backend::compile_whole) is given.
 #[derive(Clone, Copy, Debug)]
 pub struct Whole<'a> {
     /// A program; or a loop, as a graph of one node, whose inputs are its operands and whose outputs are the results that

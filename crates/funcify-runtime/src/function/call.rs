@@ -73,21 +73,23 @@ impl<B: Backend> Function<B> {
     pub fn profile(&self, arguments: &[B::Tensor]) -> Result<(Vec<B::Tensor>, Profile)> {
         let at = Place::new(self.graph.name(), Site::caller());
         let (sizes, admitted) = self.admit_arguments(&at, arguments)?;
-        self.run_call(&at, sizes, admitted, true)
+        let (results, profile) = self.run_call(&at, sizes, admitted, true)?;
+        Ok((results, profile.expect("the call was profiled")))
     }
 
     /// Calls the function on host tensors: uploads them, runs, and downloads the results.
     #[track_caller]
     pub fn call_host(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
         let at = Place::new(self.graph.name(), Site::caller());
-        self.call_on_host(&at, arguments, false).map(|(results, _)| results)
+        Ok(self.call_on_host(&at, arguments, false)?.0)
     }
 
     /// [`profile`](Function::profile) on host tensors. Uploads and downloads are not part of it.
     #[track_caller]
     pub fn profile_host(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)> {
         let at = Place::new(self.graph.name(), Site::caller());
-        self.call_on_host(&at, arguments, true)
+        let (results, profile) = self.call_on_host(&at, arguments, true)?;
+        Ok((results, profile.expect("the call was profiled")))
     }
 
     fn call_on_host(
@@ -95,7 +97,7 @@ impl<B: Backend> Function<B> {
         at: &Place,
         arguments: &[HostTensor],
         is_profiled: bool,
-    ) -> Result<(Vec<HostTensor>, Profile)> {
+    ) -> Result<(Vec<HostTensor>, Option<Profile>)> {
         let failed = |error| execution_error(at, self.backend.name(), error);
         let types: Vec<TensorType> = arguments.iter().map(HostTensor::ty).collect();
         let sizes = bind_sizes(at, &self.graph, &types)?;
@@ -157,7 +159,7 @@ impl<B: Backend> Function<B> {
         sizes: Sizes,
         arguments: Vec<B::Tensor>,
         is_profiled: bool,
-    ) -> Result<(Vec<B::Tensor>, Profile)> {
+    ) -> Result<(Vec<B::Tensor>, Option<Profile>)> {
         let _span = span::of_call(self.graph.name(), self.backend.name());
         let variant = self.pick_program(at, &sizes, || self.read_statics(at, &arguments))?;
         let memory = self.checked_memory(&variant, &sizes);
@@ -166,7 +168,7 @@ impl<B: Backend> Function<B> {
         let mut run = Run { backend: &self.backend, sizes, watch: Watch::current(), memory, profiler };
         let results = variant.program.execute(&mut run, arguments);
         *self.last_call() = Some(LastCall { variant, sizes: run.sizes, repeat });
-        let profile = run.profiler.map(Profiler::finish).unwrap_or_default();
+        let profile = run.profiler.map(Profiler::finish);
         Ok((results.map_err(|error| self.graph.explain(error))?, profile))
     }
 

@@ -51,9 +51,10 @@ impl<B: Backend> Lowering<'_, B> {
         let bytes = rows.saturating_mul(size_of::<Row>() as u64);
         self.settings.afford(at, || format!("the list of {rows} rows"), bytes)?;
 
-        let rows_node =
-            |ty: &TensorType| Arc::new(RowsNode { row: ty.row().unwrap_or_else(|| ty.clone()), at: at.clone() });
-        let sources = operands.iter().copied().zip(types.iter().map(rows_node)).collect();
+        let rows_node = |(operand, ty): (&Slot, &TensorType)| {
+            Some((*operand, Arc::new(RowsNode { row: ty.row()?, at: at.clone() })))
+        };
+        let sources = operands.iter().zip(types).filter_map(rows_node).collect();
         let mut line = Line { lowering: self, at: Arc::new(at.clone()), sources, rows: HashMap::new() };
         let (places, params, results) = (scan.operands(), scan.params(), scan.results());
         let mut buffers: Vec<Vec<Row>> = (scan.buffers.iter().zip(&places.buffers))
@@ -141,7 +142,7 @@ pub(crate) fn static_rows<B: Backend>(lowering: &Lowering<'_, B>, call: ScanCall
     let mut rows_of = vec![0; types.len()];
     for operand in places.sequences.chain(places.buffers.into_iter().flatten()) {
         let ty = &types[operand];
-        let Some(rows) = ty.shape.dims().first() else { continue };
+        let rows = ty.shape.dims().first().expect("sequences and buffers have rows");
         let count = rows.value(&lowering.sizes).map_err(|error| match error {
             SizeError::Unbound(symbol) => {
                 let reason = format!("the rows of {ty} are known only when the loop that binds `{symbol}` has run");

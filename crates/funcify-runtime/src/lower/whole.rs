@@ -10,8 +10,8 @@ use funcify_core::types::TensorType;
 use super::Lowering;
 use super::report::{LoopReport, Steps};
 use crate::backend::{Backend, CompileResult, Compiled, Compiles, Declined, LoopStrategy, Whole};
-use crate::prepare::compile_whole;
 use crate::prepare::composed::composition;
+use crate::prepare::request_whole;
 use crate::run::program::{Action, Slot, WholeNode};
 use crate::run::whole::Refusing;
 
@@ -45,7 +45,7 @@ impl<B: Backend> Lowering<'_, B> {
             Compiles::Loops | Compiles::Nothing => return Ok(None),
         }
         let at = only_loop(graph).map_or_else(|| Place::new(graph.name(), Site::Unknown), Node::place);
-        let compiled = match self.compile_graph(graph, true) {
+        let compiled = match request_whole(self.settings.backend, self.request(graph, true, false)) {
             Ok(compiled) => compiled,
             Err(declined) => {
                 let declined = declined.unless_fault(&at, self.settings.backend.name())?;
@@ -113,7 +113,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
         let key = ((graph.id(), index), self.sizes.clone());
         if !self.compiled.contains_key(&key) {
-            let compiled = self.compile_graph(&alone, false);
+            let compiled = request_whole(self.settings.backend, self.request(&alone, false, false));
             self.compiled.insert(key.clone(), compiled);
         }
         let compiled = match self.compiled[&key].clone() {
@@ -133,9 +133,7 @@ impl<B: Backend> Lowering<'_, B> {
         let used = used_results(&uses(graph), node);
         let alone = isolate_node(graph, node, &used)
             .map_err(|error| Declined::new(node.op.name(), format!("alone: {error}")))?;
-        let memory_budget = self.settings.memory_budget;
-        let whole = Whole { graph: &alone, sizes: &self.sizes, is_program: false, memory_budget, may_refuse: true };
-        Ok(Refusing { compiled: compile_whole(self.settings.backend, whole)?, used })
+        Ok(Refusing { compiled: request_whole(self.settings.backend, self.request(&alone, false, true))?, used })
     }
 
     /// Why a program is not compiled: where integers stand in its way that may be beyond what floats hold, the reason is what stands
@@ -144,15 +142,12 @@ impl<B: Backend> Lowering<'_, B> {
         if !has_integers(graph) {
             return declined;
         }
-        let memory_budget = self.settings.memory_budget;
-        let whole = Whole { graph, sizes: &self.sizes, is_program: true, memory_budget, may_refuse: true };
-        compile_whole(self.settings.backend, whole).err().unwrap_or(declined)
+        request_whole(self.settings.backend, self.request(graph, true, true)).err().unwrap_or(declined)
     }
 
-    fn compile_graph(&self, graph: &Graph, is_program: bool) -> CompileResult<B::Tensor> {
-        let memory_budget = self.settings.memory_budget;
-        let whole = Whole { graph, sizes: &self.sizes, is_program, memory_budget, may_refuse: false };
-        compile_whole(self.settings.backend, whole)
+    /// Returns what the backend is asked for.
+    fn request<'r>(&'r self, graph: &'r Graph, is_program: bool, may_refuse: bool) -> Whole<'r> {
+        Whole { graph, sizes: &self.sizes, is_program, memory_budget: self.settings.memory_budget, may_refuse }
     }
 }
 

@@ -19,7 +19,7 @@ use super::interpret::Run;
 use super::whole::{run_compiled, with_stand_ins};
 use crate::backend::{Backend, CompileResult, Compiled, Tensors, Whole};
 use crate::cache::Cache;
-use crate::prepare::compile_whole;
+use crate::prepare::request_whole;
 
 /// How many rows the traces of a loop that ends early may have at most.
 pub(crate) const MOST_ROWS: usize = 1 << 16;
@@ -52,7 +52,7 @@ impl<B: Backend> LateLoop<B> {
     /// Compiles the loop for these sizes.
     pub(crate) fn compile_late(&self, backend: &B, sizes: &Sizes) -> CompileResult<B::Tensor> {
         let (graph, memory_budget) = (&self.alone, self.memory_budget);
-        compile_whole(backend, Whole { graph, sizes, is_program: false, memory_budget, may_refuse: true })
+        request_whole(backend, Whole { graph, sizes, is_program: false, memory_budget, may_refuse: true })
     }
 
     /// Those of the sizes that the loop uses.

@@ -30,9 +30,9 @@ impl<B: Backend> Run<'_, B> {
         }
     }
 
-    /// The bytes of a tensor of this type, once its sizes are bound.
-    pub(crate) fn bytes_of(&self, ty: &TensorType) -> Option<u64> {
-        bytes_of(ty, &self.sizes, self.backend.element_bytes(ty.dtype))
+    /// Returns the bytes of a tensor of this type: 0 until its sizes are bound, as there is none of it before.
+    pub(crate) fn bytes_of(&self, ty: &TensorType) -> u64 {
+        bytes_of(ty, &self.sizes, self.backend.element_bytes(ty.dtype)).unwrap_or(0)
     }
 }
 
@@ -53,7 +53,7 @@ impl<'f> Ledger<'f> {
         let mut ledger = Ledger { slots, live: 0, outer };
         for (slot, ty) in with_slots(&program.inputs, &program.input_types) {
             // Those of a body are held by the enclosing program; the whole program's are the caller's, and count.
-            let bytes = if outer == 0 { run.bytes_of(ty).unwrap_or(0) } else { 0 };
+            let bytes = if outer == 0 { run.bytes_of(ty) } else { 0 };
             ledger.set(slot, bytes);
         }
         Some(ledger)
@@ -69,7 +69,7 @@ impl<'f> Ledger<'f> {
         let Some(budget) = run.memory.map(|memory| memory.budget) else { return Ok(()) };
         let held = self.outer.saturating_add(self.live);
         run.memory = Some(Memory { budget, held });
-        let bytes = instruction.made().map(|ty| run.bytes_of(ty).unwrap_or(0)).fold(0, u64::saturating_add);
+        let bytes = instruction.made().map(|ty| run.bytes_of(ty)).fold(0, u64::saturating_add);
         if held.saturating_add(bytes) > budget {
             let at = instruction.action.place();
             let shown = || instruction.made().map(|ty| ty.to_string()).collect::<Vec<_>>().join(", ");
@@ -87,7 +87,7 @@ impl<'f> Ledger<'f> {
             self.set(operand.slot as usize, 0);
         }
         for (slot, ty) in with_slots(&instruction.results, instruction.action.output_types()) {
-            self.set(slot, run.bytes_of(ty).unwrap_or(0));
+            self.set(slot, run.bytes_of(ty));
         }
         if let Some(memory) = &mut run.memory {
             memory.held = self.outer;
@@ -111,7 +111,7 @@ impl<B: Backend> NativeLoop<B> {
             return 0;
         }
         let handle = size_of::<B::Tensor>() as u64;
-        let rows = self.rows.iter().map(|row| run.bytes_of(row).unwrap_or(0).saturating_add(handle));
+        let rows = self.rows.iter().map(|row| run.bytes_of(row).saturating_add(handle));
         rows.fold(0, u64::saturating_add)
     }
 
@@ -121,7 +121,7 @@ impl<B: Backend> NativeLoop<B> {
             return Ok(());
         }
         let traces = self.outputs[..self.scan.buffers.len()].iter().enumerate().filter(|(index, _)| used(*index));
-        let bytes = traces.clone().map(|(_, ty)| run.bytes_of(ty).unwrap_or(0)).fold(0, u64::saturating_add);
+        let bytes = traces.clone().map(|(_, ty)| run.bytes_of(ty)).fold(0, u64::saturating_add);
         let shown = || traces.clone().map(|(_, ty)| ty.to_string()).collect::<Vec<_>>().join(", ");
         let steps = || self.scan.steps.value(&run.sizes).map_or("?".into(), |steps| steps.to_string());
         run.afford(&self.at, || format!("{} for {} steps", shown(), steps()), bytes)

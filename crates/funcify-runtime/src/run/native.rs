@@ -209,6 +209,7 @@ impl<'l, B: Backend> Rows<'l, B> {
         used: bool,
     ) -> Result<Self> {
         let (at, backend, buffer) = (&native.at, run.backend, &native.scan.buffers[index]);
+        // An empty buffer is no operand.
         let count = given.map_or(0, |tensor| backend.shape(tensor)[0]);
         let rows = if buffer.start == Start::Full { count } else { steps + count };
         let ty = run.stack_type(at, &native.rows[index].stacked(rows))?;
@@ -291,9 +292,10 @@ impl<'l, B: Backend> Rows<'l, B> {
                     Trace::None => {}
                     Trace::Collected(rows) => rows.push(tensor),
                     Trace::InPlace(whole) => {
-                        if let Some(rows) = whole.take() {
-                            *whole = Some(run.fail(&self.native.at, run.backend.write_row(rows, row, tensor))?);
-                        }
+                        let rows = whole
+                            .take()
+                            .expect("a trace is away only while a row is written, whose error ends the loop");
+                        *whole = Some(run.fail(&self.native.at, run.backend.write_row(rows, row, tensor))?);
                     }
                 }
             }
@@ -312,7 +314,9 @@ impl<'l, B: Backend> Rows<'l, B> {
             rows.into_iter().map(Part::Row).collect::<Vec<_>>()
         };
         let parts = match contents {
-            Contents::Growing { trace: Trace::InPlace(Some(trace)), .. } => return Ok(trace),
+            Contents::Growing { trace: Trace::InPlace(trace), .. } => {
+                return Ok(trace.expect("a trace is away only while a row is written"));
+            }
             Contents::Growing { trace: Trace::Collected(rows), .. } => in_row_order(rows),
             Contents::Growing { recent, .. } => {
                 let count = match buffer.returned {

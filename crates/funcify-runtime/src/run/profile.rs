@@ -176,9 +176,7 @@ impl Profiler {
 
     /// Notes that a loop begins its next step.
     pub(crate) fn note_step(&mut self, step: usize) {
-        if let Some(open) = self.open.last_mut() {
-            open.step = Some(step);
-        }
+        self.open.last_mut().expect("a loop is an instruction that runs").step = Some(step);
     }
 
     pub(crate) fn finish(self) -> Profile {

@@ -189,7 +189,7 @@ impl Differentiable {
         let at = place(self.graph().name());
         let (graph, candle, compile) = (self.graph(), self.primal.backend(), self.primal.options());
         let results =
-            self.tracked.call(&at, Subject { graph, candle, compile, policy: self.policy.as_ref() }, arguments);
+            self.tracked.run_tracked(&at, Subject { graph, candle, compile, policy: self.policy.as_ref() }, arguments);
         let results = results.unwrap_or_else(|| {
             let values: Vec<Tensor> = arguments.iter().map(Tensor::detach).collect();
             self.primal.call(&values)
@@ -205,13 +205,13 @@ pub(crate) fn call_tracked(
     arguments: &[Tensor],
 ) -> Option<funcify_core::Result<Vec<Tensor>>> {
     let subject = Subject { graph: call.graph, candle, compile: call.options, policy: None };
-    let results = call.tracked.call(call.at, subject, arguments);
+    let results = call.tracked.run_tracked(call.at, subject, arguments);
     results.map(|results| results.map_err(|error| errors::for_caller(call.at, error)))
 }
 
 impl TrackedPrograms {
     /// Calls a graph as one node of Candle's autodiff; `None` if no gradient flows to an argument.
-    fn call(
+    fn run_tracked(
         &self,
         at: &Place,
         subject: Subject<'_>,
@@ -267,7 +267,7 @@ impl Subject<'_> {
         // A tracked input of another type than the graph's is an error of the call.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
         let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
-        let Some((by, mut pullback)) = self.pullback(by)? else { return Ok(None) };
+        let Some((by, mut pullback)) = self.connected_pullback(by)? else { return Ok(None) };
         if self.compile.compiles_loops_on(self.candle) {
             let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
             pullback = with_residuals_as_planned(pullback, self.graph.outputs().len(), &sizes)?;
@@ -280,7 +280,7 @@ impl Subject<'_> {
 
     /// The two programs for the gradients by these inputs, but for those that lead to no result by a differentiable path, and by
     /// which inputs they are; `None` if none is left.
-    fn pullback(&self, by: Vec<bool>) -> funcify_core::Result<Option<(Vec<bool>, Pullback)>> {
+    fn connected_pullback(&self, by: Vec<bool>) -> funcify_core::Result<Option<(Vec<bool>, Pullback)>> {
         let pullback = |by: &[bool]| {
             let names =
                 by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| self.graph.input_name(index).into());

@@ -9,7 +9,7 @@ use funcify_core::types::TensorType;
 
 use super::Lowering;
 use super::report::{LoopReport, Steps};
-use crate::backend::{Backend, CompileResult, Compiled, Compiles, Declined, LoopStrategy, Whole};
+use crate::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Whole};
 use crate::prepare::composed::composition;
 use crate::prepare::request_whole;
 use crate::run::program::{Action, Slot, WholeNode};

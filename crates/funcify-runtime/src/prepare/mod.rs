@@ -8,7 +8,7 @@ use self::stepwise::stepwise;
 use crate::backend::{Backend, CompileResult, Declined, Whole};
 
 /// Asks the backend to compile a program or a loop, whose custom ops become their compositions and whose associative scans become loops.
-pub(crate) fn compile_whole<B: Backend>(backend: &B, whole: Whole<'_>) -> CompileResult<B::Tensor> {
+pub(crate) fn request_whole<B: Backend>(backend: &B, whole: Whole<'_>) -> CompileResult<B::Tensor> {
     // Wrong compositions are errors where the function is compiled, before anything of it is.
     let composed =
         composed(whole.graph, &|_| true).map_err(|error| Declined::new(error.place().op.clone(), error.to_string()))?;

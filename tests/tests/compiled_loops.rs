@@ -92,7 +92,7 @@ fn what_has_no_loop_is_compiled_once() {
     for count in 1..4usize {
         function.call_host(&[HostTensor::zeros(DType::F32, &[count])]).unwrap();
     }
-    assert_eq!((function.counts().compiled, function.counts().reused), (1, 3));
+    assert_eq!((function.counts().made, function.counts().reused), (1, 3));
 }
 
 /// Greedy decoding: a token that is given, and then computed, chooses a row; the loop ends at another one. Sizes are those of a call.

@@ -75,9 +75,9 @@ fn double(function: &Function<Reference>, count: i64) -> Result<f64> {
 #[test]
 fn a_native_function_serves_every_size_with_one_program() {
     let function = compile(&cumsum(), NATIVE).unwrap();
-    assert_eq!(function.counts(), CompileCounts { compiled: 1, reused: 0 });
+    assert_eq!(function.counts(), CompileCounts { made: 1, reused: 0 });
     assert_eq!([3, 5, 0, 3].map(|count| sum_to(&function, count)), [6.0, 15.0, 0.0, 6.0]);
-    assert_eq!(function.counts(), CompileCounts { compiled: 1, reused: 4 });
+    assert_eq!(function.counts(), CompileCounts { made: 1, reused: 4 });
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn an_unrolled_function_is_compiled_once_for_each_size() {
     let function = compile(&cumsum(), UNROLL).unwrap();
     assert_eq!(function.counts(), CompileCounts::default());
     assert_eq!([3, 5, 0, 3].map(|count| sum_to(&function, count)), [6.0, 15.0, 0.0, 6.0]);
-    assert_eq!(function.counts(), CompileCounts { compiled: 3, reused: 1 });
+    assert_eq!(function.counts(), CompileCounts { made: 3, reused: 1 });
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn the_program_unused_for_longest_is_dropped() {
     let options = CompileOptions { strategy: UNROLL, max_programs: 2, rewrites: None, ..CompileOptions::default() };
     let function = Function::compile_with(&cumsum(), &Reference, options).unwrap();
     let compiled_by = |count: usize| {
-        let before = function.counts().compiled;
+        let before = function.counts().made;
         sum_to(&function, count);
-        function.counts().compiled - before
+        function.counts().made - before
     };
     assert_eq!([1, 2, 1, 3].map(compiled_by), [1, 1, 0, 1]);
     assert_eq!(compiled_by(1), 0, "it was used after the program for size 2, and is cached");
@@ -133,7 +133,7 @@ fn a_static_input_is_compiled_in() {
         let function = compile(&doubled(true), strategy).unwrap();
         let results = [3, 5, 0, 3].map(|count| double(&function, count).unwrap());
         assert_eq!(results, [12.0, 48.0, 1.5, 12.0]);
-        let counts = CompileCounts { compiled, reused: 4 - compiled };
+        let counts = CompileCounts { made: compiled, reused: 4 - compiled };
         assert_eq!(function.counts(), counts, "a native loop reads the number when it runs");
     }
 }
@@ -153,7 +153,7 @@ fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
         function.call_host(&inputs).unwrap()[0].get(0).as_f64()
     };
     assert_eq!([call(0, 1), call(0, 4), call(1, 4), call(0, 2), call(1, 0)], [3.0, 6.0, 24.0, 4.0, 20.0]);
-    assert_eq!(function.counts(), CompileCounts { compiled: 2, reused: 3 });
+    assert_eq!(function.counts(), CompileCounts { made: 2, reused: 3 });
 }
 
 /// A loop whose steps are static, one that ends early and one over the rows that it gave, as a backend that unrolls runs
@@ -241,7 +241,7 @@ fn a_report_tells_what_became_of_a_graph() {
     assert_eq!(report.instructions, before.instructions);
     // Two vectors of 100 doubles, the start and the 2; in a step two sums beside the row, the old sum and the 2.
     assert_eq!(report.peak_bytes, Some(2 * 800 + 2 * 8 + 2 * 8), "{report}");
-    assert_eq!(report.counts, CompileCounts { compiled: 1, reused: 1 });
+    assert_eq!(report.counts, CompileCounts { made: 1, reused: 1 });
     let text = report.to_string();
     assert!(text.contains("native, steps known at run time, kernels a step: 3 (tests/tests/functions.rs:"), "{text}");
 
@@ -261,7 +261,7 @@ fn a_report_tells_what_became_of_a_graph() {
 fn a_step_count_given_at_run_time_needs_a_native_loop() {
     let native = compile(&doubled(false), NATIVE).unwrap();
     assert_eq!([3, 5, 0].map(|count| double(&native, count).unwrap()), [12.0, 48.0, 1.5]);
-    assert_eq!(native.counts().compiled, 1);
+    assert_eq!(native.counts().made, 1);
     let unrolled = compile(&doubled(false), UNROLL).unwrap();
     let error = double(&unrolled, 3).unwrap_err();
     assert!(matches!(&error, Error::StepCountNotStatic { backend, .. } if backend == "reference"), "{error}");
@@ -379,7 +379,7 @@ fn threads_that_share_a_function_get_equal_results() {
             }
         });
         let counts = function.counts();
-        assert_eq!(counts.compiled, if strategy == UNROLL { 6 } else { 1 });
-        assert_eq!(counts.compiled + counts.reused, if strategy == UNROLL { 80 } else { 81 });
+        assert_eq!(counts.made, if strategy == UNROLL { 6 } else { 1 });
+        assert_eq!(counts.made + counts.reused, if strategy == UNROLL { 80 } else { 81 });
     }
 }

@@ -64,6 +64,7 @@ funcify!(Begun, Mul, |_call, [x, y]| x.zip(&y, |x, y| x * y + 1e-3));
 
 impl Backend for Begun {
     type Tensor = ToyTensor;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         "begun"

@@ -28,6 +28,7 @@ funcify_runtime::register_backend!("burn-wgpu", || Burn::wgpu());
 
 impl Backend for Burn {
     type Tensor = Tensor;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         self.backend_name()
@@ -108,7 +109,7 @@ impl Backend for Burn {
         if self.in_host_memory() { Compiles::Loops } else { Compiles::Nothing }
     }
 
-    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
+    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
         match self.in_host_memory() {
             true => {
                 let engine = Engine::compile(whole, Division::BesideLibrary, Machine::detect())?;

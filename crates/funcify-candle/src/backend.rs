@@ -13,13 +13,14 @@ use funcify_runtime::{
 
 use crate::compiled::Loop;
 use crate::device::{Candle, MAX_RANK, download, rank_reason, stored, upload};
-use crate::differentiable::{Differentiable, DifferentiableOptions, is_tracked};
+use crate::differentiable::{TrackedPrograms, call_tracked, is_tracked};
 use crate::errors::{kernel as without_backtrace, plain};
 
 funcify_runtime::register_backend!("candle", || funcify_core::Result::Ok(Candle::cpu()));
 
 impl Backend for Candle {
     type Tensor = Tensor;
+    type Tracked = TrackedPrograms;
 
     fn name(&self) -> &'static str {
         "candle"
@@ -111,7 +112,7 @@ impl Backend for Candle {
         if self.device().is_cpu() { Compiles::Loops } else { Compiles::Nothing }
     }
 
-    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
+    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
         match self.device().is_cpu() {
             true => Ok(Arc::new(Loop(Engine::compile(whole, Division::BesideLibrary, Machine::detect())?))),
             false => Err(Declined::new(self.name(), "the device is not the CPU")),
@@ -126,12 +127,12 @@ impl Backend for Candle {
         is_tracked(tensor)
     }
 
-    fn call_tracked(&self, call: &TrackedCall<'_>, arguments: &[Tensor]) -> Option<funcify_core::Result<Vec<Tensor>>> {
-        arguments.iter().any(is_tracked).then(|| {
-            let options = DifferentiableOptions::new().compile(call.options.clone());
-            let function = call.made(|| Differentiable::compile_with(call.graph, self, options))?;
-            function.run(call.at, arguments)
-        })
+    fn call_tracked(
+        &self,
+        call: &TrackedCall<'_, Self>,
+        arguments: &[Tensor],
+    ) -> Option<funcify_core::Result<Vec<Tensor>>> {
+        call_tracked(call, self, arguments)
     }
 
     fn run_kernel(

@@ -10,7 +10,7 @@ use funcify_core::graph::Node;
 use funcify_core::ops::Op;
 use funcify_core::{CheckpointPolicy, Graph};
 use funcify_cpu::with_residuals_as_planned;
-use funcify_runtime::{Cache, CompileOptions, Function, LoopStrategy, Report};
+use funcify_runtime::{Cache, CompileOptions, Function, LoopStrategy, Report, TrackedCall};
 
 use crate::autodiff::node::{attach, place};
 use crate::autodiff::storage::Elements;
@@ -44,18 +44,32 @@ use crate::errors;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Differentiable {
-    graph: Graph,
-    candle: Candle,
-    options: DifferentiableOptions,
+    /// The program of calls with nothing tracked.
     primal: Function<Candle>,
-    /// The programs by which inputs are tracked.
-    programs: Cache<Vec<bool>, Tracked>,
-    /// The programs of the last call, if something was tracked in it.
+    policy: Option<CheckpointPolicy>,
+    tracked: TrackedPrograms,
+}
+
+/// The programs of a graph for calls with tracked inputs.
+pub struct TrackedPrograms {
+    by_inputs: Cache<Vec<bool>, (Vec<bool>, Option<Arc<Programs>>)>,
+    /// The programs of the last call, if gradients flow in it.
     last: Mutex<Option<Arc<Programs>>>,
 }
 
-/// Which inputs are tracked, and the programs for them; `None` if gradients flow to none of them.
-type Tracked = (Vec<bool>, Option<Arc<Programs>>);
+impl Default for TrackedPrograms {
+    fn default() -> Self {
+        TrackedPrograms { by_inputs: Cache::new(CACHED), last: Mutex::default() }
+    }
+}
+
+/// A graph whose gradients are asked for.
+struct Subject<'a> {
+    graph: &'a Graph,
+    candle: &'a Candle,
+    compile: &'a CompileOptions,
+    policy: Option<&'a CheckpointPolicy>,
+}
 
 /// For how many sets of tracked inputs programs are kept.
 const CACHED: usize = 64;
@@ -127,14 +141,13 @@ impl Differentiable {
     /// Compiles a graph with options.
     #[track_caller]
     pub fn compile_with(graph: &Graph, candle: &Candle, options: DifferentiableOptions) -> funcify_core::Result<Self> {
-        let primal = Function::compile_with(graph, candle, options.compile.clone())?;
-        let (graph, candle) = (graph.clone(), candle.clone());
-        Ok(Differentiable { graph, candle, options, primal, programs: Cache::new(CACHED), last: Mutex::default() })
+        let primal = Function::compile_with(graph, candle, options.compile)?;
+        Ok(Differentiable { primal, policy: options.policy, tracked: TrackedPrograms::default() })
     }
 
     /// The graph.
     pub fn graph(&self) -> &Graph {
-        &self.graph
+        self.primal.graph()
     }
 
     /// What the programs of the last call became: how their loops run, their memory, why something is not compiled. One
@@ -162,7 +175,7 @@ impl Differentiable {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn report(&self) -> Vec<Report> {
-        match &*lock(&self.last) {
+        match &*lock(&self.tracked.last) {
             None => vec![self.primal.report()],
             Some(programs) => vec![programs.forward.report(), programs.backward.report()],
         }
@@ -173,57 +186,93 @@ impl Differentiable {
     /// as in Candle. That an op has no derivative is an error here, when an input before it is tracked for the first time.
     #[track_caller]
     pub fn call(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
-        self.run(&place(self.graph.name()), arguments).map_err(errors::candle)
+        let at = place(self.graph().name());
+        let (graph, candle, compile) = (self.graph(), self.primal.backend(), self.primal.options());
+        let results =
+            self.tracked.run_tracked(&at, Subject { graph, candle, compile, policy: self.policy.as_ref() }, arguments);
+        let results = results.unwrap_or_else(|| {
+            let values: Vec<Tensor> = arguments.iter().map(Tensor::detach).collect();
+            self.primal.call(&values)
+        });
+        results.map_err(|error| errors::candle(errors::for_caller(&at, error)))
     }
+}
 
-    /// As [`call`](Differentiable::call), from that place.
-    pub(crate) fn run(&self, at: &Place, arguments: &[Tensor]) -> funcify_core::Result<Vec<Tensor>> {
-        self.run_on(at, arguments).map_err(|error| errors::for_caller(at, error))
-    }
+/// Calls a function with arguments that Candle may track, as one op of its autodiff; `None` if no gradient flows to an argument.
+pub(crate) fn call_tracked(
+    call: &TrackedCall<'_, Candle>,
+    candle: &Candle,
+    arguments: &[Tensor],
+) -> Option<funcify_core::Result<Vec<Tensor>>> {
+    let subject = Subject { graph: call.graph, candle, compile: call.options, policy: None };
+    let results = call.tracked.run_tracked(call.at, subject, arguments);
+    results.map(|results| results.map_err(|error| errors::for_caller(call.at, error)))
+}
 
-    fn run_on(&self, at: &Place, arguments: &[Tensor]) -> funcify_core::Result<Vec<Tensor>> {
-        let values: Vec<Tensor> = arguments.iter().map(Tensor::detach).collect();
-        let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
-        let programs = match !tracked.contains(&true) || arguments.len() != self.graph.inputs().len() {
-            true => None,
-            false => self.programs(at, tracked, &values)?,
-        };
-        lock(&self.last).clone_from(&programs);
-        let Some(programs) = programs else {
-            return self.primal.call(&values);
-        };
-        let results = programs.forward.call(&values)?;
-        let inputs = arguments.iter().zip(&programs.by).filter(|(_, by)| **by);
-        let inputs: Vec<Tensor> = inputs.map(|(tensor, _)| tensor.clone()).collect();
-        let results = node(at, programs, &inputs, values, results, self.graph.outputs().len());
-        results.map_err(|error| errors::execution(at, error))
-    }
-
-    /// The programs for a set of tracked inputs, made if it is met for the first time: between them tensors lie as is best for
-    /// the sizes of that call.
-    fn programs(
+impl TrackedPrograms {
+    /// Calls a graph as one node of Candle's autodiff; `None` if no gradient flows to an argument.
+    fn run_tracked(
         &self,
         at: &Place,
+        subject: Subject<'_>,
+        arguments: &[Tensor],
+    ) -> Option<funcify_core::Result<Vec<Tensor>>> {
+        let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
+        // Another number of arguments is an error of the call as it is without a gradient.
+        if !tracked.contains(&true) || arguments.len() != subject.graph.inputs().len() {
+            *lock(&self.last) = None;
+            return None;
+        }
+        let values: Vec<Tensor> = arguments.iter().map(Tensor::detach).collect();
+        let programs = match self.pick(at, &subject, tracked, &values) {
+            Ok(programs) => programs,
+            Err(error) => return Some(Err(error)),
+        };
+        lock(&self.last).clone_from(&programs);
+        programs.map(|programs| forward(at, programs, arguments, values, subject.graph.outputs().len()))
+    }
+
+    /// Picks the programs for a set of tracked inputs, made if it is met for the first time: between them tensors lie as is best for
+    /// the sizes of that call.
+    fn pick(
+        &self,
+        at: &Place,
+        subject: &Subject<'_>,
         tracked: Vec<bool>,
         arguments: &[Tensor],
     ) -> funcify_core::Result<Option<Arc<Programs>>> {
         let goes_on = || Watch::current().check(at, Ran::Part);
-        let make = || Ok((tracked.clone(), self.made(&tracked, arguments)?));
-        Ok(self.programs.find_or_make(&tracked, |(of, _)| *of == tracked, goes_on, make)?.1)
+        let make = || Ok((tracked.clone(), subject.make_programs(&tracked, arguments)?));
+        Ok(self.by_inputs.find_or_make(&tracked, |(of, _)| *of == tracked, goes_on, make)?.1)
     }
+}
 
+/// Runs the forward program, and makes its results the outputs of a node.
+fn forward(
+    at: &Place,
+    programs: Arc<Programs>,
+    arguments: &[Tensor],
+    values: Vec<Tensor>,
+    count: usize,
+) -> funcify_core::Result<Vec<Tensor>> {
+    let results = programs.forward.call(&values)?;
+    let inputs = arguments.iter().zip(&programs.by).filter(|(_, by)| **by);
+    let inputs: Vec<Tensor> = inputs.map(|(tensor, _)| tensor.clone()).collect();
+    attach_results(at, programs, &inputs, values, results, count).map_err(|error| errors::execution(at, error))
+}
+
+impl Subject<'_> {
     /// Compiles the programs for a set of tracked inputs.
-    fn made(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify_core::Result<Option<Arc<Programs>>> {
+    fn make_programs(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify_core::Result<Option<Arc<Programs>>> {
         // A tracked input of another type than the graph's is an error of the call.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
         let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
-        let Some((by, mut pullback)) = self.pullback(by)? else { return Ok(None) };
-        let compile = &self.options.compile;
-        if compile.compiles_loops_on(&self.candle) {
+        let Some((by, mut pullback)) = self.connected_pullback(by)? else { return Ok(None) };
+        if self.compile.compiles_loops_on(self.candle) {
             let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
             pullback = with_residuals_as_planned(pullback, self.graph.outputs().len(), &sizes)?;
         }
-        let compile = |graph: &Graph| Function::compile_with(graph, &self.candle, self.options.compile.clone());
+        let compile = |graph: &Graph| Function::compile_with(graph, self.candle, self.compile.clone());
         let (forward, backward) = (compile(&pullback.forward)?, compile(&pullback.backward)?);
         let largest_constant = largest_constant(&pullback.forward).max(largest_constant(&pullback.backward));
         Ok(Some(Arc::new(Programs { forward, backward, takes: pullback.takes, by, largest_constant })))
@@ -231,12 +280,12 @@ impl Differentiable {
 
     /// The two programs for the gradients by these inputs, but for those that lead to no result by a differentiable path, and by
     /// which inputs they are; `None` if none is left.
-    fn pullback(&self, by: Vec<bool>) -> funcify_core::Result<Option<(Vec<bool>, Pullback)>> {
-        let DifferentiableOptions { compile, policy } = &self.options;
+    fn connected_pullback(&self, by: Vec<bool>) -> funcify_core::Result<Option<(Vec<bool>, Pullback)>> {
         let pullback = |by: &[bool]| {
             let names =
                 by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| self.graph.input_name(index).into());
-            self.graph.pullback(Wrt::Names(names.collect()), compile.grad_options(&self.candle, policy.clone()))
+            self.graph
+                .pullback(Wrt::Names(names.collect()), self.compile.grad_options(self.candle, self.policy.cloned()))
         };
         match pullback(&by) {
             Err(funcify_core::Error::Disconnected { .. }) => {}
@@ -268,7 +317,7 @@ pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
 }
 
 /// Makes the results of a forward program the outputs of a node. The first `count` are the graph's, the others are saved.
-fn node(
+fn attach_results(
     at: &Place,
     programs: Arc<Programs>,
     inputs: &[Tensor],

@@ -18,6 +18,7 @@ funcify::funcify!(InPlace, Scan, native_loop);
 
 impl Backend for InPlace {
     type Tensor = Arc<HostTensor>;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         "in-place"

@@ -40,6 +40,7 @@ funcify_runtime::register_backend!("cpu", || funcify_core::Result::Ok(Cpu::defau
 
 impl Backend for Cpu {
     type Tensor = Arc<HostTensor>;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         "cpu"
@@ -93,7 +94,7 @@ impl Backend for Cpu {
         Compiles::Programs
     }
 
-    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         let machine = Machine::detect().translating(self.translation);
         Ok(Arc::new(OnHost(Engine::compile(whole, self.division, machine)?)))
     }

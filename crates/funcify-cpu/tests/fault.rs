@@ -30,6 +30,7 @@ impl Compiled<Arc<HostTensor>> for Refuses {
 
 impl Backend for Faulty {
     type Tensor = Arc<HostTensor>;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         "faulty"
@@ -71,7 +72,7 @@ impl Backend for Faulty {
         Compiles::Programs
     }
 
-    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         match (self.0)(&whole) {
             true => Err(Declined::fault("two instructions disagree")),
             false if whole.may_refuse => Ok(Arc::new(Refuses)),

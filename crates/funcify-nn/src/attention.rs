@@ -5,7 +5,7 @@ use funcify_core::error::{Result, Site};
 use funcify_core::ops::scan::scan;
 use funcify_core::types::{DType, Dim};
 
-use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer, linear};
+use super::{Init, Inputs, Layer, check_keys_and_values, layer, linear};
 
 /// Gated linear attention (Yang et al. 2024): attention whose memory is one matrix a head.
 ///
@@ -44,9 +44,8 @@ impl GatedLinearAttention {
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("gated_linear_attention", Site::caller());
-        let sizes = [("features", self.features), ("heads", self.heads), ("key", self.key), ("value", self.value)];
-        at_least_one(name, site, &[sizes.as_slice(), &[("rank", self.rank)]].concat())?;
-        divided_by_heads(name, site, self.heads, &[("key", self.key), ("value", self.value)])?;
+        let sizes = [self.features, self.heads, self.key, self.value];
+        check_keys_and_values(name, site, sizes, &[("rank", self.rank)])?;
         layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 

@@ -6,7 +6,7 @@ use funcify_core::ops::scan::scan;
 use funcify_core::types::{DType, Dim};
 
 use super::affine::short_convolution;
-use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer, linear};
+use super::{Init, Inputs, Layer, check_keys_and_values, layer, linear};
 
 /// DeltaNet (Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule over Sequence Length) and, where `gated`,
 /// gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
@@ -57,9 +57,8 @@ impl DeltaNet {
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = (if self.gated { "gated_delta_net" } else { "delta_net" }, Site::caller());
-        let sizes = [("features", self.features), ("heads", self.heads), ("key", self.key), ("value", self.value)];
-        at_least_one(name, site, &[sizes.as_slice(), &[("width", self.width)]].concat())?;
-        divided_by_heads(name, site, self.heads, &[("key", self.key), ("value", self.value)])?;
+        let sizes = [self.features, self.heads, self.key, self.value];
+        check_keys_and_values(name, site, sizes, &[("width", self.width)])?;
         layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 

@@ -73,7 +73,7 @@ impl Griffin {
             recurrent: ["rg_lru.recurrent_gate_weight", "rg_lru.recurrent_gate_bias"],
             input: ["rg_lru.input_gate_weight", "rg_lru.input_gate_bias"],
         };
-        let (log_a, input) = gates(inputs, xs, self.heads, &names);
+        let (log_a, input) = gates(inputs, xs, inner, self.heads, &names);
         // Whether there was a step before, of each step; the last row is the state after all.
         let steps = xs.dim(0);
         let rows = concat(&[started.unsqueeze(0), xs.index(2, 0).ones_like()], 0);

@@ -209,6 +209,18 @@ fn divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usi
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), expected, size, "choose sizes that divide"))
 }
 
+/// Checks the sizes of a layer whose heads have keys and values: `[features, heads, key, value]`, and `more` that must not be 0.
+fn check_keys_and_values(
+    layer: &str,
+    site: Site,
+    [features, heads, key, value]: [usize; 4],
+    more: &[(&str, usize)],
+) -> Result<()> {
+    let sizes = [("features", features), ("heads", heads), ("key", key), ("value", value)];
+    at_least_one(layer, site, &[sizes.as_slice(), more].concat())?;
+    divided_by_heads(layer, site, heads, &[("key", key), ("value", value)])
+}
+
 /// The map of the last axis by weights of `[to, from]`.
 fn linear(x: Value, weight: Value) -> Value {
     x.dot_general(weight, &[(-1, 1)], &[])

@@ -62,7 +62,7 @@ impl RgLru {
             recurrent: ["rg_lru.a_gate.w", "rg_lru.a_gate.b"],
             input: ["rg_lru.input_gate.w", "rg_lru.input_gate.b"],
         };
-        let (log_a, input) = gates(inputs, us, self.heads, &names);
+        let (log_a, input) = gates(inputs, us, features, self.heads, &names);
         let added = (-(log_a * 2.0).expm1()).sqrt() * input * us;
         let (last, hs) = affine_scan(h, log_a.exp(), added, self.associative);
         (hs, vec![last, last_before.move_axis(0, 1)])
@@ -78,9 +78,14 @@ pub(super) struct GateNames {
     pub(super) input: [&'static str; 2],
 }
 
-/// The logarithm of `a`, and the input gate, of each step of `us [T,B,F]`.
-pub(super) fn gates(inputs: &Inputs<'_>, us: Value, heads: usize, names: &GateNames) -> (Value, Value) {
-    let features = us.shape()[2].constant().map_or(0, |features| features as usize);
+/// The logarithm of `a`, and the input gate, of each step of `us [T,B,features]`.
+pub(super) fn gates(
+    inputs: &Inputs<'_>,
+    us: Value,
+    features: usize,
+    heads: usize,
+    names: &GateNames,
+) -> (Value, Value) {
     // Magnitudes whose squares are spread evenly between 0.9² and 0.999², where the gate is fully open.
     let squared = move |feature: usize| 0.81 + (0.998_001 - 0.81) * (feature as f64 + 0.5) / features as f64;
     let rates = Init::from_fn(&[features], move |index| ((-0.5 / 8.0 * squared(index[0]).ln()).exp_m1()).ln());

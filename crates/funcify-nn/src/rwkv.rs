@@ -123,7 +123,8 @@ impl Rwkv {
     /// Decays of `exp(-exp(d))`, which before training forget within few steps to hundreds.
     fn decay(&self, inputs: &Inputs<'_>, shape: &[usize]) -> Value {
         let size = self.features / self.heads;
-        let place = move |index: &[usize]| index.last().map_or(0, |last| last % size) as f64 / size.max(2) as f64;
+        let last = |index: &[usize]| *index.last().expect("decays are of features, along the last axis");
+        let place = move |index: &[usize]| (last(index) % size) as f64 / size.max(2) as f64;
         inputs.parameter("time_decay", shape, Init::from_fn(shape, move |index| -6.0 + 5.0 * place(index)))
     }
 

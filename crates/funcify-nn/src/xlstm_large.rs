@@ -5,7 +5,7 @@ use funcify_core::error::{Result, Site};
 use funcify_core::types::{DType, Dim};
 
 use super::xlstm::matrix_memory;
-use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer, linear};
+use super::{Init, Inputs, Layer, check_keys_and_values, layer, linear};
 
 /// The mLSTM layer of xLSTM 7B (Beck et al. 2025), "xLSTM large".
 ///
@@ -49,9 +49,8 @@ impl XlstmLarge {
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("xlstm_large", Site::caller());
-        let sizes = [("features", self.features), ("heads", self.heads), ("key", self.key), ("value", self.value)];
-        at_least_one(name, site, &sizes)?;
-        divided_by_heads(name, site, self.heads, &[("key", self.key), ("value", self.value)])?;
+        let sizes = [self.features, self.heads, self.key, self.value];
+        check_keys_and_values(name, site, sizes, &[])?;
         layer(name, self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 

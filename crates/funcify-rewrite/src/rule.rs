@@ -187,7 +187,7 @@ impl Here<'_> {
             let inputs: Vec<Value> = operands.iter().enumerate().map(input).collect();
             let outputs = at_site(self.site, || build(&inputs));
             is_built = outputs.is_some();
-            let outputs = outputs.unwrap_or_default().into_iter().enumerate();
+            let outputs = outputs.into_iter().flatten().enumerate();
             Ok(Named(outputs.map(|(index, value)| (format!("r{index}"), value)).collect()))
         });
         let graph = built.ok().filter(|_| is_built)?;

@@ -50,17 +50,17 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
     }
 
     /// Returns the entry used last.
-    pub(super) fn last(&self) -> Option<E> {
+    pub(crate) fn last(&self) -> Option<E> {
         self.lock().entries.last().cloned()
     }
 
     /// Returns the entry for which `serves` holds, and marks it as used.
-    pub(super) fn find(&self, serves: impl Fn(&E) -> bool) -> Option<E> {
+    pub(crate) fn find(&self, serves: impl Fn(&E) -> bool) -> Option<E> {
         self.lock().find(serves)
     }
 
     /// Adds an entry that was made elsewhere.
-    pub(super) fn add(&self, entry: E) {
+    pub(crate) fn add(&self, entry: E) {
         self.lock().add(entry, self.capacity);
     }
 

@@ -10,49 +10,30 @@ pub use funcify_core::ops::OpKey;
 #[doc(hidden)]
 pub use inventory;
 
-mod associative;
 mod backend;
-mod bind;
-mod body;
 mod cache;
-mod composed;
-mod eager;
-mod executor;
-pub mod files;
 mod function;
-mod late;
-mod ledger;
+mod host;
 mod lower;
-mod native;
-mod needs;
-mod profile;
-mod program;
-mod reference;
-mod registry;
-mod report;
-mod span;
-mod statics;
+mod prepare;
+mod run;
 pub mod stepped;
-mod stepper;
-mod stepwise;
-mod switch;
-mod unroll;
-mod while_loop;
-mod whole;
 
+pub use backend::registry::{Entry, Kernel, LoweringRule, check_operands, lowered_ops, operand_array, typed_call};
 pub use backend::{
-    Backend, Compiled, Compiles, Declined, IntoTensors, KernelCall, LoopStrategy, Outcome, Part, StackType, Tensors,
-    TrackedCall, Whole,
+    Backend, CompileOptions, Compiled, Compiles, Declined, IntoTensors, KernelCall, LoopStrategy, Outcome, Part,
+    StackType, Tensors, TrackedCall, Whole,
 };
 pub use cache::Cache;
-pub use eager::run_op;
-pub use executor::{BackendEntry, Executable, Executor, backend_names, open_backend, run_named};
 pub use funcify_core::graph::bind_sizes;
 pub use funcify_rewrite::Parallel;
-pub use function::{CompileCounts, CompileOptions, Function, ordered_inputs};
-pub use needs::{Need, needs};
-pub use profile::{Event, Profile, Share};
-pub use reference::Reference;
-pub use registry::{Entry, Kernel, LoweringRule, check_operands, lowered_ops, operand_array, typed_call};
-pub use report::{LoopReport, Report, Steps};
-pub use stepper::Stepper;
+pub use function::report::{CompileCounts, Report};
+pub use function::{Function, Specialization};
+pub use host::eager::run_op;
+pub use host::executor::{BackendEntry, Executable, Executor, backend_names, open_backend, ordered_inputs, run_named};
+pub use host::files;
+pub use host::needs::{Need, needs};
+pub use host::reference::Reference;
+pub use lower::report::{LoopReport, Steps};
+pub use run::profile::{Event, Profile, Share};
+pub use stepped::stepper::Stepper;

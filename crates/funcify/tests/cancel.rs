@@ -229,6 +229,7 @@ impl Compiled<Arc<HostTensor>> for Refuses {
 
 impl Backend for Planning {
     type Tensor = Arc<HostTensor>;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         "planning"
@@ -270,7 +271,7 @@ impl Backend for Planning {
         Compiles::Loops
     }
 
-    fn compile(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         let mut state = self.0.lock().unwrap();
         state.0 += 1;
         match &state.1 {

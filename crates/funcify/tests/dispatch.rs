@@ -1,7 +1,9 @@
 //! What an unrolled program depends on: numbers that are static in each step, and the values of static inputs.
 
-use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{DType, Graph, HostTensor, Recurrence, ScanOptions, cond, evaluate, fori_loop, scan_with, switch};
+use funcify::dispatch::{CompileCounts, CompileOptions, Function, LoopStrategy, Reference, Specialization};
+use funcify::{
+    Cpu, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, cond, evaluate, fori_loop, scan, scan_with, switch,
+};
 
 fn unrolled(graph: &Graph) -> Function<Reference> {
     let options = CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };
@@ -71,7 +73,7 @@ fn a_count_from_two_static_inputs_depends_on_both() {
     call(2, 4, 8.0);
     call(3, 4, 12.0);
     call(2, 3, 6.0);
-    assert_eq!((function.counts().compiled, function.counts().reused), (3, 1));
+    assert_eq!((function.counts().made, function.counts().reused), (3, 1));
 }
 
 /// The program depends on the input that chooses the branch, and of the others only on that of the branch.
@@ -125,4 +127,28 @@ fn invariants_that_may_be_refused_run_in_the_steps() {
         assert_eq!(function.call_host(&two_steps).unwrap(), evaluate(&graph, &two_steps).unwrap(), "{op}");
         assert!(function.call_host(&inputs(1, Vec::new())).is_err(), "{op}");
     }
+}
+
+/// Where nothing depends on a call, the program is there when the graph is compiled, on a backend of whole programs too, and what
+/// it refuses is refused there.
+#[test]
+fn a_graph_of_static_sizes_is_compiled_by_compile() {
+    let sums = |ty: &str| {
+        Graph::build("sums", |g| scan(g.input("c", "f32[]"), g.input("xs", ty), |c, x| (c + x, ())).0).unwrap()
+    };
+    let arguments = [1f32.into(), [2f32, 3.0].into()];
+    for (ty, by_sizes) in [("f32[2]", false), ("f32[T]", true)] {
+        let function = Function::compile(&sums(ty), &Cpu::default()).unwrap();
+        let made = usize::from(!by_sizes);
+        assert_eq!(function.specialization(), Specialization { by_sizes, by_static_inputs: false });
+        assert_eq!(function.counts(), CompileCounts { made, reused: 0 });
+        assert_eq!(function.instructions(), made);
+        assert_eq!(function.call_host(&arguments).unwrap(), [HostTensor::scalar(6f32)]);
+        assert_eq!(function.counts(), CompileCounts { made: 1, reused: made });
+    }
+    let options = CompileOptions { strategy: LoopStrategy::Unroll, max_kernels: 2, ..CompileOptions::default() };
+    let refused = Function::compile_with(&sums("f32[9]"), &Reference, options.clone()).err().unwrap();
+    assert!(matches!(refused, Error::ProgramTooLarge { .. }), "{refused}");
+    let open = Function::compile_with(&sums("f32[T]"), &Reference, options).unwrap();
+    assert!(open.call_host(&arguments).is_err());
 }

@@ -25,7 +25,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
         let difference = agree(&results[1], &by_hand(&xs, &h0, &w, &u), 1e-5)?;
         println!("{steps:>3} steps: the trace is {}, off a loop over numbers by {difference:.1e}", results[1].ty());
     }
-    let compiled = function.counts().compiled;
+    let compiled = function.counts().made;
     println!("on {} the loop was compiled {compiled} times for 2 lengths", backend.name());
     ensure!((1..=2).contains(&compiled), "a length is compiled once");
     Ok(())

@@ -16,6 +16,7 @@ register_backend!("toy", || funcify::Result::Ok(Toy));
 
 impl Backend for Toy {
     type Tensor = ToyTensor;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         "toy"

@@ -8,7 +8,7 @@ struct Layered {
     layers: &'static [&'static [&'static str]],
 }
 
-const CRATES: [Layered; 3] = [
+const CRATES: [Layered; 4] = [
     // The one line of several is a circle that cannot be cut without tearing ops apart: an op's rules stand in its file
     // (`ops`), are written with values (`value`), in the trace that they extend (`graph`), and are what derivatives
     // and lanes ask for (`derivative`, `vmap`).
@@ -29,6 +29,10 @@ const CRATES: [Layered; 3] = [
             &["straight"],
             &["random"],
         ],
+    },
+    Layered {
+        sources: "crates/funcify-runtime/src/",
+        layers: &[&["cache"], &["backend"], &["prepare"], &["run"], &["lower"], &["function"], &["host"], &["stepped"]],
     },
     Layered {
         sources: "crates/funcify-burn/src/",

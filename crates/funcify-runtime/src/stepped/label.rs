@@ -90,7 +90,9 @@ impl<'g> Plan<'g> {
     /// How many rows of a value a step sees.
     pub(super) fn window(&self, value: ValueId) -> usize {
         match self.label(value) {
-            Label::Rows(rows) => self.time.window(&rows.rows).unwrap_or(0),
+            Label::Rows(rows) => {
+                self.time.window(&rows.rows).expect("values with other rows are refused when labelled")
+            }
             _ => 0,
         }
     }

@@ -22,6 +22,7 @@
 mod derive;
 mod label;
 mod rows;
+pub(crate) mod stepper;
 mod time;
 
 use funcify_core::error::{Place, Result, Site};

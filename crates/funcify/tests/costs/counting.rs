@@ -61,6 +61,7 @@ impl Counting {
 
 impl Backend for Counting {
     type Tensor = Held;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         "counting"

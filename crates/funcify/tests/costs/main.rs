@@ -343,8 +343,8 @@ fn programs_are_compiled_for_the_sizes_that_they_depend_on() {
         }
         function.counts()
     };
-    assert_eq!(counts(Native), CompileCounts { compiled: 1, reused: 5 });
-    assert_eq!(counts(Unroll), CompileCounts { compiled: 3, reused: 2 });
+    assert_eq!(counts(Native), CompileCounts { made: 1, reused: 5 });
+    assert_eq!(counts(Unroll), CompileCounts { made: 3, reused: 2 });
 }
 
 /// A product of two static inputs is the number of steps: another product is another program.

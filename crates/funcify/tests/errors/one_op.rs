@@ -15,6 +15,7 @@ funcify!(OneOp, ops::Tanh, |_call, [x]| Ok::<Arc<HostTensor>, BackendError>(x));
 
 impl Backend for OneOp {
     type Tensor = Arc<HostTensor>;
+    type Tracked = ();
 
     fn name(&self) -> &'static str {
         "one-op"

@@ -1,0 +1,222 @@
+//! The registry of lowering rules: which kernel serves which op on which backend.
+//!
+//! `inventory` collects the entries of all linked crates. On first use they are sorted and validated: two entries for
+//! one op and backend are an error, and so is a backend without entries, whose crate was probably never named.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::panic::Location;
+use std::sync::OnceLock;
+
+use funcify_core::error::{BackendError, Error, Place, Result};
+use funcify_core::ops::{Op, OpKey, Scan, all_names, name_taken_twice};
+
+use super::{Backend, KernelCall, LoopStrategy, Tensors};
+
+/// A kernel: takes the operands, gives the results.
+pub type Kernel<B> = fn(
+    &KernelCall<'_, B, Op>,
+    Tensors<<B as Backend>::Tensor>,
+) -> Result<Tensors<<B as Backend>::Tensor>, BackendError>;
+
+/// How an op is lowered for a backend, that is, how the backend runs it.
+pub enum LoweringRule<B: Backend> {
+    /// By a kernel.
+    Kernel(Kernel<B>),
+    /// As a loop, unrolled unless the user says otherwise.
+    Unroll,
+    /// As a native loop unless the user says otherwise.
+    NativeLoop,
+}
+
+impl<B: Backend> LoweringRule<B> {
+    /// The strategy of a loop.
+    pub(crate) fn strategy(&self) -> Option<LoopStrategy> {
+        match self {
+            LoweringRule::Kernel(_) => None,
+            LoweringRule::Unroll => Some(LoopStrategy::Unroll),
+            LoweringRule::NativeLoop => Some(LoopStrategy::Native),
+        }
+    }
+}
+
+/// One registered lowering rule. [`funcify!`](crate::funcify) makes it.
+pub struct Entry {
+    /// The backend's type.
+    pub backend: fn() -> TypeId,
+    /// The op's name.
+    pub op: &'static str,
+    /// The [`LoweringRule`] of that backend.
+    pub rule: &'static (dyn Any + Send + Sync),
+    /// Where it was registered.
+    pub site: &'static Location<'static>,
+}
+
+inventory::collect!(Entry);
+
+/// All lowering rules of the linked crates.
+struct Registry {
+    entries: BTreeMap<(TypeId, &'static str), &'static Entry>,
+    /// Two places that register one op for one backend.
+    duplicates: Vec<(TypeId, &'static str, [&'static Location<'static>; 2])>,
+}
+
+fn registry() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    REGISTRY.get_or_init(|| {
+        let mut all: Vec<&'static Entry> = inventory::iter::<Entry>().collect();
+        all.sort_by_key(|entry| (entry.op, entry.site.file(), entry.site.line()));
+        let mut registry = Registry { entries: BTreeMap::new(), duplicates: Vec::new() };
+        for entry in all {
+            let backend = (entry.backend)();
+            if let Some(first) = registry.entries.insert((backend, entry.op), entry) {
+                registry.duplicates.push((backend, entry.op, [first.site, entry.site]));
+            }
+        }
+        registry
+    })
+}
+
+/// Checks the lowering rules of a backend.
+pub(crate) fn check_rules<B: Backend>(backend: &B, at: &Place) -> Result<()> {
+    let id = TypeId::of::<B>();
+    let has_entries = || registry().entries.keys().any(|(other, _)| *other == id);
+    let duplicate = registry().duplicates.iter().find(|(other, ..)| *other == id);
+    let (problem, fix) = if let Some((_, op, [first, second])) = duplicate {
+        let problem = format!("`{op}` is registered at {first} and at {second}");
+        (problem, "remove one of the two `funcify!` entries")
+    } else if let Some(name) = name_taken_twice() {
+        (format!("two crates register an op named `{name}`"), "rename the op of one of them")
+    } else if backend.fallback().is_none() && !has_entries() {
+        let fix = "name the backend's crate (`use funcify_candle as _;`), so that it is linked";
+        ("no lowering rule is registered for it".to_string(), fix)
+    } else {
+        return Ok(());
+    };
+    Err(Error::Registry { at: at.boxed(), backend: backend.name().to_string(), problem, fix: fix.to_string() })
+}
+
+/// The lowering rule of an op.
+pub(crate) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<&'static LoweringRule<B>> {
+    registered(op).ok_or_else(|| Error::NoLoweringRule {
+        at: at.boxed(),
+        backend: backend.name().to_string(),
+        fix: match all_names().contains(&op) {
+            true => format!("register one with `funcify!`, or compose `{op}` of ops that the backend has"),
+            false => format!("register one with `funcify!`, or implement `CustomOp::composition` for `{op}`"),
+        },
+    })
+}
+
+/// The kernel of an op, or the one that the backend has for ops without a lowering rule. `None` of a loop.
+pub(crate) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<Option<Kernel<B>>> {
+    match (rule_of(backend, op, at), backend.fallback()) {
+        (Ok(LoweringRule::Kernel(kernel)), _) => Ok(Some(*kernel)),
+        (_, Some(fallback)) => Ok(Some(fallback)),
+        (Ok(_), None) => Ok(None),
+        (Err(error), None) => Err(error),
+    }
+}
+
+/// Whether a backend can run an op by itself: by a rule of its own, or by the kernel that it has for ops without one.
+pub(crate) fn has_kernel<B: Backend>(backend: &B, op: &'static str) -> bool {
+    has_rule::<B>(op) || backend.fallback().is_some()
+}
+
+/// Whether a backend has a lowering rule for an op.
+pub(crate) fn has_rule<B: Backend>(op: &'static str) -> bool {
+    registered::<B>(op).is_some()
+}
+
+fn registered<B: Backend>(op: &'static str) -> Option<&'static LoweringRule<B>> {
+    registry().entries.get(&(TypeId::of::<B>(), op))?.rule.downcast_ref()
+}
+
+/// The names of the ops that a backend has lowering rules for, sorted.
+pub fn lowered_ops<B: Backend>() -> Vec<&'static str> {
+    let of_backend = registry().entries.keys().filter(|(backend, _)| *backend == TypeId::of::<B>());
+    let mut names: Vec<&'static str> = of_backend.map(|(_, op)| *op).collect();
+    names.sort_unstable();
+    names
+}
+
+/// How a backend's lowering rule of `scan` says that loops run.
+pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
+    registered::<B>(Scan::NAME)?.strategy()
+}
+
+/// Registers how a backend runs an op.
+///
+/// ```text
+/// funcify!(Candle, Tanh, |_call, [x]| x.tanh());           // a kernel of one operand
+/// funcify!(Candle, Concat, |call, parts| join(call, parts)); // a kernel of any number
+/// funcify!(Candle, Scan, unroll);                          // a loop, unrolled
+/// funcify!(Burn, Scan, native_loop);                       // a loop, run natively
+/// ```
+///
+/// `call` is a [`KernelCall`] with the op's own type; the formula gives a `Result` of a tensor, an array or a list of
+/// tensors with any error that converts into a boxed one. Operands are passed by value: the last use of a tensor
+/// gives it away, so that a kernel may reuse its memory.
+#[macro_export]
+macro_rules! funcify {
+    ($backend:ty, $op:ty, unroll) => {
+        $crate::funcify!(@entry $backend, $op, $crate::LoweringRule::Unroll);
+    };
+    ($backend:ty, $op:ty, native_loop) => {
+        $crate::funcify!(@entry $backend, $op, $crate::LoweringRule::NativeLoop);
+    };
+    ($backend:ty, $op:ty, |$call:pat_param, [$($operand:pat_param),* $(,)?]| $formula:expr) => {
+        $crate::funcify!(@entry $backend, $op, $crate::LoweringRule::<$backend>::Kernel(|call, operands| {
+            let $call = $crate::typed_call::<$backend, $op>(call)?;
+            $crate::check_operands(&operands, <[&str]>::len(&[$(stringify!($operand)),*]))?;
+            let [$($operand),*] = $crate::operand_array(operands);
+            ::core::result::Result::Ok($crate::IntoTensors::into_tensors($formula?))
+        }));
+    };
+    ($backend:ty, $op:ty, |$call:pat_param, $operands:pat_param| $formula:expr) => {
+        $crate::funcify!(@entry $backend, $op, $crate::LoweringRule::<$backend>::Kernel(|call, operands| {
+            let $call = $crate::typed_call::<$backend, $op>(call)?;
+            let $operands = operands;
+            ::core::result::Result::Ok($crate::IntoTensors::into_tensors($formula?))
+        }));
+    };
+    (@entry $backend:ty, $op:ty, $rule:expr) => {
+        const _: () = {
+            static RULE: $crate::LoweringRule<$backend> = $rule;
+            $crate::inventory::submit! {
+                $crate::Entry {
+                    backend: || ::core::any::TypeId::of::<$backend>(),
+                    op: <$op as $crate::OpKey>::NAME,
+                    rule: &RULE,
+                    site: ::core::panic::Location::caller(),
+                }
+            }
+        };
+    };
+}
+
+/// The call with the op as the type for which the kernel was registered.
+#[doc(hidden)]
+pub fn typed_call<'a, B: Backend, O: funcify_core::ops::OpKey>(
+    call: &KernelCall<'a, B, Op>,
+) -> Result<KernelCall<'a, B, O>, BackendError> {
+    let op = O::of(call.op).ok_or_else(|| format!("the kernel of `{}` was given another op", O::NAME))?;
+    Ok(call.with_op(op))
+}
+
+/// Refuses another number of operands than a kernel takes.
+#[doc(hidden)]
+pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), BackendError> {
+    match operands.len() == count {
+        true => Ok(()),
+        false => Err(format!("a kernel of {count} operands was given {}", operands.len()).into()),
+    }
+}
+
+/// The operands, which were counted, as an array. Not as a `Result` of one: what is large is moved as seldom as can be.
+#[doc(hidden)]
+#[inline]
+pub fn operand_array<T, const N: usize>(mut operands: Tensors<T>) -> [T; N] {
+    let mut operands = operands.drain(..);
+    std::array::from_fn(|_| operands.next().expect("the operands were counted"))
+}

@@ -1,0 +1,218 @@
+//! A call: its arguments are checked and admitted, its program is picked and run, its results are handed back.
+//!
+//! A call like the last one, of the same types and sizes, is its program alone if that was compiled as a whole.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use funcify_core::HostTensor;
+use funcify_core::cancel::Watch;
+use funcify_core::error::{Place, Result, Site};
+use funcify_core::graph::{bind_sizes, call_error};
+use funcify_core::types::{DType, Shape, Sizes, TensorType};
+
+use super::Function;
+use super::programs::{StaticInputs, Variant};
+use crate::backend::{Backend, Compiled, TrackedCall, execution_error};
+use crate::run::Memory;
+use crate::run::interpret::Run;
+use crate::run::profile::{Profile, Profiler};
+use crate::run::span;
+use crate::run::whole::run_compiled;
+
+/// The last call: its program, and the sizes that it bound.
+pub(super) struct LastCall<B: Backend> {
+    pub(super) variant: Arc<Variant<B>>,
+    pub(super) sizes: Sizes,
+    repeat: Option<Arc<RepeatCall<B::Tensor>>>,
+}
+
+/// Fast path for calls that repeat the types and sizes of the last one: one program that the backend compiled as a whole.
+struct RepeatCall<T> {
+    program: Arc<dyn Compiled<T>>,
+    arguments: Vec<(DType, Vec<usize>)>,
+    /// The memory budget that the program is known to stay within.
+    budget: u64,
+}
+
+impl<T> RepeatCall<T> {
+    /// Tells whether a call with these arguments repeats it.
+    fn serves<B: Backend<Tensor = T>>(&self, backend: &B, arguments: &[T]) -> bool {
+        let is_alike = |(tensor, (dtype, sizes)): (&T, &(DType, Vec<usize>))| {
+            backend.has_dtype(tensor, *dtype) && backend.has_shape(tensor, sizes)
+        };
+        arguments.len() == self.arguments.len() && arguments.iter().zip(&self.arguments).all(is_alike)
+    }
+}
+
+impl<B: Backend> Function<B> {
+    /// Calls the function on the backend's own tensors, in the order of the graph's inputs. Sizes are bound from their
+    /// shapes. If the library's autodiff tracks an argument, and the backend can say how, the call is one op of it.
+    #[track_caller]
+    pub fn call(&self, arguments: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
+        let site = Site::caller();
+        let at = || Place::new(self.graph.name(), site);
+        if arguments.iter().any(|tensor| self.backend.is_tracked(tensor)) {
+            let call = TrackedCall { at: &at(), graph: &self.graph, options: &self.options, tracked: &self.tracked };
+            if let Some(results) = self.backend.call_tracked(&call, arguments) {
+                return results;
+            }
+        }
+        if let Some(results) = self.repeat_call(at, arguments)? {
+            return Ok(results);
+        }
+        let at = at();
+        let (sizes, admitted) = self.admit_arguments(&at, arguments)?;
+        Ok(self.run_call(&at, sizes, admitted, false)?.0)
+    }
+
+    /// Calls the function, and tells what the call spent, instruction by instruction. What a framework tracks, it does not
+    /// follow through such a call.
+    #[track_caller]
+    pub fn profile(&self, arguments: &[B::Tensor]) -> Result<(Vec<B::Tensor>, Profile)> {
+        let at = Place::new(self.graph.name(), Site::caller());
+        let (sizes, admitted) = self.admit_arguments(&at, arguments)?;
+        let (results, profile) = self.run_call(&at, sizes, admitted, true)?;
+        Ok((results, profile.expect("the call was profiled")))
+    }
+
+    /// Calls the function on host tensors: uploads them, runs, and downloads the results.
+    #[track_caller]
+    pub fn call_host(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
+        let at = Place::new(self.graph.name(), Site::caller());
+        Ok(self.call_on_host(&at, arguments, false)?.0)
+    }
+
+    /// [`profile`](Function::profile) on host tensors. Uploads and downloads are not part of it.
+    #[track_caller]
+    pub fn profile_host(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)> {
+        let at = Place::new(self.graph.name(), Site::caller());
+        let (results, profile) = self.call_on_host(&at, arguments, true)?;
+        Ok((results, profile.expect("the call was profiled")))
+    }
+
+    fn call_on_host(
+        &self,
+        at: &Place,
+        arguments: &[HostTensor],
+        is_profiled: bool,
+    ) -> Result<(Vec<HostTensor>, Option<Profile>)> {
+        let failed = |error| execution_error(at, self.backend.name(), error);
+        let types: Vec<TensorType> = arguments.iter().map(HostTensor::ty).collect();
+        let sizes = bind_sizes(at, &self.graph, &types)?;
+        let uploaded = arguments.iter().map(|tensor| self.backend.upload(tensor).map_err(failed));
+        let (results, profile) = self.run_call(at, sizes, uploaded.collect::<Result<Vec<_>>>()?, is_profiled)?;
+        let typed = results.iter().enumerate().map(|(index, tensor)| (tensor, self.graph.output_type(index).dtype));
+        let results = typed.map(|(tensor, dtype)| self.backend.download(tensor, dtype).map_err(failed));
+        Ok((results.collect::<Result<_>>()?, profile))
+    }
+
+    /// Runs the program of the last call, if that is all there is to this one.
+    fn repeat_call(&self, at: impl Fn() -> Place + Sync, arguments: &[B::Tensor]) -> Result<Option<Vec<B::Tensor>>> {
+        let repeat = self.last_call().as_ref().and_then(|last| last.repeat.clone());
+        let serves = |repeat: &Arc<RepeatCall<_>>| {
+            repeat.budget <= self.options.budget() && repeat.serves(&self.backend, arguments)
+        };
+        let Some(repeat) = repeat.filter(serves) else { return Ok(None) };
+        let _span = span::of_call(self.graph.name(), self.backend.name());
+        let typed = || arguments.iter().zip(&repeat.arguments).map(|(tensor, (dtype, _))| (tensor, *dtype));
+        let admitted = || {
+            let admitted = typed().map(|(tensor, dtype)| self.backend.admit(tensor.clone(), dtype));
+            let admitted = admitted.collect::<Result<Vec<_>, _>>();
+            admitted.map_err(|error| execution_error(&at(), self.backend.name(), error))
+        };
+        let as_they_are = typed().all(|(tensor, dtype)| self.backend.is_admitted(tensor, dtype));
+        let admitted = if as_they_are { Cow::Borrowed(arguments) } else { Cow::Owned(admitted()?) };
+        let results = run_compiled(&*repeat.program, &Watch::current(), at, self.backend.name(), &admitted);
+        let results = results.map_err(|error| self.graph.explain(error))?;
+        self.reused.fetch_add(1, Ordering::Relaxed);
+        Ok(results)
+    }
+
+    /// Checks the arguments against the graph's inputs, binds the sizes of the call, and makes the arguments the backend's own.
+    fn admit_arguments(&self, at: &Place, arguments: &[B::Tensor]) -> Result<(Sizes, Vec<B::Tensor>)> {
+        let mut types = Vec::with_capacity(arguments.len());
+        for (index, tensor) in arguments.iter().enumerate() {
+            let shape = Shape::from(self.backend.shape(tensor).as_slice());
+            let expected = self.graph.inputs().get(index).map(|_| self.graph.input_type(index).dtype);
+            let own = expected.filter(|dtype| self.backend.has_dtype(tensor, *dtype));
+            let dtype = own.or_else(|| DType::ALL.into_iter().find(|dtype| self.backend.has_dtype(tensor, *dtype)));
+            if let (Some(expected), None) = (expected, dtype) {
+                let component = format!("argument {index} (`{}`)", self.graph.input_name(index));
+                let (found, fix) = ("a dtype without a name here".to_string(), "convert the tensor to that dtype");
+                return Err(call_error(at, &component, expected.to_string(), found, fix));
+            }
+            // An argument too many is refused for being there, whatever its type is.
+            types.push(TensorType::new(dtype.unwrap_or(DType::Bool), shape));
+        }
+        let sizes = bind_sizes(at, &self.graph, &types)?;
+        let admitted = arguments.iter().zip(&types).map(|(tensor, ty)| self.backend.admit(tensor.clone(), ty.dtype));
+        let admitted = admitted.collect::<Result<Vec<_>, _>>();
+        Ok((sizes, admitted.map_err(|error| execution_error(at, self.backend.name(), error))?))
+    }
+
+    /// Picks the program of a call with admitted arguments, runs it, and hands its results back.
+    fn run_call(
+        &self,
+        at: &Place,
+        sizes: Sizes,
+        arguments: Vec<B::Tensor>,
+        is_profiled: bool,
+    ) -> Result<(Vec<B::Tensor>, Option<Profile>)> {
+        let _span = span::of_call(self.graph.name(), self.backend.name());
+        let variant = self.pick_program(at, &sizes, || self.read_statics(at, &arguments))?;
+        let memory = self.checked_memory(&variant, &sizes);
+        let repeat = self.as_repeated(&variant, memory.as_ref(), &arguments);
+        let profiler = is_profiled.then(Profiler::new);
+        let mut run = Run { backend: &self.backend, sizes, watch: Watch::current(), memory, profiler };
+        let results = variant.program.execute(&mut run, arguments);
+        *self.last_call() = Some(LastCall { variant, sizes: run.sizes, repeat });
+        let profile = run.profiler.map(Profiler::finish);
+        Ok((results.map_err(|error| self.graph.explain(error))?, profile))
+    }
+
+    /// Reads the numbers of the static inputs.
+    fn read_statics(&self, at: &Place, arguments: &[B::Tensor]) -> Result<StaticInputs> {
+        let inputs = self.graph.inputs().iter().enumerate().filter(|(_, input)| input.is_static);
+        let number = |index: usize| {
+            let number = self.backend.download(&arguments[index], self.graph.input_type(index).dtype);
+            let number = number.map_err(|error| execution_error(at, self.backend.name(), error))?;
+            Ok((index, number.get(0).as_i64()))
+        };
+        inputs.map(|(index, _)| number(index)).collect()
+    }
+
+    /// Returns the budget, unless the program's plan stays within it whatever happens.
+    fn checked_memory(&self, variant: &Variant<B>, sizes: &Sizes) -> Option<Memory> {
+        let budget = self.options.budget();
+        let known = variant.peak().as_ref().and_then(|(of, peak)| (of == sizes).then_some(*peak));
+        let peak = known.unwrap_or_else(|| {
+            let elements = variant.program.peak_bytes(sizes).map(|(peak, _)| peak as u64);
+            // The plan counts the elements as they are stored.
+            let factors = DType::ALL.map(|dtype| self.backend.element_bytes(dtype).div_ceil(dtype.size()));
+            let factor = factors.into_iter().max().expect("there are dtypes");
+            let peak = elements.map(|peak| peak.saturating_mul(factor as u64));
+            *variant.peak() = Some((sizes.clone(), peak));
+            peak
+        });
+        let is_within = peak.is_some_and(|peak| peak <= budget);
+        (!is_within).then_some(Memory { budget, held: 0 })
+    }
+
+    /// Returns the fast path of calls with such arguments, if they are one program: one that read no static input, and stays within
+    /// the memory budget.
+    fn as_repeated(
+        &self,
+        variant: &Variant<B>,
+        memory: Option<&Memory>,
+        arguments: &[B::Tensor],
+    ) -> Option<Arc<RepeatCall<B::Tensor>>> {
+        let is_one = !self.specialization.by_static_inputs && memory.is_none();
+        let program = variant.whole().filter(|_| is_one)?.clone();
+        let arguments = arguments.iter().enumerate();
+        let arguments =
+            arguments.map(|(index, tensor)| (self.graph.input_type(index).dtype, self.backend.shape(tensor)));
+        Some(Arc::new(RepeatCall { program, arguments: arguments.collect(), budget: self.options.budget() }))
+    }
+}

@@ -1,0 +1,175 @@
+//! A graph compiled for a backend, and called on the backend's own tensors.
+//!
+//! Compiling has three stages: `prepare.rs` makes the graph ready and checks it against the backend, `programs.rs` makes its
+//! program, or leaves that to the first call that it depends on. A call (`call.rs`) is checked, gets its program, and runs it.
+
+mod call;
+mod prepare;
+mod programs;
+pub(crate) mod report;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::graph::Graph;
+use funcify_core::types::Sizes;
+use funcify_rewrite::Patched;
+
+use self::call::LastCall;
+use self::prepare::prepare;
+use self::programs::{Signature, Variant};
+use self::report::{CompileCounts, Report};
+use crate::backend::{Backend, CompileOptions, Compiled, Declined};
+use crate::cache::Cache;
+
+/// A graph compiled for a backend.
+///
+/// A program whose loops run natively serves every call, and is made by [`compile`](Function::compile). One that is laid out for
+/// the sizes of a call is made when a call has sizes that were not met before, and cached for the next call with them. The same
+/// holds for the values of those static inputs that decide how a program is laid out. [`specialization`](Function::specialization)
+/// says which of these holds.
+pub struct Function<B: Backend> {
+    graph: Arc<Graph>,
+    /// The graph that programs are made of: without derivative rules, rewritten.
+    runnable: Arc<Graph>,
+    /// How it was rewritten.
+    patches: Vec<Patched>,
+    backend: B,
+    options: CompileOptions,
+    specialization: Specialization,
+    programs: Cache<Signature, Arc<Variant<B>>>,
+    last: Mutex<Option<LastCall<B>>>,
+    made: AtomicUsize,
+    reused: AtomicUsize,
+    /// What the backend made for calls with tracked tensors.
+    tracked: B::Tracked,
+}
+
+/// What the programs of a function depend on, which only a call knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Specialization {
+    /// Programs are made for the sizes of a call: the graph has inputs of open sizes, and a loop is unrolled or compiled for its
+    /// sizes, or the whole program is.
+    pub by_sizes: bool,
+    /// Programs may be made for the numbers of static inputs.
+    pub by_static_inputs: bool,
+}
+
+impl Specialization {
+    /// Tells whether one program serves all calls. [`Function::compile`] has made it then.
+    pub fn is_none(self) -> bool {
+        self == Specialization::default()
+    }
+}
+
+impl<B: Backend> Function<B> {
+    /// Compiles a graph, with the default [options](CompileOptions).
+    ///
+    /// All that does not depend on a call is done here: the graph is checked and rewritten, every op has a lowering rule, and
+    /// every type fits the device. If nothing depends on a call ([`Specialization::is_none`]), which is so of a graph whose sizes
+    /// are all static and of one whose loops run natively, its program is made here. Else the first call with new sizes makes one.
+    ///
+    /// # Errors
+    /// What the checks and, where the program is made here, its making refuse.
+    #[track_caller]
+    pub fn compile(graph: &Graph, backend: &B) -> Result<Self> {
+        Self::compile_with(graph, backend, CompileOptions::default())
+    }
+
+    /// Compiles a graph with options, as [`compile`](Function::compile) does.
+    #[track_caller]
+    pub fn compile_with(graph: &Graph, backend: &B, options: CompileOptions) -> Result<Self> {
+        let at = Place::new("compile", Site::caller());
+        let graph = Arc::new(graph.clone());
+        let prepared = prepare(&graph, backend, &options, &at)?;
+        let has_open_sizes =
+            |index: usize| graph.input_type(index).shape.dims().iter().any(|dim| dim.constant().is_none());
+        let specialization = Specialization {
+            by_sizes: prepared.is_laid_out && (0..graph.inputs().len()).any(has_open_sizes),
+            by_static_inputs: graph.inputs().iter().any(|input| input.is_static),
+        };
+        let function = Function {
+            graph,
+            runnable: prepared.graph,
+            patches: prepared.patches,
+            backend: backend.clone(),
+            specialization,
+            programs: Cache::new(options.max_programs),
+            options,
+            last: Mutex::new(None),
+            made: AtomicUsize::new(0),
+            reused: AtomicUsize::new(0),
+            tracked: B::Tracked::default(),
+        };
+        if specialization.is_none() {
+            function.pick_program(&at, &Sizes::new(), || Ok(Vec::new()))?;
+        }
+        Ok(function)
+    }
+
+    /// Returns the graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Returns the backend.
+    pub fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    /// Returns the options that it was compiled with.
+    pub fn options(&self) -> &CompileOptions {
+        &self.options
+    }
+
+    /// Returns what its programs depend on.
+    pub fn specialization(&self) -> Specialization {
+        self.specialization
+    }
+
+    /// Counts the programs that were made, and the calls that had one of them.
+    pub fn counts(&self) -> CompileCounts {
+        CompileCounts { made: self.made.load(Ordering::Relaxed), reused: self.reused.load(Ordering::Relaxed) }
+    }
+
+    /// Returns the program for calls of these sizes, if the backend compiles it as a whole: for backends that also run it on something
+    /// else than their tensors. The error says which op stands in the way.
+    pub fn whole(&self, at: &Place, sizes: &Sizes) -> Result<Arc<dyn Compiled<B::Tensor>>> {
+        // A program that does not know the numbers of static inputs serves no calls.
+        let variant = match self.specialization.by_static_inputs {
+            true => Arc::new(self.make_program(sizes.clone(), &[])?),
+            false => self.pick_program(at, sizes, || Ok(Vec::new()))?,
+        };
+        let declined = || variant.notes.declined.as_ref().map(Declined::to_string);
+        variant.whole().cloned().ok_or_else(|| Error::Unsupported {
+            at: at.boxed(),
+            backend: self.backend.name().to_string(),
+            what: "this program as a whole".into(),
+            reason: declined().unwrap_or_else(|| "it compiles loops alone".into()),
+            fix: "call the function on tensors, which runs what is not compiled in another way".into(),
+        })
+    }
+
+    /// Counts the instructions of the program for the last call, those of native loops' bodies included; 0 before there is one.
+    pub fn instructions(&self) -> usize {
+        self.programs.last().map_or(0, |variant| variant.program.len())
+    }
+
+    /// Reports what the graph became: its size as a program, how its loops run, the memory of its plan.
+    pub fn report(&self) -> Report {
+        let last = self.last_call().as_ref().map(|last| (last.variant.clone(), last.sizes.clone()));
+        let latest = last.as_ref().map(|(variant, _)| variant.clone()).or_else(|| self.programs.last());
+        let mut report = Report::of_graph(&self.graph, &self.patches, self.counts());
+        if let Some(variant) = latest {
+            report.add_program(&variant.program, &variant.notes, &self.patches);
+            report.compile_time = variant.time;
+        }
+        report.peak_bytes = last.and_then(|(variant, sizes)| Some(variant.program.peak_bytes(&sizes)?.0));
+        report
+    }
+
+    fn last_call(&self) -> MutexGuard<'_, Option<LastCall<B>>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,120 @@
+//! Before a program is made: the graph without what no backend knows, rewritten, and checked against the backend.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::graph::Graph;
+use funcify_core::ops::{Op, OpRules, While};
+use funcify_core::types::TensorType;
+use funcify_rewrite::{Patched, rewritten_at};
+
+use crate::backend::registry::{check_rules, has_kernel, rule_of};
+use crate::backend::{Backend, CompileOptions, Compiles, LoopStrategy};
+use crate::lower::Settings;
+use crate::prepare::composed::composed;
+
+/// The rules whose work compiled loops do themselves.
+const OF_COMPILED_LOOPS: &[&str] = &["hoisting", "interchanged_loops", "sums_over_steps", "cumulative"];
+
+/// A graph of which programs can be made.
+pub(super) struct Prepared {
+    pub(super) graph: Arc<Graph>,
+    /// How it was rewritten.
+    pub(super) patches: Vec<Patched>,
+    /// Whether its programs are laid out for sizes.
+    pub(super) is_laid_out: bool,
+}
+
+/// Prepares a graph: checks it, puts functions in the place of calls and compositions in that of custom ops, rewrites it, and checks
+/// that the backend can run it.
+pub(super) fn prepare<B: Backend>(
+    graph: &Arc<Graph>,
+    backend: &B,
+    options: &CompileOptions,
+    at: &Place,
+) -> Result<Prepared> {
+    graph.checked()?;
+    check_rules(backend, at)?;
+    let settings = Settings::new(backend, options);
+    let plain = graph.without_rules()?.map_or_else(|| graph.clone(), Arc::new);
+    // Checks all compositions, those inside of others, too.
+    composed(&plain, &|_| true)?;
+    // A custom op that the backend has no kernel for is its composition, if it has one.
+    let plain = match composed(&plain, &|custom| !has_kernel(backend, custom.name()))? {
+        Cow::Owned(composed) => Arc::new(composed),
+        Cow::Borrowed(_) => plain,
+    };
+    let own = if options.compiles_loops_on(backend) { OF_COMPILED_LOOPS } else { &[] };
+    let rewrites = options
+        .rewrites
+        .clone()
+        .map(|all| own.iter().fold(all.or_parallel(backend.parallel()), |rewrites, rule| rewrites.without(rule)));
+    let rewritten = rewrites.map(|rewrites| rewritten_at(at, &plain, &rewrites)).transpose()?;
+    // What a device cannot hold or has no lowering rule for is asked of the graph as it was written.
+    if let Some(rewritten) = rewritten.filter(|rewritten| !rewritten.patches.is_empty())
+        && let Ok(is_laid_out) = check_ops(&settings, &rewritten.graph)
+    {
+        return Ok(Prepared { graph: Arc::new(rewritten.graph), patches: rewritten.patches, is_laid_out });
+    }
+    let is_laid_out = check_ops(&settings, &plain).map_err(|error| graph.explain(error))?;
+    Ok(Prepared { graph: plain, patches: Vec::new(), is_laid_out })
+}
+
+/// Checks that every op has a lowering rule and every type fits the device; tells whether programs are laid out for sizes: where a
+/// loop is unrolled or compiled, or the program as a whole.
+fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bool> {
+    let mut is_laid_out = settings.compiles() == Compiles::Programs;
+    for input in graph.inputs() {
+        check_type(settings.backend, &Place::new(graph.name(), Site::Unknown), graph.ty(input.value))?;
+    }
+    for node in graph.live() {
+        let at = node.place();
+        for output in &node.outputs {
+            check_type(settings.backend, &at, graph.ty(*output))?;
+        }
+        match &node.op {
+            Op::Constant(_) | Op::BindSize(_) => {}
+            Op::Scan(scan) => {
+                // A loop that ends early runs from the host; forced to be unrolled, it asks for its largest count.
+                let may_unroll = scan.until.is_none() || settings.forced().is_some();
+                let strategy = settings.strategy_of(scan, &at)?;
+                is_laid_out |= may_unroll && strategy == LoopStrategy::Unroll;
+                is_laid_out |= settings.compiles() == Compiles::Loops;
+                is_laid_out |= check_ops(settings, &scan.body)?;
+            }
+            Op::Switch(_) | Op::While(_) => {
+                if let Op::While(While { bound: Some(bound), .. }) = &node.op {
+                    is_laid_out |= settings.strategy == Some(LoopStrategy::Unroll) && bound.constant().is_none();
+                }
+                is_laid_out |= settings.compiles() == Compiles::Loops;
+                for body in node.op.bodies() {
+                    is_laid_out |= check_ops(settings, body)?;
+                }
+            }
+            Op::AssociativeScan(op) => {
+                is_laid_out |= settings.compiles() == Compiles::Loops;
+                let sweeps = op.sweeps(&at, &graph.types(&node.inputs), &vec![true; op.leaves])?;
+                for program in [&sweeps.up, &sweeps.down] {
+                    is_laid_out |= check_ops(settings, program)?;
+                }
+            }
+            op if !has_kernel(settings.backend, op.name()) => _ = rule_of(settings.backend, op.name(), &at)?,
+            _ => {}
+        }
+    }
+    Ok(is_laid_out)
+}
+
+fn check_type<B: Backend>(backend: &B, at: &Place, ty: &TensorType) -> Result<()> {
+    match backend.unsupported(ty.dtype, ty.rank()) {
+        None => Ok(()),
+        Some(reason) => Err(Error::Unsupported {
+            at: at.boxed(),
+            backend: backend.name().to_string(),
+            what: format!("tensors of type {ty}"),
+            reason,
+            fix: "use another dtype or fewer axes, or another backend".into(),
+        }),
+    }
+}

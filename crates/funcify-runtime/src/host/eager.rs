@@ -1,0 +1,26 @@
+//! One op on its own: how a backend's kernels are compared with the reference evaluation, op by op.
+
+use funcify_core::HostTensor;
+use funcify_core::error::{Place, Result, Site};
+use funcify_core::ops::{Op, OpRules};
+use funcify_core::types::{Sizes, TensorType};
+
+use crate::backend::registry::{check_rules, kernel_of};
+use crate::backend::{Backend, KernelCall, execution_error};
+
+/// Runs the kernel of one op on host tensors.
+#[track_caller]
+pub fn run_op<B: Backend>(backend: &B, op: &Op, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
+    let at = Place::new(op.name(), Site::caller());
+    let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
+    let outputs = op.infer(&at, &types)?;
+    let failed = |error| execution_error(&at, backend.name(), error);
+    check_rules(backend, &at)?;
+    let kernel = kernel_of(backend, op.name(), &at)?.ok_or_else(|| failed("a loop has no kernel".into()))?;
+    let sizes = Sizes::new();
+    let call = KernelCall { op, backend, inputs: &types, outputs: &outputs, sizes: &sizes, at: &at };
+    let operands = inputs.iter().map(|tensor| backend.upload(tensor)).collect::<Result<_, _>>().map_err(failed)?;
+    let results = backend.run_kernel(kernel, &call, operands).map_err(failed)?;
+    let pairs = results.iter().zip(&outputs);
+    pairs.map(|(tensor, ty)| backend.download(tensor, ty.dtype).map_err(failed)).collect()
+}

@@ -1,0 +1,188 @@
+//! Backends by name: graphs compiled and called on host tensors, without naming a backend's type.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use funcify_core::HostTensor;
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::graph::{Graph, call_error};
+use funcify_core::types::DType;
+
+use crate::backend::registry::{lowered_ops, registered_strategy};
+use crate::backend::{Backend, CompileOptions, Compiles, LoopStrategy};
+use crate::function::Function;
+use crate::function::report::{CompileCounts, Report};
+use crate::run::profile::Profile;
+
+/// A backend whose type is not named. Every [`Backend`] is one.
+pub trait Executor: Send + Sync {
+    /// The backend's name.
+    fn name(&self) -> &'static str;
+
+    /// Compiles a graph.
+    fn compile(&self, graph: &Graph, options: CompileOptions) -> Result<Box<dyn Executable>>;
+
+    /// The names of the ops that the backend has lowering rules for, sorted.
+    fn lowered_ops(&self) -> Vec<&'static str>;
+
+    /// How its loops run that are not compiled, if the user does not say.
+    fn loop_strategy(&self) -> LoopStrategy;
+
+    /// What it compiles as a whole.
+    fn compiles(&self) -> Compiles;
+
+    /// Whether it also runs ops that have no lowering rule, by their reference evaluation.
+    fn has_fallback(&self) -> bool;
+
+    /// Why the device cannot hold tensors of this dtype or rank, if it cannot.
+    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String>;
+}
+
+/// A graph compiled for some backend, called on host tensors. Every [`Function`] is one.
+pub trait Executable: Send + Sync {
+    /// Runs on host tensors, in the order of the graph's inputs.
+    fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>>;
+
+    /// Runs on host tensors, and tells what the call spent, instruction by instruction.
+    fn profile(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)>;
+
+    /// How often it was compiled, and how often a cached program was used.
+    fn counts(&self) -> CompileCounts;
+
+    /// How many instructions the program for the last call has.
+    fn instructions(&self) -> usize;
+
+    /// What the graph became.
+    fn report(&self) -> Report;
+}
+
+impl<B: Backend> Executor for B {
+    fn name(&self) -> &'static str {
+        Backend::name(self)
+    }
+
+    fn compile(&self, graph: &Graph, options: CompileOptions) -> Result<Box<dyn Executable>> {
+        Ok(Box::new(Function::compile_with(graph, self, options)?))
+    }
+
+    fn lowered_ops(&self) -> Vec<&'static str> {
+        lowered_ops::<B>()
+    }
+
+    fn loop_strategy(&self) -> LoopStrategy {
+        registered_strategy::<B>().unwrap_or(LoopStrategy::Native)
+    }
+
+    fn compiles(&self) -> Compiles {
+        Backend::compiles(self)
+    }
+
+    fn has_fallback(&self) -> bool {
+        self.fallback().is_some()
+    }
+
+    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String> {
+        Backend::unsupported(self, dtype, rank)
+    }
+}
+
+impl<B: Backend> Executable for Function<B> {
+    fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
+        self.call_host(arguments)
+    }
+
+    fn profile(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)> {
+        self.profile_host(arguments)
+    }
+
+    fn counts(&self) -> CompileCounts {
+        Function::counts(self)
+    }
+
+    fn instructions(&self) -> usize {
+        Function::instructions(self)
+    }
+
+    fn report(&self) -> Report {
+        Function::report(self)
+    }
+}
+
+/// A backend that can be opened by name. [`register_backend!`](crate::register_backend) makes it.
+pub struct BackendEntry {
+    /// The name.
+    pub name: &'static str,
+    /// Opens the device, or says what is absent.
+    pub open: fn() -> Result<Arc<dyn Executor>>,
+}
+
+inventory::collect!(BackendEntry);
+
+/// Registers a backend by its name: `register_backend!("candle", || Ok(Candle::cpu()));`
+#[macro_export]
+macro_rules! register_backend {
+    ($name:literal, || $open:expr) => {
+        $crate::inventory::submit! {
+            $crate::BackendEntry {
+                name: $name,
+                open: || {
+                    let backend = $open?;
+                    ::core::result::Result::Ok(::std::sync::Arc::new(backend))
+                },
+            }
+        }
+    };
+}
+
+/// The names of all linked backends: `reference` first, the others sorted.
+pub fn backend_names() -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = inventory::iter::<BackendEntry>().map(|entry| entry.name).collect();
+    names.sort_unstable_by_key(|name| (*name != "reference", *name));
+    names
+}
+
+/// The backend of that name.
+#[track_caller]
+pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
+    let at = Place::new("open_backend", Site::caller());
+    let mut entries = inventory::iter::<BackendEntry>().filter(|entry| entry.name == name);
+    let (problem, fix) = match (entries.next(), entries.next()) {
+        (Some(entry), None) => return (entry.open)(),
+        (Some(_), Some(_)) => ("two linked crates register it", "remove one of them".to_string()),
+        (None, _) => {
+            let names = backend_names().join(", ");
+            ("no linked crate registers it", format!("name one of these: {names}; or link the backend's crate"))
+        }
+    };
+    Err(Error::Registry { at: at.boxed(), backend: name.to_string(), problem: problem.to_string(), fix })
+}
+
+/// Runs a graph once on a backend by name: inputs and outputs by name.
+#[track_caller]
+pub fn run_named(
+    backend: &str,
+    graph: &Graph,
+    inputs: &BTreeMap<String, HostTensor>,
+    options: CompileOptions,
+) -> Result<BTreeMap<String, HostTensor>> {
+    let at = Place::new(graph.name(), Site::caller());
+    let inputs = ordered_inputs(&at, graph, inputs)?;
+    let results = open_backend(backend)?.compile(graph, options)?.call(&inputs)?;
+    let names = graph.outputs().iter().map(|output| output.name.clone());
+    Ok(names.zip(results).collect())
+}
+
+/// Returns host tensors that were given by name, in the order of a graph's inputs.
+pub fn ordered_inputs(at: &Place, graph: &Graph, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>> {
+    let names: Vec<&str> = (0..graph.inputs().len()).map(|index| graph.input_name(index)).collect();
+    if let Some(name) = named.keys().find(|name| !names.contains(&name.as_str())) {
+        let fix = "remove it, or name it as an input of the program";
+        return Err(call_error(at, &format!("argument `{name}`"), names.join(", "), name.clone(), fix));
+    }
+    let argument = |(index, name): (usize, &&str)| {
+        let (expected, fix) = (graph.input_type(index).to_string(), "pass a tensor of that name");
+        let missing = || call_error(at, &format!("argument `{name}`"), expected, "nothing".into(), fix);
+        named.get(*name).cloned().ok_or_else(missing)
+    };
+    names.iter().enumerate().map(argument).collect()
+}

@@ -1,0 +1,164 @@
+//! Choices, conditional loops, associative scans and sizes that values give: programs that run from the host.
+
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use funcify_core::error::{Error, Place, Result};
+use funcify_core::graph::{Graph, Node, Replay};
+use funcify_core::ops::{AssociativeScan, BindSize, Sweeps, Switch, While};
+use funcify_core::types::TensorType;
+
+use super::report::count_kernels;
+use super::whole::{Attempt, used_results};
+use super::{Lowering, NodeKey};
+use crate::backend::{Backend, LoopStrategy};
+use crate::run::associative::AssociativeNode;
+use crate::run::bind::BindNode;
+use crate::run::program::{Action, Slot};
+use crate::run::switch::ChoiceNode;
+use crate::run::while_loop::WhileNode;
+
+impl<B: Backend> Lowering<'_, B> {
+    /// A choice: of a static index, its branch alone.
+    pub(super) fn lower_switch(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        switch: &Switch,
+        operands: &[Slot],
+    ) -> Result<Vec<Slot>> {
+        let node = &graph.nodes()[index];
+        let places = switch.operands();
+        if let Some(index) = self.static_number(operands[0]) {
+            let chosen = switch.chosen(index);
+            let branch = &switch.branches[chosen];
+            let inputs = Replay::new(branch, operands[places[chosen].clone()].iter().copied());
+            return self.lower_nodes(branch, inputs, &branch.live_nodes())?.outputs();
+        }
+        let branches = switch.branches.iter().zip(&places);
+        let branches = branches.map(|(branch, place)| self.sub_program(branch, 0, &operands[place.clone()], false));
+        let branches = branches.collect::<Result<Vec<_>>>()?;
+        let (at, index, outputs) = (node.place(), graph.ty(node.inputs[0]).dtype, graph.types(&node.outputs));
+        let choice = ChoiceNode { switch: switch.clone(), at: at.clone(), branches, places, index, outputs };
+        self.push(&at, Action::Choice(Box::new(choice)), operands, node.outputs.len())
+    }
+
+    /// A conditional loop. Unrolling it needs a static bound.
+    pub(super) fn lower_while(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        op: &While,
+        operands: &[Slot],
+    ) -> Result<Vec<Slot>> {
+        let node = &graph.nodes()[index];
+        let at = node.place();
+        let bound = op.bound.as_ref().map(|bound| bound.value(&self.sizes).map_err(|error| (bound, error)));
+        if self.settings.strategy == Some(LoopStrategy::Unroll) && !matches!(bound, Some(Ok(_))) {
+            let reason = match bound {
+                Some(Err((bound, error))) => format!("the bound is {bound}, and {error}"),
+                _ => "the number of steps follows from values that the loop computes, and has no bound".to_string(),
+            };
+            return Err(Error::StepCountNotStatic {
+                at: at.boxed(),
+                backend: self.settings.backend.name().to_string(),
+                reason,
+                fix: "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`".into(),
+            });
+        }
+        let declined = match self.lower_whole_node(graph, index, operands)?.before_it_runs("while") {
+            Ok(results) => return Ok(results),
+            Err(declined) => declined,
+        };
+        let (compiled, declined) = match declined.map(|_| self.refusing(graph, node)) {
+            Some(Ok(compiled)) => (Some(compiled), None),
+            Some(Err(furthest)) => (None, Some(furthest.unless_fault(&node.place(), self.settings.backend.name())?)),
+            None => (None, None),
+        };
+        let reported = self.notes.loops.len();
+        let places = op.operands();
+        let carries = places.carries.len();
+        let condition = self.sub_program(&op.condition, carries, &operands[places.condition], true)?;
+        let body = self.sub_program(&op.body, carries, &operands[places.body], true)?;
+        match &compiled {
+            Some(_) => self.report_loop(reported, graph, node, LoopStrategy::Compiled, None, None),
+            None => {
+                let kernels = count_kernels(&condition.instructions) + count_kernels(&body.instructions);
+                self.report_loop(reported, graph, node, LoopStrategy::Native, declined, Some(kernels));
+            }
+        }
+        let outputs = graph.types(&node.outputs);
+        let node = WhileNode { op: op.clone(), at: at.clone(), condition, body, outputs, compiled };
+        let results = self.push(&at, Action::While(Box::new(node)), operands, carries)?;
+        self.note_bounded_carries(op, operands, &results);
+        Ok(results)
+    }
+
+    /// An associative scan: compiled as a loop, else its two sweeps, for any number of elements.
+    pub(super) fn lower_associative(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        op: &AssociativeScan,
+        operands: &[Slot],
+    ) -> Result<Vec<Slot>> {
+        if let Attempt::Compiled(results) = self.lower_whole_node(graph, index, operands)? {
+            return Ok(results);
+        }
+        let node = &graph.nodes()[index];
+        let at = node.place();
+        let types = graph.types(&node.inputs);
+        let used = used_results(&self.uses(graph), node);
+        let sweeps = self.sweeps((graph.id(), index), &at, op, &types, &used)?;
+        let (captured, needed) = (&operands[op.leaves..], sweeps.needed.clone());
+        let up_sweep = self.sub_program(&sweeps.up, op.leaves, captured, false)?;
+        let down_sweep = self.sub_program(&sweeps.down, needed.len() + op.leaves, captured, false)?;
+        let (pairs, leaves) = (sweeps.pairs.clone(), types[..op.leaves].to_vec());
+        let outputs = needed.iter().map(|leaf| types[*leaf].clone()).collect();
+        let reverse = op.reverse;
+        let node = AssociativeNode { at: at.clone(), reverse, leaves, needed, outputs, pairs, up_sweep, down_sweep };
+        let results = self.push(&at, Action::Associative(Box::new(node)), operands, sweeps.needed.len())?;
+        Ok(self.spread_registers(results, (0..op.leaves).map(|leaf| sweeps.needed.contains(&leaf))))
+    }
+
+    /// The two sweeps of an associative scan, made once for all steps of the loops around it.
+    fn sweeps(
+        &mut self,
+        key: NodeKey,
+        at: &Place,
+        op: &AssociativeScan,
+        types: &[TensorType],
+        used: &[bool],
+    ) -> Result<Arc<Sweeps>> {
+        Ok(match self.sweeps.entry(key) {
+            Entry::Occupied(sweeps) => sweeps.get().clone(),
+            Entry::Vacant(entry) => entry.insert(Arc::new(op.sweeps(at, types, used)?)).clone(),
+        })
+    }
+}
+
+impl<B: Backend> Lowering<'_, B> {
+    pub(super) fn lower_bind(
+        &mut self,
+        graph: &Graph,
+        node: &Node,
+        op: &BindSize,
+        operands: &[Slot],
+    ) -> Result<Vec<Slot>> {
+        let (at, symbol) = (node.place(), op.size.clone());
+        // A negative number is refused when the op runs, as it may stand in a branch that does not (bind-c2).
+        let action = match self.static_number(operands[0]).and_then(|number| usize::try_from(number).ok()) {
+            Some(size) => {
+                self.sizes.set(&symbol, size);
+                Action::Bind { symbol, size }
+            }
+            None => {
+                self.sizes.remove(&symbol);
+                let dtype = graph.ty(node.inputs[0]).dtype;
+                Action::BindSize(Box::new(BindNode { op: op.clone(), dtype, at: at.clone() }))
+            }
+        };
+        let operands = if let Action::BindSize(_) = action { operands } else { &[] };
+        self.push(&at, action, operands, 0)
+    }
+}

@@ -1,0 +1,315 @@
+//! Lowering: from a graph to the instructions of a program.
+//!
+//! A loop's body is looked at once: nodes that depend on invariants only run once, before the loop; the others are
+//! the step, which either strategy repeats.
+//!
+//! A loop whose number of steps follows from values cannot be laid out. With an `until` or a bound, one program of its
+//! body that is run again until the condition ends it is what laying it out with early exits would be, so it runs from the
+//! host in either strategy; a forced [`LoopStrategy::Unroll`] asks that the largest number of steps is static, as it is of the
+//! loop that goes back over such a loop (`statics.rs`).
+
+mod body;
+mod control;
+mod late;
+mod native;
+pub(crate) mod report;
+mod scan;
+mod statics;
+mod unroll;
+mod whole;
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+use funcify_core::cancel::{Ran, Watch};
+use funcify_core::element_count;
+use funcify_core::error::{Place, Result};
+use funcify_core::graph::{Graph, GraphId, Input, Node, Replay, work};
+use funcify_core::memory::over_budget;
+use funcify_core::ops::scan::Scan;
+use funcify_core::ops::{Constant, Op, OpRules, Sweeps};
+use funcify_core::types::{DType, Sizes, TensorType};
+use smallvec::SmallVec;
+
+use self::body::{Parameter, ProgramKey};
+use self::report::LoopReport;
+use self::statics::{Bounded, StaticNumber};
+use self::whole::{Attempt, uses};
+use crate::backend::registry::{has_rule, kernel_of, rule_of};
+use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
+use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
+
+/// Of how many elements an op is compiled alone: fewer are not worth it, more are beyond what memory holds.
+const WORTH_COMPILING: Range<usize> = 64..1 << 36;
+
+/// What a lowering is given.
+#[derive(Clone)]
+pub(crate) struct Settings<'a, B: Backend> {
+    pub(crate) backend: &'a B,
+    /// The strategy that the user forces on all loops.
+    pub(crate) strategy: Option<LoopStrategy>,
+    /// Whether a backend that compiles loops is asked for all of the program.
+    whole: bool,
+    pub(crate) max_kernels: usize,
+    pub(crate) memory_budget: u64,
+}
+
+impl<'a, B: Backend> Settings<'a, B> {
+    pub(crate) fn new(backend: &'a B, options: &CompileOptions) -> Self {
+        let (strategy, max_kernels) = (options.strategy.forced(), options.max_kernels);
+        Settings { backend, strategy, whole: options.whole, max_kernels, memory_budget: options.budget() }
+    }
+
+    /// Refuses what a program would take more memory for than the budget.
+    pub(crate) fn afford(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
+        match bytes > self.memory_budget {
+            true => Err(over_budget(at, what(), bytes, 0, self.memory_budget)),
+            false => Ok(()),
+        }
+    }
+
+    /// What the backend is asked to compile as a whole.
+    pub(crate) fn compiles(&self) -> Compiles {
+        match (self.strategy, self.backend.compiles()) {
+            // It is asked, and says why not.
+            (Some(LoopStrategy::Compiled), Compiles::Nothing) => Compiles::Loops,
+            (strategy, own) => match strategy.unwrap_or_default().restrict(own) {
+                Compiles::Loops if self.whole => Compiles::Programs,
+                asked => asked,
+            },
+        }
+    }
+
+    /// The strategy of loops that are not compiled: what is forced, else what their lowering rule names.
+    pub(crate) fn strategy_of(&self, scan: &Scan, at: &Place) -> Result<LoopStrategy> {
+        let rule = rule_of(self.backend, scan.name(), at)?;
+        Ok(self.forced().or(rule.strategy()).unwrap_or(LoopStrategy::Native))
+    }
+
+    /// The strategy that loops must take which are not compiled.
+    pub(crate) fn forced(&self) -> Option<LoopStrategy> {
+        match self.strategy {
+            Some(LoopStrategy::Compiled) => Some(LoopStrategy::Native),
+            strategy => strategy,
+        }
+    }
+}
+
+/// A program in the making.
+pub(crate) struct Lowering<'a, B: Backend> {
+    pub(crate) settings: Settings<'a, B>,
+    /// The sizes of the call that the program is specialised to, or none.
+    pub(crate) sizes: Sizes,
+    /// Registers whose integer or truth value is static: constants, static inputs, sizes of the call, and what follows from
+    /// them.
+    pub(crate) statics: HashMap<Slot, StaticNumber>,
+    /// What has a largest number that is static.
+    pub(crate) bounded: Bounded,
+    /// What may stop it: unrolling may take long.
+    watch: Watch,
+    /// What is reported of the program.
+    pub(crate) notes: Notes,
+    pub(crate) instructions: Vec<Instruction<B>>,
+    pub(crate) registers: usize,
+    /// The kernels of nodes that were met before.
+    nodes: HashMap<NodeKey, Arc<KernelNode<B>>>,
+    /// The programs of bodies that were met before.
+    pub(crate) programs: HashMap<ProgramKey, Arc<Program<B>>>,
+    /// The two sweeps of the associative scans that were met before.
+    sweeps: HashMap<NodeKey, Arc<Sweeps>>,
+    /// Which values the graphs that were met before use.
+    uses: HashMap<GraphId, Arc<[bool]>>,
+    /// What the backend made of the loops that were met before, by their sizes.
+    compiled: HashMap<(NodeKey, Sizes), CompileResult<B::Tensor>>,
+}
+
+/// A node: its graph, and its index there.
+pub(crate) type NodeKey = (GraphId, usize);
+
+/// What a lowering tells beside the program.
+#[derive(Default)]
+pub(crate) struct Notes {
+    /// The static inputs whose numbers the program depends on.
+    pub(crate) statics: BTreeSet<usize>,
+    /// How each loop runs.
+    pub(crate) loops: Vec<LoopReport>,
+    /// Why the program is not compiled as a whole, if it was to be.
+    pub(crate) declined: Option<Declined>,
+}
+
+impl Notes {
+    /// Adds a loop before those that were added since there were so many: a loop comes before those in it.
+    pub(crate) fn add_loop(&mut self, place: usize, each: LoopReport) {
+        if !self.loops.contains(&each) {
+            self.loops.insert(place, each);
+        }
+    }
+}
+
+impl<'a, B: Backend> Lowering<'a, B> {
+    pub(crate) fn new(settings: Settings<'a, B>, sizes: Sizes) -> Self {
+        Lowering {
+            settings,
+            sizes,
+            statics: HashMap::new(),
+            bounded: Bounded::default(),
+            watch: Watch::current(),
+            notes: Notes::default(),
+            instructions: Vec::new(),
+            registers: 0,
+            nodes: HashMap::new(),
+            programs: HashMap::new(),
+            sweeps: HashMap::new(),
+            uses: HashMap::new(),
+            compiled: HashMap::new(),
+        }
+    }
+
+    /// Lowers a whole graph. `statics` are the numbers of its static inputs, by input.
+    pub(crate) fn lower_graph(mut self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Notes)> {
+        let argument = |input: &Input| {
+            let (register, ty) = (self.register(), graph.ty(input.value).clone());
+            Argument { register, ty, stays: false }
+        };
+        let inputs: Vec<Argument> = graph.inputs().iter().map(argument).collect();
+        let slots: Vec<Slot> = inputs.iter().map(|input| input.register).collect();
+        if let Some(outputs) = self.lower_whole_program(graph, &slots)? {
+            return Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.notes));
+        }
+        self.registers = 0;
+        let mut parameters: Vec<_> = graph.inputs().iter().map(|input| Parameter::new(input.value)).collect();
+        for (index, number) in statics {
+            parameters[*index].number = Some(StaticNumber::of_input(*index, *number));
+        }
+        self.lower_body(graph, &parameters, &graph.live_nodes())
+    }
+
+    /// A new register.
+    pub(crate) fn register(&mut self) -> Slot {
+        self.registers += 1;
+        (self.registers - 1) as Slot
+    }
+
+    /// Lowers the nodes that are marked, in order; gives the registers of the values.
+    pub(crate) fn lower_nodes<'g>(
+        &mut self,
+        graph: &Graph,
+        registers: Replay<'g, Slot>,
+        marked: &[bool],
+    ) -> Result<Replay<'g, Slot>> {
+        registers.some(marked, |index, node, operands| {
+            work::count();
+            match &node.op {
+                Op::Scan(scan) => self.lower_scan(graph, index, scan, &operands),
+                Op::While(op) => self.lower_while(graph, index, op, &operands),
+                Op::Switch(switch) => self.lower_switch(graph, index, switch, &operands),
+                Op::AssociativeScan(op) => self.lower_associative(graph, index, op, &operands),
+                Op::Constant(constant) => self.lower_constant(node, constant),
+                Op::BindSize(op) => self.lower_bind(graph, node, op, &operands),
+                _ => self.lower_kernel(graph, index, &operands),
+            }
+        })
+    }
+
+    /// Which values a graph uses.
+    pub(crate) fn uses(&mut self, graph: &Graph) -> Arc<[bool]> {
+        self.uses.entry(graph.id()).or_insert_with(|| uses(graph).into()).clone()
+    }
+
+    /// Adds an instruction and gives its results' registers.
+    pub(crate) fn push(
+        &mut self,
+        at: &Place,
+        action: Action<B>,
+        operands: &[Slot],
+        results: usize,
+    ) -> Result<Vec<Slot>> {
+        if self.instructions.len() >= self.settings.max_kernels {
+            let count = self.instructions.len() + 1;
+            return Err(too_large(at, self.settings.backend.name(), count, self.settings.max_kernels));
+        }
+        self.watch.check(at, Ran::Ops(0))?;
+        let results: Vec<Slot> = (0..results).map(|_| self.register()).collect();
+        self.instructions.push(Instruction {
+            action,
+            operands: operands.iter().map(|slot| Operand { slot: *slot, last: false }).collect(),
+            results: results.iter().copied().map(Some).collect::<SmallVec<_>>(),
+        });
+        Ok(results)
+    }
+
+    /// The registers of all results of a node, of which some are there. Nothing sets the others, which nobody uses.
+    pub(crate) fn spread_registers(&mut self, results: Vec<Slot>, there: impl Iterator<Item = bool>) -> Vec<Slot> {
+        let mut results = results.into_iter();
+        let mut slot = |there: bool| if there { results.next() } else { None };
+        there.map(|there| slot(there).unwrap_or_else(|| self.register())).collect()
+    }
+
+    fn lower_kernel(&mut self, graph: &Graph, index: usize, operands: &[Slot]) -> Result<Vec<Slot>> {
+        let key = (graph.id(), index);
+        let kernel = match self.nodes.get(&key) {
+            Some(kernel) => kernel.clone(),
+            None => {
+                let kernel = Arc::new(self.kernel_node(graph, &graph.nodes()[index])?);
+                self.nodes.insert(key, kernel.clone());
+                kernel
+            }
+        };
+        let number = self.static_result(&kernel, operands);
+        if number.is_none()
+            && self.is_worth_compiling(&kernel)
+            && let Attempt::Compiled(results) = self.lower_whole_node(graph, index, operands)?
+        {
+            return Ok(results);
+        }
+        let results = self.push(&kernel.at, Action::Kernel(kernel.clone()), operands, kernel.outputs.len())?;
+        match number {
+            Some(number) => _ = self.statics.insert(results[0], number),
+            None => self.note_bounded_result(&kernel, operands, results[0]),
+        }
+        Ok(results)
+    }
+
+    /// Whether a backend that compiles programs is to compile this op alone, in one that it declined. What it does to a few
+    /// numbers, or where it moves nothing, costs less as it is; a custom op with a kernel of its own is that.
+    fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
+        let elements = |ty: &TensorType| element_count(&ty.shape.value(&self.sizes).ok()?);
+        let mut types = node.inputs.iter().chain(&node.outputs);
+        let most = types.try_fold(0, |most, ty| Some(elements(ty)?.max(most)));
+        let has_own_kernel = matches!(node.op, Op::Custom(_)) && has_rule::<B>(node.op.name());
+        self.settings.compiles() == Compiles::Programs
+            && self.settings.backend.compiles() == Compiles::Programs
+            && !matches!(node.op, Op::Reshape(_))
+            && !has_own_kernel
+            && most.is_some_and(|most| WORTH_COMPILING.contains(&most))
+    }
+
+    fn kernel_node(&self, graph: &Graph, node: &Node) -> Result<KernelNode<B>> {
+        let at = node.place();
+        let kernel = kernel_of(self.settings.backend, node.op.name(), &at)?.ok_or_else(|| {
+            let fix = "register a kernel for it: only `scan` is a loop";
+            at.mismatch("the lowering rule", "a kernel", "a loop strategy", fix)
+        })?;
+        let (inputs, outputs) = (graph.types(&node.inputs), graph.types(&node.outputs));
+        Ok(KernelNode { kernel, op: node.op.clone(), inputs, outputs, at })
+    }
+
+    fn lower_constant(&mut self, node: &Node, constant: &Constant) -> Result<Vec<Slot>> {
+        let at = node.place();
+        let backend = self.settings.backend;
+        let tensor = backend.upload(&constant.value).map_err(|error| execution_error(&at, backend.name(), error))?;
+        let ty = constant.value.ty();
+        let registers = self.push(&at, Action::Constant { tensor, ty }, &[], 1)?;
+        if is_number(&constant.value.ty()) {
+            let number = StaticNumber::constant(constant.value.get(0).as_i64());
+            self.statics.insert(registers[0], number);
+        }
+        Ok(registers)
+    }
+}
+
+/// Whether a tensor of this type is one integer or truth value.
+pub(crate) fn is_number(ty: &TensorType) -> bool {
+    ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool)
+}

@@ -1,0 +1,51 @@
+//! The native loop: the program of its step, and what that captures.
+
+use std::collections::HashSet;
+
+use funcify_core::error::Result;
+use funcify_core::graph::ValueId;
+use funcify_core::types::TensorType;
+
+use super::Lowering;
+use super::body::{Body, BodyKey, Parameter};
+use super::scan::ScanCall;
+use crate::backend::Backend;
+use crate::run::late::LateLoop;
+use crate::run::native::NativeLoop;
+use crate::run::program::{Action, Slot};
+
+impl<B: Backend> Lowering<'_, B> {
+    /// Lowers a loop to one program for its step.
+    pub(super) fn lower_native(
+        &mut self,
+        ScanCall { scan, key, at, operands, types }: ScanCall<'_>,
+        body: Body,
+        outputs: Vec<TensorType>,
+        late: Option<LateLoop<B>>,
+    ) -> Result<Vec<Slot>> {
+        // In each run of the loop anew.
+        scan.binds().for_each(|symbol| self.sizes.remove(symbol));
+        let graph = &scan.body;
+        // Values of the enclosing program that a step, or the results of a step, use.
+        let step = graph.nodes().iter().zip(&body.step).filter(|(_, runs)| **runs);
+        let mut needed: HashSet<ValueId> = step.flat_map(|(node, _)| node.inputs.iter().copied()).collect();
+        needed.extend(graph.outputs().iter().map(|output| output.value));
+        let mut outer: Vec<Slot> = operands[..scan.operands().invariants.start].to_vec();
+        let own = outer.len();
+        let own_params = graph.inputs()[..scan.params().invariants.start].iter();
+        let mut parameters: Vec<Parameter> = own_params.map(|input| Parameter::new(input.value)).collect();
+        for (value, register) in body.registers.into_iter().filter(|(value, _)| needed.contains(value)) {
+            parameters.push(self.captured(value, register, true));
+            outer.push(register);
+        }
+        let program = self.shared_program(BodyKey::Step(key), graph, &parameters, &body.step)?;
+        let rows = scan.results().buffers.iter().map(|range| graph.output_type(range.start).clone()).collect();
+        let count = scan.operands().steps.map(|operand| types[operand].dtype);
+        if late.is_some() {
+            outer.extend(&operands[scan.operands().invariants]);
+        }
+        let (scan, results) = (scan.clone(), outputs.len());
+        let native = NativeLoop { scan, at: at.clone(), body: program, outputs, own, rows, count, late };
+        self.push(at, Action::Loop(Box::new(native)), &outer, results)
+    }
+}

@@ -1,0 +1,112 @@
+//! The loop: how it runs, and its report.
+
+use funcify_core::error::{Error, Place, Result};
+use funcify_core::graph::Graph;
+use funcify_core::ops::scan::Scan;
+use funcify_core::types::{Dim, TensorType};
+
+use super::report::{LoopReport, Steps, count_kernels};
+use super::whole::Attempt;
+use super::{Lowering, NodeKey, unroll};
+use crate::backend::{Backend, LoopStrategy};
+use crate::run::program::Slot;
+
+impl<B: Backend> Lowering<'_, B> {
+    pub(super) fn lower_scan(
+        &mut self,
+        graph: &Graph,
+        index: usize,
+        scan: &Scan,
+        operands: &[Slot],
+    ) -> Result<Vec<Slot>> {
+        let node = &graph.nodes()[index];
+        let (at, types) = (node.place(), graph.types(&node.inputs));
+        let call = ScanCall { scan, key: (graph.id(), index), at: &at, operands, types: &types };
+        let strategy = self.scan_strategy(call)?;
+        self.note_bounded_sizes(scan.binds());
+        let (late, declined) = match self.lower_whole_node(graph, index, operands)? {
+            Attempt::Compiled(results) => return Ok(results),
+            Attempt::AtRunTime if strategy == LoopStrategy::Native => match self.late_loop(graph, node, scan) {
+                Ok(late) => (Some(late), None),
+                Err(declined) => (None, Some(declined.unless_fault(&at, self.settings.backend.name())?)),
+            },
+            Attempt::Declined(Some(_))
+                if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
+            {
+                // That one takes integers: what stands in its way is the reason.
+                match self.late_loop(graph, node, scan) {
+                    Ok(late) => (Some(late), None),
+                    Err(furthest) => (None, Some(furthest.unless_fault(&at, self.settings.backend.name())?)),
+                }
+            }
+            attempt => (None, attempt.before_it_runs("scan").err().flatten()),
+        };
+        let steps = match strategy {
+            LoopStrategy::Unroll => unroll::static_steps(self, call).ok(),
+            _ if scan.steps_operand => None,
+            _ => scan.steps.value(&self.sizes).ok().and_then(|steps| usize::try_from(steps).ok()),
+        };
+        let kind = if scan.until.is_none() { Steps::Exactly } else { Steps::AtMost };
+        let steps = steps.map_or(Steps::AtRunTime, kind);
+        let (is_late, place) = (late.is_some(), self.notes.loops.len());
+        let body = self.lower_invariants(call)?;
+        let before = self.instructions.len();
+        let results = match strategy {
+            LoopStrategy::Unroll => self.lower_unrolled(call, body)?,
+            _ => self.lower_native(call, body, graph.types(&node.outputs), late)?,
+        };
+        let laid_out = count_kernels(&self.instructions[before..]);
+        let kernels = match (strategy, steps) {
+            _ if is_late => None,
+            (LoopStrategy::Unroll, Steps::Exactly(steps) | Steps::AtMost(steps)) => laid_out.checked_div(steps),
+            (LoopStrategy::Unroll, Steps::AtRunTime) => None,
+            _ => Some(laid_out),
+        };
+        let strategy = if is_late { LoopStrategy::Compiled } else { strategy };
+        let (op, site, rewrites) = ("scan", at.site, Default::default());
+        self.notes.add_loop(place, LoopReport { op, site, strategy, declined, steps, kernels, rewrites });
+        Ok(results)
+    }
+
+    /// How a loop runs. What is forced is an error if it cannot be; what the backend's lowering rule names gives way.
+    fn scan_strategy(&mut self, call: ScanCall<'_>) -> Result<LoopStrategy> {
+        let (scan, forced) = (call.scan, self.settings.forced());
+        match self.settings.strategy_of(scan, call.at)? {
+            LoopStrategy::Unroll if scan.until.is_some() && forced.is_none() => Ok(LoopStrategy::Native),
+            LoopStrategy::Unroll => {
+                let steps = unroll::static_steps(self, call);
+                match steps.and_then(|_| unroll::static_rows(self, call)) {
+                    Err(Error::StepCountNotStatic { .. }) if self.is_bounded_loop(call) => Ok(LoopStrategy::Native),
+                    Err(error) if forced.is_some() => Err(error),
+                    Ok(_) if scan.until.is_none() => Ok(LoopStrategy::Unroll),
+                    _ => Ok(LoopStrategy::Native),
+                }
+            }
+            _ if self.is_laid_out(call) => Ok(LoopStrategy::Unroll),
+            _ => Ok(LoopStrategy::Native),
+        }
+    }
+
+    /// Whether the loop's `unroll` hint covers all its steps, and its rows are static.
+    fn is_laid_out(&self, ScanCall { scan, types, .. }: ScanCall<'_>) -> bool {
+        let is_static = |dim: Option<&Dim>| dim.is_none_or(|dim| dim.value(&self.sizes).is_ok());
+        let steps = scan.steps.value(&self.sizes);
+        let covered = steps.is_ok_and(|steps| scan.unroll > 1 && steps <= scan.unroll as i64);
+        covered
+            && !scan.steps_operand
+            && scan.until.is_none()
+            && types.iter().all(|ty| is_static(ty.shape.dims().first()))
+    }
+}
+
+/// A loop that is lowered.
+#[derive(Clone, Copy)]
+pub(crate) struct ScanCall<'a> {
+    pub(crate) scan: &'a Scan,
+    /// Its node.
+    pub(crate) key: NodeKey,
+    pub(crate) at: &'a Place,
+    pub(crate) operands: &'a [Slot],
+    /// The types of the operands.
+    pub(crate) types: &'a [TensorType],
+}

@@ -1,0 +1,259 @@
+//! What a backend compiles as a whole: the program, or loops of it.
+
+use std::sync::Arc;
+
+use funcify_core::error::{Place, Result, Site};
+use funcify_core::graph::{Copied, Graph, Node, Output, ValueId};
+use funcify_core::ops::{Control, Elementwise, Movement, Op, OpClass, OpRules, StepCount};
+use funcify_core::types::TensorType;
+
+use super::Lowering;
+use super::report::{LoopReport, Steps};
+use crate::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Whole};
+use crate::prepare::composed::composition;
+use crate::prepare::request_whole;
+use crate::run::program::{Action, Slot, WholeNode};
+use crate::run::whole::Refusing;
+
+/// What came of the attempt to compile a node as a whole.
+pub(crate) enum Attempt {
+    /// It is compiled; its results.
+    Compiled(Vec<Slot>),
+    /// Its sizes follow from values, so that it could be compiled when it runs.
+    AtRunTime,
+    /// It is not, and why, if it was to be.
+    Declined(Option<Declined>),
+}
+
+impl Attempt {
+    /// The results; or why there are none, where nothing is compiled when it runs.
+    pub(crate) fn before_it_runs(self, op: &str) -> Result<Vec<Slot>, Option<Declined>> {
+        match self {
+            Attempt::Compiled(results) => Ok(results),
+            Attempt::AtRunTime => Err(Some(Declined::new(op, "a size that follows from values"))),
+            Attempt::Declined(declined) => Err(declined),
+        }
+    }
+}
+
+impl<B: Backend> Lowering<'_, B> {
+    /// The whole program, if all its loops are to be compiled and the backend can compile it.
+    pub(crate) fn lower_whole_program(&mut self, graph: &Graph, inputs: &[Slot]) -> Result<Option<Vec<Slot>>> {
+        match self.settings.compiles() {
+            Compiles::Loops if is_made_of_loops(graph) => {}
+            Compiles::Programs => {}
+            Compiles::Loops | Compiles::Nothing => return Ok(None),
+        }
+        let at = only_loop(graph).map_or_else(|| Place::new(graph.name(), Site::Unknown), Node::place);
+        let compiled = match request_whole(self.settings.backend, self.request(graph, true, false)) {
+            Ok(compiled) => compiled,
+            Err(declined) => {
+                let declined = declined.unless_fault(&at, self.settings.backend.name())?;
+                self.notes.declined =
+                    Some(self.last_obstacle(graph, declined).unless_fault(&at, self.settings.backend.name())?);
+                return Ok(None);
+            }
+        };
+        self.report_loops(graph);
+        self.push_whole(graph, compiled, at, inputs).map(Some)
+    }
+
+    /// Adds what a graph was compiled to.
+    fn push_whole(
+        &mut self,
+        graph: &Graph,
+        compiled: Arc<dyn Compiled<B::Tensor>>,
+        at: Place,
+        operands: &[Slot],
+    ) -> Result<Vec<Slot>> {
+        let outputs: Vec<_> = (0..graph.outputs().len()).map(|index| graph.output_type(index).clone()).collect();
+        let count = outputs.len();
+        self.push(&at.clone(), Action::Whole(WholeNode { compiled, outputs, at }), operands, count)
+    }
+
+    /// Notes that the loops of a graph are compiled.
+    fn report_loops(&mut self, graph: &Graph) {
+        for node in graph.live() {
+            let place = self.notes.loops.len();
+            self.report_loop(place, graph, node, LoopStrategy::Compiled, None, None);
+            node.op.bodies().into_iter().for_each(|body| self.report_loops(body));
+        }
+    }
+
+    /// Notes how a node runs, if it is a loop, at this place among the loops.
+    pub(crate) fn report_loop(
+        &mut self,
+        place: usize,
+        graph: &Graph,
+        node: &Node,
+        strategy: LoopStrategy,
+        declined: Option<Declined>,
+        kernels: Option<usize>,
+    ) {
+        if let Some(count) = steps(graph, node) {
+            let steps = Steps::of(&count, &self.sizes);
+            let (op, site, rewrites) = (node.op.name(), node.site, Default::default());
+            self.notes.add_loop(place, LoopReport { op, site, strategy, declined, steps, kernels, rewrites });
+        }
+    }
+
+    /// One node, a loop say, if the backend can compile it; else why it cannot, if it compiles any.
+    pub(crate) fn lower_whole_node(&mut self, graph: &Graph, index: usize, operands: &[Slot]) -> Result<Attempt> {
+        if self.settings.compiles() == Compiles::Nothing {
+            return Ok(Attempt::Declined(None));
+        }
+        let node = &graph.nodes()[index];
+        let used = used_results(&self.uses(graph), node);
+        let alone = isolate_node(graph, node, &used)?;
+        // What a step binds is no size of the program, also where an unrolled loop has bound it in the step before.
+        let mut has_sizes = !node.op.bodies().into_iter().any(|body| body.binds_any());
+        alone.visit_symbols(&mut |symbol| has_sizes &= self.sizes.get(symbol).is_some());
+        if !has_sizes {
+            return Ok(Attempt::AtRunTime);
+        }
+        let key = ((graph.id(), index), self.sizes.clone());
+        if !self.compiled.contains_key(&key) {
+            let compiled = request_whole(self.settings.backend, self.request(&alone, false, false));
+            self.compiled.insert(key.clone(), compiled);
+        }
+        let compiled = match self.compiled[&key].clone() {
+            Ok(compiled) => compiled,
+            Err(declined) => {
+                let declined = declined.unless_fault(&node.place(), self.settings.backend.name())?;
+                return Ok(Attempt::Declined(Some(declined)));
+            }
+        };
+        self.report_loop(self.notes.loops.len(), graph, node, LoopStrategy::Compiled, None, None);
+        let results = self.push_whole(&alone, compiled, node.place(), operands)?;
+        Ok(Attempt::Compiled(self.spread_registers(results, used.into_iter())))
+    }
+
+    /// A loop that the backend compiles if it may refuse when it runs; else what stands in its way.
+    pub(crate) fn refusing(&self, graph: &Graph, node: &Node) -> Result<Refusing<B::Tensor>, Declined> {
+        let used = used_results(&uses(graph), node);
+        let alone = isolate_node(graph, node, &used)
+            .map_err(|error| Declined::new(node.op.name(), format!("alone: {error}")))?;
+        Ok(Refusing { compiled: request_whole(self.settings.backend, self.request(&alone, false, true))?, used })
+    }
+
+    /// Why a program is not compiled: where integers stand in its way that may be beyond what floats hold, the reason is what stands
+    /// in the way of a plan that takes them, if that is something else.
+    fn last_obstacle(&self, graph: &Graph, declined: Declined) -> Declined {
+        if !has_integers(graph) {
+            return declined;
+        }
+        request_whole(self.settings.backend, self.request(graph, true, true)).err().unwrap_or(declined)
+    }
+
+    /// Returns what the backend is asked for.
+    fn request<'r>(&'r self, graph: &'r Graph, is_program: bool, may_refuse: bool) -> Whole<'r> {
+        Whole { graph, sizes: &self.sizes, is_program, memory_budget: self.settings.memory_budget, may_refuse }
+    }
+}
+
+/// Whether a backend that compiles loops compiles all of a program: it has loops or choices, and no products of matrices outside of
+/// loops, which are the library's.
+fn is_made_of_loops(graph: &Graph) -> bool {
+    let is_control = |node: &Node| steps(graph, node).is_some() || matches!(node.op, Op::Switch(_));
+    graph.live().any(is_control) && !has_products(graph)
+}
+
+/// Whether a graph has products of matrices outside of loops, in the branches of choices, too.
+fn has_products(graph: &Graph) -> bool {
+    graph.live().any(|node| match node.op.class() {
+        OpClass::Product(_) => true,
+        // A wrong composition is an error elsewhere.
+        OpClass::Custom(custom) => {
+            composition(graph, node, custom).is_ok_and(|it| it.is_some_and(|it| has_products(&it)))
+        }
+        OpClass::Control(op) => match op {
+            Control::Switch(switch) => switch.branches.iter().any(|branch| has_products(branch)),
+            Control::Scan(_) | Control::While(_) | Control::AssociativeScan(_) | Control::Call(_) => false,
+        },
+        OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => false,
+        OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
+    })
+}
+
+/// Whether integers are among the values of a graph, those of bodies included.
+fn has_integers(graph: &Graph) -> bool {
+    let bodies = || graph.nodes().iter().flat_map(|node| node.op.bodies());
+    graph.values().any(|value| graph.ty(value).dtype.is_int()) || bodies().any(|body| has_integers(body))
+}
+
+/// The loop of a program that has one: where a run is that is stopped.
+fn only_loop(graph: &Graph) -> Option<&Node> {
+    let mut loops = graph.live().filter(|node| steps(graph, node).is_some());
+    loops.next().filter(|_| loops.next().is_none())
+}
+
+/// How many steps a node runs, if it is a loop.
+fn steps(graph: &Graph, node: &Node) -> Option<StepCount> {
+    let operands: Vec<&TensorType> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
+    node.op.steps(&operands)
+}
+
+/// A graph of one node: its inputs are the node's operands, its outputs the results that are `used`. Integers that follow from
+/// sizes are computed in it, too, so that what they can be is known there.
+pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<Graph> {
+    let mut alone = Graph::new(node.op.name());
+    let mut inputs: Vec<_> = node
+        .inputs
+        .iter()
+        .enumerate()
+        .map(|(index, input)| alone.push_input(&format!("operand{index}"), graph.ty(*input).clone(), false))
+        .collect();
+    if node.inputs.iter().any(|input| graph.ty(*input).dtype.is_int()) {
+        let integers = copy_integers(graph, &node.inputs, &mut alone);
+        for (operand, input) in inputs.iter_mut().zip(&node.inputs) {
+            *operand = integers.get(*input).unwrap_or(*operand);
+        }
+    }
+    let results = alone.push_node(node.op.clone(), &inputs, node.site)?;
+    let outputs = results.into_iter().enumerate().filter(|(index, _)| used[*index]);
+    let outputs = outputs.map(|(index, value)| Output { name: format!("result{index}"), value }).collect();
+    Ok(alone.with_outputs(outputs))
+}
+
+/// Adds those of some values of another graph that are integers, cost little, and follow from numbers and sizes alone.
+fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> Copied<'g> {
+    let mut copied = Copied::new(graph);
+    let mut follows = vec![false; graph.values().count()];
+    for node in graph.nodes() {
+        let is_cheap = match node.op.class() {
+            OpClass::Creation(_) | OpClass::Elementwise(Elementwise::Unary(_) | Elementwise::Binary(_)) => true,
+            OpClass::Movement(Movement::Broadcast(_) | Movement::Reshape(_)) => true,
+            OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => false,
+            OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
+            OpClass::Control(_) | OpClass::Custom(_) => false,
+        };
+        let is_one = is_cheap && node.inputs.iter().all(|input| follows[input.index()]);
+        for output in &node.outputs {
+            follows[output.index()] = is_one && graph.ty(*output).dtype.is_int();
+        }
+    }
+    let mut needed = vec![false; follows.len()];
+    values.iter().for_each(|value| needed[value.index()] = follows[value.index()]);
+    for node in graph.nodes().iter().rev().filter(|node| node.outputs.len() == 1) {
+        if needed[node.outputs[0].index()] {
+            node.inputs.iter().for_each(|input| needed[input.index()] = true);
+        }
+    }
+    for node in graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| needed[output.index()])) {
+        copied.node(to, node, node.op.clone());
+    }
+    copied
+}
+
+/// Which values of a graph its outputs and the operands of what they depend on are, by index.
+pub(crate) fn uses(graph: &Graph) -> Vec<bool> {
+    let mut used = vec![false; graph.values().count()];
+    graph.outputs().iter().for_each(|output| used[output.value.index()] = true);
+    graph.live().flat_map(|node| &node.inputs).for_each(|value| used[value.index()] = true);
+    used
+}
+
+/// Which results of a node are among the values that the graph [`uses`].
+pub(crate) fn used_results(uses: &[bool], node: &Node) -> Vec<bool> {
+    node.outputs.iter().map(|output| uses[output.index()]).collect()
+}

@@ -1,0 +1,30 @@
+//! Sizes that values give: read from the device by the host, or bound when the program is made if they are static.
+
+use funcify_core::error::{Place, Result};
+use funcify_core::ops::BindSize;
+use funcify_core::types::DType;
+
+use super::interpret::Run;
+use crate::backend::{Backend, Tensors};
+
+/// Gives a symbol its size for the instructions that follow (bind-c3).
+pub(crate) struct BindNode {
+    pub(crate) op: BindSize,
+    /// The dtype of the number.
+    pub(crate) dtype: DType,
+    pub(crate) at: Place,
+}
+
+impl BindNode {
+    /// Reads the number.
+    pub(crate) fn bind_size<B: Backend>(
+        &self,
+        run: &mut Run<'_, B>,
+        operand: &B::Tensor,
+    ) -> Result<Tensors<B::Tensor>> {
+        let number = run.fail(&self.at, run.backend.download(operand, self.dtype))?;
+        let size = self.op.checked(&self.at, number.get(0).as_i64())?;
+        run.sizes.set(&self.op.size, size);
+        Ok(Tensors::new())
+    }
+}

@@ -1,0 +1,168 @@
+//! Running a program: its instructions one after the other, over the slots of a frame.
+
+use funcify_core::cancel::{Ran, Watch, free_after};
+use funcify_core::error::{BackendError, Place, Result};
+use funcify_core::types::{Sizes, TensorType};
+use smallvec::smallvec;
+
+use super::ledger::{Ledger, Memory};
+use super::profile::Profiler;
+use super::program::{Action, Operand, Program, StackNode, with_slots};
+use super::span;
+use super::whole::run_compiled;
+use crate::backend::{Backend, KernelCall, Part, StackType, Tensors, execution_error};
+
+/// What is fixed while a program runs, and the sizes that its loops bind.
+pub(crate) struct Run<'a, B: Backend> {
+    pub(crate) backend: &'a B,
+    pub(crate) sizes: Sizes,
+    /// What may stop it.
+    pub(crate) watch: Watch,
+    /// The memory budget, where instructions are held against it.
+    pub(crate) memory: Option<Memory>,
+    /// Watches the instructions, if the call is profiled.
+    pub(crate) profiler: Option<Profiler>,
+}
+
+impl<B: Backend> Run<'_, B> {
+    /// Begins the next step of a loop, after so many, if nothing stops it.
+    pub(crate) fn begin_step(&mut self, at: &Place, ran: usize) -> Result<()> {
+        self.watch.check(at, Ran::Steps(ran))?;
+        if let Some(profiler) = &mut self.profiler {
+            profiler.note_step(ran);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fail<T>(&self, at: &Place, result: Result<T, BackendError>) -> Result<T> {
+        result.map_err(|error| execution_error(at, self.backend.name(), error))
+    }
+
+    /// The type that a stacked tensor has in this call.
+    pub(crate) fn stack_type(&self, at: &Place, ty: &TensorType) -> Result<StackType> {
+        let shape = ty.shape.value(&self.sizes).map_err(|error| funcify_core::ops::no_size(at, error))?;
+        Ok(StackType { dtype: ty.dtype, rows: shape[0], row: shape[1..].to_vec() })
+    }
+}
+
+/// The memory of a running program. What runs a program again and again keeps it, so that nothing is allocated for a run.
+pub(crate) struct Frame<T> {
+    slots: Vec<Option<T>>,
+    /// What the slots hold, where a [`Ledger`] accounts for it.
+    bytes: Vec<u64>,
+}
+
+impl<B: Backend> Program<B> {
+    /// Runs the program on its arguments, in a frame of its own.
+    pub(crate) fn execute(&self, run: &mut Run<'_, B>, arguments: Vec<B::Tensor>) -> Result<Vec<B::Tensor>> {
+        let mut frame = self.frame();
+        self.place_all(&mut frame, 0, arguments);
+        if let Err(error) = self.interpret(&mut frame, run) {
+            free_after(&error, frame.slots);
+            return Err(error);
+        }
+        Ok((0..self.outputs.len()).map(|output| self.take(&mut frame, output)).collect())
+    }
+
+    /// A frame without arguments.
+    pub(crate) fn frame(&self) -> Frame<B::Tensor> {
+        Frame { slots: vec![None; self.slots], bytes: Vec::new() }
+    }
+
+    /// Puts an argument into a frame. Before each run all are put there that do not stay.
+    pub(crate) fn place(&self, frame: &mut Frame<B::Tensor>, argument: usize, tensor: B::Tensor) {
+        if let Some(slot) = self.inputs[argument] {
+            frame.slots[slot as usize] = Some(tensor);
+        }
+    }
+
+    /// Puts arguments into a frame, those from `first` on.
+    pub(crate) fn place_all(
+        &self,
+        frame: &mut Frame<B::Tensor>,
+        first: usize,
+        tensors: impl IntoIterator<Item = B::Tensor>,
+    ) {
+        (first..).zip(tensors).for_each(|(argument, tensor)| self.place(frame, argument, tensor));
+    }
+
+    /// Takes an output out of a frame, in which the program ran. They are taken in order, each once.
+    pub(crate) fn take(&self, frame: &mut Frame<B::Tensor>, output: usize) -> B::Tensor {
+        fetch(&mut frame.slots, self.outputs[output])
+    }
+
+    /// Runs the instructions on the arguments that are in the frame.
+    pub(crate) fn interpret(&self, frame: &mut Frame<B::Tensor>, run: &mut Run<'_, B>) -> Result<()> {
+        let Frame { slots, bytes } = frame;
+        let (mut ledger, backend) = (Ledger::open(self, run, bytes), run.backend);
+        for (ran, instruction) in self.instructions.iter().enumerate() {
+            run.watch.check_at(|| instruction.action.place(), Ran::Ops(ran))?;
+            if let Some(ledger) = &ledger {
+                ledger.before(instruction, run)?;
+            }
+            let _span = span::of_instruction(|| instruction.action.place());
+            let mut operands: Tensors<_> = instruction.operands.iter().map(|operand| fetch(slots, *operand)).collect();
+            if let Some(profiler) = &mut run.profiler {
+                profiler.open();
+            }
+            let mut results = match &instruction.action {
+                Action::Kernel(node) => {
+                    let (inputs, outputs, sizes, at) = (&node.inputs, &node.outputs, &run.sizes, &node.at);
+                    let call = KernelCall { op: &node.op, backend, inputs, outputs, sizes, at };
+                    match backend.run_kernel(node.kernel, &call, operands) {
+                        Ok(results) => results,
+                        Err(error) => return Err(execution_error(at, backend.name(), error)),
+                    }
+                }
+                Action::Whole(node) => {
+                    let at = || node.at.clone();
+                    let results = run_compiled(&*node.compiled, &run.watch, at, backend.name(), &operands)?;
+                    let refused = || "it refused its operands, though nothing else can run".into();
+                    run.fail(&node.at, results.ok_or_else(refused))?.into()
+                }
+                Action::Loop(node) => node.run_loop(run, operands.into_vec(), &instruction.results)?,
+                Action::Choice(node) => node.run_branch(run, operands.into_vec())?,
+                Action::While(node) => node.run_while(run, operands.into_vec())?,
+                Action::Associative(node) => node.run_sweeps(run, operands.into_vec())?,
+                Action::BindSize(node) => node.bind_size(run, &operands[0])?,
+                Action::Bind { symbol, size } => {
+                    run.sizes.set(symbol, *size);
+                    Tensors::new()
+                }
+                Action::Constant { tensor, .. } => smallvec![tensor.clone()],
+                Action::Row { row, of } => smallvec![run.fail(&of.at, backend.row(&operands[0], *row))?],
+                Action::Rows { start, count, of, .. } => {
+                    smallvec![run.fail(&of.at, backend.rows(&operands[0], *start, *count))?]
+                }
+                Action::Stack(node) => smallvec![node.stack_parts(run, operands.drain(..))?],
+            };
+            run.note_profiled(instruction, &results);
+            for (slot, tensor) in with_slots(&instruction.results, results.drain(..)) {
+                slots[slot] = Some(tensor);
+            }
+            if let Some(ledger) = &mut ledger {
+                ledger.after(instruction, run);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl StackNode {
+    fn stack_parts<B: Backend>(
+        &self,
+        run: &Run<'_, B>,
+        operands: impl Iterator<Item = B::Tensor>,
+    ) -> Result<B::Tensor> {
+        let ty = run.stack_type(&self.at, &self.ty)?;
+        let parts = operands.zip(&self.is_block);
+        let parts = parts.map(|(tensor, block)| if *block { Part::Block(tensor) } else { Part::Row(tensor) });
+        run.fail(&self.at, run.backend.stack(parts.collect(), &ty))
+    }
+}
+
+fn fetch<T: Clone>(slots: &mut [Option<T>], operand: Operand) -> T {
+    let slot = &mut slots[operand.slot as usize];
+    let tensor = if operand.last { slot.take() } else { slot.clone() };
+    tensor.expect("the plan sets a slot before it is used")
+}

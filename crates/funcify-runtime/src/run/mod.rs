@@ -1,0 +1,17 @@
+//! Running: programs over slots, and what their instructions do.
+
+pub(crate) mod associative;
+pub(crate) mod bind;
+pub(crate) mod interpret;
+pub(crate) mod late;
+mod ledger;
+pub(crate) mod native;
+pub(crate) mod profile;
+pub(crate) mod program;
+mod size;
+pub(crate) mod span;
+pub(crate) mod switch;
+pub(crate) mod while_loop;
+pub(crate) mod whole;
+
+pub(crate) use ledger::Memory;

@@ -1,0 +1,359 @@
+//! The native loop: one program for the body, run once a step.
+//!
+//! A buffer that grows (nit-sot, sit-sot, mit-sot) keeps the rows that its taps still read at hand and writes its
+//! trace in place where the device can, else collects the rows. A full buffer (mit-mot) keeps the rows that were
+//! written beside the tensor that it started from, so that nothing is written through a view that a step still reads.
+//! A trace that nobody uses is not made.
+//!
+//! What a step captures is put into the body's frame once; a step moves rows and carries in and out of it, and allocates nothing.
+//! A carry, and a row that no later step reads, is held by nothing but the frame when a step takes it, so a kernel may write over it.
+//!
+//! A loop with an `until` (scan-c6) reads one boolean a step on the host, and its traces are collected: memory for as many
+//! rows as it may have could be far more than those that it has.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use funcify_core::cancel::free_after;
+use funcify_core::error::{Error, Place, Result};
+use funcify_core::ops::scan::{Returned, Scan, Start};
+use funcify_core::types::{DType, TensorType};
+
+use super::interpret::Run;
+use super::late::LateLoop;
+use super::program::{Program, Slot};
+use crate::backend::{Backend, Part, StackType, Tensors};
+
+/// A loop with a compiled body.
+pub(crate) struct NativeLoop<B: Backend> {
+    pub(crate) scan: Scan,
+    pub(crate) at: Place,
+    /// One step. Its arguments: the body's parameters without the invariants, then the values that it needs of the
+    /// enclosing program.
+    pub(crate) body: Arc<Program<B>>,
+    /// The types of the results.
+    pub(crate) outputs: Vec<TensorType>,
+    /// How many operands are the loop's own; the rest are values that the body needs.
+    pub(crate) own: usize,
+    /// The types of the rows of each buffer.
+    pub(crate) rows: Vec<TensorType>,
+    /// The dtype of the step count, if it is an operand.
+    pub(crate) count: Option<DType>,
+    /// What compiles it when it runs. Its invariants are the last operands.
+    pub(crate) late: Option<LateLoop<B>>,
+}
+
+impl<B: Backend> NativeLoop<B> {
+    /// Runs the loop. `results` tells which results are used.
+    pub(crate) fn run_loop(
+        &self,
+        run: &mut Run<'_, B>,
+        mut operands: Vec<B::Tensor>,
+        results: &[Option<Slot>],
+    ) -> Result<Tensors<B::Tensor>> {
+        let mut captured = operands.split_off(self.own);
+        let steps = self.steps(run, &operands)?;
+        let backend = run.backend;
+        let rows_of = |operand: usize| backend.shape(&operands[operand])[0];
+        self.scan.check_rows(&self.at, steps, rows_of)?;
+        self.afford_traces(run, |index| results[index].is_some())?;
+        if let Some(late) = &self.late {
+            let invariants = captured.split_off(captured.len() - self.scan.invariants);
+            let all = [&operands[usize::from(self.count.is_some())..], &invariants].concat();
+            if let Some((results, ran)) = late.run_planned(run, &self.at, steps, &all)? {
+                self.ended(run, ran)?;
+                return Ok(results);
+            }
+        }
+        let places = self.scan.operands();
+        let mut carries: Vec<B::Tensor> = operands.split_off(places.carries.start);
+        let mut buffers = Vec::with_capacity(self.scan.buffers.len());
+        for (index, operand) in places.buffers.iter().enumerate() {
+            let given = operand.map(|operand| &operands[operand]);
+            buffers.push(Rows::start(self, run, index, steps, given, results[index].is_some())?);
+        }
+
+        let sequences = &operands[places.sequences];
+        let ran = match self.run_steps(run, steps, sequences, captured, &mut buffers, &mut carries) {
+            Ok(ran) => ran,
+            Err(error) => {
+                free_after(&error, buffers.into_iter().map(|rows| rows.contents).collect::<Vec<_>>());
+                return Err(error);
+            }
+        };
+        self.ended(run, ran)?;
+
+        let mut outputs = buffers.into_iter().map(|rows| rows.finish(run)).collect::<Result<Tensors<_>>>()?;
+        outputs.extend(carries);
+        Ok(outputs)
+    }
+
+    /// Runs up to so many steps and returns how many ran.
+    fn run_steps(
+        &self,
+        run: &mut Run<'_, B>,
+        steps: usize,
+        sequences: &[B::Tensor],
+        captured: Vec<B::Tensor>,
+        buffers: &mut [Rows<'_, B>],
+        carries: &mut Vec<B::Tensor>,
+    ) -> Result<usize> {
+        let (backend, params, layout) = (run.backend, self.scan.params(), self.scan.results());
+        let row_bytes = self.collected_row_bytes(run);
+        let mut frame = self.body.frame();
+        self.body.place_all(&mut frame, params.invariants.start, captured);
+        let mut ran = 0;
+        for t in self.scan.order(steps) {
+            run.begin_step(&self.at, ran)?;
+            for ((sequence, rows), params) in self.scan.sequences.iter().zip(sequences).zip(&params.sequences) {
+                for (k, param) in sequence.reads.iter().zip(params.clone()) {
+                    self.body.place(&mut frame, param, run.fail(&self.at, backend.row(rows, t + k))?);
+                }
+            }
+            for ((buffer, rows), params) in self.scan.buffers.iter().zip(&mut *buffers).zip(&params.buffers) {
+                for (read, param) in (0..buffer.reads.len()).zip(params.clone()) {
+                    self.body.place(&mut frame, param, rows.read(run, read, t)?);
+                }
+            }
+            self.body.place_all(&mut frame, params.carries.start, carries.drain(..));
+            // scan-c1: every read of this step is done before its first write.
+            self.body.interpret(&mut frame, run).map_err(|error| error.in_step(&self.at, ran))?;
+            for ((buffer, rows), written) in self.scan.buffers.iter().zip(&mut *buffers).zip(&layout.buffers) {
+                for (k, written) in buffer.writes.iter().zip(written.clone()) {
+                    rows.write(run, t + k, self.body.take(&mut frame, written))?;
+                }
+            }
+            carries.extend(layout.carries.clone().map(|carry| self.body.take(&mut frame, carry)));
+            let ends = match layout.until.map(|until| self.body.take(&mut frame, until)) {
+                Some(until) => run.fail(&self.at, backend.download(&until, DType::Bool))?.get(0).as_bool(),
+                None => false,
+            };
+            ran += 1;
+            if row_bytes > 0 {
+                let bytes = row_bytes.saturating_mul(ran as u64 + 1);
+                run.afford(&self.at, || format!("the traces of {ran} steps and one more"), bytes)?;
+            }
+            if ends {
+                break;
+            }
+        }
+        Ok(ran)
+    }
+
+    /// scan-c6: a loop that ends early gives a size to the number of steps that ran.
+    fn ended(&self, run: &mut Run<'_, B>, ran: usize) -> Result<()> {
+        let Some(symbol) = &self.scan.until else { return Ok(()) };
+        run.sizes.set(symbol, ran);
+        self.scan.check_returned(&self.at, ran)
+    }
+
+    /// scan-c6.
+    fn steps(&self, run: &mut Run<'_, B>, operands: &[B::Tensor]) -> Result<usize> {
+        let operand = self.scan.operands().steps;
+        if let (Some(operand), Some(dtype), Some(symbol)) = (operand, self.count, self.scan.steps.as_symbol()) {
+            let count = run.fail(&self.at, run.backend.download(&operands[operand], dtype))?;
+            let steps = self.scan.check_count(&self.at, count.get(0).as_i64())?;
+            run.sizes.set(symbol, steps);
+            return Ok(steps);
+        }
+        let count = self.scan.steps.value(&run.sizes).map_err(|error| funcify_core::ops::no_size(&self.at, error))?;
+        self.scan.check_count(&self.at, count)
+    }
+}
+
+/// The rows of a buffer while the loop runs.
+struct Rows<'l, B: Backend> {
+    native: &'l NativeLoop<B>,
+    /// The number of the buffer.
+    index: usize,
+    /// Whether anybody uses it.
+    used: bool,
+    /// The type of the whole, if all steps run.
+    ty: StackType,
+    contents: Contents<B::Tensor>,
+}
+
+/// What there is of a buffer so far.
+enum Contents<T> {
+    /// A buffer that grows by one row a step.
+    Growing {
+        /// The rows that precede the next write, the oldest first; as many as taps read, or as are returned.
+        recent: VecDeque<T>,
+        /// How many of them stay.
+        keep: usize,
+        /// How many the taps may read.
+        given: usize,
+        trace: Trace<T>,
+    },
+    /// A full buffer: what it started from, and the rows that were written.
+    Full { initial: T, written: Vec<Option<T>> },
+}
+
+/// The trace of a growing buffer.
+enum Trace<T> {
+    /// Nobody uses it, or only its last rows.
+    None,
+    /// Written in place. `None` only while a row is written.
+    InPlace(Option<T>),
+    /// In the order of the loop.
+    Collected(Vec<T>),
+}
+
+impl<'l, B: Backend> Rows<'l, B> {
+    fn start(
+        native: &'l NativeLoop<B>,
+        run: &Run<'_, B>,
+        index: usize,
+        steps: usize,
+        given: Option<&B::Tensor>,
+        used: bool,
+    ) -> Result<Self> {
+        let (at, backend, buffer) = (&native.at, run.backend, &native.scan.buffers[index]);
+        // An empty buffer is no operand.
+        let count = given.map_or(0, |tensor| backend.shape(tensor)[0]);
+        let rows = if buffer.start == Start::Full { count } else { steps + count };
+        let ty = run.stack_type(at, &native.rows[index].stacked(rows))?;
+        if let (Start::Full, Some(initial)) = (buffer.start, given) {
+            let contents = Contents::Full { initial: initial.clone(), written: vec![None; rows] };
+            return Ok(Rows { native, index, used, ty, contents });
+        }
+        let first_rows = given.into_iter().flat_map(|given| (0..count).map(move |row| backend.row(given, row)));
+        let first_rows = first_rows.map(|row| run.fail(at, row)).collect::<Result<Vec<_>>>()?;
+        // In the order of the loop: a downward loop meets the given rows from the last to the first.
+        let mut recent = VecDeque::from(first_rows.clone());
+        if native.scan.reverse {
+            recent.make_contiguous().reverse();
+        }
+        let mut keep = count;
+        let trace = match buffer.returned {
+            _ if !used => Trace::None,
+            Returned::Last(count) => {
+                keep = keep.max(count);
+                Trace::None
+            }
+            // Of a loop that may end early, memory for all steps could be far too much.
+            Returned::All if native.scan.until.is_some() => Trace::Collected(recent.iter().cloned().collect()),
+            Returned::All => match run.fail(at, backend.allocate(&ty))? {
+                Some(mut trace) => {
+                    let first = native.scan.first_given_row(steps);
+                    for (row, tensor) in first_rows.into_iter().enumerate() {
+                        trace = run.fail(at, backend.write_row(trace, first + row, tensor))?;
+                    }
+                    Trace::InPlace(Some(trace))
+                }
+                None => {
+                    let mut collected = Vec::with_capacity(rows);
+                    collected.extend(recent.iter().cloned());
+                    Trace::Collected(collected)
+                }
+            },
+        };
+        let contents = Contents::Growing { recent, keep, given: count, trace };
+        Ok(Rows { native, index, used, ty, contents })
+    }
+
+    /// What a read gives in step `t`. The reads of a step are done in order.
+    fn read(&mut self, run: &Run<'_, B>, read: usize, t: usize) -> Result<B::Tensor> {
+        let (at, reads) = (&self.native.at, &self.native.scan.buffers[self.index].reads);
+        let (offset, row) = (reads[read], t + reads[read]);
+        match &mut self.contents {
+            Contents::Full { initial, written } => match &written[row] {
+                Some(tensor) => Ok(tensor.clone()),
+                None => run.fail(at, run.backend.row(initial, row)),
+            },
+            Contents::Growing { recent, keep, given, .. } => {
+                // scan-c5: upward, offsets 0..given are the rows before the write at offset `given`; downward,
+                // offsets 1..=given are the rows before the write at offset 0.
+                let back = if self.native.scan.reverse { offset } else { *given - offset };
+                let place = recent.len().checked_sub(back);
+                // The write of this step would let go of it, and no other read gives it: an offset is listed once.
+                let is_given_away = place == Some(0) && back == *keep;
+                let tensor = match place {
+                    Some(0) if is_given_away => recent.pop_front(),
+                    Some(place) => recent.get(place).cloned(),
+                    None => None,
+                };
+                tensor.ok_or_else(|| missing_row(at, self.index, row))
+            }
+        }
+    }
+
+    fn write(&mut self, run: &Run<'_, B>, row: usize, tensor: B::Tensor) -> Result<()> {
+        match &mut self.contents {
+            Contents::Full { written, .. } => written[row] = Some(tensor),
+            Contents::Growing { recent, keep, trace, .. } => {
+                if *keep > 0 {
+                    recent.push_back(tensor.clone());
+                    while recent.len() > *keep {
+                        recent.pop_front();
+                    }
+                }
+                match trace {
+                    Trace::None => {}
+                    Trace::Collected(rows) => rows.push(tensor),
+                    Trace::InPlace(whole) => {
+                        let rows = whole
+                            .take()
+                            .expect("a trace is away only while a row is written, whose error ends the loop");
+                        *whole = Some(run.fail(&self.native.at, run.backend.write_row(rows, row, tensor))?);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that are results. Of a buffer that nobody uses, what is at hand.
+    fn finish(self, run: &Run<'_, B>) -> Result<B::Tensor> {
+        let Rows { native, index, used, mut ty, contents } = self;
+        let (at, backend, buffer) = (&native.at, run.backend, &native.scan.buffers[index]);
+        let in_row_order = |mut rows: Vec<B::Tensor>| {
+            if native.scan.reverse {
+                rows.reverse();
+            }
+            rows.into_iter().map(Part::Row).collect::<Vec<_>>()
+        };
+        let parts = match contents {
+            Contents::Growing { trace: Trace::InPlace(trace), .. } => {
+                return Ok(trace.expect("a trace is away only while a row is written"));
+            }
+            Contents::Growing { trace: Trace::Collected(rows), .. } => in_row_order(rows),
+            Contents::Growing { recent, .. } => {
+                let count = match buffer.returned {
+                    Returned::Last(count) if used => count,
+                    _ => 0,
+                };
+                let skip = recent.len().checked_sub(count).ok_or_else(|| missing_row(at, index, ty.rows))?;
+                in_row_order(recent.into_iter().skip(skip).collect())
+            }
+            Contents::Full { initial, .. } if !used => return Ok(initial),
+            Contents::Full { initial, written } => {
+                // Blocks of rows that are still the initial ones, and written rows.
+                let returned = native.scan.returned_rows(buffer, ty.rows, 0);
+                let (mut parts, mut next) = (Vec::new(), returned.start);
+                for block in written[returned].chunk_by(|row, other| row.is_none() && other.is_none()) {
+                    parts.push(match &block[0] {
+                        Some(row) => Part::Row(row.clone()),
+                        None => Part::Block(run.fail(at, backend.rows(&initial, next, block.len()))?),
+                    });
+                    next += block.len();
+                }
+                parts
+            }
+        };
+        ty.rows =
+            parts.iter().map(|part| if let Part::Block(block) = part { backend.shape(block)[0] } else { 1 }).sum();
+        run.fail(at, backend.stack(parts, &ty))
+    }
+}
+
+/// scan-c5.
+pub(crate) fn missing_row(at: &Place, index: usize, row: usize) -> Error {
+    Error::Rows {
+        at: at.boxed(),
+        component: format!("buffer {index}"),
+        needed: format!("row {row}, given or written before it is read"),
+        found: "nothing in that row".into(),
+        fix: "give more initial rows, or read rows that were written".into(),
+    }
+}

@@ -1,0 +1,281 @@
+//! What a call spends: its instructions with their time and their results' bytes, by op, by source line, by step.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::time::{Duration, Instant};
+
+use funcify_core::error::Site;
+
+use super::interpret::Run;
+use super::program::Instruction;
+use crate::backend::{Backend, Tensors};
+
+/// What one call of a function spent ([`Function::profile`](crate::Function::profile)).
+///
+/// The device is waited for after each instruction, so that a kernel's time is its own. A profiled call is slower than
+/// another: by some 0.1 microseconds an instruction where memory is the host's, by the waiting elsewhere.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Profile {
+    /// From the first instruction to the last.
+    pub total: Duration,
+    /// The instructions that ran, each after those inside it: a loop after its steps.
+    pub events: Vec<Event>,
+}
+
+/// One instruction that ran.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Event {
+    /// The op: `matmul`, `scan`. Rows that an unrolled loop reads and stacks are the loop's.
+    pub op: String,
+    /// The user's line.
+    pub site: Site,
+    /// How many loops and choices it is in.
+    pub depth: usize,
+    /// The number of the step, from 0, of the innermost loop around it that runs step by step.
+    pub step: Option<usize>,
+    /// When it began, after the beginning of the call.
+    pub start: Duration,
+    /// How long it took, what is inside it included.
+    pub time: Duration,
+    /// How long it took without what is inside it.
+    pub own: Duration,
+    /// The bytes of its results.
+    pub bytes: usize,
+}
+
+/// A line of a table: the sum of some events.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Share {
+    /// What they have in common: the op, the line, the step.
+    pub name: String,
+    /// How many they are.
+    pub count: usize,
+    /// Their time, each without what is inside it.
+    pub time: Duration,
+    /// The bytes of their results.
+    pub bytes: usize,
+}
+
+impl Profile {
+    /// The events by op, the longest time first.
+    pub fn by_op(&self) -> Vec<Share> {
+        longest_first(self.shares(|event| Some(event.op.clone()), String::clone))
+    }
+
+    /// The events by the user's line, the longest time first.
+    pub fn by_line(&self) -> Vec<Share> {
+        longest_first(self.shares(|event| Some(event.site.to_string()), String::clone))
+    }
+
+    /// The events by the step of their innermost loop, in the order of the steps. Of all loops together.
+    pub fn by_step(&self) -> Vec<Share> {
+        self.shares(|event| event.step, |step| format!("step {step}"))
+    }
+
+    /// The sum of the events of each key, in the order of the keys.
+    fn shares<K: Ord>(&self, key: impl Fn(&Event) -> Option<K>, name: impl Fn(&K) -> String) -> Vec<Share> {
+        let mut shares: BTreeMap<K, Share> = BTreeMap::new();
+        for event in &self.events {
+            let Some(key) = key(event) else { continue };
+            let nothing = Share { name: name(&key), count: 0, time: Duration::ZERO, bytes: 0 };
+            let share = shares.entry(key).or_insert(nothing);
+            share.count += 1;
+            share.time += event.own;
+            share.bytes += event.bytes;
+        }
+        shares.into_values().collect()
+    }
+
+    /// The events as a file for a browser's trace viewer (`chrome://tracing`, <https://ui.perfetto.dev>): JSON in the
+    /// Trace Event Format.
+    pub fn trace_json(&self) -> String {
+        let micros = |duration: Duration| duration.as_secs_f64() * 1e6;
+        let mut json = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+        for (index, event) in self.events.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let step = event.step.map_or(String::new(), |step| format!(",\"step\":{step}"));
+            let (name, line) = (escaped(&event.op), escaped(&event.site.to_string()));
+            // Writing to a string cannot fail.
+            let _ = write!(
+                json,
+                "{comma}\n{{\"name\":\"{name}\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":{:.3},\"dur\":{:.3},\
+                 \"args\":{{\"line\":\"{line}\",\"bytes\":{}{step}}}}}",
+                micros(event.start),
+                micros(event.time),
+                event.bytes,
+            );
+        }
+        json + "\n]}\n"
+    }
+}
+
+/// A string as it stands between quotes in JSON.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => escaped.extend(['\\', character]),
+            character if character < ' ' => _ = write!(escaped, "\\u{:04x}", u32::from(character)),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+fn longest_first(mut shares: Vec<Share>) -> Vec<Share> {
+    shares.sort_by_key(|share| std::cmp::Reverse(share.time));
+    shares
+}
+
+/// How many lines a table prints.
+const PRINTED: usize = 12;
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} instructions in {:?}", self.events.len(), self.total)?;
+        table(f, "op", &self.by_op())?;
+        table(f, "line", &self.by_line())?;
+        let steps = self.by_step();
+        if steps.is_empty() { Ok(()) } else { table(f, "step, the longest first", &longest_first(steps)) }
+    }
+}
+
+fn table(f: &mut fmt::Formatter<'_>, title: &str, shares: &[Share]) -> fmt::Result {
+    let all: Duration = shares.iter().map(|share| share.time).sum();
+    let percent = |share: &Share| 100.0 * share.time.as_secs_f64() / all.as_secs_f64().max(1e-12);
+    writeln!(f, "\n{:>12} {:>5} {:>9} {:>14}  {title}", "time", "%", "count", "bytes")?;
+    for share in shares.iter().take(PRINTED) {
+        let time = format!("{:?}", share.time);
+        writeln!(f, "{time:>12} {:>5.1} {:>9} {:>14}  {}", percent(share), share.count, share.bytes, share.name)?;
+    }
+    match shares.len().saturating_sub(PRINTED) {
+        0 => Ok(()),
+        more => writeln!(f, "{more:>29} more"),
+    }
+}
+
+/// Watches a call.
+pub(crate) struct Profiler {
+    began: Instant,
+    open: Vec<Open>,
+    events: Vec<Event>,
+}
+
+/// An instruction that runs.
+struct Open {
+    start: Instant,
+    inside: Duration,
+    /// The step that runs inside it, if it is a loop.
+    step: Option<usize>,
+}
+
+impl Profiler {
+    pub(crate) fn new() -> Self {
+        Profiler { began: Instant::now(), open: Vec::new(), events: Vec::new() }
+    }
+
+    /// Notes that a loop begins its next step.
+    pub(crate) fn note_step(&mut self, step: usize) {
+        self.open.last_mut().expect("a loop is an instruction that runs").step = Some(step);
+    }
+
+    pub(crate) fn finish(self) -> Profile {
+        Profile { total: self.began.elapsed(), events: self.events }
+    }
+
+    /// Notes that an instruction begins.
+    pub(crate) fn open(&mut self) {
+        self.open.push(Open { start: Instant::now(), inside: Duration::ZERO, step: None });
+    }
+
+    fn close(&mut self, op: String, site: Site, bytes: usize) {
+        let open = self.open.pop().expect("an instruction begins before it ends");
+        let time = open.start.elapsed();
+        if let Some(around) = self.open.last_mut() {
+            around.inside += time;
+        }
+        self.events.push(Event {
+            op,
+            site,
+            depth: self.open.len(),
+            step: self.open.iter().rev().find_map(|around| around.step),
+            start: open.start - self.began,
+            time,
+            own: time.saturating_sub(open.inside),
+            bytes,
+        });
+    }
+}
+
+impl<B: Backend> Run<'_, B> {
+    /// Notes an instruction that has run, in a call that is profiled, when the device is done.
+    #[inline]
+    pub(crate) fn note_profiled(&mut self, instruction: &Instruction<B>, results: &Tensors<B::Tensor>) {
+        let Some(profiler) = &mut self.profiler else { return };
+        self.backend.wait();
+        let typed = results.iter().zip(instruction.action.output_types());
+        let bytes = typed.map(|(tensor, ty)| self.backend.shape(tensor).iter().product::<usize>() * ty.dtype.size());
+        let place = instruction.action.place();
+        profiler.close(place.op, place.site, bytes.sum());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::{CompileOptions, Function, LoopStrategy, Reference};
+    use funcify_core::{Graph, HostTensor, scan, while_loop};
+
+    /// A scan of 3 steps, then a loop that runs twice.
+    fn program() -> Graph {
+        Graph::build("program", |g| {
+            let (xs, w) = (g.input("xs", "f32[3,2]"), g.input("w", "f32[2]"));
+            let (last, ys) = scan(w, xs, |c, x| (c * w + x, c));
+            (while_loop(last, |c| c.sum(0).lt(100.0), |c| c * 4.0), ys)
+        })
+        .unwrap()
+    }
+
+    fn inputs() -> [Arc<HostTensor>; 2] {
+        [Arc::new([[1f32, 1.], [1., 1.], [1., 1.]].into()), Arc::new([1f32, 2.].into())]
+    }
+
+    #[test]
+    fn every_instruction_is_seen_with_its_step_and_its_bytes() {
+        let options = CompileOptions { strategy: LoopStrategy::Native, ..CompileOptions::default() };
+        let function = Function::compile_with(&program(), &Reference, options).unwrap();
+        let (results, profile) = function.profile(&inputs()).unwrap();
+        assert_eq!(results, function.call(&inputs()).unwrap());
+        let of = |op: &str| profile.events.iter().filter(|event| event.op == op).collect::<Vec<_>>();
+        let adds = of("add");
+        assert_eq!(adds.iter().map(|event| event.step).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
+        assert!(adds.iter().all(|event| event.depth == 1 && event.bytes == 8));
+        // Results: the trace of 3 rows, and the last row.
+        let scans = of("scan");
+        assert_eq!((scans.len(), scans[0].bytes, scans[0].depth, scans[0].step), (1, 32, 0, None));
+        assert!(scans[0].own <= scans[0].time && scans[0].time <= profile.total);
+        assert!(adds.iter().all(|event| event.start >= scans[0].start));
+        // 4 + 22 < 100, 16 + 88 ends it.
+        assert_eq!(of("while")[0].bytes, 8);
+        assert_eq!(of("reduce").len(), of("while").len() + 1, "the condition ran once more than the step");
+    }
+
+    #[test]
+    fn tables_sum_to_the_events_and_the_trace_has_them_all() {
+        let function = Function::compile(&program(), &Reference).unwrap();
+        let (_, profile) = function.profile(&inputs()).unwrap();
+        for shares in [profile.by_op(), profile.by_line()] {
+            assert_eq!(shares.iter().map(|share| share.count).sum::<usize>(), profile.events.len());
+            assert!(shares.is_sorted_by(|left, right| left.time >= right.time));
+        }
+        let steps = profile.by_step();
+        assert_eq!(steps[0].name, "step 0");
+        assert!(profile.by_line().iter().any(|share| share.name.contains("profile.rs")));
+        let trace = profile.trace_json();
+        assert_eq!(trace.matches("\"ph\":\"X\"").count(), profile.events.len());
+        assert_eq!(trace.matches('{').count(), trace.matches('}').count());
+        let text = profile.to_string();
+        assert!(text.contains(&format!("{} instructions in", profile.events.len())), "{text}");
+    }
+}

@@ -1,0 +1,252 @@
+//! A program: kernels over numbered slots, each slot freed or reused at its last use.
+
+use std::borrow::Cow;
+use std::slice::from_ref;
+use std::sync::Arc;
+
+use funcify_core::error::{Error, Place, Site};
+use funcify_core::ops::Op;
+use funcify_core::types::{Symbol, TensorType};
+use smallvec::SmallVec;
+
+use super::associative::AssociativeNode;
+use super::bind::BindNode;
+use super::native::NativeLoop;
+use super::switch::ChoiceNode;
+use super::while_loop::WhileNode;
+use crate::backend::registry::Kernel;
+use crate::backend::{Backend, Compiled};
+
+/// A number of a tensor: a register while the program is made (each is set once), then a slot.
+pub(crate) type Slot = u32;
+
+/// Where an instruction finds an operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operand {
+    pub(crate) slot: Slot,
+    /// Whether this is the last use, which takes the tensor out of the slot.
+    pub(crate) last: bool,
+}
+
+/// One instruction.
+pub(crate) struct Instruction<B: Backend> {
+    pub(crate) action: Action<B>,
+    pub(crate) operands: SmallVec<[Operand; 3]>,
+    /// Where the results go; `None` for those that nobody uses.
+    pub(crate) results: SmallVec<[Option<Slot>; 2]>,
+}
+
+/// What an instruction does.
+pub(crate) enum Action<B: Backend> {
+    /// Runs a kernel.
+    Kernel(Arc<KernelNode<B>>),
+    /// Runs a native loop.
+    Loop(Box<NativeLoop<B>>),
+    /// Runs one of several programs.
+    Choice(Box<ChoiceNode<B>>),
+    /// Runs a program as long as another one gives true.
+    While(Box<WhileNode<B>>),
+    /// Runs the programs of an associative scan.
+    Associative(Box<AssociativeNode<B>>),
+    /// Runs what the backend compiled as a whole.
+    Whole(WholeNode<B::Tensor>),
+    /// Gives a tensor that is part of the program.
+    Constant { tensor: B::Tensor, ty: TensorType },
+    /// Gives a symbol its size for the instructions that follow: the number of steps of an unrolled loop.
+    Bind { symbol: Symbol, size: usize },
+    /// Gives a symbol the size that the operand says.
+    BindSize(Box<BindNode>),
+    /// One row of the operand.
+    Row { row: usize, of: Arc<RowsNode> },
+    /// Several rows of the operand.
+    Rows { start: usize, count: usize, block: Box<TensorType>, of: Arc<RowsNode> },
+    /// The operands along axis 0: rows, and blocks of rows.
+    Stack(Arc<StackNode>),
+}
+
+/// A node that a kernel serves. All steps of an unrolled loop share it.
+pub(crate) struct KernelNode<B: Backend> {
+    pub(crate) kernel: Kernel<B>,
+    pub(crate) op: Op,
+    pub(crate) inputs: Vec<TensorType>,
+    pub(crate) outputs: Vec<TensorType>,
+    pub(crate) at: Place,
+}
+
+/// A program or a loop that the backend compiled as a whole.
+pub(crate) struct WholeNode<T> {
+    pub(crate) compiled: Arc<dyn Compiled<T>>,
+    pub(crate) outputs: Vec<TensorType>,
+    pub(crate) at: Place,
+}
+
+/// A tensor of which rows are read.
+pub(crate) struct RowsNode {
+    /// The type of a row.
+    pub(crate) row: TensorType,
+    pub(crate) at: Place,
+}
+
+/// A stack of rows and blocks.
+pub(crate) struct StackNode {
+    pub(crate) ty: TensorType,
+    /// Whether each operand is a block of rows.
+    pub(crate) is_block: Vec<bool>,
+    pub(crate) at: Arc<Place>,
+}
+
+/// An argument of a program that is planned.
+pub(crate) struct Argument {
+    pub(crate) register: Slot,
+    pub(crate) ty: TensorType,
+    /// Whether it stays in the frame from run to run, as what a loop captures does. The others are taken at their last use.
+    pub(crate) stays: bool,
+}
+
+/// A compiled graph, or a compiled body of a native loop.
+pub(crate) struct Program<B: Backend> {
+    pub(crate) instructions: Vec<Instruction<B>>,
+    pub(crate) slots: usize,
+    /// Where the arguments go; `None` for those that nobody uses.
+    pub(crate) inputs: Vec<Option<Slot>>,
+    /// The types of the arguments.
+    pub(crate) input_types: Vec<TensorType>,
+    pub(crate) outputs: Vec<Operand>,
+}
+
+impl<B: Backend> Program<B> {
+    /// What it is, if it is one instruction that was compiled as a whole.
+    pub(crate) fn whole(&self) -> Option<&Arc<dyn Compiled<B::Tensor>>> {
+        match self.instructions.as_slice() {
+            [Instruction { action: Action::Whole(node), .. }] => Some(&node.compiled),
+            _ => None,
+        }
+    }
+
+    /// Plans the memory of instructions over registers: finds each last use and maps registers to slots.
+    pub(crate) fn plan(
+        mut instructions: Vec<Instruction<B>>,
+        registers: usize,
+        arguments: Vec<Argument>,
+        outputs: &[Slot],
+    ) -> Self {
+        let mut used = vec![false; registers];
+        let mut stays = vec![false; registers];
+        arguments.iter().for_each(|argument| stays[argument.register as usize] = argument.stays);
+        let mut mark = |operand: &mut Operand| {
+            let register = operand.slot as usize;
+            operand.last = !std::mem::replace(&mut used[register], true) && !stays[register];
+        };
+        let mut outputs: Vec<Operand> = outputs.iter().map(|slot| Operand { slot: *slot, last: false }).collect();
+        outputs.iter_mut().rev().for_each(&mut mark);
+        for instruction in instructions.iter_mut().rev() {
+            instruction.operands.iter_mut().rev().for_each(&mut mark);
+        }
+
+        let mut slots = SlotMap { slot_of: vec![None; registers], free: Vec::new(), count: 0 };
+        let place = |argument: &Argument| used[argument.register as usize].then(|| slots.assign(argument.register));
+        let inputs = arguments.iter().map(place).collect();
+        let input_types = arguments.into_iter().map(|argument| argument.ty).collect();
+        for instruction in &mut instructions {
+            // The results get slots before the operands give theirs back: a kernel's operands and results never meet.
+            let results = instruction.results.iter_mut();
+            results.for_each(|result| *result = result.filter(|r| used[*r as usize]).map(|r| slots.assign(r)));
+            instruction.operands.iter_mut().for_each(|operand| slots.resolve(operand));
+        }
+        outputs.iter_mut().for_each(|operand| slots.resolve(operand));
+        Program { instructions, slots: slots.count, inputs, input_types, outputs }
+    }
+
+    /// How many instructions it has, those of loops' bodies and of branches included.
+    pub(crate) fn len(&self) -> usize {
+        let nested = self.instructions.iter().flat_map(|instruction| instruction.action.programs());
+        self.instructions.len() + nested.map(|program| program.len()).sum::<usize>()
+    }
+}
+
+/// What has a slot, with the slot's number.
+pub(crate) fn with_slots<T>(
+    slots: &[Option<Slot>],
+    all: impl IntoIterator<Item = T>,
+) -> impl Iterator<Item = (usize, T)> {
+    slots.iter().zip(all).filter_map(|(slot, each)| Some(((*slot)? as usize, each)))
+}
+
+/// Hands out slots and takes back those whose tensor was used for the last time.
+struct SlotMap {
+    slot_of: Vec<Option<Slot>>,
+    free: Vec<Slot>,
+    count: usize,
+}
+
+impl SlotMap {
+    fn assign(&mut self, register: Slot) -> Slot {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.count += 1;
+            (self.count - 1) as Slot
+        });
+        self.slot_of[register as usize] = Some(slot);
+        slot
+    }
+
+    fn resolve(&mut self, operand: &mut Operand) {
+        let slot = self.slot_of[operand.slot as usize].expect("a register is set before it is used");
+        operand.slot = slot;
+        if operand.last {
+            self.free.push(slot);
+        }
+    }
+}
+
+impl<B: Backend> Action<B> {
+    /// The programs that it runs.
+    pub(crate) fn programs(&self) -> Vec<&Arc<Program<B>>> {
+        match self {
+            Action::Loop(native) => vec![&native.body],
+            Action::Choice(choice) => choice.branches.iter().collect(),
+            Action::While(node) => vec![&node.condition, &node.body],
+            Action::Associative(node) => vec![&node.up_sweep, &node.down_sweep],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The op that it serves.
+    pub(crate) fn place(&self) -> Place {
+        self.serves().0.into_owned()
+    }
+
+    /// The types of its results.
+    pub(crate) fn output_types(&self) -> &[TensorType] {
+        self.serves().1
+    }
+
+    /// The op that it serves, and the types of its results.
+    fn serves(&self) -> (Cow<'_, Place>, &[TensorType]) {
+        let (at, outputs) = match self {
+            Action::Kernel(node) => (&node.at, node.outputs.as_slice()),
+            Action::Loop(native) => (&native.at, native.outputs.as_slice()),
+            Action::Choice(choice) => (&choice.at, choice.outputs.as_slice()),
+            Action::While(node) => (&node.at, node.outputs.as_slice()),
+            Action::Associative(node) => (&node.at, node.outputs.as_slice()),
+            Action::Whole(node) => (&node.at, node.outputs.as_slice()),
+            Action::Constant { ty, .. } => return (Cow::Owned(Place::new("constant", Site::Unknown)), from_ref(ty)),
+            Action::Bind { .. } => return (Cow::Owned(Place::new("scan", Site::Unknown)), &[]),
+            Action::BindSize(node) => (&node.at, [].as_slice()),
+            Action::Row { of, .. } => (&of.at, from_ref(&of.row)),
+            Action::Rows { block, of, .. } => (&of.at, from_ref(&**block)),
+            Action::Stack(node) => (&*node.at, from_ref(&node.ty)),
+        };
+        (Cow::Borrowed(at), outputs)
+    }
+}
+
+/// The error of a program that grows past the limit.
+pub(crate) fn too_large(at: &Place, backend: &str, kernels: usize, limit: usize) -> Error {
+    Error::ProgramTooLarge {
+        at: at.boxed(),
+        backend: backend.to_string(),
+        kernels,
+        limit,
+        fix: "run fewer steps a call, raise `CompileOptions::max_kernels`, or use `LoopStrategy::Native`".into(),
+    }
+}

@@ -1,0 +1,80 @@
+//! The size of a program: its instructions in host memory, and the tensors that its plan holds at once.
+
+use std::collections::HashSet;
+use std::mem::size_of;
+use std::sync::Arc;
+
+use funcify_core::types::{Sizes, TensorType};
+
+use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, with_slots};
+use crate::backend::Backend;
+
+impl<B: Backend> Program<B> {
+    /// The bytes that its instructions take. `seen` holds the addresses of what was counted before.
+    pub(crate) fn bytes(&self, seen: &mut HashSet<usize>) -> usize {
+        let mut first = |address: usize, bytes: usize| if seen.insert(address) { bytes } else { 0 };
+        let mut bytes = size_of::<Self>();
+        let mut nested: Vec<&Arc<Program<B>>> = Vec::new();
+        for instruction in &self.instructions {
+            bytes += size_of::<Instruction<B>>();
+            if instruction.operands.spilled() {
+                bytes += instruction.operands.capacity() * size_of::<Operand>();
+            }
+            if instruction.results.spilled() {
+                bytes += instruction.results.capacity() * size_of::<Option<Slot>>();
+            }
+            if let Action::Kernel(node) = &instruction.action {
+                bytes += first(Arc::as_ptr(node) as usize, size_of::<KernelNode<B>>());
+            }
+            nested.extend(instruction.action.programs());
+        }
+        let nested =
+            nested.into_iter().filter(|program| seen.insert(Arc::as_ptr(program) as usize)).collect::<Vec<_>>();
+        bytes + nested.into_iter().map(|program| program.bytes(seen)).sum::<usize>()
+    }
+
+    /// The largest number of bytes of tensors in slots at once, and that of the arguments; `None` if a size follows from data.
+    pub(crate) fn peak_bytes(&self, sizes: &Sizes) -> Option<(usize, usize)> {
+        let mut held = vec![0; self.slots];
+        let (mut live, mut peak) = (0usize, 0usize);
+        for (slot, ty) in with_slots(&self.inputs, &self.input_types) {
+            held[slot] = bytes_of(ty, sizes)?;
+            live = live.checked_add(held[slot])?;
+        }
+        let arguments = live;
+        for instruction in &self.instructions {
+            // What a kernel makes for nobody is there while it runs.
+            let mut unused = 0usize;
+            for (slot, ty) in instruction.results.iter().zip(instruction.action.output_types()) {
+                if let Some(slot) = slot {
+                    held[*slot as usize] = bytes_of(ty, sizes)?;
+                    live = live.checked_add(held[*slot as usize])?;
+                } else if matches!(instruction.action, Action::Kernel(_)) {
+                    unused = unused.checked_add(bytes_of(ty, sizes)?)?;
+                }
+            }
+            let mut inside = unused;
+            let sizes = match &instruction.action {
+                Action::Associative(node) => &node.largest_sizes(sizes),
+                _ => sizes,
+            };
+            for program in instruction.action.programs() {
+                let (peak, arguments) = program.peak_bytes(sizes)?;
+                inside = inside.max(peak - arguments);
+            }
+            peak = peak.max(live.checked_add(inside)?);
+            for operand in instruction.operands.iter().filter(|operand| operand.last) {
+                live -= std::mem::take(&mut held[operand.slot as usize]);
+            }
+        }
+        Some((peak.max(arguments), arguments))
+    }
+}
+
+/// `None` also for more bytes than there are.
+fn bytes_of(ty: &TensorType, sizes: &Sizes) -> Option<usize> {
+    let sizes = ty.shape.value(sizes).ok()?;
+    // As if no size were 0: strides are computed of the others, too.
+    let bytes = sizes.iter().try_fold(ty.dtype.size(), |product, size| product.checked_mul((*size).max(1)))?;
+    Some(if sizes.contains(&0) { 0 } else { bytes })
+}

@@ -1,0 +1,101 @@
+//! Spans of the crate `tracing`, behind the feature of that name: one for making a program, for a call, for an instruction.
+//!
+//! Without the feature a span is nothing.
+
+use funcify_core::error::Place;
+
+/// A span, which ends when it is dropped.
+#[cfg(feature = "tracing")]
+pub(crate) type Span = tracing::span::EnteredSpan;
+
+/// No span.
+#[cfg(not(feature = "tracing"))]
+#[must_use]
+pub(crate) struct Span;
+
+/// A program is made: `funcify.compile`.
+pub(crate) fn of_compilation(function: &str) -> Span {
+    #[cfg(feature = "tracing")]
+    return tracing::info_span!("funcify.compile", function).entered();
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = function;
+        Span
+    }
+}
+
+/// A function is called: `funcify.call`.
+pub(crate) fn of_call(function: &str, backend: &str) -> Span {
+    #[cfg(feature = "tracing")]
+    return tracing::info_span!("funcify.call", function, backend).entered();
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = (function, backend);
+        Span
+    }
+}
+
+/// An instruction runs, at the level `TRACE`: `funcify.op`, with the user's line.
+#[inline]
+pub(crate) fn of_instruction(place: impl FnOnce() -> Place) -> Span {
+    #[cfg(feature = "tracing")]
+    {
+        if !tracing::enabled!(tracing::Level::TRACE) {
+            return tracing::Span::none().entered();
+        }
+        let place = place();
+        tracing::trace_span!("funcify.op", op = place.op, line = %place.site).entered()
+    }
+    #[cfg(not(feature = "tracing"))]
+    {
+        let _ = place;
+        Span
+    }
+}
+
+#[cfg(all(test, feature = "tracing"))]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use crate::{Function, Reference};
+    use funcify_core::{Graph, scan};
+
+    /// Writes down the names of the spans that begin.
+    struct Names(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Subscriber for Names {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, span: &Attributes<'_>) -> Id {
+            let mut names = self.0.lock().unwrap();
+            names.push(span.metadata().name());
+            Id::from_u64(names.len() as u64)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, _: &Event<'_>) {}
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+
+    #[test]
+    fn making_calling_and_each_op_are_spans() {
+        let graph =
+            Graph::build("sums", |g| scan(g.input("c", "f32[]"), g.input("xs", "f32[2]"), |c, x| (c + x, ())).0);
+        let names: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+        tracing::subscriber::with_default(Names(names.clone()), || {
+            let function = Function::compile(&graph.unwrap(), &Reference).unwrap();
+            function.call_host(&[1f32.into(), [2f32, 3.].into()]).unwrap();
+        });
+        let names = names.lock().unwrap();
+        let count = |name: &str| names.iter().filter(|other| **other == name).count();
+        // The loop, and two sums.
+        assert_eq!((count("funcify.compile"), count("funcify.call"), count("funcify.op")), (1, 1, 3));
+    }
+}

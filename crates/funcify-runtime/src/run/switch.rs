@@ -1,0 +1,36 @@
+//! The choice: the index is read on the host, and the program of the branch that it chooses runs.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use funcify_core::error::{Place, Result};
+use funcify_core::ops::Switch;
+use funcify_core::types::{DType, TensorType};
+
+use super::interpret::Run;
+use super::program::Program;
+use crate::backend::{Backend, Tensors};
+
+/// A choice with compiled branches.
+pub(crate) struct ChoiceNode<B: Backend> {
+    pub(crate) switch: Switch,
+    pub(crate) at: Place,
+    pub(crate) branches: Vec<Arc<Program<B>>>,
+    /// The operands of each branch.
+    pub(crate) places: Vec<Range<usize>>,
+    /// The dtype of the index.
+    pub(crate) index: DType,
+    /// The types of the results.
+    pub(crate) outputs: Vec<TensorType>,
+}
+
+impl<B: Backend> ChoiceNode<B> {
+    /// Runs the branch (switch-c3).
+    pub(crate) fn run_branch(&self, run: &mut Run<'_, B>, operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
+        let index = run.fail(&self.at, run.backend.download(&operands[0], self.index))?;
+        let chosen = self.switch.chosen(index.get(0).as_i64());
+        let place = self.places[chosen].clone();
+        let arguments = operands.into_iter().skip(place.start).take(place.len()).collect();
+        Ok(self.branches[chosen].execute(run, arguments)?.into())
+    }
+}

@@ -1,0 +1,64 @@
+//! The conditional loop: the condition is read on the host before each step's program runs.
+
+use std::sync::Arc;
+
+use funcify_core::error::{Error, Place, Result};
+use funcify_core::ops::While;
+use funcify_core::types::{DType, TensorType};
+
+use super::interpret::Run;
+use super::program::Program;
+use super::whole::Refusing;
+use crate::backend::{Backend, Tensors};
+
+/// A conditional loop with compiled parts. The arguments of both: the carries, what it captures.
+pub(crate) struct WhileNode<B: Backend> {
+    pub(crate) op: While,
+    pub(crate) at: Place,
+    pub(crate) condition: Arc<Program<B>>,
+    pub(crate) body: Arc<Program<B>>,
+    /// The types of the results.
+    pub(crate) outputs: Vec<TensorType>,
+    /// What runs first, if there is something, and may refuse.
+    pub(crate) compiled: Option<Refusing<B::Tensor>>,
+}
+
+impl<B: Backend> WhileNode<B> {
+    /// Runs the loop: what was compiled, unless it refuses, else step by step.
+    pub(crate) fn run_while(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
+        if let Some(compiled) = &self.compiled
+            && let Some(results) = compiled.run_unless_refused(run, &self.at, &operands)?
+        {
+            return Ok(results);
+        }
+        let places = self.op.operands();
+        let of_body = operands.split_off(places.body.start);
+        let of_condition = operands.split_off(places.condition.start);
+        let mut carries = operands;
+        let bound = self.op.bound.as_ref().map(|bound| bound.value(&run.sizes)).transpose();
+        let bound = bound.map_err(|error| funcify_core::ops::no_size(&self.at, error))?;
+        let (mut before_step, mut in_body) = (self.condition.frame(), self.body.frame());
+        self.condition.place_all(&mut before_step, carries.len(), of_condition);
+        self.body.place_all(&mut in_body, carries.len(), of_body);
+        let mut ran = 0;
+        // while-c3
+        while bound.is_none_or(|bound| i64::try_from(ran).is_ok_and(|ran| ran < bound)) {
+            run.begin_step(&self.at, ran)?;
+            let in_step = |error: Error| error.in_step(&self.at, ran);
+            // while-c1
+            self.condition.place_all(&mut before_step, 0, carries.iter().cloned());
+            self.condition.interpret(&mut before_step, run).map_err(in_step)?;
+            let holds = self.condition.take(&mut before_step, 0);
+            let holds = run.fail(&self.at, run.backend.download(&holds, DType::Bool))?;
+            if !holds.get(0).as_bool() {
+                break;
+            }
+            let count = carries.len();
+            self.body.place_all(&mut in_body, 0, carries.drain(..));
+            self.body.interpret(&mut in_body, run).map_err(in_step)?;
+            carries.extend((0..count).map(|carry| self.body.take(&mut in_body, carry)));
+            ran += 1;
+        }
+        Ok(carries.into())
+    }
+}

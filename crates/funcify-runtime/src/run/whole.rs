@@ -1,0 +1,58 @@
+//! What a backend compiled as a whole, run.
+
+use std::sync::Arc;
+
+use funcify_core::cancel::{Ran, Watch};
+use funcify_core::error::{Place, Result};
+
+use super::interpret::Run;
+use crate::backend::{Backend, Compiled, Outcome, Tensors, execution_error};
+
+/// A loop that was compiled and may refuse when it runs.
+pub(crate) struct Refusing<T> {
+    pub(crate) compiled: Arc<dyn Compiled<T>>,
+    /// Which of the loop's results it gives.
+    pub(crate) used: Vec<bool>,
+}
+
+impl<T: Clone + 'static> Refusing<T> {
+    /// Runs it, unless it refuses its operands. Nobody looks at what stands for the results that it does not give.
+    pub(crate) fn run_unless_refused<B: Backend<Tensor = T>>(
+        &self,
+        run: &Run<'_, B>,
+        at: &Place,
+        operands: &[T],
+    ) -> Result<Option<Tensors<T>>> {
+        let backend = run.backend.name();
+        let results = run_compiled(&*self.compiled, &run.watch, || at.clone(), backend, operands)?;
+        Ok(results.map(|results| with_stand_ins(results, &self.used, operands)))
+    }
+}
+
+/// Returns the results that are used, each in its place. What stands in the other places nobody looks at.
+pub(crate) fn with_stand_ins<T: Clone>(results: Vec<T>, used: &[bool], operands: &[T]) -> Tensors<T> {
+    debug_assert_eq!(results.len(), used.iter().filter(|used| **used).count(), "it gives each result that is used");
+    let stand_in = operands.first().or(results.first()).cloned();
+    let mut results = results.into_iter();
+    let mut next = |used: &bool| if *used { results.next() } else { stand_in.clone() };
+    used.iter().filter_map(&mut next).collect()
+}
+
+/// Runs what was compiled, unless it is cancelled. `None` if it refuses its operands. The place is made only for an error.
+pub(crate) fn run_compiled<T: 'static>(
+    compiled: &dyn Compiled<T>,
+    watch: &Watch,
+    at: impl Fn() -> Place + Sync,
+    backend: &str,
+    operands: &[T],
+) -> Result<Option<Vec<T>>> {
+    let ran = || watch.check_at(&at, Ran::Part);
+    loop {
+        let outcome = compiled.run(operands, &|| ran().is_err());
+        match outcome.map_err(|error| execution_error(&at(), backend, error))? {
+            Outcome::Done(results) => return Ok(Some(results)),
+            Outcome::Refused => return Ok(None),
+            Outcome::Stopped => ran()?,
+        }
+    }
+}

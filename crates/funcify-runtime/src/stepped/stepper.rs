@@ -1,0 +1,471 @@
+//! A program that is served one step at a time: its states are the backend's tensors, and stay there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use funcify_core::HostTensor;
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::graph::{Graph, call_error, tracer};
+use funcify_core::tree::Named;
+use funcify_core::types::{DType, Dim, Symbol, TensorType};
+use funcify_core::{Value, concat};
+use funcify_rewrite::{Rewrite, RewriteOptions};
+
+use crate::backend::{Backend, CompileOptions, execution_error};
+
+use crate::function::Function;
+use crate::host::files::{read_safetensors, write_safetensors};
+use crate::stepped::{Steppable, Stepped};
+
+/// A program over a sequence, run one step at a time: a filter, a controller, a model that generates.
+///
+/// [`Steppable::stepped`] says which programs can be; the states, and what all steps share, are made once and stay with the
+/// backend. A step is one call of one program, which is compiled once for the sizes of its rows:
+/// [as a whole](CompileOptions::whole) where the backend compiles loops. On backends that run loops natively or compile the
+/// whole program, steps give the bits that the whole sequence gives, where the ops around the loop do for one row as for
+/// many.
+///
+/// ```
+/// use funcify::dispatch::{Reference, Stepper};
+/// use funcify::{Graph, HostTensor, scan};
+///
+/// let average = Graph::build("average", |g| {
+///     let [xs, start, decay] = [g.input("xs", "f32[T]"), g.input("start", "f32[]"), g.input("decay", "f32[]")];
+///     scan(start, xs, |mean, x| {
+///         let next = mean * decay + x * (1.0 - decay);
+///         (next, next)
+///     }).1
+/// })?;
+/// let fixed = [HostTensor::scalar(0f32), HostTensor::scalar(0.5f32)];
+/// let mut stepper = Stepper::with_host(&average, &Reference, &fixed)?;
+/// assert_eq!(stepper.step_host(&[HostTensor::scalar(4f32)])?, [HostTensor::scalar(2f32)]);
+/// assert_eq!(stepper.step_host(&[HostTensor::scalar(4f32)])?, [HostTensor::scalar(3f32)]);
+/// assert_eq!(stepper.state()?["start"], HostTensor::scalar(3f32));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+///
+/// # Many streams
+///
+/// A program whose states have an axis of a symbol, `B` say, steps so many streams at once. [`streams`](Stepper::streams) says
+/// which streams are there from now on: it gathers the rows of the states along that axis.
+///
+/// ```
+/// use funcify::dispatch::{Reference, Stepper};
+/// use funcify::{Graph, HostTensor, scan};
+///
+/// let sums = Graph::build("sums", |g| {
+///     let [xs, start] = [g.input("xs", "f32[T,B]"), g.input("start", "f32[B]")];
+///     scan(start, xs, |sum, x| (sum + x, sum + x)).1
+/// })?;
+/// let mut stepper = Stepper::with_host(&sums, &Reference, &[HostTensor::from([0f32, 0.0])])?;
+/// stepper.step_host(&[HostTensor::from([1f32, 2.0])])?;
+/// // Stream 0 leaves, stream 1 stays, and two begin.
+/// stepper.streams("B", &[Some(1), None, None])?;
+/// assert_eq!(stepper.step_host(&[HostTensor::from([10f32, 20.0, 30.0])])?[0], HostTensor::from([12f32, 20.0, 30.0]));
+/// # Ok::<(), funcify::Error>(())
+/// ```
+///
+/// A state without that axis, as a count of the steps, is one for all streams. A stream that begins beside others cannot have such a
+/// state from its start, so that is an error if steps change the state. Give it the axis: a count of `f32[B]` instead of `f32[]`.
+pub struct Stepper<B: Backend> {
+    stepped: Stepped,
+    /// A step, without outputs that are the same value as one before.
+    step: Function<B>,
+    /// For each output of a step which result of the function it is.
+    results: Vec<usize>,
+    /// For each state whether a step changes it.
+    changes: Vec<bool>,
+    /// Whether no step was made from the states, which are the initial ones.
+    is_at_start: bool,
+    /// The states, and what all steps share: as they were made, and as they are for the streams that are there.
+    made: Vec<B::Tensor>,
+    initial: Vec<B::Tensor>,
+    /// The states now, then what all steps share.
+    now: Vec<B::Tensor>,
+    /// The program that gathered streams last.
+    gather: Option<Gather<B>>,
+    /// For each symbol whose streams were named: as which of the streams that were made each of them began.
+    origins: BTreeMap<Symbol, Vec<i64>>,
+}
+
+/// The program that gathers streams along the axis of a symbol.
+struct Gather<B: Backend> {
+    symbol: Symbol,
+    /// The other symbols whose streams are not those that were made.
+    others: Vec<Symbol>,
+    program: Function<B>,
+}
+
+impl<B: Backend> Stepper<B> {
+    /// The program one step at a time. `fixed` are the inputs of [`Stepped::start`], in their order: those that are no
+    /// sequences.
+    ///
+    /// # Errors
+    /// `NotSteppable` of a program that needs more than the steps so far; what [`Function::compile`] and
+    /// [`Function::call`] refuse.
+    #[track_caller]
+    pub fn new(graph: &Graph, backend: &B, fixed: &[B::Tensor]) -> Result<Self> {
+        Self::with_options(graph, backend, CompileOptions::default(), fixed)
+    }
+
+    /// [`new`](Stepper::new), with options for both programs.
+    #[track_caller]
+    pub fn with_options(graph: &Graph, backend: &B, options: CompileOptions, fixed: &[B::Tensor]) -> Result<Self> {
+        let stepped = graph.stepped()?;
+        // What is shared is laid out as it is written, once, and not a view that each step reads against its grain.
+        let options = CompileOptions { whole: true, ..options };
+        let Outputs { distinct, results, changes } = Outputs::of(&stepped, options.rewrites.as_ref())?;
+        let step = Function::compile_with(&distinct, backend, options.clone())?;
+        let made = Function::compile_with(&stepped.start, backend, options)?.call(fixed)?;
+        let (initial, now) = (made.clone(), made.clone());
+        let (is_at_start, gather, origins) = (true, None, BTreeMap::new());
+        Ok(Stepper { stepped, step, results, changes, is_at_start, initial, now, made, gather, origins })
+    }
+
+    /// [`new`](Stepper::new) of tensors in host memory.
+    #[track_caller]
+    pub fn with_host(graph: &Graph, backend: &B, fixed: &[HostTensor]) -> Result<Self> {
+        let at = Place::new("stepper", Site::caller());
+        let uploaded = fixed.iter().map(|tensor| upload(backend, &at, tensor)).collect::<Result<Vec<_>>>()?;
+        Self::new(graph, backend, &uploaded)
+    }
+
+    /// The step of a function's graph, on its backend and with its options.
+    #[track_caller]
+    pub fn of(function: &Function<B>, fixed: &[B::Tensor]) -> Result<Self> {
+        Self::with_options(function.graph(), function.backend(), function.options().clone(), fixed)
+    }
+
+    /// One step: takes a row of each sequence, in the order of the program's inputs and without the axis of the steps, and
+    /// gives the outputs. After an error the states are those before the step.
+    #[track_caller]
+    pub fn step(&mut self, rows: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
+        if rows.len() != self.stepped.rows {
+            let at = Place::new(self.stepped.step.name(), Site::caller());
+            let names: Vec<&str> = self.row_inputs().map(|input| self.stepped.step.input_name(input)).collect();
+            let expected = format!("a row of each of {} sequences ({})", names.len(), names.join(", "));
+            let fix = "pass one tensor a sequence, in the order of the program's inputs";
+            return Err(call_error(&at, "the argument list", expected, format!("{} tensors", rows.len()), fix));
+        }
+        let inputs = self.row_inputs();
+        self.now.splice(inputs.start..inputs.start, rows.iter().cloned());
+        let results = self.step.call(&self.now);
+        self.now.drain(inputs);
+        let results = results?;
+        self.is_at_start = false;
+        let (states, outputs) = self.results.split_at(self.stepped.states);
+        self.now.iter_mut().zip(states).for_each(|(state, next)| state.clone_from(&results[*next]));
+        Ok(outputs.iter().map(|output| results[*output].clone()).collect())
+    }
+
+    /// [`step`](Stepper::step) of tensors in host memory.
+    #[track_caller]
+    pub fn step_host(&mut self, rows: &[HostTensor]) -> Result<Vec<HostTensor>> {
+        let at = Place::new(self.stepped.step.name(), Site::caller());
+        let backend = self.step.backend();
+        let uploaded = rows.iter().map(|row| upload(backend, &at, row)).collect::<Result<Vec<_>>>()?;
+        let outputs = self.step(&uploaded)?;
+        let graph = &self.stepped.step;
+        let types = (self.stepped.states..).map(|output| graph.output_type(output));
+        outputs.iter().zip(types).map(|(tensor, ty)| download(self.step.backend(), &at, tensor, ty)).collect()
+    }
+
+    /// Goes back to the states before the first step.
+    pub fn reset(&mut self) {
+        self.now.clone_from(&self.initial);
+        self.is_at_start = true;
+    }
+
+    /// The graphs, whose docs say which input is what.
+    pub fn stepped(&self) -> &Stepped {
+        &self.stepped
+    }
+
+    /// The program of a step, without outputs that are the same value as one before.
+    pub fn function(&self) -> &Function<B> {
+        &self.step
+    }
+
+    /// The states as the backend's tensors, in the order of the inputs of [`Stepped::step`].
+    pub fn tensors(&self) -> &[B::Tensor] {
+        &self.now[..self.stepped.states]
+    }
+
+    /// The states by name.
+    #[track_caller]
+    pub fn state(&self) -> Result<BTreeMap<String, HostTensor>> {
+        let at = Place::new("state", Site::caller());
+        let graph = &self.stepped.step;
+        let named = self.tensors().iter().enumerate().map(|(index, tensor)| {
+            let tensor = download(self.step.backend(), &at, tensor, graph.input_type(index))?;
+            Ok((graph.input_name(index).to_string(), tensor))
+        });
+        named.collect()
+    }
+
+    /// Goes on from these states, which are all that the program has. A name that is missing or of another program, a type that
+    /// does not fit, and sizes other than those of the states now are errors, after which the states are as they were. To go on
+    /// from the states of another number of streams, [`streams`](Stepper::streams) first makes room for them.
+    #[track_caller]
+    pub fn set_state(&mut self, states: &BTreeMap<String, HostTensor>) -> Result<()> {
+        self.put(&Place::new("set_state", Site::caller()), states)
+    }
+
+    /// Writes the states to a safetensors file.
+    #[track_caller]
+    pub fn save_state(&self, path: impl AsRef<Path>) -> Result<()> {
+        write_safetensors(path, &self.state()?)
+    }
+
+    /// Goes on from the states in a safetensors file.
+    #[track_caller]
+    pub fn load_state(&mut self, path: impl AsRef<Path>) -> Result<()> {
+        let at = Place::new("load_state", Site::caller());
+        let states = read_safetensors(path)?;
+        self.put(&at, &states)
+    }
+
+    /// Says which streams are there from now on, along the axis of the symbol `streams` of the states: for each place the stream that
+    /// is there now, or none for a stream that begins. One that begins has the states that the stepper was made with, and what is
+    /// shared by its steps: those of its place, or of place 0 if there were fewer. A stream may go on in two places.
+    ///
+    /// States without the axis stay as they are while streams go on, and are those that the stepper was made with if all begin.
+    ///
+    /// # Errors
+    /// A stream that is not there; a symbol that no state has, or that is more than the size of one axis of it; after a step, a
+    /// stream that begins beside others that go on, if the steps change a state without the axis. The states are then as they were.
+    #[track_caller]
+    pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
+        let at = Place::new("streams", Site::caller());
+        let symbol = Symbol::new(streams);
+        let axes = self.axes(&at, &symbol)?;
+        let others: Vec<Symbol> = self.origins.keys().filter(|it| **it != symbol).cloned().collect();
+        if self.gather.as_ref().is_none_or(|gather| gather.symbol != symbol || gather.others != others) {
+            let program = Function::compile(&self.gathering(&at, &symbol, &others)?, self.step.backend())?;
+            self.gather = Some(Gather { symbol: symbol.clone(), others: others.clone(), program });
+        }
+        let (rows, origins) = self.rows(&at, &symbol, &axes, from)?;
+        let (begins, goes_on) = (from.contains(&None), from.iter().any(Option::is_some));
+        if begins && goes_on && !self.is_at_start {
+            self.check_shared(&at, &symbol, &axes)?;
+        }
+        let backend = self.step.backend();
+        let chosen = std::iter::once(&rows).chain(others.iter().map(|other| &self.origins[other]));
+        let chosen = chosen.map(|rows| {
+            let rows =
+                HostTensor::from_vec(rows.clone(), [rows.len()]).expect("its size is the number of its elements");
+            upload(backend, &at, &rows)
+        });
+        let mut arguments = chosen.collect::<Result<Vec<_>>>()?;
+        for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
+            arguments.extend([&self.now[index], &self.initial[index], &self.made[index]].map(Clone::clone));
+        }
+        let gather = self.gather.as_ref().expect("the program of this symbol was made above");
+        let mut gathered = gather.program.call(&arguments)?.into_iter();
+        for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
+            if let (Some(now), Some(initial)) = (gathered.next(), gathered.next()) {
+                (self.now[index], self.initial[index]) = (now, initial);
+            }
+        }
+        self.origins.insert(symbol, origins);
+        if begins && !goes_on {
+            self.reset();
+        }
+        Ok(())
+    }
+
+    /// For each place the row that it gets of the streams that are there, followed by those that were made; and as which of those
+    /// that were made its stream began.
+    fn rows(
+        &self,
+        at: &Place,
+        symbol: &Symbol,
+        axes: &[Option<usize>],
+        from: &[Option<usize>],
+    ) -> Result<(Vec<i64>, Vec<i64>)> {
+        let count = |tensors: &[B::Tensor]| {
+            let backend = self.step.backend();
+            let counted = axes.iter().zip(tensors).find_map(|(axis, tensor)| Some(backend.shape(tensor)[(*axis)?]));
+            counted.expect("a state has the axis of the streams")
+        };
+        let (there, made) = (count(&self.now), count(&self.made));
+        let began = self.origins.get(symbol).cloned().unwrap_or_else(|| (0..made as i64).collect());
+        let (mut rows, mut origins) = (Vec::with_capacity(from.len()), Vec::with_capacity(from.len()));
+        for (place, stream) in from.iter().enumerate() {
+            let (row, origin) = match stream {
+                Some(stream) if *stream < there => (*stream, began[*stream]),
+                None if made > 0 => {
+                    let origin = if place < made { place } else { 0 };
+                    (there + origin, origin as i64)
+                }
+                _ => {
+                    let found =
+                        stream.map_or("a stepper that was made without streams".into(), |it| format!("stream {it}"));
+                    let fix = "name a stream that is there, or `None` for one that begins";
+                    let expected = format!("one of {there} streams");
+                    return Err(call_error(at, &format!("place {place}"), expected, found, fix));
+                }
+            };
+            rows.push(row as i64);
+            origins.push(origin);
+        }
+        Ok((rows, origins))
+    }
+
+    /// Checks that steps change no state that all streams share: a stream that begins would go on with that of the others.
+    fn check_shared(&self, at: &Place, symbol: &Symbol, axes: &[Option<usize>]) -> Result<()> {
+        let is_shared = |index: &usize| self.changes[*index] && axes[*index].is_none();
+        let Some(index) = (0..self.stepped.states).find(is_shared) else { return Ok(()) };
+        let (name, ty) = (self.stepped.step.input_name(index), self.kept_type(index));
+        let with_axis = ty.shape.dims().iter().cloned();
+        let with_axis = ty.with_shape(std::iter::once(Dim::symbol(symbol)).chain(with_axis).collect::<Vec<_>>());
+        let expected = format!("an axis of {symbol} streams, as one begins beside others that go on");
+        let found = format!("{ty}, which the steps so far have changed for all streams");
+        let fix = format!("let the program carry one a stream, as `{with_axis}`; or let all streams begin");
+        Err(at.mismatch(format!("state `{name}`"), expected, found, fix))
+    }
+
+    /// The inputs of the step that are rows of sequences.
+    fn row_inputs(&self) -> std::ops::Range<usize> {
+        self.stepped.states..self.stepped.states + self.stepped.rows
+    }
+
+    /// The input of the step that is a state, or shared by all steps.
+    fn kept_input(&self, index: usize) -> usize {
+        if index < self.stepped.states { index } else { index + self.stepped.rows }
+    }
+
+    /// The type of a state, or of what is shared by all steps.
+    fn kept_type(&self, index: usize) -> &TensorType {
+        self.stepped.step.input_type(self.kept_input(index))
+    }
+
+    fn put(&mut self, at: &Place, states: &BTreeMap<String, HostTensor>) -> Result<()> {
+        let graph = &self.stepped.step;
+        let names: Vec<&str> = (0..self.stepped.states).map(|index| graph.input_name(index)).collect();
+        if let Some(name) = states.keys().find(|name| !names.contains(&name.as_str())) {
+            let fix = "give the states that `state` gave, of the same program";
+            return Err(call_error(at, &format!("state `{name}`"), names.join(", "), name.clone(), fix));
+        }
+        let mut tensors = Vec::with_capacity(names.len());
+        for (index, name) in names.iter().enumerate() {
+            // The sizes are those of the state now, as those of other states and of what all steps share are.
+            let shape = self.step.backend().shape(&self.now[index]);
+            let ty = TensorType::new(graph.input_type(index).dtype, shape.as_slice());
+            let found = states.get(*name);
+            let Some(tensor) = found.filter(|tensor| tensor.ty() == ty) else {
+                let found = found.map_or_else(|| "nothing".to_string(), |tensor| tensor.ty().to_string());
+                let fix = "give the states that `state` gave, of the same program and as many streams";
+                return Err(call_error(at, &format!("state `{name}`"), ty.to_string(), found, fix));
+            };
+            tensors.push(upload(self.step.backend(), at, tensor)?);
+        }
+        self.now.iter_mut().zip(tensors).for_each(|(state, tensor)| *state = tensor);
+        self.is_at_start = false;
+        Ok(())
+    }
+
+    /// The axis of the streams of each state, and of what is shared by all steps.
+    fn axes(&self, at: &Place, symbol: &Symbol) -> Result<Vec<Option<usize>>> {
+        let streams = Dim::symbol(symbol);
+        let mut axes = Vec::with_capacity(self.now.len());
+        for index in 0..self.now.len() {
+            let ty = self.kept_type(index);
+            let mut counted = (0..ty.rank()).filter(|axis| ty.shape[*axis].symbols().contains(&symbol));
+            let axis = counted.next();
+            if counted.next().is_some() || axis.is_some_and(|axis| ty.shape[axis] != streams) {
+                let kind = if index < self.stepped.states { "state" } else { "input" };
+                let component = format!("{kind} `{}`", self.stepped.step.input_name(self.kept_input(index)));
+                let (expected, fix) = (format!("one axis of {symbol} streams"), "give the streams one axis");
+                return Err(at.mismatch(component, expected, ty, fix));
+            }
+            axes.push(axis);
+        }
+        if axes[..self.stepped.states].iter().all(Option::is_none) {
+            let types: Vec<String> = (0..self.stepped.states).map(|index| self.kept_type(index).to_string()).collect();
+            let (expected, fix) =
+                (format!("an axis of {symbol} streams"), "name the symbol of the batch in their types");
+            return Err(at.mismatch("the states", expected, types.join(", "), fix));
+        }
+        Ok(axes)
+    }
+
+    /// The program that gathers what has an axis of streams: of the streams that are there, then of those that were made. Of the
+    /// streams of `others`, what was made is that of those which are there now.
+    fn gathering(&self, at: &Place, symbol: &Symbol, others: &[Symbol]) -> Result<Graph> {
+        let axes = self.axes(at, symbol)?;
+        let other_axes = others.iter().map(|other| self.axes(at, other)).collect::<Result<Vec<_>>>()?;
+        let input = |name: String, ty: TensorType| tracer::input(&name, ty, false, at.site);
+        tracer::build("streams", at.site, |_| {
+            tracer::reserve_symbols(&self.stepped.step);
+            let [there, made_there, places] = [(); 3].map(|()| Dim::symbol(&tracer::fresh_symbol()));
+            let rows = input("rows".into(), TensorType::new(DType::I64, [places]));
+            let origins = others.iter().map(|other| {
+                let ty = TensorType::new(DType::I64, [Dim::symbol(other)]);
+                (input(format!("origins_{other}"), ty), Dim::symbol(&tracer::fresh_symbol()))
+            });
+            let origins: Vec<(Value, Dim)> = origins.collect();
+            let mut outputs = Vec::new();
+            for (index, axis) in axes.iter().enumerate() {
+                let Some(axis) = *axis else { continue };
+                let ty = self.kept_type(index);
+                let of = |streams: &Dim| ty.shape.with_dim(axis, streams.clone());
+                let now = input(format!("now_{index}"), ty.with_shape(of(&there)));
+                let initial = input(format!("initial_{index}"), ty.with_shape(of(&there)));
+                let chosen = origins.iter().zip(&other_axes).filter_map(|(of, axes)| Some((of, axes[index]?)));
+                let chosen: Vec<(&(Value, Dim), usize)> = chosen.collect();
+                let shape =
+                    chosen.iter().fold(of(&made_there), |shape, ((_, made), axis)| shape.with_dim(*axis, made.clone()));
+                let made = input(format!("made_{index}"), ty.with_shape(shape));
+                let made = chosen.iter().fold(made, |made, ((rows, _), axis)| made.take(*axis as i64, *rows));
+                let gathered = |kept: Value| concat(&[kept, made], axis as i64).take(axis as i64, rows);
+                outputs.push((format!("now_{index}"), gathered(now)));
+                outputs.push((format!("initial_{index}"), gathered(initial)));
+            }
+            Ok(Named(outputs))
+        })
+    }
+}
+
+/// The outputs of a step, as its rewrites show them.
+struct Outputs {
+    /// The step without outputs that are the same value as one before.
+    distinct: Graph,
+    /// For each output of the step which of those that are left it is.
+    results: Vec<usize>,
+    /// For each state whether the next one is another value.
+    changes: Vec<bool>,
+}
+
+impl Outputs {
+    fn of(stepped: &Stepped, rewrites: Option<&RewriteOptions>) -> Result<Outputs> {
+        let step = &stepped.step;
+        let changes = |step: &Graph| {
+            let states = step.inputs().iter().zip(step.outputs()).take(stepped.states);
+            states.map(|(state, next)| state.value != next.value).collect()
+        };
+        let Some(rewrites) = rewrites else {
+            let results = (0..step.outputs().len()).collect();
+            return Ok(Outputs { distinct: step.clone(), results, changes: changes(step) });
+        };
+        let rewritten = step.rewritten_with(rewrites)?.graph;
+        let (mut values, mut outputs, mut results) = (Vec::new(), Vec::new(), Vec::new());
+        for (rewritten, output) in rewritten.outputs().iter().zip(step.outputs()) {
+            let before = values.iter().position(|value| *value == rewritten.value);
+            results.push(before.unwrap_or(values.len()));
+            if before.is_none() {
+                values.push(rewritten.value);
+                outputs.push(output.clone());
+            }
+        }
+        Ok(Outputs { distinct: step.with_outputs(outputs), results, changes: changes(&rewritten) })
+    }
+}
+
+fn upload<B: Backend>(backend: &B, at: &Place, tensor: &HostTensor) -> Result<B::Tensor> {
+    backend.upload(tensor).map_err(|error| execution_error(at, backend.name(), error))
+}
+
+fn download<B: Backend>(backend: &B, at: &Place, tensor: &B::Tensor, ty: &TensorType) -> Result<HostTensor, Error> {
+    backend.download(tensor, ty.dtype).map_err(|error| execution_error(at, backend.name(), error))
+}

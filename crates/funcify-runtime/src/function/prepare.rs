@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::graph::Graph;
-use funcify_core::ops::{Op, OpRules, While};
+use funcify_core::ops::{Control, Creation, OpClass, OpRules, While};
 use funcify_core::types::TensorType;
 use funcify_rewrite::{Patched, rewritten_at};
 
@@ -73,9 +73,9 @@ fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bo
         for output in &node.outputs {
             check_type(settings.backend, &at, graph.ty(*output))?;
         }
-        match &node.op {
-            Op::Constant(_) | Op::BindSize(_) => {}
-            Op::Scan(scan) => {
+        match node.op.class() {
+            OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
+            OpClass::Control(Control::Scan(scan)) => {
                 // A loop that ends early runs from the host; forced to be unrolled, it asks for its largest count.
                 let may_unroll = scan.until.is_none() || settings.forced().is_some();
                 let strategy = settings.strategy_of(scan, &at)?;
@@ -83,8 +83,8 @@ fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bo
                 is_laid_out |= settings.compiles() == Compiles::Loops;
                 is_laid_out |= check_ops(settings, &scan.body)?;
             }
-            Op::Switch(_) | Op::While(_) => {
-                if let Op::While(While { bound: Some(bound), .. }) = &node.op {
+            OpClass::Control(op @ (Control::Switch(_) | Control::While(_))) => {
+                if let Control::While(While { bound: Some(bound), .. }) = op {
                     is_laid_out |= settings.strategy == Some(LoopStrategy::Unroll) && bound.constant().is_none();
                 }
                 is_laid_out |= settings.compiles() == Compiles::Loops;
@@ -92,15 +92,26 @@ fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bo
                     is_laid_out |= check_ops(settings, body)?;
                 }
             }
-            Op::AssociativeScan(op) => {
+            OpClass::Control(Control::AssociativeScan(op)) => {
                 is_laid_out |= settings.compiles() == Compiles::Loops;
                 let sweeps = op.sweeps(&at, &graph.types(&node.inputs), &vec![true; op.leaves])?;
                 for program in [&sweeps.up, &sweeps.down] {
                     is_laid_out |= check_ops(settings, program)?;
                 }
             }
-            op if !has_kernel(settings.backend, op.name()) => _ = rule_of(settings.backend, op.name(), &at)?,
-            _ => {}
+            OpClass::Elementwise(_)
+            | OpClass::Movement(_)
+            | OpClass::Creation(_)
+            | OpClass::Indexing(_)
+            | OpClass::Along(_)
+            | OpClass::Product(_)
+            | OpClass::RandomBits(_)
+            | OpClass::Control(Control::Call(_))
+            | OpClass::Custom(_) => {
+                if !has_kernel(settings.backend, node.op.name()) {
+                    rule_of(settings.backend, node.op.name(), &at)?;
+                }
+            }
         }
     }
     Ok(is_laid_out)

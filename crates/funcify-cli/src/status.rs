@@ -1,5 +1,6 @@
 //! `funcify status`: STATUS.md, which ops and dtypes each backend has.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,6 +8,8 @@ use anyhow::{Context, Result, anyhow};
 use funcify::DType;
 use funcify::dispatch::{Compiles, Executor, backend_names, open_backend};
 use funcify::ops::{CONTROL_FLOW, all_names};
+use funcify_conformance::all_cases;
+use funcify_conformance::support::{OpProgram, Support, op_programs, support};
 
 /// Writes the file, which needs every backend; or checks that it is current, as far as the backends are there.
 pub(crate) fn run(check: bool) -> Result<bool> {
@@ -19,7 +22,9 @@ pub(crate) fn run(check: bool) -> Result<bool> {
             Err(error) => return Err(anyhow!("{error}")),
         }
     }
-    let text = status(&present);
+    let programs =
+        op_programs(&all_cases().map_err(|error| anyhow!("{error}"))?).map_err(|error| anyhow!("{error}"))?;
+    let text = status(&present, &programs)?;
     if !check {
         std::fs::write(&path, text).context("STATUS.md")?;
         println!("wrote STATUS.md");
@@ -62,15 +67,16 @@ fn without(text: &str, absent: &[&str]) -> String {
 /// What stands above the reasons.
 const WHY_NOT: &str = "\nWhy not:\n\n";
 
-fn status(backends: &[Arc<dyn Executor>]) -> String {
+fn status(backends: &[Arc<dyn Executor>], programs: &[OpProgram]) -> Result<String> {
     let mut text =
         "# Status\n\nWritten by `cargo xtask status`; `cargo xtask test` checks that it is current.\n".to_string();
 
-    text.push_str("\n## Ops\n\n`native` and `unroll` are how a backend runs loops unless told otherwise.\n\n");
+    text.push_str(OPS);
     text.push_str(&head("op", backends));
     for name in all_names() {
-        let cells = backends.iter().map(|backend| has_op(backend.as_ref(), name));
-        text.push_str(&line(&format!("`{name}`"), cells));
+        let cells =
+            backends.iter().map(|backend| of_op(backend.as_ref(), name, programs)).collect::<Result<Vec<_>>>()?;
+        text.push_str(&line(&format!("`{name}`"), cells.into_iter()));
     }
 
     text.push_str("\n## Element types\n\n");
@@ -81,7 +87,7 @@ fn status(backends: &[Arc<dyn Executor>]) -> String {
             None => "yes".to_string(),
             Some(reason) => {
                 reasons.push(format!("- {}, {dtype}: {reason}", backend.name()));
-                "no".to_string()
+                "declared".to_string()
             }
         });
         text.push_str(&line(dtype.name(), cells));
@@ -89,21 +95,54 @@ fn status(backends: &[Arc<dyn Executor>]) -> String {
     if !reasons.is_empty() {
         text.push_str(&format!("{WHY_NOT}{}\n", reasons.join("\n")));
     }
-    text
+    Ok(text)
 }
 
-fn has_op(backend: &dyn Executor, op: &str) -> String {
-    // A constant is uploaded when a program is compiled, and control flow is run from the host: no lowering rules.
-    let has =
-        op == "constant" || CONTROL_FLOW.contains(&op) || backend.has_fallback() || backend.lowered_ops().contains(&op);
-    match (has, op) {
-        (true, "scan") => match (backend.compiles(), backend.loop_strategy()) {
-            (Compiles::Nothing, strategy) => strategy.name().to_string(),
-            (_, strategy) => format!("compiled, {}", strategy.name()),
-        },
-        (true, _) => "yes".to_string(),
-        (false, _) => "no".to_string(),
+/// What stands above the table of ops.
+const OPS: &str = "
+## Ops
+
+Found by running each op, in a loop, on each element type of its domain that the backend holds:
+
+- `native`: by a kernel of the backend, or compiled
+- `fallback`: by the reference evaluation, element by element
+- `declared`: not at all, and a program with it is refused with the reason
+- `host`: control flow, whose bodies run as the other rows say
+- of `scan`: how loops run unless told otherwise; `compiled` before it, if the backend compiles loops where it can
+
+";
+
+/// How a backend runs an op: the same on all dtypes, or by dtypes.
+fn of_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Result<String> {
+    if op == "scan" {
+        let strategy = backend.loop_strategy().name();
+        return Ok(if backend.compiles() == Compiles::Nothing {
+            strategy.into()
+        } else {
+            format!("compiled, {strategy}")
+        });
     }
+    // A constant is uploaded when a program is compiled.
+    if op == "constant" || CONTROL_FLOW.contains(&op) {
+        return Ok(if op == "constant" { "native" } else { "host" }.into());
+    }
+    let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for program in programs.iter().filter(|program| program.op == op && backend.unsupported(program.dtype, 1).is_none())
+    {
+        let support = support(backend, program).map_err(|error| anyhow!("{op}, {}: {error}", program.dtype))?;
+        let way = match support {
+            Support::Native => "native",
+            Support::Fallback => "fallback",
+            Support::Declared(_) => "declared",
+        };
+        found.entry(way).or_default().push(program.dtype.name());
+    }
+    // The one of most dtypes needs no list of them.
+    let most = found.iter().max_by_key(|(_, dtypes)| dtypes.len()).map(|(way, _)| *way);
+    let Some(most) = most else { return Err(anyhow!("the suite has no case of `{op}`")) };
+    let rest = found.iter().filter(|(way, _)| **way != most);
+    let rest = rest.map(|(way, dtypes)| format!("{way}: {}", dtypes.join(" ")));
+    Ok(std::iter::once(most.to_string()).chain(rest).collect::<Vec<String>>().join("; "))
 }
 
 fn head(name: &str, backends: &[Arc<dyn Executor>]) -> String {

@@ -78,6 +78,7 @@ mod report;
 mod runner;
 pub mod singular;
 mod suite;
+pub mod support;
 pub mod templates;
 mod unlocks;
 

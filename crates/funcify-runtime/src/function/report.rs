@@ -1,6 +1,6 @@
 //! What a compiled function is made of: its size, its loops, the memory that its plan needs.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub struct Report {
     pub instructions: usize,
     /// The loops of the program, each once; those of which all is the same, line and numbers, are one.
     pub loops: Vec<LoopReport>,
+    /// The ops that the program runs by their reference evaluation, as the backend has no kernel for them, nor compiled them.
+    pub fallback: BTreeSet<&'static str>,
     /// Why the program is not compiled as a whole, if it was to be.
     pub declined: Option<Declined>,
     /// How long the program took to make from the graph.
@@ -64,6 +66,7 @@ impl Report {
         for each in self.loops.iter_mut().filter(|each| each.site != Site::Unknown) {
             each.rewrites = counts(patches.iter().filter(|patch| patch.site == each.site));
         }
+        self.fallback.clone_from(&notes.fallback);
         self.declined.clone_from(&notes.declined);
         self.program_bytes = program.bytes(&mut HashSet::new());
     }
@@ -83,6 +86,10 @@ impl fmt::Display for Report {
         }
         writeln!(f, "compile time           {:?}", self.compile_time)?;
         writeln!(f, "programs, reused       {}, {}", self.counts.made, self.counts.reused)?;
+        if !self.fallback.is_empty() {
+            let ops: Vec<&str> = self.fallback.iter().copied().collect();
+            writeln!(f, "by reference           {}", ops.join(", "))?;
+        }
         if let Some(declined) = &self.declined {
             writeln!(f, "not compiled as a whole: {declined}")?;
         }

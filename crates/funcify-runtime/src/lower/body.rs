@@ -68,6 +68,7 @@ impl<B: Backend> Lowering<'_, B> {
         inner.bounded = self.bounded_in(parameters);
         let (program, notes) = inner.lower_body(body, parameters, marked)?;
         self.notes.statics.extend(notes.statics);
+        self.notes.fallback.extend(notes.fallback);
         notes.loops.into_iter().for_each(|each| self.notes.add_loop(self.notes.loops.len(), each));
         let program = Arc::new(program);
         self.programs.insert(key, program.clone());

@@ -134,6 +134,8 @@ pub(crate) struct Notes {
     pub(crate) statics: BTreeSet<usize>,
     /// How each loop runs.
     pub(crate) loops: Vec<LoopReport>,
+    /// The ops that the program runs by the kernel for those without a lowering rule.
+    pub(crate) fallback: BTreeSet<&'static str>,
     /// Why the program is not compiled as a whole, if it was to be.
     pub(crate) declined: Option<Declined>,
 }
@@ -262,6 +264,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
             && let Attempt::Compiled(results) = self.lower_whole_node(graph, index, operands)?
         {
             return Ok(results);
+        }
+        if !has_rule::<B>(kernel.op.name()) {
+            self.notes.fallback.insert(kernel.op.name());
         }
         let results = self.push(&kernel.at, Action::Kernel(kernel.clone()), operands, kernel.outputs.len())?;
         match number {

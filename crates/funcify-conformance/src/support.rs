@@ -1,0 +1,85 @@
+//! How a backend runs an op: what `STATUS.md` says, found by running it.
+
+use funcify::dispatch::{CompileOptions, Executor, Need, needs};
+use funcify::graph::Node;
+use funcify::ops::{Op, OpRules};
+use funcify::{DType, Error, Graph, HostTensor, ScanOptions, Value, apply, scan_with};
+
+use crate::lanes::stacked;
+use crate::suite::Case;
+
+/// How a backend runs an op on a dtype.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Support {
+    /// By a kernel of its own, or compiled.
+    Native,
+    /// By the op's reference evaluation.
+    Fallback,
+    /// Not at all, and it says what it lacks.
+    Declared(Need),
+}
+
+/// An op on a dtype, in a loop.
+#[derive(Clone, Debug)]
+pub struct OpProgram {
+    /// The op's name.
+    pub op: &'static str,
+    /// The dtype of its first operand, or of its result if it has none.
+    pub dtype: DType,
+    graph: Graph,
+    inputs: Vec<HostTensor>,
+}
+
+/// Makes a program for each op and dtype that the suite has a case of: a loop whose steps apply the op to rows, as where an op runs is
+/// decided with what is around it.
+///
+/// # Errors
+/// Names the case of which no program can be made.
+pub fn op_programs(cases: &[Case]) -> Result<Vec<OpProgram>, String> {
+    let mut programs: Vec<OpProgram> = Vec::new();
+    for case in cases.iter().filter(|case| case.category == "op") {
+        let Some((node, operands)) = first_use(case) else { continue };
+        let (op, ty) = (&node.op, case.graph.ty(*node.inputs.first().unwrap_or(&node.outputs[0])));
+        if programs.iter().any(|known| known.op == op.name() && known.dtype == ty.dtype) {
+            continue;
+        }
+        let inputs: Vec<HostTensor> = operands.iter().map(|x| stacked(&[x, x, x])).collect();
+        let graph = in_loop(op, &inputs).map_err(|error| format!("{}: {error}", case.name))?;
+        programs.push(OpProgram { op: op.name(), dtype: ty.dtype, graph, inputs });
+    }
+    Ok(programs)
+}
+
+/// The first node of a case that applies its op to arguments, and these.
+fn first_use(case: &Case) -> Option<(&Node, Vec<HostTensor>)> {
+    let argument = |value| {
+        let index = case.graph.inputs().iter().position(|input| input.value == value)?;
+        case.graph.input_name(index).starts_with("uploaded_").then(|| case.inputs[index].clone())
+    };
+    let has_name = |node: &Node| case.name.starts_with(&format!("op/{}_", node.op.name()));
+    let used = |node: &Node| node.inputs.iter().map(|input| argument(*input)).collect::<Option<Vec<_>>>();
+    case.graph.nodes().iter().filter(|node| has_name(node)).find_map(|node| Some((node, used(node)?)))
+}
+
+/// A loop whose steps apply an op to rows of these inputs.
+fn in_loop(op: &Op, inputs: &[HostTensor]) -> Result<Graph, Error> {
+    Graph::build("op", |g| {
+        let rows = inputs.iter().enumerate().map(|(index, x)| g.input(&format!("x{index}"), x.ty()));
+        let rows: Vec<Value> = rows.collect();
+        scan_with(ScanOptions::new().length(3), (), rows, |(), row: Vec<Value>| ((), apply(op.clone(), &row))).1
+    })
+}
+
+/// Finds out how a backend runs a program.
+///
+/// # Errors
+/// Passes on what goes wrong and is not declared.
+pub fn support(backend: &dyn Executor, program: &OpProgram) -> Result<Support, Error> {
+    if let Some(need) = needs(backend, &program.graph)?.into_iter().next() {
+        return Ok(Support::Declared(need));
+    }
+    let function = backend.compile(&program.graph, CompileOptions::default())?;
+    function.call(&program.inputs)?;
+    let is_fallback = function.report().fallback.contains(program.op);
+    Ok(if is_fallback { Support::Fallback } else { Support::Native })
+}

@@ -14,7 +14,7 @@ macro_rules! shifts {
     ($($op:ident => $shift:ident;)*) => {
         $(funcify!(Candle, $op, |call, [x, y]| {
             let bits = bits_of(&call);
-            map_integer_pairs!(&call, &x, &y, |value, amount| $shift(value, amount, bits))
+            map_integer_pairs(&call, &x, &y, move |value, amount| $shift(value, amount, bits))
         });)*
     };
 }
@@ -23,7 +23,7 @@ macro_rules! counts {
     ($($op:ident => $count:ident;)*) => {
         $(funcify!(Candle, $op, |call, [x]| {
             let bits = bits_of(&call);
-            map_integers!(&call, &x, |value| $count(value, bits))
+            map_integers(&call, &x, move |value| $count(value, bits))
         });)*
     };
 }

@@ -1,8 +1,7 @@
 //! `size`: a number of the call.
 
 use funcify_core::{HostTensor, ops};
-use funcify_runtime::funcify;
-use funcify_runtime::{Backend, KernelCall};
+use funcify_runtime::{Backend, KernelCall, funcify};
 
 use super::Outcome;
 use crate::device::Burn;

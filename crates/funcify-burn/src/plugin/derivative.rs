@@ -117,7 +117,7 @@ impl Derivative {
                         burn.zeros(dtype, &saved.sizes[*result]).map_err(failed)?
                     }
                 },
-                (None, _) => continue,
+                (None, _) => unreachable!("what is no cotangent is saved"),
             });
         }
         let gradients = self.backward.call(&arguments).inspect_err(|error| free_after(error, arguments))?;

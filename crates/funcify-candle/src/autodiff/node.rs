@@ -48,8 +48,8 @@ pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: 
     });
     if let ([input], [output]) = (inputs, outputs) {
         let gradient = move |input: &Tensor, cotangent: &Tensor| {
-            let gradient = node.gradients(&[Some(cotangent.detach())])?.pop().flatten();
-            node.given(input, gradient)
+            let gradient = node.gradients(&[Some(cotangent.detach())])?.pop();
+            node.given(input, gradient.expect("a node gives as many gradients as it has inputs"))
         };
         return Ok(vec![record(input, "funcify", elements(output)?, gradient)?]);
     }
@@ -165,7 +165,9 @@ impl Node {
             let Some(waiting) = deposits.gradients.get_mut(&number) else {
                 bail!("{}: the gradients were taken twice", self.at.op);
             };
-            let gradient = waiting[index].take().flatten();
+            let Some(gradient) = waiting[index].take() else {
+                bail!("{}: a gradient was taken twice", self.at.op);
+            };
             if waiting.iter().all(Option::is_none) {
                 deposits.gradients.remove(&number);
             }

@@ -4,8 +4,7 @@ use funcify_core::ops::{
     CountLeadingZeros, Popcount, ShiftLeft, ShiftRightArithmetic, ShiftRightLogical, count_leading_zeros, popcount,
     shift_left, shift_right_arithmetic, shift_right_logical,
 };
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use crate::cpu::{map_integer_pairs, map_integers};
 use crate::device::Candle;

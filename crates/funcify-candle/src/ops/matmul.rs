@@ -7,8 +7,7 @@
 use candle_core::{CpuStorage, DType, Layout, Shape, Tensor, utils};
 use funcify_core::error::BackendError;
 use funcify_core::ops::{MatMul, integer_products};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 use ndarray::{ArrayView3, ShapeBuilder};
 
 use crate::cpu::{Kernel, contiguous, require_cpu};

@@ -4,8 +4,7 @@ use candle_core::{CpuStorage, DType, Layout, Tensor, WithDType};
 use funcify_core::error::BackendError;
 use funcify_core::ops::special::Extrema;
 use funcify_core::ops::{Scatter, ScatterMode};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use crate::cpu::{Kernel, contiguous, outside_domain, require_cpu, with_element};
 use crate::device::Candle;
@@ -67,12 +66,11 @@ fn update<E: WithDType>(
         let count = l2.dims()[axis];
         let inner: usize = l1.dims()[axis + 1..].iter().product();
         for (flat, (index, new)) in indices.iter().zip(updates).enumerate() {
-            let row = usize::try_from(*index).unwrap_or(usize::MAX);
-            if row < size {
-                let (outer, column) = (flat / (count * inner), flat % inner);
-                let element = &mut elements[(outer * size + row) * inner + column];
-                *element = combine(*element, *new);
-            }
+            // An index out of range is skipped.
+            let Some(row) = usize::try_from(*index).ok().filter(|row| *row < size) else { continue };
+            let (outer, column) = (flat / (count * inner), flat % inner);
+            let element = &mut elements[(outer * size + row) * inner + column];
+            *element = combine(*element, *new);
         }
         Ok((E::to_cpu_storage_owned(elements), l1.shape().clone()))
     };

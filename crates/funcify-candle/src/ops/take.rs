@@ -3,8 +3,7 @@
 use candle_core::Tensor;
 use funcify_core::error::BackendError;
 use funcify_core::ops::Take;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::dynamic_slice::read_index;
 use crate::cpu::{map1, outside_domain};

@@ -9,8 +9,7 @@ use funcify_core::ops::{
     Lgamma, Log, Log1p, Neg, Not, Recip, Round, Rsqrt, Sigmoid, Sign, Sin, Sinh, Sqrt, Square, StopGradient, Tan, Tanh,
     Trunc,
 };
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use crate::cpu::{map_floats, map_in_f64, map_integers, map1};
 use crate::device::Candle;

@@ -188,7 +188,8 @@ impl Backend for Burn {
         match sizes.split_first() {
             Some((rows, _)) if row >= *rows => return Err(format!("a trace of {rows} rows has no row {row}").into()),
             Some((_, tail)) if trace.dtype() == value.dtype() && value.shape().as_slice() == tail => {}
-            _ => return Err(misfit(&value, sizes.get(1..).unwrap_or_default())),
+            Some((_, tail)) => return Err(misfit(&value, tail)),
+            None => return Err("a trace has an axis of rows".into()),
         }
         if sizes[1..].contains(&0) {
             // A row without elements: Flex panics at a range of nothing that does not begin at 0.

@@ -48,40 +48,24 @@ pub(crate) trait Real: Element {
     fn rounded(wide: f64) -> Self;
 }
 
-impl Real for half::f16 {
-    fn wide(self) -> f64 {
-        self.to_f64()
-    }
-    fn rounded(wide: f64) -> Self {
-        nearest_f16(wide)
-    }
+macro_rules! reals {
+    ($($float:ty: $wide:expr, |$number:ident| $rounded:expr;)*) => {$(
+        impl Real for $float {
+            fn wide(self) -> f64 {
+                $wide(self)
+            }
+            fn rounded($number: f64) -> Self {
+                $rounded
+            }
+        }
+    )*};
 }
 
-impl Real for half::bf16 {
-    fn wide(self) -> f64 {
-        self.to_f64()
-    }
-    fn rounded(wide: f64) -> Self {
-        nearest_bf16(wide)
-    }
-}
-
-impl Real for f32 {
-    fn wide(self) -> f64 {
-        f64::from(self)
-    }
-    fn rounded(wide: f64) -> Self {
-        wide as f32
-    }
-}
-
-impl Real for f64 {
-    fn wide(self) -> f64 {
-        self
-    }
-    fn rounded(wide: f64) -> Self {
-        wide
-    }
+reals! {
+    half::f16: half::f16::to_f64, |wide| nearest_f16(wide);
+    half::bf16: half::bf16::to_f64, |wide| nearest_bf16(wide);
+    f32: f64::from, |wide| wide as f32;
+    f64: std::convert::identity, |wide| wide;
 }
 
 /// Elementwise on a float tensor, computed in f64 and rounded once.

@@ -50,19 +50,42 @@ pub trait RnnExt {
 /// A module that goes from state to state.
 trait Cell: Module {
     /// Its state.
-    type State: Tensors;
+    type State: State;
 
     /// The features of its input and of its state.
     fn sizes(&self) -> [usize; 2];
 
-    /// The state whose tensors are all these zeros.
-    fn zero_state(zeros: Tensor<2>) -> Self::State;
-
-    /// The tensors of a state.
-    fn parts(state: &Self::State) -> Vec<&Tensor<2>>;
-
     /// The next state and the output, for the `[batch, features]` of a step: `forward` of a sequence of one step.
     fn step(&self, x: Tensor<2>, state: Self::State) -> (Self::State, Tensor<2>);
+}
+
+/// A state, of one tensor or more.
+trait State: Tensors {
+    /// Returns the state whose tensors are all these.
+    fn of(tensor: Tensor<2>) -> Self;
+
+    /// Returns the tensors.
+    fn parts(&self) -> Vec<&Tensor<2>>;
+}
+
+impl State for LstmState<2> {
+    fn of(tensor: Tensor<2>) -> Self {
+        LstmState::new(tensor.clone(), tensor)
+    }
+
+    fn parts(&self) -> Vec<&Tensor<2>> {
+        vec![&self.hidden, &self.cell]
+    }
+}
+
+impl State for Tensor<2> {
+    fn of(tensor: Tensor<2>) -> Self {
+        tensor
+    }
+
+    fn parts(&self) -> Vec<&Tensor<2>> {
+        vec![self]
+    }
 }
 
 impl Cell for Lstm {
@@ -70,14 +93,6 @@ impl Cell for Lstm {
 
     fn sizes(&self) -> [usize; 2] {
         [self.input_gate.input_transform.weight.dims()[0], self.d_hidden]
-    }
-
-    fn zero_state(zeros: Tensor<2>) -> LstmState<2> {
-        LstmState::new(zeros.clone(), zeros)
-    }
-
-    fn parts(state: &LstmState<2>) -> Vec<&Tensor<2>> {
-        vec![&state.hidden, &state.cell]
     }
 
     fn step(&self, x: Tensor<2>, state: LstmState<2>) -> (LstmState<2>, Tensor<2>) {
@@ -94,14 +109,6 @@ impl Cell for Gru {
         [self.update_gate.input_transform.weight.dims()[0], self.d_hidden]
     }
 
-    fn zero_state(zeros: Tensor<2>) -> Tensor<2> {
-        zeros
-    }
-
-    fn parts(state: &Tensor<2>) -> Vec<&Tensor<2>> {
-        vec![state]
-    }
-
     fn step(&self, x: Tensor<2>, state: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
         let next: Tensor<2> = self.forward(one_step(x, true), Some(state)).squeeze_dim(1);
         (next.clone(), next)
@@ -113,14 +120,6 @@ impl Cell for Rnn {
 
     fn sizes(&self) -> [usize; 2] {
         [self.gate.input_transform.weight.dims()[0], self.d_hidden]
-    }
-
-    fn zero_state(zeros: Tensor<2>) -> Tensor<2> {
-        zeros
-    }
-
-    fn parts(state: &Tensor<2>) -> Vec<&Tensor<2>> {
-        vec![state]
     }
 
     fn step(&self, x: Tensor<2>, state: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
@@ -150,9 +149,9 @@ fn over_rows<M: Cell>(
     let [steps, batch, _] = rows.dims();
     let [input, hidden] = cell.sizes();
     expect("the sequence, steps first", &rows, [steps, batch, input])?;
-    let zeros = || M::zero_state(Tensor::zeros([batch, hidden], (&rows.device(), rows.dtype())));
+    let zeros = || M::State::of(Tensor::zeros([batch, hidden], (&rows.device(), rows.dtype())));
     let state = state.unwrap_or_else(zeros);
-    for part in M::parts(&state) {
+    for part in state.parts() {
         expect("the state", part, [batch, hidden])?;
     }
     let options = if is_reversed { Scan::new().reverse() } else { Scan::new() };

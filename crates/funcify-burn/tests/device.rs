@@ -1,6 +1,8 @@
 //! What loops need of a device: rows, stacks, and traces that are written in place. And what the conformance suite does
 //! not say of it: that it has a lowering rule of every op, constants as ops, errors.
 
+mod common;
+
 use std::time::{Duration, Instant};
 
 use burn::backend::TensorMetadata;
@@ -12,32 +14,7 @@ use funcify_burn::Burn;
 const SHAPES: [&[usize]; 7] = [&[], &[5], &[0], &[3, 4], &[2, 0, 3], &[2, 3, 4], &[2, 1, 3, 2]];
 
 fn devices() -> Vec<Burn> {
-    vec![
-        #[cfg(feature = "flex")]
-        Burn::flex(),
-        #[cfg(feature = "ndarray")]
-        Burn::ndarray(),
-    ]
-    .into_iter()
-    .chain(wgpu())
-    .collect()
-}
-
-/// The wgpu device, if there is one. Where there is none and `FUNCIFY_REQUIRE` does not name it, the tests go without it
-/// and say so.
-fn wgpu() -> Option<Burn> {
-    #[cfg(feature = "wgpu")]
-    match Burn::wgpu() {
-        Ok(device) => return Some(device),
-        Err(error) => {
-            assert_eq!(error.kind(), "Absent", "{error}");
-            let required = std::env::var("FUNCIFY_REQUIRE").unwrap_or_default();
-            assert!(!required.split(',').any(|name| name == "burn-wgpu"), "{error}");
-            // Past the test harness, which shows only what failed.
-            eprintln!("without burn-wgpu: {error}");
-        }
-    }
-    None
+    common::devices().iter().map(|device| Burn::of(device).unwrap()).collect()
 }
 
 /// A step on a GPU is a launch, of which a loop has many.

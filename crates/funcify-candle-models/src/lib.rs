@@ -32,6 +32,7 @@
 pub mod encodec;
 pub mod mamba;
 pub mod mamba2;
+mod model;
 pub mod recurrent_gemma;
 pub mod rwkv;
 
@@ -40,27 +41,7 @@ use candle_nn::{LayerNorm, RmsNorm, ops};
 use funcify_candle::Differentiable;
 use funcify_core::error::{Place, Site};
 
-/// Gives a model `forward` and `forward_last`, of its `features`, which advance a state, and its `logits`.
-macro_rules! reads_ids {
-    () => {
-        /// Reads `ids`, `[batch, steps]`, and gives the logits of the next token at each position, `[batch, steps, vocabulary]`. The
-        /// state is that after the last one; if there is an error, it is left as it was.
-        #[track_caller]
-        pub fn forward(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-            let xs = self.features(ids, state)?;
-            self.logits(&xs)
-        }
-
-        /// As [`forward`](Model::forward), but the logits of the last position alone, `[batch, vocabulary]`: for generation.
-        #[track_caller]
-        pub fn forward_last(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-            let xs = self.features(ids, state)?;
-            self.logits(&crate::last_row(&xs)?)
-        }
-    };
-}
-
-use reads_ids;
+pub use model::{Model, State};
 
 /// The error as Candle's, with its text.
 fn as_candles(error: funcify_core::Error) -> candle_core::Error {
@@ -72,29 +53,6 @@ fn as_candles(error: funcify_core::Error) -> candle_core::Error {
 fn mismatch(model: &str, component: &str, expected: &str, found: impl ToString, fix: &str) -> candle_core::Error {
     let at = Place::new(model, Site::caller());
     as_candles(at.mismatch(component, expected.to_string(), found.to_string(), fix))
-}
-
-/// The sizes of `ids`, `[batch, steps]`, of which there is one step at least.
-#[track_caller]
-fn sizes_of(model: &str, ids: &Tensor) -> Result<(usize, usize)> {
-    match *ids.dims() {
-        [batch, steps] if steps > 0 => Ok((batch, steps)),
-        _ => {
-            let sizes: Vec<String> = ids.dims().iter().map(usize::to_string).collect();
-            let found = format!("{}[{}]", ids.dtype().as_str(), sizes.join(","));
-            let fix = "give a prompt of `[1, steps]`, and one token as `[1, 1]`";
-            Err(mismatch(model, "the ids", "[batch, steps] with one step or more", found, fix))
-        }
-    }
-}
-
-/// A state has a part for each block of a model.
-#[track_caller]
-fn check_state(model: &str, blocks: usize, parts: usize) -> Result<()> {
-    match blocks == parts {
-        true => Ok(()),
-        false => Err(mismatch(model, "the blocks of the state", &blocks.to_string(), parts, "begin with `zero_state`")),
-    }
 }
 
 /// The sequence and the last states that a compiled loop gives for these arguments.

@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Module, Result, Tensor};
-use candle_nn::{Embedding, Init, Linear, RmsNorm, VarBuilder};
+use candle_core::{Device, Module, Result, Tensor};
+use candle_nn::{Embedding, Linear, RmsNorm, VarBuilder};
 use funcify_candle::{Candle, Differentiable, DifferentiableOptions, nn};
 use funcify_core::{Dim, Graph, TensorType, Value, concat, scan};
 use funcify_nn::{Parameter, SelectiveScan};
 use funcify_runtime::{CompileOptions, LoopStrategy};
 
-use crate::{as_candles, check_state, mismatch, reads_ids, rms_norm, scanned, sizes_of};
+use crate::model::{self, Architecture, Zeros, convolution_parameters, padded_vocabulary, tied_logits};
+use crate::{as_candles, rms_norm, scanned};
 
 /// How many steps the convolution sees.
 const WIDTH: usize = 4;
@@ -33,10 +34,6 @@ pub struct Config {
 }
 
 impl Config {
-    fn vocabulary(&self) -> usize {
-        self.vocab_size.next_multiple_of(self.pad_vocab_size_multiple)
-    }
-
     /// The features inside a block.
     fn inner(&self) -> usize {
         2 * self.d_model
@@ -49,22 +46,28 @@ impl Config {
 }
 
 /// What a model remembers of the steps that it has read.
+pub type State = crate::State<BlockState>;
+
+/// What a block remembers.
 #[derive(Clone, Debug)]
-pub struct State {
-    /// The states of each block's scan, `[batch, 2 d_model, 16]`; `hs` of the library.
-    pub hs: Vec<Tensor>,
-    /// The last three inputs of each block's convolution, `[batch, 3, 2 d_model]`.
-    pub before: Vec<Tensor>,
-    /// The number of steps.
-    pub pos: usize,
+pub struct BlockState {
+    /// The states of the scan, `[batch, 2 d_model, 16]`.
+    pub h: Tensor,
+    /// The last three inputs of the convolution, `[batch, 3, 2 d_model]`.
+    pub before: Tensor,
 }
 
 impl State {
+    /// `hs` of the library's state.
+    pub fn hs(&self) -> Vec<Tensor> {
+        self.blocks.iter().map(|block| block.h.clone()).collect()
+    }
+
     /// `prev_xs` of the library's state, whose four slots are taken in turn by the number of the step.
     ///
-    /// With it `State { hs: state.hs.clone(), prev_xs: state.prev_xs()?, pos: state.pos }` is the library's.
+    /// With it `State { hs: state.hs(), prev_xs: state.prev_xs()?, pos: state.pos }` is the library's.
     pub fn prev_xs(&self) -> Result<Vec<[Tensor; WIDTH]>> {
-        let slots = |before: &Tensor| {
+        let slots = |BlockState { before, .. }: &BlockState| {
             let slot = |number: usize| {
                 let age = (self.pos + WIDTH - number) % WIDTH;
                 // The slot of the next step is written before it is read: any row will do.
@@ -73,32 +76,32 @@ impl State {
             };
             Ok([slot(0)?, slot(1)?, slot(2)?, slot(3)?])
         };
-        self.before.iter().map(slots).collect()
+        self.blocks.iter().map(slots).collect()
     }
 
     /// The state that the library's has: its `hs`, `prev_xs` and `pos`.
     pub fn from_library(hs: &[Tensor], prev_xs: &[[Tensor; WIDTH]], pos: usize) -> Result<Self> {
-        let before = |slots: &[Tensor; WIDTH]| {
+        let block = |(h, slots): (&Tensor, &[Tensor; WIDTH])| {
             let rows: Vec<&Tensor> = (1..WIDTH).rev().map(|age| &slots[(pos + WIDTH - age) % WIDTH]).collect();
-            Tensor::stack(&rows, 1)
+            Ok(BlockState { h: h.clone(), before: Tensor::stack(&rows, 1)? })
         };
-        Ok(State { hs: hs.to_vec(), before: prev_xs.iter().map(before).collect::<Result<_>>()?, pos })
+        Ok(State { blocks: hs.iter().zip(prev_xs).map(block).collect::<Result<_>>()?, pos })
     }
 }
 
 /// A Mamba language model. Cloning shares its parameters.
+pub type Model = crate::Model<Mamba>;
+
+/// What of a model is Mamba's.
 #[derive(Clone)]
-pub struct Model {
-    embedding: Embedding,
-    blocks: Vec<Block>,
+pub struct Mamba {
     norm_f: RmsNorm,
-    config: Config,
-    dtype: DType,
-    device: Device,
+    inner: usize,
 }
 
+/// A block of Mamba.
 #[derive(Clone)]
-struct Block {
+pub struct Block {
     norm: RmsNorm,
     in_proj: Linear,
     conv_weight: Tensor,
@@ -116,52 +119,29 @@ impl Model {
     /// `layers.0.mixer.A_log` ... Those that a `VarMap` does not have yet are made, ready to be trained.
     #[track_caller]
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
-        if config.pad_vocab_size_multiple == 0 {
-            let fix = "set it to 1 to have no padding";
-            return Err(mismatch("mamba", "`pad_vocab_size_multiple`", "1 or more", 0, fix));
-        }
+        let vocabulary = padded_vocabulary("mamba", config.vocab_size, config.pad_vocab_size_multiple)?;
         let programs = Core::new(config.inner(), nn::dtype(&vb)?, vb.device()).map_err(as_candles)?;
         let programs = Arc::new(programs);
         // The core that has these parameters, for their values before training.
         let core = SelectiveScan { rank: config.rank(), states: STATES, ..SelectiveScan::new(config.inner()) };
         let core = core.layer().map_err(as_candles)?;
-        let embedding = candle_nn::embedding(config.vocabulary(), config.d_model, vb.pp("embedding"))?;
-        let block = |index| Block::new(config, &programs, &core.parameters, vb.pp("layers").pp(index));
-        let blocks = (0..config.n_layer).map(block).collect::<Result<_>>()?;
+        let block = |_, vb: VarBuilder<'_>| Block::new(config, &programs, &core.parameters, vb);
         let norm_f = candle_nn::rms_norm(config.d_model, 1e-5, vb.pp("norm_f"))?;
-        let (config, dtype, device) = (config.clone(), vb.dtype(), vb.device().clone());
-        Ok(Model { embedding, blocks, norm_f, config, dtype, device })
+        let (own, sizes) = (Mamba { norm_f, inner: config.inner() }, [vocabulary, config.d_model]);
+        Model::of(own, sizes, vb.pp("embedding"), config.n_layer, &vb.pp("layers"), block)
+    }
+}
+
+impl Architecture for Mamba {
+    const NAME: &'static str = "mamba";
+    type Block = Block;
+
+    fn zero_state(&self, _: &Block, batch: usize, zeros: &Zeros<'_>) -> Result<BlockState> {
+        Ok(BlockState { h: zeros(&[batch, self.inner, STATES])?, before: zeros(&[batch, WIDTH - 1, self.inner])? })
     }
 
-    /// The state before the first step of so many sequences.
-    pub fn zero_state(&self, batch: usize) -> Result<State> {
-        let (blocks, inner) = (self.blocks.len(), self.config.inner());
-        let h = Tensor::zeros((batch, inner, STATES), self.dtype, &self.device)?;
-        let before = Tensor::zeros((batch, WIDTH - 1, inner), self.dtype, &self.device)?;
-        Ok(State { hs: vec![h; blocks], before: vec![before; blocks], pos: 0 })
-    }
-
-    reads_ids!();
-
-    #[track_caller]
-    fn features(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-        let (_, steps) = sizes_of("mamba", ids)?;
-        check_state("mamba", self.blocks.len(), state.hs.len().min(state.before.len()))?;
-        let mut next = State { hs: Vec::new(), before: Vec::new(), pos: state.pos + steps };
-        let mut xs = self.embedding.forward(ids)?;
-        for (block, (h, before)) in self.blocks.iter().zip(state.hs.iter().zip(&state.before)) {
-            let (ys, h, before) = block.forward(&xs, h, before)?;
-            xs = (xs + ys)?;
-            next.hs.push(h);
-            next.before.push(before);
-        }
-        *state = next;
-        Ok(xs)
-    }
-
-    /// The rows of the embedding are the weights of the head.
-    fn logits(&self, xs: &Tensor) -> Result<Tensor> {
-        Linear::new(self.embedding.embeddings().clone(), None).forward(&rms_norm(&self.norm_f, xs)?)
+    fn logits(&self, embeddings: &Embedding, xs: &Tensor) -> Result<Tensor> {
+        tied_logits(embeddings, &rms_norm(&self.norm_f, xs)?)
     }
 }
 
@@ -231,8 +211,7 @@ impl Block {
     fn new(config: &Config, programs: &Arc<Core>, core: &[Parameter], vb: VarBuilder<'_>) -> Result<Self> {
         let (features, inner) = (config.d_model, config.inner());
         let mixer = vb.pp("mixer");
-        let bound = (WIDTH as f64).recip().sqrt();
-        let uniform = Init::Uniform { lo: -bound, up: bound };
+        let (conv_weight, conv_bias) = convolution_parameters(inner, WIDTH, &mixer.pp("conv1d"))?;
         let of_core = |name: &str| match core.iter().find(|parameter| parameter.name == name) {
             Some(parameter) => nn::parameter(parameter, &mixer),
             None => Err(candle_core::Error::Msg(format!("the selective scan has no `{name}`"))),
@@ -240,8 +219,8 @@ impl Block {
         Ok(Block {
             norm: candle_nn::rms_norm(features, 1e-5, vb.pp("norm"))?,
             in_proj: candle_nn::linear_no_bias(features, 2 * inner, mixer.pp("in_proj"))?,
-            conv_weight: mixer.get_with_hints((inner, 1, WIDTH), "conv1d.weight", uniform)?,
-            conv_bias: mixer.get_with_hints(inner, "conv1d.bias", uniform)?,
+            conv_weight,
+            conv_bias,
             x_proj: Linear::new(of_core("x_proj.weight")?, None),
             dt_proj: Linear::new(of_core("dt_proj.weight")?, Some(of_core("dt_proj.bias")?)),
             a_log: of_core("A_log")?,
@@ -250,10 +229,13 @@ impl Block {
             out_proj: candle_nn::linear_no_bias(inner, features, mixer.pp("out_proj"))?,
         })
     }
+}
 
-    /// What the block adds to `xs`, `[batch, steps, d_model]`, and its states after the last step.
+impl model::Block for Block {
+    type State = BlockState;
+
     #[track_caller]
-    fn forward(&self, xs: &Tensor, h: &Tensor, before: &Tensor) -> Result<(Tensor, Tensor, Tensor)> {
+    fn forward(&self, xs: &Tensor, BlockState { h, before }: &BlockState, _: usize) -> Result<(Tensor, BlockState)> {
         let projected = self.in_proj.forward(&rms_norm(&self.norm, xs)?)?.chunk(2, 2)?;
         let (weight, bias) = (self.conv_weight.clone(), self.conv_bias.clone());
         let [us, before] = scanned(&self.core.convolution, &[projected[0].clone(), before.clone(), weight, bias])?;
@@ -264,6 +246,6 @@ impl Block {
         let (b, c, z) = (part(rank, STATES)?, part(rank + STATES, STATES)?, projected[1].clone());
         let arguments = [us, delta, z, b, c, self.a_log.clone(), self.d.clone(), h.clone()];
         let [ys, h] = scanned(&self.core.scan, &arguments)?;
-        Ok((self.out_proj.forward(&ys)?, h, before))
+        Ok(((xs + self.out_proj.forward(&ys)?)?, BlockState { h, before }))
     }
 }

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Module, Result, Tensor};
-use candle_nn::{Embedding, Linear, RmsNorm, VarBuilder};
-use funcify_candle::{Candle, Differentiable, nn};
-use funcify_nn::Mamba2;
+use candle_core::{Result, Tensor};
+use candle_nn::{Embedding, RmsNorm, VarBuilder};
+use funcify_candle::{Differentiable, nn};
+use funcify_nn::Mamba2 as Mixer;
 
-use crate::{as_candles, check_state, mismatch, reads_ids, rms_norm, scanned, sizes_of};
+use crate::model::{self, Architecture, Zeros, compiled, padded_vocabulary, tied_logits};
+use crate::{as_candles, mismatch, rms_norm, scanned};
 
 /// How many steps the convolution sees.
 const WIDTH: usize = 4;
@@ -48,10 +49,6 @@ impl Config {
     }
 
     fn check(&self) -> Result<()> {
-        if self.pad_vocab_size_multiple == 0 {
-            let fix = "set it to 1 to have no padding";
-            return Err(mismatch("mamba2", "`pad_vocab_size_multiple`", "1 or more", 0, fix));
-        }
         if self.ngroups != 1 {
             return Err(mismatch("mamba2", "`ngroups`", "1", self.ngroups, "use `funcify_candle::nn` for more groups"));
         }
@@ -64,48 +61,59 @@ impl Config {
 }
 
 /// What a model remembers of the steps that it has read.
+pub type State = crate::State<BlockState>;
+
+/// What a block remembers.
 #[derive(Clone, Debug)]
-pub struct State {
-    /// The states of each block's scan, `[batch, heads, headdim, d_state]`; `hs` of the library.
-    pub hs: Vec<Tensor>,
-    /// The last three inputs of each block's convolution, `[batch, 3, expand * d_model + 2 d_state]`.
-    pub before: Vec<Tensor>,
-    /// The number of steps.
-    pub pos: usize,
+pub struct BlockState {
+    /// The states of the scan, `[batch, heads, headdim, d_state]`.
+    pub h: Tensor,
+    /// The last three inputs of the convolution, `[batch, 3, expand * d_model + 2 d_state]`.
+    pub before: Tensor,
 }
 
 impl State {
-    /// `conv_states` of the library's state: with it `State { hs: state.hs.clone(), conv_states: state.conv_states()?, pos: state.pos }` is
+    /// `hs` of the library's state.
+    pub fn hs(&self) -> Vec<Tensor> {
+        self.blocks.iter().map(|block| block.h.clone()).collect()
+    }
+
+    /// `conv_states` of the library's state: with it `State { hs: state.hs(), conv_states: state.conv_states()?, pos: state.pos }` is
     /// the library's.
     pub fn conv_states(&self) -> Result<Vec<Tensor>> {
         // The oldest of the four is dropped before it is read.
-        let of = |before: &Tensor| Tensor::cat(&[&before.narrow(1, 0, 1)?, before], 1)?.transpose(1, 2)?.contiguous();
-        self.before.iter().map(of).collect()
+        let of = |BlockState { before, .. }: &BlockState| {
+            Tensor::cat(&[&before.narrow(1, 0, 1)?, before], 1)?.transpose(1, 2)?.contiguous()
+        };
+        self.blocks.iter().map(of).collect()
     }
 
     /// The state that the library's has: its `hs`, `conv_states` and `pos`.
     pub fn from_library(hs: &[Tensor], conv_states: &[Tensor], pos: usize) -> Result<Self> {
-        let of = |rows: &Tensor| rows.narrow(2, 1, WIDTH - 1)?.transpose(1, 2)?.contiguous();
-        Ok(State { hs: hs.to_vec(), before: conv_states.iter().map(of).collect::<Result<_>>()?, pos })
+        let block = |(h, rows): (&Tensor, &Tensor)| {
+            let before = rows.narrow(2, 1, WIDTH - 1)?.transpose(1, 2)?.contiguous()?;
+            Ok(BlockState { h: h.clone(), before })
+        };
+        Ok(State { blocks: hs.iter().zip(conv_states).map(block).collect::<Result<_>>()?, pos })
     }
 }
 
 /// A Mamba-2 language model. Cloning shares its parameters.
+pub type Model = crate::Model<Mamba2>;
+
+/// What of a model is Mamba-2's.
 #[derive(Clone)]
-pub struct Model {
-    embeddings: Embedding,
-    blocks: Vec<Block>,
-    /// A block's mixer, one program for all.
-    mixer: Arc<Differentiable>,
+pub struct Mamba2 {
     norm_f: RmsNorm,
     config: Config,
-    dtype: DType,
-    device: Device,
 }
 
+/// A block of Mamba-2.
 #[derive(Clone)]
-struct Block {
+pub struct Block {
     norm: RmsNorm,
+    /// The program of all blocks' mixers.
+    mixer: Arc<Differentiable>,
     /// The parameters of the mixer, in the order of its inputs.
     parameters: Vec<Tensor>,
 }
@@ -115,67 +123,54 @@ impl Model {
     /// `layers.0.mixer.A_log` ... Those that a `VarMap` does not have yet are made, ready to be trained.
     #[track_caller]
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
+        let vocabulary = padded_vocabulary("mamba2", config.vocab_size, config.pad_vocab_size_multiple)?;
         config.check()?;
-        let mixer = Mamba2 {
+        let mixer = Mixer {
             heads: config.inner() / config.headdim,
             head: config.headdim,
             states: config.d_state,
             width: WIDTH,
             dtype: nn::dtype(&vb)?,
-            ..Mamba2::new(config.d_model)
+            ..Mixer::new(config.d_model)
         };
         let layer = mixer.layer().map_err(as_candles)?;
-        let mixer = Differentiable::compile(&layer.graph, &Candle::new(vb.device().clone())).map_err(as_candles)?;
-        let block = |index: usize| {
-            let (vb, parameters) = (vb.pp("layers").pp(index), layer.parameters.iter());
-            let of_mixer = vb.pp("mixer");
+        let mixer = compiled(Ok(layer.graph), &vb)?;
+        let block = |_, vb: VarBuilder<'_>| {
+            let (parameters, of_mixer) = (layer.parameters.iter(), vb.pp("mixer"));
             Ok(Block {
                 norm: candle_nn::rms_norm(config.d_model, 1e-5, vb.pp("norm"))?,
+                mixer: mixer.clone(),
                 parameters: parameters.map(|parameter| nn::parameter(parameter, &of_mixer)).collect::<Result<_>>()?,
             })
         };
-        let vocabulary = config.vocab_size.next_multiple_of(config.pad_vocab_size_multiple);
-        Ok(Model {
-            embeddings: candle_nn::embedding(vocabulary, config.d_model, vb.pp("embeddings"))?,
-            blocks: (0..config.n_layer).map(block).collect::<Result<_>>()?,
-            mixer: Arc::new(mixer),
-            norm_f: candle_nn::rms_norm(config.d_model, 1e-5, vb.pp("norm_f"))?,
-            config: config.clone(),
-            dtype: vb.dtype(),
-            device: vb.device().clone(),
-        })
+        let norm_f = candle_nn::rms_norm(config.d_model, 1e-5, vb.pp("norm_f"))?;
+        let (own, sizes) = (Mamba2 { norm_f, config: config.clone() }, [vocabulary, config.d_model]);
+        Model::of(own, sizes, vb.pp("embeddings"), config.n_layer, &vb.pp("layers"), block)
     }
+}
 
-    /// The state before the first step of so many sequences.
-    pub fn zero_state(&self, batch: usize) -> Result<State> {
-        let (blocks, config) = (self.blocks.len(), &self.config);
-        let zeros = |dims: &[usize]| Tensor::zeros(dims, self.dtype, &self.device);
+impl Architecture for Mamba2 {
+    const NAME: &'static str = "mamba2";
+    type Block = Block;
+
+    fn zero_state(&self, _: &Block, batch: usize, zeros: &Zeros<'_>) -> Result<BlockState> {
+        let config = &self.config;
         let h = zeros(&[batch, config.inner() / config.headdim, config.headdim, config.d_state])?;
-        let before = zeros(&[batch, WIDTH - 1, config.mixed()])?;
-        Ok(State { hs: vec![h; blocks], before: vec![before; blocks], pos: 0 })
+        Ok(BlockState { h, before: zeros(&[batch, WIDTH - 1, config.mixed()])? })
     }
 
-    reads_ids!();
+    fn logits(&self, embeddings: &Embedding, xs: &Tensor) -> Result<Tensor> {
+        tied_logits(embeddings, &rms_norm(&self.norm_f, xs)?)
+    }
+}
+
+impl model::Block for Block {
+    type State = BlockState;
 
     #[track_caller]
-    fn features(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-        let (_, steps) = sizes_of("mamba2", ids)?;
-        check_state("mamba2", self.blocks.len(), state.hs.len().min(state.before.len()))?;
-        let mut next = State { hs: Vec::new(), before: Vec::new(), pos: state.pos + steps };
-        let mut xs = self.embeddings.forward(ids)?;
-        for (block, (h, before)) in self.blocks.iter().zip(state.hs.iter().zip(&state.before)) {
-            let given = [rms_norm(&block.norm, &xs)?, h.clone(), before.clone()];
-            let [ys, h, before] = scanned(&self.mixer, &[given.as_slice(), &block.parameters].concat())?;
-            xs = (xs + ys)?;
-            next.hs.push(h);
-            next.before.push(before);
-        }
-        *state = next;
-        Ok(xs)
-    }
-
-    /// The rows of the embedding are the weights of the head.
-    fn logits(&self, xs: &Tensor) -> Result<Tensor> {
-        Linear::new(self.embeddings.embeddings().clone(), None).forward(&rms_norm(&self.norm_f, xs)?)
+    fn forward(&self, xs: &Tensor, BlockState { h, before }: &BlockState, _: usize) -> Result<(Tensor, BlockState)> {
+        let given = [rms_norm(&self.norm, xs)?, h.clone(), before.clone()];
+        let [ys, h, before] = scanned(&self.mixer, &[given.as_slice(), &self.parameters].concat())?;
+        Ok(((xs + ys)?, BlockState { h, before }))
     }
 }

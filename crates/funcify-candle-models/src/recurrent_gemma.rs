@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use candle_core::{D, DType, Device, Module, Result, Tensor};
 use candle_nn::{Activation, Embedding, Init, Linear, VarBuilder, linear, linear_b, ops};
-use funcify_candle::{Candle, Differentiable, nn};
+use funcify_candle::{Differentiable, nn};
 use funcify_core::{Dim, Graph, TensorType, scan};
 
-use crate::{as_candles, check_state, mismatch, reads_ids, scanned, short_convolution, sizes_of};
+use crate::model::{self, Architecture, Zeros, compiled, convolution_parameters, tied_logits};
+use crate::{mismatch, scanned, short_convolution};
 
 /// What a block mixes steps by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,13 +103,7 @@ impl Config {
 }
 
 /// What a model remembers of the steps that it has read.
-#[derive(Clone, Debug)]
-pub struct State {
-    /// What each block remembers.
-    pub blocks: Vec<BlockState>,
-    /// The number of steps.
-    pub pos: usize,
-}
+pub type State = crate::State<BlockState>;
 
 /// What a block remembers.
 #[derive(Clone, Debug)]
@@ -131,14 +126,13 @@ pub enum BlockState {
 }
 
 /// A RecurrentGemma language model. Cloning shares its parameters.
+pub type Model = crate::Model<RecurrentGemma>;
+
+/// What of a model is RecurrentGemma's.
 #[derive(Clone)]
-pub struct Model {
-    embed_tokens: Embedding,
-    blocks: Vec<Block>,
+pub struct RecurrentGemma {
     final_norm: Norm,
     config: Config,
-    dtype: DType,
-    device: Device,
 }
 
 impl Model {
@@ -147,68 +141,49 @@ impl Model {
     #[track_caller]
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         config.check()?;
-        let recurrence = recurrence(config.width(), accumulated(nn::dtype(&vb)?)).map_err(as_candles)?;
-        let recurrence = Differentiable::compile(&recurrence, &Candle::new(vb.device().clone()));
         let shared = Shared {
-            recurrence: Arc::new(recurrence.map_err(as_candles)?),
+            recurrence: compiled(recurrence(config.width(), accumulated(nn::dtype(&vb)?)), &vb)?,
             rotation: Rotation::new(config, vb.dtype(), vb.device())?,
         };
-        let block = |index: usize| {
-            let kind = config.block_types[index % config.block_types.len()];
-            Block::new(kind, config, &shared, vb.pp("layers").pp(index))
+        let block = |index: usize, vb: VarBuilder<'_>| {
+            Block::new(config.block_types[index % config.block_types.len()], config, &shared, vb)
         };
-        Ok(Model {
-            embed_tokens: candle_nn::embedding(config.vocab_size, config.hidden_size, vb.pp("embed_tokens"))?,
-            blocks: (0..config.num_hidden_layers).map(block).collect::<Result<_>>()?,
-            final_norm: Norm::new(config, vb.pp("final_norm"))?,
-            config: config.clone(),
-            dtype: vb.dtype(),
-            device: vb.device().clone(),
+        let own = RecurrentGemma { final_norm: Norm::new(config, vb.pp("final_norm"))?, config: config.clone() };
+        let sizes = [config.vocab_size, config.hidden_size];
+        Model::of(own, sizes, vb.pp("embed_tokens"), config.num_hidden_layers, &vb.pp("layers"), block)
+    }
+}
+
+impl Architecture for RecurrentGemma {
+    const NAME: &'static str = "recurrent_gemma";
+    type Block = Block;
+
+    fn zero_state(&self, block: &Block, batch: usize, zeros: &Zeros<'_>) -> Result<BlockState> {
+        let config = &self.config;
+        Ok(match &block.temporal {
+            Temporal::Recurrent(_) => {
+                let h = zeros(&[batch, config.width()])?;
+                let before = zeros(&[batch, config.conv1d_width - 1, config.width()])?;
+                BlockState::Recurrent { h: h.to_dtype(in_f32_at_least(h.dtype()))?, before }
+            }
+            Temporal::Attention(_) => {
+                let none = zeros(&[batch, config.num_key_value_heads, 0, config.head_dim])?;
+                BlockState::Attention { keys: none.clone(), values: none }
+            }
         })
     }
 
-    /// The state before the first step of so many sequences.
-    pub fn zero_state(&self, batch: usize) -> Result<State> {
-        let config = &self.config;
-        let zeros = |dims: &[usize]| Tensor::zeros(dims, self.dtype, &self.device);
-        let state = |block: &Block| match &block.temporal {
-            Temporal::Recurrent(_) => Ok(BlockState::Recurrent {
-                h: zeros(&[batch, config.width()])?.to_dtype(in_f32_at_least(self.dtype))?,
-                before: zeros(&[batch, config.conv1d_width - 1, config.width()])?,
-            }),
-            Temporal::Attention(_) => {
-                let none = zeros(&[batch, config.num_key_value_heads, 0, config.head_dim])?;
-                Ok(BlockState::Attention { keys: none.clone(), values: none })
-            }
-        };
-        Ok(State { blocks: self.blocks.iter().map(state).collect::<Result<_>>()?, pos: 0 })
-    }
-
-    reads_ids!();
-
     #[track_caller]
-    fn features(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-        let (_, steps) = sizes_of("recurrent_gemma", ids)?;
-        check_state("recurrent_gemma", self.blocks.len(), state.blocks.len())?;
-        let mut next = State { blocks: Vec::new(), pos: state.pos + steps };
-        if next.pos > self.config.max_seq_len {
+    fn begin(&self, rows: Tensor, pos: usize) -> Result<Tensor> {
+        if pos > self.config.max_seq_len {
             let (expected, fix) = (self.config.max_seq_len.to_string(), "set `max_seq_len` to what you need");
-            return Err(mismatch("recurrent_gemma", "the number of steps", &expected, next.pos, fix));
+            return Err(mismatch(Self::NAME, "the number of steps", &expected, pos, fix));
         }
-        let mut xs = (self.embed_tokens.forward(ids)? * (self.config.hidden_size as f64).sqrt())?;
-        for (block, before) in self.blocks.iter().zip(&state.blocks) {
-            let (ys, after) = block.forward(&xs, before, state.pos)?;
-            xs = ys;
-            next.blocks.push(after);
-        }
-        *state = next;
-        Ok(xs)
+        rows * (self.config.hidden_size as f64).sqrt()
     }
 
-    /// The rows of the embedding are the weights of the head.
-    fn logits(&self, xs: &Tensor) -> Result<Tensor> {
-        let head = Linear::new(self.embed_tokens.embeddings().clone(), None);
-        let logits = head.forward(&self.final_norm.forward(xs)?)?;
+    fn logits(&self, embeddings: &Embedding, xs: &Tensor) -> Result<Tensor> {
+        let logits = tied_logits(embeddings, &self.final_norm.forward(xs)?)?;
         (logits / self.config.logits_soft_cap)?.tanh()? * self.config.logits_soft_cap
     }
 }
@@ -266,8 +241,9 @@ impl Module for Norm {
     }
 }
 
+/// A block of RecurrentGemma.
 #[derive(Clone)]
-struct Block {
+pub struct Block {
     temporal_pre_norm: Norm,
     temporal: Temporal,
     channel_pre_norm: Norm,
@@ -293,6 +269,10 @@ impl Block {
             mlp: Mlp::new(config, vb.pp("mlp_block"))?,
         })
     }
+}
+
+impl model::Block for Block {
+    type State = BlockState;
 
     #[track_caller]
     fn forward(&self, xs: &Tensor, state: &BlockState, pos: usize) -> Result<(Tensor, BlockState)> {
@@ -358,17 +338,16 @@ struct Recurrent {
 impl Recurrent {
     fn new(config: &Config, shared: &Shared, vb: VarBuilder<'_>) -> Result<Self> {
         let (outer, width) = (config.hidden_size, config.width());
-        let (conv, unit) = (vb.pp("conv_1d"), vb.pp("rg_lru"));
-        let bound = (config.conv1d_width as f64).recip().sqrt();
-        let uniform = Init::Uniform { lo: -bound, up: bound };
+        let unit = vb.pp("rg_lru");
+        let (conv_weight, conv_bias) = convolution_parameters(width, config.conv1d_width, &vb.pp("conv_1d"))?;
         // Decays of 0.9 to 0.999 a step where the gate is open.
         let slow = Init::Uniform { lo: -9.0, up: -4.3 };
         Ok(Recurrent {
             linear_y: linear(outer, width, vb.pp("linear_y"))?,
             linear_x: linear(outer, width, vb.pp("linear_x"))?,
             linear_out: linear(width, outer, vb.pp("linear_out"))?,
-            conv_weight: conv.get_with_hints((width, 1, config.conv1d_width), "weight", uniform)?,
-            conv_bias: conv.get_with_hints(width, "bias", uniform)?,
+            conv_weight,
+            conv_bias,
             recurrent_param: unit.get_with_hints(width, "recurrent_param", slow)?,
             input_gate: Gate::new("input_gate", config, &unit)?,
             recurrent_gate: Gate::new("recurrent_gate", config, &unit)?,

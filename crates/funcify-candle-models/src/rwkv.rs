@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Module, Result, Tensor};
+use candle_core::{Module, Result, Tensor};
 use candle_nn::{Embedding, GroupNorm, Init, LayerNorm, Linear, VarBuilder, linear_no_bias, ops};
-use funcify_candle::{Candle, Differentiable, nn};
+use funcify_candle::{Differentiable, nn};
 use funcify_core::{Dim, Graph, TensorType, Value, scan};
 
-use crate::{after, as_candles, check_state, last_row, layer_norm, mismatch, reads_ids, scanned, sizes_of};
+use crate::model::{self, Architecture, Zeros, compiled};
+use crate::{after, last_row, layer_norm, mismatch, scanned};
 
 /// Which RWKV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,13 +65,7 @@ impl Config {
 }
 
 /// What a model remembers of the steps that it has read.
-#[derive(Clone, Debug)]
-pub struct State {
-    /// What each block remembers.
-    pub per_layer: Vec<StatePerLayer>,
-    /// The number of steps. (The library counts calls.)
-    pub pos: usize,
-}
+pub type State = crate::State<StatePerLayer>;
 
 /// What a block remembers, as `StatePerLayer` of the library has it.
 #[derive(Clone, Debug)]
@@ -84,16 +79,15 @@ pub struct StatePerLayer {
 }
 
 /// An RWKV language model. Cloning shares its parameters.
+pub type Model = crate::Model<Rwkv>;
+
+/// What of a model is RWKV's.
 #[derive(Clone)]
-pub struct Model {
-    embeddings: Embedding,
+pub struct Rwkv {
     pre_ln: LayerNorm,
-    blocks: Vec<Block>,
     ln_out: LayerNorm,
     head: Linear,
     config: Config,
-    dtype: DType,
-    device: Device,
 }
 
 impl Model {
@@ -102,55 +96,38 @@ impl Model {
     #[track_caller]
     pub fn new(version: Version, config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         config.check()?;
-        let memory = memory(config, nn::dtype(&vb)?).map_err(as_candles)?;
-        let memory = Differentiable::compile(&memory, &Candle::new(vb.device().clone())).map_err(as_candles)?;
-        let memory = Arc::new(memory);
+        let memory = compiled(memory(config, nn::dtype(&vb)?), &vb)?;
         let (features, inside) = (config.hidden_size, vb.pp("rwkv"));
         let blocks = inside.pp("blocks");
-        let block = |index| Block::new(version, config, &memory, blocks.pp(index));
-        Ok(Model {
-            embeddings: candle_nn::embedding(config.vocab_size, features, inside.pp("embeddings"))?,
+        let own = Rwkv {
             pre_ln: candle_nn::layer_norm(features, config.layer_norm_epsilon, blocks.pp(0).pp("pre_ln"))?,
-            blocks: (0..config.num_hidden_layers).map(block).collect::<Result<_>>()?,
             ln_out: candle_nn::layer_norm(features, 1e-5, inside.pp("ln_out"))?,
             head: linear_no_bias(features, config.vocab_size, vb.pp("head"))?,
             config: config.clone(),
-            dtype: vb.dtype(),
-            device: vb.device().clone(),
-        })
-    }
-
-    /// The state before the first step of so many sequences.
-    pub fn zero_state(&self, batch: usize) -> Result<State> {
-        let (heads, size) = (self.config.heads(), self.config.head_size);
-        let row = Tensor::zeros((batch, self.config.hidden_size), self.dtype, &self.device)?;
-        let block = StatePerLayer {
-            extract_key_value: row.clone(),
-            linear_attention: Tensor::zeros((batch, heads, size, size), self.dtype, &self.device)?,
-            feed_forward: row,
         };
-        Ok(State { per_layer: vec![block; self.blocks.len()], pos: 0 })
+        let block = |_, vb: VarBuilder<'_>| Block::new(version, config, &memory, vb);
+        let sizes = [config.vocab_size, features];
+        Model::of(own, sizes, inside.pp("embeddings"), config.num_hidden_layers, &blocks, block)
+    }
+}
+
+impl Architecture for Rwkv {
+    const NAME: &'static str = "rwkv";
+    type Block = Block;
+
+    fn zero_state(&self, _: &Block, batch: usize, zeros: &Zeros<'_>) -> Result<StatePerLayer> {
+        let (heads, size) = (self.config.heads(), self.config.head_size);
+        let row = zeros(&[batch, self.config.hidden_size])?;
+        let linear_attention = zeros(&[batch, heads, size, size])?;
+        Ok(StatePerLayer { extract_key_value: row.clone(), linear_attention, feed_forward: row })
     }
 
-    reads_ids!();
+    fn begin(&self, rows: Tensor, _: usize) -> Result<Tensor> {
+        layer_norm(&self.pre_ln, &rows)
+    }
 
-    fn logits(&self, xs: &Tensor) -> Result<Tensor> {
+    fn logits(&self, _: &Embedding, xs: &Tensor) -> Result<Tensor> {
         self.head.forward(&layer_norm(&self.ln_out, xs)?)
-    }
-
-    #[track_caller]
-    fn features(&self, ids: &Tensor, state: &mut State) -> Result<Tensor> {
-        let (_, steps) = sizes_of("rwkv", ids)?;
-        check_state("rwkv", self.blocks.len(), state.per_layer.len())?;
-        let mut next = State { per_layer: Vec::new(), pos: state.pos + steps };
-        let mut xs = layer_norm(&self.pre_ln, &self.embeddings.forward(ids)?)?;
-        for (block, state) in self.blocks.iter().zip(&state.per_layer) {
-            let (ys, after) = block.forward(&xs, state)?;
-            xs = ys;
-            next.per_layer.push(after);
-        }
-        *state = next;
-        Ok(xs)
     }
 }
 
@@ -191,8 +168,9 @@ fn product(xs: &Tensor, weight: &Tensor) -> Result<Tensor> {
     xs.reshape((batch * steps, from))?.matmul(weight)?.reshape((batch, steps, ()))
 }
 
+/// A block of RWKV.
 #[derive(Clone)]
-struct Block {
+pub struct Block {
     ln1: LayerNorm,
     ln2: LayerNorm,
     attention: TimeMix,
@@ -209,9 +187,13 @@ impl Block {
             feed_forward: ChannelMix::new(version, config, vb.pp("feed_forward"))?,
         })
     }
+}
+
+impl model::Block for Block {
+    type State = StatePerLayer;
 
     #[track_caller]
-    fn forward(&self, xs: &Tensor, state: &StatePerLayer) -> Result<(Tensor, StatePerLayer)> {
+    fn forward(&self, xs: &Tensor, state: &StatePerLayer, _: usize) -> Result<(Tensor, StatePerLayer)> {
         let normal = layer_norm(&self.ln1, xs)?;
         let (ys, linear_attention) =
             self.attention.forward(&normal, &state.extract_key_value, &state.linear_attention)?;

@@ -11,6 +11,7 @@ use funcify_cpu::{Elements, Engine};
 use funcify_runtime::{Compiled, Outcome};
 use smallvec::SmallVec;
 
+use crate::autodiff::storage::storage_of;
 use crate::device::{download, elements, upload};
 use crate::errors::plain;
 
@@ -26,7 +27,7 @@ impl Compiled<Tensor> for Loop {
             _ => Ok(None),
         });
         let in_order = in_order.collect::<Result<SmallVec<[Option<Tensor>; 16]>, BackendError>>()?;
-        let storages: SmallVec<[usize; 16]> = in_order.iter().flatten().map(storage).collect();
+        let storages: SmallVec<[usize; 16]> = in_order.iter().flatten().map(storage_of).collect();
         // A lock that is held is not taken again: a writer that waits for it would wait for ever.
         let mut held: SmallVec<[(usize, StorageRef<'_>); 16]> = SmallVec::new();
         for (tensor, storage) in in_order.iter().flatten().zip(&storages) {
@@ -68,11 +69,6 @@ impl Compiled<Tensor> for Loop {
             typed.map(|(elements, (dtype, shape))| tensor(engine, elements, *dtype, shape)).collect()
         })
     }
-}
-
-/// The address of a tensor's storage, which tensors that share it have in common.
-fn storage(tensor: &Tensor) -> usize {
-    std::ptr::from_ref(&*tensor.storage_and_layout().0).addr()
 }
 
 /// The elements of a tensor that lies in order.

@@ -3,10 +3,8 @@
 //! They are Candle's custom ops, typed by the elements and generic in the function, so that each is one loop. They have no
 //! gradients of Candle's: programs run on detached tensors, and what is tracked goes through funcify's own derivatives.
 
-use std::marker::PhantomData;
-
 use candle_core::cpu_backend::{binary_map_vec_par, unary_map_vec_par};
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, DType, Error, Layout, Shape, Tensor, WithDType};
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Error, Layout, Shape, Tensor, WithDType};
 use funcify_core::error::BackendError;
 use funcify_core::types::{nearest_bf16, nearest_f16};
 use funcify_runtime::KernelCall;
@@ -26,6 +24,59 @@ pub(crate) fn require_cpu<O>(call: &KernelCall<'_, Candle, O>) -> Result<(), Bac
     Err(call.unsupported(what, "Candle has no such kernel, and this crate's runs on the CPU", "use `Candle::cpu()`"))
 }
 
+/// A kernel on elements in host memory as an op of Candle: of as many operands as the closure takes pairs of arguments.
+pub(crate) struct Kernel<F>(pub(crate) &'static str, pub(crate) F);
+
+/// What a kernel gives: elements, and their shape.
+pub(crate) type Given = Result<(CpuStorage, Shape)>;
+
+impl<F: Fn(&CpuStorage, &Layout) -> Given> CustomOp1 for Kernel<F> {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn cpu_fwd(&self, s1: &CpuStorage, l1: &Layout) -> Given {
+        (self.1)(s1, l1)
+    }
+}
+
+impl<F: Fn(&CpuStorage, &Layout, &CpuStorage, &Layout) -> Given> CustomOp2 for Kernel<F> {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn cpu_fwd(&self, s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout) -> Given {
+        (self.1)(s1, l1, s2, l2)
+    }
+}
+
+impl<F: Fn(&CpuStorage, &Layout, &CpuStorage, &Layout, &CpuStorage, &Layout) -> Given> CustomOp3 for Kernel<F> {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn cpu_fwd(
+        &self,
+        s1: &CpuStorage,
+        l1: &Layout,
+        s2: &CpuStorage,
+        l2: &Layout,
+        s3: &CpuStorage,
+        l3: &Layout,
+    ) -> Given {
+        (self.1)(s1, l1, s2, l2, s3, l3)
+    }
+}
+
+/// Runs a kernel on a tensor.
+fn run(
+    x: &Tensor,
+    name: &'static str,
+    f: impl Fn(&CpuStorage, &Layout) -> Given + Send + Sync + 'static,
+) -> Result<Tensor> {
+    x.apply_op1(Kernel(name, f))
+}
+
 /// A function of each element.
 pub(crate) fn map1<A: WithDType, R: WithDType, O>(
     call: &KernelCall<'_, Candle, O>,
@@ -33,14 +84,14 @@ pub(crate) fn map1<A: WithDType, R: WithDType, O>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Result<Tensor, BackendError> {
     require_cpu(call)?;
-    Ok(apply1(x, f)?)
-}
-
-fn apply1<A: WithDType, R: WithDType>(x: &Tensor, f: impl Fn(A) -> R + Copy + Send + Sync + 'static) -> Result<Tensor> {
     if x.elem_count() == 0 {
-        return Tensor::zeros(x.shape(), R::DTYPE, x.device());
+        return Ok(Tensor::zeros(x.shape(), R::DTYPE, x.device())?);
     }
-    x.apply_op1(Map1 { f, types: PhantomData::<fn(A) -> R> })
+    Ok(run(x, "funcify-map1", move |storage, layout| {
+        let each = |xs: &[A], ys: &mut [R]| ys.iter_mut().zip(xs).for_each(|(y, x)| *y = f(*x));
+        let results = unary_map_vec_par(storage.as_slice::<A>()?, layout, f, each);
+        Ok((R::to_cpu_storage_owned(results), layout.shape().clone()))
+    })?)
 }
 
 /// A function of each element of a float tensor, computed in f64 and rounded once. Given as an address where a call
@@ -50,31 +101,27 @@ pub(crate) fn map_in_f64<O>(
     x: &Tensor,
     f: impl Fn(f64) -> f64 + Copy + Send + Sync + 'static,
 ) -> Result<Tensor, BackendError> {
-    require_cpu(call)?;
-    Ok(match x.dtype() {
-        DType::F64 => apply1(x, f)?,
-        DType::F32 => apply1(x, move |v: f32| f(f64::from(v)) as f32)?,
-        DType::F16 => apply1(x, move |v: f16| nearest_f16(f(v.to_f64())))?,
-        DType::BF16 => apply1(x, move |v: bf16| nearest_bf16(f(v.to_f64())))?,
-        _ => return Err(outside_domain(call, x)),
-    })
-}
-
-struct Map1<A, R, F> {
-    f: F,
-    types: PhantomData<fn(A) -> R>,
-}
-
-impl<A: WithDType, R: WithDType, F: Fn(A) -> R + Copy + Send + Sync> CustomOp1 for Map1<A, R, F> {
-    fn name(&self) -> &'static str {
-        "funcify-map1"
+    match x.dtype() {
+        DType::F64 => map1(call, x, f),
+        DType::F32 => map1(call, x, move |v: f32| f(f64::from(v)) as f32),
+        DType::F16 => map1(call, x, move |v: f16| nearest_f16(f(v.to_f64()))),
+        DType::BF16 => map1(call, x, move |v: bf16| nearest_bf16(f(v.to_f64()))),
+        _ => Err(outside_domain(call, x)),
     }
+}
 
-    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let f = self.f;
-        let each = |xs: &[A], ys: &mut [R]| ys.iter_mut().zip(xs).for_each(|(y, x)| *y = f(*x));
-        let results = unary_map_vec_par(storage.as_slice::<A>()?, layout, f, each);
-        Ok((R::to_cpu_storage_owned(results), layout.shape().clone()))
+/// A function of each element of an integer tensor, computed in i64 and wrapped.
+pub(crate) fn map_integers<O>(
+    call: &KernelCall<'_, Candle, O>,
+    x: &Tensor,
+    f: impl Fn(i64) -> i64 + Copy + Send + Sync + 'static,
+) -> Result<Tensor, BackendError> {
+    match x.dtype() {
+        DType::U8 => map1(call, x, move |v: u8| f(i64::from(v)) as u8),
+        DType::U32 => map1(call, x, move |v: u32| f(i64::from(v)) as u32),
+        DType::I32 => map1(call, x, move |v: i32| f(i64::from(v)) as i32),
+        DType::I64 => map1(call, x, f),
+        _ => Err(outside_domain(call, x)),
     }
 }
 
@@ -92,21 +139,7 @@ pub(crate) fn map2<A: WithDType, O>(
     if x.elem_count() == 0 {
         return Ok(x.clone());
     }
-    Ok(x.apply_op2(y, Map2 { f, types: PhantomData::<fn(A) -> A> })?)
-}
-
-struct Map2<A, F> {
-    f: F,
-    types: PhantomData<fn(A) -> A>,
-}
-
-impl<A: WithDType, F: Fn(A, A) -> A + Copy + Send + Sync> CustomOp2 for Map2<A, F> {
-    fn name(&self) -> &'static str {
-        "funcify-map2"
-    }
-
-    fn cpu_fwd(&self, s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout) -> Result<(CpuStorage, Shape)> {
-        let f = self.f;
+    let map2 = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout| {
         let pairs = |xs: &[A], ys: &[A], results: &mut [A]| {
             results.iter_mut().zip(xs.iter().zip(ys)).for_each(|(result, (x, y))| *result = f(*x, *y));
         };
@@ -115,6 +148,23 @@ impl<A: WithDType, F: Fn(A, A) -> A + Copy + Send + Sync> CustomOp2 for Map2<A, 
         };
         let results = binary_map_vec_par(l1, l2, s1.as_slice::<A>()?, s2.as_slice::<A>()?, f, pairs, with_scalar);
         Ok((A::to_cpu_storage_owned(results), l1.shape().clone()))
+    };
+    Ok(x.apply_op2(y, Kernel("funcify-map2", map2))?)
+}
+
+/// A function of each two elements of integer tensors, computed in i64 and wrapped.
+pub(crate) fn map_integer_pairs<O>(
+    call: &KernelCall<'_, Candle, O>,
+    x: &Tensor,
+    y: &Tensor,
+    f: impl Fn(i64, i64) -> i64 + Copy + Send + Sync + 'static,
+) -> Result<Tensor, BackendError> {
+    match x.dtype() {
+        DType::U8 => map2(call, x, y, move |a: u8, b| f(i64::from(a), i64::from(b)) as u8),
+        DType::U32 => map2(call, x, y, move |a: u32, b| f(i64::from(a), i64::from(b)) as u32),
+        DType::I32 => map2(call, x, y, move |a: i32, b| f(i64::from(a), i64::from(b)) as i32),
+        DType::I64 => map2(call, x, y, f),
+        _ => Err(outside_domain(call, x)),
     }
 }
 
@@ -128,29 +178,13 @@ pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
     require_cpu(call)?;
     let remaining: Vec<usize> = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
     let shape: Vec<usize> = remaining.iter().map(|axis| x.dims()[*axis]).collect();
-    let size = axes.iter().map(|axis| x.dims()[*axis]).product();
+    let size: usize = axes.iter().map(|axis| x.dims()[*axis]).product();
     let order = [remaining.as_slice(), axes].concat();
     let rows = x.permute(order)?.contiguous()?;
-    Ok(rows.apply_op1(Rows { f, size, shape, types: PhantomData::<fn(A) -> R> })?)
-}
-
-struct Rows<A, R, F> {
-    f: F,
-    size: usize,
-    shape: Vec<usize>,
-    types: PhantomData<fn(A) -> R>,
-}
-
-impl<A: WithDType, R: WithDType, F: Fn(&[A]) -> R> CustomOp1 for Rows<A, R, F> {
-    fn name(&self) -> &'static str {
-        "funcify-rows"
-    }
-
-    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let rows = contiguous::<A>(storage, layout)?.chunks_exact(self.size.max(1));
-        let results = rows.map(&self.f).collect();
-        Ok((R::to_cpu_storage_owned(results), Shape::from(self.shape.clone())))
-    }
+    Ok(run(&rows, "funcify-rows", move |storage, layout| {
+        let results = contiguous::<A>(storage, layout)?.chunks_exact(size).map(&f).collect();
+        Ok((R::to_cpu_storage_owned(results), Shape::from(shape.clone())))
+    })?)
 }
 
 /// A function that fills a row from each row along an axis. No size is zero.
@@ -161,30 +195,16 @@ pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
     f: impl Fn(&[A], &mut [R]) + Send + Sync + 'static,
 ) -> Result<Tensor, BackendError> {
     require_cpu(call)?;
-    let last = x.rank() - 1;
+    let (last, size) = (x.rank() - 1, x.dim(axis)?);
     // The axis is exchanged with the last one, and back.
     let rows = x.transpose(axis, last)?.contiguous()?;
-    let along = Along { f, size: x.dim(axis)?, types: PhantomData::<fn(A) -> R> };
-    Ok(rows.apply_op1(along)?.transpose(axis, last)?)
-}
-
-struct Along<A, R, F> {
-    f: F,
-    size: usize,
-    types: PhantomData<fn(A) -> R>,
-}
-
-impl<A: WithDType, R: WithDType, F: Fn(&[A], &mut [R])> CustomOp1 for Along<A, R, F> {
-    fn name(&self) -> &'static str {
-        "funcify-along"
-    }
-
-    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let rows = contiguous::<A>(storage, layout)?.chunks_exact(self.size.max(1));
+    let along = run(&rows, "funcify-along", move |storage, layout| {
+        let rows = contiguous::<A>(storage, layout)?.chunks_exact(size);
         let mut results = vec![R::zero(); layout.shape().elem_count()];
-        rows.zip(results.chunks_exact_mut(self.size.max(1))).for_each(|(row, result)| (self.f)(row, result));
+        rows.zip(results.chunks_exact_mut(size)).for_each(|(row, result)| f(row, result));
         Ok((R::to_cpu_storage_owned(results), layout.shape().clone()))
-    }
+    })?;
+    Ok(along.transpose(axis, last)?)
 }
 
 /// The rows along axes `first..end` combined element by element, for a contiguous tensor. No size is zero.
@@ -196,41 +216,19 @@ pub(crate) fn fold_columns<E: WithDType, O>(
 ) -> Result<Tensor, BackendError> {
     require_cpu(call)?;
     let (before, after) = (&x.dims()[..first], &x.dims()[end..]);
-    let columns = Columns {
-        f,
-        rows: x.dims()[first..end].iter().product(),
-        row: after.iter().product(),
-        shape: [before, after].concat(),
-        types: PhantomData::<fn(E) -> E>,
-    };
-    Ok(x.apply_op1(columns)?)
-}
-
-struct Columns<E, F> {
-    f: F,
-    rows: usize,
-    row: usize,
-    shape: Vec<usize>,
-    types: PhantomData<fn(E) -> E>,
-}
-
-impl<E: WithDType, F: Fn(E, E) -> E + Copy> CustomOp1 for Columns<E, F> {
-    fn name(&self) -> &'static str {
-        "funcify-columns"
-    }
-
-    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let f = self.f;
-        let mut results: Vec<E> = Vec::with_capacity(self.shape.iter().product());
-        for block in contiguous::<E>(storage, layout)?.chunks_exact((self.rows * self.row).max(1)) {
+    let (rows, row): (usize, usize) = (x.dims()[first..end].iter().product(), after.iter().product());
+    let shape = [before, after].concat();
+    Ok(run(x, "funcify-columns", move |storage, layout| {
+        let mut results: Vec<E> = Vec::with_capacity(shape.iter().product());
+        for block in contiguous::<E>(storage, layout)?.chunks_exact(rows * row) {
             let start = results.len();
-            let mut rows = block.chunks_exact(self.row.max(1));
+            let mut rows = block.chunks_exact(row);
             results.extend_from_slice(rows.next().expect("a block has a row"));
             let result = &mut results[start..];
             rows.for_each(|row| result.iter_mut().zip(row).for_each(|(a, b)| *a = f(*a, *b)));
         }
-        Ok((E::to_cpu_storage_owned(results), Shape::from(self.shape.clone())))
-    }
+        Ok((E::to_cpu_storage_owned(results), Shape::from(shape.clone())))
+    })?)
 }
 
 /// The elements of a contiguous tensor.
@@ -250,118 +248,45 @@ pub(crate) fn outside_domain<O>(call: &KernelCall<'_, Candle, O>, x: &Tensor) ->
     format!("`{}` has no kernel for {:?}", call.place().op, x.dtype()).into()
 }
 
-/// A function of each element of a float tensor, in f32 for the halves.
+/// A function of each element of a float tensor, or of each two of two, in f32 for the halves:
+/// `map_floats!(map2(call, x, y), |a, b| a.atan2(b))`.
 macro_rules! map_floats {
-    ($call:expr, $x:expr, |$v:ident| $formula:expr) => {{
+    ($map:ident($call:expr, $x:expr $(, $y:expr)?), |$($v:ident),+| $formula:expr) => {{
         use ::candle_core::DType;
         use ::half::{bf16, f16};
-        let (call, x) = ($call, $x);
-        match x.dtype() {
-            DType::F32 => crate::cpu::map1(call, x, |$v: f32| $formula),
-            DType::F64 => crate::cpu::map1(call, x, |$v: f64| $formula),
-            DType::F16 => crate::cpu::map1(call, x, |v: f16| {
-                let $v = v.to_f32();
+        match $x.dtype() {
+            DType::F32 => $map($call, $x $(, $y)?, |$($v: f32),+| $formula),
+            DType::F64 => $map($call, $x $(, $y)?, |$($v: f64),+| $formula),
+            DType::F16 => $map($call, $x $(, $y)?, |$($v: f16),+| {
+                $(let $v = $v.to_f32();)+
                 f16::from_f32($formula)
             }),
-            DType::BF16 => crate::cpu::map1(call, x, |v: bf16| {
-                let $v = v.to_f32();
+            DType::BF16 => $map($call, $x $(, $y)?, |$($v: bf16),+| {
+                $(let $v = $v.to_f32();)+
                 bf16::from_f32($formula)
             }),
-            _ => Err(crate::cpu::outside_domain(call, x)),
+            _ => Err(crate::cpu::outside_domain($call, $x)),
         }
     }};
-}
-
-/// A function of each element of an integer tensor, computed in i64 and wrapped.
-macro_rules! map_integers {
-    ($call:expr, $x:expr, |$v:ident| $formula:expr) => {{
-        use ::candle_core::DType;
-        let (call, x) = ($call, $x);
-        match x.dtype() {
-            DType::U8 => map_integers!(@map call, x, u8, u8, |$v| $formula),
-            DType::U32 => map_integers!(@map call, x, u32, u32, |$v| $formula),
-            DType::I32 => map_integers!(@map call, x, i32, i32, |$v| $formula),
-            DType::I64 => map_integers!(@map call, x, i64, i64, |$v| $formula),
-            _ => Err(crate::cpu::outside_domain(call, x)),
-        }
-    }};
-    (@map $call:expr, $x:expr, $from:ty, $to:ty, |$v:ident| $formula:expr) => {
-        crate::cpu::map1($call, $x, move |v: $from| {
-            #[allow(clippy::unnecessary_cast, reason = "one of the types is i64")]
-            let $v = v as i64;
-            #[allow(clippy::unnecessary_cast, reason = "one of the types is i64")]
-            let result = $formula as $to;
-            result
-        })
-    };
-}
-
-/// A function of each two elements of float tensors, in f32 for the halves.
-macro_rules! map_float_pairs {
-    ($call:expr, $x:expr, $y:expr, |$a:ident, $b:ident| $formula:expr) => {{
-        use ::candle_core::DType;
-        use ::half::{bf16, f16};
-        let (call, x, y) = ($call, $x, $y);
-        match x.dtype() {
-            DType::F32 => crate::cpu::map2(call, x, y, |$a: f32, $b: f32| $formula),
-            DType::F64 => crate::cpu::map2(call, x, y, |$a: f64, $b: f64| $formula),
-            DType::F16 => crate::cpu::map2(call, x, y, |a: f16, b: f16| {
-                let ($a, $b) = (a.to_f32(), b.to_f32());
-                f16::from_f32($formula)
-            }),
-            DType::BF16 => crate::cpu::map2(call, x, y, |a: bf16, b: bf16| {
-                let ($a, $b) = (a.to_f32(), b.to_f32());
-                bf16::from_f32($formula)
-            }),
-            _ => Err(crate::cpu::outside_domain(call, x)),
-        }
-    }};
-}
-
-/// A function of each two elements of integer tensors, computed in i64 and wrapped.
-macro_rules! map_integer_pairs {
-    ($call:expr, $x:expr, $y:expr, |$a:ident, $b:ident| $formula:expr) => {{
-        use ::candle_core::DType;
-        let (call, x, y) = ($call, $x, $y);
-        match x.dtype() {
-            DType::U8 => map_integer_pairs!(@map call, x, y, u8, |$a, $b| $formula),
-            DType::U32 => map_integer_pairs!(@map call, x, y, u32, |$a, $b| $formula),
-            DType::I32 => map_integer_pairs!(@map call, x, y, i32, |$a, $b| $formula),
-            DType::I64 => map_integer_pairs!(@map call, x, y, i64, |$a, $b| $formula),
-            _ => Err(crate::cpu::outside_domain(call, x)),
-        }
-    }};
-    (@map $call:expr, $x:expr, $y:expr, $element:ty, |$a:ident, $b:ident| $formula:expr) => {
-        crate::cpu::map2($call, $x, $y, move |a: $element, b: $element| {
-            #[allow(clippy::unnecessary_cast, reason = "one of the types is i64")]
-            let ($a, $b) = (a as i64, b as i64);
-            #[allow(clippy::unnecessary_cast, reason = "one of the types is i64")]
-            let result = $formula as $element;
-            result
-        })
-    };
 }
 
 /// Runs an expression with `$element` as the tensor's element type.
 macro_rules! with_element {
-    ($call:expr, $x:expr, $element:ident => $kernel:expr) => {{
-        use ::candle_core::DType;
+    ($call:expr, $x:expr, $element:ident => $kernel:expr) => {
+        with_element!(
+            $call, $x, $element => $kernel,
+            U8 = u8, U32 = u32, I32 = i32, I64 = i64, F16 = ::half::f16, BF16 = ::half::bf16, F32 = f32, F64 = f64
+        )
+    };
+    ($call:expr, $x:expr, $element:ident => $kernel:expr, $($dtype:ident = $type:ty),*) => {
         match $x.dtype() {
-            DType::U8 => with_element!(@run u8, $element => $kernel),
-            DType::U32 => with_element!(@run u32, $element => $kernel),
-            DType::I32 => with_element!(@run i32, $element => $kernel),
-            DType::I64 => with_element!(@run i64, $element => $kernel),
-            DType::F16 => with_element!(@run ::half::f16, $element => $kernel),
-            DType::BF16 => with_element!(@run ::half::bf16, $element => $kernel),
-            DType::F32 => with_element!(@run f32, $element => $kernel),
-            DType::F64 => with_element!(@run f64, $element => $kernel),
+            $(::candle_core::DType::$dtype => {
+                type $element = $type;
+                $kernel
+            })*
             _ => Err(crate::cpu::outside_domain($call, $x)),
         }
-    }};
-    (@run $type:ty, $element:ident => $kernel:expr) => {{
-        type $element = $type;
-        $kernel
-    }};
+    };
 }
 
-pub(crate) use {map_float_pairs, map_floats, map_integer_pairs, map_integers, with_element};
+pub(crate) use {map_floats, with_element};

@@ -24,6 +24,7 @@
 //! # }
 //! ```
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use candle_core::{DType, Module, Result, Tensor, Var};
@@ -60,7 +61,11 @@ impl Layer {
         let parameters = parameters.collect::<Result<Vec<_>>>()?;
         let function = Differentiable::compile(&layer.graph, &candle).map_err(errors::candle)?;
         let dims = layer.graph.input_type(0).shape.dims();
-        let batch = dims.iter().position(|dim| *dim == Dim::from("B")).unwrap_or(0);
+        let Some(batch) = dims.iter().position(|dim| *dim == Dim::from("B")) else {
+            let found = layer.graph.input_type(0).to_string();
+            let fix = "name the axis of the batch `B`, as the layers of funcify do";
+            return Err(errors::candle(place(layer.graph.name()).mismatch("the sequence", "an axis `B`", found, fix)));
+        };
         let (function, states, dtype) = (Arc::new(function), layer.states.clone(), vb.dtype());
         Ok(Layer { function, states, parameters, batch, dtype, candle })
     }
@@ -77,7 +82,10 @@ impl Layer {
 
     /// States of zeros for a batch of so many sequences.
     pub fn zero_state(&self, batch: usize) -> Result<Vec<Tensor>> {
-        let size = |dim: &Dim| dim.constant().and_then(|size| usize::try_from(size).ok()).unwrap_or(batch);
+        let size = |dim: &Dim| match dim.constant() {
+            Some(size) => usize::try_from(size).expect("a checked graph has no negative sizes"),
+            None => batch,
+        };
         let zeros = |ty: &TensorType| {
             let sizes: Vec<usize> = ty.shape.dims().iter().map(size).collect();
             Tensor::zeros(sizes, self.dtype, self.candle.device())
@@ -202,33 +210,13 @@ macro_rules! layers {
                 let $dtype = dtype(&vb)?;
                 Layer::new(&$layer.layer().map_err(errors::candle)?, vb).map($name)
             }
+        }
 
-            /// The layer as a graph, of a sequence, states and parameters: to [apply](funcify_core::Graph::apply) it in another
-            /// one.
-            pub fn graph(&self) -> &Graph {
-                self.0.graph()
-            }
+        impl Deref for $name {
+            type Target = Layer;
 
-            /// The parameters, in the order of the graph's last inputs.
-            pub fn parameters(&self) -> &[Tensor] {
-                self.0.parameters()
-            }
-
-            /// States of zeros for a batch of so many sequences.
-            pub fn zero_state(&self, batch: usize) -> Result<Vec<Tensor>> {
-                self.0.zero_state(batch)
-            }
-
-            /// Runs over a sequence from states of zeros. Gives the output sequence and the states after the last step.
-            #[track_caller]
-            pub fn seq(&self, xs: &Tensor) -> Result<(Tensor, Vec<Tensor>)> {
-                self.0.seq(xs)
-            }
-
-            /// Runs over a sequence from these states, as `zero_state` or an earlier call gave them.
-            #[track_caller]
-            pub fn seq_init(&self, xs: &Tensor, states: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
-                self.0.seq_init(xs, states)
+            fn deref(&self) -> &Layer {
+                &self.0
             }
         }
 

@@ -5,6 +5,7 @@ mod common;
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::rnn::{GRU, LSTM, LSTMState, RNN};
 use candle_nn::{GRUConfig, LSTMConfig, Module, Optimizer, VarBuilder, VarMap};
+use common::cells::{self, Cell};
 use common::{assert_close, assert_gradients, by_hand, loss, row, tensor, var};
 use funcify_candle::{RnnExt, ScanOptions, scan_with};
 
@@ -24,9 +25,6 @@ fn ways() -> Vec<(&'static str, ScanOptions)> {
         ("graphs", new().keep_graphs()),
     ]
 }
-
-/// A cell of which the variables are `vars`: `step(vars, carry, x)`.
-type Cell = fn(&[Tensor], Vec<Tensor>, Tensor) -> Result<(Vec<Tensor>, Tensor)>;
 
 /// Runs a cell by hand and through `scan` in every way, and compares results and gradients: of the first carry, of the
 /// sequence, of the variables.
@@ -61,77 +59,37 @@ fn check(name: &str, cell: Cell, shapes: &[&[usize]], carry: &[&[usize]], x: &[u
 
 #[test]
 fn rnn() {
-    let cell: Cell = |w, carry, x| {
-        let h = (x.matmul(&w[0])? + carry[0].matmul(&w[1])?)?.broadcast_add(&w[2])?.tanh()?;
-        Ok((vec![h.clone()], h))
-    };
     let square = [WIDTH, WIDTH];
-    check("rnn", cell, &[&square, &square, &[WIDTH]], &[&[BATCH, WIDTH]], &[BATCH, WIDTH]);
+    check("rnn", cells::rnn, &[&square, &square, &[WIDTH]], &[&[BATCH, WIDTH]], &[BATCH, WIDTH]);
 }
 
 #[test]
 fn gru() {
-    let cell: Cell = |w, carry, x| {
-        let h = &carry[0];
-        let (xw, hu) = (x.matmul(&w[0])?, h.matmul(&w[1])?.broadcast_add(&w[2])?);
-        let (xw, hu) = (xw.chunk(3, 1)?, hu.chunk(3, 1)?);
-        let r = candle_nn::ops::sigmoid(&(&xw[0] + &hu[0])?)?;
-        let z = candle_nn::ops::sigmoid(&(&xw[1] + &hu[1])?)?;
-        let n = (&xw[2] + (r * &hu[2])?)?.tanh()?;
-        let next = ((&z * h)? + ((1.0 - &z)? * n)?)?;
-        Ok((vec![next.clone()], next))
-    };
     let wide = [WIDTH, 3 * WIDTH];
-    check("gru", cell, &[&wide, &wide, &[3 * WIDTH]], &[&[BATCH, WIDTH]], &[BATCH, WIDTH]);
+    check("gru", cells::gru, &[&wide, &wide, &[3 * WIDTH]], &[&[BATCH, WIDTH]], &[BATCH, WIDTH]);
 }
 
 #[test]
 fn lstm() {
-    let cell: Cell = |w, carry, x| {
-        let gates = (x.matmul(&w[0])? + carry[0].matmul(&w[1])?)?.broadcast_add(&w[2])?.chunk(4, 1)?;
-        let [i, f, o] = [0, 1, 3].map(|gate| candle_nn::ops::sigmoid(&gates[gate]));
-        let c = ((f? * &carry[1])? + (i? * gates[2].tanh()?)?)?;
-        let h = (o? * c.tanh()?)?;
-        Ok((vec![h.clone(), c], h))
-    };
     let wide = [WIDTH, 4 * WIDTH];
     let state = [BATCH, WIDTH];
-    check("lstm", cell, &[&wide, &wide, &[4 * WIDTH]], &[&state, &state], &state);
+    check("lstm", cells::lstm, &[&wide, &wide, &[4 * WIDTH]], &[&state, &state], &state);
 }
 
 /// A diagonal state space of complex numbers, in real and imaginary parts.
 #[test]
 fn s5() {
-    let cell: Cell = |w, carry, u| {
-        let decay = w[0].sqr()?.neg()?.exp()?;
-        let (re, im) = ((&decay * w[1].cos()?)?, (&decay * w[1].sin()?)?);
-        let (x, y) = (&carry[0], &carry[1]);
-        let next_x = ((x.broadcast_mul(&re)? - y.broadcast_mul(&im)?)? + u.matmul(&w[2])?)?;
-        let next_y = ((x.broadcast_mul(&im)? + y.broadcast_mul(&re)?)? + u.matmul(&w[3])?)?;
-        let out = (next_x.matmul(&w[4])? - next_y.matmul(&w[5])?)?;
-        Ok((vec![next_x, next_y], out))
-    };
     let (square, state): ([usize; 2], [usize; 2]) = ([WIDTH, WIDTH], [BATCH, WIDTH]);
     let shapes: [&[usize]; 6] = [&[WIDTH], &[WIDTH], &square, &square, &square, &square];
-    check("s5", cell, &shapes, &[&state, &state], &state);
+    check("s5", cells::s5, &shapes, &[&state, &state], &state);
 }
 
 /// The core of a selective state space: the decay and what enters depend on the input.
 #[test]
 fn selective_scan() {
-    let cell: Cell = |w, carry, u| {
-        let delta = (u.matmul(&w[0])?.exp()? + 1.0)?.log()?;
-        let b = u.matmul(&w[1])?.unsqueeze(1)?;
-        let c = u.matmul(&w[2])?.unsqueeze(2)?;
-        let decay = delta.unsqueeze(2)?.broadcast_mul(&w[3].exp()?.neg()?)?.exp()?;
-        let enters = (delta * &u)?.unsqueeze(2)?.broadcast_mul(&b)?;
-        let state = ((decay * &carry[0])? + enters)?;
-        let y = (state.matmul(&c)?.squeeze(2)? + u.broadcast_mul(&w[4])?)?;
-        Ok((vec![state], y))
-    };
     let n = 2;
     let shapes: [&[usize]; 5] = [&[WIDTH, WIDTH], &[WIDTH, n], &[WIDTH, n], &[WIDTH, n], &[WIDTH]];
-    check("selective scan", cell, &shapes, &[&[BATCH, WIDTH, n]], &[BATCH, WIDTH]);
+    check("selective scan", cells::selective_scan, &shapes, &[&[BATCH, WIDTH, n]], &[BATCH, WIDTH]);
 }
 
 fn vars_of(map: &VarMap) -> Vec<Var> {

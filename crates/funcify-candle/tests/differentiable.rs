@@ -2,7 +2,8 @@
 
 mod common;
 
-use candle_core::{DType, Device, Result, Tensor, Var};
+use candle_core::{DType, Device, Tensor, Var};
+use common::cells::{self, Cell};
 use common::{assert_close, assert_gradients, by_hand, loss, row, tensor, var};
 use funcify::dispatch::{CompileOptions, LoopStrategy};
 use funcify::error::Place;
@@ -33,7 +34,6 @@ fn scanned(dtype: DType, carry: &[&str], weights: &[&str], x: &str, cell: Symbol
 }
 
 type Symbolic = fn(&[Value], Vec<Value>, Value) -> (Vec<Value>, Value);
-type ByHand = fn(&[Tensor], Vec<Tensor>, Tensor) -> Result<(Vec<Tensor>, Tensor)>;
 
 fn sizes(shape: &str) -> Vec<usize> {
     let size = |dim: &str| match dim {
@@ -41,8 +41,6 @@ fn sizes(shape: &str) -> Vec<usize> {
         "B" => BATCH,
         "H" => WIDTH,
         "N" => 2,
-        "3*H" => 3 * WIDTH,
-        "4*H" => 4 * WIDTH,
         other => other.parse().unwrap(),
     };
     shape.split(',').map(size).collect()
@@ -60,7 +58,7 @@ fn ways() -> Vec<(&'static str, DifferentiableOptions)> {
     ]
 }
 
-fn check(name: &str, symbolic: Symbolic, hand: ByHand, carry: &[&str], weights: &[&str], x: &str) {
+fn check(name: &str, symbolic: Symbolic, hand: Cell, carry: &[&str], weights: &[&str], x: &str) {
     for dtype in [DType::F32, DType::F64] {
         let graph = scanned(dtype, carry, weights, x, symbolic);
         let xs = var(99, &sizes(x), dtype);
@@ -86,21 +84,13 @@ fn check(name: &str, symbolic: Symbolic, hand: ByHand, carry: &[&str], weights: 
     }
 }
 
-fn sigmoid(x: &Tensor) -> Result<Tensor> {
-    candle_nn::ops::sigmoid(x)
-}
-
 #[test]
 fn rnn() {
     let symbolic: Symbolic = |w, carry, x| {
         let h = (x.matmul(w[0]) + carry[0].matmul(w[1]) + w[2]).tanh();
         (vec![h], h)
     };
-    let hand: ByHand = |w, carry, x| {
-        let h = (x.matmul(&w[0])? + carry[0].matmul(&w[1])?)?.broadcast_add(&w[2])?.tanh()?;
-        Ok((vec![h.clone()], h))
-    };
-    check("rnn", symbolic, hand, &["B,H"], &["H,H", "H,H", "H"], "T,B,H");
+    check("rnn", symbolic, cells::rnn, &["B,H"], &["H,H", "H,H", "H"], "T,B,H");
 }
 
 #[test]
@@ -115,16 +105,7 @@ fn gru() {
         let next = z * h + (1.0 - z) * n;
         (vec![next], next)
     };
-    let hand: ByHand = |w, carry, x| {
-        let h = &carry[0];
-        let (xw, hu) = (x.matmul(&w[0])?.chunk(3, 1)?, h.matmul(&w[1])?.broadcast_add(&w[2])?.chunk(3, 1)?);
-        let r = sigmoid(&(&xw[0] + &hu[0])?)?;
-        let z = sigmoid(&(&xw[1] + &hu[1])?)?;
-        let n = (&xw[2] + (r * &hu[2])?)?.tanh()?;
-        let next = ((&z * h)? + ((1.0 - &z)? * n)?)?;
-        Ok((vec![next.clone()], next))
-    };
-    check("gru", symbolic, hand, &["3,4"], &["4,12", "4,12", "12"], "T,3,4");
+    check("gru", symbolic, cells::gru, &["3,4"], &["4,12", "4,12", "12"], "T,3,4");
 }
 
 #[test]
@@ -136,13 +117,7 @@ fn lstm() {
         let h = part(3).sigmoid() * c.tanh();
         (vec![h, c], h)
     };
-    let hand: ByHand = |w, carry, x| {
-        let gates = (x.matmul(&w[0])? + carry[0].matmul(&w[1])?)?.broadcast_add(&w[2])?.chunk(4, 1)?;
-        let c = ((sigmoid(&gates[1])? * &carry[1])? + (sigmoid(&gates[0])? * gates[2].tanh()?)?)?;
-        let h = (sigmoid(&gates[3])? * c.tanh()?)?;
-        Ok((vec![h.clone(), c], h))
-    };
-    check("lstm", symbolic, hand, &["3,4", "3,4"], &["4,16", "4,16", "16"], "T,3,4");
+    check("lstm", symbolic, cells::lstm, &["3,4", "3,4"], &["4,16", "4,16", "16"], "T,3,4");
 }
 
 /// A diagonal state space of complex numbers, in real and imaginary parts.
@@ -156,16 +131,7 @@ fn s5() {
         let next_y = x * im + y * re + u.matmul(w[3]);
         (vec![next_x, next_y], next_x.matmul(w[4]) - next_y.matmul(w[5]))
     };
-    let hand: ByHand = |w, carry, u| {
-        let decay = w[0].sqr()?.neg()?.exp()?;
-        let (re, im) = ((&decay * w[1].cos()?)?, (&decay * w[1].sin()?)?);
-        let (x, y) = (&carry[0], &carry[1]);
-        let next_x = ((x.broadcast_mul(&re)? - y.broadcast_mul(&im)?)? + u.matmul(&w[2])?)?;
-        let next_y = ((x.broadcast_mul(&im)? + y.broadcast_mul(&re)?)? + u.matmul(&w[3])?)?;
-        let out = (next_x.matmul(&w[4])? - next_y.matmul(&w[5])?)?;
-        Ok((vec![next_x, next_y], out))
-    };
-    check("s5", symbolic, hand, &["B,H", "B,H"], &["H", "H", "H,H", "H,H", "H,H", "H,H"], "T,B,H");
+    check("s5", symbolic, cells::s5, &["B,H", "B,H"], &["H", "H", "H,H", "H,H", "H,H", "H,H"], "T,B,H");
 }
 
 /// The core of a selective state space: the decay and what enters depend on the input.
@@ -178,16 +144,7 @@ fn selective_scan() {
         let state = decay * carry[0] + (delta * u).unsqueeze(2) * b;
         (vec![state], state.matmul(c).squeeze(2) + u * w[4])
     };
-    let hand: ByHand = |w, carry, u| {
-        let delta = (u.matmul(&w[0])?.exp()? + 1.0)?.log()?;
-        let (b, c) = (u.matmul(&w[1])?.unsqueeze(1)?, u.matmul(&w[2])?.unsqueeze(2)?);
-        let decay = delta.unsqueeze(2)?.broadcast_mul(&w[3].exp()?.neg()?)?.exp()?;
-        let enters = (delta * &u)?.unsqueeze(2)?.broadcast_mul(&b)?;
-        let state = ((decay * &carry[0])? + enters)?;
-        let y = (state.matmul(&c)?.squeeze(2)? + u.broadcast_mul(&w[4])?)?;
-        Ok((vec![state], y))
-    };
-    check("selective scan", symbolic, hand, &["B,H,N"], &["H,H", "H,N", "H,N", "H,N", "H"], "T,B,H");
+    check("selective scan", symbolic, cells::selective_scan, &["B,H,N"], &["H,H", "H,N", "H,N", "H,N", "H"], "T,B,H");
 }
 
 /// `(x + y, x * y as f64, i + 1)` of an f32, an f64 and an integer.

@@ -171,6 +171,28 @@ impl<K: Ord + Clone + AsRef<str>, T: Tree> Tree for BTreeMap<K, T> {
     }
 }
 
+/// Calls a macro with all tuples of up to twelve parts, each as the types of its parts and their numbers: `(A 0, B 1)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_tuples {
+    ($of_tuples:ident) => {
+        $of_tuples! {
+            (A 0)
+            (A 0, B 1)
+            (A 0, B 1, C 2)
+            (A 0, B 1, C 2, D 3)
+            (A 0, B 1, C 2, D 3, E 4)
+            (A 0, B 1, C 2, D 3, E 4, F 5)
+            (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+            (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+            (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+            (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+            (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+            (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
+        }
+    };
+}
+
 macro_rules! tuple_trees {
     ($(($($name:ident $index:tt),+))*) => {$(
         impl<$($name: Tree),+> Tree for ($($name,)+) {
@@ -184,16 +206,7 @@ macro_rules! tuple_trees {
     )*};
 }
 
-tuple_trees! {
-    (A 0)
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-    (A 0, B 1, C 2, D 3, E 4, F 5)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
-}
+crate::for_tuples!(tuple_trees);
 
 /// Outputs with their names, in order.
 pub struct Named(pub Vec<(String, Value)>);

@@ -33,7 +33,7 @@ fn main() -> Result<()> {
     // The library's own model has the same weights, and goes on where this one stands.
     let config = library::Config { d_model: 16, n_layer: 2, vocab_size: 8, pad_vocab_size_multiple: 8 };
     let own = library::Model::new(&config, vb)?;
-    let mut its = library::State { hs: state.hs.clone(), prev_xs: state.prev_xs()?, pos: state.pos };
+    let mut its = library::State { hs: state.hs(), prev_xs: state.prev_xs()?, pos: state.pos };
     let token = logits.argmax(1)?;
     assert_eq!(token.to_vec1::<u32>()?, [1]);
     assert_eq!(own.forward(&token, &mut its)?.argmax(1)?.to_vec1::<u32>()?, [2]);

@@ -46,7 +46,7 @@ fn mamba_models() -> Result<()> {
     let mut start = ours.zero_state(1)?;
     ours.forward_last(&ids.narrow(1, 0, from)?, &mut start)?;
     let prev_xs = start.prev_xs()?;
-    let handed = || their_mamba::State { hs: start.hs.clone(), prev_xs: prev_xs.clone(), pos: start.pos };
+    let handed = || their_mamba::State { hs: start.hs(), prev_xs: prev_xs.clone(), pos: start.pos };
     let steps = || {
         let mut state = start.clone();
         let logits = (from..STEPS).map(|step| ours.forward(&ids.narrow(1, step, 1)?, &mut state));

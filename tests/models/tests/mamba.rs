@@ -55,7 +55,7 @@ fn a_prompt_is_the_librarys_walk() {
         assert_close(&last, &expected.i((.., prompt - 1)).unwrap(), "the last of the prompt");
 
         // Both models go on from either's state.
-        let mut handed = library::State { hs: state.hs.clone(), prev_xs: state.prev_xs().unwrap(), pos: state.pos };
+        let mut handed = library::State { hs: state.hs(), prev_xs: state.prev_xs().unwrap(), pos: state.pos };
         let mut taken = State::from_library(&their_state.hs, &their_state.prev_xs, their_state.pos).unwrap();
         let expected = walk(&theirs, &rest, &mut their_state);
         assert_close(&walk(&theirs, &rest, &mut handed), &expected, "the library from our state");
@@ -65,7 +65,7 @@ fn a_prompt_is_the_librarys_walk() {
             let logits = ours.forward_last(&token, &mut state).unwrap();
             assert_close(&logits, &expected.i((.., step)).unwrap(), "token by token");
         }
-        let last = |state: &State| Tensor::stack(&state.hs, 0).unwrap();
+        let last = |state: &State| Tensor::stack(&state.hs(), 0).unwrap();
         assert_close(&last(&state), &Tensor::stack(&their_state.hs, 0).unwrap(), "states");
         assert_close(&last(&taken), &last(&state), "states");
     }
@@ -114,7 +114,7 @@ fn what_does_not_fit_is_refused() {
     // Two sequences after the state of one.
     assert!(model.forward(&tokens(2, 3, 11), &mut state).is_err());
     assert_eq!(state.pos, 0);
-    state.hs.pop();
+    state.blocks.pop();
     let error = model.forward(&tokens(1, 3, 11), &mut state).unwrap_err().to_string();
     assert!(error.contains("zero_state"), "{error}");
     let unpadded = Config { pad_vocab_size_multiple: 0, ..config() };

@@ -75,7 +75,7 @@ fn handed(state: &State) -> rwkv_v5::State {
     let of = |StatePerLayer { extract_key_value, linear_attention, feed_forward }: StatePerLayer| {
         rwkv_v5::StatePerLayer { extract_key_value, linear_attention, feed_forward }
     };
-    rwkv_v5::State { per_layer: state.per_layer.iter().cloned().map(of).collect(), pos: state.pos }
+    rwkv_v5::State { per_layer: state.blocks.iter().cloned().map(of).collect(), pos: state.pos }
 }
 
 /// The library's state as ours.
@@ -85,7 +85,7 @@ fn taken(state: &rwkv_v5::State) -> State {
         linear_attention: block.linear_attention.clone(),
         feed_forward: block.feed_forward.clone(),
     };
-    State { per_layer: state.per_layer.iter().map(of).collect(), pos: state.pos }
+    State { blocks: state.per_layer.iter().map(of).collect(), pos: state.pos }
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_prompt_is_the_librarys_walk() {
                 let logits = ours.forward_last(&rest.narrow(1, step, 1).unwrap(), &mut state).unwrap();
                 assert_close(&logits, &expected.narrow(1, step, 1).unwrap().squeeze(1).unwrap(), "token by token");
             }
-            for (found, expected) in state.per_layer.iter().zip(&their_state.per_layer) {
+            for (found, expected) in state.blocks.iter().zip(&their_state.per_layer) {
                 assert_close(&found.linear_attention, &expected.linear_attention, "memory");
                 assert_close(&found.extract_key_value, &expected.extract_key_value, "last row of the time mix");
                 assert_close(&found.feed_forward, &expected.feed_forward, "last row of the channel mix");

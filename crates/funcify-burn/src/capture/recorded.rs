@@ -103,8 +103,8 @@ mod tests {
     use super::*;
     use crate::plugin::AnyTensor;
     use burn::tensor::Tensor;
+    use funcify_core::DType;
     use funcify_core::error::Site;
-    use funcify_core::{DType, Value};
 
     /// The function of a closure that multiplies by a number, always on one line.
     fn function(number: f64, size: usize, key: &str) -> Result<Arc<Differentiable>> {
@@ -120,7 +120,7 @@ mod tests {
         let graph = |record: &Record| {
             Graph::build("scaled", |g| {
                 let x = g.input("x", &types[0]);
-                super::super::import::import(&at, record, &[x]).unwrap_or_default().into_iter().collect::<Vec<Value>>()
+                super::super::import::import(&at, record, &[x]).unwrap()
             })
         };
         Ok(closure.function(key.into(), &DifferentiableOptions::default(), graph)?.0)

@@ -378,13 +378,10 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
         types.extend(op.inputs().chain(op.outputs()).map(|tensor| (tensor.id, tensor.clone())));
         made.push(op);
     }
-    for (index, result) in results.iter_mut().enumerate().filter(|(it, _)| stops.contains(&Stop::Result(*it))) {
-        debug_assert!(types.contains_key(result), "result {index} is computed, or an argument");
-        if let Some(tensor) = types.get(result) {
-            let to = fresh(&made);
-            made.push(stop(tensor, to));
-            *result = to;
-        }
+    for (_, result) in results.iter_mut().enumerate().filter(|(it, _)| stops.contains(&Stop::Result(*it))) {
+        let to = fresh(&made);
+        made.push(stop(types.get(result).expect("a result is computed, or an argument"), to));
+        *result = to;
     }
     made
 }

@@ -29,13 +29,13 @@ use std::sync::Arc;
 use burn::module::{Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor};
 use burn::nn::LstmState;
 use burn::tensor::{Device, Tensor};
-use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::error::{Place, Result, Site};
 use funcify_core::{DType, TensorType};
 use funcify_nn::{Cell, XlstmCell};
 
 use self::parameters::Parameters;
 use crate::device::Burn;
-use crate::plugin::{AnyTensor, Differentiable, Tensors, for_caller, leaves_of, structure};
+use crate::plugin::{AnyTensor, Differentiable, Tensors, failed, for_caller, leaves_of, structure};
 
 /// What all layers are: parameters, and a function of the sequence, the states and them.
 #[derive(Clone, Debug)]
@@ -75,11 +75,7 @@ impl Layer {
         let zeros = |ty: &TensorType| {
             let sizes = ty.shape.dims().iter().map(|dim| dim.constant().map_or(batch, |size| size as usize));
             let zeros = burn.zeros(ty.dtype, &sizes.collect::<Vec<usize>>());
-            zeros.map(AnyTensor::new).map_err(|source| Error::Execution {
-                at: at.boxed(),
-                backend: "burn".into(),
-                source,
-            })
+            zeros.map(AnyTensor::new).map_err(|source| failed(at, "burn", source))
         };
         self.states.iter().map(zeros).collect()
     }

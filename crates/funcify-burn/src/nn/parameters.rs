@@ -2,12 +2,12 @@
 
 use burn::module::{Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Distribution, Tensor};
-use funcify_core::error::{Error, Place, Result};
+use funcify_core::error::{Place, Result};
 use funcify_core::{DType, HostTensor};
 use funcify_nn::{Init, Layer, Parameter};
 
 use crate::device::Burn;
-use crate::plugin::AnyTensor;
+use crate::plugin::{AnyTensor, failed};
 use crate::{data, dtypes};
 
 /// Parameters with names, in an order. A dot in a name is a step down in a module's path: `x_proj.weight`.
@@ -79,8 +79,8 @@ fn param<const D: usize>(
     device: &Device,
 ) -> Result<Param<Tensor<D>>> {
     let shape = parameter.shape.as_slice();
-    let failed = |source| Error::Execution { at: at.boxed(), backend: "burn".into(), source };
-    let burn_dtype = burn::tensor::DType::from(dtypes::float(burn.stored(dtype)).map_err(failed)?);
+    let burn_dtype =
+        burn::tensor::DType::from(dtypes::float(burn.stored(dtype)).map_err(|source| failed(at, "burn", source))?);
     let options = (device, burn_dtype);
     let tensor = match &parameter.init {
         Init::Uniform(bound) => Tensor::random(shape, Distribution::Uniform(-bound, *bound), options),

@@ -5,8 +5,7 @@ use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn::tensor::IntDType;
 use funcify_core::DType;
 use funcify_core::ops::ArgMax;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::{Outcome, empty_axis};
 use crate::device::Burn;

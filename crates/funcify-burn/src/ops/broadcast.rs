@@ -1,8 +1,7 @@
 //! `broadcast`: new axes of size 1 in front, then Burn's expansion.
 
 use funcify_core::ops;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::{Outcome, check_output};
 use crate::device::Burn;

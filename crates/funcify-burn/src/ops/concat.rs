@@ -1,8 +1,7 @@
 //! `concat`: Burn's, of the parts that are not empty.
 
 use funcify_core::ops;
-use funcify_runtime::funcify;
-use funcify_runtime::{KernelCall, Tensors};
+use funcify_runtime::{KernelCall, Tensors, funcify};
 
 use super::Outcome;
 use crate::device::Burn;

@@ -1,8 +1,7 @@
 //! `constant`: an upload.
 
 use funcify_core::ops;
-use funcify_runtime::Backend;
-use funcify_runtime::funcify;
+use funcify_runtime::{Backend, funcify};
 
 use crate::device::Burn;
 

@@ -5,8 +5,7 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{ConvOptions, ModuleOps};
 use funcify_core::ops::{Conv, Padding};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::Outcome;
 use crate::device::Burn;
@@ -77,7 +76,7 @@ fn padded(call: &KernelCall<'_, Burn, Conv>, x: Tensor, axis: usize, padding: &P
 
 /// Zeros of the type that the operand is computed in, which for f16 may be f32.
 fn zeros_like(call: &KernelCall<'_, Burn, Conv>, x: &Tensor, shape: &[usize]) -> Outcome {
-    call.backend.zeros(dtypes::of(x).unwrap_or(call.dtype(0)), shape)
+    call.backend.zeros(dtypes::of(x).expect("operands have dtypes of funcify"), shape)
 }
 
 /// The tensor with its elements in row-major order.

@@ -6,8 +6,7 @@ use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;
 use funcify_core::ops::special::Extrema;
 use funcify_core::ops::{Cumulative, ReduceKind};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::Outcome;
 use crate::device::Burn;

@@ -5,8 +5,7 @@ use burn::backend::Dispatch;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use funcify_core::error::BackendError;
 use funcify_core::ops;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::{Outcome, with_bools_as_bytes};
 use crate::data::{from_elements, integer_value};

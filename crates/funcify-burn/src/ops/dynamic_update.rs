@@ -5,8 +5,7 @@ use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{IndexingUpdateOp, Scalar};
 use funcify_core::ops;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::Outcome;
 use super::dynamic_slice::{clamped_start, positions_from};

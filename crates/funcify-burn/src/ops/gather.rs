@@ -3,8 +3,7 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use funcify_core::ops;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::{Outcome, clamped_indices, empty_axis, with_bools_as_bytes};
 use crate::device::Burn;

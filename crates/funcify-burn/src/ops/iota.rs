@@ -1,8 +1,7 @@
 //! `iota`: counted in host memory, since Burn counts in integers of the result's type.
 
 use funcify_core::{HostTensor, Scalar, ops};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::{Outcome, check_output};
 use crate::data::upload;

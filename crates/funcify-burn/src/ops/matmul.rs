@@ -4,8 +4,7 @@
 use burn::backend::Dispatch;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use funcify_core::ops;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::Outcome;
 use crate::data::{elements, from_elements};

@@ -1,8 +1,7 @@
 //! `pad`: the padding value everywhere, then the operand assigned with a step.
 
 use funcify_core::ops;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::Outcome;
 use crate::device::Burn;

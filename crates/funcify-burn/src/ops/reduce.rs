@@ -9,8 +9,7 @@ use burn::tensor::FloatDType;
 use funcify_core::ops::special::Extrema;
 use funcify_core::ops::{Reduce, ReduceKind};
 use funcify_core::{DType, HostTensor};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::Outcome;
 use crate::data::upload;

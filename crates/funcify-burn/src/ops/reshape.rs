@@ -1,8 +1,7 @@
 //! `reshape`: Burn's.
 
 use funcify_core::ops;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::{Outcome, check_output};
 use crate::device::Burn;

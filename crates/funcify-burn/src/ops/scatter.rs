@@ -7,8 +7,7 @@ use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::tensor::{IndexingUpdateOp, IntDType, Scalar};
 use funcify_core::ops::special::Extrema;
 use funcify_core::ops::{Scatter, ScatterMode};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::{Outcome, clamped_indices};
 use crate::device::Burn;

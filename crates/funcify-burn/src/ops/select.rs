@@ -5,10 +5,6 @@ use funcify_runtime::funcify;
 
 use super::Outcome;
 use crate::device::Burn;
-use crate::kinds::{Tensor, mask_where};
+use crate::kinds::mask_where;
 
-funcify!(Burn, ops::Select, |_call, [predicate, left, right]| select(predicate, left, right));
-
-fn select(predicate: Tensor, left: Tensor, right: Tensor) -> Outcome {
-    Ok(mask_where(right, predicate, left))
-}
+funcify!(Burn, ops::Select, |_call, [predicate, left, right]| Outcome::Ok(mask_where(right, predicate, left)));

@@ -1,15 +1,11 @@
 //! `size`: a number of the call.
 
 use funcify_core::{HostTensor, ops};
-use funcify_runtime::funcify;
-use funcify_runtime::{Backend, KernelCall};
+use funcify_runtime::{Backend, funcify};
 
-use super::Outcome;
 use crate::device::Burn;
 
-funcify!(Burn, ops::Size, |call, []| size(&call));
-
-fn size(call: &KernelCall<'_, Burn, ops::Size>) -> Outcome {
+funcify!(Burn, ops::Size, |call, []| {
     let value = call.dim_value(&call.op.dim)?;
     call.backend.upload(&HostTensor::scalar(value).cast(call.op.dtype))
-}
+});

@@ -3,8 +3,7 @@
 use funcify_core::DType;
 use funcify_core::error::BackendError;
 use funcify_core::ops::Sort;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use crate::device::Burn;
 use crate::kinds::{Kind, Tensor, kind, sizes};

@@ -1,8 +1,7 @@
 //! `threefry`: the core's generator in host memory, or where that is not the device's, by [`on_device`].
 
 use funcify_core::{DType, ops};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::{Outcome, check_output};
 use crate::data::{elements, from_elements};

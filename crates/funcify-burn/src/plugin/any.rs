@@ -7,6 +7,7 @@ use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::{DType, HostTensor};
 use funcify_runtime::Backend;
 
+use super::failed;
 use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{self, Tensor};
@@ -102,10 +103,10 @@ impl AnyTensor {
     #[track_caller]
     pub fn into_tensor<const D: usize, K: TensorKind>(self) -> Result<BurnTensor<D, K>> {
         let site = Site::caller();
-        let at = || Place::new("into_tensor", site).boxed();
+        let at = || Place::new("into_tensor", site);
         if !self.is::<D, K>() {
             return Err(Error::Call {
-                at: at(),
+                at: at().boxed(),
                 component: "the tensor".into(),
                 expected: format!("a Tensor<{D}, {}>", K::NAME),
                 found: self.describe(),
@@ -115,8 +116,7 @@ impl AnyTensor {
         if kinds::rank(&self.0) == D {
             return Ok(BurnTensor::from_dispatch(self.0));
         }
-        let failed = |source| Error::Execution { at: at(), backend: "burn".into(), source };
-        kinds::resized(self.0, &[1]).map(BurnTensor::from_dispatch).map_err(failed)
+        kinds::resized(self.0, &[1]).map(BurnTensor::from_dispatch).map_err(|source| failed(&at(), "burn", source))
     }
 
     /// Whether it has a rank and a kind, or is a scalar that is to be a vector of one element.
@@ -133,7 +133,7 @@ impl AnyTensor {
     pub fn into_host(self) -> Result<HostTensor> {
         let at = Place::new("into_host", Site::caller());
         let burn = Burn::of(&self.device())?;
-        let failed = |source| Error::Execution { at: at.boxed(), backend: burn.name().to_string(), source };
+        let failed = |source| failed(&at, burn.name(), source);
         let dtype = self.dtype().ok_or_else(|| failed(format!("funcify has no dtype {:?}", self.0.dtype()).into()))?;
         burn.download(&plain(self.0), dtype).map_err(failed)
     }

@@ -7,6 +7,7 @@ use funcify_core::error::{Error, Place, Result};
 use funcify_cpu::with_residuals_as_planned;
 use funcify_runtime::{Backend, Report};
 
+use super::failed;
 use super::options::DifferentiableOptions;
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
@@ -105,7 +106,7 @@ impl Derivative {
         sizes: &[Vec<usize>],
     ) -> Result<Vec<Tensor>> {
         let burn = self.backward.backend();
-        let failed = |source| Error::Execution { at: self.at.boxed(), backend: burn.name().to_string(), source };
+        let failed = |source| failed(&self.at, burn.name(), source);
         let mut arguments = Vec::with_capacity(self.takes.len());
         for (index, (input, tensor)) in self.takes.iter().zip(saved.tensors).enumerate() {
             arguments.push(match (tensor, input) {
@@ -117,7 +118,7 @@ impl Derivative {
                         burn.zeros(dtype, &saved.sizes[*result]).map_err(failed)?
                     }
                 },
-                (None, _) => continue,
+                (None, _) => unreachable!("what is no cotangent is saved"),
             });
         }
         let gradients = self.backward.call(&arguments).inspect_err(|error| free_after(error, arguments))?;

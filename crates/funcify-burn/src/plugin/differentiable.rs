@@ -11,10 +11,10 @@ use funcify_runtime::{Backend, Cache, Report};
 
 use super::any::{AnyTensor, plain};
 use super::derivative::Derivative;
-use super::for_caller;
 use super::node::{Pull, is_tracked, on_tape};
 use super::options::DifferentiableOptions;
 use super::tensors::{Tensors, leaves_of, structure};
+use super::{failed, for_caller};
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
 
@@ -222,7 +222,9 @@ impl Differentiable {
     ) -> Result<Vec<AnyTensor>> {
         let results = match strategy {
             None => results,
-            Some(strategy) => on_tape(strategy, operands, results, pull).map_err(|source| failed(at, burn, source))?,
+            Some(strategy) => {
+                on_tape(strategy, operands, results, pull).map_err(|source| failed(at, burn.name(), source))?
+            }
         };
         Ok(results.into_iter().map(AnyTensor::new).collect())
     }
@@ -307,24 +309,16 @@ impl Differentiable {
         if !is_scalar || kinds::sizes(&argument) != [1] {
             return Ok(argument);
         }
-        kinds::resized(argument, &[]).map_err(|source| Error::Execution {
-            at: at.boxed(),
-            backend: "burn".into(),
-            source,
-        })
+        kinds::resized(argument, &[]).map_err(|source| failed(at, "burn", source))
     }
 }
 
 /// A result as Burn's tensors have it: a scalar is a vector of one element.
 fn vector(at: &Place, burn: &Burn, result: Tensor) -> Result<Tensor> {
     match kinds::rank(&result) {
-        0 => kinds::resized(result, &[1]).map_err(|source| failed(at, burn, source)),
+        0 => kinds::resized(result, &[1]).map_err(|source| failed(at, burn.name(), source)),
         _ => Ok(result),
     }
-}
-
-fn failed(at: &Place, burn: &Burn, source: funcify_core::error::BackendError) -> Error {
-    Error::Execution { at: at.boxed(), backend: burn.name().to_string(), source }
 }
 
 fn misfit(at: &Place, component: String, expected: &str, found: &str, fix: &str) -> Error {

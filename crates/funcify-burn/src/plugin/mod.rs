@@ -17,3 +17,12 @@ pub(crate) use tensors::{leaves_of, structure};
 pub(crate) fn for_caller(at: &funcify_core::error::Place, error: funcify_core::Error) -> funcify_core::Error {
     error.for_caller(file!().trim_end_matches("plugin/mod.rs"), at.site)
 }
+
+/// Returns the error of what a device could not do.
+pub(crate) fn failed(
+    at: &funcify_core::error::Place,
+    backend: &str,
+    source: funcify_core::error::BackendError,
+) -> funcify_core::Error {
+    funcify_core::Error::Execution { at: at.boxed(), backend: backend.to_string(), source }
+}

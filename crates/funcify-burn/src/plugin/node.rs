@@ -84,15 +84,15 @@ where
         let mut shared = ops.state.lock();
         if let Some(pull) = shared.pull.take() {
             let mut cotangents = std::mem::take(&mut shared.cotangents);
-            if let Some(cotangent) = ops.state.result.and_then(|result| cotangents.get_mut(result)) {
-                *cotangent = Some(dispatch::<V>(signal.clone()));
+            if let Some(result) = ops.state.result {
+                cotangents[result] = Some(dispatch::<V>(signal.clone()));
             }
             shared.gradients = pull(cotangents).into_iter().map(Some).collect();
         }
         let count = ops.state.operands;
         let before = ops.parents.get(count).cloned().flatten();
         for (index, operand) in ops.parents.into_iter().take(count).enumerate() {
-            let gradient = shared.gradients.get_mut(ops.state.first + index).and_then(Option::take);
+            let gradient = shared.gradients[ops.state.first + index].take();
             if let (Some(operand), Some(gradient)) = (operand, gradient) {
                 grads.register::<V>(operand.id, primitive::<V>(gradient));
             }
@@ -115,9 +115,7 @@ where
         let mut shared = ops.state.lock();
         // The first of the results to run lets the last link run.
         let is_first = shared.cotangents.iter().all(Option::is_none);
-        if let Some(slot) = shared.cotangents.get_mut(ops.state.first) {
-            *slot = Some(dispatch::<V>(cotangent));
-        }
+        shared.cotangents[ops.state.first] = Some(dispatch::<V>(cotangent));
         let [last] = ops.parents;
         if let (Some(last), true) = (last, is_first) {
             grads.register::<V>(last.id, V::float_zeros(Shape::from(vec![1]), &device, FloatDType::F32));

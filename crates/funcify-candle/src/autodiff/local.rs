@@ -1,9 +1,9 @@
 //! The gradient of a piece of a program that Candle has recorded, between leaves of its own and given cotangents.
 
 use candle_core::backprop::GradStore;
-use candle_core::{CpuStorage, CudaStorage, CustomOp1, InplaceOp2, Layout, MetalStorage, Result, Shape, Tensor, Var};
+use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
 
-use super::storage::token;
+use super::record::{Given, record};
 
 /// A leaf with these elements, by which a gradient can be taken. What is no float is given as it is.
 pub(crate) fn leaf(tensor: &Tensor) -> Result<Tensor> {
@@ -20,33 +20,12 @@ pub(crate) fn pull<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Ten
 /// One tensor that depends on all outputs that have a graph, if there are any.
 pub(crate) fn join<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>) -> Result<Option<Tensor>> {
     let tracked = outputs.into_iter().filter(|(output, _)| output.track_op() && output.dtype().is_float());
-    let seeds = tracked.map(|(output, cotangent)| output.apply_op1(Seed(cotangent))).collect::<Result<Vec<_>>>()?;
+    // The gradient of an output's token is the cotangent.
+    let seed = |(output, cotangent): (&Tensor, Option<Tensor>)| {
+        record(output, "funcify-seed", Given::Tokens(1), move |_, _| Ok(cotangent.clone()))
+    };
+    let seeds = tracked.map(seed).collect::<Result<Vec<_>>>()?;
     if seeds.is_empty() { Ok(None) } else { Tensor::cat(&seeds, 0).map(Some) }
-}
-
-/// A token of an output: its gradient is the cotangent.
-struct Seed(Option<Tensor>);
-
-impl CustomOp1 for Seed {
-    fn name(&self) -> &'static str {
-        "funcify-seed"
-    }
-
-    fn cpu_fwd(&self, storage: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        token(storage, 1)
-    }
-
-    fn cuda_fwd(&self, storage: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        token(storage, 1)
-    }
-
-    fn metal_fwd(&self, storage: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
-        token(storage, 1)
-    }
-
-    fn bwd(&self, _: &Tensor, _: &Tensor, _: &Tensor) -> Result<Option<Tensor>> {
-        Ok(self.0.clone())
-    }
 }
 
 /// A sum of gradients, none at first.

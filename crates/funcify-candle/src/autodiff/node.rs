@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Edges without a name are tokens: small vectors of f32. An `Output` gives elements that are computed already. One input and one
-//! output need no tokens: they are one op, `Direct`.
+//! output need no tokens: they are one op.
 //!
 //! 1. Backward, Candle meets each `Output` that the loss depends on before the hub, and the hub before each `Input`.
 //!    An `Output` deposits its cotangent under a fresh ticket, and its token's gradient is the number of the ticket; the
@@ -24,10 +24,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use candle_core::{CpuStorage, CudaStorage, CustomOp1, Error, Layout, MetalStorage, Result, Shape, Tensor};
+use candle_core::{Error, Result, Tensor};
 use funcify_core::error::{Place, Site};
 
-use super::storage::{Elements, Handover, MAX_TICKET, ticket, token};
+use super::record::{Given, record};
+use super::storage::{Elements, Handover, MAX_TICKET, ticket};
 use crate::errors::{self, bail};
 
 /// From the cotangents of the outputs (`None`: unused) the gradients of the inputs (`None`: zeros).
@@ -46,15 +47,32 @@ pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: 
         deposits: Mutex::default(),
     });
     if let ([input], [output]) = (inputs, outputs) {
-        return Ok(vec![input.apply_op1(Direct { node, elements: Handover::of(output)? })?]);
+        let gradient = move |input: &Tensor, cotangent: &Tensor| {
+            let gradient = node.gradients(&[Some(cotangent.detach())])?.pop();
+            node.given(input, gradient.expect("a node gives as many gradients as it has inputs"))
+        };
+        return Ok(vec![record(input, "funcify", elements(output)?, gradient)?]);
     }
-    let from = |(index, input): (usize, &Tensor)| input.apply_op1(Input { node: node.clone(), index });
-    let tokens = inputs.iter().enumerate().map(from).collect::<Result<Vec<_>>>()?;
-    let hub = Tensor::cat(&tokens, 0)?.apply_op1(Hub(node.clone()))?;
+    let token = |(index, input): (usize, &Tensor)| {
+        let node = node.clone();
+        record(input, "funcify-input", Given::Tokens(1), move |input, tickets| node.input(index, input, tickets))
+    };
+    let tokens = inputs.iter().enumerate().map(token).collect::<Result<Vec<_>>>()?;
+    let (tokens, of_hub) = (Tensor::cat(&tokens, 0)?, node.clone());
+    let hub = record(&tokens, "funcify-hub", Given::Tokens(outputs.len()), move |tokens, tickets| {
+        let number = of_hub.pull(&tickets.to_vec1::<f32>()?)?;
+        Tensor::full(number as f32, tokens.shape(), tokens.device()).map(Some)
+    })?;
     let give = |(index, output): (usize, &Elements)| {
-        hub.apply_op1(Output { node: node.clone(), index, elements: Handover::of(output)? })
+        let node = node.clone();
+        let gradient = move |tokens: &Tensor, cotangent: &Tensor| node.output(index, tokens, cotangent);
+        record(&hub, "funcify-output", elements(output)?, gradient)
     };
     outputs.iter().enumerate().map(give).collect()
+}
+
+fn elements(of: &Elements) -> Result<Given> {
+    Handover::of(of).map(Given::Elements)
 }
 
 struct Node {
@@ -112,8 +130,8 @@ impl Node {
     fn given(&self, input: &Tensor, gradient: Option<Elements>) -> Result<Option<Tensor>> {
         match gradient {
             Some(gradient) => {
-                let elements = Handover::of(&gradient)?;
-                input.apply_op1(FirstOrder { at: self.at.clone(), elements }).map(Some)
+                let at = self.at.clone();
+                record(input, "funcify-gradient", elements(&gradient)?, move |_, _| Err(second_order(&at))).map(Some)
             }
             // A variable to which nothing flows has no gradient: an optimiser leaves it as it is.
             None if input.is_variable() => Ok(None),
@@ -130,6 +148,34 @@ impl Node {
         Ok(number)
     }
 
+    /// The backward of an `Output`: deposits its cotangent.
+    fn output(&self, index: usize, tokens: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
+        let number = self.ticket();
+        self.deposits().cotangents.insert(number, cotangent.detach());
+        let mut tickets = vec![0f32; self.outputs];
+        tickets[index] = number as f32;
+        Tensor::from_vec(tickets, tokens.shape(), tokens.device()).map(Some)
+    }
+
+    /// The backward of an `Input`: takes its gradient.
+    fn input(&self, index: usize, input: &Tensor, tickets: &Tensor) -> Result<Option<Tensor>> {
+        let number = ticket(tickets.to_vec1::<f32>()?.iter().sum())?;
+        let gradient = {
+            let mut deposits = self.deposits();
+            let Some(waiting) = deposits.gradients.get_mut(&number) else {
+                bail!("{}: the gradients were taken twice", self.at.op);
+            };
+            let Some(gradient) = waiting[index].take() else {
+                bail!("{}: a gradient was taken twice", self.at.op);
+            };
+            if waiting.iter().all(Option::is_none) {
+                deposits.gradients.remove(&number);
+            }
+            gradient
+        };
+        self.given(input, gradient)
+    }
+
     fn captured(&self) -> Error {
         let fix = "pass it to `scan_captured`, or to the loop as part of its carry or sequences";
         let found = format!("the result of `{}`, which has a gradient of its own", self.at.op);
@@ -138,154 +184,16 @@ impl Node {
     }
 }
 
-/// The first half: an input becomes a token.
-struct Input {
-    node: Arc<Node>,
-    index: usize,
-}
-
-impl CustomOp1 for Input {
-    fn name(&self) -> &'static str {
-        "funcify-input"
-    }
-
-    fn cpu_fwd(&self, storage: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        token(storage, 1)
-    }
-
-    fn cuda_fwd(&self, storage: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        token(storage, 1)
-    }
-
-    fn metal_fwd(&self, storage: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
-        token(storage, 1)
-    }
-
-    fn bwd(&self, input: &Tensor, _: &Tensor, tickets: &Tensor) -> Result<Option<Tensor>> {
-        let number = ticket(tickets.to_vec1::<f32>()?.iter().sum())?;
-        let gradient = {
-            let mut deposits = self.node.deposits();
-            let Some(waiting) = deposits.gradients.get_mut(&number) else {
-                bail!("{}: the gradients were taken twice", self.node.at.op);
-            };
-            let gradient = waiting[self.index].take().flatten();
-            if waiting.iter().all(Option::is_none) {
-                deposits.gradients.remove(&number);
-            }
-            gradient
-        };
-        self.node.given(input, gradient)
-    }
-}
-
-/// The forward pass of an op whose elements are computed already.
-macro_rules! gives_elements {
-    () => {
-        fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-            self.elements.cpu()
-        }
-
-        fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-            self.elements.cuda()
-        }
-
-        fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
-            self.elements.metal()
-        }
-    };
-}
-
-/// All of a node of one input and one output.
-struct Direct {
-    node: Arc<Node>,
-    elements: Handover,
-}
-
-impl CustomOp1 for Direct {
-    fn name(&self) -> &'static str {
-        "funcify"
-    }
-
-    gives_elements!();
-
-    fn bwd(&self, input: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
-        let gradient = self.node.gradients(&[Some(cotangent.detach())])?.pop().flatten();
-        self.node.given(input, gradient)
-    }
-}
-
-/// The middle.
-struct Hub(Arc<Node>);
-
-impl CustomOp1 for Hub {
-    fn name(&self) -> &'static str {
-        "funcify-hub"
-    }
-
-    fn cpu_fwd(&self, storage: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        token(storage, self.0.outputs)
-    }
-
-    fn cuda_fwd(&self, storage: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        token(storage, self.0.outputs)
-    }
-
-    fn metal_fwd(&self, storage: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
-        token(storage, self.0.outputs)
-    }
-
-    fn bwd(&self, tokens: &Tensor, _: &Tensor, tickets: &Tensor) -> Result<Option<Tensor>> {
-        let number = self.0.pull(&tickets.to_vec1::<f32>()?)?;
-        Tensor::full(number as f32, tokens.shape(), tokens.device()).map(Some)
-    }
-}
-
-/// The second half: an output.
-struct Output {
-    node: Arc<Node>,
-    index: usize,
-    elements: Handover,
-}
-
-impl CustomOp1 for Output {
-    fn name(&self) -> &'static str {
-        "funcify-output"
-    }
-
-    gives_elements!();
-
-    fn bwd(&self, tokens: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
-        let number = self.node.ticket();
-        self.node.deposits().cotangents.insert(number, cotangent.detach());
-        let mut tickets = vec![0f32; self.node.outputs];
-        tickets[self.index] = number as f32;
-        Tensor::from_vec(tickets, tokens.shape(), tokens.device()).map(Some)
-    }
-}
-
-/// A gradient: its own backward is an error.
-struct FirstOrder {
-    at: Place,
-    elements: Handover,
-}
-
-impl CustomOp1 for FirstOrder {
-    fn name(&self) -> &'static str {
-        "funcify-gradient"
-    }
-
-    gives_elements!();
-
-    fn bwd(&self, _: &Tensor, _: &Tensor, _: &Tensor) -> Result<Option<Tensor>> {
-        Err(errors::candle(funcify_core::Error::NoDerivative {
-            at: self.at.boxed(),
-            component: "a gradient that Candle's backward gave".into(),
-            reason: "Candle's backward detaches what it computes, so its second derivatives are wrong".into(),
-            fix: "`detach()` the gradient if it is meant as numbers; for a second derivative differentiate the graph \
-                  (`Graph::grad` as often as needed) and compile that"
-                .into(),
-        }))
-    }
+/// The error of the backward of a gradient.
+fn second_order(at: &Place) -> Error {
+    errors::candle(funcify_core::Error::NoDerivative {
+        at: at.boxed(),
+        component: "a gradient that Candle's backward gave".into(),
+        reason: "Candle's backward detaches what it computes, so its second derivatives are wrong".into(),
+        fix: "`detach()` the gradient if it is meant as numbers; for a second derivative differentiate the graph \
+              (`Graph::grad` as often as needed) and compile that"
+            .into(),
+    })
 }
 
 /// Whose closure is running: a node that was made outside of it must not be met in its backward.

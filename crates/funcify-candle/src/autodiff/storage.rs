@@ -39,8 +39,8 @@ impl Elements {
     }
 }
 
-/// Which storage a tensor has: tensors that share elements have the same.
-fn storage_of(tensor: &Tensor) -> usize {
+/// Returns the address of a tensor's storage, which tensors that share elements have in common.
+pub(crate) fn storage_of(tensor: &Tensor) -> usize {
     std::ptr::from_ref(&*tensor.storage_and_layout().0).addr()
 }
 

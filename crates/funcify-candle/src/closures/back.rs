@@ -38,7 +38,7 @@ impl Steps {
         let pull = Pull { steps: self, ran, init, ys_are_floats };
         let mut tracked = attach(&at, &inputs, &outputs, Box::new(move |given| pull.run(given)))?.into_iter();
         let mut give = |tensor: Tensor| match tensor.dtype().is_float() {
-            true => tracked.next().unwrap_or(tensor),
+            true => tracked.next().expect("the node has an output for each float"),
             false => tensor,
         };
         let carries = carries.into_iter().map(&mut give).collect();
@@ -75,7 +75,10 @@ impl Pull {
     pub(super) fn run(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
         let record = &self.ran.record;
         let mut given = cotangents.iter().cloned();
-        let mut next = |is_float: bool| if is_float { given.next().flatten() } else { None };
+        let mut next = |is_float: bool| match is_float {
+            true => given.next().expect("the node has an output for each float"),
+            false => None,
+        };
         let keeps_graphs = !record.graphs.is_empty();
         let mut back = Back {
             pull: self,

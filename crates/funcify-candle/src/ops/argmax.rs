@@ -4,8 +4,7 @@ use candle_core::Tensor;
 use funcify_core::DType;
 use funcify_core::error::BackendError;
 use funcify_core::ops::ArgMax;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use crate::cpu::{is_nan, map_rows, with_element};
 use crate::device::{Candle, output_shape};

@@ -4,8 +4,7 @@ use funcify_core::ops::{
     CountLeadingZeros, Popcount, ShiftLeft, ShiftRightArithmetic, ShiftRightLogical, count_leading_zeros, popcount,
     shift_left, shift_right_arithmetic, shift_right_logical,
 };
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use crate::cpu::{map_integer_pairs, map_integers};
 use crate::device::Candle;
@@ -14,7 +13,7 @@ macro_rules! shifts {
     ($($op:ident => $shift:ident;)*) => {
         $(funcify!(Candle, $op, |call, [x, y]| {
             let bits = bits_of(&call);
-            map_integer_pairs!(&call, &x, &y, |value, amount| $shift(value, amount, bits))
+            map_integer_pairs(&call, &x, &y, move |value, amount| $shift(value, amount, bits))
         });)*
     };
 }
@@ -23,7 +22,7 @@ macro_rules! counts {
     ($($op:ident => $count:ident;)*) => {
         $(funcify!(Candle, $op, |call, [x]| {
             let bits = bits_of(&call);
-            map_integers!(&call, &x, |value| $count(value, bits))
+            map_integers(&call, &x, move |value| $count(value, bits))
         });)*
     };
 }

@@ -5,8 +5,7 @@ use funcify_core::DType;
 use funcify_core::error::BackendError;
 use funcify_core::ops::Cast;
 use funcify_core::types::{integer_to_odd, nearest_bf16, nearest_f16};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use crate::cpu::map1;
 use crate::device::{Candle, stored};

@@ -3,8 +3,7 @@
 use candle_core::Tensor;
 use funcify_core::error::BackendError;
 use funcify_core::ops::Concat;
-use funcify_runtime::funcify;
-use funcify_runtime::{KernelCall, Tensors};
+use funcify_runtime::{KernelCall, Tensors, funcify};
 
 use crate::device::{Candle, output_shape};
 

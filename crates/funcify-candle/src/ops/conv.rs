@@ -5,8 +5,7 @@
 use candle_core::{DType, Tensor};
 use funcify_core::error::BackendError;
 use funcify_core::ops::Conv;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::pad::interleave;
 use super::slice::{every, narrow};

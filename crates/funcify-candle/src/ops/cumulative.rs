@@ -5,8 +5,7 @@ use candle_core::{DType, Tensor, WithDType};
 use funcify_core::error::BackendError;
 use funcify_core::ops::special::Extrema;
 use funcify_core::ops::{Cumulative, ReduceKind};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 use half::{bf16, f16};
 
 use crate::cpu::{map_along, outside_domain, with_element};

@@ -3,8 +3,7 @@
 use candle_core::{DType, Tensor};
 use funcify_core::error::BackendError;
 use funcify_core::ops::DynamicSlice;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::slice::narrow;
 use crate::device::Candle;

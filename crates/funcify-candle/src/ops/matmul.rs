@@ -4,14 +4,13 @@
 //! Candle asks in each product on the CPU how many cores there are. Unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK` is set, that
 //! reads files of the system and takes 50 microseconds, a hundred times what a small product takes. `product.rs` asks once.
 
-use candle_core::{CpuStorage, CustomOp2, DType, Layout, Shape, Tensor, utils};
+use candle_core::{CpuStorage, DType, Layout, Shape, Tensor, utils};
 use funcify_core::error::BackendError;
 use funcify_core::ops::{MatMul, integer_products};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 use ndarray::{ArrayView3, ShapeBuilder};
 
-use crate::cpu::{contiguous, require_cpu};
+use crate::cpu::{Kernel, contiguous, require_cpu};
 use crate::device::{Candle, output_shape};
 use crate::product::products;
 
@@ -23,7 +22,8 @@ fn matmul(call: &KernelCall<'_, Candle, MatMul>, left: &Tensor, right: &Tensor) 
         return call.backend.zeros(&shape, call.dtype(0));
     }
     if !left.dtype().is_float() {
-        return integers(call, left, right, shape);
+        require_cpu(call)?;
+        return Ok(multiplied(&left.contiguous()?, &right.contiguous()?, shape)?);
     }
     if left.dtype() == DType::BF16 && left.device().is_cpu() {
         // Candle widens all that lies behind a view, a whole trace for one of its rows.
@@ -36,7 +36,7 @@ fn matmul(call: &KernelCall<'_, Candle, MatMul>, left: &Tensor, right: &Tensor) 
 fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Result<Tensor, BackendError> {
     let own = left.device().is_cpu() && !utils::has_mkl() && !utils::has_accelerate();
     if own && left.rank() == 2 {
-        return Ok(readable(left)?.apply_op2_no_bwd(&readable(right)?, &Products { shape })?);
+        return Ok(multiplied(&readable(left)?, &readable(right)?, shape)?);
     }
     let [left, right] = [one_batch_axis(&readable(left)?)?, one_batch_axis(&readable(right)?)?];
     // One right matrix for all batches of the left: one tall product. (Candle takes it for that without a look at strides.)
@@ -46,30 +46,16 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Result<Tensor, B
         _ if !own => left.matmul(&right)?.reshape(shape)?,
         (batch, rows, inner) if is_shared => {
             let tall = left.reshape((1, batch * rows, inner))?;
-            tall.apply_op2_no_bwd(&right.narrow(0, 0, 1)?, &Products { shape })?
+            multiplied(&tall, &right.narrow(0, 0, 1)?, shape)?
         }
-        _ => left.apply_op2_no_bwd(&right, &Products { shape })?,
+        _ => multiplied(&left, &right, shape)?,
     };
     Ok(product)
 }
 
 /// Products of matrices, none of them empty, of that shape: of floats with at most one batch axis and any strides, of integers contiguous.
-struct Products {
-    shape: Vec<usize>,
-}
-
-impl CustomOp2 for Products {
-    fn name(&self) -> &'static str {
-        "funcify-products"
-    }
-
-    fn cpu_fwd(
-        &self,
-        s1: &CpuStorage,
-        l1: &Layout,
-        s2: &CpuStorage,
-        l2: &Layout,
-    ) -> candle_core::Result<(CpuStorage, Shape)> {
+fn multiplied(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::Result<Tensor> {
+    let multiply = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout| {
         let rank = l1.dims().len();
         let sizes = [l1.dims()[rank - 2], l1.dims()[rank - 1], l2.dims()[rank - 1]];
         macro_rules! products {
@@ -86,8 +72,9 @@ impl CustomOp2 for Products {
             };
         }
         let products = products!(floats: F16, F32, F64; integers: U8, U32, I32, I64);
-        Ok((products, Shape::from(self.shape.clone())))
-    }
+        Ok((products, Shape::from(shape.clone())))
+    };
+    left.apply_op2_no_bwd(right, &Kernel("funcify-products", multiply))
 }
 
 /// The matrices of a tensor of rank 3, or the one of rank 2, where they lie.
@@ -98,16 +85,6 @@ fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayV
     };
     let elements = &elements[layout.start_offset()..];
     ArrayView3::from_shape(dims.strides(strides), elements).map_err(candle_core::Error::wrap)
-}
-
-fn integers(
-    call: &KernelCall<'_, Candle, MatMul>,
-    left: &Tensor,
-    right: &Tensor,
-    shape: Vec<usize>,
-) -> Result<Tensor, BackendError> {
-    require_cpu(call)?;
-    Ok(left.contiguous()?.apply_op2_no_bwd(&right.contiguous()?, &Products { shape })?)
 }
 
 /// The tensor with matrices that have strides: a matrix that repeats a row or a column is copied.

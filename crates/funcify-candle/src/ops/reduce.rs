@@ -8,8 +8,7 @@ use funcify_core::HostTensor;
 use funcify_core::error::BackendError;
 use funcify_core::ops::special::Extrema;
 use funcify_core::ops::{Reduce, ReduceKind};
-use funcify_runtime::funcify;
-use funcify_runtime::{Backend, KernelCall};
+use funcify_runtime::{Backend, KernelCall, funcify};
 
 use crate::cpu::{fold_columns, map_rows, outside_domain, with_element};
 use crate::device::{Candle, output_shape};

@@ -1,13 +1,12 @@
 //! `scatter`: a kernel of this crate, since Candle's stops at an index out of range.
 
-use candle_core::{CpuStorage, CustomOp3, DType, Layout, Shape, Tensor, WithDType};
+use candle_core::{CpuStorage, DType, Layout, Tensor, WithDType};
 use funcify_core::error::BackendError;
 use funcify_core::ops::special::Extrema;
 use funcify_core::ops::{Scatter, ScatterMode};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
-use crate::cpu::{contiguous, outside_domain, require_cpu, with_element};
+use crate::cpu::{Kernel, contiguous, outside_domain, require_cpu, with_element};
 use crate::device::Candle;
 
 /// Sums or products, of integers by a method that wraps.
@@ -60,43 +59,20 @@ fn update<E: WithDType>(
     combine: impl Fn(E, E) -> E + Send + Sync + 'static,
 ) -> Result<Tensor, BackendError> {
     require_cpu(call)?;
-    let update = Update { axis, combine, element: std::marker::PhantomData };
-    Ok(x.contiguous()?.apply_op3(&indices, &updates, update)?)
-}
-
-struct Update<E, F> {
-    axis: usize,
-    combine: F,
-    element: std::marker::PhantomData<fn() -> E>,
-}
-
-impl<E: WithDType, F: Fn(E, E) -> E> CustomOp3 for Update<E, F> {
-    fn name(&self) -> &'static str {
-        "funcify-scatter"
-    }
-
-    fn cpu_fwd(
-        &self,
-        s1: &CpuStorage,
-        l1: &Layout,
-        s2: &CpuStorage,
-        l2: &Layout,
-        s3: &CpuStorage,
-        l3: &Layout,
-    ) -> candle_core::Result<(CpuStorage, Shape)> {
+    let update = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout, s3: &CpuStorage, l3: &Layout| {
         let mut elements = contiguous::<E>(s1, l1)?.to_vec();
         let (indices, updates) = (contiguous::<i64>(s2, l2)?, contiguous::<E>(s3, l3)?);
-        let size = l1.dims()[self.axis];
-        let count = l2.dims()[self.axis];
-        let inner: usize = l1.dims()[self.axis + 1..].iter().product();
+        let size = l1.dims()[axis];
+        let count = l2.dims()[axis];
+        let inner: usize = l1.dims()[axis + 1..].iter().product();
         for (flat, (index, new)) in indices.iter().zip(updates).enumerate() {
-            let row = usize::try_from(*index).unwrap_or(usize::MAX);
-            if row < size {
-                let (outer, column) = (flat / (count * inner), flat % inner);
-                let element = &mut elements[(outer * size + row) * inner + column];
-                *element = (self.combine)(*element, *new);
-            }
+            // An index out of range is skipped.
+            let Some(row) = usize::try_from(*index).ok().filter(|row| *row < size) else { continue };
+            let (outer, column) = (flat / (count * inner), flat % inner);
+            let element = &mut elements[(outer * size + row) * inner + column];
+            *element = combine(*element, *new);
         }
         Ok((E::to_cpu_storage_owned(elements), l1.shape().clone()))
-    }
+    };
+    Ok(x.contiguous()?.apply_op3(&indices, &updates, Kernel("funcify-scatter", update))?)
 }

@@ -6,8 +6,7 @@ use candle_core::{Tensor, WithDType};
 use funcify_core::DType;
 use funcify_core::error::BackendError;
 use funcify_core::ops::Sort;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use crate::cpu::{is_nan, map_along, with_element};
 use crate::device::Candle;

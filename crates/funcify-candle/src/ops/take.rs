@@ -3,11 +3,10 @@
 use candle_core::Tensor;
 use funcify_core::error::BackendError;
 use funcify_core::ops::Take;
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use super::dynamic_slice::read_index;
-use crate::cpu::{map_integers, outside_domain};
+use crate::cpu::{map1, outside_domain};
 use crate::device::{Candle, output_shape};
 
 funcify!(Candle, Take, |call, [x, indices]| take(&call, &x, &indices));
@@ -53,10 +52,10 @@ pub(super) fn clamped<O>(
     use candle_core::DType;
     let last = size.saturating_sub(1) as i64;
     match indices.dtype() {
-        DType::U8 => map_integers!(@map call, indices, u8, i64, |index| index.clamp(0, last)),
-        DType::U32 => map_integers!(@map call, indices, u32, i64, |index| index.clamp(0, last)),
-        DType::I32 => map_integers!(@map call, indices, i32, i64, |index| index.clamp(0, last)),
-        DType::I64 => map_integers!(@map call, indices, i64, i64, |index| index.clamp(0, last)),
+        DType::U8 => map1(call, indices, move |index: u8| i64::from(index).clamp(0, last)),
+        DType::U32 => map1(call, indices, move |index: u32| i64::from(index).clamp(0, last)),
+        DType::I32 => map1(call, indices, move |index: i32| i64::from(index).clamp(0, last)),
+        DType::I64 => map1(call, indices, move |index: i64| index.clamp(0, last)),
         _ => Err(outside_domain(call, indices)),
     }
 }

@@ -3,8 +3,7 @@
 use candle_core::Tensor;
 use funcify_core::error::BackendError;
 use funcify_core::ops::{Threefry, threefry_bits};
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use crate::device::{Candle, elements, output_shape};
 

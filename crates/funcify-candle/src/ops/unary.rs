@@ -9,22 +9,35 @@ use funcify_core::ops::{
     Lgamma, Log, Log1p, Neg, Not, Recip, Round, Rsqrt, Sigmoid, Sign, Sin, Sinh, Sqrt, Square, StopGradient, Tan, Tanh,
     Trunc,
 };
-use funcify_runtime::KernelCall;
-use funcify_runtime::funcify;
+use funcify_runtime::{KernelCall, funcify};
 
 use crate::cpu::{map_floats, map_in_f64, map_integers, map1};
 use crate::device::Candle;
 
 type Result<T> = std::result::Result<T, BackendError>;
 
-funcify!(Candle, Neg, |call, [x]| if x.dtype().is_float() { Ok(x.neg()?) } else { neg_integers(&call, &x) });
-funcify!(Candle, Abs, |call, [x]| if x.dtype().is_float() { Ok(x.abs()?) } else { abs_integers(&call, &x) });
-funcify!(Candle, Sign, |call, [x]| sign(&call, &x));
-funcify!(Candle, Square, |call, [x]| if x.dtype().is_float() { Ok(x.sqr()?) } else { square_integers(&call, &x) });
+/// Of floats, and of integers.
+macro_rules! numbers {
+    ($($op:ident => |$call:ident, $x:ident| $float:expr, |$v:ident| $integer:expr;)*) => {
+        $(funcify!(Candle, $op, |call, [$x]| {
+            let ($call, $x) = (&call, &$x);
+            if $x.dtype().is_float() { Result::Ok($float) } else { map_integers($call, $x, |$v| $integer) }
+        });)*
+    };
+}
+
+numbers! {
+    Neg => |_call, x| x.neg()?, |v| v.wrapping_neg();
+    Abs => |_call, x| x.abs()?, |v| v.wrapping_abs();
+    Square => |_call, x| x.sqr()?, |v| v.wrapping_mul(v);
+    // Candle's own gives 0 for NaN.
+    Sign => |call, x| map_floats!(map1(call, x), |v| if v.is_nan() || v == 0.0 { v } else { v.signum() })?, |v| v.signum();
+}
+
 funcify!(Candle, Exp, |_, [x]| x.exp());
-funcify!(Candle, Expm1, |call, [x]| expm1(&call, &x));
+funcify!(Candle, Expm1, |call, [x]| map_floats!(map1(&call, &x), |v| v.exp_m1()));
 funcify!(Candle, Log, |_, [x]| x.log());
-funcify!(Candle, Log1p, |call, [x]| log1p(&call, &x));
+funcify!(Candle, Log1p, |call, [x]| map_floats!(map1(&call, &x), |v| v.ln_1p()));
 funcify!(Candle, Tanh, |_, [x]| x.tanh());
 funcify!(Candle, Sigmoid, |call, [x]| sigmoid(&call, &x));
 funcify!(Candle, Sin, |_, [x]| x.sin());
@@ -38,40 +51,12 @@ funcify!(Candle, Floor, |_, [x]| x.floor());
 funcify!(Candle, Ceil, |_, [x]| x.ceil());
 funcify!(Candle, StopGradient, |_, [x]| Ok::<_, BackendError>(x.detach()));
 
-fn neg_integers(call: &KernelCall<'_, Candle, Neg>, x: &Tensor) -> Result<Tensor> {
-    map_integers!(call, x, |v| v.wrapping_neg())
-}
-
-fn abs_integers(call: &KernelCall<'_, Candle, Abs>, x: &Tensor) -> Result<Tensor> {
-    map_integers!(call, x, |v| v.wrapping_abs())
-}
-
-fn square_integers(call: &KernelCall<'_, Candle, Square>, x: &Tensor) -> Result<Tensor> {
-    map_integers!(call, x, |v| v.wrapping_mul(v))
-}
-
-/// Candle's own gives 0 for NaN.
-fn sign(call: &KernelCall<'_, Candle, Sign>, x: &Tensor) -> Result<Tensor> {
-    if !x.dtype().is_float() {
-        return map_integers!(call, x, |v| v.signum());
-    }
-    map_floats!(call, x, |v| if v.is_nan() || v == 0.0 { v } else { v.signum() })
-}
-
-fn expm1(call: &KernelCall<'_, Candle, Expm1>, x: &Tensor) -> Result<Tensor> {
-    map_floats!(call, x, |v| v.exp_m1())
-}
-
-fn log1p(call: &KernelCall<'_, Candle, Log1p>, x: &Tensor) -> Result<Tensor> {
-    map_floats!(call, x, |v| v.ln_1p())
-}
-
 /// One pass on the CPU; elsewhere a composition of Candle's kernels.
 fn sigmoid(call: &KernelCall<'_, Candle, Sigmoid>, x: &Tensor) -> Result<Tensor> {
     if !x.device().is_cpu() {
         return Ok(x.neg()?.exp()?.affine(1.0, 1.0)?.recip()?);
     }
-    map_floats!(call, x, |v| {
+    map_floats!(map1(call, x), |v| {
         // That of -x overflows where the result may be subnormal.
         let small = (-v.abs()).exp();
         (if v < 0.0 { small } else { 1.0 }) / (1.0 + small)
@@ -83,14 +68,14 @@ fn rsqrt(call: &KernelCall<'_, Candle, Rsqrt>, x: &Tensor) -> Result<Tensor> {
     if !x.device().is_cpu() {
         return Ok(x.sqrt()?.recip()?);
     }
-    map_floats!(call, x, |v| 1.0 / v.sqrt())
+    map_floats!(map1(call, x), |v| 1.0 / v.sqrt())
 }
 
 fn not(call: &KernelCall<'_, Candle, Not>, x: &Tensor) -> Result<Tensor> {
     if call.dtype(0) == DType::Bool {
         return map1(call, x, |v: u8| u8::from(v == 0));
     }
-    map_integers!(call, x, |v| !v)
+    map_integers(call, x, |v| !v)
 }
 
 /// Kernels in f64.

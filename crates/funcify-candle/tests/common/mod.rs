@@ -1,6 +1,8 @@
 //! What the tests of the plug-in share: numbers, cells, loops by hand, comparison of gradients.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub(crate) mod cells;
+
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Result, Tensor, Var};
 

@@ -7,6 +7,20 @@ use funcify_core::{DType, Shape, Value, full, iota, select};
 use super::numeric::at_least;
 use super::{Env, Row, float_of, number, one, shape, sizes};
 
+/// Gives the convolution of an op, without its bias: Burn has types of their own for one axis and for two.
+macro_rules! convolved {
+    ($env:expr, $op:expr) => {{
+        let options = ConvOptions {
+            strides: $op.options.stride,
+            padding: $op.options.padding.map(|(low, high)| (low as i64, high as i64)),
+            dilation: $op.options.dilation,
+            groups: $op.options.groups,
+            ..ConvOptions::default()
+        };
+        $env.get(&$op.x)?.conv($env.get(&$op.weight)?, options)
+    }};
+}
+
 pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Row {
     use ModuleOperationIr as Op;
     one(match op {
@@ -31,27 +45,12 @@ pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Row {
             (x - of(&op.mean)?) / deviation * of(&op.gamma)? + of(&op.beta)?
         }
         Op::Conv1d(op) => {
-            let options = ConvOptions {
-                strides: op.options.stride,
-                padding: op.options.padding.map(|(low, high)| (low as i64, high as i64)),
-                dilation: op.options.dilation,
-                groups: op.options.groups,
-                ..ConvOptions::default()
-            };
-            let x = env.get(&op.x)?.conv(env.get(&op.weight)?, options);
-            added(x, op.bias.as_ref().map(|bias| env.get(bias).map(|bias| bias.unsqueeze(1))))?
+            let bias = |bias: &TensorIr| env.get(bias).map(|bias| bias.unsqueeze(1));
+            added(convolved!(env, op), op.bias.as_ref().map(bias))?
         }
         Op::Conv2d(op) => {
-            let options = ConvOptions {
-                strides: op.options.stride,
-                padding: op.options.padding.map(|(low, high)| (low as i64, high as i64)),
-                dilation: op.options.dilation,
-                groups: op.options.groups,
-                ..ConvOptions::default()
-            };
-            let x = env.get(&op.x)?.conv(env.get(&op.weight)?, options);
             let bias = |bias: &TensorIr| env.get(bias).map(|bias| bias.unsqueeze(1).unsqueeze(2));
-            added(x, op.bias.as_ref().map(bias))?
+            added(convolved!(env, op), op.bias.as_ref().map(bias))?
         }
         Op::Attention(op) => attention(env, op)?,
         _ => return None,

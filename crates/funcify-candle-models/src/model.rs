@@ -1,0 +1,155 @@
+//! What all models are made of: the rows of an embedding, blocks one after the other, each with a state, and a head.
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Module, Result, Tensor};
+use candle_nn::{Embedding, Init, Linear, VarBuilder};
+use funcify_candle::{Candle, Differentiable};
+use funcify_core::Graph;
+
+use crate::{as_candles, last_row, mismatch};
+
+/// What a model remembers of the steps that it has read.
+#[derive(Clone, Debug)]
+pub struct State<B> {
+    /// What each block remembers.
+    pub blocks: Vec<B>,
+    /// The number of steps. (The library's RWKV counts calls.)
+    pub pos: usize,
+}
+
+/// What a model has beside its embedding and its blocks.
+pub trait Architecture {
+    /// The name of the model in errors.
+    const NAME: &'static str;
+    /// One of its blocks.
+    type Block: Block;
+
+    /// Returns the state of a block before the first step of so many sequences; `zeros` has the model's dtype.
+    fn zero_state(&self, block: &Self::Block, batch: usize, zeros: &Zeros<'_>) -> Result<BlockState<Self>>;
+
+    /// Returns the input of the first block for rows of the embedding, of which the last is step `pos`.
+    #[track_caller]
+    fn begin(&self, rows: Tensor, _pos: usize) -> Result<Tensor> {
+        Ok(rows)
+    }
+
+    /// Returns the logits for what the last block gives.
+    fn logits(&self, embeddings: &Embedding, xs: &Tensor) -> Result<Tensor>;
+}
+
+/// A block of a model.
+pub trait Block {
+    /// What the block remembers.
+    type State;
+
+    /// Returns the block's output for `xs`, `[batch, steps, features]`, which follow on `pos` steps, and its state after them.
+    #[track_caller]
+    fn forward(&self, xs: &Tensor, state: &Self::State, pos: usize) -> Result<(Tensor, Self::State)>;
+}
+
+/// Makes zeros of these sizes.
+pub(crate) type Zeros<'a> = dyn Fn(&[usize]) -> Result<Tensor> + 'a;
+
+type BlockState<A> = <<A as Architecture>::Block as Block>::State;
+
+/// A language model. Cloning shares its parameters.
+#[derive(Clone)]
+pub struct Model<A: Architecture> {
+    embeddings: Embedding,
+    blocks: Vec<A::Block>,
+    own: A,
+    dtype: DType,
+    device: Device,
+}
+
+impl<A: Architecture> Model<A> {
+    /// Makes the embedding of `[tokens, features]` and so many blocks, each from its index and its part of `layers`.
+    #[track_caller]
+    pub(crate) fn of(
+        own: A,
+        [tokens, features]: [usize; 2],
+        embeddings: VarBuilder<'_>,
+        blocks: usize,
+        layers: &VarBuilder<'_>,
+        block: impl Fn(usize, VarBuilder<'_>) -> Result<A::Block>,
+    ) -> Result<Self> {
+        let embeddings = candle_nn::embedding(tokens, features, embeddings)?;
+        let blocks = (0..blocks).map(|index| block(index, layers.pp(index))).collect::<Result<_>>()?;
+        Ok(Model { embeddings, blocks, own, dtype: layers.dtype(), device: layers.device().clone() })
+    }
+
+    /// The state before the first step of so many sequences.
+    pub fn zero_state(&self, batch: usize) -> Result<State<BlockState<A>>> {
+        let zeros = |dims: &[usize]| Tensor::zeros(dims, self.dtype, &self.device);
+        let blocks = self.blocks.iter().map(|block| self.own.zero_state(block, batch, &zeros));
+        Ok(State { blocks: blocks.collect::<Result<_>>()?, pos: 0 })
+    }
+
+    /// Reads `ids`, `[batch, steps]`, and gives the logits of the next token at each position, `[batch, steps, vocabulary]`. The
+    /// state is that after the last one; if there is an error, it is left as it was.
+    #[track_caller]
+    pub fn forward(&self, ids: &Tensor, state: &mut State<BlockState<A>>) -> Result<Tensor> {
+        let xs = self.features(ids, state)?;
+        self.own.logits(&self.embeddings, &xs)
+    }
+
+    /// As [`forward`](Model::forward), but the logits of the last position alone, `[batch, vocabulary]`: for generation.
+    #[track_caller]
+    pub fn forward_last(&self, ids: &Tensor, state: &mut State<BlockState<A>>) -> Result<Tensor> {
+        let xs = self.features(ids, state)?;
+        self.own.logits(&self.embeddings, &last_row(&xs)?)
+    }
+
+    #[track_caller]
+    fn features(&self, ids: &Tensor, state: &mut State<BlockState<A>>) -> Result<Tensor> {
+        let [_, steps @ (1..)] = *ids.dims() else {
+            let sizes: Vec<String> = ids.dims().iter().map(usize::to_string).collect();
+            let found = format!("{}[{}]", ids.dtype().as_str(), sizes.join(","));
+            let fix = "give a prompt of `[1, steps]`, and one token as `[1, 1]`";
+            return Err(mismatch(A::NAME, "the ids", "[batch, steps] with one step or more", found, fix));
+        };
+        if self.blocks.len() != state.blocks.len() {
+            let (expected, found) = (self.blocks.len().to_string(), state.blocks.len());
+            return Err(mismatch(A::NAME, "the blocks of the state", &expected, found, "begin with `zero_state`"));
+        }
+        let mut next = State { blocks: Vec::with_capacity(self.blocks.len()), pos: state.pos + steps };
+        let mut xs = self.own.begin(self.embeddings.forward(ids)?, next.pos)?;
+        for (block, before) in self.blocks.iter().zip(&state.blocks) {
+            let (ys, after) = block.forward(&xs, before, state.pos)?;
+            xs = ys;
+            next.blocks.push(after);
+        }
+        *state = next;
+        Ok(xs)
+    }
+}
+
+/// Returns logits by a head whose weights are the rows of the embedding.
+pub(crate) fn tied_logits(embeddings: &Embedding, xs: &Tensor) -> Result<Tensor> {
+    Linear::new(embeddings.embeddings().clone(), None).forward(xs)
+}
+
+/// Compiles a program that all blocks share, on the device of the parameters.
+#[track_caller]
+pub(crate) fn compiled(graph: funcify_core::Result<Graph>, vb: &VarBuilder<'_>) -> Result<Arc<Differentiable>> {
+    let graph = graph.map_err(as_candles)?;
+    Differentiable::compile(&graph, &Candle::new(vb.device().clone())).map(Arc::new).map_err(as_candles)
+}
+
+/// Returns the number of rows of an embedding: the next multiple of `multiple`.
+#[track_caller]
+pub(crate) fn padded_vocabulary(model: &str, size: usize, multiple: usize) -> Result<usize> {
+    match multiple {
+        0 => Err(mismatch(model, "`pad_vocab_size_multiple`", "1 or more", 0, "set it to 1 to have no padding")),
+        _ => Ok(size.next_multiple_of(multiple)),
+    }
+}
+
+/// Takes the weight, `[features, 1, width]`, and the bias of a depthwise convolution, drawn as PyTorch draws them if they are new.
+pub(crate) fn convolution_parameters(features: usize, width: usize, vb: &VarBuilder<'_>) -> Result<(Tensor, Tensor)> {
+    let bound = (width as f64).recip().sqrt();
+    let uniform = Init::Uniform { lo: -bound, up: bound };
+    let weight = vb.get_with_hints((features, 1, width), "weight", uniform)?;
+    Ok((weight, vb.get_with_hints(features, "bias", uniform)?))
+}

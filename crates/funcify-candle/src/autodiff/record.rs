@@ -1,0 +1,60 @@
+//! An op that Candle records, with a closure as its gradient.
+
+use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, MetalStorage, Result, Shape, Tensor};
+
+use super::storage::{Handover, token};
+
+/// What an op gives forward.
+pub(super) enum Given {
+    /// So many tokens.
+    Tokens(usize),
+    /// Elements that are computed already.
+    Elements(Handover),
+}
+
+/// Records an op on a tensor: what it gives, and its gradient, from the tensor and the cotangent.
+pub(super) fn record(
+    input: &Tensor,
+    name: &'static str,
+    given: Given,
+    gradient: impl Fn(&Tensor, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
+) -> Result<Tensor> {
+    input.apply_op1(Recorded { name, given, gradient })
+}
+
+struct Recorded<G> {
+    name: &'static str,
+    given: Given,
+    gradient: G,
+}
+
+impl<G: Fn(&Tensor, &Tensor) -> Result<Option<Tensor>>> CustomOp1 for Recorded<G> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        match &self.given {
+            Given::Tokens(count) => token(storage, *count),
+            Given::Elements(elements) => elements.cpu(),
+        }
+    }
+
+    fn cuda_fwd(&self, storage: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        match &self.given {
+            Given::Tokens(count) => token(storage, *count),
+            Given::Elements(elements) => elements.cuda(),
+        }
+    }
+
+    fn metal_fwd(&self, storage: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
+        match &self.given {
+            Given::Tokens(count) => token(storage, *count),
+            Given::Elements(elements) => elements.metal(),
+        }
+    }
+
+    fn bwd(&self, input: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
+        (self.gradient)(input, cotangent)
+    }
+}

@@ -73,7 +73,7 @@ const CRATES: [Layered; 3] = [
 /// found.
 const INDEPENDENT: [Independent; 1] = [Independent {
     sources: "crates/funcify-cpu/src/proof/",
-    may_name: &["kernels", "machine", "narrow", "plan", "run"],
+    may_name: &["body", "kernels", "machine", "plan", "run"],
     unknown: &["planner", "dispatch"],
 }];
 

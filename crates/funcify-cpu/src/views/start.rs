@@ -1,8 +1,27 @@
 //! Where operands lie in the first iteration of all loops, which a plan knows, and where they are in a later one.
 
-use super::step::Cursor;
-use super::view::Range;
+use super::Range;
 use crate::plan::{DEPTH, Operand, Place, Region, Split};
+
+/// What an operand reads or writes now, and how far it moves with each iteration of the innermost loop: of columns in
+/// units, else in elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor {
+    pub(crate) range: Range,
+    pub(crate) step: isize,
+    /// How far the next block is, for sinks.
+    pub(crate) block: isize,
+}
+
+impl Cursor {
+    /// What is read or written now. The cursor moves on to the next iteration.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Range {
+        let range = self.range;
+        self.range.at = range.at.wrapping_add_signed(self.step);
+        range
+    }
+}
 
 /// How the parts of a stage see the units of a region.
 #[derive(Clone, Copy, Debug)]

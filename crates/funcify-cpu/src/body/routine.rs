@@ -71,7 +71,7 @@ impl<T: Translatable> Routine<T> {
         let functions = Functions { one: one::<T>, two: two::<T>, vector: vector::<T>, vectors: vectors::<T> };
         let streams = Streams::of(code, slicer.regions);
         let routine = funcify_jit::Routine::new(lanes, functions, |builder| {
-            Telling::new(builder, code, &streams).tell(code, slicer.panel.unwrap_or(1));
+            Telling::new(builder, code, &streams).tell(code, slicer.panel.expect("machine code has packed matrices"));
         });
         Some(Routine { code: routine.ok()?, streams: streams.bases })
     }
@@ -259,8 +259,22 @@ impl<'b, 'f, T: Translatable> Telling<'b, 'f, T> {
                 Verb::FoldLanes(fold) => fold_lanes(builder, fold, a, usize::from(second)),
                 Verb::Unary(op) => apply(builder, op, a),
                 Verb::Binary(op) => apply2(builder, op, a, b),
-                // Those are of words that are read.
-                _ => continue,
+                Verb::AddLast
+                | Verb::SubFromLast
+                | Verb::SubLast
+                | Verb::MulLast
+                | Verb::DivOfLast
+                | Verb::DivByLast
+                | Verb::MulAddLast
+                | Verb::MulLastAdd
+                | Verb::MulLastSub
+                | Verb::MulSubLast
+                | Verb::NegMulAddLast
+                | Verb::NegMulLastAdd
+                | Verb::SquareLast
+                | Verb::NegLast
+                | Verb::StoreLast
+                | Verb::UnaryLast(_) => unreachable!("only code that is read is chained"),
             };
             match &mut self.slots[usize::from(word.to)] {
                 Some(Slot::Kept(register)) => self.builder.set(*register, value),

@@ -123,7 +123,7 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
         Op::Binary(op) => binary::run2(simd, *op, &mut target, &sources),
         Op::Ternary(op) => binary::run3(simd, *op, &mut target, &sources),
         Op::Word(op) => words::run(*op, &mut target, &sources),
-        _ => {}
+        _ => unreachable!("it is elementwise"),
     }
 }
 
@@ -187,7 +187,7 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &mut Access<'_, 'v, '_
             let sides = [0, 1].map(|side| (access.slice(side), from[side].row));
             words::threefry(&mut target, sides[0], sides[1], *of);
         }
-        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_) => {}
+        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_) => unreachable!("it is not elementwise"),
     }
 }
 

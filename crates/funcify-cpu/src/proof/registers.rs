@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::field::{self, add, mul, sub};
-use super::interpret::Whereabouts;
 use super::memory::{Bases, Cell, Memory, OutOfBounds};
 use super::model::Model;
+use super::place::Whereabouts;
 use crate::body::words::{Code, Piece, REGISTERS, Verb, Word};
 use crate::body::{PlannedLoop, Step, register_codes};
 use crate::kernels::{Binary, Ternary, Unary};

@@ -156,7 +156,8 @@ impl Element for f32 {}
 impl Element for f64 {}
 
 mod sealed {
-    use super::{Machine, RunPart, RunParts};
+    use crate::machine::Machine;
+    use crate::run::{RunPart, RunParts};
 
     /// What an element type brings along for the executor.
     pub trait Sealed: Sized {
@@ -217,10 +218,10 @@ fn regions_of<'a, T>(
     let wide = |data: &'a mut [T], region: &Region| match region.split {
         Split::Parts(_) => Wide::Parts(data, region.units * region.pitch),
         Split::Whole => Wide::Read(data, 0),
-        Split::Columns(width) => match ArrayViewMut2::from_shape((region.units, region.pitch), data) {
-            Ok(array) => Wide::Columns(array, width),
-            Err(_) => Wide::None,
-        },
+        Split::Columns(width) => {
+            let array = ArrayViewMut2::from_shape((region.units, region.pitch), data);
+            Wide::Columns(array.expect("the call has checked how many elements each region has"), width)
+        }
     };
     let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match (region.place, region.split) {
         (Place::Input(index), Split::Columns(width)) => Wide::Read(inputs[index], width),

@@ -83,6 +83,8 @@ impl Start {
     pub(crate) fn inside(&self, counters: &[isize; DEPTH], level: usize) -> Cursor {
         let moved: isize = counters.iter().zip(&self.moves).take(level).map(|(counter, step)| counter * step).sum();
         let range = Range { at: self.range.at.wrapping_add_signed(moved), ..self.range };
-        Cursor { range, step: self.moves.get(level).copied().unwrap_or_default(), block: self.block }
+        // Inside as many loops as there may be, there is no further one that moves it.
+        let step = if level < DEPTH { self.moves[level] } else { 0 };
+        Cursor { range, step, block: self.block }
     }
 }

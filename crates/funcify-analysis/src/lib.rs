@@ -31,6 +31,7 @@
 
 mod contents;
 mod element;
+mod innermost;
 mod layout;
 mod occupants;
 mod order;

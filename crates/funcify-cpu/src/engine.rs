@@ -93,7 +93,7 @@ pub trait Number: Element + Default {
     const DTYPE: DType;
 
     #[doc(hidden)]
-    fn slice<'e>(elements: &'e Elements<'_>) -> &'e [Self];
+    fn slice<'e>(elements: &'e Elements<'_>) -> Option<&'e [Self]>;
     #[doc(hidden)]
     fn wrapped(numbers: Vec<Self>) -> Elements<'static>;
     #[doc(hidden)]
@@ -103,8 +103,11 @@ pub trait Number: Element + Default {
 impl Number for f32 {
     const DTYPE: DType = DType::F32;
 
-    fn slice<'e>(elements: &'e Elements<'_>) -> &'e [f32] {
-        if let Elements::F32(numbers) = elements { numbers } else { &[] }
+    fn slice<'e>(elements: &'e Elements<'_>) -> Option<&'e [f32]> {
+        match elements {
+            Elements::F32(numbers) => Some(numbers),
+            Elements::F64(numbers) => numbers.is_empty().then_some(&[]),
+        }
     }
 
     fn wrapped(numbers: Vec<f32>) -> Elements<'static> {
@@ -119,8 +122,11 @@ impl Number for f32 {
 impl Number for f64 {
     const DTYPE: DType = DType::F64;
 
-    fn slice<'e>(elements: &'e Elements<'_>) -> &'e [f64] {
-        if let Elements::F64(numbers) = elements { numbers } else { &[] }
+    fn slice<'e>(elements: &'e Elements<'_>) -> Option<&'e [f64]> {
+        match elements {
+            Elements::F64(numbers) => Some(numbers),
+            Elements::F32(numbers) => numbers.is_empty().then_some(&[]),
+        }
     }
 
     fn wrapped(numbers: Vec<f64>) -> Elements<'static> {
@@ -254,7 +260,7 @@ impl Engine {
     /// what may refuse.
     pub(crate) fn call_into<T: Number>(&self, operands: &[&[T]], results: &mut [&mut [T]]) -> Result<(), BackendError> {
         let executors = T::executors(&self.executors).ok_or("numbers of another type")?;
-        let ran = executors.run(&self.plan, operands.iter().copied(), results, &|| false)?;
+        let ran = executors.run(&self.plan, operands.iter().copied().map(Some), results, &|| false)?;
         if ran { Ok(()) } else { Err("it was stopped".into()) }
     }
 }
@@ -294,20 +300,22 @@ impl<T: Number> Executors<T> {
         })
     }
 
-    /// Runs a free executor, or one more. Whether all of it ran.
+    /// Runs a free executor, or one more; an operand of another type is an error. Returns whether all of it ran.
     fn run<'o>(
         &'o self,
         plan: &GraphPlan,
-        operands: impl Iterator<Item = &'o [T]>,
+        operands: impl Iterator<Item = Option<&'o [T]>>,
         outputs: &mut [&mut [T]],
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<bool, BackendError> {
+        let constants = self.constants.iter().map(|constant| Some(constant.as_slice()));
+        let inputs: Option<SmallVec<[&[T]; 32]>> = operands.chain(constants).collect();
+        let inputs = inputs.ok_or("numbers of another type")?;
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut executor = match free {
             Some(executor) => executor,
             None => Executor::of(plan.plan.clone(), self.programs.clone()),
         };
-        let inputs: SmallVec<[&[T]; 32]> = operands.chain(self.constants.iter().map(Vec::as_slice)).collect();
         let is_done = executor.call_until(&inputs, outputs, stop)?;
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(executor);
         Ok(is_done)

@@ -4,25 +4,26 @@
 //! lanes. [`plan`] documents the instruction set. An [`Executor`] checks a plan, holds its scratch memory, and runs it
 //! on slices of the caller. The kernels are in [`kernels`], compiled for each instruction set of [`Machine`].
 //!
-//! The way through it: `plan` (what is computed, and the proof that it stays within its memory), `run` (views, loops,
-//! addresses, threads), `kernels` (registers). **Invariant:** an instruction allocates nothing. **Invariant:** results do
+//! The way through it: `plan` (what is computed, and the proof that it stays within its memory), `run` (loops, threads), `body`
+//! (the innermost loops), `views` (what a part sees of memory), `kernels` (registers). **Invariant:** an instruction allocates nothing. **Invariant:** results do
 //! not depend on the number of threads.
 
 #![forbid(unsafe_code)]
 
 mod backend;
+mod body;
 mod engine;
 mod fired;
 mod float;
 pub mod kernels;
 mod machine;
-mod narrow;
 pub mod plan;
 mod planner;
 mod proof;
 mod residuals;
 mod run;
 mod slices;
+mod views;
 
 pub use backend::Cpu;
 pub use engine::{Elements, Engine, Number};

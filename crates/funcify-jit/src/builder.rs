@@ -1,11 +1,11 @@
 //! A loop, told operation by operation: what is there before it, what each iteration does, what is left behind it.
 
-use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{self, AbiParam, Block, InstBuilder, MemFlagsData, StackSlot, Type, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use cranelift_module::Module;
 
-use crate::routine::{Functions, Number, Reach};
+use crate::number::{Functions, Number, Reach};
 
 /// A vector of numbers.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl<'f, T: Number> Builder<'f, T> {
         functions: Functions<T>,
     ) -> Self {
         let pointer = module.target_config().pointer_type();
-        let ty = T::TYPE.by(lanes as u32).unwrap_or(T::TYPE);
+        let ty = T::TYPE.by(lanes as u32).expect("vectors have 1 lane or 16 bytes of them");
         let signatures = [1, 2].map(|operands| {
             let mut signature = module.make_signature();
             signature.params.push(AbiParam::new(types::I32));
@@ -148,7 +148,7 @@ impl<'f, T: Number> Builder<'f, T> {
             let one = self.function.ins().load(T::TYPE, memory(), place, element(0));
             return Value(self.function.ins().splat(self.ty, one));
         }
-        let mut vector = self.number(T::ZERO).0;
+        let mut vector = self.number(T::from(0)).0;
         for index in 0..len {
             let one = self.function.ins().load(T::TYPE, memory(), place, element(index));
             vector = self.function.ins().insertlane(vector, one, index as u8);
@@ -182,6 +182,19 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.ins().brif(holds, further, &[], self.behind, &[]);
         self.function.switch_to_block(further);
         self.function.seal_block(further);
+    }
+
+    /// A number, in all lanes.
+    pub fn number(&mut self, number: T) -> Value {
+        let one = number.constant(&mut self.function);
+        Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) })
+    }
+
+    /// Whether the first lane is not 0.
+    pub(crate) fn is_not_zero(&mut self, value: Value) -> ir::Value {
+        let first = if self.lanes == 1 { value.0 } else { self.function.ins().extractlane(value.0, 0) };
+        let zero = T::from(0).constant(&mut self.function);
+        self.function.ins().fcmp(FloatCC::NotEqual, first, zero)
     }
 
     /// Where a stream is now. Of what lies behind it, `end` elements are touched.

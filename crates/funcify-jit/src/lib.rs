@@ -33,30 +33,19 @@
 //! # Ok::<(), funcify_jit::Error>(())
 //! ```
 //!
-//! The way through it: `builder` (a loop, told), `operations` (what it may do), `product` (a row times a
-//! matrix), `routine` (memory, and the only place that is
-//! not safe Rust). **Invariant:** a routine touches nothing but what its streams reach, which is checked before it runs.
+//! The way through it: `number` (elements, and functions of them), `builder` (a loop, told), `operations` (what it may do),
+//! `product` (a row times a matrix), `routine` (memory, and the only place that is not safe Rust). **Invariant:** a routine touches nothing but what its streams reach, which is checked before it runs.
 
 mod builder;
+mod error;
+mod number;
 mod operations;
 mod product;
 mod routine;
 
 pub use builder::{Builder, Register, Stream, Value};
+pub use error::Error;
+pub use number::{Functions, Number};
 pub use operations::{Bits, Comparison, Mask};
 pub use product::{Matrix, Row};
-pub use routine::{Buffer, Functions, Number, Routine, Span};
-
-/// Why there is no routine, or why it does not run.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Cranelift has no code for this processor, or for what the loop asks of it.
-    #[error("no machine code for this processor: {0}")]
-    Processor(String),
-    /// A vector of so many elements.
-    #[error("a vector of {0} elements: machine code has vectors of one element or of 16 bytes")]
-    Lanes(usize),
-    /// What a stream reaches is not in its buffer, or is written though the buffer is only read.
-    #[error("stream {0} leaves its buffer")]
-    Bounds(usize),
-}
+pub use routine::{Buffer, Routine, Span};

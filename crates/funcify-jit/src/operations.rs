@@ -5,7 +5,7 @@ use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, StackSl
 use cranelift_frontend::FuncInstBuilder;
 
 use crate::builder::{Builder, Value, memory};
-use crate::routine::Number;
+use crate::number::Number;
 
 /// Truth values, lane by lane.
 #[derive(Clone, Copy, Debug)]
@@ -61,22 +61,16 @@ operations! {
 }
 
 impl<T: Number> Builder<'_, T> {
-    /// A number, in all lanes.
-    pub fn number(&mut self, number: T) -> Value {
-        let one = number.constant(&mut self.function);
-        Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) })
-    }
-
     /// 1 where a comparison holds, and 0 elsewhere.
     pub fn compare(&mut self, comparison: Comparison, x: Value, y: Value) -> Value {
-        let (one, zero) = (self.number(T::ONE), self.number(T::ZERO));
+        let (one, zero) = (self.number(T::from(1)), self.number(T::from(0)));
         let mask = self.mask(comparison, x, y);
         self.choose(mask, one, zero)
     }
 
     /// `yes` where a value is not 0, else `no`.
     pub fn select(&mut self, value: Value, yes: Value, no: Value) -> Value {
-        let zero = self.number(T::ZERO);
+        let zero = self.number(T::from(0));
         let mask = self.mask(Comparison::NotEqual, value, zero);
         self.choose(mask, yes, no)
     }
@@ -160,13 +154,6 @@ impl<T: Number> Builder<'_, T> {
         }
         self.function.ins().call_indirect(signature, address, &arguments);
         Value(self.function.ins().load(self.ty, memory(), arguments[1], 0))
-    }
-
-    /// Whether the first lane is not 0.
-    pub(crate) fn is_not_zero(&mut self, value: Value) -> ir::Value {
-        let first = if self.lanes == 1 { value.0 } else { self.function.ins().extractlane(value.0, 0) };
-        let zero = T::ZERO.constant(&mut self.function);
-        self.function.ins().fcmp(FloatCC::NotEqual, first, zero)
     }
 
     /// Where a comparison holds.

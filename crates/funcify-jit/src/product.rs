@@ -4,7 +4,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value as Raw};
 
 use crate::builder::{Builder, Stream, Value, memory};
-use crate::routine::Number;
+use crate::number::Number;
 
 /// A matrix that no iteration writes, behind a stream.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 
-use cranelift_codegen::ir::{self, AbiParam, InstBuilder, Type, UserFuncName, types};
+use cranelift_codegen::ir::{AbiParam, UserFuncName};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
@@ -12,8 +12,9 @@ use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
 use ndarray::ArrayViewMut2;
 use smallvec::SmallVec;
 
-use crate::Error;
 use crate::builder::Builder;
+use crate::error::Error;
+use crate::number::{Functions, Number, Reach};
 
 /// A loop as machine code. It may run in several threads at once.
 pub struct Routine<T> {
@@ -47,91 +48,6 @@ pub struct Span {
     pub at: usize,
     /// How far it moves with each iteration: of columns in units, else in elements.
     pub step: isize,
-}
-
-/// What a stream touches in each iteration.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Reach {
-    /// Up to how many elements behind its place.
-    pub(crate) elements: usize,
-    pub(crate) is_written: bool,
-}
-
-/// Functions of numbers that a routine may call. The first argument says which. Those on vectors leave the result in the first
-/// one.
-#[derive(Clone, Copy, Debug)]
-pub struct Functions<T: Number> {
-    /// Of one operand, for routines of one lane.
-    pub one: extern "C" fn(u32, T) -> T,
-    /// Of two.
-    pub two: extern "C" fn(u32, T, T) -> T,
-    /// Of one operand, for routines of vectors.
-    pub vector: extern "C" fn(u32, &mut T::Vector),
-    /// Of two.
-    pub vectors: extern "C" fn(u32, &mut T::Vector, &T::Vector),
-}
-
-/// The elements of routines: f32 and f64.
-pub trait Number: Copy + 'static {
-    /// 16 bytes of them.
-    type Vector: AsRef<[Self]> + AsMut<[Self]>;
-    /// How many these are.
-    const LANES: usize;
-    /// 0.
-    const ZERO: Self;
-    /// 1.
-    const ONE: Self;
-    #[doc(hidden)]
-    const TYPE: Type;
-    #[doc(hidden)]
-    fn constant(self, function: &mut FunctionBuilder<'_>) -> ir::Value;
-}
-
-impl Number for f32 {
-    type Vector = [f32; 4];
-    const LANES: usize = 4;
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
-    const TYPE: Type = types::F32;
-
-    fn constant(self, function: &mut FunctionBuilder<'_>) -> ir::Value {
-        function.ins().f32const(self)
-    }
-}
-
-impl Number for f64 {
-    type Vector = [f64; 2];
-    const LANES: usize = 2;
-    const ZERO: Self = 0.0;
-    const ONE: Self = 1.0;
-    const TYPE: Type = types::F64;
-
-    fn constant(self, function: &mut FunctionBuilder<'_>) -> ir::Value {
-        function.ins().f64const(self)
-    }
-}
-
-impl<T: Number> Functions<T> {
-    /// For routines that call none: each leaves its first operand as it is.
-    pub const NONE: Self = {
-        extern "C" fn one<T>(_: u32, x: T) -> T {
-            x
-        }
-        extern "C" fn two<T>(_: u32, x: T, _: T) -> T {
-            x
-        }
-        extern "C" fn vector<V>(_: u32, _: &mut V) {}
-        extern "C" fn vectors<V>(_: u32, _: &mut V, _: &V) {}
-        Functions { one, two, vector, vectors }
-    };
-
-    pub(crate) fn one_address(&self, lanes: usize) -> usize {
-        if lanes == 1 { self.one as usize } else { self.vector as usize }
-    }
-
-    pub(crate) fn two_address(&self, lanes: usize) -> usize {
-        if lanes == 1 { self.two as usize } else { self.vectors as usize }
-    }
 }
 
 impl<T: Number> Routine<T> {

@@ -48,7 +48,7 @@ macro_rules! operations {
 }
 
 fn truth<T: Number>(holds: bool) -> T {
-    if holds { T::ONE } else { T::ZERO }
+    T::from(u8::from(holds))
 }
 
 /// The same of either element type.

@@ -55,24 +55,21 @@ impl Blocks {
 
     /// Closes the innermost loop, which runs so often; returns whether it became one instruction.
     pub(super) fn close(&mut self, regions: &[Region], times: usize) -> bool {
-        if let Some(Block { nodes, .. }) = self.0.pop()
-            && times > 0
-            && !nodes.is_empty()
-        {
-            let level = self.depth();
-            let one = recurrence(regions, &nodes, times, level - 1);
-            let is_one = one.is_some();
-            self.push(level, one.unwrap_or(Node::Loop { times, body: nodes }));
-            return is_one;
+        let Block { nodes, .. } = self.0.pop().expect("a loop is open");
+        if times == 0 || nodes.is_empty() {
+            return false;
         }
-        false
+        let level = self.depth();
+        let one = recurrence(regions, &nodes, times, level - 1);
+        let is_one = one.is_some();
+        self.push(level, one.unwrap_or(Node::Loop { times, body: nodes }));
+        is_one
     }
 
     /// Closes the innermost loop, which runs as long as its condition holds.
     pub(super) fn close_while(&mut self, (test, holds): (Vec<Node>, Operand), most: Option<usize>) {
-        if let Some(Block { nodes: body, .. }) = self.0.pop() {
-            self.push(self.depth(), Node::While { test, holds, body, most });
-        }
+        let Block { nodes: body, .. } = self.0.pop().expect("a loop is open");
+        self.push(self.depth(), Node::While { test, holds, body, most });
     }
 
     /// Takes what was added to the innermost loop so far.

@@ -58,6 +58,7 @@ pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis) -> usiz
 fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, times: f64, is_loop: bool) {
     let live = graph.live_nodes();
     for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
+        // A size that follows from values counts once: the planner declines what needs it.
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).unwrap_or_default();
         let elements = |value: ValueId| shape(value).iter().product::<usize>() as f64;
         if let Op::Scan(scan) = &node.op {

@@ -350,8 +350,7 @@ impl Emitter {
             self.map(Op::Binary(Binary::Mul), to, from)?;
             return self.map(Op::Unary(Unary::Exp), to, &[to]);
         }
-        let rest: Vec<&Axis> = others(&axes, &[rows, lanes]);
-        self.push(to.level, &op, [size(rows), size(lanes)], &views, (&row, &across), &rest)
+        self.push(to.level, &op, [size(rows), size(lanes)], &views, (&row, &across), &others(&axes, &[rows, lanes]))
     }
 
     /// A view whose last axis with more than one element has its elements side by side, or is broadcast: itself, or a copy.

@@ -17,6 +17,9 @@ use super::view::View;
 use crate::fired::Transformation;
 use crate::plan::{BLOCKS, DEPTH};
 
+/// Says why there is a strip.
+const OPEN: &str = "a loop over strips is open";
+
 /// The strip that is planned, and the sums that wait for its end.
 #[derive(Debug)]
 pub(super) struct Strip {
@@ -71,7 +74,7 @@ impl Planner {
 
     /// Closes the loop over `count` strips, behind whose steps the sums are.
     pub(super) fn close_strips(&mut self, count: usize) -> Result<(), Declined> {
-        let Some(Strip { steps, level, waiting, .. }) = self.strip.take() else { return Ok(()) };
+        let Strip { steps, level, waiting, .. } = self.strip.take().expect(OPEN);
         for (state, sides) in waiting {
             let [(left, left_step), (right, right_step)] = sides.map(|side| side.strip(level));
             let state = View { level: level - 1, ..state };
@@ -93,20 +96,17 @@ impl Planner {
             let moves = side.steps[level - 2] != 0;
             side.level < level || (moves && !full.iter().any(|buffer| buffer.shares_memory(side)))
         });
-        let mut lasting = Vec::with_capacity(2);
-        for (side, lasts) in sides.into_iter().zip(lasts) {
-            lasting.push(if lasts { side } else { self.copy_for_strip(side)? });
-        }
-        if let (Some(strip), Ok(sides)) = (&mut self.strip, <[View; 2]>::try_from(lasting)) {
-            strip.waiting.push((state, sides));
-            self.emitter.fired.note(Transformation::Deferred);
-        }
+        let [left, right] = sides;
+        let left = if lasts[0] { left } else { self.copy_for_strip(left)? };
+        let right = if lasts[1] { right } else { self.copy_for_strip(right)? };
+        self.strip.as_mut().expect(OPEN).waiting.push((state, [left, right]));
+        self.emitter.fired.note(Transformation::Deferred);
         Ok(())
     }
 
     /// A copy of what a step computes, for all steps of a strip.
     fn copy_for_strip(&mut self, side: View) -> Result<View, Declined> {
-        let Some(strip) = &mut self.strip else { return Ok(side) };
+        let strip = self.strip.as_mut().expect(OPEN);
         let contents = &self.emitter.contents;
         if let Some(copied) = strip.copies.iter().find(|copied| copied.is_of(contents, &side)) {
             self.emitter.fired.note(Transformation::SharedStripCopy);

@@ -23,7 +23,8 @@ impl Planner {
         let most = match &op.bound {
             None => self.ranges.most_checked_steps(),
             Some(bound) => match bound.value(&self.sizes) {
-                Ok(bound) => Some(usize::try_from(bound).unwrap_or(0)),
+                // None runs of fewer than none.
+                Ok(bound) => Some(usize::try_from(bound.max(0)).unwrap_or(usize::MAX)),
                 Err(_) => return Err(declined("a bound that is not known".into())),
             },
         };

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::plan::{Instruction, Op};
+
 static IS_THOROUGH: AtomicBool = AtomicBool::new(false);
 
 /// From now on, proofs of plans in this process take as long as they need.
@@ -18,4 +20,20 @@ pub(super) fn operations() -> usize {
 /// Operations on elements that the interpretation of a plan may take, and elements that it may hold: a plan takes more than its graph.
 pub(super) fn plan_operations() -> usize {
     4 * operations()
+}
+
+/// How many operations on elements an instruction takes beside its own.
+const OF_AN_INSTRUCTION: usize = 8;
+
+/// About how many operations on elements an instruction takes.
+pub(super) fn of_instruction(instruction: &Instruction) -> usize {
+    let Instruction { op, rows, lanes, .. } = instruction;
+    OF_AN_INSTRUCTION
+        + rows
+            * lanes
+            * match op {
+                Op::Product { inner, .. } => inner.iter().sum::<usize>() + 1,
+                Op::Sink { blocks, block_rows, .. } => blocks * block_rows,
+                _ => 1,
+            }
 }

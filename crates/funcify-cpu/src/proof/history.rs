@@ -6,8 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::interpret::Whereabouts;
 use super::memory::{Cell, Memory, is_input};
+use super::place::Whereabouts;
 use crate::kernels::Fold;
 use crate::plan::{Instruction, Op, Plan};
 
@@ -50,8 +50,7 @@ impl<'p> History<'p> {
         let mut origin: Option<(bool, usize)> = None;
         for cell in &reads {
             let writer = self.writers.get(cell).copied();
-            let instruction =
-                |writer: Option<usize>| writer.map(|event| std::ptr::from_ref(self.events[event].instruction));
+            let instruction = |writer: Option<usize>| writer.map(|event| self.events[event].place.node());
             let is_new = |(region, other): &(usize, Option<usize>)| {
                 *region != cell.region || (*other != writer && instruction(*other) != instruction(writer))
             };
@@ -92,7 +91,7 @@ impl<'p> History<'p> {
     }
 
     fn named(&self, event: usize) -> String {
-        let Event { place: Whereabouts { stage, part, path, counters }, instruction, .. } = &self.events[event];
+        let Event { place: Whereabouts { stage, part, path, counters, .. }, instruction, .. } = &self.events[event];
         let Instruction { op, rows, lanes, to, .. } = instruction;
         let iteration = if counters.is_empty() { String::new() } else { format!(", iteration {counters:?}") };
         format!(

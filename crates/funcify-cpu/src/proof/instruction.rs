@@ -11,22 +11,6 @@ use super::memory::OutOfBounds;
 use crate::kernels::{Fold, Recurrence};
 use crate::plan::{Across, Instruction, Op, Operand};
 
-/// How many operations on elements an instruction takes beside its own.
-const OF_AN_INSTRUCTION: usize = 8;
-
-/// About how many operations on elements an instruction takes.
-pub(super) fn cost(instruction: &Instruction) -> usize {
-    let Instruction { op, rows, lanes, .. } = instruction;
-    OF_AN_INSTRUCTION
-        + rows
-            * lanes
-            * match op {
-                Op::Product { inner, .. } => inner.iter().sum::<usize>() + 1,
-                Op::Sink { blocks, block_rows, .. } => blocks * block_rows,
-                _ => 1,
-            }
-}
-
 /// An operand where it lies now.
 #[derive(Clone, Copy)]
 struct Source {

@@ -1,8 +1,12 @@
 //! The interpreter of plans over the field: stages, parts, loops and choices. What one instruction does is in `instruction.rs`.
 
+use std::collections::HashMap;
+
+use super::effort;
 use super::history::History;
 use super::memory::{Bases, Memory, OutOfBounds};
 use super::model::Model;
+use super::place::{NodeId, Whereabouts};
 use super::registers::{Lowered, RegisterFault, Registers};
 use crate::plan::{ENDLESS, Instruction, Node, Operand, Plan, Stage};
 
@@ -38,24 +42,13 @@ pub(super) struct Interpreter<'p> {
     /// Rounds a number to the element type.
     pub(super) rounded: fn(f64) -> f64,
     registers: Option<&'p Registers<'p>>,
-    /// The loops that were compared with their register code, by address, and how often; of each stage anew.
-    compared: std::collections::HashMap<usize, (usize, Lowered)>,
+    /// The loops that were compared with their register code, and how often.
+    compared: HashMap<NodeId, (usize, Lowered)>,
     pub(super) bases: Bases,
     pub(super) place: Whereabouts,
     times: Vec<usize>,
     /// What an instruction gives, before it is written.
     pub(super) values: Vec<u64>,
-}
-
-/// Where in the plan an interpreter is.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Whereabouts {
-    pub(super) stage: usize,
-    pub(super) part: usize,
-    /// The places in the lists of nodes.
-    pub(super) path: Vec<usize>,
-    /// The iterations of the loops around.
-    pub(super) counters: Vec<isize>,
 }
 
 impl<'p> Interpreter<'p> {
@@ -92,12 +85,12 @@ impl<'p> Interpreter<'p> {
     pub(super) fn run(&mut self, order: PartOrder) -> Result<(), Stop> {
         let plan = self.plan;
         for (number, stage) in plan.stages.iter().enumerate() {
-            self.compared.clear();
             for index in 0..stage.parts.len() {
                 let index = if order == PartOrder::Upward { index } else { stage.parts.len() - 1 - index };
                 self.bases = Bases::of(plan, stage, index);
-                self.place = Whereabouts { stage: number, part: index, ..Whereabouts::default() };
-                self.nodes(&stage.programs[stage.parts[index].program])?;
+                let program = stage.parts[index].program;
+                self.place = Whereabouts { stage: number, part: index, program, ..Whereabouts::default() };
+                self.nodes(&stage.programs[program])?;
             }
         }
         Ok(())
@@ -189,7 +182,7 @@ impl<'p> Interpreter<'p> {
     }
 
     fn checked(&mut self, instruction: &'p Instruction) -> Result<(), Stop> {
-        self.spend(super::instruction::cost(instruction))?;
+        self.spend(effort::of_instruction(instruction))?;
         if self.history.is_some() {
             self.memory.journal = Some(Vec::new());
             self.memory.reads = Some(Default::default());
@@ -220,10 +213,10 @@ impl<'p> Interpreter<'p> {
         node: &'p Node,
         run: impl FnOnce(&mut Self) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let key = std::ptr::from_ref(node) as usize;
         let Some(registers) = self.registers.filter(|_| self.memory.journal.is_none()) else { return run(self) };
         let times = &self.times;
-        let (count, lowered) = self.compared.entry(key).or_insert_with(|| (0, registers.lower(node, times)));
+        let (count, lowered) =
+            self.compared.entry(self.place.node()).or_insert_with(|| (0, registers.lower(node, times)));
         if *count == COMPARED || lowered.is_empty() {
             return run(self);
         }

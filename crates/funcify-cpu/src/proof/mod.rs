@@ -35,6 +35,7 @@ mod loops;
 mod memory;
 mod model;
 mod ops;
+mod place;
 mod registers;
 mod running;
 mod subject;

@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::field::{self, add, mul, sub};
-use super::interpret::Whereabouts;
 use super::memory::{Bases, Cell, Memory, OutOfBounds};
 use super::model::Model;
+use super::place::Whereabouts;
+use crate::body::words::{Code, Piece, REGISTERS, Verb, Word};
+use crate::body::{PlannedLoop, Step, register_codes};
 use crate::kernels::{Binary, Ternary, Unary};
 use crate::machine::Machine;
-use crate::narrow::{Code, Piece, REGISTERS, Step, Verb, Word, all_codes};
 use crate::plan::{Instruction, Node, Op, Plan, Region};
 use crate::run::Element;
 
@@ -20,7 +21,7 @@ use crate::run::Element;
 pub(super) type Lowered = Rc<[RegisterCode]>;
 
 /// Makes the register code of a loop's steps at each width that is compared.
-type MakeCodes = fn(&[Region], &[Step<'_>], &[usize], Machine) -> Vec<RegisterCode>;
+type MakeCodes = fn(&[Region], &PlannedLoop<'_>, Machine) -> Vec<RegisterCode>;
 
 /// Makes register code of the loops of a plan.
 pub(super) struct Registers<'p> {
@@ -71,40 +72,21 @@ impl<'p> Registers<'p> {
 
     /// All code of a loop inside loops with these numbers of iterations, its own last.
     pub(super) fn lower(&self, node: &Node, times: &[usize]) -> Lowered {
-        let steps: Option<Vec<Step<'_>>> = match node {
-            Node::Loop { body, .. } => instructions(body).map(|body| body.into_iter().map(Step::Do).collect()),
-            Node::While { test, holds, body, .. } => match (instructions(test), instructions(body)) {
-                (Some(test), Some(body)) => {
-                    let test = test.into_iter().map(Step::Do).chain([Step::EndUnless(holds)]);
-                    Some(test.chain(body.into_iter().map(Step::Do)).collect())
-                }
-                _ => None,
-            },
-            Node::Do(_) | Node::Choice { .. } => None,
-        };
-        steps.map_or_else(Vec::new, |steps| (self.codes)(self.regions, &steps, times, self.machine)).into()
+        let planned = PlannedLoop::of(node, times);
+        planned.map_or_else(Vec::new, |planned| (self.codes)(self.regions, &planned, self.machine)).into()
     }
 }
 
-/// The instructions of nodes, if they are nothing else.
-fn instructions(nodes: &[Node]) -> Option<Vec<&Instruction>> {
-    let mut all = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        let Node::Do(instruction) = node else { return None };
-        all.push(instruction);
-    }
-    Some(all)
-}
-
-fn codes<T: Element>(regions: &[Region], steps: &[Step<'_>], times: &[usize], machine: Machine) -> Vec<RegisterCode> {
-    let lanes: Vec<usize> = steps
+fn codes<T: Element>(regions: &[Region], planned: &PlannedLoop<'_>, machine: Machine) -> Vec<RegisterCode> {
+    let lanes: Vec<usize> = planned
+        .steps
         .iter()
         .filter_map(|step| match step {
             Step::Do(instruction) if matches!(instruction.op, Op::Product { .. }) => Some(instruction.lanes),
             _ => None,
         })
         .collect();
-    let codes = all_codes::<T>(regions, steps, times, machine);
+    let codes = register_codes::<T>(regions, planned, machine);
     codes.into_iter().map(|(code, width)| RegisterCode::of(code, width, &lanes)).collect()
 }
 
@@ -438,8 +420,8 @@ mod tests {
 
     #[test]
     fn a_register_that_is_read_under_a_second_name_after_it_was_written() {
-        assert!(compared(|_, _, _, _| code(true)).is_ok());
-        let Err(Stop::Registers(message)) = compared(|_, _, _, _| code(false)) else { panic!("it is not found") };
+        assert!(compared(|_, _, _| code(true)).is_ok());
+        let Err(Stop::Registers(message)) = compared(|_, _, _| code(false)) else { panic!("it is not found") };
         println!("{message}");
         for words in
             ["instruction 2 (`Unary(Copy)`)", "element 0 of region 3", "word 3 (`Copy` of registers [0, 0, 0])"]

@@ -2,9 +2,6 @@
 
 mod arena;
 mod program;
-mod start;
-mod step;
-pub(crate) mod view;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,13 +11,13 @@ use ndarray::ArrayViewMut2;
 use pulp::Simd;
 use smallvec::SmallVec;
 
+use crate::body::{Setting, Translatable};
 use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
 use crate::plan::{Part, Place, Plan, PlanError, Program, Region, Split, Stage};
+use crate::views::{Layout, View, Wide};
 use arena::Arena;
-use program::{Preparation, Prepared, Stop};
-use start::Layout;
-use view::{View, Wide};
+use program::{Prepared, Stop};
 
 /// All regions, on the stack unless a plan has many: before the parts are separated, and as one part sees them.
 type Regions<'a, T> = SmallVec<[Wide<'a, T>; 32]>;
@@ -67,8 +64,9 @@ impl<T: Element> Executor<T> {
         let prepare = |stage: &Stage| {
             let is_one_part = stage.parts.len() == 1;
             let layouts = plan.regions.iter().map(|region| Layout::of(region, is_one_part)).collect();
-            let preparation = Preparation { regions: &plan.regions, layouts, machine };
-            stage.programs.iter().map(|program: &Program| preparation.prepared(program, &mut Vec::new())).collect()
+            let setting = Setting { regions: &plan.regions, layouts, machine };
+            let prepared = |program: &Program| program::prepared(&setting, program, &mut Vec::new());
+            stage.programs.iter().map(prepared).collect()
         };
         let stages = plan.stages.iter().map(prepare).collect();
         Ok(Executor::of(plan, Programs { stages, machine }))
@@ -152,15 +150,14 @@ impl<T: Element> Executor<T> {
 }
 
 /// The element types of the engine. All code that depends on them is compiled here, and not in the crates that use it.
-pub trait Element: MathTable + sealed::Sealed {}
+pub trait Element: Translatable + sealed::Sealed {}
 
 impl Element for f32 {}
 impl Element for f64 {}
 
 mod sealed {
-    use super::{Machine, RunPart, RunParts};
-    #[cfg(feature = "jit")]
-    use crate::narrow::{Code, Routine, Slicer};
+    use crate::machine::Machine;
+    use crate::run::{RunPart, RunParts};
 
     /// What an element type brings along for the executor.
     pub trait Sealed: Sized {
@@ -169,10 +166,6 @@ mod sealed {
 
         /// Runs the parts of a stage.
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, Self>);
-
-        /// Code for registers as machine code.
-        #[cfg(feature = "jit")]
-        fn routine(code: &Code<Self>, slicer: Slicer<'_>) -> Option<Routine<Self>>;
     }
 
     impl Sealed for f32 {
@@ -183,11 +176,6 @@ mod sealed {
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, f32>) {
             machine.run(parts);
         }
-
-        #[cfg(feature = "jit")]
-        fn routine(code: &Code<f32>, slicer: Slicer<'_>) -> Option<Routine<f32>> {
-            Routine::of(code, slicer)
-        }
     }
 
     impl Sealed for f64 {
@@ -197,11 +185,6 @@ mod sealed {
 
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, f64>) {
             machine.run(parts);
-        }
-
-        #[cfg(feature = "jit")]
-        fn routine(code: &Code<f64>, slicer: Slicer<'_>) -> Option<Routine<f64>> {
-            Routine::of(code, slicer)
         }
     }
 }
@@ -235,10 +218,10 @@ fn regions_of<'a, T>(
     let wide = |data: &'a mut [T], region: &Region| match region.split {
         Split::Parts(_) => Wide::Parts(data, region.units * region.pitch),
         Split::Whole => Wide::Read(data, 0),
-        Split::Columns(width) => match ArrayViewMut2::from_shape((region.units, region.pitch), data) {
-            Ok(array) => Wide::Columns(array, width),
-            Err(_) => Wide::None,
-        },
+        Split::Columns(width) => {
+            let array = ArrayViewMut2::from_shape((region.units, region.pitch), data);
+            Wide::Columns(array.expect("the call has checked how many elements each region has"), width)
+        }
     };
     let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match (region.place, region.split) {
         (Place::Input(index), Split::Columns(width)) => Wide::Read(inputs[index], width),

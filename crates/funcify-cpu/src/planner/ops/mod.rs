@@ -497,7 +497,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 }
 
-/// The innermost loop that something of these depends on.
+/// The innermost loop that something of these depends on: none, if there are none of them.
 fn level_of(views: &[View]) -> usize {
     views.iter().map(|view| view.level).max().unwrap_or(0)
 }

@@ -80,10 +80,10 @@ impl Scope<'_, '_> {
         let shape = self.shape_of(value)?;
         let to = self.target(value, &shape, level_of(&[key.clone(), counter.clone()]));
         let keys: usize = key.shape[..key.shape.len() - 1].iter().product();
-        let lanes = to.len().checked_div(keys).unwrap_or(0);
-        if lanes == 0 {
+        if to.is_empty() {
             return Ok(to);
         }
+        let lanes = to.len() / keys;
         let [key, counter] = [key, counter].map(|pairs| self.pairs(&pairs, keys));
         let (key, counter) = (key?, counter?);
         let place = to.reshaped(&[keys, lanes]).filter(|place| lanes == 1 || place.strides[1] == 1);

@@ -1,8 +1,27 @@
 //! Where operands lie in the first iteration of all loops, which a plan knows, and where they are in a later one.
 
-use super::step::Cursor;
-use super::view::Range;
+use super::Range;
 use crate::plan::{DEPTH, Operand, Place, Region, Split};
+
+/// What an operand reads or writes now, and how far it moves with each iteration of the innermost loop: of columns in
+/// units, else in elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor {
+    pub(crate) range: Range,
+    pub(crate) step: isize,
+    /// How far the next block is, for sinks.
+    pub(crate) block: isize,
+}
+
+impl Cursor {
+    /// What is read or written now. The cursor moves on to the next iteration.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Range {
+        let range = self.range;
+        self.range.at = range.at.wrapping_add_signed(self.step);
+        range
+    }
+}
 
 /// How the parts of a stage see the units of a region.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +83,8 @@ impl Start {
     pub(crate) fn inside(&self, counters: &[isize; DEPTH], level: usize) -> Cursor {
         let moved: isize = counters.iter().zip(&self.moves).take(level).map(|(counter, step)| counter * step).sum();
         let range = Range { at: self.range.at.wrapping_add_signed(moved), ..self.range };
-        Cursor { range, step: self.moves.get(level).copied().unwrap_or_default(), block: self.block }
+        // Inside as many loops as there may be, there is no further one that moves it.
+        let step = if level < DEPTH { self.moves[level] } else { 0 };
+        Cursor { range, step, block: self.block }
     }
 }

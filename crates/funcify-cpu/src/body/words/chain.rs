@@ -3,7 +3,7 @@
 use super::{Verb, Word};
 
 /// Makes words take an operand from the word before where they can.
-pub(super) fn chain(words: &mut [Word]) {
+pub(in super::super) fn chain(words: &mut [Word]) {
     // The register of what was given last.
     let mut last = None;
     for word in words {

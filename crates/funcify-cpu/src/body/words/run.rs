@@ -4,23 +4,16 @@ use std::marker::PhantomData;
 
 use pulp::{Simd, WithSimd};
 
+use super::super::Address;
 use super::{Code, REGISTERS, Verb};
 use crate::float::Float;
 use crate::kernels::math::MathTable;
 use crate::kernels::{Binary, Fold, Unary, binary, unary};
-use crate::run::view::{Range, View};
-
-/// Where a piece is now, and how far it moves with each iteration: of columns in units, else in elements.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Address {
-    pub(crate) region: usize,
-    pub(crate) range: Range,
-    pub(crate) step: isize,
-}
+use crate::views::View;
 
 /// Runs code until it ends itself or `more` gives 0: it says for how many iterations to go on. `addresses` are those of
 /// [`Code::pieces`].
-pub(crate) fn run<T: MathTable, S: Simd>(
+pub(in super::super) fn run<T: MathTable, S: Simd>(
     simd: S,
     code: &Code<T>,
     views: &mut [View<'_, T>],
@@ -35,7 +28,7 @@ pub(crate) fn run<T: MathTable, S: Simd>(
 }
 
 /// What a register holds, and what words do with it.
-pub(super) trait Register<T: MathTable, S: Simd>: Copy {
+pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
     /// Whether it is one element: words may take what the word before has given.
     const IS_SINGLE: bool;
     /// A number, in all lanes.
@@ -67,7 +60,7 @@ pub(super) trait Register<T: MathTable, S: Simd>: Copy {
 
 /// A vector.
 #[derive(Clone, Copy)]
-pub(super) struct Vector<T: Float, S: Simd>(T::Vector<S>);
+pub(in super::super) struct Vector<T: Float, S: Simd>(T::Vector<S>);
 
 impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     const IS_SINGLE: bool = false;
@@ -303,8 +296,8 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
             }
             Verb::EndUnless if a().holds(simd) => continue,
             Verb::EndUnless => return false,
-            // No code that is read has products.
-            Verb::Copy | Verb::Product => a(),
+            Verb::Copy => a(),
+            Verb::Product => unreachable!("no code that is read has products"),
             Verb::Neg => a().neg(simd),
             Verb::Square => a().mul(simd, a()),
             Verb::Add => a().add(simd, b()),

@@ -1,9 +1,10 @@
-//! One instruction, with the addresses that it has now.
+//! Instructions over rows and lanes: each runs with the addresses that it has now.
 
 use pulp::Simd;
 use smallvec::SmallVec;
 
-use super::view::{Others, Range, View, borrow};
+use super::planned::Step;
+use crate::float::Float;
 use crate::kernels::fold::{FoldLanes, FoldRows};
 use crate::kernels::map::Target;
 use crate::kernels::math::MathTable;
@@ -12,30 +13,57 @@ use crate::kernels::recurrence::Recur;
 use crate::kernels::sink::{Side, sink};
 use crate::kernels::source::Source;
 use crate::kernels::{binary, movement, unary, words};
-use crate::plan::{Across, BLOCKS, FACTORS, Instruction, Op};
+use crate::plan::{Across, BLOCKS, FACTORS, Instruction, OF_AN_INSTRUCTION, Op};
+use crate::views::{Cursor, Layout, Others, Start, View, borrow};
+
+/// Nanoseconds of a vector of an instruction.
+const OF_A_VECTOR: f64 = 0.6;
+
+/// Nanoseconds that an iteration takes, for vectors of so many elements.
+pub(super) fn cost(steps: &[Step<'_>], width: usize) -> f64 {
+    let vectors: usize = steps.iter().map(|step| step.vectors(width) * step.terms()).sum();
+    OF_AN_INSTRUCTION * steps.len() as f64 + OF_A_VECTOR * vectors as f64
+}
+
+/// Where the operands of an instruction start: what it writes, and then what it reads.
+pub(super) fn starts<T: Float>(layouts: &[Layout], instruction: &Instruction) -> impl Iterator<Item = Start> {
+    let spans = instruction.spans::<T>().expect("the plan was checked: there is a span for each operand");
+    let operands = std::iter::once(&instruction.to).chain(&instruction.from).zip(spans);
+    operands.enumerate().map(|(index, (operand, span))| {
+        let block = match &instruction.op {
+            Op::Sink { block_steps, .. } if index > 0 => block_steps[index - 1],
+            _ => 0,
+        };
+        Start::of(layouts, operand, span, block)
+    })
+}
+
+/// Runs instructions, as often as `more` says until it gives 0. `cursors` are those of all their operands, in order.
+pub(super) fn run<T: MathTable, S: Simd>(
+    simd: S,
+    instructions: &[Instruction],
+    cursors: &mut [Cursor],
+    views: &mut [View<'_, T>],
+    mut more: impl FnMut() -> usize,
+) {
+    loop {
+        let times = more();
+        if times == 0 {
+            return;
+        }
+        for _ in 0..times {
+            let mut cursors = &mut *cursors;
+            for instruction in instructions {
+                let (own, rest) = cursors.split_at_mut(1 + instruction.from.len());
+                step(simd, instruction, own, views);
+                cursors = rest;
+            }
+        }
+    }
+}
 
 /// Says why an operand can be read.
 const READABLE: &str = "only operands of elementwise ops are the place that is written";
-
-/// What an operand reads or writes now, and how far it moves with each iteration of the innermost loop: of columns in
-/// units, else in elements.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cursor {
-    pub(crate) range: Range,
-    pub(crate) step: isize,
-    /// How far the next block is, for sinks.
-    pub(crate) block: isize,
-}
-
-impl Cursor {
-    /// What is read or written now. The cursor moves on to the next iteration.
-    #[inline(always)]
-    fn next(&mut self) -> Range {
-        let range = self.range;
-        self.range.at = range.at.wrapping_add_signed(self.step);
-        range
-    }
-}
 
 /// An instruction's operands while it runs.
 struct Access<'i, 'v, 'a, T> {
@@ -73,12 +101,7 @@ impl<'v, T> Access<'_, 'v, '_, T> {
 }
 
 /// Runs an instruction. `cursors` has what is written first, and then the operands; they move on to the next iteration.
-pub(crate) fn step<T: MathTable, S: Simd>(
-    simd: S,
-    instruction: &Instruction,
-    cursors: &mut [Cursor],
-    views: &mut [View<'_, T>],
-) {
+fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut [Cursor], views: &mut [View<'_, T>]) {
     let Instruction { op, rows, lanes, to, from } = instruction;
     let (rows, lanes) = (*rows, *lanes);
     let mut columns = None;
@@ -100,7 +123,7 @@ pub(crate) fn step<T: MathTable, S: Simd>(
         Op::Binary(op) => binary::run2(simd, *op, &mut target, &sources),
         Op::Ternary(op) => binary::run3(simd, *op, &mut target, &sources),
         Op::Word(op) => words::run(*op, &mut target, &sources),
-        _ => {}
+        _ => unreachable!("it is elementwise"),
     }
 }
 
@@ -164,7 +187,7 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &mut Access<'_, 'v, '_
             let sides = [0, 1].map(|side| (access.slice(side), from[side].row));
             words::threefry(&mut target, sides[0], sides[1], *of);
         }
-        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_) => {}
+        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_) => unreachable!("it is not elementwise"),
     }
 }
 

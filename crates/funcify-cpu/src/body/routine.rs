@@ -9,17 +9,16 @@ use funcify_jit::{
 use pulp::{Simd, WithSimd};
 use smallvec::SmallVec;
 
-use super::lower::{Slicer, Step, code};
-use super::run::{Register as _, Vector};
-use super::{Address, Code, Factor, Piece, Product, Verb, Word};
+use super::planned::PlannedLoop;
+use super::words::{Code, Factor, Piece, Product, REGISTERS, Register as _, Slicer, Vector, Verb, Word, code};
+use super::{Address, Translatable};
 use crate::float::Constants;
 use crate::kernels::arithmetic::Arithmetic;
 use crate::kernels::math::{self, MathTable};
 use crate::kernels::{Binary, Fold, Unary, binary, unary};
 use crate::machine::{Machine, Translation, Work};
 use crate::plan::Region;
-use crate::run::Element;
-use crate::run::view::{Range, View};
+use crate::views::{Range, View};
 
 /// Nanoseconds of a word, of one with a function in it, and of calling it.
 const OF_A_WORD: f64 = 0.4;
@@ -32,17 +31,16 @@ const EXPECTED: usize = 1000;
 
 /// A loop's body as machine code.
 #[derive(Debug)]
-pub struct Routine<T> {
+pub(super) struct Routine<T> {
     code: funcify_jit::Routine<T>,
     /// Where its streams are.
     streams: Vec<Piece>,
 }
 
 /// A loop as machine code, if it gains enough over what an iteration takes otherwise, in nanoseconds.
-pub(super) fn worthwhile<T: Element>(
+pub(super) fn worthwhile<T: Translatable>(
     regions: &[Region],
-    steps: &[Step<'_>],
-    times: &[usize],
+    planned: &PlannedLoop<'_>,
     otherwise: f64,
     machine: Machine,
 ) -> Option<Arc<Routine<T>>> {
@@ -52,28 +50,28 @@ pub(super) fn worthwhile<T: Element>(
         Translation::Always => true,
     };
     let times_of = |times: &usize| if *times == crate::plan::ENDLESS { EXPECTED } else { *times } as f64;
-    let (own, outer) = times.split_last()?;
+    let (own, outer) = planned.times.split_last()?;
     let (own, calls): (f64, f64) = (times_of(own), outer.iter().map(times_of).product());
     if !is_asked && own * calls * otherwise < LEAST_GAIN {
         return None;
     }
     let slicer = Slicer { regions, width: 16 / size_of::<T>(), panel: Some(2 * machine.lanes::<T>()) };
-    let code = code::<T>(slicer, steps, times)?;
+    let code = code::<T>(slicer, planned)?;
     let gain = calls * (own * (otherwise - code.cost(OF_A_WORD, OF_A_FUNCTION)) - OF_A_CALL);
     if !is_asked && gain < LEAST_GAIN {
         return None;
     }
-    T::routine(&code, slicer).map(Arc::new)
+    Routine::of(&code, slicer).map(Arc::new)
 }
 
-impl<T: Number + Element> Routine<T> {
+impl<T: Translatable> Routine<T> {
     /// Machine code of code for vectors of 16 bytes, or for single elements.
-    pub(crate) fn of(code: &Code<T>, slicer: Slicer<'_>) -> Option<Self> {
+    fn of(code: &Code<T>, slicer: Slicer<'_>) -> Option<Self> {
         let lanes = if code.is_single() { 1 } else { T::LANES };
         let functions = Functions { one: one::<T>, two: two::<T>, vector: vector::<T>, vectors: vectors::<T> };
         let streams = Streams::of(code, slicer.regions);
         let routine = funcify_jit::Routine::new(lanes, functions, |builder| {
-            Telling::new(builder, code, &streams).tell(code, slicer.panel.unwrap_or(1));
+            Telling::new(builder, code, &streams).tell(code, slicer.panel.expect("machine code has packed matrices"));
         });
         Some(Routine { code: routine.ok()?, streams: streams.bases })
     }
@@ -81,13 +79,13 @@ impl<T: Number + Element> Routine<T> {
 
 impl<T> Routine<T> {
     /// Where its streams are.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         self.streams.iter()
     }
 
     /// Runs until it ends itself or `more` gives 0: it says for how many iterations to go on. `addresses` are those of
     /// [`pieces`](Routine::pieces).
-    pub(crate) fn run(&self, views: &mut [View<'_, T>], addresses: &mut [Address], mut more: impl FnMut() -> usize) {
+    pub(super) fn run(&self, views: &mut [View<'_, T>], addresses: &mut [Address], mut more: impl FnMut() -> usize) {
         let mut buffers: SmallVec<[Buffer<'_, T>; 32]> = views.iter_mut().map(buffer).collect();
         let span = |address: &Address| {
             let Address { region: buffer, range: Range { at, offset, .. }, step } = *address;
@@ -175,7 +173,7 @@ struct Telling<'b, 'f, T: Number> {
     slots: Vec<Option<Slot>>,
 }
 
-impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
+impl<'b, 'f, T: Translatable> Telling<'b, 'f, T> {
     /// Tells what is there before the loop.
     fn new(builder: &'b mut Builder<'f, T>, code: &Code<T>, streams: &Streams<'_>) -> Self {
         let told: Vec<Stream> = streams.bases.iter().map(|_| builder.stream()).collect();
@@ -183,7 +181,7 @@ impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
             let index = streams.index(piece).expect("each piece is in a stream");
             (told[index], piece.at - streams.bases[index].at, piece.len)
         };
-        let mut slots = vec![None; super::REGISTERS];
+        let mut slots = vec![None; REGISTERS];
         for (register, piece) in &code.loads {
             let (stream, at, len) = place(piece);
             let value = builder.load(stream, at, len);
@@ -261,8 +259,22 @@ impl<'b, 'f, T: Number + Element> Telling<'b, 'f, T> {
                 Verb::FoldLanes(fold) => fold_lanes(builder, fold, a, usize::from(second)),
                 Verb::Unary(op) => apply(builder, op, a),
                 Verb::Binary(op) => apply2(builder, op, a, b),
-                // Those are of words that are read.
-                _ => continue,
+                Verb::AddLast
+                | Verb::SubFromLast
+                | Verb::SubLast
+                | Verb::MulLast
+                | Verb::DivOfLast
+                | Verb::DivByLast
+                | Verb::MulAddLast
+                | Verb::MulLastAdd
+                | Verb::MulLastSub
+                | Verb::MulSubLast
+                | Verb::NegMulAddLast
+                | Verb::NegMulLastAdd
+                | Verb::SquareLast
+                | Verb::NegLast
+                | Verb::StoreLast
+                | Verb::UnaryLast(_) => unreachable!("only code that is read is chained"),
             };
             match &mut self.slots[usize::from(word.to)] {
                 Some(Slot::Kept(register)) => self.builder.set(*register, value),
@@ -339,7 +351,7 @@ fn fold_lanes<T: Number>(builder: &mut Builder<'_, T>, fold: Fold, value: Value,
 }
 
 /// An op of one operand: some instructions, or a call of the kernel.
-fn apply<T: Number + Element>(builder: &mut Builder<'_, T>, op: Unary, x: Value) -> Value {
+fn apply<T: Translatable>(builder: &mut Builder<'_, T>, op: Unary, x: Value) -> Value {
     let one = builder.number(Constants::ONE);
     match op {
         Unary::Abs => builder.abs(x),
@@ -364,7 +376,7 @@ fn apply<T: Number + Element>(builder: &mut Builder<'_, T>, op: Unary, x: Value)
 }
 
 /// An op of two operands: some instructions, or a call of the kernel.
-fn apply2<T: Number + Element>(builder: &mut Builder<'_, T>, op: Binary, x: Value, y: Value) -> Value {
+fn apply2<T: Translatable>(builder: &mut Builder<'_, T>, op: Binary, x: Value, y: Value) -> Value {
     let one = builder.number(Constants::ONE);
     match op {
         Binary::Max => builder.max(x, y),
@@ -389,7 +401,7 @@ fn apply2<T: Number + Element>(builder: &mut Builder<'_, T>, op: Binary, x: Valu
 }
 
 /// Tells a function of numbers, as the kernels have it.
-fn told<'b, 'f, T: Number + Element>(
+fn told<'b, 'f, T: Translatable>(
     builder: &'b mut Builder<'f, T>,
     function: impl FnOnce(Told<'_, 'b, 'f, T>) -> Value,
 ) -> Value {
@@ -409,7 +421,7 @@ impl<T: Number> Copy for Told<'_, '_, '_, T> {}
 
 macro_rules! told {
     ($($name:ident($($operand:ident: $ty:ty),*) -> $result:ty = |$builder:ident| $value:expr;)*) => {
-        impl<T: Number + Element> Arithmetic<T> for Told<'_, '_, '_, T> {
+        impl<T: Translatable> Arithmetic<T> for Told<'_, '_, '_, T> {
             type Vector = Value;
             type Mask = Mask;
             type Bits = Bits;
@@ -481,7 +493,7 @@ told! {
 }
 
 /// n where a number has its exponent: the low bits of its sum with the rounder, moved there.
-fn exponent<T: Number + Element>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
+fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
     let rounder = builder.number(T::ROUNDER);
     let sum = builder.add(n, rounder);
     let bits = builder.bits(sum);

@@ -11,53 +11,29 @@
 //!
 //! A loop that a condition ends is left in the middle of an iteration.
 //!
-//! With the feature `jit`, code that runs long enough becomes machine code (`routine.rs`): 0.3 ns a word. It may have products, of one
-//! row with matrices.
+//! Code that runs long enough becomes machine code (`routine.rs`), which may have products, of one row with matrices.
 //!
 //! **Invariant:** the code computes what the instructions do, element for element; sums are made in the order of the lanes.
 
 mod chain;
 mod lower;
-#[cfg(feature = "jit")]
-mod routine;
 mod run;
 
+pub(super) use chain::chain;
+pub(super) use lower::{Slicer, code, lowered};
+pub(super) use run::run;
 #[cfg(feature = "jit")]
-pub(crate) use lower::Slicer;
-pub(crate) use lower::{Step, narrow};
-#[cfg(feature = "jit")]
-pub(crate) use routine::Routine;
-pub(crate) use run::{Address, run};
+pub(super) use run::{Register, Vector};
 
-#[cfg(feature = "jit")]
-use std::sync::Arc;
-
-use crate::fired::Transformation;
 use crate::kernels::{Binary, Unary};
-use crate::machine::Machine;
-use crate::plan::{DEPTH, Region};
-use crate::run::Element;
+use crate::plan::DEPTH;
 
 /// How many registers there are: as many as a byte names.
 pub(crate) const REGISTERS: usize = 256;
 
-/// A loop's body for registers.
-#[derive(Clone, Debug)]
-pub(crate) enum Narrow<T> {
-    /// As code that is read word by word.
-    Words(Code<T>),
-    /// As machine code.
-    #[cfg(feature = "jit")]
-    Routine(Arc<Routine<T>>),
-}
-
 /// A loop's body as code.
-#[cfg_attr(
-    not(feature = "jit"),
-    expect(unreachable_pub, reason = "what makes machine code of it is public where types are sealed")
-)]
 #[derive(Clone, Debug)]
-pub struct Code<T> {
+pub(crate) struct Code<T> {
     /// What runs in each iteration.
     pub(crate) words: Vec<Word>,
     /// What is loaded before the first iteration.
@@ -70,17 +46,6 @@ pub struct Code<T> {
     pub(crate) streams: Vec<Piece>,
     /// Products, for machine code.
     pub(crate) products: Vec<Product>,
-}
-
-impl<T> Narrow<T> {
-    /// What made it.
-    pub(crate) fn transformation(&self) -> Transformation {
-        match self {
-            Narrow::Words(_) => Transformation::Registers,
-            #[cfg(feature = "jit")]
-            Narrow::Routine(_) => Transformation::MachineCode,
-        }
-    }
 }
 
 /// A row times packed matrices, added up.
@@ -112,7 +77,7 @@ impl<T> Code<T> {
     }
 
     /// Nanoseconds of an iteration, if a word takes so many, and one with a function in it.
-    fn cost(&self, of_a_word: f64, of_a_function: f64) -> f64 {
+    pub(super) fn cost(&self, of_a_word: f64, of_a_function: f64) -> f64 {
         let is_function = |word: &Word| matches!(word.verb, Verb::Unary(_) | Verb::Binary(_));
         let words: f64 = self.words.iter().map(|word| if is_function(word) { of_a_function } else { of_a_word }).sum();
         let terms =
@@ -121,30 +86,9 @@ impl<T> Code<T> {
     }
 
     /// Whether no piece has more than one element.
-    fn is_single(&self) -> bool {
+    pub(super) fn is_single(&self) -> bool {
         self.pieces().all(|piece| piece.len == 1)
     }
-}
-
-/// All code that the steps of a loop may become, whether that is faster or not, each with how many elements a register has: what
-/// machines with vectors and without them read word by word, and what machine code is made of. For proofs.
-pub(crate) fn all_codes<T: Element>(
-    regions: &[Region],
-    steps: &[Step<'_>],
-    times: &[usize],
-    machine: Machine,
-) -> Vec<(Code<T>, usize)> {
-    let vector = machine.lanes::<T>();
-    let slicer = |width, panel| lower::Slicer { regions, width, panel };
-    let slicers = [slicer(vector, None), slicer(1, None), slicer(16 / size_of::<T>(), Some(2 * vector))];
-    let code = |slicer: lower::Slicer<'_>| {
-        let mut code = lower::code::<T>(slicer, steps, times)?;
-        if code.is_single() && slicer.panel.is_none() {
-            chain::chain(&mut code.words);
-        }
-        Some((code, slicer.width))
-    };
-    slicers.into_iter().filter_map(code).collect()
 }
 
 /// One operation on registers.

@@ -2,81 +2,31 @@
 
 use std::collections::HashMap;
 
-use super::chain::chain;
-use super::{Code, Factor, Narrow, Piece, Product, REGISTERS, Verb, Word};
+use super::super::planned::{PlannedLoop, Step};
+use super::{Code, Factor, Piece, Product, REGISTERS, Verb, Word};
 use crate::float::Float;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
-use crate::machine::Machine;
-use crate::plan::{Across, Instruction, OF_AN_INSTRUCTION, Op, Operand, Region};
-use crate::run::Element;
+use crate::plan::{Across, Instruction, Op, Operand, Region};
 
 /// How many words a loop may have.
 const MOST_WORDS: usize = 512;
 /// How many vectors it may compute, with those that a product adds up.
 const MOST_TERMS: usize = 1024;
-/// Nanoseconds of a word, of one with a function in it, and of a vector of an instruction over rows and lanes.
+/// Nanoseconds of a word, and of one with a function in it.
 const OF_A_WORD: f64 = 2.0;
 const OF_A_FUNCTION: f64 = 7.0;
-const OF_A_VECTOR: f64 = 0.6;
 /// From how many iterations on it is worth to fill registers.
 const LEAST_TIMES: usize = 4;
 
-/// What a loop does in each iteration, in order.
-pub(crate) enum Step<'p> {
-    Do(&'p Instruction),
-    /// The loop ends here where this element is 0.
-    EndUnless(&'p Operand),
-}
-
-impl Step<'_> {
-    /// How many vectors of `width` elements it makes.
-    fn vectors(&self, width: usize) -> usize {
-        match self {
-            Step::Do(instruction) => instruction.rows * instruction.lanes.div_ceil(width),
-            Step::EndUnless(_) => 1,
-        }
-    }
-
-    /// How many vectors it computes on the way to one that it makes.
-    fn terms(&self) -> usize {
-        match self {
-            Step::Do(Instruction { op: Op::Product { inner, .. }, .. }) => inner.iter().sum(),
-            _ => 1,
-        }
-    }
-}
-
-/// A loop for registers, if it is faster so than as instructions over rows and lanes. `times` are the iterations of the loops
-/// around, and of this one last.
-pub(crate) fn narrow<T: Element>(
-    regions: &[Region],
-    steps: &[Step<'_>],
-    times: &[usize],
-    machine: Machine,
-) -> Option<Narrow<T>> {
-    let width = machine.lanes::<T>();
-    let vectors: usize = steps.iter().map(|step| step.vectors(width) * step.terms()).sum();
-    let tiles = OF_AN_INSTRUCTION * steps.len() as f64 + OF_A_VECTOR * vectors as f64;
-    let slicer = Slicer { regions, width, panel: None };
-    let words = code::<T>(slicer, steps, times).map(|code| (code.cost(OF_A_WORD, OF_A_FUNCTION), code));
-    let words = words.filter(|(cost, _)| *cost < tiles);
-    #[cfg(feature = "jit")]
-    {
-        let least = words.as_ref().map_or(tiles, |(cost, _)| *cost);
-        if let Some(routine) = super::routine::worthwhile(regions, steps, times, least, machine) {
-            return Some(Narrow::Routine(routine));
-        }
-    }
-    words.map(|(_, mut code)| {
-        if code.is_single() {
-            chain(&mut code.words);
-        }
-        Narrow::Words(code)
-    })
+/// A loop as code for registers, and the nanoseconds of an iteration, if it has few enough words.
+pub(in super::super) fn lowered<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop<'_>) -> Option<(f64, Code<T>)> {
+    let code = code::<T>(slicer, planned)?;
+    Some((code.cost(OF_A_WORD, OF_A_FUNCTION), code))
 }
 
 /// The steps of a loop as code for vectors of a width.
-pub(super) fn code<T: Float>(slicer: Slicer<'_>, steps: &[Step<'_>], times: &[usize]) -> Option<Code<T>> {
+pub(in super::super) fn code<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop<'_>) -> Option<Code<T>> {
+    let PlannedLoop { steps, times } = planned;
     let (own, level) = (*times.last()?, times.len() - 1);
     let vectors = |step: &Step<'_>| step.vectors(slicer.width);
     let terms = steps.iter().map(|step| vectors(step) * step.terms()).sum::<usize>();
@@ -94,16 +44,12 @@ pub(super) fn code<T: Float>(slicer: Slicer<'_>, steps: &[Step<'_>], times: &[us
 }
 
 /// Cuts operands into pieces.
-#[cfg_attr(
-    not(feature = "jit"),
-    expect(unreachable_pub, reason = "what makes machine code of it is public where types are sealed")
-)]
 #[derive(Clone, Copy)]
-pub struct Slicer<'r> {
-    pub(super) regions: &'r [Region],
-    pub(super) width: usize,
+pub(in super::super) struct Slicer<'r> {
+    pub(in super::super) regions: &'r [Region],
+    pub(in super::super) width: usize,
     /// How many columns lie side by side in a packed matrix; `None` leaves products to tiles.
-    pub(super) panel: Option<usize>,
+    pub(in super::super) panel: Option<usize>,
 }
 
 impl Slicer<'_> {

@@ -3,9 +3,12 @@
 //! The place that an instruction writes cuts its region in two, before and after it; what the instruction reads from the
 //! same region lies in either. So one mutable and any number of shared slices come from one region without copies.
 
+mod start;
+
 use ndarray::{ArrayView2, ArrayViewMut2, Axis};
 
 use crate::kernels::source::Source;
+pub(crate) use start::{Cursor, Layout, Start};
 
 /// A region as one part sees it.
 #[derive(Default)]

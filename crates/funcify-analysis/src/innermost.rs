@@ -1,0 +1,50 @@
+//! Whether the axis that stays parallel lies innermost in memory.
+
+use funcify_core::Graph;
+use funcify_core::graph::{Node, ValueId};
+use funcify_core::ops::Op;
+use funcify_core::types::Sizes;
+
+use crate::parallel::{Label, ParallelAxis};
+
+impl ParallelAxis {
+    /// Tells whether values in loops should lie with the axis innermost: it is not their last one everywhere, and all products
+    /// are so small that they are sums of rows. `most_terms` bounds the products of elements that a product of matrices has for
+    /// each index of the axis: first where each index has matrices of its own, then where one matrix serves all.
+    pub fn belongs_innermost(&self, graph: &Graph, sizes: &Sizes, most_terms: [usize; 2]) -> bool {
+        let mut moves = false;
+        self.allows_innermost(graph, sizes, most_terms, false, &mut moves) && moves
+    }
+
+    fn allows_innermost(
+        &self,
+        graph: &Graph,
+        sizes: &Sizes,
+        most_terms: [usize; 2],
+        is_body: bool,
+        moves: &mut bool,
+    ) -> bool {
+        graph.nodes().iter().all(|node| {
+            let labels = |value: &ValueId| (self.of(graph, *value), graph.ty(*value).rank());
+            if is_body {
+                let is_moved = |value| matches!(labels(value), (Label::Axis(axis), rank) if axis + 1 < rank);
+                *moves |= node.outputs.iter().any(is_moved);
+            }
+            if matches!(node.op, Op::MatMul(_)) {
+                let values = [node.inputs[0], node.inputs[1], node.outputs[0]];
+                let is_labelled = values.map(|value| matches!(labels(&value).0, Label::Axis(_)));
+                let most = most_terms[usize::from(is_labelled != [true; 3])];
+                return !is_labelled.contains(&true)
+                    || self.products(graph, node, sizes).is_some_and(|terms| terms <= most);
+            }
+            node.op.bodies().into_iter().all(|body| self.allows_innermost(body, sizes, most_terms, true, moves))
+        })
+    }
+
+    /// How many products of elements a product of matrices has for each index of the axis.
+    fn products(&self, graph: &Graph, node: &Node, sizes: &Sizes) -> Option<usize> {
+        let shape = |value: ValueId| graph.ty(value).shape.value(sizes).ok();
+        let terms = shape(node.outputs[0])?.iter().product::<usize>() * shape(node.inputs[0])?.last()?;
+        Some(terms / self.size().max(1))
+    }
+}

@@ -1,0 +1,230 @@
+//! Bodies: the ways to run the innermost loops of a plan.
+//!
+//! A [`PlannedLoop`] goes in, with the [`Setting`] that it runs in; a [`Body`] comes out, which runs its iterations on [`View`]s. There
+//! are three kinds of bodies, and nobody outside of this folder knows which one it has:
+//!
+//! - `tiles`: instructions over rows and lanes, whatever they are. What is not in a loop runs so, too ([`Setting::append`]).
+//! - `words`: code for registers, where instructions have a few elements each.
+//! - `routine`, with the feature `jit`: machine code, made of code for registers.
+//!
+//! [`Setting::body`] takes the kind that is fastest. One more kind is one more file here, and a case of `Kind`.
+//!
+//! The checker of plans has a model of its own of code for registers (`proof/registers.rs`), which it asks for with
+//! [`register_codes`]: all that a loop may become, whether that is faster or not.
+//!
+//! **Invariant:** all kinds compute the same bits.
+
+mod planned;
+#[cfg(feature = "jit")]
+mod routine;
+mod tiles;
+pub(crate) mod words;
+
+#[cfg(feature = "jit")]
+use std::sync::Arc;
+
+use pulp::Simd;
+use smallvec::SmallVec;
+
+pub(crate) use planned::{PlannedLoop, Step};
+use words::{Code, Piece, Slicer, chain};
+
+use crate::fired::{Fired, Transformation};
+use crate::float::Float;
+use crate::kernels::math::MathTable;
+use crate::machine::Machine;
+use crate::plan::{DEPTH, Instruction, Region};
+use crate::views::{Cursor, Layout, Range, Start, View};
+
+/// Nanoseconds of a word of a vector in registers.
+const OF_A_WORD: f64 = 0.5;
+
+/// The element types of bodies, of which machine code may be made.
+#[cfg(feature = "jit")]
+pub trait Translatable: MathTable + funcify_jit::Number {}
+/// The element types of bodies.
+#[cfg(not(feature = "jit"))]
+pub trait Translatable: MathTable {}
+
+impl Translatable for f32 {}
+impl Translatable for f64 {}
+
+/// What bodies run in: the regions of a plan as the parts of a stage see them, and a machine.
+pub(crate) struct Setting<'p> {
+    pub(crate) regions: &'p [Region],
+    pub(crate) layouts: Vec<Layout>,
+    pub(crate) machine: Machine,
+}
+
+/// A loop's iterations as they run.
+#[derive(Clone, Debug)]
+pub(crate) struct Body<T> {
+    kind: Kind<T>,
+    /// Where its operands start.
+    starts: Vec<Start>,
+    /// Nanoseconds that an iteration takes, roughly.
+    nanoseconds: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Kind<T> {
+    /// Instructions over rows and lanes.
+    Tiles(Vec<Instruction>),
+    /// Code for registers.
+    Words(Code<T>),
+    /// Machine code.
+    #[cfg(feature = "jit")]
+    Routine(Arc<routine::Routine<T>>),
+}
+
+/// Where the operands of a body are while it runs. It is kept from one body to the next: on the stack for up to some ten
+/// instructions.
+#[derive(Default)]
+pub(crate) struct Operands {
+    cursors: SmallVec<[Cursor; 64]>,
+    addresses: SmallVec<[Address; 32]>,
+}
+
+/// Where a piece is now, and how far it moves with each iteration: of columns in units, else in elements.
+#[derive(Clone, Copy, Debug)]
+struct Address {
+    region: usize,
+    range: Range,
+    step: isize,
+}
+
+impl Setting<'_> {
+    /// The fastest body of a loop; `None` if a condition ends it and it is no code for registers.
+    pub(crate) fn body<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Body<T>> {
+        if let Some(kind) = self.for_registers(planned) {
+            return Some(self.of_kind(kind, planned));
+        }
+        let mut body = Body::of_tiles();
+        for step in &planned.steps {
+            let Step::Do(instruction) = step else { return None };
+            self.append(&mut body, instruction);
+        }
+        Some(body)
+    }
+
+    /// A body of one instruction, which runs once.
+    pub(crate) fn straight<T: Float>(&self, instruction: &Instruction) -> Body<T> {
+        let mut body = Body::of_tiles();
+        self.append(&mut body, instruction);
+        body
+    }
+
+    /// Adds an instruction to a body, if it is one of instructions; returns whether it is.
+    pub(crate) fn append<T: Float>(&self, body: &mut Body<T>, instruction: &Instruction) -> bool {
+        let Kind::Tiles(instructions) = &mut body.kind else { return false };
+        body.starts.extend(tiles::starts::<T>(&self.layouts, instruction));
+        body.nanoseconds += instruction.nanoseconds() as u64;
+        instructions.push(instruction.clone());
+        true
+    }
+
+    /// A loop for registers, if it is faster so than as instructions over rows and lanes.
+    fn for_registers<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Kind<T>> {
+        let Setting { regions, machine, .. } = *self;
+        let width = machine.lanes::<T>();
+        let tiles = tiles::cost(&planned.steps, width);
+        let words = words::lowered::<T>(Slicer { regions, width, panel: None }, planned);
+        let words = words.filter(|(cost, _)| *cost < tiles);
+        #[cfg(feature = "jit")]
+        {
+            let least = words.as_ref().map_or(tiles, |(cost, _)| *cost);
+            if let Some(routine) = routine::worthwhile(regions, planned, least, machine) {
+                return Some(Kind::Routine(routine));
+            }
+        }
+        words.map(|(_, code)| Kind::Words(chained(code)))
+    }
+
+    fn of_kind<T>(&self, kind: Kind<T>, planned: &PlannedLoop<'_>) -> Body<T> {
+        let start = |Piece { region, at, steps, len }: &Piece| Start::at(&self.layouts, *region, *at, *steps, *len);
+        let (starts, transformation) = match &kind {
+            Kind::Tiles(_) => unreachable!("it is for registers"),
+            Kind::Words(code) => (code.pieces().map(start).collect(), Transformation::Registers),
+            #[cfg(feature = "jit")]
+            Kind::Routine(routine) => (routine.pieces().map(start).collect(), Transformation::MachineCode),
+        };
+        let mut fired = Fired::default();
+        fired.note(transformation);
+        fired.count();
+        let elements = planned.steps.iter().map(|step| match step {
+            Step::Do(instruction) => instruction.elements(),
+            Step::EndUnless(_) => 1.0,
+        });
+        // Registers save what an instruction takes before its first element.
+        let nanoseconds = (elements.sum::<f64>() * OF_A_WORD).ceil() as u64;
+        Body { kind, starts, nanoseconds }
+    }
+}
+
+impl<T> Body<T> {
+    fn of_tiles() -> Self {
+        Body { kind: Kind::Tiles(Vec::new()), starts: Vec::new(), nanoseconds: 0 }
+    }
+
+    /// Nanoseconds that an iteration takes, roughly.
+    pub(crate) fn nanoseconds(&self) -> u64 {
+        self.nanoseconds
+    }
+}
+
+impl<T: MathTable> Body<T> {
+    /// Runs iterations of the loop at `level`, inside loops with these counters, until it ends itself or `more` gives 0: it says
+    /// for how many to go on.
+    pub(crate) fn run<S: Simd>(
+        &self,
+        simd: S,
+        views: &mut [View<'_, T>],
+        operands: &mut Operands,
+        (counters, level): (&[isize; DEPTH], usize),
+        more: impl FnMut() -> usize,
+    ) {
+        let cursors = self.starts.iter().map(|start| start.inside(counters, level));
+        let Operands { cursors: own, addresses } = operands;
+        if let Kind::Tiles(instructions) = &self.kind {
+            own.clear();
+            own.extend(cursors);
+            return tiles::run(simd, instructions, own, views, more);
+        }
+        addresses.clear();
+        addresses.extend(self.starts.iter().zip(cursors).map(|(start, cursor)| {
+            let Cursor { range, step, .. } = cursor;
+            Address { region: start.region, range, step }
+        }));
+        match &self.kind {
+            Kind::Tiles(_) => unreachable!("they run on cursors"),
+            Kind::Words(code) => words::run(simd, code, views, addresses, more),
+            #[cfg(feature = "jit")]
+            Kind::Routine(routine) => routine.run(views, addresses, more),
+        }
+    }
+}
+
+/// Code in which words take what the word before has given, if its registers are single elements.
+fn chained<T>(mut code: Code<T>) -> Code<T> {
+    if code.is_single() {
+        chain(&mut code.words);
+    }
+    code
+}
+
+/// All code that a loop may become, whether that is faster or not, each with how many elements a register has: what
+/// machines with vectors and without them read word by word, and what machine code is made of. For proofs.
+pub(crate) fn register_codes<T: MathTable>(
+    regions: &[Region],
+    planned: &PlannedLoop<'_>,
+    machine: Machine,
+) -> Vec<(Code<T>, usize)> {
+    let vector = machine.lanes::<T>();
+    let slicer = |width, panel| Slicer { regions, width, panel };
+    let slicers = [slicer(vector, None), slicer(1, None), slicer(16 / size_of::<T>(), Some(2 * vector))];
+    let code = |slicer: Slicer<'_>| {
+        let code = words::code::<T>(slicer, planned)?;
+        Some((if slicer.panel.is_none() { chained(code) } else { code }, slicer.width))
+    };
+    slicers.into_iter().filter_map(code).collect()
+}

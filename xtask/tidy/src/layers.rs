@@ -144,7 +144,7 @@ impl Independent {
 }
 
 /// Macros at the root, which may be used anywhere.
-const MACROS: [&str; 2] = ["funcify!", "register_backend!"];
+const MACROS: [&str; 3] = ["for_tuples!", "funcify!", "register_backend!"];
 
 /// The lines of a file that name a module of a higher layer, or the crate's root. Tests may name everything.
 pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {

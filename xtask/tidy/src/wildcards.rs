@@ -28,7 +28,7 @@ const ENUMS: [&str; 11] = [
 /// Where `Op` is another enum: Burn's operations, and the instructions of a plan.
 const OTHERS: [&str; 6] = [
     "crates/funcify-burn/src/capture/import/",
-    "crates/funcify-cpu/src/narrow/",
+    "crates/funcify-cpu/src/body/",
     "crates/funcify-cpu/src/plan/",
     "crates/funcify-cpu/src/planner/recurrence.rs",
     "crates/funcify-cpu/src/proof/",

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::form::Form;
 use super::reach::Connected;
 use super::{AssociativeScan, BindSize, Call, Op, Rule, Scan, Switch, Unary, While};
 use crate::derivative::{Choices, Forward};
 use crate::error::Result;
-use crate::graph::print::{Equation, Printer};
-use crate::graph::{Failed, Graph, Known, Need, PrunedOp, emit};
+use crate::graph::print::name_text;
+use crate::graph::{Failed, Graph, Known, Need, PrunedOp, ValueId, emit};
 use crate::types::{Dim, Replacements, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::ragged;
@@ -20,9 +21,6 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
 
     /// The op with these bodies, in the order of [`bodies`](Bodied::bodies); those that are missing stay.
     fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op;
-
-    /// What a body is called in texts: `case 1`, `combine`.
-    fn body_name(&self, number: usize) -> String;
 
     /// For each of the bodies, through which of its parameters a derivative by the operands in `wrt` goes.
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>>;
@@ -48,8 +46,8 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
 
 /// An op with bodies in the text form.
 pub(crate) trait Printable {
-    /// Prints it, with its bodies.
-    fn print(&self, printer: &mut Printer, equation: &Equation<'_>);
+    /// What stands in its text, with these operands.
+    fn form(&self, operands: &[ValueId]) -> Form;
 }
 
 /// What of an op with bodies some of its results need.
@@ -87,6 +85,13 @@ impl Op {
     /// combination, a function with the graphs of its derivative rule.
     pub fn bodies(&self) -> Vec<&Arc<Graph>> {
         self.bodied().map_or(Vec::new(), Bodied::bodies)
+    }
+
+    /// What a body is called in texts: `case 1`, `combine`, `@step`.
+    pub(crate) fn body_name(&self, number: usize) -> String {
+        let own = self.bodies().get(number).map_or(String::new(), |body| name_text(body));
+        let name = self.bodied().map_or(String::new(), |op| op.form(&[]).spelling.body_name(number));
+        format!("{name}{own}").trim_start().to_string()
     }
 
     /// The op with these bodies, in the order of [`bodies`](Op::bodies).
@@ -165,11 +170,6 @@ impl Bodied for Scan {
         Scan { body, ..self.clone() }.into()
     }
 
-    fn body_name(&self, _: usize) -> String {
-        let until = self.until.as_ref().map_or(String::new(), |symbol| format!(" until {symbol}"));
-        format!("@{} for t in 0..{}{until}", self.body.name(), self.steps)
-    }
-
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
         vec![self.active(wrt)]
     }
@@ -219,10 +219,6 @@ impl Bodied for Switch {
         Switch { branches: bodies.iter().take(self.branches.len()).cloned().chain(kept).collect() }.into()
     }
 
-    fn body_name(&self, number: usize) -> String {
-        format!("case {number}")
-    }
-
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
         self.operands().into_iter().map(|places| wrt[places].to_vec()).collect()
     }
@@ -260,10 +256,6 @@ impl Bodied for While {
     fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
         let [condition, body] = replaced([&self.condition, &self.body], bodies);
         While { condition, body, bound: self.bound.clone() }.into()
-    }
-
-    fn body_name(&self, number: usize) -> String {
-        if number == 0 { "test" } else { "step" }.into()
     }
 
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
@@ -305,10 +297,6 @@ impl Bodied for AssociativeScan {
         AssociativeScan { combine, ..self.clone() }.into()
     }
 
-    fn body_name(&self, _: usize) -> String {
-        "combine".into()
-    }
-
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
         vec![self.active(wrt)]
     }
@@ -345,10 +333,6 @@ impl Bodied for Call {
 
     fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
         self.with_graphs(bodies).into()
-    }
-
-    fn body_name(&self, number: usize) -> String {
-        self.parts().get(number).map_or("", |part| part.name).to_string()
     }
 
     /// They are differentiated by the rule alone.

@@ -26,6 +26,7 @@ mod custom;
 mod dynamic_slice;
 mod dynamic_update;
 mod evaluate;
+pub(crate) mod form;
 mod gather;
 mod iota;
 pub(crate) mod leaves;

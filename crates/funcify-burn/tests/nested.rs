@@ -177,7 +177,7 @@ fn the_graph_has_the_inner_loop() {
         .unwrap();
     let text = traced.graph().to_string();
     assert_eq!(text.matches(" = scan @").count(), 2, "{text}");
-    assert!(text.contains("0..1000") && text.matches("mul ").count() == 1, "{text}");
+    assert!(text.contains("{steps=1000") && text.matches("mul ").count() == 1, "{text}");
 }
 
 #[test]

@@ -85,7 +85,7 @@ mod tests {
     /// 1 + 1/2 + 1/3 + ..
     const SUM: &str = "fn @sum(%xs: f32[T]) {
   %0: f32[] = constant 0.0
-  %s: f32[] = scan @step for t in 0..T {
+  %s: f32[] = scan @step {steps=T} {
     seq %x: f32[] = %xs[t]
     carry %c: f32[] = %s from %0
     %1: f32[] = add %c, %x

@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn rules_on_request_are_named() {
         let program = "fn @f(%a: f64[T], %b: f64[T], %x: f64[]) {
-  %y: f64[] = scan @step for t in 0..T {
+  %y: f64[] = scan @step {steps=T} {
     seq %p: f64[] = %a[t]
     seq %q: f64[] = %b[t]
     carry %c: f64[] = %y from %x

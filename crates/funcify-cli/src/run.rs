@@ -116,7 +116,7 @@ mod tests {
     }
 
     const SUMS: &str = "fn @sums(%xs: f32[T], %start: f32[]) {
-  %ys: f32[T], %last: f32[] = scan @body for t in 0..T {
+  %ys: f32[T], %last: f32[] = scan @body {steps=T} {
     seq %x: f32[] = %xs[t]
     nit-sot %ys
     carry %sum: f32[] = %last from %start
@@ -131,7 +131,7 @@ mod tests {
     /// c <- c * w + x.
     const DECAY: &str = "fn @decay(%xs: f32[T], %w: f32[]) {
   %start: f32[] = constant 0.0
-  %ys: f32[T], %last: f32[] = scan @body for t in 0..T with %w {
+  %ys: f32[T], %last: f32[] = scan @body {steps=T} with %w {
     seq %x: f32[] = %xs[t]
     nit-sot %ys
     carry %c: f32[] = %last from %start

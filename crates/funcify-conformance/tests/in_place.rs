@@ -115,10 +115,10 @@ fn every_case_with_a_loop() {
 /// Rows that were given lie before those of the steps, or after them in a downward loop, and whole traces are results.
 #[test]
 fn given_rows_in_both_directions() {
-    for (down, sign) in [("", '-'), (" down", '+')] {
+    for (down, sign) in [("", '-'), (", order=down", '+')] {
         let text = format!(
             "fn @given(%xs: f64[T], %one: f64[1], %two: f64[2]) {{
-               %a: f64[T+1], %b: f64[T+2], %y: f64[T] = scan @step for t in 0..T{down} {{
+               %a: f64[T+1], %b: f64[T+2], %y: f64[T] = scan @step {{steps=T{down}}} {{
                  seq %x: f64[] = %xs[t]
                  sit-sot %a1: f64[] = %a[t{sign}1] from %one
                  mit-sot %b2: f64[], %b1: f64[] = %b[t{sign}2], %b[t{sign}1] from %two

@@ -103,7 +103,7 @@ fn every_program() {
                 Outcome::Equal => equal += 1,
                 Outcome::Ragged => {
                     let text = case.graph.to_string();
-                    let has_size = ["0..$", "until", "bind_size"].into_iter().any(|word| text.contains(word));
+                    let has_size = ["{steps=$", "until", "bind_size"].into_iter().any(|word| text.contains(word));
                     assert!(has_size, "{} has no size that values give", case.name);
                     ragged += 1;
                 }

@@ -421,7 +421,7 @@ fn a_loop_that_is_not_compiled_says_which_op_stands_in_the_way() {
 #[test]
 fn a_compiled_loop_can_be_stopped() {
     let text = "fn @long(%x: f32[8]) {
-          %last: f32[8] = scan @step for t in 0..4000000000 {
+          %last: f32[8] = scan @step {steps=4000000000} {
             carry %c: f32[8] = %last from %x
             %0: f32[8] = cos %c
             %last = %0

@@ -67,7 +67,7 @@ fn plans([steps, lanes]: [usize; 2], programs: impl Fn(Places) -> [Vec<Node>; 2]
 
 /// Each step reads the running sum that it adds to.
 const RUNNING_SUM: &str = "fn @f(%xs: f32[4,2], %s: f32[2]) {
-  %ys: f32[4,2], %last: f32[2] = scan @body for t in 0..4 {
+  %ys: f32[4,2], %last: f32[2] = scan @body {steps=4} {
     seq %x: f32[2] = %xs[t]
     nit-sot %ys
     carry %c: f32[2] = %last from %s
@@ -97,7 +97,7 @@ fn a_sum_that_is_deferred_past_its_reader() {
 #[test]
 fn a_second_name_that_is_read_after_its_register_is_overwritten() {
     let graph = "fn @f(%xs: f32[4,1], %s: f32[1]) {
-      %ys: f32[4,1], %last: f32[1] = scan @body for t in 0..4 {
+      %ys: f32[4,1], %last: f32[1] = scan @body {steps=4} {
         seq %x: f32[1] = %xs[t]
         nit-sot %ys
         carry %c: f32[1] = %last from %s
@@ -123,7 +123,7 @@ fn a_copy_for_a_strip_of_a_register_that_was_rewritten() {
     let graph = "fn @f(%xs: f32[2,2], %h: f32[2]) {
       %k: f32[] = constant 0.0
       %z: f32[2,2] = broadcast %k {shape=[2,2]}
-      %h1: f32[2], %p1: f32[2,2], %q1: f32[2,2] = scan @body for t in 0..2 {
+      %h1: f32[2], %p1: f32[2,2], %q1: f32[2,2] = scan @body {steps=2} {
         seq %x: f32[2] = %xs[t]
         carry %c: f32[2] = %h1 from %h
         carry %a: f32[2,2] = %p1 from %z
@@ -271,7 +271,7 @@ fn parts_whose_order_matters() {
 #[test]
 fn a_row_that_is_off_by_one_behind_the_peel() {
     let graph = "fn @f(%xs: f32[4,2], %s: f32[2]) {
-      %ys: f32[4,2], %last: f32[2] = scan @body for t in 0..4 {
+      %ys: f32[4,2], %last: f32[2] = scan @body {steps=4} {
         seq %x: f32[2] = %xs[t]
         nit-sot %ys
         carry %c: f32[2] = %last from %s
@@ -297,7 +297,7 @@ fn a_row_that_is_off_by_one_behind_the_peel() {
 #[test]
 fn an_early_end_that_runs_one_step_too_many() {
     let graph = "fn @f(%xs: f32[9,1], %s: f32[1]) {
-      %last: f32[1] = scan @body for t in 0..9 until $1 {
+      %last: f32[1] = scan @body {steps=9, until=$1} {
         seq %x: f32[1] = %xs[t]
         carry %c: f32[1] = %last from %s
         %n: f32[1] = add %c, %x
@@ -332,7 +332,7 @@ fn an_early_end_that_runs_one_step_too_many() {
 #[test]
 fn carries_that_are_swapped_without_a_copy() {
     let graph = "fn @f(%xs: f32[3,2], %s: f32[2]) {
-      %a1: f32[2], %b1: f32[2] = scan @body for t in 0..3 {
+      %a1: f32[2], %b1: f32[2] = scan @body {steps=3} {
         seq %x: f32[2] = %xs[t]
         carry %a: f32[2] = %a1 from %s
         carry %b: f32[2] = %b1 from %s

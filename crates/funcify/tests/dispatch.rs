@@ -105,7 +105,7 @@ fn invariants_that_may_be_refused_run_in_the_steps() {
         let text = format!(
             "fn @f(%n: i64[], %x: f32[N], %i: i64[2]) {{
                %0: f32[] = constant 1.0
-               %last: f32[] = scan @body for t in 0..$1=%n with %x, %i {{
+               %last: f32[] = scan @body %n {{steps=$1}} with %x, %i {{
                  carry %c: f32[] = %last from %0
                  %1: {ty} = {op}
                  %2: f32[] = reduce %1 {{kind=sum, axes=[0]}}

@@ -90,7 +90,7 @@ fn lanes() {
     });
     let last = Graph::parse(
         "fn @last(%n: i64[], %xs: f32[9]) {
-           %ys: f32[2] last 2 = scan @step for t in 0..$1=%n {
+           %ys: f32[2] last 2 = scan @step %n {steps=$1} {
              seq %x: f32[] = %xs[t]
              nit-sot %ys
              %ys[t] = %x

@@ -190,7 +190,7 @@ fn arguments_are_held_against_the_budget() {
 #[test]
 fn a_refusal_leaves_the_function_as_it_was() {
     let text = "fn @f(%s: f32[], %n: i64[]) {
-  %ys: f32[$1] = scan @b for t in 0..$1=%n with %s {
+  %ys: f32[$1] = scan @b %n {steps=$1} with %s {
     nit-sot %ys
     %0: f32[] = add %s, %s
     %ys[t] = %0
@@ -220,7 +220,7 @@ fn a_refusal_leaves_the_function_as_it_was() {
 fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
     let text = "fn @f(%xs: i64[T]) {
   %0: i64[1048576] = iota {size=1048576, dtype=i64}
-  %ys: i64[T] = scan @b for t in 0..T with %0 {
+  %ys: i64[T] = scan @b {steps=T} with %0 {
     seq %x: i64[] = %xs[t]
     nit-sot %ys
     %1: i64[] = take %0, %x {axis=0}
@@ -246,7 +246,7 @@ fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
         format!(
             "fn @f(%s: f32[]) {{
   %limit: f32[] = constant {limit}
-  %ys: f32[$1], %last: f32[] = scan @b for t in 0..1099511627776 until $1 with %limit {{
+  %ys: f32[$1], %last: f32[] = scan @b {{steps=1099511627776, until=$1}} with %limit {{
     nit-sot %ys
     carry %c: f32[] = %last from %s
     %0: f32[] = add %c, %c
@@ -276,7 +276,7 @@ fn unrolling_is_limited_by_steps_and_by_rows() {
     // As they are written: rewritten, there is nothing to be laid out.
     let options = || CompileOptions { strategy: LoopStrategy::Unroll, rewrites: None, ..CompileOptions::default() };
     let idle = "fn @f(%s: f32[]) {
-  %last: f32[] = scan @b for t in 0..1099511627776 {
+  %last: f32[] = scan @b {steps=1099511627776} {
     carry %c: f32[] = %last from %s
     %last = %c
   }
@@ -289,7 +289,7 @@ fn unrolling_is_limited_by_steps_and_by_rows() {
     refused(call(idle), "ProgramTooLarge", &["1099511627776"]);
     let full = "fn @f(%s: f32[]) {
   %0: f32[1125899906842624] = broadcast %s {shape=[1125899906842624]}
-  %rows: f32[1125899906842624] = scan @b for t in 0..2 with %s {
+  %rows: f32[1125899906842624] = scan @b {steps=2} with %s {
     mit-mot %rows from %0
     %1: f32[] = neg %s
     %rows[t] = %1

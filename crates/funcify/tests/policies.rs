@@ -321,13 +321,13 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
         assert!(graph.to_string().contains(text), "{text} in\n{graph}");
         assert_eq!(Graph::parse(&graph.to_string()).unwrap().to_string(), graph.to_string());
     };
-    says(&graph, " policy=segments[8,2] truncate=3 with ");
-    says(&graph.jvp(..).unwrap(), " policy=segments[8,2] truncate=3 with ");
-    says(&graph.grad(.., GradOptions::new()).unwrap(), "for t in 0..T policy=segments[8,2] truncate=3 with ");
-    says(&graph.grad(.., GradOptions::new()).unwrap(), " down policy=segments[8,2] with ");
+    says(&graph, ", segments=[8,2], truncate=3} with ");
+    says(&graph.jvp(..).unwrap(), ", segments=[8,2], truncate=3} with ");
+    says(&graph.grad(.., GradOptions::new()).unwrap(), "{steps=T, segments=[8,2], truncate=3} with ");
+    says(&graph.grad(.., GradOptions::new()).unwrap(), ", order=down, segments=[8,2]} with ");
     says(
         &graph.vmap("lanes", VmapOptions::new().in_axes(vec![Some(0), None])).unwrap(),
-        " policy=segments[8,2] truncate=3 with ",
+        ", segments=[8,2], truncate=3} with ",
     );
     for policy in ["recompute", "save_dots", "save_costly", "save_all", "segments[3]", "segments[]", "budget[4096]"] {
         let text = graph.to_string().replace("segments[8,2]", policy);
@@ -341,7 +341,7 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
 #[test]
 fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     let text = "fn @down(%b: f32[5]) {
-  %rows: f32[5] = scan for t in 0..3 down truncate=1 {
+  %rows: f32[5] = scan {steps=3, order=down, truncate=1} {
     mit-mot %x: f32[], %y: f32[] = %rows[t], %rows[t+1] from %b
     %0: f32[] = mul %x, %y
     %rows[t] = %0

@@ -150,7 +150,7 @@ fn rows_that_no_step_uses_are_missed_beside_derivative_rules() {
         format!(
             "fn @f(%xs: f64[T], %c0: f64[]) {{
   {start}
-  %l: f64[] = scan @b for t in 0..2 {{
+  %l: f64[] = scan @b {{steps=2}} {{
     seq %a: f64[] = %xs[t+2]
     carry %c: f64[] = %l from %q
     %0: f64[] = add %c, %c

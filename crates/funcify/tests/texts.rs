@@ -66,11 +66,10 @@ fn a_misspelt_word_is_answered_with_the_nearest() {
         ("%0: f23[2,3] = sin %x", "`f32`"),
         ("%0: f32[2,3] = cumulative %x {kind=sum, axis=0, direction=forwrad}", "`forward`"),
         ("retrun y=%x", "`return`"),
-        ("%0: i64[] = scan for t on 0..3 {", "`in`"),
-        ("%0: i64[] = scan for t in 0..3 dwon {", "`down`"),
-        ("%0: i64[] = scan for t in 0..3 truncat=2 {", "`truncate`"),
-        ("%0: i64[] = scan for t in 0..3 policy=save_al {", "`save_all`"),
-        ("%0: i64[] = scan for t in 0..3 residuals=save_all {", "`policy`"),
+        ("%0: i64[] = scan {stesp=3} {", "`steps`"),
+        ("%0: i64[] = scan {steps=3, order=dwon} {", "`down`"),
+        ("%0: i64[] = scan {steps=3, truncat=2} {", "`truncate`"),
+        ("%0: i64[] = scan {steps=3, policy=save_al} {", "`save_all`"),
         ("%0: i64[] = while %i {\n    tets (%c: i64[]) {", "`test`"),
         ("%0: f32[2,3] = switch %i {\n    csae 0 {", "`case`"),
     ] {
@@ -107,7 +106,7 @@ fn a_size_that_no_input_has_is_marked() {
         format!(
             "fn @f(%x: f32[T]) {{
   %z: f32[] = constant 0.0
-  %l: f32[] = scan for t in 0..{header} {{
+  %l: f32[] = scan {{steps={header}}} {{
     carry %c: f32[] = %l from %z
     %0: f32[] = add %c, %c
     %l = %0
@@ -120,10 +119,10 @@ fn a_size_that_no_input_has_is_marked() {
     assert!(Graph::parse(&text("T+1", "2*T")).is_ok());
     let found = "`N`, which has no size: no input has it, and no loop before gives it";
     let fix = "add an input with the size `N`, or write a number";
-    let header = "%l: f32[] = scan for t in 0..";
+    let header = "%l: f32[] = scan {steps=";
     let caret = |line: &str, column: usize| format!("\n  >   {line}\n    {}^", " ".repeat(column + 2));
-    let marked = caret(&format!("{header}N {{"), header.len());
-    refused(&text("N", "T"), &["expected: a size that an input has: T", found, fix, "line 3, column 32", &marked]);
+    let marked = caret(&format!("{header}N}} {{"), header.len());
+    refused(&text("N", "T"), &["expected: a size that an input has: T", found, fix, "line 3, column 27", &marked]);
     refused(&text("T", "N"), &[found, "line 8, column 11"]);
     let time = |header: &str| text(header, "2").replace("f32[T]", "f32[Time]");
     refused(&time("Tmie"), &["`Tmie`, which has no size", "write `Time`, or add an input with the size `Tmie`"]);
@@ -133,7 +132,7 @@ fn a_size_that_no_input_has_is_marked() {
 /// A name without its `@`, and a step's number of another name.
 #[test]
 fn a_name_without_its_mark_is_answered_with_it() {
-    let loops = "%0: f32[3] = scan @step for t in 0..2 {
+    let loops = "%0: f32[3] = scan @step {steps=2} {
     seq %r: f32[3] = %x[t]
     carry %c: f32[3] = %0 from %c0
     %1: f32[3] = add %c, %r
@@ -142,10 +141,9 @@ fn a_name_without_its_mark_is_answered_with_it() {
     let text = program(&format!("%c0: f32[3] = constant [0.0, 0.0, 0.0]\n  {loops}"));
     assert!(Graph::parse(&text).is_ok());
     refused(&text.replace("fn @f(", "fn rnn("), &["expected: a name after `@`", "found:    `rnn`", "write `@rnn`"]);
-    refused(&text.replace("scan @step for", "scan step for"), &["found:    `step`", "write `@step`"]);
+    refused(&text.replace("scan @step {", "scan step {"), &["found:    `step`", "write `@step`"]);
     let number = "write `t`: the number of the step is always called so";
-    refused(&text.replace("for t in", "for t0 in"), &["expected: `t`", "found:    `t0`", number, "line 3, column 31"]);
-    refused(&text.replace("%x[t]", "%x[i]"), &["found:    `i`", number]);
+    refused(&text.replace("%x[t]", "%x[i]"), &["expected: `t`", "found:    `i`", number, "line 4, column 26"]);
     let choice = "%0: f32[2,3] = switch %i {\n    case 0 left with %x {";
     refused(&program(choice), &["found:    `left`", "write `@left`"]);
 }
@@ -210,7 +208,7 @@ fn a_nest_that_is_too_deep_is_refused() {
         let error = Graph::parse(&deep).expect_err(name);
         assert!(matches!(error.kind(), "Parse" | "Type" | "Name"), "{name}: {error}");
     }
-    let scan = "%l: f32[] = scan for t in 0..1 {\n    carry %c: f32[] = %l from %x\n";
+    let scan = "%l: f32[] = scan {steps=1} {\n    carry %c: f32[] = %l from %x\n";
     let distinct: String = (0..200)
         .map(|depth| {
             let from = if depth == 0 { "x".to_string() } else { format!("c{}", depth - 1) };

@@ -55,7 +55,7 @@ fn first(options: ScanOptions) -> Result<Graph> {
 fn of_a_loop_that_ends_early() {
     let text = "fn @first(%xs: f64[6]) {
           %zero: f64[] = constant 0.0
-          %last: f64[] = scan @body for t in 0..6 until $ran {
+          %last: f64[] = scan @body {steps=6, until=$ran} {
             seq %x: f64[] = %xs[t]
             carry %c: f64[] = %last from %zero
             %0: f64[] = add %c, %x

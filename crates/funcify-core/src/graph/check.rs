@@ -268,7 +268,7 @@ mod tests {
             "fn @sample(%x: f32[T], static %n: i64[]) {
                %a: f32[T] = sin %x
                %b: f32[T] = add %a, %x
-               %last: f32[] = scan @body for t in 0..$1=%n {
+               %last: f32[] = scan @body %n {steps=$1} {
                  seq %r: f32[] = %x[t]
                  carry %c: f32[] = %last from %s
                  %0: f32[] = add %c, %r

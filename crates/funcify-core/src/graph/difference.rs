@@ -60,9 +60,8 @@ fn same_op(left: &Op, right: &Op) -> Same {
     let nothing = Arc::new(Graph::default());
     let without = |op: &Op, count: usize| format!("{:?}", op.with_bodies(vec![nothing.clone(); count]));
     equal("the op", without(left, of_left.len()), without(right, of_right.len()))?;
-    let name = |number| left.bodied().map_or(String::new(), |op| op.body_name(number));
     for (number, (a, b)) in of_left.into_iter().zip(of_right).enumerate() {
-        same_graph(a, b, true).map_err(|reason| format!("{}: {reason}", name(number)))?;
+        same_graph(a, b, true).map_err(|reason| format!("{}: {reason}", left.body_name(number)))?;
     }
     Ok(())
 }

@@ -2,19 +2,30 @@
 //!
 //! All names in one printed function are unique, those in the bodies of loops included: a value keeps its name if
 //! no value before it has the same, else gets a number after it (`x_1`). Values without a name are numbered.
-//! Printing a broken graph does not panic: what is missing prints as `%?`. Ops with bodies print themselves.
+//! Printing a broken graph does not panic: what is missing prints as `%?`. An op with bodies says
+//! what stands in its text (`ops/form.rs`).
 
 use std::collections::{HashMap, HashSet};
-use std::slice::SliceIndex;
 
 use super::tracer::is_identifier;
 use super::{Graph, Node, ValueId};
 use crate::host::print_elements;
+#[cfg(test)]
+use crate::ops::form::Spelling;
+use crate::ops::form::{Form, FormBody, Line, Source, Tap, Write, value_at};
 use crate::ops::{Attribute, Attributes, Op, OpRules};
 
 /// The text of a graph.
 pub(crate) fn print(graph: &Graph) -> String {
     let mut printer = Printer::default();
+    printer.function(graph);
+    printer.lines.join("\n") + "\n"
+}
+
+/// The text of a graph with other words for its ops with bodies.
+#[cfg(test)]
+pub(crate) fn print_as(graph: &Graph, spelling: &'static Spelling) -> String {
+    let mut printer = Printer { spelling: Some(spelling), ..Printer::default() };
     printer.function(graph);
     printer.lines.join("\n") + "\n"
 }
@@ -59,39 +70,8 @@ impl Names {
     }
 
     /// Of several values.
-    pub(crate) fn all(&self, values: &[ValueId]) -> Vec<String> {
+    fn all(&self, values: &[ValueId]) -> Vec<String> {
         values.iter().map(|value| self.get(*value)).collect()
-    }
-}
-
-/// What an op with bodies is told when it prints itself.
-pub(crate) struct Equation<'a> {
-    /// Its results with their types: `%x: f32[3]`.
-    pub(crate) binders: Vec<String>,
-    /// The names of its operands and results.
-    pub(crate) names: &'a Names,
-    node: &'a Node,
-}
-
-impl Equation<'_> {
-    /// `%x: f32[3], %y: f32[] = `, or nothing.
-    pub(crate) fn left(&self) -> String {
-        if self.binders.is_empty() { String::new() } else { format!("{} = ", self.binders.join(", ")) }
-    }
-
-    /// Some operands, as far as they are there.
-    pub(crate) fn operands(&self, places: impl SliceIndex<[ValueId], Output = [ValueId]>) -> &[ValueId] {
-        self.node.inputs.get(places).unwrap_or_default()
-    }
-
-    /// The name of an operand.
-    pub(crate) fn operand(&self, index: usize) -> String {
-        self.node.inputs.get(index).map_or("%?".to_string(), |value| self.names.get(*value))
-    }
-
-    /// The name of a result.
-    pub(crate) fn result(&self, index: usize) -> String {
-        self.node.outputs.get(index).map_or("%?".to_string(), |value| self.names.get(*value))
     }
 }
 
@@ -123,10 +103,13 @@ pub(crate) struct Printer {
     /// The number after the name of the next value that shares it, from which on numbers may be free.
     numbered: HashMap<String, usize>,
     next_number: usize,
+    /// Words that stand for those of each op with bodies.
+    #[cfg(test)]
+    spelling: Option<&'static Spelling>,
 }
 
 impl Printer {
-    pub(crate) fn line(&mut self, text: impl AsRef<str>) {
+    fn line(&mut self, text: impl AsRef<str>) {
         self.lines.push(format!("{}{}", "  ".repeat(self.depth), text.as_ref()));
     }
 
@@ -156,7 +139,7 @@ impl Printer {
     }
 
     /// The binder of an input, which always has a name.
-    pub(crate) fn input(&mut self, graph: &Graph, names: &mut Names, index: usize) -> String {
+    fn input(&mut self, graph: &Graph, names: &mut Names, index: usize) -> String {
         let Some(input) = graph.inputs().get(index) else { return "%?: ?".to_string() };
         let fallback = format!("in{index}");
         let name = graph.try_value_name(input.value).filter(|name| is_identifier(name)).unwrap_or(&fallback);
@@ -167,8 +150,7 @@ impl Printer {
     fn function(&mut self, graph: &Graph) -> Names {
         let mut names = Names::default();
         let params: Vec<String> = (0..graph.inputs().len()).map(|index| self.input(graph, &mut names, index)).collect();
-        let name = if graph.name().is_empty() { String::new() } else { format!(" @{}", graph.name()) };
-        self.braced(format!("fn{name}({})", params.join(", ")), |printer| {
+        self.braced(format!("fn{}({})", name_text(graph), params.join(", ")), |printer| {
             for node in graph.nodes() {
                 printer.equations.push(printer.lines.len());
                 printer.equation(graph, &mut names, node);
@@ -180,30 +162,49 @@ impl Printer {
         names
     }
 
-    pub(crate) fn equations(&mut self, graph: &Graph, names: &mut Names) {
+    fn equations(&mut self, graph: &Graph, names: &mut Names) {
         graph.nodes().iter().for_each(|node| self.equation(graph, names, node));
     }
 
     fn equation(&mut self, graph: &Graph, names: &mut Names, node: &Node) {
-        let binder = |value: &ValueId| self.binder(graph, names, *value, graph.try_value_name(*value));
-        let binders = node.outputs.iter().map(binder).collect();
-        let equation = Equation { binders, names, node };
-        match (node.op.bodied(), &node.op) {
-            (Some(op), _) => op.print(self, &equation),
-            (None, Op::Constant(constant)) => {
-                self.line(format!("{}constant {}", equation.left(), print_elements(&constant.value)));
+        let form = node.op.bodied().map(|op| op.form(&node.inputs));
+        #[cfg(test)]
+        let form = form.map(|form| Form { spelling: self.spelling.unwrap_or(form.spelling), ..form });
+        let binder = |(index, value): (usize, &ValueId)| {
+            let last = form.as_ref().and_then(|form| *form.last.get(index)?);
+            let last = last.map_or(String::new(), |count| format!(" last {count}"));
+            self.binder(graph, names, *value, graph.try_value_name(*value)) + &last
+        };
+        let binders: Vec<String> = node.outputs.iter().enumerate().map(binder).collect();
+        let left = if binders.is_empty() { String::new() } else { format!("{} = ", binders.join(", ")) };
+        let with_operands = |head: String, operands: &[ValueId], attributes: &Attributes| {
+            let operands = names.all(operands).join(", ");
+            let space = if operands.is_empty() { "" } else { " " };
+            format!("{left}{head}{space}{operands}{}", attributes_text(attributes))
+        };
+        match (form, &node.op) {
+            (Some(form), _) => {
+                let own = form.bodies.first().filter(|_| form.spelling.is_own_body());
+                let name = form.spelling.name.to_string() + &own.map_or(String::new(), |body| name_text(&body.graph));
+                let head = with_operands(name, &form.operands, &form.attributes);
+                match (own, &form.bodies[..]) {
+                    (Some(body), _) => self.body(head, names, &form, body, &node.outputs),
+                    (None, []) => self.line(head),
+                    (None, bodies) => self.braced(head, |printer| {
+                        for (number, body) in bodies.iter().enumerate() {
+                            let head = form.spelling.body_name(number) + &name_text(&body.graph);
+                            printer.body(head, names, &form, body, &node.outputs);
+                        }
+                    }),
+                }
             }
-            (None, op) => {
-                let operands = names.all(&node.inputs).join(", ");
-                let space = if operands.is_empty() { "" } else { " " };
-                let attributes = attributes_text(&op.attributes());
-                self.line(format!("{}{}{space}{operands}{attributes}", equation.left(), op.name()));
-            }
+            (None, Op::Constant(constant)) => self.line(format!("{left}constant {}", print_elements(&constant.value))),
+            (None, op) => self.line(with_operands(op.name().to_string(), &node.inputs, &op.attributes())),
         }
     }
 
     /// What stands between a line that ends with `{`, and `}`.
-    pub(crate) fn braced(&mut self, head: impl AsRef<str>, inner: impl FnOnce(&mut Self)) {
+    fn braced(&mut self, head: impl AsRef<str>, inner: impl FnOnce(&mut Self)) {
         self.line(format!("{} {{", head.as_ref()));
         self.depth += 1;
         inner(self);
@@ -213,7 +214,7 @@ impl Printer {
 
     /// The outer values that a body uses. Inside, each has the same name; one that is passed twice has another
     /// name the second time: `%w as %w_1`.
-    pub(crate) fn captured(
+    fn captured(
         &mut self,
         names: &Names,
         operands: &[ValueId],
@@ -241,25 +242,59 @@ impl Printer {
         texts
     }
 
-    /// A body with its parameters, what it captures, its equations and what it gives: `case 0 with %x { .. give %1 }`.
-    pub(crate) fn block(&mut self, head: &str, names: &Names, body: &Graph, params: usize, captured: &[ValueId]) {
-        let mut inner = Names::default();
-        let mut header = head.to_string();
-        if !body.name().is_empty() {
-            header += &format!(" @{}", body.name());
+    /// A body with its parameters, what it captures, its lines and equations, and what it writes and gives.
+    fn body(&mut self, mut head: String, names: &Names, form: &Form, body: &FormBody, results: &[ValueId]) {
+        let (graph, mut inner, mut next) = (&body.graph, Names::default(), 0);
+        let mut binders = |printer: &mut Self, inner: &mut Names, count: usize| {
+            next += count;
+            let binders = (next - count..next).map(|param| printer.input(graph, inner, param));
+            binders.collect::<Vec<String>>().join(", ")
+        };
+        if body.params > 0 {
+            head += &format!(" ({})", binders(self, &mut inner, body.params));
         }
-        if params > 0 {
-            let binders: Vec<String> = (0..params).map(|param| self.input(body, &mut inner, param)).collect();
-            header += &format!(" ({})", binders.join(", "));
+        let result = |index: usize| names.get(value_at(results, index));
+        let mut lines = Vec::new();
+        for Line { role, source, taps, from, .. } in &body.lines {
+            let source = match source {
+                Source::Operand(value) => names.get(*value),
+                Source::Result(index) => result(*index),
+            };
+            let places: Vec<String> = taps.iter().map(|tap| format!("{source}{}", tap_text(tap))).collect();
+            let from = from.map_or(String::new(), |from| format!(" from {}", names.get(from)));
+            lines.push(match taps.len() {
+                0 => format!("{role} {source}{from}"),
+                count => format!("{role} {} = {}{from}", binders(self, &mut inner, count), places.join(", ")),
+            });
         }
-        let captured = self.captured(names, captured, body, params, &mut inner);
+        let captured = self.captured(names, &body.captured, graph, next, &mut inner);
         if !captured.is_empty() {
-            header += &format!(" with {}", captured.join(", "));
+            head += &format!(" with {}", captured.join(", "));
         }
-        self.braced(header, |printer| {
-            printer.equations(body, &mut inner);
-            let outputs: Vec<String> = body.outputs().iter().map(|output| inner.get(output.value)).collect();
-            printer.line(format!("give {}", outputs.join(", ")).trim_end());
+        self.braced(head, |printer| {
+            lines.iter().for_each(|line| printer.line(line));
+            printer.equations(graph, &mut inner);
+            for Write { result: index, tap, value, .. } in &body.writes {
+                printer.line(format!("{}{} = {}", result(*index), tap_text(tap), inner.get(*value)));
+            }
+            if !(form.spelling.is_own_body() && body.gives.is_empty()) {
+                let gives = inner.all(&body.gives).join(", ");
+                printer.line(format!("{} {gives}", form.spelling.gives()).trim_end());
+            }
         });
+    }
+}
+
+/// ` @step`, or nothing.
+pub(crate) fn name_text(graph: &Graph) -> String {
+    if graph.name().is_empty() { String::new() } else { format!(" @{}", graph.name()) }
+}
+
+/// `[t]`, `[t+1]`, `[t-2]`, or nothing.
+fn tap_text(tap: &Tap) -> String {
+    match tap.row {
+        None => String::new(),
+        Some(0) => "[t]".to_string(),
+        Some(row) => format!("[t{row:+}]"),
     }
 }

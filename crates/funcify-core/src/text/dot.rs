@@ -53,9 +53,8 @@ impl Dot {
             let bodies = node.op.bodies();
             for (number, body) in bodies.iter().enumerate() {
                 let id = if bodies.len() == 1 { id.clone() } else { format!("{id}_{number}") };
-                let label = node.op.bodied().map_or(String::new(), |op| op.body_name(number));
                 self.line(depth, format!("subgraph cluster_{id} {{"));
-                self.line(depth + 1, format!("label={};", quoted(&label)));
+                self.line(depth + 1, format!("label={};", quoted(&node.op.body_name(number))));
                 self.body(body, &id, depth + 1);
                 self.line(depth, "}".into());
             }
@@ -81,7 +80,10 @@ fn label(op: &Op) -> String {
             let rest = if shown.len() < elements.len() { ".." } else { "" };
             format!("constant {shown}{rest}")
         }
-        op => format!("{}{}", op.name(), attributes_text(&op.attributes())),
+        op => {
+            let attributes = op.bodied().map_or_else(|| op.attributes(), |op| op.form(&[]).attributes);
+            format!("{}{}", op.name(), attributes_text(&attributes))
+        }
     }
 }
 

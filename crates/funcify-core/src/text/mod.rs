@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! fn @sums(%xs: f32[T,3], %rows: f32[1,3], %init: f32[3], %w: f32[3]) {
-//!   %trace: f32[T+1,3], %last: f32[3] = scan @step for t in 0..T with %w {
+//!   %trace: f32[T+1,3], %last: f32[3] = scan @step {steps=T} with %w {
 //!     seq %x: f32[3] = %xs[t]                          // the row of step t
 //!     sit-sot %old: f32[3] = %trace[t-1] from %rows    // a buffer that the step reads and writes
 //!     carry %c: f32[3] = %last from %init              // a state without a trace
@@ -20,12 +20,34 @@
 //! }
 //! ```
 //!
-//! A loop's header may say `down`, `unroll=3`, `policy=save_all` or `policy=segments[32]` (see
-//! [`CheckpointPolicy`](crate::CheckpointPolicy)), `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)), and `0..$1=%n`: the number of steps is the value of `%n`, which the
-//! symbol `$1` stands for from there on; `0..20 until $1`: the loop ends after the first step in which the value of its
-//! body's last line, `until %stop`, is true, and `$1` is the number of steps that ran. The first lines of its body say what each parameter of the body is, in
-//! the order sequences, buffers, carries. Inside, the values after `with` have the names that they have outside.
+//! All ops with bodies have one grammar; an op brings only its words ([`Spelling`](crate::ops::form::Spelling)):
+//!
+//! ```text
+//! NAME %operand, .. {attribute=.., ..} {
+//!   BODY @name (%param: type, ..) with %outer, .. {
+//!     equations
+//!     give %result, ..
+//!   }
+//! }
+//! NAME @name %operand, .. {attribute=.., ..} with %outer, .. {
+//!   ROLE %param: type, .. = %rows[t], .. from %initial
+//!   equations
+//!   %rows[t] = %result
+//!   WORD %result, ..
+//! }
+//! ```
+//!
+//! The first form is for ops with named bodies, the second for those that are one body, such as the loop. There, lines say
+//! which rows of which operand or result each parameter is, and where the results go; what is left follows the op's own
+//! word. Each part is left out where it is empty. Inside, the values after `with` have the names that they have outside.
 //! The number of the step is always called `t`.
+//!
+//! The attributes of a loop are `steps`, `until`, `order=down`, `unroll=3`; `policy=save_all`, `segments=[32]` or `budget=65536` (see
+//! [`CheckpointPolicy`](crate::CheckpointPolicy)); `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)). With
+//! an operand, `scan %n {steps=$1}`, the number of steps is the value of `%n`, which the symbol `$1` stands for from there on.
+//! With `{steps=20, until=$1}` the loop ends after the first step in which the value of its
+//! body's last line, `until %stop`, is true, and `$1` is the number of steps that ran. The lines come in
+//! the order sequences, buffers, carries.
 //! The words seq, nit-sot, sit-sot, mit-sot, mit-mot follow from the rest and are checked. A buffer that starts
 //! with given rows, in an upward loop, writes row `t`; elsewhere a tap is a row's number.
 //!
@@ -50,7 +72,7 @@
 //! A conditional loop names its initial carries, and shows the condition and the step:
 //!
 //! ```text
-//! %x: f32[] = while %start bound 20 {
+//! %x: f32[] = while %start {bound=20} {
 //!   test (%c: f32[]) with %limit {
 //!     %0: bool[] = lt %c, %limit
 //!     give %0
@@ -62,10 +84,10 @@
 //! }
 //! ```
 //!
-//! An associative scan names its leaves, may say `down`, and shows the combination of two elements:
+//! An associative scan names its leaves, may say `order=down`, and shows the combination of two elements:
 //!
 //! ```text
-//! %p: f32[T], %h: f32[T] = associative_scan %a, %b down {
+//! %p: f32[T], %h: f32[T] = associative_scan %a, %b {order=down} {
 //!   combine (%a_0: f32[], %a_1: f32[], %b_0: f32[], %b_1: f32[]) {
 //!     %0: f32[] = mul %b_0, %a_0
 //!     %1: f32[] = mul %b_0, %a_1
@@ -102,8 +124,7 @@ mod attributes;
 mod dot;
 mod elements;
 mod parse;
-mod parse_blocks;
-mod parse_scan;
+mod parse_bodies;
 mod synonyms;
 #[cfg(test)]
 mod tests;

@@ -6,24 +6,23 @@ use std::sync::Arc;
 use super::attributes::attributes;
 use super::elements::parse_elements;
 use super::synonyms::written_as;
-use super::{parse_blocks, parse_scan};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::print::excerpt;
 use crate::graph::{Graph, ValueId};
-use crate::ops::scan::Returned;
+use crate::ops::form::{Binder, FormBody, Spelling};
 use crate::ops::{Attributes, Constant, Op, OpRules, all_names, custom_names, parse_op};
+use crate::types::Symbol;
 #[cfg(test)]
 use crate::types::grammar::expectation;
 use crate::types::grammar::tensor_type;
 use crate::types::lexer::{Cursor, Token, error_at, is_number, unknown_word};
 use crate::types::nearest::nearest;
-use crate::types::{Symbol, TensorType};
 
 /// Reads one function.
 pub(crate) fn parse(text: &str) -> Result<Graph> {
     let read = || {
         let cursor = Cursor::new(text)?;
-        let mut parser = Parser { cursor, defined: HashSet::new(), depth: 0, functions: Vec::new() };
+        let mut parser = Parser { cursor, defined: HashSet::new(), around: Vec::new() };
         let graph = parser.function()?;
         match graph.unbound_symbol() {
             Some(symbol) => Err(without_size(&parser.cursor, &graph, &symbol)),
@@ -98,41 +97,20 @@ fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) ->
         let names = all_names().into_iter().chain(custom_names()).chain(["return", "give", "until"]);
         return Err(unknown_word(site, "the name of an op", &name, names));
     };
-    let op = op.map_err(|expected| wrong_attributes(site, &name, expected, &attributes))?;
-    match attributes.iter().next() {
-        Some((key, _)) => {
-            let attributes = op.attributes();
-            let keys: Vec<&str> = attributes.iter().map(|(key, _)| key).collect();
-            let expected = match keys.is_empty() {
-                true => format!("no attributes, for `{name}` has none"),
-                false => format!("only the attributes of `{name}`: {}", keys.join(", ")),
-            };
-            Err(unknown_word(site, expected, key, keys))
-        }
-        None => Ok(op),
-    }
+    let op = op.map_err(|expected| attributes.refused(site, &name, expected))?;
+    let known = op.attributes();
+    only(site, &name, &attributes, &known.iter().map(|(key, _)| key).collect::<Vec<_>>())?;
+    Ok(op)
 }
 
-/// The error of attributes that an op does not take. `left` are those that it did not look at: the misspelt one is among
-/// them.
-fn wrong_attributes(site: Site, name: &str, expected: String, left: &Attributes) -> Error {
-    let left: Vec<&str> = left.iter().map(|(key, _)| key).collect();
-    if let Some(key) = expected.strip_prefix("the attribute `").and_then(|rest| rest.strip_suffix('`')) {
-        let found = match left.is_empty() {
-            true => format!("`{name}` without it"),
-            false => format!("`{name}` with {}", left.join(", ")),
-        };
-        let fix = nearest(key, left).map(|meant| format!("write `{key}` for `{meant}`"));
-        return Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix: fix.unwrap_or_default() };
-    }
-    // `kind` as one of sum, max, not `summ`
-    match expected.split_once(", not `") {
-        Some((expected, word)) => {
-            let words = expected.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            unknown_word(site, expected, word.trim_end_matches('`'), words)
-        }
-        None => error_at(site, expected, format!("`{name}` with other attributes")),
-    }
+/// Checks that there are no attributes but those that an op may have.
+pub(super) fn only(site: Site, name: &str, attributes: &Attributes, known: &[&str]) -> Result<()> {
+    let Some((key, _)) = attributes.iter().find(|(key, _)| !known.contains(key)) else { return Ok(()) };
+    let expected = match known.is_empty() {
+        true => format!("no attributes, for `{name}` has none"),
+        false => format!("only the attributes of `{name}`: {}", known.join(", ")),
+    };
+    Err(unknown_word(site, expected, key, known.iter().copied()))
 }
 
 /// A body that is being read.
@@ -147,24 +125,13 @@ impl Body {
     }
 }
 
-/// A name with its type, on the left of an equation.
-pub(super) struct Binder {
-    pub(super) name: String,
-    pub(super) site: Site,
-    pub(super) ty: TensorType,
-    /// Which rows of a loop's buffer are results.
-    pub(super) returned: Returned,
-}
-
 /// Reads a function.
 pub(super) struct Parser {
     pub(super) cursor: Cursor,
     /// Every name of the function, those in the bodies of loops included.
     defined: HashSet<String>,
-    /// How many loops are open.
-    pub(super) depth: usize,
-    /// The functions whose rules are open.
-    pub(super) functions: Vec<Arc<Graph>>,
+    /// The ops around, each with its bodies that have ended.
+    pub(super) around: Vec<(&'static Spelling, Vec<FormBody>)>,
 }
 
 impl Parser {
@@ -253,22 +220,41 @@ impl Parser {
         let site = self.cursor.site();
         let name = self.cursor.expect_value(expected)?;
         self.cursor.expect_mark(':')?;
-        Ok(Binder { name, site, ty: tensor_type(&mut self.cursor)?, returned: Returned::All })
+        Ok(Binder { name, site, ty: tensor_type(&mut self.cursor)? })
     }
 
     /// Several binders with commas between them.
     pub(super) fn binders(&mut self, expected: &str) -> Result<Vec<Binder>> {
-        let mut binders = Vec::new();
+        let mut binders = vec![self.binder(expected)?];
+        while self.cursor.take_mark(',') {
+            binders.push(self.binder(expected)?);
+        }
+        Ok(binders)
+    }
+
+    /// The results of an equation, each with how many of its last rows are wanted: `%x: f32[2,3] last 2, %y: f32[] =`.
+    fn results(&mut self) -> Result<(Vec<Binder>, Vec<Option<usize>>)> {
+        let (mut binders, mut last) = (Vec::new(), Vec::new());
         loop {
-            let mut binder = self.binder(expected)?;
-            if self.cursor.take_word("last") {
-                binder.returned = Returned::Last(self.cursor.expect_count("how many of the last rows are wanted")?);
-            }
-            binders.push(binder);
+            binders.push(self.binder("a result such as `%0: f32[3]`")?);
+            last.push(match self.cursor.take_word("last") {
+                true => Some(self.cursor.expect_count("how many of the last rows are wanted")?),
+                false => None,
+            });
             if !self.cursor.take_mark(',') {
-                return Ok(binders);
+                self.cursor.expect_mark('=')?;
+                return Ok((binders, last));
             }
         }
+    }
+
+    /// Values with commas between them, or none.
+    pub(super) fn values(&mut self, names: &HashMap<String, ValueId>) -> Result<Vec<ValueId>> {
+        let mut values = Vec::new();
+        while matches!(self.cursor.peek(), Token::Value(_)) && values.is_empty() || self.cursor.take_mark(',') {
+            values.push(self.value(names)?);
+        }
+        Ok(values)
     }
 
     /// Notes that a name is used, which may happen once in a function.
@@ -299,38 +285,25 @@ impl Parser {
 
     /// One line, or a loop up to its closing brace. `expected` is what can stand here.
     pub(super) fn equation(&mut self, body: &mut Body, expected: &str) -> Result<()> {
-        let binders = match self.cursor.peek() {
-            Token::Value(_) => {
-                let binders = self.binders("a result such as `%0: f32[3]`")?;
-                self.cursor.expect_mark('=')?;
-                binders
-            }
+        let (binders, last) = match self.cursor.peek() {
+            Token::Value(_) => self.results()?,
             // An op without results.
-            Token::Name(_) => Vec::new(),
+            Token::Name(_) => Default::default(),
             _ => return Err(self.cursor.error(expected)),
         };
         let site = self.cursor.site();
-        if self.cursor.at_word("scan") {
-            parse_scan::scan(self, body, &binders, site)?;
-        } else if self.cursor.at_word("switch") {
-            parse_blocks::switch(self, body, &binders, site)?;
-        } else if self.cursor.at_word("while") {
-            parse_blocks::while_loop(self, body, &binders, site)?;
-        } else if self.cursor.at_word("associative_scan") {
-            parse_blocks::associative_scan(self, body, &binders, site)?;
-        } else if self.cursor.at_word("custom_vjp") || self.cursor.at_word("custom_jvp") {
-            parse_blocks::call(self, body, &binders, site)?;
-        } else if self.cursor.at_word("itself") {
-            parse_blocks::itself(self, body, &binders, site)?;
+        let spelling = if let Token::Name(name) = self.cursor.peek() { Spelling::of(name) } else { None };
+        if spelling.is_none_or(|spelling| !spelling.is_own_body())
+            && let Some((binder, _)) = binders.iter().zip(&last).find(|(_, last)| last.is_some())
+        {
+            return Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)));
+        }
+        if let Some(spelling) = spelling {
+            self.op_with_bodies(body, &binders, last, spelling)?;
+        } else if self.cursor.at_word("constant") {
+            self.constant(body, &binders, site)?;
         } else {
-            if let Some(binder) = binders.iter().find(|binder| binder.returned != Returned::All) {
-                return Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)));
-            }
-            if self.cursor.at_word("constant") {
-                self.constant(body, &binders, site)?;
-            } else {
-                self.op(body, &binders, site)?;
-            }
+            self.op(body, &binders, site)?;
         }
         self.cursor.expect_line_end()
     }
@@ -419,7 +392,7 @@ mod tests {
     fn damaged_texts_do_not_panic() {
         let text = include_str!("mod.rs").replace("//!", "");
         let start = text.find("fn @sums").unwrap();
-        let end = text.find("A loop's header").unwrap();
+        let end = text.find("All ops with bodies").unwrap();
         let text: Vec<char> = text[start..end].replace("```", "").chars().collect();
         let read = |text: String| {
             if let Ok(graph) = parse(&text) {

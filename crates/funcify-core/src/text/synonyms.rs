@@ -61,7 +61,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["detach"], "stop_gradient %x"),
     (&["cond", "if"], "switch %p {"),
     (&["while_loop"], "while %x {"),
-    (&["for", "fori_loop", "loop"], "scan @step for t in 0..T {"),
+    (&["for", "fori_loop", "loop"], "scan @step {steps=T} {"),
 ];
 
 #[cfg(test)]

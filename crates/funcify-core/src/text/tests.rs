@@ -114,7 +114,7 @@ fn taps() -> Graph {
 fn a_recurrent_network_reads_as_its_recurrence() {
     let expected = "\
 fn @rnn(%xs: f32[T,B,4], %w: f32[4,4], %h0: f32[B,4]) {
-  %hs: f32[T,B,4], %last: f32[B,4] = scan @body for t in 0..T with %w {
+  %hs: f32[T,B,4], %last: f32[B,4] = scan @body {steps=T} with %w {
     seq %x: f32[B,4] = %xs[t]
     nit-sot %hs
     carry %carry: f32[B,4] = %last from %h0
@@ -134,7 +134,7 @@ fn @rnn(%xs: f32[T,B,4], %w: f32[4,4], %h0: f32[B,4]) {
 fn a_gradient_reads_as_its_recurrence() {
     let text = "\
 fn @power_grad(%A: f64[n], %xs: f64[k+1,n], %ct: f64[k+1,n], %z: f64[1,n]) {
-  %g: f64[k+1,n], %dA: f64[1,n] last 1, %w: f64[k,n] = scan @step for t in 0..k down unroll=2 with %A, %A as %A_1 {
+  %g: f64[k+1,n], %dA: f64[1,n] last 1, %w: f64[k,n] = scan @step {steps=k, order=down, unroll=2} with %A, %A as %A_1 {
     seq %x: f64[n] = %xs[t]
     mit-mot %c0: f64[n], %c1: f64[n] = %g[t], %g[t+1] from %ct
     sit-sot %acc: f64[n] = %dA[t+1] from %z
@@ -179,13 +179,13 @@ fn taps_of_every_kind() {
 fn trimmed_unrolled_and_changed_loops() {
     let change = |change: &dyn Fn(&mut crate::ops::Scan)| round_trips(&with_loop(&rnn(), change));
     assert!(change(&|scan| scan.buffers[0].returned = Returned::Last(1)).contains("f32[1,B,4] last 1, "));
-    assert!(change(&|scan| scan.unroll = 0).contains(" unroll=0 "));
-    assert!(change(&|scan| scan.reverse = true).contains(" down "));
+    assert!(change(&|scan| scan.unroll = 0).contains(", unroll=0}"));
+    assert!(change(&|scan| scan.reverse = true).contains(", order=down}"));
     let nameless = |scan: &mut crate::ops::Scan| {
         let text = print(&scan.body).replace("fn @body", "fn ");
         scan.body = std::sync::Arc::new(parse(&text).unwrap());
     };
-    assert!(change(&nameless).contains("= scan for t"));
+    assert!(change(&nameless).contains("= scan {steps=T} with"));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn reverse_axis_carry_trees_and_nested_captures() {
         (last, ys, full([2, 2], DType::BF16, 1.5))
     });
     let text = round_trips(&graph.unwrap());
-    assert!(text.contains("down unroll=4 with"), "{text}");
+    assert!(text.contains(", order=down, unroll=4} with"), "{text}");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn the_number_of_steps_is_a_value() {
         (done.ys, done.last(&c))
     });
     let text = round_trips(&graph.unwrap());
-    assert!(text.contains("for t in 0..$1=%1 {") && text.contains("static %n: i64[]"), "{text}");
+    assert!(text.contains("scan @step %1 {steps=$1} {") && text.contains("static %n: i64[]"), "{text}");
 }
 
 #[test]
@@ -239,8 +239,7 @@ fn loops_that_end_early() {
         (done.trace(&old), done.steps())
     });
     let text = round_trips(&graph.unwrap());
-    for part in ["for t in 0..20 until $1 {", "f32[$1+1]", "    until %6\n  }", "{axis=0, start=1, limit=$1+1, step=1}"]
-    {
+    for part in ["{steps=20, until=$1} {", "f32[$1+1]", "    until %6\n  }", "{axis=0, start=1, limit=$1+1, step=1}"] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
 }
@@ -257,7 +256,7 @@ fn loops_that_read_or_give_nothing() {
         (done.buffer(&m), xs.named("xs"), ())
     });
     let text = round_trips(&graph.unwrap());
-    assert!(text.contains("\n  scan @body for t in 0..T {") && text.contains("mit-mot %0 from %xs"), "{text}");
+    assert!(text.contains("\n  scan @body {steps=T} {") && text.contains("mit-mot %0 from %xs"), "{text}");
     round_trips(&Graph::build("empty", |_| ()).unwrap());
 }
 
@@ -394,7 +393,7 @@ fn excerpts_show_the_last_equations() {
     let Err(error) = error else { panic!("the shapes do not fit") };
     let expected = [
         "%1: f32[B,64] = cos %0",
-        "%ys: f32[B] = scan @body for t in 0..B { .. }",
+        "%ys: f32[B] = scan @body {steps=B} { .. }",
         "%h: f32[65,128] = tanh %w",
         "matmul %x: f32[B,64], %w: f32[65,128]",
     ];
@@ -443,7 +442,7 @@ fn equations_that_are_refused() {
 
 #[test]
 fn loops_that_are_refused() {
-    let body = "%ys: f32[T+1,3], %c: f32[3] = scan @b for t in 0..T with %w {
+    let body = "%ys: f32[T+1,3], %c: f32[3] = scan @b {steps=T} with %w {
         seq %r: f32[3] = %x[t]
         sit-sot %o: f32[3] = %ys[t-1] from %s
         carry %d: f32[3] = %c from %w
@@ -466,29 +465,32 @@ fn loops_that_are_refused() {
     p("lists the outer values", "with %w", "with %s");
     p("the next carry, `%c = ..`", "%c = %d", "");
     p("a row written to `%ys`", "%ys[t] = %0", "");
-    p("a row of the buffer", "%ys[t] = %0", "%ys = %0");
+    p("a row of `%ys`, such as `%ys[t]`", "%ys[t] = %0", "%ys = %0");
     p("the next carry once", "%c = %d", "%c = %d\n%c = %d");
     p("a line for each result", "carry %d: f32[3] = %c from %w", "");
     p("the order sequences, buffers, carries", "%c from %w", "%c from %w\nseq %r2: f32[3] = %x[t]");
-    p("`0..` and the number of steps", "0..T", "1..T");
-    p("`with` in this order", "with %w", "with %w down");
+    p("the attribute `steps`", "{steps=T}", "{unroll=2}");
+    p("`order` as one of up, down", "{steps=T}", "{steps=T, order=dwon}");
+    p("only the attributes of `scan`: steps, until", "{steps=T}", "{steps=T, start=1}");
+    p("`scan @step {steps=T} with %w {`", "{steps=T} with %w", "with %w {steps=T}");
+    p("`scan @step {steps=T} with %w {`", "{steps=T}", "for t in 0..T");
     p("a value of the enclosing body", "%x[t]", "%q[t]");
     rejects(&body.replace("[t] = %0", "[t+1] = %0"), "Tap", "tap", None);
     rejects(&body.replace("with %w", "with %w, %w"), "Name", "twice without `as`", None);
     rejects(&body.replace("%r: f32[3]", "%r: f32[4]"), "Type", "the body's parameter for sequence 0", None);
     let early = body
-        .replace("0..T", "0..T until $9")
+        .replace("steps=T", "steps=T, until=$9")
         .replace("f32[T+1,3], %c", "f32[$9+1,3], %c")
         .replace("%c = %d", "%c = %d\nuntil %e");
     let early = early.replace("%0: f32[3] = add", "%e: bool[] = constant true\n%0: f32[3] = add");
     round_trips(&parse(&format!("fn @f(%x: f32[T,3], %w: f32[3], %s: f32[1,3]) {{\n{early}\n}}")).unwrap());
     rejects(&early.replace("until %e", ""), "Parse", "`until`", None);
-    rejects(&early.replace("until $9", ""), "Parse", "`}`", None);
-    rejects(&early.replace("until $9", "until $9+1"), "Parse", "the symbol that is the number of steps", None);
+    rejects(&early.replace(", until=$9", ""), "Parse", "`until=$1` among the attributes", None);
+    rejects(&early.replace("until=$9", "until=$9+1"), "Parse", "the symbol that is the number of steps", None);
     rejects(&early.replace("until %e", "until %0"), "Type", "what `until` is given", None);
     rejects(&early.replace("$9", "T"), "Type", "a symbol that nothing else binds", None);
-    let deep = "scan for t in 0..2 {\n".repeat(1000);
-    rejects(&deep, "Parse", "at most 64 nested loops", None);
+    let deep = "scan {steps=2} {\n".repeat(1000);
+    rejects(&deep, "Parse", "at most 64 nested bodies", None);
 }
 
 #[test]

@@ -263,18 +263,9 @@ impl Cursor {
         Error::Parse { at: Place::new("parse", self.site()).boxed(), expected, found, fix: fix.into() }
     }
 
-    /// The error that the next token was the spelling of an earlier version.
-    pub(crate) fn renamed(&self, to: &str) -> Error {
-        self.error_with(format!("`{to}`"), format!("write `{to}`, its new name"))
-    }
-
-    /// The place of the first word that is this one, but for the name of a loop's step.
+    /// The place of the first word that is this one.
     pub(crate) fn first_word(&self, word: &str) -> Option<Site> {
-        let before = std::iter::once(None).chain(self.tokens.iter().map(|(token, _)| Some(token)));
-        let mut places = self.tokens.iter().zip(before);
-        places.find_map(|((token, site), before)| {
-            (token.is(word) && !before.is_some_and(|before| before.is("for"))).then_some(*site)
-        })
+        self.tokens.iter().find_map(|(token, site)| token.is(word).then_some(*site))
     }
 
     fn take_if(&mut self, is_next: bool) -> bool {

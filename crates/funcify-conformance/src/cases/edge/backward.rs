@@ -42,7 +42,7 @@ fn differentiated(text: &str, wrt: &[&str], policy: CheckpointPolicy) -> Result<
 fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> Result<Case, String> {
     let text = format!(
         "fn @taps(%x: f32[3]) {{
-           %ys: f32[2] = scan @step for t in 0..2 {{
+           %ys: f32[2] = scan @step {{steps=2}} {{
              seq %a: f32[], %b: f32[], %c: f32[] = {taps}
              nit-sot %ys
              %0: f32[] = square %a
@@ -72,7 +72,7 @@ fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> Result<Case,
     let steps = xs.len();
     let text = format!(
         "fn @truncated(%xs: f32[{steps}], %given: f32[1]) {{
-           %ys: f32[{}] = scan @step for t in 0..{steps} down truncate=2 {{
+           %ys: f32[{}] = scan @step {{steps={steps}, order=down, truncate=2}} {{
              seq %x: f32[] = %xs[t]
              sit-sot %y: f32[] = %ys[t+1] from %given
              %0: f32[] = mul %y, %x
@@ -92,7 +92,7 @@ fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> Result<Case,
 /// Downward `m[t] = m[t+1] x[t]` in a full buffer, which ends after two of three steps; the sum of all rows.
 fn full_buffer_of_a_downward_end() -> Result<Case, String> {
     let text = "fn @full(%xs: f32[3], %rows: f32[4]) {
-       %m: f32[4], %last: f32[] = scan @step for t in 0..3 until $1 down {
+       %m: f32[4], %last: f32[] = scan @step {steps=3, until=$1, order=down} {
          seq %x: f32[] = %xs[t]
          mit-mot %old: f32[] = %m[t+1] from %rows
          carry %c: f32[] = %last from %start

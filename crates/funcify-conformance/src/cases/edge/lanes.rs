@@ -94,10 +94,10 @@ fn counted_by_lane() -> Result<Case, String> {
 
 /// A full buffer of as many rows as a lane says; the rest stays. Downward, and upward from the other end.
 fn buffer_counted_by_lane(down: bool) -> Result<Case, String> {
-    let (direction, read, write) = if down { (" down", 1, 0) } else { ("", 0, 1) };
+    let (direction, read, write) = if down { (", order=down", 1, 0) } else { ("", 0, 1) };
     let text = format!(
         "fn @edge(%rows: i64[4], %n: i64[]) {{
-           %out: i64[4] = scan for t in 0..$1=%n{direction} {{
+           %out: i64[4] = scan %n {{steps=$1{direction}}} {{
              mit-mot %old: i64[] = %out[t+{read}] from %rows
              %0: i64[] = constant 1
              %1: i64[] = add %old, %0

@@ -116,7 +116,7 @@ fn padding_beyond_memory() -> Result<Case, String> {
 /// A trace of so many rows as data says.
 fn trace_beyond_memory(steps: i64) -> Result<Case, String> {
     let text = "fn @f(%s: f32[], %n: i64[]) {
-  %ys: f32[$1], %last: f32[] = scan @b for t in 0..$1=%n {
+  %ys: f32[$1], %last: f32[] = scan @b %n {steps=$1} {
     nit-sot %ys
     carry %c: f32[] = %last from %s
     %0: f32[] = add %c, %c
@@ -133,7 +133,7 @@ fn trace_beyond_memory(steps: i64) -> Result<Case, String> {
 /// A trace of 2^44 rows for each of 2 rows of an argument. Unrolled, the program would be too large.
 fn trace_that_a_size_makes_too_long() -> Result<Case, String> {
     let text = "fn @f(%s: f32[], %x: f32[T], %n: i64[]) {
-  %ys: f32[$1,17592186044416*T] = scan @b for t in 0..$1=%n with %s {
+  %ys: f32[$1,17592186044416*T] = scan @b %n {steps=$1} with %s {
     nit-sot %ys
     %0: f32[17592186044416*T] = broadcast %s {shape=[17592186044416*T]}
     %ys[t] = %0
@@ -148,7 +148,7 @@ fn trace_that_a_size_makes_too_long() -> Result<Case, String> {
 /// A tensor of as many elements as a loop had steps, times 2^42.
 fn tensor_after_a_loop_beyond_memory() -> Result<Case, String> {
     let text = "fn @f(%s: f32[], %n: i64[]) {
-  %last: f32[] = scan @b for t in 0..$1=%n {
+  %last: f32[] = scan @b %n {steps=$1} {
     carry %c: f32[] = %last from %s
     %0: f32[] = add %c, %c
     %last = %0
@@ -181,7 +181,7 @@ fn huge_branch_that_is_not_taken() -> Result<Case, String> {
 /// A step of T - 2 with T = 2 makes a tensor of T - 5 elements, times 2^50.
 fn huge_step_that_never_runs() -> Result<Case, String> {
     let text = "fn @f(%s: f32[], %x: f32[T]) {
-  %last: f32[] = scan @b for t in 0..T-2 {
+  %last: f32[] = scan @b {steps=T-2} {
     carry %c: f32[] = %last from %s
     %0: f32[1125899906842624*T-5] = broadcast %c {shape=[1125899906842624*T-5]}
     %1: f32[] = reduce %0 {kind=sum, axes=[0]}

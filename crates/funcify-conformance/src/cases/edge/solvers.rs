@@ -216,7 +216,7 @@ fn counted_down(g: &Builder) -> Value {
     let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
     let rows = applied(
         "fn @down(%n: i64[], %x: f32[], %given: f32[2]) {
-           %rows: f32[$1+2] = scan @step for t in 0..$1=%n down with %x {
+           %rows: f32[$1+2] = scan @step %n {steps=$1, order=down} with %x {
              mit-sot %near: f32[], %far: f32[] = %rows[t+1], %rows[t+2] from %given
              %0: f32[] = mul %near, %x
              %1: f32[] = sin %0
@@ -287,7 +287,7 @@ fn until_downward(g: &Builder) -> Value {
     let (xs, init) = (g.input("xs", "f32[4]"), g.input("init", "f32[2]"));
     let sums = applied(
         "fn @down(%xs: f32[4], %init: f32[2], %limit: f32[], %full: f32[5]) {
-           %ys: f32[$1], %rows: f32[$1+2], %all: f32[5] = scan @step for t in 0..4 until $1 down with %limit {
+           %ys: f32[$1], %rows: f32[$1+2], %all: f32[5] = scan @step {steps=4, until=$1, order=down} with %limit {
              seq %x: f32[] = %xs[t]
              nit-sot %ys
              mit-sot %near: f32[], %far: f32[] = %rows[t+1], %rows[t+2] from %init

@@ -66,7 +66,7 @@ fn more_rows_than_there_are() -> Result<Case, String> {
 /// The same of ys.
 fn more_ys_than_there_are() -> Result<Case, String> {
     let text = "fn @edge(%xs: f32[T]) {
-        %ys: f32[3] last 3 = scan @step for t in 0..T {
+        %ys: f32[3] last 3 = scan @step {steps=T} {
             seq %x: f32[] = %xs[t]
             nit-sot %ys
             %y: f32[] = square %x
@@ -80,7 +80,7 @@ fn more_ys_than_there_are() -> Result<Case, String> {
 /// Trimmed ys, a trimmed mit-sot and a trimmed full buffer in one loop, with a carry.
 fn every_kind_of_buffer() -> Result<Case, String> {
     let text = "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
-        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step for t in 0..T {
+        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step {steps=T} {
             seq %x: f32[] = %xs[t]
             nit-sot %ys
             mit-sot %s3: f32[] = %trace[t-3] from %old
@@ -111,7 +111,7 @@ fn every_kind_of_buffer() -> Result<Case, String> {
 /// The same downward, where the given rows are the trailing ones.
 fn every_kind_of_buffer_downward() -> Result<Case, String> {
     let text = "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
-        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step for t in 0..T down {
+        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step {steps=T, order=down} {
             seq %x: f32[] = %xs[t]
             nit-sot %ys
             mit-sot %s3: f32[] = %trace[t+3] from %old
@@ -142,7 +142,7 @@ fn every_kind_of_buffer_downward() -> Result<Case, String> {
 /// A trimmed state whose rows are matrices of symbolic sizes, downward.
 fn rows_of_matrices_as_text() -> Result<Case, String> {
     let text = "fn @edge(%xs: f32[T,B,2], %init: f32[1,B,2]) {
-        %rows: f32[2,B,2] last 2 = scan @step for t in 0..T down {
+        %rows: f32[2,B,2] last 2 = scan @step {steps=T, order=down} {
             seq %x: f32[B,2] = %xs[t]
             sit-sot %old: f32[B,2] = %rows[t+1] from %init
             %new: f32[B,2] = add %old, %x

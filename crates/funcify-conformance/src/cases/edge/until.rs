@@ -96,7 +96,7 @@ fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
     let text = match down {
         false => {
             "fn @edge(%xs: f32[T], %one: f32[1], %two: f32[2], %rows: f32[T+1], %zero: f32[]) {
-            %ys: f32[$1], %a: f32[$1+1], %b: f32[$1+2], %m: f32[T+1], %c: f32[] = scan @step for t in 0..T until $1 {
+            %ys: f32[$1], %a: f32[$1+1], %b: f32[$1+2], %m: f32[T+1], %c: f32[] = scan @step {steps=T, until=$1} {
                 seq %x: f32[] = %xs[t]
                 nit-sot %ys
                 sit-sot %a1: f32[] = %a[t-1] from %one
@@ -122,7 +122,7 @@ fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
         }
         true => {
             "fn @edge(%xs: f32[T], %one: f32[1], %two: f32[2], %rows: f32[T+1], %zero: f32[]) {
-            %ys: f32[$1], %a: f32[$1+1], %b: f32[$1+2], %m: f32[T+1], %c: f32[] = scan @step for t in 0..T until $1 down {
+            %ys: f32[$1], %a: f32[$1+1], %b: f32[$1+2], %m: f32[T+1], %c: f32[] = scan @step {steps=T, until=$1, order=down} {
                 seq %x: f32[] = %xs[t]
                 nit-sot %ys
                 sit-sot %a1: f32[] = %a[t+1] from %one
@@ -174,10 +174,10 @@ fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
 /// The last rows of a trace are the results. A call that gives fewer is an error. Running sums until one is above
 ///     a total of 5 (3 steps upward), or above 6 downward (2 steps), with the initial row.
 fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> Result<Case, String> {
-    let (down, tap, limit) = if reverse { (" down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
+    let (down, tap, limit) = if reverse { (", order=down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
     let text = format!(
         "fn @edge(%xs: f32[T], %init: f32[1]) {{
-        %rows: f32[{last}] last {last} = scan @step for t in 0..T until $1{down} {{
+        %rows: f32[{last}] last {last} = scan @step {{steps=T, until=$1{down}}} {{
             seq %x: f32[] = %xs[t]
             sit-sot %old: f32[] = %rows[{tap}] from %init
             %new: f32[] = add %old, %x

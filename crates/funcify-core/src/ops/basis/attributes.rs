@@ -1,5 +1,8 @@
 //! The attributes of an op, as the text form shows them: `{axis=1, limit=T+1, axes=[0,2], mode=add}`.
 
+use crate::error::{Error, Place, Site};
+use crate::types::lexer::{error_at, unknown_word};
+use crate::types::nearest::nearest;
 use crate::types::{DType, Dim};
 
 /// One attribute's value. A word (a mode, a dtype) is a dimension that is one symbol.
@@ -106,6 +109,38 @@ impl Attributes {
         let dims = self.take_dims(key)?;
         let axis = |dim: &Dim| dim.constant().and_then(|value| usize::try_from(value).ok());
         dims.iter().map(|dim| axis(dim).ok_or_else(|| format!("`{key}` as a list of axes, not `{dim}`"))).collect()
+    }
+
+    /// Takes out an attribute by a method above, if the text gives it.
+    pub(crate) fn take_if_given<T>(
+        &mut self,
+        key: &str,
+        take: impl FnOnce(&mut Self, &str) -> Result<T, String>,
+    ) -> Result<Option<T>, String> {
+        let is_given = self.iter().any(|(given, _)| given == key);
+        is_given.then(|| take(self, key)).transpose()
+    }
+
+    /// The error of attributes that the op `name` does not take, for it expected others. The misspelt one is among those that
+    /// it did not take out.
+    pub(crate) fn refused(&self, site: Site, name: &str, expected: String) -> Error {
+        let left: Vec<&str> = self.iter().map(|(key, _)| key).collect();
+        if let Some(key) = expected.strip_prefix("the attribute `").and_then(|rest| rest.strip_suffix('`')) {
+            let found = match left.is_empty() {
+                true => format!("`{name}` without it"),
+                false => format!("`{name}` with {}", left.join(", ")),
+            };
+            let fix = nearest(key, left).map(|meant| format!("write `{key}` for `{meant}`")).unwrap_or_default();
+            return Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix };
+        }
+        // `kind` as one of sum, max, not `summ`
+        match expected.split_once(", not `") {
+            Some((expected, word)) => {
+                let words = expected.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                unknown_word(site, expected, word.trim_end_matches('`'), words)
+            }
+            None => error_at(site, expected, format!("`{name}` with other attributes")),
+        }
     }
 
     fn take(&mut self, key: &str) -> Result<Attribute, String> {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::derivative::{Choices, Forward};
 use crate::error::Result;
-use crate::graph::print::{Equation, Printer};
-use crate::graph::{Failed, Graph, Need, PrunedOp, emit};
+use crate::graph::print::name_text;
+use crate::graph::{Failed, Graph, Need, PrunedOp, ValueId, emit};
+use crate::ops::form::Form;
 use crate::ops::reach::Connected;
 use crate::ops::{BindSize, Call, Op, Rule, Unary};
 use crate::types::{Dim, Replacements, Symbol, TensorType};
@@ -20,9 +21,6 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
 
     /// The op with these bodies, in the order of [`bodies`](Bodied::bodies); those that are missing stay.
     fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op;
-
-    /// What a body is called in texts: `case 1`, `combine`.
-    fn body_name(&self, number: usize) -> String;
 
     /// For each of the bodies, through which of its parameters a derivative by the operands in `wrt` goes.
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>>;
@@ -45,8 +43,8 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
 
 /// An op with bodies in the text form.
 pub(crate) trait Printable {
-    /// Prints it, with its bodies.
-    fn print(&self, printer: &mut Printer, equation: &Equation<'_>);
+    /// What stands in its text, with these operands.
+    fn form(&self, operands: &[ValueId]) -> Form;
 }
 
 /// What of an op with bodies some of its results need.
@@ -84,6 +82,13 @@ impl Op {
     /// combination, a function with the graphs of its derivative rule.
     pub fn bodies(&self) -> Vec<&Arc<Graph>> {
         self.bodied().map_or(Vec::new(), Bodied::bodies)
+    }
+
+    /// What a body is called in texts: `case 1`, `combine`, `@step`.
+    pub(crate) fn body_name(&self, number: usize) -> String {
+        let own = self.bodies().get(number).map_or(String::new(), |body| name_text(body));
+        let name = self.bodied().map_or(String::new(), |op| op.form(&[]).spelling.body_name(number));
+        format!("{name}{own}").trim_start().to_string()
     }
 
     /// The op with these bodies, in the order of [`bodies`](Op::bodies).

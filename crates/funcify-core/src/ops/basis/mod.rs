@@ -5,6 +5,7 @@ pub(in crate::ops) mod bodied;
 pub(in crate::ops) mod class;
 pub(in crate::ops) mod custom;
 pub(in crate::ops) mod evaluate;
+pub(crate) mod form;
 pub(crate) mod leaves;
 pub(crate) mod reach;
 #[cfg(test)]

@@ -22,10 +22,6 @@ impl Bodied for AssociativeScan {
         AssociativeScan { combine, ..self.clone() }.into()
     }
 
-    fn body_name(&self, _: usize) -> String {
-        "combine".into()
-    }
-
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
         vec![self.active(wrt)]
     }

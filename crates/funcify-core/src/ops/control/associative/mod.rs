@@ -198,7 +198,7 @@ mod tests {
     fn parse(a: &str, b: &str, row: &str) -> Result<Graph, Error> {
         Graph::parse(&format!(
             "fn @f(%a: {a}, %b: {b}) {{
-               %y: {a}, %z: {b} = associative_scan %a, %b down {{
+               %y: {a}, %z: {b} = associative_scan %a, %b {{order=down}} {{
                  combine (%a_0: {row}, %b_0: {row}, %a_1: {row}, %b_1: {row}) {{
                    %0: {row} = add %a_0, %a_1
                    give %0, %b_1

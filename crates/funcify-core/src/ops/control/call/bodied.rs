@@ -21,10 +21,6 @@ impl Bodied for Call {
         self.with_graphs(bodies).into()
     }
 
-    fn body_name(&self, number: usize) -> String {
-        self.parts().get(number).map_or("", |part| part.name).to_string()
-    }
-
     /// They are differentiated by the rule alone.
     fn active_params(&self, _: &[bool]) -> Vec<Vec<bool>> {
         self.bodies().into_iter().map(|body| vec![false; body.inputs().len()]).collect()

@@ -22,11 +22,6 @@ impl Bodied for Scan {
         Scan { body, ..self.clone() }.into()
     }
 
-    fn body_name(&self, _: usize) -> String {
-        let until = self.until.as_ref().map_or(String::new(), |symbol| format!(" until {symbol}"));
-        format!("@{} for t in 0..{}{until}", self.body.name(), self.steps)
-    }
-
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
         vec![self.active(wrt)]
     }

@@ -71,7 +71,7 @@ impl CheckpointPolicy {
     }
 }
 
-/// As the text form has it: `recompute`, `save_dots`, `save_costly`, `save_all`, `segments[256,32]`, `budget[65536]`.
+/// `recompute`, `save_dots`, `save_costly`, `save_all`, `segments[256,32]`, `budget[65536]`.
 impl fmt::Display for CheckpointPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -76,7 +76,6 @@ pub(crate) use eval::stack as stack_rows;
 pub use fori::{Bound, fori_loop};
 pub use recurrence::Recurrence;
 pub(crate) use saves::{LoopRecord, saved_values};
-pub(crate) use text::shown_shift;
 pub use until::{scan_until, scan_until_with};
 
 use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
@@ -123,6 +122,13 @@ pub enum Returned {
     All,
     /// The last so many in the order of the loop.
     Last(usize),
+}
+
+impl Returned {
+    /// How many of the last rows, if not all.
+    pub(crate) fn last(self) -> Option<usize> {
+        if let Returned::Last(count) = self { Some(count) } else { None }
+    }
 }
 
 /// A buffer: read and written row by row.

@@ -38,7 +38,7 @@ fn buffer(header: &str, reads: &str, writes: &[&str]) -> String {
 fn c5_a_downward_loop_does_not_read_the_row_that_it_writes() {
     let text = |tap: &str| {
         buffer(
-            "1]) {\n%m: f32[T+1] = scan @s for t in 0..T down",
+            "1]) {\n%m: f32[T+1] = scan @s {steps=T, order=down}",
             &format!("sit-sot %old: f32[] = %m[{tap}] from %rows"),
             &["t"],
         )
@@ -52,7 +52,7 @@ fn c5_a_downward_loop_does_not_read_the_row_that_it_writes() {
 #[test]
 fn c5_a_row_is_written_once() {
     let text = |writes: &[&str]| {
-        buffer("T]) {\n%m: f32[T] = scan @s for t in 0..T-1", "mit-mot %old: f32[] = %m[t] from %rows", writes)
+        buffer("T]) {\n%m: f32[T] = scan @s {steps=T-1}", "mit-mot %old: f32[] = %m[t] from %rows", writes)
     };
     assert!(Graph::parse(&text(&["t", "t+1"])).is_ok(), "{:?}", Graph::parse(&text(&["t", "t+1"])));
     says(&refused(&text(&["t", "t"])), &["a tap is listed once"]);
@@ -60,7 +60,7 @@ fn c5_a_row_is_written_once() {
 
 /// A loop that ends by itself and of which the last two rows are wanted.
 const LAST: &str = "fn @f(%xs: f32[T]) {
-  %ys: f32[2] last 2 = scan @s for t in 0..T until $1 {
+  %ys: f32[2] last 2 = scan @s {steps=T, until=$1} {
     seq %x: f32[] = %xs[t]
     nit-sot %ys
     %0: f32[] = constant 1.0
@@ -79,7 +79,7 @@ fn c7_a_loop_has_the_rows_that_are_wanted() {
     let error = run([2.0, 0.5, 3.0]).unwrap_err();
     assert!(matches!(error, Error::Rows { .. }), "{error}");
     says(&error.to_string(), &["2 rows, the last ones that are wanted", "1 rows"]);
-    says(&refused(&LAST.replace("until $1 {", "{").replace("    until %1\n", "").replace("0..T", "0..1")), &["2 rows"]);
+    says(&refused(&LAST.replace("    until %1\n", "").replace("{steps=T, until=$1}", "{steps=1}")), &["2 rows"]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn the_bound_of_a_while_has_a_size() {
     let text = |bound: &str| {
         format!(
             "fn @f(%x: f32[], %xs: f32[T]) {{
-               %y: f32[] = while %x bound {bound} {{
+               %y: f32[] = while %x {{bound={bound}}} {{
                  test (%c: f32[]) {{
                    %0: f32[] = constant 9.0
                    %1: bool[] = lt %c, %0
@@ -113,5 +113,5 @@ fn the_bound_of_a_while_has_a_size() {
         )
     };
     assert!(Graph::parse(&text("T+1")).unwrap().check().is_ok());
-    says(&refused(&text("N")), &["`N`, which has no size", "while %x bound N {"]);
+    says(&refused(&text("N")), &["`N`, which has no size", "while %x {bound=N} {"]);
 }

@@ -1,123 +1,318 @@
-//! The loop in the text form.
+//! The loop in the text form: lines for its sequences, buffers and carries, and what a step writes.
 
-use std::cmp::Ordering;
+use std::mem::take;
 use std::ops::Range;
+use std::sync::Arc;
 
-use super::{Buffer, Returned, Scan, Start};
-use crate::graph::print::{Equation, Names, Printer};
-use crate::ops::Printable;
+use super::{Buffer, CheckpointPolicy, Returned, Scan, Sequence, Start};
+use crate::error::{Result, Site};
+use crate::graph::{Graph, ValueId};
+use crate::ops::form::{
+    Binder, Bodies, Form, FormBody, Line, Reading, Source, Spelling, Tap, Write, value_at, values_at,
+};
+use crate::ops::{Attributes, Op, Printable};
+use crate::types::Dim;
+use crate::types::lexer::error_at;
 
-impl Printable for Scan {
-    fn print(&self, printer: &mut Printer, equation: &Equation<'_>) {
-        let (operands, params, results) = (self.operands(), self.params(), self.results());
-        let (body, mut inner) = (&self.body, Names::default());
-        let mut header = self.header(equation);
-        let mut heads = Vec::new();
-        let mut binders = |rows: &Range<usize>| -> Vec<String> {
-            rows.clone().map(|param| printer.input(body, &mut inner, param)).collect()
-        };
-        for (index, sequence) in self.sequences.iter().enumerate() {
-            let source = equation.operand(operands.sequences.start + index);
-            heads.push(format!("seq {}", reads(&binders(&params.sequences[index]), &source, &sequence.reads, 0)));
-        }
-        for (index, buffer) in self.buffers.iter().enumerate() {
-            let binders = binders(&params.buffers[index]);
-            let from =
-                operands.buffers[index].map_or(String::new(), |index| format!(" from {}", equation.operand(index)));
-            let taps = reads(&binders, &equation.result(index), &buffer.reads, shown_shift(self.reverse, buffer));
-            heads.push(format!("{} {taps}{from}", buffer.kind()));
-        }
-        for index in 0..self.carries {
-            let binder = printer.input(body, &mut inner, params.carries.start + index);
-            let next = equation.result(self.buffers.len() + index);
-            heads.push(format!("carry {binder} = {next} from {}", equation.operand(operands.carries.start + index)));
-        }
-        let captured = equation.operands(operands.invariants.start..);
-        let invariants = printer.captured(equation.names, captured, body, params.invariants.start, &mut inner);
-        if !invariants.is_empty() {
-            header += &format!(" with {}", invariants.join(", "));
-        }
-        printer.braced(header, |printer| {
-            heads.iter().for_each(|head| printer.line(head));
-            printer.equations(body, &mut inner);
-            let output = |index: usize| body.outputs().get(index).map_or("%?".to_string(), |o| inner.get(o.value));
-            for (index, buffer) in self.buffers.iter().enumerate() {
-                for (offset, row) in buffer.writes.iter().zip(results.buffers[index].clone()) {
-                    let tap = tap_text(*offset, shown_shift(self.reverse, buffer));
-                    printer.line(format!("{}[{tap}] = {}", equation.result(index), output(row)));
-                }
-            }
-            for index in 0..self.carries {
-                let next = output(results.carries.start + index);
-                printer.line(format!("{} = {next}", equation.result(self.buffers.len() + index)));
-            }
-            if let Some(index) = results.until {
-                printer.line(format!("until {}", output(index)));
-            }
-        });
-    }
-}
+/// The lines in their order.
+const SECTIONS: [&str; 3] = ["seq", "a buffer", "carry"];
 
 impl Scan {
-    /// `%xs: f32[T] last 1 = scan for t in 0..T down`
-    fn header(&self, equation: &Equation<'_>) -> String {
-        let last = |index: usize| match self.buffers.get(index).map(|buffer| buffer.returned) {
-            Some(Returned::Last(count)) => format!(" last {count}"),
-            Some(Returned::All) | None => String::new(),
+    /// Its words.
+    pub(crate) const SPELLING: Spelling = Spelling {
+        name: "scan",
+        example: "scan @step {steps=T} with %w {",
+        attributes: &["steps", "until", "order", "unroll", "policy", "segments", "budget", "truncate"],
+        bodies: Bodies::Own { roles: &["seq", "nit-sot", "sit-sot", "mit-sot", "mit-mot", "carry"], gives: "until" },
+        make,
+    };
+}
+
+impl Printable for Scan {
+    fn form(&self, operands: &[ValueId]) -> Form {
+        let (places, params, results) = (self.operands(), self.params(), self.results());
+        let outputs: Vec<ValueId> = self.body.outputs().iter().map(|output| output.value).collect();
+        let line =
+            |role: &str, source, params: &Range<usize>, taps: &mut dyn Iterator<Item = Option<i64>>, from| Line {
+                role: role.to_string(),
+                site: Site::Unknown,
+                source,
+                named: (String::new(), Site::Unknown),
+                taps: params.clone().zip(taps).map(|(_, row)| Tap::of(row)).collect(),
+                from,
+            };
+        let write = |result, row, value| Write { result, site: Site::Unknown, tap: Tap::of(row), value };
+        let (mut lines, mut writes) = (Vec::new(), Vec::new());
+        for ((sequence, place), params) in self.sequences.iter().zip(places.sequences).zip(&params.sequences) {
+            let mut taps = sequence.reads.iter().map(|offset| shown(*offset, 0));
+            lines.push(line("seq", Source::Operand(value_at(operands, place)), params, &mut taps, None));
+        }
+        for (index, buffer) in self.buffers.iter().enumerate() {
+            let shift = shown_shift(self.reverse, buffer);
+            let mut taps = buffer.reads.iter().map(|offset| shown(*offset, shift));
+            let from = places.buffers[index].map(|place| value_at(operands, place));
+            lines.push(line(buffer.kind(), Source::Result(index), &params.buffers[index], &mut taps, from));
+            let written = buffer.writes.iter().zip(results.buffers[index].clone());
+            writes.extend(written.map(|(offset, row)| write(index, shown(*offset, shift), value_at(&outputs, row))));
+        }
+        for index in 0..self.carries {
+            let (result, param) = (self.buffers.len() + index, params.carries.start + index);
+            let from = Some(value_at(operands, places.carries.start + index));
+            let mut no_tap = [None].into_iter();
+            lines.push(line("carry", Source::Result(result), &(param..param + 1), &mut no_tap, from));
+            writes.push(write(result, None, value_at(&outputs, results.carries.start + index)));
+        }
+        let body = FormBody {
+            lines,
+            writes,
+            gives: results.until.map(|index| value_at(&outputs, index)).into_iter().collect(),
+            ..FormBody::block(&self.body, 0, values_at(operands, places.invariants))
         };
-        let binders = equation.binders.iter().enumerate();
-        let binders: Vec<String> = binders.map(|(index, binder)| binder.clone() + &last(index)).collect();
-        let mut header = if binders.is_empty() { String::new() } else { format!("{} = ", binders.join(", ")) };
-        header += "scan";
-        if !self.body.name().is_empty() {
-            header += &format!(" @{}", self.body.name());
+        let steps: Vec<ValueId> = places.steps.map(|place| value_at(operands, place)).into_iter().collect();
+        let mut form = Form::new(&Self::SPELLING, &steps, vec![body]);
+        form.last = self.buffers.iter().map(|buffer| buffer.returned.last()).collect();
+        form.set("steps", Some(self.steps.clone()));
+        form.set("until", self.until.as_ref().map(Dim::symbol));
+        form.set_order(self.reverse);
+        form.set("unroll", (self.unroll != 1).then_some(self.unroll));
+        match &self.policy {
+            Some(policy @ (CheckpointPolicy::Segments(_) | CheckpointPolicy::Levels(_))) => {
+                form.attributes = form.attributes.with_list("segments", policy.levels().to_vec());
+            }
+            Some(CheckpointPolicy::Budget(bytes)) => form.set("budget", Some(*bytes)),
+            Some(policy) => form.set("policy", Some(policy.to_string().as_str())),
+            None => {}
         }
-        header += &format!(" for t in 0..{}", self.steps);
-        if let Some(index) = self.operands().steps {
-            header += &format!("={}", equation.operand(index));
-        }
-        if let Some(symbol) = &self.until {
-            header += &format!(" until {symbol}");
-        }
-        if self.reverse {
-            header += " down";
-        }
-        if self.unroll != 1 {
-            header += &format!(" unroll={}", self.unroll);
-        }
-        if let Some(policy) = &self.policy {
-            header += &format!(" policy={policy}");
-        }
-        if let Some(steps) = self.truncate {
-            header += &format!(" truncate={steps}");
-        }
-        header
+        form.set("truncate", self.truncate);
+        form
     }
 }
 
 /// What is subtracted from a buffer's offsets to show them as taps: the row that a step writes next to the given
 /// rows is `t`.
-pub(crate) fn shown_shift(reverse: bool, buffer: &Buffer) -> usize {
+fn shown_shift(reverse: bool, buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Given(given) if !reverse => given,
         _ => 0,
     }
 }
 
-/// `%x: f32[], %y: f32[] = %xs[t], %xs[t+1]`; the source alone if nothing is read.
-fn reads(binders: &[String], source: &str, offsets: &[usize], shift: usize) -> String {
-    if binders.is_empty() {
-        return source.to_string();
-    }
-    let taps: Vec<String> = offsets.iter().map(|offset| format!("{source}[{}]", tap_text(*offset, shift))).collect();
-    format!("{} = {}", binders.join(", "), taps.join(", "))
+/// The tap that shows an offset.
+fn shown(offset: usize, shift: usize) -> Option<i64> {
+    Some((offset as i64).wrapping_sub(shift as i64))
 }
 
-/// `t`, `t+1`, `t-2`
-fn tap_text(offset: usize, shift: usize) -> String {
-    match offset.cmp(&shift) {
-        Ordering::Equal => "t".to_string(),
-        Ordering::Greater => format!("t+{}", offset - shift),
-        Ordering::Less => format!("t-{}", shift - offset),
+/// The offset of a tap that is shown `shift` lower.
+fn offset(tap: &Tap, shift: usize, source: &str) -> Result<usize> {
+    let row =
+        tap.row.ok_or_else(|| error_at(tap.site, format!("a row of `{source}`, such as `{source}[t]`"), "none"))?;
+    let offset = i64::try_from(shift).ok().and_then(|shift| row.checked_add(shift));
+    offset.and_then(|offset| usize::try_from(offset).ok()).ok_or_else(|| {
+        let lowest = if shift == 0 { "t".to_string() } else { format!("t-{shift}") };
+        error_at(tap.site, format!("a row at `{lowest}` or after"), format!("`t{row:+}`"))
+    })
+}
+
+/// Makes the loop that was read.
+fn make(form: &mut Form, reading: &Reading<'_>) -> Result<(Op, Vec<ValueId>)> {
+    let reverse = form.take_order()?;
+    let mut scan = form.read(|attributes| {
+        let mut scan = Scan::of(Graph::default(), attributes.take_dim("steps")?);
+        scan.until = match attributes.take_if_given("until", Attributes::take_dim)? {
+            Some(dim) => Some(dim.as_symbol().cloned().ok_or_else(|| {
+                format!("`until` as the symbol that is the number of steps that ran, such as `$1`, not `{dim}`")
+            })?),
+            None => None,
+        };
+        scan.unroll = attributes.take_if_given("unroll", Attributes::take_usize)?.unwrap_or(1);
+        scan.policy = policy(attributes)?;
+        scan.truncate = attributes.take_if_given("truncate", Attributes::take_usize)?;
+        Ok(scan)
+    })?;
+    let mut operands = take(&mut form.operands);
+    scan.steps_operand = !operands.is_empty();
+    scan.reverse = reverse;
+    let mut body = form.bodies.pop().expect("the parser reads the body of a loop");
+    let mut section = 0;
+    for line in &body.lines {
+        let now = match line.role.as_str() {
+            "seq" => 0,
+            "carry" => 2,
+            _ => 1,
+        };
+        if now < section {
+            let expected = "the lines in the order sequences, buffers, carries";
+            return Err(error_at(line.site, expected, format!("{} after {}", SECTIONS[now], SECTIONS[section])));
+        }
+        section = now;
+        match now {
+            0 => operands.push(scan.read_sequence(line)?),
+            1 => operands.extend(scan.read_buffer(line, form, reading)?),
+            _ => operands.push(scan.read_carry(line, form, reading)?),
+        }
+    }
+    if let Some(binder) = reading.results.get(scan.buffers.len() + scan.carries) {
+        let found = format!("`%{}`, which no line describes", binder.name);
+        return Err(error_at(binder.site, "a line for each result, such as `carry ..`", found));
+    }
+    let outputs = scan.read_writes(&body, reading)?;
+    let graph = Arc::make_mut(&mut body.graph);
+    outputs.iter().for_each(|(name, value)| graph.push_output(name, *value));
+    (scan.body, scan.invariants) = (body.graph, body.captured.len());
+    operands.extend(body.captured);
+    Ok((scan.into(), operands))
+}
+
+/// `policy=save_all`, `segments=[256,32]` or `budget=65536`: what the loop keeps for its backward loop.
+fn policy(attributes: &mut Attributes) -> Result<Option<CheckpointPolicy>, String> {
+    use CheckpointPolicy::{Budget, Levels, Recompute, SaveAll, SaveCostly, SaveDots, Segments};
+    if let Some(segments) = attributes.take_if_given("segments", Attributes::take_axes)? {
+        return Ok(Some(if let [steps] = segments[..] { Segments(steps) } else { Levels(segments) }));
+    }
+    if let Some(bytes) = attributes.take_if_given("budget", Attributes::take_usize)? {
+        return Ok(Some(Budget(bytes)));
+    }
+    let word = attributes.take_if_given("policy", Attributes::take_word)?;
+    let known = [Recompute, SaveDots, SaveCostly, SaveAll];
+    word.map(|word| {
+        let names = known.each_ref().map(ToString::to_string).join(", ");
+        let found = known.into_iter().find(|policy| policy.to_string() == word);
+        found.ok_or_else(|| format!("`policy` as one of {names}, not `{word}`"))
+    })
+    .transpose()
+}
+
+impl Scan {
+    /// Adds a sequence; gives its operand.
+    fn read_sequence(&mut self, line: &Line) -> Result<ValueId> {
+        let (name, site) = &line.named;
+        let Source::Operand(source) = line.source else {
+            return Err(error_at(*site, "a value of the enclosing body, defined before", format!("`%{name}`")));
+        };
+        if line.from.is_some() {
+            return Err(error_at(line.site, "a sequence without `from`", "initial rows"));
+        }
+        let reads = line.taps.iter().map(|tap| offset(tap, 0, &format!("%{name}"))).collect::<Result<_>>()?;
+        self.sequences.push(Sequence { reads });
+        Ok(source)
+    }
+
+    /// Adds a buffer; gives the operand that has its initial rows.
+    fn read_buffer(&mut self, line: &Line, form: &Form, reading: &Reading<'_>) -> Result<Option<ValueId>> {
+        let index = self.buffers.len();
+        let binder = described(line, index, reading)?;
+        let returned = form.last[index].map_or(Returned::All, Returned::Last);
+        let given = line.from.map(|from| reading.graph.ty(from));
+        let rows = given.map(|ty| ty.shape.dims().first().cloned().unwrap_or_default());
+        let start = start_of_kind(&line.role, rows.as_ref());
+        let possible = self.possible_kinds(binder, returned, rows.as_ref());
+        let Some(start) = start.filter(|_| possible.contains(&line.role.as_str())) else {
+            let initial = given.map_or("no initial rows".to_string(), |ty| format!("initial rows of type {ty}"));
+            let expected = format!("`{}`, for a buffer of type {} with {initial}", possible.join("` or `"), binder.ty);
+            return Err(error_at(line.site, expected, format!("`{}`", line.role)));
+        };
+        let mut buffer = Buffer { start, reads: Vec::new(), writes: Vec::new(), returned };
+        let shift = shown_shift(self.reverse, &buffer);
+        let name = format!("%{}", binder.name);
+        buffer.reads = line.taps.iter().map(|tap| offset(tap, shift, &name)).collect::<Result<_>>()?;
+        self.buffers.push(buffer);
+        Ok(line.from)
+    }
+
+    /// The kinds that a buffer with this result and so many initial rows can be.
+    fn possible_kinds(&self, result: &Binder, returned: Returned, given: Option<&Dim>) -> Vec<&'static str> {
+        let Some(given) = given else { return vec!["nit-sot"] };
+        let of_given = match given.constant() {
+            Some(1) => "sit-sot",
+            Some(_) => "mit-sot",
+            None => return vec!["mit-mot"],
+        };
+        let rows = result.ty.shape.dims().first();
+        let is_full = rows == Some(given);
+        let is_given = rows == Some(&(self.length() + given));
+        match (returned, is_full, is_given) {
+            (Returned::All, true, false) => vec!["mit-mot"],
+            (Returned::All, false, true) => vec![of_given],
+            _ => vec![of_given, "mit-mot"],
+        }
+    }
+
+    /// Adds a carry; gives the operand that is its initial value.
+    fn read_carry(&mut self, line: &Line, form: &Form, reading: &Reading<'_>) -> Result<ValueId> {
+        let index = self.buffers.len() + self.carries;
+        let binder = described(line, index, reading)?;
+        let found = format!("carry `%{}`", binder.name);
+        if form.last[index].is_some() {
+            return Err(error_at(binder.site, "`last` only on a buffer", found));
+        }
+        let ([Tap { row: None, .. }], Some(from)) = (&line.taps[..], line.from) else {
+            let expected =
+                format!("the carry and its initial value, as `%c: {} = %{} from %x`", binder.ty, binder.name);
+            return Err(error_at(line.site, expected, found));
+        };
+        self.carries += 1;
+        Ok(from)
+    }
+
+    /// The results of the body, by name: the rows written to each buffer, the next carries, whether the loop ends.
+    fn read_writes(&mut self, body: &FormBody, reading: &Reading<'_>) -> Result<Vec<(String, ValueId)>> {
+        let mut outputs = Vec::new();
+        for (index, binder) in reading.results.iter().enumerate() {
+            let written: Vec<&Write> = body.writes.iter().filter(|write| write.result == index).collect();
+            if let Some(buffer) = self.buffers.get_mut(index) {
+                if written.is_empty() {
+                    return Err(error_at(body.end, format!("a row written to `%{}`", binder.name), "`}`"));
+                }
+                let shift = shown_shift(self.reverse, buffer);
+                for (number, write) in written.iter().enumerate() {
+                    buffer.writes.push(offset(&write.tap, shift, &format!("%{}", binder.name))?);
+                    outputs.push((format!("w{index}_{number}"), write.value));
+                }
+                continue;
+            }
+            match written[..] {
+                [] => return Err(error_at(body.end, format!("the next carry, `%{} = ..`", binder.name), "`}`")),
+                [Write { tap: Tap { row: None, .. }, value, .. }] => {
+                    outputs.push((format!("carry{}", index - self.buffers.len()), *value));
+                }
+                [.., write] => {
+                    return Err(error_at(
+                        write.site,
+                        "the next carry once, without a row",
+                        format!("`%{}`", binder.name),
+                    ));
+                }
+            }
+        }
+        match (&self.until, &body.gives[..]) {
+            (Some(_), [until]) => outputs.push(("until".to_string(), *until)),
+            (None, []) => {}
+            (Some(_), _) => return Err(error_at(body.end, "`until` and whether the loop ends, before `}`", "`}`")),
+            (None, _) => {
+                return Err(error_at(body.end, "`until=$1` among the attributes of the loop", "`until` alone"));
+            }
+        }
+        Ok(outputs)
+    }
+}
+
+/// The result that a line describes, which must be the one of that number.
+fn described<'a>(line: &Line, index: usize, reading: &'a Reading<'_>) -> Result<&'a Binder> {
+    let (name, site) = &line.named;
+    let expected = match reading.results.get(index) {
+        Some(binder) if matches!(line.source, Source::Result(result) if result == index) => return Ok(binder),
+        Some(binder) => format!("`%{}`: the lines come in the order of the loop's results", binder.name),
+        None => format!("no more than the loop's {} results", reading.results.len()),
+    };
+    Err(error_at(*site, expected, format!("`%{name}`")))
+}
+
+/// What the rows of a buffer of that kind are at the start; `None` if there is no such kind with so many rows.
+fn start_of_kind(kind: &str, given: Option<&Dim>) -> Option<Start> {
+    match (kind, given) {
+        ("nit-sot", None) => Some(Start::Empty),
+        ("mit-mot", Some(_)) => Some(Start::Full),
+        ("sit-sot" | "mit-sot", Some(rows)) => Some(Start::Given(usize::try_from(rows.constant()?).ok()?)),
+        _ => None,
     }
 }

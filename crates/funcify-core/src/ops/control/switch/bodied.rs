@@ -22,10 +22,6 @@ impl Bodied for Switch {
         Switch { branches: bodies.iter().take(self.branches.len()).cloned().chain(kept).collect() }.into()
     }
 
-    fn body_name(&self, number: usize) -> String {
-        format!("case {number}")
-    }
-
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
         self.operands().into_iter().map(|places| wrt[places].to_vec()).collect()
     }

@@ -22,10 +22,6 @@ impl Bodied for While {
         While { condition, body, bound: self.bound.clone() }.into()
     }
 
-    fn body_name(&self, number: usize) -> String {
-        if number == 0 { "test" } else { "step" }.into()
-    }
-
     fn active_params(&self, wrt: &[bool]) -> Vec<Vec<bool>> {
         vec![vec![false; self.condition.inputs().len()], self.active(wrt)]
     }

@@ -1,23 +1,38 @@
 //! The loop that a condition ends in the text form.
 
 use super::While;
-use crate::graph::print::{Equation, Printer};
-use crate::ops::Printable;
+use crate::graph::ValueId;
+use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
+use crate::ops::{Attributes, Printable};
+
+impl While {
+    /// Its words.
+    pub(crate) const SPELLING: Spelling = Spelling {
+        name: "while",
+        example: "while %x {bound=20} {",
+        attributes: &["bound"],
+        bodies: Bodies::Named(&["test", "step"]),
+        make: |form, _| {
+            let bound = form.read(|attributes| attributes.take_if_given("bound", Attributes::take_dim))?;
+            let [test, step] = form.blocks();
+            Ok((While { condition: test, body: step, bound }.into(), form.all_operands()))
+        },
+    };
+}
 
 impl Printable for While {
-    fn print(&self, printer: &mut Printer, equation: &Equation<'_>) {
-        let (places, names) = (self.operands(), equation.names);
+    fn form(&self, operands: &[ValueId]) -> Form {
+        let places = self.operands();
         let carries = places.carries.len();
-        let mut header = format!("{}while", equation.left());
-        if carries > 0 {
-            header += &format!(" {}", names.all(equation.operands(places.carries)).join(", "));
-        }
+        let given = |places| values_at(operands, places);
+        let bodies = vec![
+            FormBody::block(&self.condition, carries, given(places.condition)),
+            FormBody::block(&self.body, carries, given(places.body)),
+        ];
+        let mut form = Form::new(&Self::SPELLING, given(places.carries), bodies);
         if let Some(bound) = &self.bound {
-            header += &format!(" bound {bound}");
+            form.attributes = form.attributes.with("bound", bound.clone());
         }
-        printer.braced(header, |printer| {
-            printer.block("test", names, &self.condition, carries, equation.operands(places.condition));
-            printer.block("step", names, &self.body, carries, equation.operands(places.body));
-        });
+        form
     }
 }

@@ -1,0 +1,277 @@
+//! Parsing ops with bodies, all by one grammar: `NAME operands {attributes} { bodies }`, with the words of the op's spelling.
+
+use std::sync::Arc;
+
+use super::attributes::attributes;
+use super::parse::{Body, Parser, duplicate_name, only};
+use crate::error::{Error, Result, Site};
+use crate::graph::{MAX_DEPTH, ValueId};
+use crate::ops::Attributes;
+use crate::ops::form::{Binder, Bodies, Form, FormBody, Line, Reading, Source, Spelling, Tap, Write};
+use crate::types::lexer::{Token, error_at, is_number};
+
+impl Parser {
+    /// Reads an op with bodies, up to its closing brace, and adds it to `outer`.
+    pub(super) fn op_with_bodies(
+        &mut self,
+        outer: &mut Body,
+        binders: &[Binder],
+        last: Vec<Option<usize>>,
+        spelling: &'static Spelling,
+    ) -> Result<()> {
+        let site = self.cursor.site();
+        self.define_all(binders)?;
+        self.cursor.bump();
+        let name = if spelling.is_own_body() { self.function_name(&["{", "with"])? } else { String::new() };
+        let operands = self.values(&outer.names)?;
+        let has_attributes = *self.cursor.peek() == Token::Mark('{') && *self.cursor.peek_at(1) != Token::NewLine;
+        let attributes = if has_attributes { attributes(&mut self.cursor)? } else { Attributes::new() };
+        only(site, spelling.name, &attributes, spelling.attributes)?;
+        self.around.push((spelling, Vec::new()));
+        match &spelling.bodies {
+            Bodies::Own { .. } => self.body(outer, binders, spelling, name)?,
+            Bodies::Named([]) => {}
+            bodies => {
+                self.open_brace(spelling)?;
+                for number in 0.. {
+                    match bodies {
+                        Bodies::Named(names) if number == names.len() => break,
+                        Bodies::Named(names) => self.cursor.expect_word(names[number])?,
+                        _ if *self.cursor.peek() == Token::Mark('}') => break,
+                        _ => self.number_of_body(&spelling.body_name(number))?,
+                    }
+                    let name = self.function_name(&["(", "{", "with"])?;
+                    self.body(outer, binders, spelling, name)?;
+                    self.cursor.expect_line_end()?;
+                }
+                self.cursor.expect_mark('}')?;
+            }
+        }
+        let bodies = self.around.pop().map_or(Vec::new(), |(_, bodies)| bodies);
+        let mut form = Form { spelling, site, operands, attributes, last, bodies };
+        let reading = Reading { graph: &outer.graph, results: binders, around: &self.around };
+        let (op, operands) = (spelling.make)(&mut form, &reading)?;
+        self.push(outer, op, &operands, binders, site)
+    }
+
+    /// The brace before the first line of an op or a body.
+    fn open_brace(&mut self, spelling: &Spelling) -> Result<()> {
+        if !self.cursor.take_mark('{') {
+            return Err(self.wrong_head(spelling));
+        }
+        self.cursor.expect_line_end()
+    }
+
+    /// The error of a first line that does not go on as an op with bodies does, as in texts of earlier versions.
+    fn wrong_head(&self, spelling: &Spelling) -> Error {
+        let attributes = match spelling.attributes {
+            [] => String::new(),
+            keys => format!("`{{attributes}}` ({}) and ", keys.join(", ")),
+        };
+        let expected = format!("`{{`, or {attributes}`with` before it");
+        self.cursor.error_with(expected, format!("write as in `{}`", spelling.example))
+    }
+
+    /// `case 0`
+    fn number_of_body(&mut self, expected: &str) -> Result<()> {
+        let site = self.cursor.site();
+        let word = expected.split(' ').next().unwrap_or(expected);
+        self.cursor.expect_word(word)?;
+        let found = format!("{word} {}", self.cursor.expect_count("the number of the body")?);
+        if found == expected { Ok(()) } else { Err(error_at(site, format!("`{expected}`"), format!("`{found}`"))) }
+    }
+
+    /// A body after its name, `(%c: f32[]) with %x { .. give %1 }`, which is added to those of the op that is open.
+    fn body(&mut self, outer: &Body, results: &[Binder], spelling: &Spelling, name: String) -> Result<()> {
+        if self.around.len() > MAX_DEPTH {
+            return Err(error_at(self.cursor.site(), format!("at most {MAX_DEPTH} nested bodies"), "one more"));
+        }
+        let mut body = Body::new(&name);
+        if self.cursor.take_mark('(') {
+            let binders = self.binders("a parameter such as `%c: f32[3]`")?;
+            self.cursor.expect_mark(')')?;
+            self.params(&mut body, binders)?;
+        }
+        let params = body.graph.inputs().len();
+        let captured = if self.cursor.take_word("with") { self.captured(outer)? } else { Vec::new() };
+        self.open_brace(spelling)?;
+        let mut lines = Vec::new();
+        while let Some(role) = self.role(spelling) {
+            lines.push(self.line(outer, results, &mut body, role)?);
+        }
+        for (name, value) in &captured {
+            let fallback = format!("v{}", value.index());
+            let param = if is_number(name) { &fallback } else { name };
+            let param = body.graph.push_input(param, outer.graph.ty(*value).clone(), false);
+            body.names.insert(name.clone(), param);
+        }
+        let (is_own, word) = (spelling.is_own_body(), spelling.gives());
+        let expected = match is_own {
+            true => "an equation, a row that is written, or `}`".to_string(),
+            false => format!("an equation or `{word}`"),
+        };
+        while !self.cursor.at_word(word) && !(is_own && (self.at_write() || *self.cursor.peek() == Token::Mark('}'))) {
+            self.equation(&mut body, &expected)?;
+        }
+        let mut writes = Vec::new();
+        while is_own && *self.cursor.peek() != Token::Mark('}') && !self.cursor.at_word(word) {
+            writes.push(self.write(results, &body)?);
+        }
+        let mut gives = Vec::new();
+        if self.cursor.take_word(word) {
+            gives = self.values(&body.names)?;
+            self.cursor.expect_line_end()?;
+        }
+        if !is_own {
+            let outputs = gives.iter().enumerate();
+            outputs.for_each(|(index, value)| body.graph.push_output(&format!("out_{index}"), *value));
+        }
+        let end = self.cursor.site();
+        self.cursor.expect_mark('}')?;
+        let captured = captured.into_iter().map(|(_, value)| value).collect();
+        let body = FormBody { graph: Arc::new(body.graph), params, lines, captured, writes, gives, end };
+        self.around.last_mut().expect("the op of this body is open").1.push(body);
+        Ok(())
+    }
+
+    /// The names that a body uses for outer values, and those values: `%x, %w as %w_1`.
+    fn captured(&mut self, outer: &Body) -> Result<Vec<(String, ValueId)>> {
+        let mut captured: Vec<(String, ValueId)> = Vec::new();
+        loop {
+            let site = self.cursor.site();
+            let Token::Value(mut name) = self.cursor.peek().clone() else {
+                return Err(self.cursor.error("a value such as `%x`"));
+            };
+            let value = self.value(&outer.names)?;
+            if self.cursor.take_word("as") {
+                let site = self.cursor.site();
+                name = self.cursor.expect_value("the value's name in the body")?;
+                self.define(&name, site)?;
+            } else if captured.iter().any(|(listed, _)| *listed == name) {
+                let rule = "it is listed twice without `as`";
+                return Err(duplicate_name(site, "an outer value", &format!("%{name}"), rule));
+            }
+            captured.push((name, value));
+            if !self.cursor.take_mark(',') {
+                return Ok(captured);
+            }
+        }
+    }
+
+    /// The word of a line about parameters, if one is next: `seq`, `nit-sot`.
+    fn role(&self, spelling: &Spelling) -> Option<&'static str> {
+        let is_next = |role: &&&str| match role.split_once('-') {
+            None => self.cursor.at_word(role),
+            Some((first, second)) => {
+                let next = [first, "-", second].into_iter().enumerate();
+                next.fold(true, |is_next, (index, word)| is_next && self.cursor.peek_at(index).is(word))
+            }
+        };
+        spelling.roles().iter().find(is_next).copied()
+    }
+
+    /// `seq %a: f32[], %b: f32[] = %xs[t], %xs[t+1]`, `mit-mot %m from %g`: a line about the parameters that follow `%xs`.
+    fn line(&mut self, outer: &Body, results: &[Binder], body: &mut Body, role: &str) -> Result<Line> {
+        let site = self.cursor.site();
+        role.split('-')
+            .enumerate()
+            .for_each(|(index, _)| (0..=usize::from(index > 0)).for_each(|_| self.cursor.bump()));
+        let mut binders = Vec::new();
+        if *self.cursor.peek_at(1) == Token::Mark(':') {
+            binders = self.binders("a parameter such as `%x: f32[3]`")?;
+            self.cursor.expect_mark('=')?;
+        }
+        let named = self.source()?;
+        let mut taps = if binders.is_empty() { Vec::new() } else { vec![self.tap()?] };
+        while !binders.is_empty() && self.cursor.take_mark(',') {
+            let (other, site) = self.source()?;
+            if other != named.0 {
+                let expected = format!("another row of `%{}`", named.0);
+                return Err(error_at(site, expected, format!("a row of `%{other}`")));
+            }
+            taps.push(self.tap()?);
+        }
+        if taps.len() != binders.len() {
+            let expected = format!("as many rows as names: {}", binders.len());
+            return Err(error_at(named.1, expected, format!("{} rows", taps.len())));
+        }
+        let result = results.iter().position(|binder| binder.name == named.0).map(Source::Result);
+        let source = result.or_else(|| outer.names.get(&named.0).copied().map(Source::Operand)).ok_or_else(|| {
+            let expected = "a value of the enclosing body, defined before";
+            error_at(named.1, expected, format!("`%{}`", named.0))
+        })?;
+        let from = if self.cursor.take_word("from") { Some(self.value(&outer.names)?) } else { None };
+        self.cursor.expect_line_end()?;
+        self.params(body, binders)?;
+        Ok(Line { role: role.to_string(), site, source, named, taps, from })
+    }
+
+    /// The name of what a line follows, and its place.
+    fn source(&mut self) -> Result<(String, Site)> {
+        let site = self.cursor.site();
+        Ok((self.cursor.expect_value("a row such as `%xs[t]`, or what has the rows")?, site))
+    }
+
+    /// `[t+1]`, or nothing.
+    fn tap(&mut self) -> Result<Tap> {
+        if !self.cursor.take_mark('[') {
+            return Ok(Tap { row: None, site: self.cursor.site() });
+        }
+        let site = self.cursor.site();
+        if !self.cursor.take_word("t") {
+            let fix = match self.cursor.peek() {
+                Token::Name(_) => "write `t`: the number of the step is always called so",
+                _ => "",
+            };
+            return Err(self.cursor.error_with("`t`", fix));
+        }
+        let sign = match self.cursor.peek() {
+            Token::Mark('+') => 1,
+            Token::Mark('-') => -1,
+            _ => 0,
+        };
+        let mut row = 0;
+        if sign != 0 {
+            self.cursor.bump();
+            let distance = self.cursor.expect_count("a whole number of rows")?;
+            row = sign * i64::try_from(distance).map_err(|_| error_at(site, "a smaller number of rows", distance))?;
+        }
+        self.cursor.expect_mark(']')?;
+        Ok(Tap { row: Some(row), site })
+    }
+
+    /// Whether a line that says what a step writes is next: `%ys[t] = %0` or `%c = %1`.
+    fn at_write(&self) -> bool {
+        matches!(self.cursor.peek(), Token::Value(_))
+            && matches!(self.cursor.peek_at(1), Token::Mark('[') | Token::Mark('='))
+    }
+
+    /// `%ys[t] = %0`
+    fn write(&mut self, results: &[Binder], body: &Body) -> Result<Write> {
+        if !self.at_write() {
+            return Err(self.cursor.error("a row that is written, such as `%ys[t] = %0`, or `}`"));
+        }
+        let (name, site) = self.source()?;
+        let result = results.iter().position(|binder| binder.name == name);
+        let result = result.ok_or_else(|| error_at(site, "a result of this op", format!("`%{name}`")))?;
+        let tap = self.tap()?;
+        self.cursor.expect_mark('=')?;
+        let value = self.value(&body.names)?;
+        self.cursor.expect_line_end()?;
+        Ok(Write { result, site, tap, value })
+    }
+
+    /// Adds parameters to a body.
+    fn params(&mut self, body: &mut Body, binders: Vec<Binder>) -> Result<()> {
+        for binder in binders {
+            if is_number(&binder.name) {
+                let found = format!("`%{}`", binder.name);
+                return Err(error_at(binder.site, "an identifier, for parameters have names", found));
+            }
+            self.define(&binder.name, binder.site)?;
+            let value = body.graph.push_input(&binder.name, binder.ty, false);
+            body.names.insert(binder.name, value);
+        }
+        Ok(())
+    }
+}

@@ -7,6 +7,7 @@ use crate::{Outcome, build, differences, root};
 /// Tidiness, which takes a second, then tests, conformance, examples, STATUS.md.
 pub(crate) fn test() -> Outcome {
     Ok(tidy()?
+        && cargo(&[&["test", "--quiet"][..], &TIDY].concat())?
         && cargo(&["test", "--workspace"])?
         && build::funcify(&words("conformance"))?
         && examples(&words("--quick"))?
@@ -16,6 +17,8 @@ pub(crate) fn test() -> Outcome {
 /// Format, lints, documentation, and each feature of the crate `funcify` alone.
 pub(crate) fn lint() -> Outcome {
     Ok(cargo(&["fmt", "--all", "--check"])?
+        && cargo(&[&["fmt", "--check"][..], &TIDY].concat())?
+        && cargo(&[&["clippy", "--quiet", "--all-targets"][..], &TIDY, &["--", "-D", "warnings"]].concat())?
         && cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?
         && cargo(&[
             "clippy",
@@ -32,9 +35,12 @@ pub(crate) fn lint() -> Outcome {
         && features()?)
 }
 
-/// The program that checks what a person would forget. It reads Rust, and is built alone.
+/// The program that checks what a person would forget, a workspace of its own.
+const TIDY: [&str; 2] = ["--manifest-path", "xtask/tidy/Cargo.toml"];
+
+/// Checks what a person would forget.
 pub(crate) fn tidy() -> Outcome {
-    cargo(&["run", "--quiet", "--package", "funcify-tidy"])
+    cargo(&[&["run", "--quiet"][..], &TIDY].concat())
 }
 
 /// The features of the crate `funcify`. A user has any of them without the others.

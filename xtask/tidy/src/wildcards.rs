@@ -99,7 +99,7 @@ impl<'ast> Visit<'ast> for Lists {
         if let Some(arm) = last.filter(|_| ops.0.len() > 1)
             && !fails(&arm.body)
             && !is_none(&arm.body)
-            && !(self.is_rewrite && !is_flag(&arm.body))
+            && (!self.is_rewrite || is_flag(&arm.body))
         {
             self.report(arm.span().start().line, "the match", &ops.0);
         }

@@ -16,13 +16,12 @@ pub(super) fn cases() -> Cases {
         // z y = [[2, 0], [1, 1]]; z y x = [[2, 2], [1, 2]]
         {
             let (x, y, z) = ([1f32, 1., 0., 1.], [1f32, 0., 1., 1.], [2f32, 0., 0., 1.]);
-            let ys = tensor([3, 2, 2], [2f32, 2., 1., 2., 2., 0., 1., 1., 2., 0., 0., 1.]);
             case("associative_reverse_keeps_the_order", |g| {
                 let xs = g.input("xs", "f32[T,2,2]");
                 outputs! { ys: associative_scan_with(options(true), xs, Value::matmul) }
             })
             .on([tensor::<f32, 3, 12>([3, 2, 2], std::array::from_fn(|index| [x, y, z].concat()[index]))])
-            .gives([("ys", ys)])
+            .gives([("ys", tensor([3, 2, 2], [2f32, 2., 1., 2., 2., 0., 1., 1., 2., 0., 0., 1.]))])
         },
         last_axis(3, row([1i64, 3, 6]), row([6i64, 5, 3])),
         last_axis(5, row([1i64, 3, 6, 10, 15]), row([15i64, 14, 12, 9, 5])),
@@ -39,15 +38,9 @@ pub(super) fn cases() -> Cases {
             .gives([("h", h.clone()), ("looped", h)])
         },
         // Parities.
-        {
-            let ys = row([true, true, false, true, true, true, false]);
-            case(
-                "associative_exclusive_or",
-                |g| outputs! { ys: associative_scan(g.input("xs", "bool[T]"), |a, b| a ^ b) },
-            )
+        case("associative_exclusive_or", |g| outputs! { ys: associative_scan(g.input("xs", "bool[T]"), |a, b| a ^ b) })
             .on([row([true, false, true, true, false, false, true])])
-            .gives([("ys", ys)])
-        },
+            .gives([("ys", row([true, true, false, true, true, true, false]))]),
         // A combination that captures a value.
         case("associative_captured_modulus", |g| {
             let (xs, m) = (g.input("xs", "i64[T]"), g.input("m", "i64[]"));
@@ -64,49 +57,40 @@ pub(super) fn cases() -> Cases {
         .on([row([1f32, 2., 3., 4.]), scalar(9f32)])
         .gives([("constants", row([1f32, 9., 9., 9.])), ("same", row([1f32, 2., 3., 4.]))]),
         // The larger of two numbers by a choice, and the sum by a loop over one step.
-        {
-            let sums = tensor([5, 2], [1i64, 10, 3, 30, 6, 60, 10, 100, 15, 150]);
-            case("associative_loops_and_choices_inside", |g| {
-                let (xs, zs) = (g.input("xs", "i64[T]"), g.input("zs", "i64[T,2]"));
-                let largest = associative_scan(xs, |a, b| cond(a.gt(b), || a, || b));
-                let sums = associative_scan(zs, |a, b| scan((), (a, b), |(), (a, b)| ((), a + b)).1);
-                outputs! { largest, sums }
-            })
-            .on([row([2i64, 1, 5, 4, 3]), tensor([5, 2], [1i64, 10, 2, 20, 3, 30, 4, 40, 5, 50])])
-            .gives([("largest", row([2i64, 2, 5, 5, 5])), ("sums", sums)])
-        },
+        case("associative_loops_and_choices_inside", |g| {
+            let (xs, zs) = (g.input("xs", "i64[T]"), g.input("zs", "i64[T,2]"));
+            let largest = associative_scan(xs, |a, b| cond(a.gt(b), || a, || b));
+            let sums = associative_scan(zs, |a, b| scan((), (a, b), |(), (a, b)| ((), a + b)).1);
+            outputs! { largest, sums }
+        })
+        .on([row([2i64, 1, 5, 4, 3]), tensor([5, 2], [1i64, 10, 2, 20, 3, 30, 4, 40, 5, 50])])
+        .gives([
+            ("largest", row([2i64, 2, 5, 5, 5])),
+            ("sums", tensor([5, 2], [1i64, 10, 3, 30, 6, 60, 10, 100, 15, 150])),
+        ]),
         // The elements are rows, which are combined by an associative scan over the sum of two rows.
-        {
-            let ys = tensor([4, 3], [1i64, 1, 2, 1, 3, 3, 2, 3, 3, 2, 3, 7]);
-            case("associative_nested", |g| {
-                let xs = g.input("xs", "i64[T,3]");
-                // max(a, b) is associative, and so are the running maxima of it of rows that are running maxima.
-                let maxima = |x: Value| associative_scan(x, |a, b| a.maximum(b));
-                outputs! { ys: associative_scan(xs, |a, b| maxima(a.maximum(b))) }
-            })
-            .on([tensor([4, 3], [1i64, 1, 2, 0, 3, 3, 2, 2, 2, 1, 1, 7])])
-            .gives([("ys", ys)])
-        },
+        case("associative_nested", |g| {
+            let xs = g.input("xs", "i64[T,3]");
+            // max(a, b) is associative, and so are the running maxima of it of rows that are running maxima.
+            let maxima = |x: Value| associative_scan(x, |a, b| a.maximum(b));
+            outputs! { ys: associative_scan(xs, |a, b| maxima(a.maximum(b))) }
+        })
+        .on([tensor([4, 3], [1i64, 1, 2, 0, 3, 3, 2, 2, 2, 1, 1, 7])])
+        .gives([("ys", tensor([4, 3], [1i64, 1, 2, 1, 3, 3, 2, 3, 3, 2, 3, 7]))]),
         // The inner scan is the same for all elements.
-        {
-            let ys = row([1i64, 13, 26, 40, 55, 71]);
-            case("associative_invariant_nested", |g| {
-                let (xs, w) = (g.input("xs", "i64[T]"), g.input("w", "i64[S]"));
-                outputs! { ys: associative_scan(xs, |a, b| a + b + associative_scan(w, |a, b| a * b).index(0, -1)) }
-            })
-            .on([row([1i64, 2, 3, 4, 5, 6]), row([2i64, 5, 1])])
-            .gives([("ys", ys)])
-        },
+        case("associative_invariant_nested", |g| {
+            let (xs, w) = (g.input("xs", "i64[T]"), g.input("w", "i64[S]"));
+            outputs! { ys: associative_scan(xs, |a, b| a + b + associative_scan(w, |a, b| a * b).index(0, -1)) }
+        })
+        .on([row([1i64, 2, 3, 4, 5, 6]), row([2i64, 5, 1])])
+        .gives([("ys", row([1i64, 13, 26, 40, 55, 71]))]),
         // Lanes of the elements and of a captured value.
-        {
-            let ys = tensor([2, 3], [26i64, 15, 3, 55, 31, 6]);
-            case("associative_lanes_with_a_captured_lane", |g| {
-                let (xs, c) = (g.input("xs", "i64[B,T]"), g.input("c", "i64[B]"));
-                outputs! { ys: vmap((xs, c), |(xs, c)| associative_scan_with(options(true), xs, |a, b| a + b + c)) }
-            })
-            .on([tensor([2, 3], [1i64, 2, 3, 4, 5, 6]), row([10i64, 20])])
-            .gives([("ys", ys)])
-        },
+        case("associative_lanes_with_a_captured_lane", |g| {
+            let (xs, c) = (g.input("xs", "i64[B,T]"), g.input("c", "i64[B]"));
+            outputs! { ys: vmap((xs, c), |(xs, c)| associative_scan_with(options(true), xs, |a, b| a + b + c)) }
+        })
+        .on([tensor([2, 3], [1i64, 2, 3, 4, 5, 6]), row([10i64, 20])])
+        .gives([("ys", tensor([2, 3], [26i64, 15, 3, 55, 31, 6]))]),
         // One leaf has lanes from the start, another gets them by the combination, a third has none.
         {
             let sums = tensor([2, 3], [1i64, 3, 6, 1, 3, 6]);

@@ -55,7 +55,8 @@ pub(super) fn cases() -> Cases {
         .on([row([2f32, 3., 5.]), scalar(2f32)])
         .gives([("out_0", row([77f32, 55., 35.])), ("out_1", scalar(31f32 + 2. * 2. * 30.))]),
         // Of a1 a2 b0 + a2 b1 + b2 by all of a and b, along ones, and again.
-        // By a: (0, a2 b0, a1 b0 + b1); by b: (a1 a2, a2, 1). Their sum by a: (0, b0 + a2, b0 + a1 + 1), by b: (a1 + a2, 1, 0).
+        // By a: (0, a2 b0, a1 b0 + b1); by b: (a1 a2, a2, 1). Their sum by a: (0, b0 + a2, b0 + a1 + 1), by b: (a1 +
+        // a2, 1, 0).
         {
             let (a, b) = (row([0f32, 7., 10.]), row([8f32, 1., 0.]));
             case("second_derivatives_of_a_recurrence", |g| {

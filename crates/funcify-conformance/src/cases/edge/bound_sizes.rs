@@ -18,21 +18,18 @@ pub(super) fn cases() -> Cases {
         .on([row([3f32, -1., 2., 4.])])
         .gives([("head", row([3f32, -1., 2.])), ("rest", row([4f32])), ("count", scalar(6i64))]),
         // A tensor of one number, the numbers up to it, and a scalar repeated.
-        {
-            let expected = [
-                ("rows", tensor([3, 2], [0.5f32; 6])),
-                ("numbers", row([0i64, 1, 2])),
-                ("repeated", row([7f32, 7., 7.])),
-            ];
-            case("bound_size_of_an_allocation", |g| {
-                let (x, n) = (g.input("x", "f32[]"), g.input("n", "i64[]"));
-                let n = bind_size(n + 1);
-                let rows = full([n.clone(), 2.into()], DType::F32, 0.5);
-                outputs! { rows, numbers: iota(n.clone(), DType::I64), repeated: x.broadcast_to([n]) }
-            })
-            .on([scalar(7f32), scalar(2i64)])
-            .gives(expected)
-        },
+        case("bound_size_of_an_allocation", |g| {
+            let (x, n) = (g.input("x", "f32[]"), g.input("n", "i64[]"));
+            let n = bind_size(n + 1);
+            let rows = full([n.clone(), 2.into()], DType::F32, 0.5);
+            outputs! { rows, numbers: iota(n.clone(), DType::I64), repeated: x.broadcast_to([n]) }
+        })
+        .on([scalar(7f32), scalar(2i64)])
+        .gives([
+            ("rows", tensor([3, 2], [0.5f32; 6])),
+            ("numbers", row([0i64, 1, 2])),
+            ("repeated", row([7f32, 7., 7.])),
+        ]),
         case("bound_size_of_nothing", |g| {
             let head = head(g.input("xs", "f32[T,2]"), g.input("n", "i64[]"));
             outputs! { head, sum: head.sum(0) }

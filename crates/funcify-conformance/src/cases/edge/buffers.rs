@@ -96,20 +96,17 @@ pub(super) fn cases() -> Cases {
             ("old_f", row([1f32, 2., 3.])),
         ]),
         // A buffer of matrices whose sizes only the call tells: each step adds the row before.
-        {
-            let rows = tensor([3, 1, 2], [1f32, 10., 2., 20., 3., 30.]);
-            case("buffer_of_matrices_with_symbolic_sizes", |g| {
-                let mut loop_ = Recurrence::new();
-                let buffer = loop_.mit_mot(g.input("rows", "f32[T+1,B,2]"), [0, 1], [1]);
-                let done = loop_.run(|step| {
-                    let [x0, x1] = step.read(&buffer);
-                    step.write(&buffer, [x0 + x1]);
-                });
-                outputs! { rows: done.buffer(&buffer) }
-            })
-            .on([rows])
-            .gives([("rows", tensor([3, 1, 2], [1f32, 10., 3., 30., 6., 60.]))])
-        },
+        case("buffer_of_matrices_with_symbolic_sizes", |g| {
+            let mut loop_ = Recurrence::new();
+            let buffer = loop_.mit_mot(g.input("rows", "f32[T+1,B,2]"), [0, 1], [1]);
+            let done = loop_.run(|step| {
+                let [x0, x1] = step.read(&buffer);
+                step.write(&buffer, [x0 + x1]);
+            });
+            outputs! { rows: done.buffer(&buffer) }
+        })
+        .on([tensor([3, 1, 2], [1f32, 10., 2., 20., 3., 30.])])
+        .gives([("rows", tensor([3, 1, 2], [1f32, 10., 3., 30., 6., 60.]))]),
     ])
 }
 

@@ -202,7 +202,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([-1i32, 0, 1, 7]), row([2f32, 3., 4., 5.])])
         .gives([("out", row([4f32, 6., 3., 3.]))]),
-        // A lane whose loop has ended has no part in the steps that others still run: sqrt(x - 1) from 5 and from 2, as long as
+        // A lane whose loop has ended has no part in the steps that others still run: sqrt(x - 1) from 5 and from 2,
+        // as long as
         // it is not 0.
         // 5 -> 2 -> 1 and 1 -> 1: 1/4 * 1/2, and 1.
         case("gradient_of_ended_lanes", |g| {
@@ -259,23 +260,19 @@ pub(super) fn cases() -> Cases {
             ("out_2", row([1f32, 0., -1., 1.])),
         ]),
         // Indices that occur twice: contributions add; of two sets the last one has the gradient; out of range.
-        {
-            let outputs = [
-                ("out_0", row([0f32, 11., 100.])),
-                ("out_1_0", row([1f32, 0., 100.])),
-                ("out_1_1", row([0f32, 10., 0.])),
-            ];
-            case("gradient_of_repeated_indices", |g| {
-                let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
-                let weights = || constant(HostTensor::from([1f32, 10., 100.]));
-                let by_take = grad(x, |x| (x.take(0, at) * weights()).sum(0));
-                let set =
-                    grad((x, u), |(x, u)| (x.scatter(0, at, u, funcify::ops::ScatterMode::Set) * weights()).sum(0));
-                (by_take, set)
-            })
-            .on([row([1f32, 2., 3.]), row([4f32, 5., 6.]), row([1i64, 1, 7])])
-            .gives(outputs)
-        },
+        case("gradient_of_repeated_indices", |g| {
+            let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
+            let weights = || constant(HostTensor::from([1f32, 10., 100.]));
+            let by_take = grad(x, |x| (x.take(0, at) * weights()).sum(0));
+            let set = grad((x, u), |(x, u)| (x.scatter(0, at, u, funcify::ops::ScatterMode::Set) * weights()).sum(0));
+            (by_take, set)
+        })
+        .on([row([1f32, 2., 3.]), row([4f32, 5., 6.]), row([1i64, 1, 7])])
+        .gives([
+            ("out_0", row([0f32, 11., 100.])),
+            ("out_1_0", row([1f32, 0., 100.])),
+            ("out_1_1", row([0f32, 10., 0.])),
+        ]),
         // A gradient for each lane, and the gradient of a sum over lanes.
         // d(x0 w^2 + x1 w + x2) = 2 x0 w + x1.
         {

@@ -12,7 +12,8 @@ use super::{Cases, all, case, row, scalar, tensor};
 pub(super) fn cases() -> Cases {
     all([
         // A recurrence of matrices that do not commute is its hand-unrolled form, in value and in gradient.
-        // Of S only the row s = (1, 2) counts: s A = (1, 4), s A B = (5, 1). By s it is (A B C)[:,1] = (7, 2); by A the products
+        // Of S only the row s = (1, 2) counts: s A = (1, 4), s A B = (5, 1). By s it is (A B C)[:,1] = (7, 2); by A
+        // the products
         // of s and (B C)[:,1] = (3, 2); by B those of s A and C[:,1] = (2, 1); by C column 1 has s A B.
         {
             let of_start = tensor([2, 2], [7f32, 2., 0., 0.]);
@@ -48,7 +49,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0.25f32), row([1f32, 2., 3., 4.])])
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(26f32)), ("out_2", scalar(30f32))]),
-        // A float that only decides the number of steps has a gradient of zero on request, beside a weight that has one.
+        // A float that only decides the number of steps has a gradient of zero on request, beside a weight that has
+        // one.
         case("gradient_of_a_count_of_a_float", |g| {
             let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
             let power = |(x, w): (Value, Value)| fori_loop(0, x.cast(DType::I64), w.ones_like(), |_, c| c * w);
@@ -69,23 +71,20 @@ pub(super) fn cases() -> Cases {
         .gives([("out_0", scalar(1176f32)), ("out_1", scalar(288f32)), ("out_2", row([588f32, 296., 114.]))]),
         // A weight has one gradient, whether steps capture it, carry it, or read it from a sequence.
         // 3 w^2 + 2 w + 2, and 6 w + 2.
-        {
-            let outputs = [
-                ("out_0", scalar(3.75f32)),
-                ("out_1", scalar(3.75f32)),
-                ("out_2", scalar(3.75f32)),
-                ("out_3", scalar(5f32)),
-            ];
-            case("gradient_of_a_weight_captured_or_passed", |g| {
-                let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"), g.input("w", "f32[]"));
-                let captured = |w: Value| scan(init, xs, |c, x| (c * w + x, ())).0;
-                let carried = |w: Value| scan((init, w), xs, |(c, w), x| ((c * w + x, w), ())).0.0;
-                let read = |w: Value| scan(init, (xs, w.broadcast_to([3])), |c, (x, w)| (c * w + x, ())).0;
-                (grad(w, captured), grad(w, carried), grad(w, read), grad(w, |w| grad(w, carried)))
-            })
-            .on([scalar(1f32), row([1f32, 2., 3.]), scalar(0.5f32)])
-            .gives(outputs)
-        },
+        case("gradient_of_a_weight_captured_or_passed", |g| {
+            let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"), g.input("w", "f32[]"));
+            let captured = |w: Value| scan(init, xs, |c, x| (c * w + x, ())).0;
+            let carried = |w: Value| scan((init, w), xs, |(c, w), x| ((c * w + x, w), ())).0.0;
+            let read = |w: Value| scan(init, (xs, w.broadcast_to([3])), |c, (x, w)| (c * w + x, ())).0;
+            (grad(w, captured), grad(w, carried), grad(w, read), grad(w, |w| grad(w, carried)))
+        })
+        .on([scalar(1f32), row([1f32, 2., 3.]), scalar(0.5f32)])
+        .gives([
+            ("out_0", scalar(3.75f32)),
+            ("out_1", scalar(3.75f32)),
+            ("out_2", scalar(3.75f32)),
+            ("out_3", scalar(5f32)),
+        ]),
         // The key that a loop carries has no part in the gradient; what scales and shifts the draws has.
         case("gradient_beside_random_state", |g| {
             let (key, mean, deviation) =
@@ -107,23 +106,20 @@ pub(super) fn cases() -> Cases {
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(-8.404_745f32)), ("out_2", scalar(0f32))]),
         // Of updates that are multiplied, each has the product of the others, whichever are zero or out of range.
         // 2 * 0.5, 3 * 4 * 0, 5.
-        {
-            let outputs = [
-                ("out_0_0", row([0.5f32, 0., 100.])),
-                ("out_0_1", row([0f32, 120., 0., 2.])),
-                ("out_1", scalar(222.5f32)),
-            ];
-            case("gradient_of_scattered_products", |g| {
-                let (x, u, at) = (g.input("x", "f32[N]"), g.input("u", "f32[K]"), g.input("at", "i64[K]"));
-                let loss = |(x, u): (Value, Value)| {
-                    let weights = constant(HostTensor::from([1f32, 10., 100.])).pad(0, 0, x.dim(0) - 3, 0.0);
-                    (x.scatter(0, at, u, ScatterMode::Mul) * weights).sum(0)
-                };
-                (grad((x, u), loss), jvp((x, u), (x.ones_like(), u.ones_like()), loss).1)
-            })
-            .on([row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1i64, 1, 7, 0])])
-            .gives(outputs)
-        },
+        case("gradient_of_scattered_products", |g| {
+            let (x, u, at) = (g.input("x", "f32[N]"), g.input("u", "f32[K]"), g.input("at", "i64[K]"));
+            let loss = |(x, u): (Value, Value)| {
+                let weights = constant(HostTensor::from([1f32, 10., 100.])).pad(0, 0, x.dim(0) - 3, 0.0);
+                (x.scatter(0, at, u, ScatterMode::Mul) * weights).sum(0)
+            };
+            (grad((x, u), loss), jvp((x, u), (x.ones_like(), u.ones_like()), loss).1)
+        })
+        .on([row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1i64, 1, 7, 0])])
+        .gives([
+            ("out_0_0", row([0.5f32, 0., 100.])),
+            ("out_0_1", row([0f32, 120., 0., 2.])),
+            ("out_1", scalar(222.5f32)),
+        ]),
         // Their second derivatives: of 10 * 3 * u0 * u1 with u1 = 0, along the other axis of a matrix.
         {
             let mut expected = [0f32; 16];
@@ -153,7 +149,8 @@ pub(super) fn cases() -> Cases {
             ("out_1_1", row([0f32, 1., 0., 0., 0.])),
             ("out_2", scalar(100.5f32)),
         ]),
-        // Where NaN wins, the gradients of all that might have are NaN; updates that are out of range never have one, NaN or not.
+        // Where NaN wins, the gradients of all that might have are NaN; updates that are out of range never have one,
+        // NaN or not.
         case("gradient_of_scattered_nan", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
             let greatest = |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, ScatterMode::Max));

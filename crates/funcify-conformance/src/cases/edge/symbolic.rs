@@ -8,7 +8,8 @@ use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     all([
-        // A conditional loop whose bound is N, where N is T+1 and 2: the bound is the size of what the program is applied to.
+        // A conditional loop whose bound is N, where N is T+1 and 2: the bound is the size of what the program is
+        // applied to.
         {
             let one = Graph::build("one", |g| {
                 let (x, start) = (g.input("x", "f32[N]"), g.input("start", "f32[]"));

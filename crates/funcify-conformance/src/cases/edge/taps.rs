@@ -93,7 +93,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4.]), scalar(0f32)])
         .gives([("trace", row([4f32, 7., 9., 10.]))]),
-        // A sequence read backwards through the taps -1 and 2: seven rows allow four steps, and step s reads rows 3 - s and 6 - s.
+        // A sequence read backwards through the taps -1 and 2: seven rows allow four steps, and step s reads rows 3 -
+        // s and 6 - s.
         case("backward_taps_of_unequal_reach", |g| {
             let mut loop_ = Recurrence::new();
             let x = loop_.sequence(g.input("xs", "f32[7]"), [-1, 2]);

@@ -43,16 +43,9 @@ pub(super) fn cases() -> Cases {
         .on([row([1f32, 2.])])
         .fails("Rows"),
         // Trimmed ys, a trimmed mit-sot and a trimmed full buffer in one loop, with a carry.
-        {
-            let inputs = vec![
-                row([1f32, 2., 3., 4.]),
-                row([10f32, 20., 30.]),
-                row([1f32, 1., 1., 1., 1.]),
-                HostTensor::scalar(0f32),
-            ];
-            text(
-                "trimmed_buffers_of_every_kind",
-                "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
+        text(
+            "trimmed_buffers_of_every_kind",
+            "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
         %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step for t in 0..T {
             seq %x: f32[] = %xs[t]
             nit-sot %ys
@@ -70,26 +63,23 @@ pub(super) fn cases() -> Cases {
         }
         return ys=%ys, trace=%trace, sums=%sums, c=%c
     }",
-            )
-            .on(inputs)
-            .gives([
-                ("ys", row([9f32, 16.])),
-                ("trace", row([33f32, 15.])),
-                ("sums", row([3f32, 4., 5.])),
-                ("c", HostTensor::scalar(10f32)),
-            ])
-        },
+        )
+        .on(vec![
+            row([1f32, 2., 3., 4.]),
+            row([10f32, 20., 30.]),
+            row([1f32, 1., 1., 1., 1.]),
+            HostTensor::scalar(0f32),
+        ])
+        .gives([
+            ("ys", row([9f32, 16.])),
+            ("trace", row([33f32, 15.])),
+            ("sums", row([3f32, 4., 5.])),
+            ("c", HostTensor::scalar(10f32)),
+        ]),
         // The same downward, where the given rows are the trailing ones.
-        {
-            let inputs = vec![
-                row([1f32, 2., 3., 4.]),
-                row([10f32, 20., 30.]),
-                row([1f32, 1., 1., 1., 1.]),
-                HostTensor::scalar(0f32),
-            ];
-            text(
-                "trimmed_buffers_of_every_kind_down",
-                "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
+        text(
+            "trimmed_buffers_of_every_kind_down",
+            "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
         %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step for t in 0..T down {
             seq %x: f32[] = %xs[t]
             nit-sot %ys
@@ -107,15 +97,19 @@ pub(super) fn cases() -> Cases {
         }
         return ys=%ys, trace=%trace, sums=%sums, c=%c
     }",
-            )
-            .on(inputs)
-            .gives([
-                ("ys", row([1f32, 4.])),
-                ("trace", row([35f32, 12.])),
-                ("sums", row([5f32, 4., 3.])),
-                ("c", HostTensor::scalar(4f32)),
-            ])
-        },
+        )
+        .on(vec![
+            row([1f32, 2., 3., 4.]),
+            row([10f32, 20., 30.]),
+            row([1f32, 1., 1., 1., 1.]),
+            HostTensor::scalar(0f32),
+        ])
+        .gives([
+            ("ys", row([1f32, 4.])),
+            ("trace", row([35f32, 12.])),
+            ("sums", row([5f32, 4., 3.])),
+            ("c", HostTensor::scalar(4f32)),
+        ]),
         // A trimmed state whose rows are matrices of symbolic sizes, downward.
         text(
             "trimmed_rows_of_matrices",

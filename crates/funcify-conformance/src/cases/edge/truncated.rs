@@ -38,43 +38,37 @@ pub(super) fn cases() -> Cases {
         weighted(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.),
         // The same as a recurrence with a trace, of which the loss takes all: older rows of the trace are constant.
         // The states are 1, 2.5, 4.25, 6.125, 8.0625; of the last two, w * 4.25 + 4 and w * (w * 4.25 + 4) + 5.
-        {
-            let outputs = [
-                ("out_0", scalar(0f32)),
-                ("out_1", row([0f32, 0., 0., 1.5, 1.])),
-                ("out_2", scalar(4.25f32 + 6.125 + 2.125)),
-            ];
-            case("truncated_state_with_a_trace", |g| {
-                let (p, a, w) = (g.input("p", "f32[]"), g.input("a", "f32[5]"), g.input("w", "f32[]"));
-                grad((p, a, w), |(p, a, w)| {
-                    let mut loop_ = Recurrence::new();
-                    let (x, c) = (loop_.sequence(a, [0]), loop_.sit_sot(p));
-                    let done = loop_.truncate(2).run(|step| {
-                        let ([x], [before]) = (step.read(&x), step.read(&c));
-                        step.write(&c, before * w + x);
-                    });
-                    done.trace(&c).sum(0)
-                })
+        case("truncated_state_with_a_trace", |g| {
+            let (p, a, w) = (g.input("p", "f32[]"), g.input("a", "f32[5]"), g.input("w", "f32[]"));
+            grad((p, a, w), |(p, a, w)| {
+                let mut loop_ = Recurrence::new();
+                let (x, c) = (loop_.sequence(a, [0]), loop_.sit_sot(p));
+                let done = loop_.truncate(2).run(|step| {
+                    let ([x], [before]) = (step.read(&x), step.read(&c));
+                    step.write(&c, before * w + x);
+                });
+                done.trace(&c).sum(0)
             })
-            .on([scalar(0f32), row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)])
-            .gives(outputs)
-        },
+        })
+        .on([scalar(0f32), row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)])
+        .gives([
+            ("out_0", scalar(0f32)),
+            ("out_1", row([0f32, 0., 0., 1.5, 1.])),
+            ("out_2", scalar(4.25f32 + 6.125 + 2.125)),
+        ]),
         // A downward loop ends at the first rows.
         // Downward: 5, 6.5, 6.25, 5.125 and then 3.5625.
-        {
-            let outputs = [
-                ("out_0", scalar(0f32)),
-                ("out_1", row([1f32, 0.5, 0., 0., 0.])),
-                ("out_2", scalar(5.125f32 + 0.5 * 6.25)),
-            ];
-            case("truncated_downward", |g| {
-                let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[5]"), g.input("w", "f32[]"));
-                let options = ScanOptions::new().reverse().truncate(2);
-                grad((init, xs, w), |(init, xs, w)| scan_with(options, init, xs, |c, x| (c * w + x, ())).0)
-            })
-            .on([scalar(0f32), row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)])
-            .gives(outputs)
-        },
+        case("truncated_downward", |g| {
+            let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[5]"), g.input("w", "f32[]"));
+            let options = ScanOptions::new().reverse().truncate(2);
+            grad((init, xs, w), |(init, xs, w)| scan_with(options, init, xs, |c, x| (c * w + x, ())).0)
+        })
+        .on([scalar(0f32), row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)])
+        .gives([
+            ("out_0", scalar(0f32)),
+            ("out_1", row([1f32, 0.5, 0., 0., 0.])),
+            ("out_2", scalar(5.125f32 + 0.5 * 6.25)),
+        ]),
         fewer_steps("truncated_to_more_steps_than_there_are", row([1f32, 2.]), 0.25, row([0.5f32, 1.])),
         fewer_steps(
             "truncated_to_fewer_steps_than_there_are",
@@ -86,7 +80,8 @@ pub(super) fn cases() -> Cases {
         initial_rows("truncated_initial_rows_of_one_step", [1f32], [3., 5.], [1f32]),
         initial_rows("truncated_initial_rows_of_two_steps", [1f32, 2.], [0., 3.], [0f32, 1.]),
         initial_rows("truncated_initial_rows_of_three_steps", [1f32, 2., 3.], [0., 0.], [0f32, 0., 1.]),
-        // b[t+1] = b[t] * b[t+1], back over the last of three steps: what older steps wrote is constant, and a row that no step
+        // b[t+1] = b[t] * b[t+1], back over the last of three steps: what older steps wrote is constant, and a row
+        // that no step
         // changed is the operand's.
         // 2, 6, 24, 120, 9: the last step is 24 * 5.
         case("truncated_full_buffer", |g| {
@@ -171,7 +166,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(8f32), row([1f32, 2., 3.])])
         .gives([("out", scalar(1.875f32))]),
-        // p * w + a over 1 to 4 from 0, w = 0.5, back over two steps: c2 + w c1, with c2 = w c1 + 3 and c1 = 2.5. By w again, c1
+        // p * w + a over 1 to 4 from 0, w = 0.5, back over two steps: c2 + w c1, with c2 = w c1 + 3 and c1 = 2.5. By w
+        // again, c1
         // being constant, it is 2 c1; the forward mode sees that c1 = w * 1 + 2 too.
         {
             fn first(a: Value, w: Value) -> Value {

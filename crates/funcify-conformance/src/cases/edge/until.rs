@@ -36,23 +36,20 @@ pub(super) fn cases() -> Cases {
         .on([row([3f32, 4., -2., -1.])])
         .gives([("position", scalar(2i64))]),
         // An inner loop that ends after another number of steps in each step of the outer one.
-        {
-            let outputs = [
-                ("steps", row([2i64, 4, 1, 3])),
-                ("total", row([4f32, 20., 1., 10.])),
-                ("ones", row([2f32, 4., 1., 3.])),
-            ];
-            case("until_in_a_loop", |g| {
-                let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[T]"));
-                let ((), (steps, total, ones)) = scan((), g.input("limits", "f32[S]"), |(), limit| {
-                    let (_, sums) = scan_until(zero, xs, |sum, x| (sum + x, sum + x, (sum + x).gt(limit)));
-                    ((), (size(sums.dim(0), DType::I64), sums.sum(0), sums.ones_like().sum(0)))
-                });
-                outputs! { steps, total, ones }
-            })
-            .on([scalar(0f32), row([1f32, 2., 3., 4.]), row([2f32, 100., 0., 5.])])
-            .gives(outputs)
-        },
+        case("until_in_a_loop", |g| {
+            let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[T]"));
+            let ((), (steps, total, ones)) = scan((), g.input("limits", "f32[S]"), |(), limit| {
+                let (_, sums) = scan_until(zero, xs, |sum, x| (sum + x, sum + x, (sum + x).gt(limit)));
+                ((), (size(sums.dim(0), DType::I64), sums.sum(0), sums.ones_like().sum(0)))
+            });
+            outputs! { steps, total, ones }
+        })
+        .on([scalar(0f32), row([1f32, 2., 3., 4.]), row([2f32, 100., 0., 5.])])
+        .gives([
+            ("steps", row([2i64, 4, 1, 3])),
+            ("total", row([4f32, 20., 1., 10.])),
+            ("ones", row([2f32, 4., 1., 3.])),
+        ]),
         // Within a branch, within a conditional loop.
         // 1: 2 + 6 = 8 (the sums of 2, 6 and 12 are 20), then 40, then 80.
         case("until_in_a_choice", |g| {

@@ -3,7 +3,7 @@
 use funcify::nn::{Cell, GatedLinearAttention, Init, Layer, Recurrent, S5, SelectiveScan};
 use funcify::{DType, Error, GradOptions, HostTensor, Scalar};
 
-use crate::suite::Case;
+use crate::case::Case;
 
 pub(crate) fn cases() -> Result<Vec<Case>, String> {
     let recurrent = |cell| Recurrent { layers: 2, bidirectional: true, ..Recurrent::new(cell, 3, 4) }.layer();

@@ -6,9 +6,9 @@ use funcify::{
 };
 
 use super::{Cases, all, case, empty, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::associative::affine;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

@@ -5,8 +5,8 @@ use funcify::{
 };
 
 use super::{Cases, all, case, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::associative::affine;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

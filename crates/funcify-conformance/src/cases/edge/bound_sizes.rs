@@ -4,8 +4,8 @@
 use funcify::{DType, Value, bind_size, concat, cond, full, grad, hvp, iota, scan, size, vmap, while_loop};
 
 use super::{Cases, all, case, empty, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     all([

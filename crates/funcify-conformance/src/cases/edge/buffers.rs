@@ -4,8 +4,8 @@
 use funcify::{Builder, HostTensor, Recurrence};
 
 use super::{Cases, all, case, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     all([

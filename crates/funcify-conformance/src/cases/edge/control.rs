@@ -3,8 +3,8 @@
 use funcify::{HostTensor, Value, cond, constant, fori_loop, map, scan, switch, while_loop, while_loop_bounded};
 
 use super::{Cases, all, case, empty, row, scalar};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

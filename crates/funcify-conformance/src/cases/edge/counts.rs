@@ -3,8 +3,8 @@
 use funcify::{Recurrence, ScanOptions, scan, scan_with};
 
 use super::{Cases, all, case, empty, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

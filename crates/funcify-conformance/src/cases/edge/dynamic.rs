@@ -4,8 +4,8 @@
 use funcify::{Builder, DType, HostTensor, Recurrence};
 
 use super::{Cases, all, case, empty, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::{Outputs, outputs};
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     let mut cases = Vec::new();

@@ -4,8 +4,8 @@
 use funcify::{DType, HostTensor, Value, concat, iota, scan, scan_until, select, size};
 
 use super::{Cases, all, case, row, scalar};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 /// The largest `n` for which f32 represents all of `0..=n` and `n + 1`, but not `n + 2`.
 const OF_F32: i64 = (1 << 24) - 1;

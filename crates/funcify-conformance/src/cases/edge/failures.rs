@@ -4,8 +4,8 @@
 use funcify::{Builder, DType, Recurrence, Value, scan};
 
 use super::{Cases, all, case, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::{Outputs, outputs};
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

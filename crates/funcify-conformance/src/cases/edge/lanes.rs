@@ -6,8 +6,8 @@ use funcify::{
 };
 
 use super::{Cases, all, case, case_of, empty, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

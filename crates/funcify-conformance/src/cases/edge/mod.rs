@@ -36,7 +36,7 @@ mod zeros;
 
 use funcify::{Builder, Element, Error, Graph, HostTensor, Tree};
 
-use crate::suite::{Case, Expected, ExpectedOutput};
+use crate::case::{Case, Expected, ExpectedOutput};
 
 /// A group of cases, or why one cannot be made.
 type Cases = Result<Vec<Case>, String>;

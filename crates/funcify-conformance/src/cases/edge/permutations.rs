@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use funcify::{Builder, Recurrence, Value, scan};
 
 use super::{Cases, case, row, scalar};
-use crate::suite::Case;
+use crate::case::Case;
 
 /// How many carries are permuted.
 const COUNT: usize = 6;

@@ -5,7 +5,7 @@ use funcify::{
 };
 
 use super::{Cases, case, row, scalar};
-use crate::suite::Case;
+use crate::case::Case;
 
 /// Every policy, with a name for cases.
 pub(super) fn policies() -> [(&'static str, CheckpointPolicy); 8] {

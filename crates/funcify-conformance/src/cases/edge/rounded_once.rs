@@ -3,8 +3,8 @@
 use funcify::{Builder, DType, HostTensor, Scalar, Value, concat, map};
 
 use super::{Cases, all, case};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     let (f16, bf16) = (DType::F16, DType::BF16);

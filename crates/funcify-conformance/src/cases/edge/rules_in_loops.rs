@@ -12,7 +12,7 @@ use funcify::{
 
 use super::policy::policies;
 use super::{Cases, case, row, scalar};
-use crate::suite::Case;
+use crate::case::Case;
 
 type Function = fn(Value) -> Value;
 /// Applies a function twice, in loops or choices.

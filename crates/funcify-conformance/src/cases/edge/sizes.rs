@@ -2,7 +2,7 @@
 //! allocated. What a size may be, it is.
 
 use super::{Cases, all, row, scalar, tensor, text};
-use crate::suite::Case;
+use crate::case::Case;
 
 pub(super) fn cases() -> Cases {
     all([

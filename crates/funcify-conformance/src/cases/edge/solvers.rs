@@ -10,8 +10,8 @@ use funcify::{
 };
 
 use super::{Cases, all, case_of, row, scalar, tensor};
+use crate::case::{Case, Expected, ExpectedOutput};
 use crate::lanes::{arguments, one_by_one};
-use crate::suite::{Case, Expected, ExpectedOutput};
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

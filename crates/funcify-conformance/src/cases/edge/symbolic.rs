@@ -3,8 +3,8 @@
 use funcify::{Builder, DType, Graph, HostTensor, Recurrence, VmapOptions, fori_loop, scan, while_loop_bounded};
 
 use super::{Cases, all, case, case_of, empty, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::{Outputs, outputs};
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     all([

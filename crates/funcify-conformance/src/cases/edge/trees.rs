@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use funcify::{Builder, Recurrence, Tree, Value, scan};
 
 use super::{Cases, all, case, row, scalar};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     all([

@@ -7,8 +7,8 @@ use funcify::ops::scan::{Buffer, Returned, Sequence, Start};
 use funcify::{Builder, Graph, HostTensor, apply};
 
 use super::{Cases, all, case, empty, row, tensor, text};
+use crate::case::Case;
 use crate::cases::{Outputs, outputs};
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     let last = |count| Returned::Last(count);

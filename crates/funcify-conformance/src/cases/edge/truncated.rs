@@ -5,7 +5,7 @@ use funcify::{
 };
 
 use super::{Cases, all, case, empty, row, scalar, tensor};
-use crate::suite::Case;
+use crate::case::Case;
 
 pub(super) fn cases() -> Cases {
     all([

@@ -4,8 +4,8 @@ use funcify::{Builder, DType, HostTensor, Recurrence, ScanOptions, Value, cond, 
 use funcify::{scan_until_with, size, while_loop};
 
 use super::{Cases, all, case, empty, row, scalar, tensor, text};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

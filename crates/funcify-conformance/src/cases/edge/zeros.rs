@@ -3,8 +3,8 @@
 use funcify::{DType, HostTensor, TensorType, Value, scan};
 
 use super::{Cases, all, case, row};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     all([

@@ -6,18 +6,10 @@
 use std::path::Path;
 
 use crate::rows::Row;
-use crate::subjects::{Kind, Subject};
+use crate::subjects::{Earlier, Kind, Subject};
 
 /// How much slower a row may be than that of the earlier build.
 const ALLOWED: f64 = 1.05;
-
-/// A subject as an earlier build runs it.
-#[derive(PartialEq, Eq)]
-pub(crate) struct Earlier {
-    /// The earlier build of this program.
-    pub(crate) program: String,
-    pub(crate) subject: &'static Subject,
-}
 
 /// Each subject, and behind it the same as an earlier build runs it. They stay for as long as the program runs, as all subjects do.
 pub(crate) fn both(subjects: &[&'static Subject], program: &Path) -> Vec<&'static Subject> {

@@ -51,7 +51,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let quit = serde_json::to_string(&Request::Quit).unwrap_or_default();
+        let quit = serde_json::to_string(&Request::Quit).expect("a request is a word");
         let told = writeln!(self.input, "{quit}").and_then(|()| self.input.flush()).is_ok();
         for _ in 0..20 {
             if !told || matches!(self.child.try_wait(), Ok(Some(_))) {

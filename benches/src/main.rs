@@ -10,6 +10,7 @@ mod before;
 mod compare;
 mod connection;
 mod harness;
+mod inputs;
 mod memory;
 mod peers;
 mod planning;
@@ -30,7 +31,7 @@ use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 
 use crate::harness::{Measured, Plan};
-use crate::peers::Peers;
+use crate::peers::{Peers, root};
 use crate::report::Run;
 use crate::subjects::{Device, Kind, Subject};
 use crate::workloads::{Sizes, Workload};
@@ -227,9 +228,4 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
         patience: Duration::from_secs(patience),
         folder: folder.to_path_buf(),
     })
-}
-
-/// The root of the workspace.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }

@@ -47,7 +47,7 @@ impl Peers {
             Kind::Python => {
                 let python = self.python.clone()?;
                 let mut command = Command::new(python);
-                command.arg(source(&crate::root()).join("worker.py")).arg(subject.name);
+                command.arg(source(&root()).join("worker.py")).arg(subject.name);
                 Ok(command)
             }
             Kind::Rlx => Ok(Command::new(self.rlx.clone()?)),
@@ -78,4 +78,9 @@ fn run(command: &mut Command) -> Result<(), String> {
     }
     let text = String::from_utf8_lossy(&output.stderr);
     Err(text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it failed").trim().to_string())
+}
+
+/// Returns the root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the benchmarks lie in the workspace").to_path_buf()
 }

@@ -62,9 +62,19 @@ pub(crate) fn examples(arguments: &[String]) -> Outcome {
     build::program("funcify-examples", if is_timed { &["--release"] } else { &[] }, arguments)
 }
 
-/// The program that looks at mutated programs, with these arguments. It links no tensor library.
+/// Writes the corpus and searches it for texts that go wrong, with these arguments of libFuzzer. It needs `cargo-fuzz` and a
+/// nightly compiler.
 pub(crate) fn fuzz_text(arguments: &[String]) -> Outcome {
-    build::program("fuzz_text", &[], arguments)
+    if !cargo(&["run", "--release", "--manifest-path", "fuzz/Cargo.toml", "--example", "seeds"])? {
+        return Ok(false);
+    }
+    let words = "-dict=crates/funcify-conformance/tests/mutants/words.dict";
+    let limits = ["-timeout=60", "-rss_limit_mb=1024", "-max_len=20000"];
+    let run = ["+nightly", "fuzz", "run", "text", "--", words];
+    let arguments = run.into_iter().chain(limits).chain(arguments.iter().map(String::as_str));
+    // `+nightly` is for rustup's cargo, which is not that of `CARGO`.
+    let status = Command::new("cargo").args(arguments).current_dir(root()).status();
+    Ok(status.map_err(|error| format!("cargo: {error}"))?.success())
 }
 
 /// The benchmarks, with these arguments, as users build what they measure.

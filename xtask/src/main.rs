@@ -23,7 +23,7 @@ Usage: cargo xtask COMMAND [ARGUMENTS]; each of the first eight says more with `
   status       Write STATUS.md: op by backend
   examples     Run the examples
   bench        Time and memory of each backend and strategy, against loops by hand and other projects
-  fuzz-text    Look at mutated programs
+  fuzz-text    Search for texts that go wrong, with `cargo-fuzz`; takes options of libFuzzer, as `-max_total_time=600`
   templates    Run programs drawn from the planner's rules: `--count N`, `--seed S`, `--backend NAME,..`
   weights      Compare layers and models with those of others, and write the tables of differences
   test         Everything that a change must pass: tidiness, tests, conformance, examples, STATUS.md
@@ -66,5 +66,5 @@ fn main() -> ExitCode {
 
 /// The root of the workspace.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
 }

@@ -3,23 +3,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use burn::tensor::{Int, Tensor as BurnTensor, TensorData};
+use burn::tensor::Tensor as BurnTensor;
 use candle_core::{Tensor as CandleTensor, Var};
 use funcify::{DType, Graph, HostTensor};
-use funcify_burn::{AnyTensor, Burn};
+use funcify_burn::Burn;
 
 use super::{Phase, Prepared};
+use crate::inputs::{BurnInputs, CandleInputs};
 use crate::workloads::{Loss, Sizes, Workload};
-
-/// The inputs of a workload as Candle's tensors, by name.
-pub(crate) struct CandleInputs(BTreeMap<String, CandleTensor>);
-
-impl CandleInputs {
-    /// Those of these names.
-    pub(crate) fn all<const N: usize>(&self, names: [&str; N]) -> [&CandleTensor; N] {
-        names.map(|name| &self.0[name])
-    }
-}
 
 /// A host tensor in Candle.
 pub(super) fn to_candle(tensor: &HostTensor) -> Result<CandleTensor> {
@@ -75,7 +66,7 @@ pub(super) fn candle(
     }
     vars.sort_by_key(|(name, _)| workload.differentiated.iter().position(|other| other == name));
     let names = output_names(&(workload.graph)(&sizes)?);
-    Ok(Box::new(CandleLoop { workload, sizes, phase, inputs: CandleInputs(named), vars, names }))
+    Ok(Box::new(CandleLoop { workload, sizes, phase, inputs: CandleInputs::new(named), vars, names }))
 }
 
 /// The loss of Candle's outputs.
@@ -124,69 +115,6 @@ impl Prepared for CandleLoop {
     }
 }
 
-/// The inputs of a workload as Burn's tensors, by name. Numbers are vectors of one element: Burn has no scalars.
-pub(crate) struct BurnInputs {
-    floats: BTreeMap<String, AnyTensor>,
-    integers: BTreeMap<String, AnyTensor>,
-}
-
-impl BurnInputs {
-    /// The float tensor of that name.
-    pub(crate) fn get<const D: usize>(&self, name: &str) -> BurnTensor<D> {
-        self.floats[name].clone().into_tensor().expect("a workload knows the ranks of its inputs")
-    }
-
-    /// Those of these names, of one rank.
-    pub(crate) fn all<const N: usize, const D: usize>(&self, names: [&str; N]) -> [BurnTensor<D>; N] {
-        names.map(|name| self.get(name))
-    }
-
-    /// The tensor of integers of that name.
-    pub(crate) fn integers<const D: usize>(&self, name: &str) -> BurnTensor<D, Int> {
-        self.integers[name].clone().into_tensor().expect("a workload knows the ranks of its inputs")
-    }
-
-    /// Uploads the inputs; those in `tracked` require gradients, and all are on a device with autodiff if there are any.
-    pub(super) fn new(burn: &Burn, inputs: &[(String, HostTensor)], tracked: &[&str]) -> Result<BurnInputs> {
-        let plain = burn.device().clone();
-        let device = if tracked.is_empty() { plain } else { plain.autodiff() };
-        let mut uploaded = BurnInputs { floats: BTreeMap::new(), integers: BTreeMap::new() };
-        for (name, tensor) in inputs {
-            let shape = if tensor.shape().is_empty() { &[1] } else { tensor.shape() };
-            if let Some(numbers) = tensor.as_slice::<i64>() {
-                let data = TensorData::new(numbers.to_vec(), shape.to_vec());
-                uploaded.integers.insert(
-                    name.clone(),
-                    AnyTensor::from(BurnTensor::<1, Int>::from_data(data, (&device, burn::tensor::DType::I64))),
-                );
-                continue;
-            }
-            let numbers = tensor.as_slice::<f32>().context("inputs are f32 or i64")?.to_vec();
-            let data = TensorData::new(numbers, shape.to_vec());
-            let is_tracked = tracked.contains(&name.as_str());
-            macro_rules! of_rank {
-                ($($rank:literal)*) => {
-                    match shape.len() {
-                        $($rank => {
-                            let tensor = BurnTensor::<$rank>::from_data(data, &device);
-                            AnyTensor::from(if is_tracked { tensor.require_grad() } else { tensor })
-                        })*
-                        rank => anyhow::bail!("no workload has inputs of rank {rank}"),
-                    }
-                };
-            }
-            uploaded.floats.insert(name.clone(), of_rank!(1 2 3));
-        }
-        Ok(uploaded)
-    }
-
-    /// All in the order of the graph's inputs.
-    pub(super) fn in_order(&self, graph: &Graph) -> Vec<AnyTensor> {
-        let named = (0..graph.inputs().len()).map(|index| graph.input_name(index));
-        named.map(|name| self.floats.get(name).unwrap_or_else(|| &self.integers[name]).clone()).collect()
-    }
-}
-
 /// The mean, of rows first: of Burn's 0.22 sums of all elements on wgpu, those of more than 2^18 elements leave out the rest.
 fn mean(x: BurnTensor<1>) -> BurnTensor<1> {
     let count = x.shape().num_elements();
@@ -208,7 +136,7 @@ pub(super) fn burn_gradients(
     let gradients = loss.backward();
     let mut results = vec![("loss".to_string(), loss.inner())];
     for name in workload.differentiated {
-        let input = inputs.floats[*name].clone();
+        let input = inputs.float(name);
         macro_rules! of_rank {
             ($($rank:literal)*) => {
                 match input.shape().len() {

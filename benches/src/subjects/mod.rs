@@ -11,9 +11,6 @@ use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_cpu::Cpu;
 
-pub(crate) use by_hand::{BurnInputs, CandleInputs};
-
-use crate::before::Earlier;
 use crate::workloads::{Loss, Sizes, Workload};
 
 /// Every subject, in the order of the report. A new one is an entry here.
@@ -47,6 +44,14 @@ pub(crate) const ALL: &[Subject] = &[
     subject("pytensor", Kind::Python, None),
     subject("rlx", Kind::Rlx, None),
 ];
+
+/// A subject as an earlier build runs it.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Earlier {
+    /// The earlier build of this program.
+    pub(crate) program: String,
+    pub(crate) subject: &'static Subject,
+}
 
 /// Who runs a workload.
 #[derive(PartialEq, Eq)]

@@ -7,7 +7,8 @@ use funcify_burn::{AnyTensor, Burn};
 use funcify_candle::{Candle, Differentiable};
 
 use super::Prepared;
-use super::by_hand::{BurnInputs, burn_gradients, candle_gradients, candle_loss, from_burn, from_candle, to_candle};
+use super::by_hand::{burn_gradients, candle_gradients, candle_loss, from_burn, from_candle, to_candle};
+use crate::inputs::BurnInputs;
 use crate::workloads::{Sizes, Workload};
 
 struct CandlePlugin {

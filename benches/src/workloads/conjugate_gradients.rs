@@ -4,7 +4,7 @@ use candle_core::Tensor;
 use funcify::{DType, Graph, HostTensor, Scalar, Tree, Value, constant, while_loop_bounded};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload};
-use crate::subjects::{BurnInputs, CandleInputs};
+use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "conjugate_gradients",

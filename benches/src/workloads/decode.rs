@@ -4,7 +4,7 @@ use candle_core::Tensor;
 use funcify::{DType, Graph, HostTensor, Tree, Value, constant, full, while_loop_bounded};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload};
-use crate::subjects::{BurnInputs, CandleInputs};
+use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "decode",

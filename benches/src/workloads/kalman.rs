@@ -6,7 +6,7 @@ use candle_core::Tensor;
 use funcify::{Graph, Tree, Value, constant, scan};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload};
-use crate::subjects::{BurnInputs, CandleInputs};
+use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "kalman",

@@ -6,7 +6,7 @@ use candle_core::{D, DType as CandleDType, Tensor};
 use funcify::{DType, Graph, Tree, Value, constant, eye, full, scan};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload};
-use crate::subjects::{BurnInputs, CandleInputs};
+use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "kalman_series",

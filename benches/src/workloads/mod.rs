@@ -21,7 +21,7 @@ use std::fmt;
 use anyhow::{Context, Result};
 use funcify::{DType, GradOptions, Graph, HostTensor, Scalar, Tree, Value};
 
-use crate::subjects::{BurnInputs, CandleInputs};
+use crate::inputs::{BurnInputs, CandleInputs};
 
 /// Every workload, in the order of the report.
 pub(crate) const ALL: &[Workload] = &[

@@ -4,7 +4,7 @@ use candle_core::Tensor;
 use funcify::{Graph, Tree, Value, scan};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload};
-use crate::subjects::{BurnInputs, CandleInputs};
+use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "rnn",

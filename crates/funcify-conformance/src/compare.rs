@@ -3,7 +3,7 @@
 use approx::AbsDiffEq;
 use funcify::{Graph, HostTensor, Scalar};
 
-use crate::suite::ExpectedOutput;
+use crate::case::ExpectedOutput;
 
 /// Whether all outputs are as expected; else what differs first.
 pub fn compare(graph: &Graph, got: &[HostTensor], expected: &[ExpectedOutput]) -> Result<(), String> {

@@ -3,10 +3,10 @@
 use funcify::ops::Op;
 use funcify::{Error, Graph, HostTensor, Scalar, ScanOptions, Sizes, Value, apply, scan_with};
 
+use crate::case::Case;
 use crate::cases::ops::{Use, case_of};
 use crate::derivatives;
 use crate::lanes::{cases_on_lanes, stacked, varied};
-use crate::suite::Case;
 
 /// Makes the cases of an op of another crate, named `custom/NAME`, which expect what the reference evaluation gives.
 ///

@@ -8,9 +8,10 @@ use funcify::dispatch::Executor;
 use libtest_mimic::{Arguments, Failed, FormatSetting, Trial};
 use rayon::prelude::*;
 
+use crate::case::Case;
 use crate::expectations::Expectations;
 use crate::runner::{Status, Subject, lacks, rewritten, run_case, run_rewritten, unmatched_gaps};
-use crate::suite::{Case, all_cases};
+use crate::suite::all_cases;
 use crate::unlocks::{unlock_table, unlocks};
 
 /// Runs the suite as a test program: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }` into

@@ -4,7 +4,7 @@ use funcify::graph::Output;
 use funcify::{Graph, HostTensor, Scalar, VmapOptions, evaluate};
 use rayon::prelude::*;
 
-use crate::suite::{Case, Expected, ExpectedOutput};
+use crate::case::{Case, Expected, ExpectedOutput};
 
 /// The inputs of another lane: the elements in the opposite order, a smaller scalar.
 pub fn varied(tensor: &HostTensor) -> HostTensor {

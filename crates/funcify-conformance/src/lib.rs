@@ -63,6 +63,7 @@
 //! ```
 
 pub mod arbitrary;
+mod case;
 pub mod cases;
 mod compare;
 mod custom;
@@ -82,6 +83,7 @@ pub mod support;
 pub mod templates;
 mod unlocks;
 
+pub use case::{Case, Expected, ExpectedOutput};
 pub use compare::compare;
 pub use custom::custom_cases;
 pub use differences::{DIFFERENCES, note_difference};
@@ -91,5 +93,5 @@ pub use report::Report;
 pub use runner::{
     MODES, Row, Status, Subject, modes_of, rewritten, run_case, run_modes, run_rewritten, unmatched_gaps,
 };
-pub use suite::{Case, Expected, ExpectedOutput, all_cases, all_golden_cases};
+pub use suite::{all_cases, all_golden_cases};
 pub use unlocks::{Unlock, unlock_table, unlocks};

@@ -10,9 +10,9 @@ use funcify::rewrite::{Rewrite, RewriteOptions};
 use funcify::{Error, Graph, HostTensor};
 use serde::Serialize;
 
+use crate::case::{Case, Expected};
 use crate::compare::compare;
 use crate::expectations::Expectations;
-use crate::suite::{Case, Expected};
 
 /// How a case is run on a backend that does not compile loops.
 pub const MODES: [LoopStrategy; 2] = [LoopStrategy::Unroll, LoopStrategy::Native];

@@ -5,8 +5,8 @@ use funcify::graph::Node;
 use funcify::ops::{Op, OpRules};
 use funcify::{DType, Error, Graph, HostTensor, ScanOptions, Value, apply, scan_with};
 
+use crate::case::Case;
 use crate::lanes::stacked;
-use crate::suite::Case;
 
 /// How a backend runs an op on a dtype.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -15,7 +15,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let mut letters: Vec<char> = TEXT.chars().collect();
     letters.sort_unstable();
     letters.dedup();
-    let token = |letter: char| letters.iter().position(|other| *other == letter).unwrap_or(0) as i64;
+    let token = |letter: char| letters.iter().position(|other| *other == letter).expect("a letter of the text") as i64;
     let end = token('.');
 
     let decode = Graph::build("decode", |g| {

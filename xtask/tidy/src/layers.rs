@@ -8,7 +8,7 @@ struct Layered {
     layers: &'static [&'static [&'static str]],
 }
 
-const CRATES: [Layered; 7] = [
+const CRATES: [Layered; 9] = [
     // The one line of several is a circle that cannot be cut without tearing ops apart: an op's rules stand in its file
     // (`ops`), are written with values (`value`), in the trace that they extend (`graph`), and are what derivatives
     // and lanes ask for (`derivative`, `vmap`).
@@ -106,6 +106,53 @@ const CRATES: [Layered; 7] = [
             &["nn"],
         ],
     },
+    Layered {
+        sources: "crates/funcify-conformance/src/",
+        layers: &[
+            &["arbitrary"],
+            &["case"],
+            &["differences"],
+            &["expectations"],
+            &["compare"],
+            &["golden"],
+            &["derivatives"],
+            &["singular"],
+            &["lanes"],
+            &["cases"],
+            &["custom"],
+            &["support"],
+            &["suite"],
+            &["runner"],
+            &["report", "unlocks"],
+            &["harness"],
+            &["properties"],
+            &["templates"],
+            &["mutants"],
+        ],
+    },
+    Layered {
+        sources: "benches/src/",
+        layers: &[
+            &["memory"],
+            &["protocol"],
+            &["connection"],
+            &["inputs"],
+            &["workloads"],
+            &["subjects"],
+            &["rows"],
+            &["before"],
+            &["compare"],
+            &["planning"],
+            &["steps"],
+            &["peers"],
+            &["report"],
+            &["baseline"],
+            &["worker"],
+            &["harness"],
+            &["profile"],
+            &["cancel", "main"],
+        ],
+    },
 ];
 
 /// Modules that must know nothing of others, and the modules of their crate that they may name.
@@ -189,12 +236,12 @@ fn named(line: &str) -> impl Iterator<Item = &str> {
     let rest = rest.filter(|rest| !MACROS.iter().any(|name| rest.starts_with(name)));
     rest.flat_map(|rest| {
         let (names, count) = match rest.strip_prefix('{') {
-            Some(list) => (list.split('}').next().unwrap_or_default(), usize::MAX),
+            Some(list) => (list.split('}').next().expect("a split has a first part"), usize::MAX),
             None => (rest, 1),
         };
         names.split(',').take(count)
     })
-    .map(|name| name.trim().split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
+    .map(|name| name.trim().split(|c: char| !c.is_alphanumeric() && c != '_').next().expect("a split has a first part"))
 }
 
 #[cfg(test)]

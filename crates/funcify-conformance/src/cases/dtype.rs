@@ -2,128 +2,106 @@
 
 use funcify::{DType, HostTensor, ScanOptions, constant, iota, scan, scan_with, select};
 
-use super::{Inputs, Outputs, Program, outputs};
+use super::{Programs, outputs};
 
-pub(super) const PROGRAMS: &[(&str, Program)] = &[
-    ("i32_cumsum", i32_cumsum),
-    ("i64_factorial", i64_factorial),
-    ("u8_count", u8_count),
-    ("bool_logic", bool_logic),
-    ("cast_int_to_float", cast_int_to_float),
-    ("mixed_f32_f64", mixed_f32_f64),
-    ("f64_small_increments", f64_small_increments),
-    ("f64_chaotic_map", f64_chaotic_map),
-    ("bool_outputs", bool_outputs),
-    ("i32_gather", i32_gather),
-    ("i64_modular_power", i64_modular_power),
-];
-
-/// Prefix sums in i32.
-fn i32_cumsum(g: &Inputs<'_>) -> Outputs {
-    let [init, xs] = g.get(["init", "xs"]);
-    let (carry, ys) = scan(init, xs, |c, x| (c + x, c + x));
-    outputs! { carry, ys }
-}
-
-/// Factorials up to 20!, which needs 64 bits.
-fn i64_factorial(g: &Inputs<'_>) -> Outputs {
-    let [one] = g.get(["one"]);
-    let (_, ys) = scan(one, iota(20, DType::I64), |p, t| {
-        let p = p * (t + 1);
-        (p, p)
-    });
-    outputs! { ys }
-}
-
-/// A count in u8, and whether it is odd.
-fn u8_count(g: &Inputs<'_>) -> Outputs {
-    let [bits, zero] = g.get(["bits", "zero"]);
-    let (n, (trace, odd)) = scan(zero, bits, |n, b| {
-        let n = n + b;
-        (n, (n, n % 2))
-    });
-    outputs! { n, trace, odd }
-}
-
-/// Boolean carries: or, and, exclusive or.
-fn bool_logic(g: &Inputs<'_>) -> Outputs {
-    let [xs] = g.get(["xs"]);
-    let start = [constant(false), constant(true), constant(false)];
-    let (_, [any, all, parity]) = scan(start, xs, |[any, all, parity], x| {
-        let next = [any | x, all & x, parity ^ x];
-        (next, next)
-    });
-    outputs! { any, all, parity }
-}
-
-/// An integer sequence converted to float in the body.
-fn cast_int_to_float(g: &Inputs<'_>) -> Outputs {
-    let [weights, ks] = g.get(["weights", "ks"]);
-    let zero = constant(HostTensor::scalar(0.0).cast(weights.dtype()));
-    let (_, (ys, total)) = scan(zero, ks, |c, k| {
-        let c = 0.5 * c + (weights * k.cast(weights.dtype())).sum(..);
-        (c, (c, k.sum(..)))
-    });
-    outputs! { ys, total }
-}
-
-/// An f64 carry over an f32 sequence.
-fn mixed_f32_f64(g: &Inputs<'_>) -> Outputs {
-    let [init, xs, w] = g.get(["init", "xs", "w"]);
-    let (carry, ys) = scan(init, xs, |c, x| {
-        let c = c * w + x.cast(DType::F64);
-        (c, (c * 2.0).cast(DType::F32))
-    });
-    outputs! { carry, ys }
-}
-
-/// Increments that f32 cannot hold.
-fn f64_small_increments(g: &Inputs<'_>) -> Outputs {
-    let [base, xs] = g.get(["base", "xs"]);
-    let (carry, ()) = scan(base, xs, |c, x| (c + x, ()));
-    outputs! { gain: carry - base }
-}
-
-/// A map that amplifies rounding.
-fn f64_chaotic_map(g: &Inputs<'_>) -> Outputs {
-    let [x0, r] = g.get(["x0", "r"]);
-    let (_, trace) = scan_with(ScanOptions::new().length(30), x0, (), |x, ()| {
-        let x = r * x * (1.0 - x);
-        (x, x)
-    });
-    outputs! { trace }
-}
-
-/// Boolean and integer results of comparisons.
-fn bool_outputs(g: &Inputs<'_>) -> Outputs {
-    let [a, b] = g.get(["a", "b"]);
-    let (_, (gt, n, d)) = scan(constant(0i64), (a, b), |n, (a, b)| {
-        let gt = a.gt(b);
-        let n = n + gt.all(..).cast(DType::I64);
-        (n, (gt, n, (a - b).abs().sum(..)))
-    });
-    outputs! { gt, n, d }
-}
-
-/// Rows of a table by i32 indices.
-fn i32_gather(g: &Inputs<'_>) -> Outputs {
-    let [table, ids] = g.get(["table", "ids"]);
-    let (_, (ys, next)) = scan(constant(0i64), ids, |n, i| {
-        let n = n + 1;
-        (n, (table.take(0, i) * n.cast(table.dtype()), (i + 1) % 6))
-    });
-    outputs! { ys, next }
-}
-
-/// Powers modulo 1009 by repeated squaring, a loop over the bits in a map.
-fn i64_modular_power(g: &Inputs<'_>) -> Outputs {
-    let [base, exponents] = g.get(["base", "exponents"]);
-    let ((), ys) = scan((), exponents, |(), e| {
-        let bits = ScanOptions::new().length(4);
-        let ((power, _, _), ()) = scan_with(bits, (constant(1i64), base, e), (), |(r, b, e), ()| {
-            ((select((e % 2).gt(0), r * b % 1009, r), b * b % 1009, e / 2), ())
+pub(super) const PROGRAMS: Programs = &[
+    // Prefix sums in i32.
+    (&["i32_cumsum"], |g| {
+        let [init, xs] = g.get(["init", "xs"]);
+        let (carry, ys) = scan(init, xs, |c, x| (c + x, c + x));
+        outputs! { carry, ys }
+    }),
+    // Factorials up to 20!, which needs 64 bits.
+    (&["i64_factorial"], |g| {
+        let [one] = g.get(["one"]);
+        let (_, ys) = scan(one, iota(20, DType::I64), |p, t| {
+            let p = p * (t + 1);
+            (p, p)
         });
-        ((), power)
-    });
-    outputs! { ys }
-}
+        outputs! { ys }
+    }),
+    // A count in u8, and whether it is odd.
+    (&["u8_count"], |g| {
+        let [bits, zero] = g.get(["bits", "zero"]);
+        let (n, (trace, odd)) = scan(zero, bits, |n, b| {
+            let n = n + b;
+            (n, (n, n % 2))
+        });
+        outputs! { n, trace, odd }
+    }),
+    // Boolean carries: or, and, exclusive or.
+    (&["bool_logic"], |g| {
+        let [xs] = g.get(["xs"]);
+        let start = [constant(false), constant(true), constant(false)];
+        let (_, [any, all, parity]) = scan(start, xs, |[any, all, parity], x| {
+            let next = [any | x, all & x, parity ^ x];
+            (next, next)
+        });
+        outputs! { any, all, parity }
+    }),
+    // An integer sequence converted to float in the body.
+    (&["cast_int_to_float"], |g| {
+        let [weights, ks] = g.get(["weights", "ks"]);
+        let zero = constant(HostTensor::scalar(0.0).cast(weights.dtype()));
+        let (_, (ys, total)) = scan(zero, ks, |c, k| {
+            let c = 0.5 * c + (weights * k.cast(weights.dtype())).sum(..);
+            (c, (c, k.sum(..)))
+        });
+        outputs! { ys, total }
+    }),
+    // An f64 carry over an f32 sequence.
+    (&["mixed_f32_f64"], |g| {
+        let [init, xs, w] = g.get(["init", "xs", "w"]);
+        let (carry, ys) = scan(init, xs, |c, x| {
+            let c = c * w + x.cast(DType::F64);
+            (c, (c * 2.0).cast(DType::F32))
+        });
+        outputs! { carry, ys }
+    }),
+    // Increments that f32 cannot hold.
+    (&["f64_small_increments"], |g| {
+        let [base, xs] = g.get(["base", "xs"]);
+        let (carry, ()) = scan(base, xs, |c, x| (c + x, ()));
+        outputs! { gain: carry - base }
+    }),
+    // A map that amplifies rounding.
+    (&["f64_chaotic_map"], |g| {
+        let [x0, r] = g.get(["x0", "r"]);
+        let (_, trace) = scan_with(ScanOptions::new().length(30), x0, (), |x, ()| {
+            let x = r * x * (1.0 - x);
+            (x, x)
+        });
+        outputs! { trace }
+    }),
+    // Boolean and integer results of comparisons.
+    (&["bool_outputs"], |g| {
+        let [a, b] = g.get(["a", "b"]);
+        let (_, (gt, n, d)) = scan(constant(0i64), (a, b), |n, (a, b)| {
+            let gt = a.gt(b);
+            let n = n + gt.all(..).cast(DType::I64);
+            (n, (gt, n, (a - b).abs().sum(..)))
+        });
+        outputs! { gt, n, d }
+    }),
+    // Rows of a table by i32 indices.
+    (&["i32_gather"], |g| {
+        let [table, ids] = g.get(["table", "ids"]);
+        let (_, (ys, next)) = scan(constant(0i64), ids, |n, i| {
+            let n = n + 1;
+            (n, (table.take(0, i) * n.cast(table.dtype()), (i + 1) % 6))
+        });
+        outputs! { ys, next }
+    }),
+    // Powers modulo 1009 by repeated squaring, a loop over the bits in a map.
+    (&["i64_modular_power"], |g| {
+        let [base, exponents] = g.get(["base", "exponents"]);
+        let ((), ys) = scan((), exponents, |(), e| {
+            let bits = ScanOptions::new().length(4);
+            let ((power, _, _), ()) = scan_with(bits, (constant(1i64), base, e), (), |(r, b, e), ()| {
+                ((select((e % 2).gt(0), r * b % 1009, r), b * b % 1009, e / 2), ())
+            });
+            ((), power)
+        });
+        outputs! { ys }
+    }),
+];

@@ -3,7 +3,7 @@
 use funcify::nn::{Cell, GatedLinearAttention, Init, Layer, Recurrent, S5, SelectiveScan};
 use funcify::{DType, Error, GradOptions, HostTensor, Scalar};
 
-use crate::suite::Case;
+use crate::case::Case;
 
 pub(crate) fn cases() -> Result<Vec<Case>, String> {
     let recurrent = |cell| Recurrent { layers: 2, bidirectional: true, ..Recurrent::new(cell, 3, 4) }.layer();
@@ -45,7 +45,8 @@ fn inputs(layer: &Layer) -> Vec<HostTensor> {
         ty.shape.dims().iter().map(size).collect()
     });
     let mut inputs: Vec<HostTensor> = shapes.enumerate().map(|(index, shape)| noise(&shape, index as u64)).collect();
-    // Where training does not begin with chance, these are near where it begins: far from it a state space is ill-conditioned.
+    // Where training does not begin with chance, these are near where it begins: far from it a state space is
+    // ill-conditioned.
     let first = inputs.len() - layer.parameters.len();
     for (input, parameter) in inputs[first..].iter_mut().zip(&layer.parameters) {
         let near = |center: &dyn Fn(&[usize]) -> f64| {

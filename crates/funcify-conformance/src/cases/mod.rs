@@ -46,6 +46,13 @@ impl Inputs<'_> {
             self.builder.input(name, ty)
         })
     }
+
+    /// Returns the input of this name.
+    #[track_caller]
+    fn input(&self, name: &str) -> Value {
+        let [input] = self.get([name]);
+        input
+    }
 }
 
 /// The outputs of a program by name.
@@ -53,6 +60,9 @@ pub type Outputs = BTreeMap<&'static str, Value>;
 
 /// Builds the graph of a golden case.
 pub type Program = fn(&Inputs<'_>) -> Outputs;
+
+/// Programs, each with the names of its cases.
+type Programs = &'static [(&'static [&'static str], Program)];
 
 /// `outputs! { carry, ys: trace }`: the outputs of a program by name.
 macro_rules! outputs {
@@ -66,7 +76,7 @@ use outputs;
 
 /// Every program by the name of its case.
 pub fn programs() -> Vec<(&'static str, Program)> {
-    [
+    let groups = [
         scan::PROGRAMS,
         taps::PROGRAMS,
         mit_mot::PROGRAMS,
@@ -79,8 +89,11 @@ pub fn programs() -> Vec<(&'static str, Program)> {
         gradient::PROGRAMS,
         higher_order::PROGRAMS,
         model::PROGRAMS,
-    ]
-    .concat()
+    ];
+    let named = |(names, program): &(&'static [&'static str], Program)| {
+        names.iter().map(|name| (*name, *program)).collect::<Vec<_>>()
+    };
+    groups.into_iter().flatten().flat_map(named).collect()
 }
 
 /// The graph of a golden case by its program.

@@ -7,7 +7,7 @@ use funcify::{Builder, DType, Graph, HostTensor, Shape, Tree, constant, iota, ra
 use funcify::{ScanOptions, while_loop};
 
 use super::outputs;
-use crate::suite::{Case, Expected, ExpectedOutput};
+use crate::case::{Case, Expected, ExpectedOutput};
 
 /// A group of cases, or why one cannot be made.
 type Cases = Result<Vec<Case>, String>;

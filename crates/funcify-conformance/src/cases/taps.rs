@@ -1,437 +1,323 @@
 //! Category `taps`: recurrences with several taps, sequence taps, several kinds of states.
 
-use funcify::{Recurrence, vmap};
+use funcify::{Recurrence, Value, vmap};
 
-use super::{Inputs, Outputs, Program, outputs};
+use super::{Programs, outputs};
 
-pub(super) const PROGRAMS: &[(&str, Program)] = &[
-    ("fibonacci_int", fibonacci_int),
-    ("fibonacci_weighted", fibonacci_weighted),
-    ("fibonacci_weighted_f64", fibonacci_weighted),
-    ("ar3", ar3),
-    ("ar_5_3_1", ar_5_3_1),
-    ("ar_5_3_1_f64", ar_5_3_1),
-    ("var2", var2),
-    ("lag2_only", lag2_only),
-    ("lag3_scalar", lag3_scalar),
-    ("stencil", stencil),
-    ("sequence_taps_0_2", sequence_taps_0_2),
-    ("sequence_tap_minus_2", sequence_tap_minus_2),
-    ("two_tapped_sequences", two_tapped_sequences),
-    ("arx", arx),
-    ("nit_sot_only", nit_sot_only),
-    ("all_kinds", all_kinds),
-    ("all_kinds_f64", all_kinds),
-    ("mit_sot_last_only", mit_sot_last_only),
-    ("mit_sot_backwards", mit_sot_backwards),
-    ("sequence_taps_backwards", sequence_taps_backwards),
-    ("verlet", verlet),
-    ("delayed_logistic", delayed_logistic),
-    ("mit_sot_one_step", mit_sot_one_step),
-    ("mit_sot_zero_steps", mit_sot_zero_steps),
-    ("fewer_steps_than_taps", fewer_steps_than_taps),
-    ("coupled_mit_sots", coupled_mit_sots),
-    ("biquad", biquad),
-    ("biquad_f64", biquad),
-    ("untraced_generator", untraced_generator),
-    ("declared_but_unread_tap", declared_but_unread_tap),
-    ("seasonal_smoothing", seasonal_smoothing),
-    ("second_state_uses_new_first", second_state_uses_new_first),
-    ("overlapping_initial_rows", overlapping_initial_rows),
-    ("vmap_mit_sot", vmap_mit_sot),
-];
-
-fn fibonacci_int(g: &Inputs<'_>) -> Outputs {
-    let [start] = g.get(["start"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.mit_sot(start, [-2, -1]);
-    let done = loop_.steps(12).run(|step| {
-        let [x2, x1] = step.read(&x);
-        step.write(&x, x2 + x1);
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn fibonacci_weighted(g: &Inputs<'_>) -> Outputs {
-    let [start, a, b] = g.get(["start", "a", "b"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.mit_sot(start, [-2, -1]);
-    let done = loop_.steps(8).run(|step| {
-        let [x2, x1] = step.read(&x);
-        step.write(&x, a * x2 + b * x1);
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn ar3(g: &Inputs<'_>) -> Outputs {
-    let [start, phi, noise] = g.get(["start", "phi", "noise"]);
-    let mut loop_ = Recurrence::new();
-    let noise = loop_.sequence(noise, [0]);
-    let x = loop_.mit_sot(start, [-1, -2, -3]);
-    let done = loop_.run(|step| {
-        let ([e], [x1, x2, x3]) = (step.read(&noise), step.read(&x));
-        let [phi1, phi2, phi3] = phi.unstack(0);
-        step.write(&x, phi1 * x1 + phi2 * x2 + phi3 * x3 + e);
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn ar_5_3_1(g: &Inputs<'_>) -> Outputs {
-    let [start, phi, noise] = g.get(["start", "phi", "noise"]);
-    let mut loop_ = Recurrence::new();
-    let noise = loop_.sequence(noise, [0]);
-    let x = loop_.mit_sot(start, [-5, -3, -1]);
-    let done = loop_.run(|step| {
-        let ([e], [x5, x3, x1]) = (step.read(&noise), step.read(&x));
-        let [phi5, phi3, phi1] = phi.unstack(0);
-        step.write(&x, phi5 * x5 + phi3 * x3 + phi1 * x1 + e);
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn var2(g: &Inputs<'_>) -> Outputs {
-    let [start, a, b, noise] = g.get(["start", "a", "b", "noise"]);
-    let mut loop_ = Recurrence::new();
-    let noise = loop_.sequence(noise, [0]);
-    let x = loop_.mit_sot(start, [-2, -1]);
-    let done = loop_.run(|step| {
-        let ([e], [x2, x1]) = (step.read(&noise), step.read(&x));
-        step.write(&x, (x1.matmul(a) + x2.matmul(b)).tanh() + e);
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-/// Two interleaved recurrences.
-fn lag2_only(g: &Inputs<'_>) -> Outputs {
-    let [start] = g.get(["start"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.mit_sot(start, [-2]);
-    let done = loop_.steps(5).run(|step| {
-        let [x2] = step.read(&x);
-        step.write(&x, x2.sin() + 0.1);
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn lag3_scalar(g: &Inputs<'_>) -> Outputs {
-    let [start, u] = g.get(["start", "u"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [0]);
-    let x = loop_.mit_sot(start, [-3]);
-    let done = loop_.run(|step| {
-        let ([u], [x3]) = (step.read(&u), step.read(&x));
-        step.write(&x, 0.5 * x3 * u + u);
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn stencil(g: &Inputs<'_>) -> Outputs {
-    let [x, w] = g.get(["x", "w"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.sequence(x, [-1, 0, 1]);
-    let done = loop_.run(|step| {
-        let [left, here, right] = step.read(&x);
-        let [w0, w1, w2] = w.unstack(0);
-        w0 * left + w1 * here + w2 * right.square()
-    });
-    outputs! { y: done.ys }
-}
-
-fn sequence_taps_0_2(g: &Inputs<'_>) -> Outputs {
-    let [x] = g.get(["x"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.sequence(x, [0, 2]);
-    let done = loop_.run(|step| {
-        let [here, ahead] = step.read(&x);
-        here * ahead.sin()
-    });
-    outputs! { y: done.ys }
-}
-
-/// Tap 0 counts for the number of steps, though it is not read.
-fn sequence_tap_minus_2(g: &Inputs<'_>) -> Outputs {
-    let [x, init] = g.get(["x", "init"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.sequence(x, [-2]);
-    let c = loop_.sit_sot(init);
-    let done = loop_.run(|step| {
-        let ([x2], [c1]) = (step.read(&x), step.read(&c));
-        step.write(&c, c1 * x2 + 1.0);
-    });
-    outputs! { trace: done.trace(&c) }
-}
-
-/// The sequence that allows fewer steps decides.
-fn two_tapped_sequences(g: &Inputs<'_>) -> Outputs {
-    let [u, v] = g.get(["u", "v"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [-1, 0]);
-    let v = loop_.sequence(v, [0, 1, 3]);
-    let done = loop_.run(|step| {
-        let ([u1, u0], [v0, v1, v3]) = (step.read(&u), step.read(&v));
-        u1 * v0 + u0 * v1 - v3.square()
-    });
-    outputs! { y: done.ys }
-}
-
-fn arx(g: &Inputs<'_>) -> Outputs {
-    let [init, u, a, b] = g.get(["init", "u", "a", "b"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [-1, 1]);
-    let x = loop_.sit_sot(init);
-    let done = loop_.run(|step| {
-        let ([before, after], [x1]) = (step.read(&u), step.read(&x));
-        let [b0, b1] = b.unstack(0);
-        step.write(&x, (a * x1 + b0 * before + b1 * after).tanh());
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn nit_sot_only(g: &Inputs<'_>) -> Outputs {
-    let [x, y, w] = g.get(["x", "y", "w"]);
-    let mut loop_ = Recurrence::new();
-    let (x, y) = (loop_.sequence(x, [0]), loop_.sequence(y, [0]));
-    let done = loop_.run(|step| {
-        let ([x], [y]) = (step.read(&x), step.read(&y));
-        ((w * x * y).sum(..), x.exp() - y)
-    });
-    let (p, q) = done.ys;
-    outputs! { p, q }
-}
-
-/// Tapped and plain sequences, a sit-sot, a mit-sot, an integer sit-sot, two nit-sots, a captured matrix.
-fn all_kinds(g: &Inputs<'_>) -> Outputs {
-    let [s0, m0, u, v, w, k0] = g.get(["s0", "m0", "u", "v", "w", "k0"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [-1, 0, 1]);
-    let v = loop_.sequence(v, [0]);
-    let s = loop_.sit_sot(s0);
-    let m = loop_.mit_sot(m0, [-3, -1]);
-    let k = loop_.sit_sot(k0);
-    let done = loop_.run(|step| {
-        let ([um, uc, up], [v]) = (step.read(&u), step.read(&v));
-        let ([s1], [m3, m1], [k1]) = (step.read(&s), step.read(&m), step.read(&k));
-        let new = (s1.matmul(w) + um).tanh();
-        step.write(&s, new);
-        step.write(&m, 0.3 * m3 + 0.4 * m1 * uc + v);
-        step.write(&k, (3 * k1 + 1) % 7);
-        ((new * up).sum(..), m1 * k1.cast(m1.dtype()))
-    });
-    let (a, b) = done.ys;
-    outputs! { s: done.trace(&s), m: done.trace(&m), k: done.trace(&k), a, b }
-}
-
-fn mit_sot_last_only(g: &Inputs<'_>) -> Outputs {
-    let [start, u] = g.get(["start", "u"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [0]);
-    let x = loop_.mit_sot(start, [-2, -1]);
-    let done = loop_.run(|step| {
-        let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
-        step.write(&x, x1.sin() * x2 + u);
-    });
-    outputs! { last: done.trace(&x).index(0, -1) }
-}
-
-fn mit_sot_backwards(g: &Inputs<'_>) -> Outputs {
-    let [start, u] = g.get(["start", "u"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [0]);
-    let x = loop_.mit_sot(start, [-2, -1]);
-    let done = loop_.backwards().run(|step| {
-        let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
-        step.write(&x, 0.5 * x2 - 0.3 * x1.square() + u);
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn sequence_taps_backwards(g: &Inputs<'_>) -> Outputs {
-    let [x, init] = g.get(["x", "init"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.sequence(x, [-1, 1]);
-    let c = loop_.sit_sot(init);
-    let done = loop_.backwards().run(|step| {
-        let ([before, after], [c1]) = (step.read(&x), step.read(&c));
-        step.write(&c, 0.5 * c1 + before * after);
-    });
-    outputs! { trace: done.trace(&c) }
-}
-
-/// Störmer's and Verlet's method for oscillators.
-fn verlet(g: &Inputs<'_>) -> Outputs {
-    let [q, k] = g.get(["q", "k"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.mit_sot(q, [-2, -1]);
-    let done = loop_.steps(10).run(|step| {
-        let [x2, x1] = step.read(&x);
-        step.write(&x, 2.0 * x1 - x2 - 0.04 * k * x1.sin());
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn delayed_logistic(g: &Inputs<'_>) -> Outputs {
-    let [start, r] = g.get(["start", "r"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.mit_sot(start, [-2, -1]);
-    let done = loop_.steps(6).run(|step| {
-        let [x2, x1] = step.read(&x);
-        step.write(&x, r * x1 * (1.0 - x2));
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn mit_sot_one_step(g: &Inputs<'_>) -> Outputs {
-    let [start, a] = g.get(["start", "a"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.mit_sot(start, [-3, -1]);
-    let done = loop_.steps(1).run(|step| {
-        let [x3, x1] = step.read(&x);
-        step.write(&x, a * x3 * x1);
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn mit_sot_zero_steps(g: &Inputs<'_>) -> Outputs {
-    let [start, u] = g.get(["start", "u"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [0]);
-    let x = loop_.mit_sot(start, [-2, -1]);
-    let done = loop_.run(|step| {
-        let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
-        step.write(&x, x1 * x2 + u);
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-fn fewer_steps_than_taps(g: &Inputs<'_>) -> Outputs {
-    let [start] = g.get(["start"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.mit_sot(start, [-4, -1]);
-    let done = loop_.steps(2).run(|step| {
-        let [x4, x1] = step.read(&x);
-        step.write(&x, x4 * x1);
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-/// Two mit-sots that read each other.
-fn coupled_mit_sots(g: &Inputs<'_>) -> Outputs {
-    let [x0, y0, u] = g.get(["x0", "y0", "u"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [0]);
-    let x = loop_.mit_sot(x0, [-2, -1]);
-    let y = loop_.mit_sot(y0, [-3, -1]);
-    let done = loop_.run(|step| {
-        let ([u], [x2, x1], [y3, y1]) = (step.read(&u), step.read(&x), step.read(&y));
-        let new = (x1 - y3).tanh() + u;
-        step.write(&x, new);
-        step.write(&y, 0.5 * y1 + x2 * new);
-    });
-    outputs! { x: done.trace(&x), y: done.trace(&y) }
-}
-
-fn biquad(g: &Inputs<'_>) -> Outputs {
-    let [u, y0, b, a] = g.get(["u", "y0", "b", "a"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [-2, -1, 0]);
-    let y = loop_.mit_sot(y0, [-2, -1]);
-    let done = loop_.run(|step| {
-        let ([u2, u1, u0], [y2, y1]) = (step.read(&u), step.read(&y));
-        let ([b0, b1, b2], [a1, a2]) = (b.unstack(0), a.unstack(0));
-        step.write(&y, b0 * u0 + b1 * u1 + b2 * u2 - a1 * y1 - a2 * y2);
-    });
-    outputs! { y: done.trace(&y) }
-}
-
-/// The state of a random generator, of which only the last value is returned.
-fn untraced_generator(g: &Inputs<'_>) -> Outputs {
-    let [seed0, init, xs] = g.get(["seed0", "init", "xs"]);
-    let mut loop_ = Recurrence::new();
-    let xs = loop_.sequence(xs, [0]);
-    let c = loop_.sit_sot(init);
-    let seed = loop_.carry(seed0);
-    let done = loop_.run(|step| {
-        let ([x], [c1], old) = (step.read(&xs), step.read(&c), step.read(&seed));
-        let new = (old * 1103 + 12345) % 65536;
-        let u = new.cast(x.dtype()) / 65536.0;
-        step.write(&seed, new);
-        step.write(&c, u * c1 + (1.0 - u) * x);
-    });
-    outputs! { state: done.last(&seed), trace: done.trace(&c) }
-}
-
-fn declared_but_unread_tap(g: &Inputs<'_>) -> Outputs {
-    let [start, u] = g.get(["start", "u"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [0]);
-    let x = loop_.mit_sot(start, [-2, -1]);
-    let done = loop_.run(|step| {
-        let ([u], [_, x1]) = (step.read(&u), step.read(&x));
-        step.write(&x, (x1 + u).sin());
-    });
-    outputs! { trace: done.trace(&x) }
-}
-
-/// Additive seasonal smoothing with period 4.
-fn seasonal_smoothing(g: &Inputs<'_>) -> Outputs {
-    let [level0, season0, xs, alpha, gamma] = g.get(["level0", "season0", "x", "alpha", "gamma"]);
-    let mut loop_ = Recurrence::new();
-    let x = loop_.sequence(xs, [0]);
-    let level = loop_.sit_sot(level0);
-    let season = loop_.mit_sot(season0, [-4]);
-    let done = loop_.run(|step| {
-        let ([x], [l1], [s4]) = (step.read(&x), step.read(&level), step.read(&season));
-        let new = alpha * (x - s4) + (1.0 - alpha) * l1;
-        step.write(&level, new);
-        step.write(&season, gamma * (x - new) + (1.0 - gamma) * s4);
-        l1 + s4
-    });
-    let forecast = done.ys;
-    let sse = (xs - forecast).square().sum(0);
-    outputs! { level: done.trace(&level), season: done.trace(&season), forecast, sse }
-}
-
-fn second_state_uses_new_first(g: &Inputs<'_>) -> Outputs {
-    let [init, u] = g.get(["init", "u"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [0]);
-    let (a, b) = (loop_.sit_sot(init), loop_.sit_sot(init));
-    let done = loop_.run(|step| {
-        let ([u], [a1], [b1]) = (step.read(&u), step.read(&a), step.read(&b));
-        let new = (a1 + u).tanh();
-        step.write(&a, new);
-        step.write(&b, b1 * new + a1);
-    });
-    outputs! { a: done.trace(&a), b: done.trace(&b) }
-}
-
-/// The initial rows are computed and shared.
-fn overlapping_initial_rows(g: &Inputs<'_>) -> Outputs {
-    let [start, u] = g.get(["start", "u"]);
-    let mut loop_ = Recurrence::new();
-    let u = loop_.sequence(u, [0]);
-    let x = loop_.mit_sot(start, [-2, -1]);
-    let y = loop_.mit_sot(start * start.index(0, 0), [-2, -1]);
-    let done = loop_.run(|step| {
-        let ([u], [_, x1], [y2, _]) = (step.read(&u), step.read(&x), step.read(&y));
-        step.write(&x, x1 * 0.5 + u);
-        step.write(&y, y2.sin() + x1);
-    });
-    outputs! { x: done.trace(&x), y: done.trace(&y) }
-}
-
-/// The batch is an axis of the rows.
-fn vmap_mit_sot(g: &Inputs<'_>) -> Outputs {
-    let [start, u, a] = g.get(["start", "u", "a"]);
-    let trace = vmap((start, u), |(start, u)| {
+pub(super) const PROGRAMS: Programs = &[
+    (&["fibonacci_int"], |g| {
+        let [start] = g.get(["start"]);
+        outputs! { trace: counted(12, start, [-2, -1], |[x2, x1]| x2 + x1) }
+    }),
+    (&["fibonacci_weighted", "fibonacci_weighted_f64"], |g| {
+        let [start, a, b] = g.get(["start", "a", "b"]);
+        outputs! { trace: counted(8, start, [-2, -1], |[x2, x1]| a * x2 + b * x1) }
+    }),
+    (&["ar3"], |g| {
+        let [start, phi, noise] = g.get(["start", "phi", "noise"]);
+        let trace = driven(start, [-1, -2, -3], noise, |e, [x1, x2, x3]| {
+            let [phi1, phi2, phi3] = phi.unstack(0);
+            phi1 * x1 + phi2 * x2 + phi3 * x3 + e
+        });
+        outputs! { trace }
+    }),
+    (&["ar_5_3_1", "ar_5_3_1_f64"], |g| {
+        let [start, phi, noise] = g.get(["start", "phi", "noise"]);
+        let trace = driven(start, [-5, -3, -1], noise, |e, [x5, x3, x1]| {
+            let [phi5, phi3, phi1] = phi.unstack(0);
+            phi5 * x5 + phi3 * x3 + phi1 * x1 + e
+        });
+        outputs! { trace }
+    }),
+    (&["var2"], |g| {
+        let [start, a, b, noise] = g.get(["start", "a", "b", "noise"]);
+        outputs! { trace: driven(start, [-2, -1], noise, |e, [x2, x1]| (x1.matmul(a) + x2.matmul(b)).tanh() + e) }
+    }),
+    // Two interleaved recurrences.
+    (&["lag2_only"], |g| {
+        let [start] = g.get(["start"]);
+        outputs! { trace: counted(5, start, [-2], |[x2]| x2.sin() + 0.1) }
+    }),
+    (&["lag3_scalar"], |g| {
+        let [start, u] = g.get(["start", "u"]);
+        outputs! { trace: driven(start, [-3], u, |u, [x3]| 0.5 * x3 * u + u) }
+    }),
+    (&["stencil"], |g| {
+        let [x, w] = g.get(["x", "w"]);
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(x, [-1, 0, 1]);
+        let done = loop_.run(|step| {
+            let [left, here, right] = step.read(&x);
+            let [w0, w1, w2] = w.unstack(0);
+            w0 * left + w1 * here + w2 * right.square()
+        });
+        outputs! { y: done.ys }
+    }),
+    (&["sequence_taps_0_2"], |g| {
+        let [x] = g.get(["x"]);
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(x, [0, 2]);
+        let done = loop_.run(|step| {
+            let [here, ahead] = step.read(&x);
+            here * ahead.sin()
+        });
+        outputs! { y: done.ys }
+    }),
+    // Tap 0 counts for the number of steps, though it is not read.
+    (&["sequence_tap_minus_2"], |g| {
+        let [x, init] = g.get(["x", "init"]);
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(x, [-2]);
+        let c = loop_.sit_sot(init);
+        let done = loop_.run(|step| {
+            let ([x2], [c1]) = (step.read(&x), step.read(&c));
+            step.write(&c, c1 * x2 + 1.0);
+        });
+        outputs! { trace: done.trace(&c) }
+    }),
+    // The sequence that allows fewer steps decides.
+    (&["two_tapped_sequences"], |g| {
+        let [u, v] = g.get(["u", "v"]);
+        let mut loop_ = Recurrence::new();
+        let u = loop_.sequence(u, [-1, 0]);
+        let v = loop_.sequence(v, [0, 1, 3]);
+        let done = loop_.run(|step| {
+            let ([u1, u0], [v0, v1, v3]) = (step.read(&u), step.read(&v));
+            u1 * v0 + u0 * v1 - v3.square()
+        });
+        outputs! { y: done.ys }
+    }),
+    (&["arx"], |g| {
+        let [init, u, a, b] = g.get(["init", "u", "a", "b"]);
+        let mut loop_ = Recurrence::new();
+        let u = loop_.sequence(u, [-1, 1]);
+        let x = loop_.sit_sot(init);
+        let done = loop_.run(|step| {
+            let ([before, after], [x1]) = (step.read(&u), step.read(&x));
+            let [b0, b1] = b.unstack(0);
+            step.write(&x, (a * x1 + b0 * before + b1 * after).tanh());
+        });
+        outputs! { trace: done.trace(&x) }
+    }),
+    (&["nit_sot_only"], |g| {
+        let [x, y, w] = g.get(["x", "y", "w"]);
+        let mut loop_ = Recurrence::new();
+        let (x, y) = (loop_.sequence(x, [0]), loop_.sequence(y, [0]));
+        let done = loop_.run(|step| {
+            let ([x], [y]) = (step.read(&x), step.read(&y));
+            ((w * x * y).sum(..), x.exp() - y)
+        });
+        let (p, q) = done.ys;
+        outputs! { p, q }
+    }),
+    // Tapped and plain sequences, a sit-sot, a mit-sot, an integer sit-sot, two nit-sots, a captured matrix.
+    (&["all_kinds", "all_kinds_f64"], |g| {
+        let [s0, m0, u, v, w, k0] = g.get(["s0", "m0", "u", "v", "w", "k0"]);
+        let mut loop_ = Recurrence::new();
+        let u = loop_.sequence(u, [-1, 0, 1]);
+        let v = loop_.sequence(v, [0]);
+        let s = loop_.sit_sot(s0);
+        let m = loop_.mit_sot(m0, [-3, -1]);
+        let k = loop_.sit_sot(k0);
+        let done = loop_.run(|step| {
+            let ([um, uc, up], [v]) = (step.read(&u), step.read(&v));
+            let ([s1], [m3, m1], [k1]) = (step.read(&s), step.read(&m), step.read(&k));
+            let new = (s1.matmul(w) + um).tanh();
+            step.write(&s, new);
+            step.write(&m, 0.3 * m3 + 0.4 * m1 * uc + v);
+            step.write(&k, (3 * k1 + 1) % 7);
+            ((new * up).sum(..), m1 * k1.cast(m1.dtype()))
+        });
+        let (a, b) = done.ys;
+        outputs! { s: done.trace(&s), m: done.trace(&m), k: done.trace(&k), a, b }
+    }),
+    (&["mit_sot_last_only"], |g| {
+        let [start, u] = g.get(["start", "u"]);
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [0]);
         let x = loop_.mit_sot(start, [-2, -1]);
         let done = loop_.run(|step| {
             let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
-            step.write(&x, (a * x1).tanh() - x2 * u);
+            step.write(&x, x1.sin() * x2 + u);
         });
-        done.trace(&x)
+        outputs! { last: done.trace(&x).index(0, -1) }
+    }),
+    (&["mit_sot_backwards"], |g| {
+        let [start, u] = g.get(["start", "u"]);
+        let mut loop_ = Recurrence::new();
+        let u = loop_.sequence(u, [0]);
+        let x = loop_.mit_sot(start, [-2, -1]);
+        let done = loop_.backwards().run(|step| {
+            let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
+            step.write(&x, 0.5 * x2 - 0.3 * x1.square() + u);
+        });
+        outputs! { trace: done.trace(&x) }
+    }),
+    (&["sequence_taps_backwards"], |g| {
+        let [x, init] = g.get(["x", "init"]);
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(x, [-1, 1]);
+        let c = loop_.sit_sot(init);
+        let done = loop_.backwards().run(|step| {
+            let ([before, after], [c1]) = (step.read(&x), step.read(&c));
+            step.write(&c, 0.5 * c1 + before * after);
+        });
+        outputs! { trace: done.trace(&c) }
+    }),
+    // Störmer's and Verlet's method for oscillators.
+    (&["verlet"], |g| {
+        let [q, k] = g.get(["q", "k"]);
+        outputs! { trace: counted(10, q, [-2, -1], |[x2, x1]| 2.0 * x1 - x2 - 0.04 * k * x1.sin()) }
+    }),
+    (&["delayed_logistic"], |g| {
+        let [start, r] = g.get(["start", "r"]);
+        outputs! { trace: counted(6, start, [-2, -1], |[x2, x1]| r * x1 * (1.0 - x2)) }
+    }),
+    (&["mit_sot_one_step"], |g| {
+        let [start, a] = g.get(["start", "a"]);
+        outputs! { trace: counted(1, start, [-3, -1], |[x3, x1]| a * x3 * x1) }
+    }),
+    (&["mit_sot_zero_steps"], |g| {
+        let [start, u] = g.get(["start", "u"]);
+        outputs! { trace: driven(start, [-2, -1], u, |u, [x2, x1]| x1 * x2 + u) }
+    }),
+    (&["fewer_steps_than_taps"], |g| {
+        let [start] = g.get(["start"]);
+        outputs! { trace: counted(2, start, [-4, -1], |[x4, x1]| x4 * x1) }
+    }),
+    // Two mit-sots that read each other.
+    (&["coupled_mit_sots"], |g| {
+        let [x0, y0, u] = g.get(["x0", "y0", "u"]);
+        let mut loop_ = Recurrence::new();
+        let u = loop_.sequence(u, [0]);
+        let x = loop_.mit_sot(x0, [-2, -1]);
+        let y = loop_.mit_sot(y0, [-3, -1]);
+        let done = loop_.run(|step| {
+            let ([u], [x2, x1], [y3, y1]) = (step.read(&u), step.read(&x), step.read(&y));
+            let new = (x1 - y3).tanh() + u;
+            step.write(&x, new);
+            step.write(&y, 0.5 * y1 + x2 * new);
+        });
+        outputs! { x: done.trace(&x), y: done.trace(&y) }
+    }),
+    (&["biquad", "biquad_f64"], |g| {
+        let [u, y0, b, a] = g.get(["u", "y0", "b", "a"]);
+        let mut loop_ = Recurrence::new();
+        let u = loop_.sequence(u, [-2, -1, 0]);
+        let y = loop_.mit_sot(y0, [-2, -1]);
+        let done = loop_.run(|step| {
+            let ([u2, u1, u0], [y2, y1]) = (step.read(&u), step.read(&y));
+            let ([b0, b1, b2], [a1, a2]) = (b.unstack(0), a.unstack(0));
+            step.write(&y, b0 * u0 + b1 * u1 + b2 * u2 - a1 * y1 - a2 * y2);
+        });
+        outputs! { y: done.trace(&y) }
+    }),
+    // The state of a random generator, of which only the last value is returned.
+    (&["untraced_generator"], |g| {
+        let [seed0, init, xs] = g.get(["seed0", "init", "xs"]);
+        let mut loop_ = Recurrence::new();
+        let xs = loop_.sequence(xs, [0]);
+        let c = loop_.sit_sot(init);
+        let seed = loop_.carry(seed0);
+        let done = loop_.run(|step| {
+            let ([x], [c1], old) = (step.read(&xs), step.read(&c), step.read(&seed));
+            let new = (old * 1103 + 12345) % 65536;
+            let u = new.cast(x.dtype()) / 65536.0;
+            step.write(&seed, new);
+            step.write(&c, u * c1 + (1.0 - u) * x);
+        });
+        outputs! { state: done.last(&seed), trace: done.trace(&c) }
+    }),
+    (&["declared_but_unread_tap"], |g| {
+        let [start, u] = g.get(["start", "u"]);
+        outputs! { trace: driven(start, [-2, -1], u, |u, [_, x1]| (x1 + u).sin()) }
+    }),
+    // Additive seasonal smoothing with period 4.
+    (&["seasonal_smoothing"], |g| {
+        let [level0, season0, xs, alpha, gamma] = g.get(["level0", "season0", "x", "alpha", "gamma"]);
+        let mut loop_ = Recurrence::new();
+        let x = loop_.sequence(xs, [0]);
+        let level = loop_.sit_sot(level0);
+        let season = loop_.mit_sot(season0, [-4]);
+        let done = loop_.run(|step| {
+            let ([x], [l1], [s4]) = (step.read(&x), step.read(&level), step.read(&season));
+            let new = alpha * (x - s4) + (1.0 - alpha) * l1;
+            step.write(&level, new);
+            step.write(&season, gamma * (x - new) + (1.0 - gamma) * s4);
+            l1 + s4
+        });
+        let forecast = done.ys;
+        let sse = (xs - forecast).square().sum(0);
+        outputs! { level: done.trace(&level), season: done.trace(&season), forecast, sse }
+    }),
+    (&["second_state_uses_new_first"], |g| {
+        let [init, u] = g.get(["init", "u"]);
+        let mut loop_ = Recurrence::new();
+        let u = loop_.sequence(u, [0]);
+        let (a, b) = (loop_.sit_sot(init), loop_.sit_sot(init));
+        let done = loop_.run(|step| {
+            let ([u], [a1], [b1]) = (step.read(&u), step.read(&a), step.read(&b));
+            let new = (a1 + u).tanh();
+            step.write(&a, new);
+            step.write(&b, b1 * new + a1);
+        });
+        outputs! { a: done.trace(&a), b: done.trace(&b) }
+    }),
+    // The initial rows are computed and shared.
+    (&["overlapping_initial_rows"], |g| {
+        let [start, u] = g.get(["start", "u"]);
+        let mut loop_ = Recurrence::new();
+        let u = loop_.sequence(u, [0]);
+        let x = loop_.mit_sot(start, [-2, -1]);
+        let y = loop_.mit_sot(start * start.index(0, 0), [-2, -1]);
+        let done = loop_.run(|step| {
+            let ([u], [_, x1], [y2, _]) = (step.read(&u), step.read(&x), step.read(&y));
+            step.write(&x, x1 * 0.5 + u);
+            step.write(&y, y2.sin() + x1);
+        });
+        outputs! { x: done.trace(&x), y: done.trace(&y) }
+    }),
+    // The batch is an axis of the rows.
+    (&["vmap_mit_sot"], |g| {
+        let [start, u, a] = g.get(["start", "u", "a"]);
+        let trace = vmap((start, u), |(start, u)| {
+            let mut loop_ = Recurrence::new();
+            let u = loop_.sequence(u, [0]);
+            let x = loop_.mit_sot(start, [-2, -1]);
+            let done = loop_.run(|step| {
+                let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
+                step.write(&x, (a * x1).tanh() - x2 * u);
+            });
+            done.trace(&x)
+        });
+        outputs! { trace }
+    }),
+];
+
+/// The trace of a state of that many steps, each of which maps the rows behind the taps to the next one.
+fn counted<const R: usize>(steps: usize, init: Value, taps: [i64; R], step: impl FnOnce([Value; R]) -> Value) -> Value {
+    let mut loop_ = Recurrence::new();
+    let state = loop_.mit_sot(init, taps);
+    let done = loop_.steps(steps).run(|at| {
+        let next = step(at.read(&state));
+        at.write(&state, next);
     });
-    outputs! { trace }
+    done.trace(&state)
+}
+
+/// The trace of a state with an input: each step maps a row of `xs` and the rows behind the taps to the next one.
+fn driven<const R: usize>(
+    init: Value,
+    taps: [i64; R],
+    xs: Value,
+    step: impl FnOnce(Value, [Value; R]) -> Value,
+) -> Value {
+    let mut loop_ = Recurrence::new();
+    let x = loop_.sequence(xs, [0]);
+    let state = loop_.mit_sot(init, taps);
+    let done = loop_.run(|at| {
+        let next = step(at.read(&x)[0], at.read(&state));
+        at.write(&state, next);
+    });
+    done.trace(&state)
 }

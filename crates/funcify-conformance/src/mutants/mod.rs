@@ -1,22 +1,22 @@
 //! Programs as texts that somebody has damaged: no text gives a panic, a hang, or memory beyond the budget, and a text that is
 //! read is printed and read as itself.
 //!
-//! A mutant follows from a seed and its number. `cargo xtask fuzz-text` looks at mutants for minutes, each in a child process
-//! that is watched; the tests look at some of them.
+//! `cargo xtask fuzz-text` searches with libFuzzer, which is told the language by `tests/mutants/words.dict`. The tests look at
+//! some mutants that follow from a seed and a number.
 
-mod campaign;
 mod mutate;
 mod probe;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use arbitrary::Unstructured;
 use funcify::Graph;
 
-pub use campaign::{Campaign, Outcome, run_campaign, serve};
 pub use probe::{MEMORY, Reached, probe, set_up};
 
 use crate::arbitrary::{Choices, Sample, mixed};
+use crate::suite::all_cases;
 
 /// The texts that are mutated, in two groups: with bodies, and without.
 pub struct Corpus {
@@ -48,7 +48,7 @@ const RANDOM: u64 = 150;
 impl Corpus {
     /// The programs of the suite, those that once were wrong, and some random ones.
     pub fn new() -> Result<Corpus, String> {
-        let cases = crate::all_cases()?.into_iter().map(|case| case.graph.to_string());
+        let cases = all_cases()?.into_iter().map(|case| case.graph.to_string());
         let random = (0..RANDOM).filter_map(|seed| Sample::new(&mut Choices::seeded(mixed(seed))).ok());
         let random = random.map(|sample| sample.graph.to_string());
         let all: BTreeSet<String> = cases.chain(random).chain(ONCE_WRONG.map(str::to_string)).collect();
@@ -62,16 +62,10 @@ impl Corpus {
         Ok(Corpus { groups })
     }
 
-    /// Writes all texts to a file: making them takes longer than looking at hundreds of mutants.
-    pub(crate) fn save(&self, path: &Path) -> Result<(), String> {
-        let groups = serde_json::to_string(&self.groups).map_err(|error| error.to_string())?;
-        std::fs::write(path, groups).map_err(|error| error.to_string())
-    }
-
-    /// Reads what was saved.
-    pub(crate) fn load(path: &Path) -> Result<Corpus, String> {
-        let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-        Ok(Corpus { groups: serde_json::from_str(&text).map_err(|error| error.to_string())? })
+    /// Writes each text to a file of its own, from which libFuzzer begins.
+    pub fn save(&self, folder: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        self.texts().enumerate().try_for_each(|(index, text)| std::fs::write(folder.join(format!("{index}.fir")), text))
     }
 
     /// How many texts it has.
@@ -86,9 +80,10 @@ impl Corpus {
 
     /// The mutant of that number.
     pub fn mutant(&self, seed: u64, number: u64) -> String {
-        let mut choices = Choices::seeded(mixed(seed.wrapping_mul(1 << 32).wrapping_add(number)));
-        let group = usize::from(choices.one_in(3));
-        mutate::mutant(&mut choices, &self.groups[group])
+        let start = mixed(seed.wrapping_mul(1 << 32).wrapping_add(number));
+        let bytes: Vec<u8> = (0..128).flat_map(|word| mixed(start.wrapping_add(word)).to_le_bytes()).collect();
+        let group = usize::from(number % 3 == 2);
+        mutate::mutant(&mut Unstructured::new(&bytes), &self.groups[group]).expect("bytes that have ended are zeros")
     }
 
     /// Every text, unharmed.

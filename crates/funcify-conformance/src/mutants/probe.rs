@@ -14,8 +14,8 @@ use funcify::{
 };
 
 use super::ops;
-use crate::MODES;
 use crate::arbitrary::{arguments, mixed};
+use crate::runner::MODES;
 
 /// How far a text came.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

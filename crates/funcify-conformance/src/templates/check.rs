@@ -11,8 +11,8 @@ use funcify::{CheckpointPolicy, DType, Disconnected, Error, GradOptions, Graph, 
 
 use super::{Program, rounding};
 use crate::arbitrary::mixed;
+use crate::case::ExpectedOutput;
 use crate::compare::compare;
-use crate::suite::ExpectedOutput;
 
 /// A backend, and how it runs programs.
 #[derive(Clone)]
@@ -216,7 +216,8 @@ fn is_allowed(error: &Error, subject: &Subject) -> bool {
 /// The message of a panic.
 pub(super) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
+    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+        .unwrap_or_else(|| "a panic without a text".into())
 }
 
 /// The programs and derivatives that are run of a program, as far as the reference evaluation has results that are finite.

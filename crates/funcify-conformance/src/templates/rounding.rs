@@ -12,7 +12,7 @@ use funcify::{DType, Graph, HostTensor, Scalar, evaluate};
 
 use super::check::{EXACT, arguments};
 use crate::arbitrary::mixed;
-use crate::suite::ExpectedOutput;
+use crate::case::ExpectedOutput;
 
 /// How much further than a change in the last bits of the inputs another order of additions may move a result.
 const MOVED: f64 = 16.0;

@@ -38,7 +38,7 @@ impl<B: Backend> Served<B> {
 
 /// The likeliest byte of each row of logits `[rows, 256]`.
 fn likeliest(logits: &HostTensor) -> Vec<u8> {
-    let best = |row: &[f64]| (0..TOKENS).max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap_or(0) as u8;
+    let best = |row: &[f64]| (0..TOKENS).max_by(|a, b| row[*a].total_cmp(&row[*b])).expect("there are tokens") as u8;
     logits.to_f64_vec().chunks(TOKENS).map(best).collect()
 }
 

@@ -5,28 +5,123 @@ use funcify::{
     select, vmap,
 };
 
-use super::{Cases, empty, gives, row, scalar, tensor};
+use super::{Cases, all, case, empty, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::associative::affine;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    let mut cases = vec![
-        reverse_keeps_the_order()?,
-        last_axis(3, row([1i64, 3, 6]), row([6i64, 5, 3]))?,
-        last_axis(5, row([1i64, 3, 6, 10, 15]), row([15i64, 14, 12, 9, 5]))?,
-        last_axis(7, row([1i64, 3, 6, 10, 15, 21, 28]), row([28i64, 27, 25, 22, 18, 13, 7]))?,
-        equals_the_recurrence()?,
-        exclusive_or()?,
-        captured_modulus()?,
-        result_without_lanes()?,
-        loops_and_choices_inside()?,
-        nested()?,
-        invariant_nested()?,
-        lanes_with_a_captured_lane()?,
-        one_leaf_with_lanes()?,
-        elements_without_elements()?,
-    ];
+    let mut cases = all([
+        // Downward, the accumulated matrix is on the left: f(f(z, y), x).
+        // z y = [[2, 0], [1, 1]]; z y x = [[2, 2], [1, 2]]
+        {
+            let (x, y, z) = ([1f32, 1., 0., 1.], [1f32, 0., 1., 1.], [2f32, 0., 0., 1.]);
+            case("associative_reverse_keeps_the_order", |g| {
+                let xs = g.input("xs", "f32[T,2,2]");
+                outputs! { ys: associative_scan_with(options(true), xs, Value::matmul) }
+            })
+            .on([tensor::<f32, 3, 12>([3, 2, 2], std::array::from_fn(|index| [x, y, z].concat()[index]))])
+            .gives([("ys", tensor([3, 2, 2], [2f32, 2., 1., 2., 2., 0., 1., 1., 2., 0., 0., 1.]))])
+        },
+        last_axis(3, row([1i64, 3, 6]), row([6i64, 5, 3])),
+        last_axis(5, row([1i64, 3, 6, 10, 15]), row([15i64, 14, 12, 9, 5])),
+        last_axis(7, row([1i64, 3, 6, 10, 15, 21, 28]), row([28i64, 27, 25, 22, 18, 13, 7])),
+        // h[t] = a[t] * h[t-1] + b[t], by an associative scan and by a loop.
+        {
+            let h = row([1i64, 3, 7, 6, 31, -25]);
+            case("associative_equals_the_recurrence", |g| {
+                let (a, b) = (g.input("a", "i64[T]"), g.input("b", "i64[T]"));
+                let looped = scan(constant(0i64), (a, b), |h, (a, b)| (a * h + b, a * h + b)).1;
+                outputs! { h: associative_scan((a, b), affine).1, looped }
+            })
+            .on([row([7i64, 2, 3, 1, 5, -1]), row([1i64, 1, -2, -1, 1, 6])])
+            .gives([("h", h.clone()), ("looped", h)])
+        },
+        // Parities.
+        case("associative_exclusive_or", |g| outputs! { ys: associative_scan(g.input("xs", "bool[T]"), |a, b| a ^ b) })
+            .on([row([true, false, true, true, false, false, true])])
+            .gives([("ys", row([true, true, false, true, true, true, false]))]),
+        // A combination that captures a value.
+        case("associative_captured_modulus", |g| {
+            let (xs, m) = (g.input("xs", "i64[T]"), g.input("m", "i64[]"));
+            outputs! { ys: associative_scan(xs, |a, b| (a * b) % m) }
+        })
+        .on([row([3i64, 4, 5, 6, 2]), scalar(7i64)])
+        .gives([("ys", row([3i64, 5, 4, 3, 6]))]),
+        // A combination that gives a captured value, whatever the elements are, and one that gives its second element.
+        case("associative_result_without_lanes", |g| {
+            let (xs, c) = (g.input("xs", "f32[T]"), g.input("c", "f32[]"));
+            let (constants, same) = associative_scan((xs, xs), |(_, _), (_, b)| (c, b));
+            outputs! { constants, same }
+        })
+        .on([row([1f32, 2., 3., 4.]), scalar(9f32)])
+        .gives([("constants", row([1f32, 9., 9., 9.])), ("same", row([1f32, 2., 3., 4.]))]),
+        // The larger of two numbers by a choice, and the sum by a loop over one step.
+        case("associative_loops_and_choices_inside", |g| {
+            let (xs, zs) = (g.input("xs", "i64[T]"), g.input("zs", "i64[T,2]"));
+            let largest = associative_scan(xs, |a, b| cond(a.gt(b), || a, || b));
+            let sums = associative_scan(zs, |a, b| scan((), (a, b), |(), (a, b)| ((), a + b)).1);
+            outputs! { largest, sums }
+        })
+        .on([row([2i64, 1, 5, 4, 3]), tensor([5, 2], [1i64, 10, 2, 20, 3, 30, 4, 40, 5, 50])])
+        .gives([
+            ("largest", row([2i64, 2, 5, 5, 5])),
+            ("sums", tensor([5, 2], [1i64, 10, 3, 30, 6, 60, 10, 100, 15, 150])),
+        ]),
+        // The elements are rows, which are combined by an associative scan over the sum of two rows.
+        case("associative_nested", |g| {
+            let xs = g.input("xs", "i64[T,3]");
+            // max(a, b) is associative, and so are the running maxima of it of rows that are running maxima.
+            let maxima = |x: Value| associative_scan(x, |a, b| a.maximum(b));
+            outputs! { ys: associative_scan(xs, |a, b| maxima(a.maximum(b))) }
+        })
+        .on([tensor([4, 3], [1i64, 1, 2, 0, 3, 3, 2, 2, 2, 1, 1, 7])])
+        .gives([("ys", tensor([4, 3], [1i64, 1, 2, 1, 3, 3, 2, 3, 3, 2, 3, 7]))]),
+        // The inner scan is the same for all elements.
+        case("associative_invariant_nested", |g| {
+            let (xs, w) = (g.input("xs", "i64[T]"), g.input("w", "i64[S]"));
+            outputs! { ys: associative_scan(xs, |a, b| a + b + associative_scan(w, |a, b| a * b).index(0, -1)) }
+        })
+        .on([row([1i64, 2, 3, 4, 5, 6]), row([2i64, 5, 1])])
+        .gives([("ys", row([1i64, 13, 26, 40, 55, 71]))]),
+        // Lanes of the elements and of a captured value.
+        case("associative_lanes_with_a_captured_lane", |g| {
+            let (xs, c) = (g.input("xs", "i64[B,T]"), g.input("c", "i64[B]"));
+            outputs! { ys: vmap((xs, c), |(xs, c)| associative_scan_with(options(true), xs, |a, b| a + b + c)) }
+        })
+        .on([tensor([2, 3], [1i64, 2, 3, 4, 5, 6]), row([10i64, 20])])
+        .gives([("ys", tensor([2, 3], [26i64, 15, 3, 55, 31, 6]))]),
+        // One leaf has lanes from the start, another gets them by the combination, a third has none.
+        {
+            let sums = tensor([2, 3], [1i64, 3, 6, 1, 3, 6]);
+            case("associative_one_leaf_with_lanes", |g| {
+                let (xs, zs) = (g.input("xs", "i64[B,T]"), g.input("zs", "i64[T]"));
+                let (ys, mixed, alone) = vmap(xs, |xs| {
+                    associative_scan((xs, zs, zs), |(x1, m1, z1), (x2, m2, z2)| {
+                        // Where x is 0, m is the sum.
+                        (x1.maximum(x2), m1 + m2 + select(x2.gt(0), 0, x2), z1 + z2)
+                    })
+                });
+                outputs! { ys, mixed, alone }
+            })
+            .on([tensor([2, 3], [1i64, 3, 2, 0, 1, 1]), row([1i64, 2, 3])])
+            .gives([
+                ("ys", tensor([2, 3], [1i64, 3, 3, 0, 1, 1])),
+                ("mixed", sums.clone()),
+                ("alone", sums),
+            ])
+        },
+        // Elements of shape [0].
+        {
+            let xs = empty::<f32, 2>([5, 0]);
+            case(
+                "associative_elements_without_elements",
+                |g| outputs! { ys: associative_scan(g.input("xs", "f32[T,0]"), |a, b| a + b) },
+            )
+            .on([xs.clone()])
+            .gives([("ys", xs)])
+        },
+    ])?;
     for length in [0, 1, 2, 3, 4, 5, 6, 7, 8, 13] {
         cases.push(sums(length, false)?);
         cases.push(sums(length, true)?);
@@ -57,18 +152,14 @@ fn sums(length: i64, reverse: bool) -> Result<Case, String> {
     let total = |n: i64| n * (n + 1) / 2;
     let up = (1..=length).map(total);
     let ys = if reverse { (1..=length).map(|t| total(length) - total(t - 1)).collect() } else { up.collect() };
-    let name = format!("associative_sums_of_{length}{}", suffix(reverse));
-    gives(&name, program, [vector((1..=length).collect())], [("ys", vector(ys))])
+    case(format!("associative_sums_of_{length}{}", suffix(reverse)), program)
+        .on([vector((1..=length).collect())])
+        .gives([("ys", vector(ys))])
 }
 
 /// Words of digits: (length as a power of ten, number), which are put after one another. Every order but the right one
 /// shows. Longer ones than 18 digits wrap, as they do one after the other.
 fn strings(length: i64, reverse: bool) -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (tens, digits) = (g.input("tens", "i64[T]"), g.input("digits", "i64[T]"));
-        let join = |(s, a): (Value, Value), (t, b): (Value, Value)| (s * t, a * t + b);
-        outputs! { ys: associative_scan_with(options(reverse), (tens, digits), join).1 }
-    };
     let digits: Vec<i64> = (0..length).map(|t| t % 9 + 1).collect();
     let word = |digits: &mut dyn Iterator<Item = &i64>| digits.fold(0, |word, digit| 10 * word + digit);
     let ys = (0..digits.len()).map(|t| match reverse {
@@ -76,152 +167,23 @@ fn strings(length: i64, reverse: bool) -> Result<Case, String> {
         true => word(&mut digits[t..].iter().rev()),
     });
     let ys = vector(ys.collect());
-    let inputs = [vector(vec![10; digits.len()]), vector(digits)];
-    gives(&format!("associative_words_of_{length}{}", suffix(reverse)), program, inputs, [("ys", ys)])
-}
-
-/// Downward, the accumulated matrix is on the left: f(f(z, y), x).
-fn reverse_keeps_the_order() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "f32[T,2,2]");
-        outputs! { ys: associative_scan_with(options(true), xs, Value::matmul) }
-    };
-    let (x, y, z) = ([1f32, 1., 0., 1.], [1f32, 0., 1., 1.], [2f32, 0., 0., 1.]);
-    // z y = [[2, 0], [1, 1]]; z y x = [[2, 2], [1, 2]]
-    let ys = tensor([3, 2, 2], [2f32, 2., 1., 2., 2., 0., 1., 1., 2., 0., 0., 1.]);
-    let xs: [f32; 12] = std::array::from_fn(|index| [x, y, z].concat()[index]);
-    gives("associative_reverse_keeps_the_order", program, [tensor([3, 2, 2], xs)], [("ys", ys)])
+    case(format!("associative_words_of_{length}{}", suffix(reverse)), |g| {
+        let (tens, digits) = (g.input("tens", "i64[T]"), g.input("digits", "i64[T]"));
+        let join = |(s, a): (Value, Value), (t, b): (Value, Value)| (s * t, a * t + b);
+        outputs! { ys: associative_scan_with(options(reverse), (tens, digits), join).1 }
+    })
+    .on([vector(vec![10; digits.len()]), vector(digits)])
+    .gives([("ys", ys)])
 }
 
 /// The last axis of two rows that are the same, in both directions.
 fn last_axis(length: usize, up: HostTensor, down: HostTensor) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    let twice = |x: &HostTensor| HostTensor::from_fn(x.dtype(), &[2, length], |index| x.at(&index[1..]));
+    case(format!("associative_last_axis_of_{length}"), |g| {
         let xs = g.input("xs", "i64[2,T]");
         let sums = |reverse| associative_scan_with(options(reverse).axis(-1), xs, |a, b| a + b);
         outputs! { up: sums(false), down: sums(true) }
-    };
-    let twice = |x: &HostTensor| HostTensor::from_fn(x.dtype(), &[2, length], |index| x.at(&index[1..]));
-    let xs = vector((1..=length as i64).collect());
-    let outputs = [("up", twice(&up)), ("down", twice(&down))];
-    gives(&format!("associative_last_axis_of_{length}"), program, [twice(&xs)], outputs)
-}
-
-/// h[t] = a[t] * h[t-1] + b[t], by an associative scan and by a loop.
-fn equals_the_recurrence() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (a, b) = (g.input("a", "i64[T]"), g.input("b", "i64[T]"));
-        let looped = scan(constant(0i64), (a, b), |h, (a, b)| (a * h + b, a * h + b)).1;
-        outputs! { h: associative_scan((a, b), affine).1, looped }
-    };
-    let h = row([1i64, 3, 7, 6, 31, -25]);
-    let inputs = [row([7i64, 2, 3, 1, 5, -1]), row([1i64, 1, -2, -1, 1, 6])];
-    gives("associative_equals_the_recurrence", program, inputs, [("h", h.clone()), ("looped", h)])
-}
-
-/// Parities.
-fn exclusive_or() -> Result<Case, String> {
-    let program = |g: &Builder| outputs! { ys: associative_scan(g.input("xs", "bool[T]"), |a, b| a ^ b) };
-    let xs = row([true, false, true, true, false, false, true]);
-    let ys = row([true, true, false, true, true, true, false]);
-    gives("associative_exclusive_or", program, [xs], [("ys", ys)])
-}
-
-/// A combination that captures a value.
-fn captured_modulus() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, m) = (g.input("xs", "i64[T]"), g.input("m", "i64[]"));
-        outputs! { ys: associative_scan(xs, |a, b| (a * b) % m) }
-    };
-    let inputs = [row([3i64, 4, 5, 6, 2]), scalar(7i64)];
-    gives("associative_captured_modulus", program, inputs, [("ys", row([3i64, 5, 4, 3, 6]))])
-}
-
-/// A combination that gives a captured value, whatever the elements are, and one that gives its second element.
-fn result_without_lanes() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, c) = (g.input("xs", "f32[T]"), g.input("c", "f32[]"));
-        let (constants, same) = associative_scan((xs, xs), |(_, _), (_, b)| (c, b));
-        outputs! { constants, same }
-    };
-    let inputs = [row([1f32, 2., 3., 4.]), scalar(9f32)];
-    let outputs = [("constants", row([1f32, 9., 9., 9.])), ("same", row([1f32, 2., 3., 4.]))];
-    gives("associative_result_without_lanes", program, inputs, outputs)
-}
-
-/// The larger of two numbers by a choice, and the sum by a loop over one step.
-fn loops_and_choices_inside() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, zs) = (g.input("xs", "i64[T]"), g.input("zs", "i64[T,2]"));
-        let largest = associative_scan(xs, |a, b| cond(a.gt(b), || a, || b));
-        let sums = associative_scan(zs, |a, b| scan((), (a, b), |(), (a, b)| ((), a + b)).1);
-        outputs! { largest, sums }
-    };
-    let inputs = [row([2i64, 1, 5, 4, 3]), tensor([5, 2], [1i64, 10, 2, 20, 3, 30, 4, 40, 5, 50])];
-    let sums = tensor([5, 2], [1i64, 10, 3, 30, 6, 60, 10, 100, 15, 150]);
-    gives(
-        "associative_loops_and_choices_inside",
-        program,
-        inputs,
-        [("largest", row([2i64, 2, 5, 5, 5])), ("sums", sums)],
-    )
-}
-
-/// The elements are rows, which are combined by an associative scan over the sum of two rows.
-fn nested() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "i64[T,3]");
-        // max(a, b) is associative, and so are the running maxima of it of rows that are running maxima.
-        let maxima = |x: Value| associative_scan(x, |a, b| a.maximum(b));
-        outputs! { ys: associative_scan(xs, |a, b| maxima(a.maximum(b))) }
-    };
-    let xs = tensor([4, 3], [1i64, 1, 2, 0, 3, 3, 2, 2, 2, 1, 1, 7]);
-    let ys = tensor([4, 3], [1i64, 1, 2, 1, 3, 3, 2, 3, 3, 2, 3, 7]);
-    gives("associative_nested", program, [xs], [("ys", ys)])
-}
-
-/// The inner scan is the same for all elements.
-fn invariant_nested() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, w) = (g.input("xs", "i64[T]"), g.input("w", "i64[S]"));
-        outputs! { ys: associative_scan(xs, |a, b| a + b + associative_scan(w, |a, b| a * b).index(0, -1)) }
-    };
-    let inputs = [row([1i64, 2, 3, 4, 5, 6]), row([2i64, 5, 1])];
-    let ys = row([1i64, 13, 26, 40, 55, 71]);
-    gives("associative_invariant_nested", program, inputs, [("ys", ys)])
-}
-
-/// Lanes of the elements and of a captured value.
-fn lanes_with_a_captured_lane() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, c) = (g.input("xs", "i64[B,T]"), g.input("c", "i64[B]"));
-        outputs! { ys: vmap((xs, c), |(xs, c)| associative_scan_with(options(true), xs, |a, b| a + b + c)) }
-    };
-    let inputs = [tensor([2, 3], [1i64, 2, 3, 4, 5, 6]), row([10i64, 20])];
-    let ys = tensor([2, 3], [26i64, 15, 3, 55, 31, 6]);
-    gives("associative_lanes_with_a_captured_lane", program, inputs, [("ys", ys)])
-}
-
-/// One leaf has lanes from the start, another gets them by the combination, a third has none.
-fn one_leaf_with_lanes() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, zs) = (g.input("xs", "i64[B,T]"), g.input("zs", "i64[T]"));
-        let (ys, mixed, alone) = vmap(xs, |xs| {
-            associative_scan((xs, zs, zs), |(x1, m1, z1), (x2, m2, z2)| {
-                // Where x is 0, m is the sum.
-                (x1.maximum(x2), m1 + m2 + select(x2.gt(0), 0, x2), z1 + z2)
-            })
-        });
-        outputs! { ys, mixed, alone }
-    };
-    let inputs = [tensor([2, 3], [1i64, 3, 2, 0, 1, 1]), row([1i64, 2, 3])];
-    let sums = tensor([2, 3], [1i64, 3, 6, 1, 3, 6]);
-    let outputs = [("ys", tensor([2, 3], [1i64, 3, 3, 0, 1, 1])), ("mixed", sums.clone()), ("alone", sums)];
-    gives("associative_one_leaf_with_lanes", program, inputs, outputs)
-}
-
-/// Elements of shape [0].
-fn elements_without_elements() -> Result<Case, String> {
-    let program = |g: &Builder| outputs! { ys: associative_scan(g.input("xs", "f32[T,0]"), |a, b| a + b) };
-    let xs = empty::<f32, 2>([5, 0]);
-    gives("associative_elements_without_elements", program, [xs.clone()], [("ys", xs)])
+    })
+    .on([twice(&vector((1..=length as i64).collect()))])
+    .gives([("up", twice(&up)), ("down", twice(&down))])
 }

@@ -1,24 +1,85 @@
 //! Gradients of associative scans: what leads from one leaf to another, directions, lengths, and infinite cotangents.
 
 use funcify::{
-    AssociativeScanOptions, Builder, HostTensor, Value, associative_scan, associative_scan_with, grad, hessian, hvp,
-    select, vjp,
+    AssociativeScanOptions, HostTensor, Value, associative_scan, associative_scan_with, grad, hessian, hvp, select, vjp,
 };
 
-use super::{Cases, gives, row, scalar, tensor};
+use super::{Cases, all, case, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::associative::affine;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    let mut cases = vec![
-        largest()?,
-        runs()?,
-        longest_path()?,
-        undefined_first_combination()?,
-        captured()?,
-        mixed_second_derivatives()?,
-        hessian_of_a_product()?,
-    ];
+    let mut cases = all([
+        // Running maxima: an infinite cotangent goes to the number that is the maximum there, and none to the others.
+        // The maximum at 3 is that of two equal numbers, which share.
+        case("gradient_of_maxima_with_infinity", |g| {
+            let (xs, ct) = (g.input("xs", "f32[T]"), g.input("ct", "f32[T]"));
+            vjp(xs, |xs| associative_scan(xs, |a, b| a.maximum(b)), |_| ct).1
+        })
+        .on([row([1f32, 3., 2., 3., 5.]), row([1f32, 2., 4., 8., f32::INFINITY])])
+        .gives([("out", row([1f32, 10., 0., 4., f32::INFINITY]))]),
+        // Sums that begin anew at a flag, over which nothing goes back.
+        case("gradient_of_runs_with_infinity", |g| {
+            let (flags, xs, ct) = (g.input("flags", "bool[T]"), g.input("xs", "f32[T]"), g.input("ct", "f32[T]"));
+            let combine = |(f, x): (Value, Value), (g, y): (Value, Value)| (f | g, select(g, y, x + y));
+            vjp(xs, |xs| associative_scan((flags, xs), combine).1, |_| ct).1
+        })
+        .on([
+            row([true, false, false, true, false]),
+            row([1f32, 2., 3., 4., 5.]),
+            row([1f32, 10., 100., 1000., f32::INFINITY]),
+        ])
+        .gives([("out", row([111f32, 110., 100., f32::INFINITY, f32::INFINITY]))]),
+        // The longest of the paths that begin at each step: the steps of the longest one have a slope of 1.
+        // From 4 at 1, with the steps 1 and 2: 7. From 0 it is 1 + 2 + 1 + 2, from 2 it is 3 + 2, from 3 it is 6.
+        case("gradient_of_a_longest_path", |g| {
+            let (step, start) = (g.input("step", "f32[T]"), g.input("start", "f32[T]"));
+            let combine = |(s, b): (Value, Value), (t, c): (Value, Value)| (s + t, (b + t).maximum(c));
+            grad((step, start), |leaves| associative_scan(leaves, combine).1.index(0, -1))
+        })
+        .on([row([9f32, 2., 1., 2.]), row([1f32, 4., 3., 6.])])
+        .gives([("out_0", row([0f32, 0., 1., 1.])), ("out_1", row([0f32, 1., 0., 0.]))]),
+        // a b / (a + b), which has no value for the first element with itself. It is not combined with itself.
+        case("gradient_with_an_undefined_first_combination", |g| {
+            let (xs, k) = (g.input("xs", "f32[T]"), g.input("k", "f32[]"));
+            grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| k * a * b / (a + b)).sum(0))
+        })
+        .on([row([0f32, 2.]), scalar(3f32)])
+        .gives([("out_0", row([4f32, 0.])), ("out_1", scalar(0f32))]),
+        // y2 of (1 + k y) = (1 + k x0)(1 + k x1)(1 + k x2), by the numbers and by k.
+        // x0 + x1 + x2 + k (x0 x1 + x0 x2 + x1 x2) + k k x0 x1 x2
+        case("gradient_by_a_captured_value", |g| {
+            let (xs, k) = (g.input("xs", "f32[T]"), g.input("k", "f32[]"));
+            grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| a + b + k * a * b).index(0, -1))
+        })
+        .on([row([2f32, 3., 5.]), scalar(2f32)])
+        .gives([("out_0", row([77f32, 55., 35.])), ("out_1", scalar(31f32 + 2. * 2. * 30.))]),
+        // Of a1 a2 b0 + a2 b1 + b2 by all of a and b, along ones, and again.
+        // By a: (0, a2 b0, a1 b0 + b1); by b: (a1 a2, a2, 1). Their sum by a: (0, b0 + a2, b0 + a1 + 1), by b: (a1 +
+        // a2, 1, 0).
+        {
+            let (a, b) = (row([0f32, 7., 10.]), row([8f32, 1., 0.]));
+            case("second_derivatives_of_a_recurrence", |g| {
+                let (a, b) = (g.input("a", "f32[T]"), g.input("b", "f32[T]"));
+                let last = |leaves: (Value, Value)| associative_scan(leaves, affine).1.index(0, -1);
+                let ones = (a.ones_like(), b.ones_like());
+                let slopes = |leaves: (Value, Value)| {
+                    let (of_a, of_b) = grad(leaves, last);
+                    of_a.sum(0) + of_b.sum(0)
+                };
+                (hvp((a, b), ones, last), grad((a, b), slopes))
+            })
+            .on([row([7f32, 5., 3.]), row([4f32, 3., 2.])])
+            .gives([("out_0_0", a.clone()), ("out_0_1", b.clone()), ("out_1_0", a), ("out_1_1", b)])
+        },
+        // Products of all but two, one of which is zero.
+        case("hessian_of_a_running_product", |g| {
+            let xs = g.input("xs", "f32[4]");
+            hessian(xs, |xs| associative_scan(xs, |a, b| a * b).index(0, -1))
+        })
+        .on([row([2f32, 0., 3., 5.])])
+        .gives([("out", tensor([4, 4], [0f32, 15., 0., 0., 15., 0., 10., 6., 0., 10., 0., 0., 0., 6., 0., 0.]))]),
+    ])?;
     for length in [0, 1, 2, 3, 7, 8] {
         cases.push(recurrence(length, false)?);
         cases.push(recurrence(length, true)?);
@@ -47,13 +108,8 @@ fn vector(numbers: Vec<f32>) -> HostTensor {
 /// h[t] = a[t] h[t-1] + b[t], whose cotangents are c: of `b[s]` it is the sum of c[t] times the rates after s up to t, and
 /// of `a[s]` that times h[s-1].
 fn recurrence(length: usize, reverse: bool) -> Result<Case, String> {
-    let program = move |g: &Builder| {
-        let (a, b, c) = (g.input("a", "f32[T]"), g.input("b", "f32[T]"), g.input("c", "f32[T]"));
-        grad((a, b), |leaves| (associative_scan_with(options(reverse), leaves, affine).1 * c).sum(0))
-    };
     let [a, b, c] = [[2f32, -1., 3., 1.], [1., 2., -2., 3.], [1., -1., 2., 1.]]
         .map(|pattern| pattern.into_iter().cycle().take(length).collect::<Vec<f32>>());
-    // In the order of the scan.
     let at = |step: usize| if reverse { length - 1 - step } else { step };
     let rates = |after: usize, to: usize| (after + 1..=to).map(|step| a[at(step)]).product::<f32>();
     let h = |to: usize| (0..=to).map(|from| b[at(from)] * rates(from, to)).sum::<f32>();
@@ -64,7 +120,13 @@ fn recurrence(length: usize, reverse: bool) -> Result<Case, String> {
         of_a[at(step)] = if step == 0 { 0. } else { of_b[at(step)] * h(step - 1) };
     }
     let outputs = [("out_0", vector(of_a)), ("out_1", vector(of_b))];
-    gives(&name("a_recurrence", length, reverse), program, [vector(a), vector(b), vector(c)], outputs)
+    // In the order of the scan.
+    case(&name("a_recurrence", length, reverse), move |g| {
+        let (a, b, c) = (g.input("a", "f32[T]"), g.input("b", "f32[T]"), g.input("c", "f32[T]"));
+        grad((a, b), |leaves| (associative_scan_with(options(reverse), leaves, affine).1 * c).sum(0))
+    })
+    .on([vector(a), vector(b), vector(c)])
+    .gives(outputs)
 }
 
 /// Products of matrices whose entries are leaves. Of entry (0, 1) of the last product, entry (i, j) of the derivative by a
@@ -74,10 +136,6 @@ fn matrices(length: usize, reverse: bool) -> Result<Case, String> {
         [a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h]
     };
     let last = if reverse { 0 } else { -1 };
-    let program = move |g: &Builder| {
-        let entries = ["a", "b", "c", "d"].map(|name| g.input(name, "f32[T]"));
-        grad(entries, |entries| associative_scan_with(options(reverse), entries, product)[1].index(0, last))
-    };
     type Matrix = [f32; 4];
     let times = |x: Matrix, y: Matrix| -> Matrix {
         [x[0] * y[0] + x[1] * y[2], x[0] * y[1] + x[1] * y[3], x[2] * y[0] + x[3] * y[2], x[2] * y[1] + x[3] * y[3]]
@@ -96,94 +154,11 @@ fn matrices(length: usize, reverse: bool) -> Result<Case, String> {
             [before[0] * after[1], before[0] * after[3], before[1] * after[1], before[1] * after[3]];
     }
     let entries = |matrices: &[Matrix], entry: usize| vector(matrices.iter().map(|matrix| matrix[entry]).collect());
-    let inputs = [0, 1, 2, 3].map(|entry| entries(elements, entry));
     let [a, b, c, d] = [0, 1, 2, 3].map(|entry| entries(&slopes, entry));
-    let outputs = [("out_0", a), ("out_1", b), ("out_2", c), ("out_3", d)];
-    gives(&name("matrices_by_entries", length, reverse), program, inputs, outputs)
-}
-
-/// Running maxima: an infinite cotangent goes to the number that is the maximum there, and none to the others.
-fn largest() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, ct) = (g.input("xs", "f32[T]"), g.input("ct", "f32[T]"));
-        vjp(xs, |xs| associative_scan(xs, |a, b| a.maximum(b)), |_| ct).1
-    };
-    let inputs = [row([1f32, 3., 2., 3., 5.]), row([1f32, 2., 4., 8., f32::INFINITY])];
-    // The maximum at 3 is that of two equal numbers, which share.
-    gives("gradient_of_maxima_with_infinity", program, inputs, [("out", row([1f32, 10., 0., 4., f32::INFINITY]))])
-}
-
-/// Sums that begin anew at a flag, over which nothing goes back.
-fn runs() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (flags, xs, ct) = (g.input("flags", "bool[T]"), g.input("xs", "f32[T]"), g.input("ct", "f32[T]"));
-        let combine = |(f, x): (Value, Value), (g, y): (Value, Value)| (f | g, select(g, y, x + y));
-        vjp(xs, |xs| associative_scan((flags, xs), combine).1, |_| ct).1
-    };
-    let flags = row([true, false, false, true, false]);
-    let inputs = [flags, row([1f32, 2., 3., 4., 5.]), row([1f32, 10., 100., 1000., f32::INFINITY])];
-    let expected = row([111f32, 110., 100., f32::INFINITY, f32::INFINITY]);
-    gives("gradient_of_runs_with_infinity", program, inputs, [("out", expected)])
-}
-
-/// The longest of the paths that begin at each step: the steps of the longest one have a slope of 1.
-fn longest_path() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (step, start) = (g.input("step", "f32[T]"), g.input("start", "f32[T]"));
-        let combine = |(s, b): (Value, Value), (t, c): (Value, Value)| (s + t, (b + t).maximum(c));
-        grad((step, start), |leaves| associative_scan(leaves, combine).1.index(0, -1))
-    };
-    // From 4 at 1, with the steps 1 and 2: 7. From 0 it is 1 + 2 + 1 + 2, from 2 it is 3 + 2, from 3 it is 6.
-    let inputs = [row([9f32, 2., 1., 2.]), row([1f32, 4., 3., 6.])];
-    let outputs = [("out_0", row([0f32, 0., 1., 1.])), ("out_1", row([0f32, 1., 0., 0.]))];
-    gives("gradient_of_a_longest_path", program, inputs, outputs)
-}
-
-/// a b / (a + b), which has no value for the first element with itself. It is not combined with itself.
-fn undefined_first_combination() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, k) = (g.input("xs", "f32[T]"), g.input("k", "f32[]"));
-        grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| k * a * b / (a + b)).sum(0))
-    };
-    let outputs = [("out_0", row([4f32, 0.])), ("out_1", scalar(0f32))];
-    gives("gradient_with_an_undefined_first_combination", program, [row([0f32, 2.]), scalar(3f32)], outputs)
-}
-
-/// y2 of (1 + k y) = (1 + k x0)(1 + k x1)(1 + k x2), by the numbers and by k.
-fn captured() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, k) = (g.input("xs", "f32[T]"), g.input("k", "f32[]"));
-        grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| a + b + k * a * b).index(0, -1))
-    };
-    // x0 + x1 + x2 + k (x0 x1 + x0 x2 + x1 x2) + k k x0 x1 x2
-    let outputs = [("out_0", row([77f32, 55., 35.])), ("out_1", scalar(31f32 + 2. * 2. * 30.))];
-    gives("gradient_by_a_captured_value", program, [row([2f32, 3., 5.]), scalar(2f32)], outputs)
-}
-
-/// Of a1 a2 b0 + a2 b1 + b2 by all of a and b, along ones, and again.
-fn mixed_second_derivatives() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (a, b) = (g.input("a", "f32[T]"), g.input("b", "f32[T]"));
-        let last = |leaves: (Value, Value)| associative_scan(leaves, affine).1.index(0, -1);
-        let ones = (a.ones_like(), b.ones_like());
-        let slopes = |leaves: (Value, Value)| {
-            let (of_a, of_b) = grad(leaves, last);
-            of_a.sum(0) + of_b.sum(0)
-        };
-        (hvp((a, b), ones, last), grad((a, b), slopes))
-    };
-    // By a: (0, a2 b0, a1 b0 + b1); by b: (a1 a2, a2, 1). Their sum by a: (0, b0 + a2, b0 + a1 + 1), by b: (a1 + a2, 1, 0).
-    let (a, b) = (row([0f32, 7., 10.]), row([8f32, 1., 0.]));
-    let outputs = [("out_0_0", a.clone()), ("out_0_1", b.clone()), ("out_1_0", a), ("out_1_1", b)];
-    gives("second_derivatives_of_a_recurrence", program, [row([7f32, 5., 3.]), row([4f32, 3., 2.])], outputs)
-}
-
-/// Products of all but two, one of which is zero.
-fn hessian_of_a_product() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "f32[4]");
-        hessian(xs, |xs| associative_scan(xs, |a, b| a * b).index(0, -1))
-    };
-    let expected = tensor([4, 4], [0f32, 15., 0., 0., 15., 0., 10., 6., 0., 10., 0., 0., 0., 6., 0., 0.]);
-    gives("hessian_of_a_running_product", program, [row([2f32, 0., 3., 5.])], [("out", expected)])
+    case(&name("matrices_by_entries", length, reverse), move |g| {
+        let entries = ["a", "b", "c", "d"].map(|name| g.input(name, "f32[T]"));
+        grad(entries, |entries| associative_scan_with(options(reverse), entries, product)[1].index(0, last))
+    })
+    .on([0, 1, 2, 3].map(|entry| entries(elements, entry)))
+    .gives([("out_0", a), ("out_1", b), ("out_2", c), ("out_3", d)])
 }

@@ -2,29 +2,82 @@
 //! themselves, sizes that a step binds, bounds that are reached; and the calls that lanes refuse.
 
 use funcify::{
-    Builder, CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, Scalar, VmapOptions, scan,
-    while_loop_bounded,
+    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, Scalar, VmapOptions, scan, while_loop_bounded,
 };
 
-use super::{Cases, case, gives_dynamic, outputs_of, row, scalar};
+use super::{Cases, all, case, case_of, row, scalar};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::{Case, Expected};
 
 pub(super) fn cases() -> Cases {
-    let mut cases = vec![
+    let mut cases = all([
         // 2 x[t]^3 + 3 x[t+1]: 6 x0^2, 6 x1^2 + 3, 3.
-        repeated_taps("first", "%x[t], %x[t], %x[t+1]", [6., 27., 3.])?,
+        repeated_taps("first", "%x[t], %x[t], %x[t+1]", [6., 27., 3.]),
         // 2 x[t]^2 x[t+1] + 3 x[t]: 4 x0 x1 + 3, 2 x0^2 + 4 x1 x2 + 3, 2 x1^2.
-        repeated_taps("apart", "%x[t], %x[t+1], %x[t]", [11., 29., 8.])?,
+        repeated_taps("apart", "%x[t], %x[t+1], %x[t]", [11., 29., 8.]),
         // 2 x[t]^3 + 3 x[t], of the first two rows.
-        repeated_taps("alone", "%x[t], %x[t], %x[t]", [9., 27., 0.])?,
+        repeated_taps("alone", "%x[t], %x[t], %x[t]", [9., 27., 0.]),
         // The older steps gave 3 * 6 and 3 * 6 * 0.5, which are constant.
-        truncated_given_row(&[2., 4., 0.5, 6.], &[9. * 4., 9. * (1. + 2.), 0., 0.], 1.)?,
-        truncated_given_row(&[2., 4.], &[3. * 4., 3. * (1. + 2.)], 1. + 4. + 8.)?,
-        full_buffer_of_a_downward_end()?,
-        negative_count_of_a_lane()?,
-        no_rows_and_no_steps()?,
-    ];
+        truncated_given_row(&[2., 4., 0.5, 6.], &[9. * 4., 9. * (1. + 2.), 0., 0.], 1.),
+        truncated_given_row(&[2., 4.], &[3. * 4., 3. * (1. + 2.)], 1. + 4. + 8.),
+        // Downward `m[t] = m[t+1] x[t]` in a full buffer, which ends after two of three steps; the sum of all rows.
+        // m = [m0, m3 x2 x1, m3 x2, m3] with m3 = 2, x2 = 3, x1 = 4.
+        case_of(
+            "gradient_of_a_full_buffer_that_ends_downward",
+            differentiated(
+                &"fn @full(%xs: f32[3], %rows: f32[4]) {
+       %m: f32[4], %last: f32[] = scan @step {steps=3, until=$1, order=down} {
+         seq %x: f32[] = %xs[t]
+         mit-mot %old: f32[] = %m[t+1] from %rows
+         carry %c: f32[] = %last from %start
+         %0: f32[] = mul %old, %x
+         %1: f32[] = constant 10.0
+         %2: bool[] = gt %0, %1
+         %m[t] = %0
+         %last = %0
+         until %2
+       }
+       %sum: f32[] = reduce %m {kind=sum, axes=[0]}
+       return out=%sum
+     }"
+                .replace("%m: f32[4], %last", "%start: f32[] = constant 0.0\n%m: f32[4], %last"),
+                &["xs", "rows"],
+                CheckpointPolicy::default(),
+            ),
+        )
+        .on([row([7f32, 4., 3.]), row([5f32, 6., 7., 2.])])
+        .gives([("grad_xs", row([0f32, 6., 10.])), ("grad_rows", row([1f32, 0., 0., 1. + 3. + 12.]))]),
+        // Lanes of which one has a negative number of steps.
+        case_of(
+            "negative_count_of_a_lane",
+            Graph::build("counted", |g| {
+                let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
+                let mut loop_ = Recurrence::new();
+                let carry = loop_.carry(x);
+                let done = loop_.steps_value(n).run(|step| {
+                    let x = step.read(&carry);
+                    step.write(&carry, x * 2.0);
+                });
+                done.last(&carry)
+            })
+            .and_then(|one| one.vmap("B", VmapOptions::new().in_axes([Some(0), None]))),
+        )
+        .on([row([2i64, -1]), scalar(1f32)])
+        .dynamic(true)
+        .fails("StepCount"),
+        // No steps, which read two rows each, of none: there is nothing to read.
+        case("no_rows_and_no_steps", |g| {
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(g.input("xs", "f32[T]"), [0, 1]);
+            let done = loop_.steps_value(g.input("n", "i64[]")).run(|step| {
+                let [a, b] = step.read(&x);
+                a + b
+            });
+            outputs! { ys: done.ys }
+        })
+        .on([row::<f32, 0>([]), scalar(0i64)])
+        .gives_dynamic([("ys", row::<f32, 0>([]))]),
+    ])?;
     for (name, policy) in [("default", CheckpointPolicy::default()), ("save_all", CheckpointPolicy::SaveAll)] {
         cases.push(size_of_a_step(name, policy)?);
     }
@@ -59,12 +112,9 @@ fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> Result<Case, Str
          }}"
     );
     let gradient = differentiated(&text, &["x"], CheckpointPolicy::default());
-    case(
-        &format!("gradient_of_repeated_taps_{name}"),
-        gradient,
-        vec![row([1f32, 2., 3.])],
-        outputs_of([("grad_x", row(expected))]),
-    )
+    case_of(format!("gradient_of_repeated_taps_{name}"), gradient)
+        .on([row([1f32, 2., 3.])])
+        .gives([("grad_x", row(expected))])
 }
 
 /// Downward `y[t] = y[t+1] x[t]` from one row 3, of which the last two steps are differentiated; the sum of all rows.
@@ -85,33 +135,9 @@ fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> Result<Case,
     );
     let rows = |rows: &[f32]| HostTensor::from_fn(DType::F32, &[rows.len()], |at| Scalar::Float(rows[at[0]].into()));
     let gradient = differentiated(&text, &["xs", "given"], CheckpointPolicy::default());
-    let expected = outputs_of([("grad_xs", rows(of_xs)), ("grad_given", row([of_given]))]);
-    case(&format!("gradient_of_a_given_row_{steps}_steps_down"), gradient, vec![rows(xs), row([3f32])], expected)
-}
-
-/// Downward `m[t] = m[t+1] x[t]` in a full buffer, which ends after two of three steps; the sum of all rows.
-fn full_buffer_of_a_downward_end() -> Result<Case, String> {
-    let text = "fn @full(%xs: f32[3], %rows: f32[4]) {
-       %m: f32[4], %last: f32[] = scan @step {steps=3, until=$1, order=down} {
-         seq %x: f32[] = %xs[t]
-         mit-mot %old: f32[] = %m[t+1] from %rows
-         carry %c: f32[] = %last from %start
-         %0: f32[] = mul %old, %x
-         %1: f32[] = constant 10.0
-         %2: bool[] = gt %0, %1
-         %m[t] = %0
-         %last = %0
-         until %2
-       }
-       %sum: f32[] = reduce %m {kind=sum, axes=[0]}
-       return out=%sum
-     }";
-    let text = text.replace("%m: f32[4], %last", "%start: f32[] = constant 0.0\n%m: f32[4], %last");
-    let gradient = differentiated(&text, &["xs", "rows"], CheckpointPolicy::default());
-    // m = [m0, m3 x2 x1, m3 x2, m3] with m3 = 2, x2 = 3, x1 = 4.
-    let expected = outputs_of([("grad_xs", row([0f32, 6., 10.])), ("grad_rows", row([1f32, 0., 0., 1. + 3. + 12.]))]);
-    let inputs = vec![row([7f32, 4., 3.]), row([5f32, 6., 7., 2.])];
-    case("gradient_of_a_full_buffer_that_ends_downward", gradient, inputs, expected)
+    case_of(format!("gradient_of_a_given_row_{steps}_steps_down"), gradient)
+        .on([rows(xs), row([3f32])])
+        .gives([("grad_xs", rows(of_xs)), ("grad_given", row([of_given]))])
 }
 
 /// A step whose inner loop has as many rows as data say: `x^2` times the sum of the squares of the first `k` weights.
@@ -128,9 +154,10 @@ fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> Result<Case, String> 
     });
     let gradient = loss.and_then(|loss| loss.grad(["xs", "w"], GradOptions::new().policy(policy)));
     let inputs = vec![row([2f32, 3.]), row([1i64, 2]), row([1f32, 2., 5.])];
-    let expected = outputs_of([("grad_xs", row([4f32, 30.])), ("grad_w", row([26f32, 36., 0.]))]);
-    let case = case(&format!("gradient_of_a_size_of_a_step_{name}"), gradient, inputs, expected)?;
-    Ok(Case { needs_dynamic_steps: true, ..case })
+    case_of(format!("gradient_of_a_size_of_a_step_{name}"), gradient)
+        .on(inputs)
+        .dynamic(true)
+        .gives([("grad_xs", row([4f32, 30.])), ("grad_w", row([26f32, 36., 0.]))])
 }
 
 /// Two steps of squaring at most, below 100: the bound ends it, the condition ends it, no step runs.
@@ -138,37 +165,5 @@ fn bound(x: f32, slope: f32) -> Result<Case, String> {
     let loss = Graph::build("bounded", |g| while_loop_bounded(2, g.input("x", "f32[]"), |x| x.lt(100.0), |x| x * x));
     let gradient = loss.and_then(|loss| loss.grad("x", GradOptions::new()));
     let name = format!("gradient_of_a_bounded_while_at_{}", x.round());
-    case(&name, gradient, vec![scalar(x)], outputs_of([("grad_x", scalar(slope))]))
-}
-
-/// Lanes of which one has a negative number of steps.
-fn negative_count_of_a_lane() -> Result<Case, String> {
-    let loop_ = Graph::build("counted", |g| {
-        let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
-        let mut loop_ = Recurrence::new();
-        let carry = loop_.carry(x);
-        let done = loop_.steps_value(n).run(|step| {
-            let x = step.read(&carry);
-            step.write(&carry, x * 2.0);
-        });
-        done.last(&carry)
-    });
-    let lanes = loop_.and_then(|one| one.vmap("B", VmapOptions::new().in_axes([Some(0), None])));
-    let inputs = vec![row([2i64, -1]), scalar(1f32)];
-    let case = case("negative_count_of_a_lane", lanes, inputs, Expected::Error("StepCount"))?;
-    Ok(Case { needs_dynamic_steps: true, ..case })
-}
-
-/// No steps, which read two rows each, of none: there is nothing to read.
-fn no_rows_and_no_steps() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[T]"), [0, 1]);
-        let done = loop_.steps_value(g.input("n", "i64[]")).run(|step| {
-            let [a, b] = step.read(&x);
-            a + b
-        });
-        outputs! { ys: done.ys }
-    };
-    gives_dynamic("no_rows_and_no_steps", program, [row::<f32, 0>([]), scalar(0i64)], [("ys", row::<f32, 0>([]))])
+    case_of(name, gradient).on([scalar(x)]).gives([("grad_x", scalar(slope))])
 }

@@ -3,33 +3,115 @@
 
 use funcify::{Builder, HostTensor, Recurrence};
 
-use super::{Cases, gives, row, scalar, tensor};
+use super::{Cases, all, case, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok(vec![
-        reads_zero_one_writes_one()?,
-        reads_minus_one_zero_writes_zero()?,
-        two_writes_in_tap_order()?,
-        mit_mot_and_mit_sot()?,
-        every_kind_several_times()?,
-        buffer_of_matrices_with_symbolic_sizes()?,
+    all([
+        // Reads 0, 1 and writes 1, x0 + 2 x1 over 0..7, 3 steps.
+        sweep("reads_zero_one_writes_one", [0, 1], [1]),
+        // Reads -1, 0 and writes 0: the same result.
+        sweep("reads_minus_one_zero_writes_zero", [-1, 0], [0]),
+        // Reads 0, 2, 1 and writes 2, 1, f = a + 2b + 3c in the order of the taps, outputs f and f + 10, 3 steps.
+        case("two_writes_in_tap_order", |g| {
+            let mut loop_ = Recurrence::new();
+            let buffer = loop_.mit_mot(g.input("rows", "f32[8]"), [0, 2, 1], [2, 1]);
+            let done = loop_.steps(3).run(|step| {
+                let [a, b, c] = step.read(&buffer);
+                let f = a + b * 2.0 + c * 3.0;
+                step.write(&buffer, [f, f + 10.0]);
+            });
+            outputs! { rows: done.buffer(&buffer) }
+        })
+        .on([zero_to_seven()])
+        .gives([("rows", row([0f32, 17., 54., 204., 194., 5., 6., 7.]))]),
+        // mit-mot and mit-sot in one loop; the state reads the buffer's row before the step writes the next.
+        case("mit_mot_and_mit_sot", |g| {
+            let mut loop_ = Recurrence::new();
+            let buffer = loop_.mit_mot(g.input("rows", "f32[8]"), [0, 1], [1]);
+            let state = loop_.mit_sot(g.input("init", "f32[2]"), [-2, -1]);
+            let done = loop_.steps(3).run(|step| {
+                let ([x0, x1], [older, old]) = (step.read(&buffer), step.read(&state));
+                step.write(&buffer, [x0 + x1 * 2.0]);
+                step.write(&state, older + old + x0);
+            });
+            outputs! { rows: done.buffer(&buffer), trace: done.trace(&state) }
+        })
+        .on([zero_to_seven(), row([1f32, 1.])])
+        .gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.])), ("trace", row([2f32, 5., 13.]))]),
+        // Two mit-mots, two mit-sots, a sit-sot, two carries, a sequence and two ys, which read one another.
+        //
+        // | after step | p | q | f | g | s | c | d |
+        // |---|---|---|---|---|---|---|---|
+        // | none | 1 2 3 4 | 1 1 1 1 | 1 1 | 0 0 1 | 0 | 0 | 1 |
+        // | 0 | 1 3 3 4 | 1 1 1 1 | 2 | 1 | 1 | 1 | 2 |
+        // | 1 | 1 3 6 4 | 1 3 1 1 | 3 | 0 | 4 | 6 | 4 |
+        // | 2 | 1 3 6 10 | 1 3 6 1 | 5 | 4 | 10 | 22 | 8 |
+        case("every_kind_several_times", |g| {
+            let (one, zero) = (g.input("one", "f32[]"), g.input("zero", "f32[]"));
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(g.input("xs", "f32[3]"), [0]);
+            let p = loop_.mit_mot(g.input("p", "f32[4]"), [0, 1], [1]);
+            let f = loop_.mit_sot(g.input("f", "f32[2]"), [-2, -1]);
+            let q = loop_.mit_mot(g.input("q", "f32[4]"), [], [0]);
+            let g_ = loop_.mit_sot(g.input("g", "f32[3]"), [-3, -2]);
+            let s = loop_.sit_sot(zero);
+            let (c, d) = (loop_.carry(zero), loop_.carry(one));
+            let done = loop_.run(|step| {
+                let ([x], [p0, p1], [f2, f1]) = (step.read(&x), step.read(&p), step.read(&f));
+                let ([g3, g2], [s1]) = (step.read(&g_), step.read(&s));
+                let (c1, d1) = (step.read(&c), step.read(&d));
+                step.write(&p, [p0 + p1]);
+                step.write(&q, [p0]);
+                step.write(&f, f2 + f1);
+                step.write(&g_, x * (g2 + 1.0) - g3 * 2.0);
+                step.write(&s, s1 + p0);
+                step.write(&c, c1 * 2.0 + p0 + s1);
+                step.write(&d, d1 * 2.0);
+                (c1 + d1, f1)
+            });
+            let (cd, old_f) = done.ys;
+            let (p, q, f, g_) = (done.buffer(&p), done.buffer(&q), done.trace(&f), done.trace(&g_));
+            outputs! { p, q, f, g: g_, s: done.trace(&s), c: done.last(&c), d: done.last(&d), cd, old_f }
+        })
+        .on([
+            scalar(1f32),
+            scalar(0f32),
+            row([1f32, 0., 3.]),
+            row([1f32, 2., 3., 4.]),
+            row([1f32, 1.]),
+            row([1f32, 1., 1., 1.]),
+            row([0f32, 0., 1.]),
+        ])
+        .gives([
+            ("p", row([1f32, 3., 6., 10.])),
+            ("q", row([1f32, 3., 6., 1.])),
+            ("f", row([2f32, 3., 5.])),
+            ("g", row([1f32, 0., 4.])),
+            ("s", row([1f32, 4., 10.])),
+            ("c", scalar(22f32)),
+            ("d", scalar(8f32)),
+            ("cd", row([1f32, 3., 10.])),
+            ("old_f", row([1f32, 2., 3.])),
+        ]),
+        // A buffer of matrices whose sizes only the call tells: each step adds the row before.
+        case("buffer_of_matrices_with_symbolic_sizes", |g| {
+            let mut loop_ = Recurrence::new();
+            let buffer = loop_.mit_mot(g.input("rows", "f32[T+1,B,2]"), [0, 1], [1]);
+            let done = loop_.run(|step| {
+                let [x0, x1] = step.read(&buffer);
+                step.write(&buffer, [x0 + x1]);
+            });
+            outputs! { rows: done.buffer(&buffer) }
+        })
+        .on([tensor([3, 1, 2], [1f32, 10., 2., 20., 3., 30.])])
+        .gives([("rows", tensor([3, 1, 2], [1f32, 10., 3., 30., 6., 60.]))]),
     ])
 }
 
 fn zero_to_seven() -> HostTensor {
     row([0f32, 1., 2., 3., 4., 5., 6., 7.])
-}
-
-/// Reads 0, 1 and writes 1, x0 + 2 x1 over 0..7, 3 steps.
-fn reads_zero_one_writes_one() -> Result<Case, String> {
-    sweep("reads_zero_one_writes_one", [0, 1], [1])
-}
-
-/// Reads -1, 0 and writes 0: the same result.
-fn reads_minus_one_zero_writes_zero() -> Result<Case, String> {
-    sweep("reads_minus_one_zero_writes_zero", [-1, 0], [0])
 }
 
 fn sweep(name: &str, reads: [i64; 2], writes: [i64; 1]) -> Result<Case, String> {
@@ -42,113 +124,5 @@ fn sweep(name: &str, reads: [i64; 2], writes: [i64; 1]) -> Result<Case, String> 
         });
         outputs! { rows: done.buffer(&buffer) }
     };
-    gives(name, program, [zero_to_seven()], [("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.]))])
-}
-
-/// Reads 0, 2, 1 and writes 2, 1, f = a + 2b + 3c in the order of the taps, outputs f and f + 10, 3 steps.
-fn two_writes_in_tap_order() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let buffer = loop_.mit_mot(g.input("rows", "f32[8]"), [0, 2, 1], [2, 1]);
-        let done = loop_.steps(3).run(|step| {
-            let [a, b, c] = step.read(&buffer);
-            let f = a + b * 2.0 + c * 3.0;
-            step.write(&buffer, [f, f + 10.0]);
-        });
-        outputs! { rows: done.buffer(&buffer) }
-    };
-    let expected = [("rows", row([0f32, 17., 54., 204., 194., 5., 6., 7.]))];
-    gives("two_writes_in_tap_order", program, [zero_to_seven()], expected)
-}
-
-/// mit-mot and mit-sot in one loop; the state reads the buffer's row before the step writes the next.
-fn mit_mot_and_mit_sot() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let buffer = loop_.mit_mot(g.input("rows", "f32[8]"), [0, 1], [1]);
-        let state = loop_.mit_sot(g.input("init", "f32[2]"), [-2, -1]);
-        let done = loop_.steps(3).run(|step| {
-            let ([x0, x1], [older, old]) = (step.read(&buffer), step.read(&state));
-            step.write(&buffer, [x0 + x1 * 2.0]);
-            step.write(&state, older + old + x0);
-        });
-        outputs! { rows: done.buffer(&buffer), trace: done.trace(&state) }
-    };
-    let expected = [("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.])), ("trace", row([2f32, 5., 13.]))];
-    gives("mit_mot_and_mit_sot", program, [zero_to_seven(), row([1f32, 1.])], expected)
-}
-
-/// Two mit-mots, two mit-sots, a sit-sot, two carries, a sequence and two ys, which read one another.
-///
-/// | after step | p | q | f | g | s | c | d |
-/// |---|---|---|---|---|---|---|---|
-/// | none | 1 2 3 4 | 1 1 1 1 | 1 1 | 0 0 1 | 0 | 0 | 1 |
-/// | 0 | 1 3 3 4 | 1 1 1 1 | 2 | 1 | 1 | 1 | 2 |
-/// | 1 | 1 3 6 4 | 1 3 1 1 | 3 | 0 | 4 | 6 | 4 |
-/// | 2 | 1 3 6 10 | 1 3 6 1 | 5 | 4 | 10 | 22 | 8 |
-fn every_kind_several_times() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (one, zero) = (g.input("one", "f32[]"), g.input("zero", "f32[]"));
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[3]"), [0]);
-        let p = loop_.mit_mot(g.input("p", "f32[4]"), [0, 1], [1]);
-        let f = loop_.mit_sot(g.input("f", "f32[2]"), [-2, -1]);
-        let q = loop_.mit_mot(g.input("q", "f32[4]"), [], [0]);
-        let g_ = loop_.mit_sot(g.input("g", "f32[3]"), [-3, -2]);
-        let s = loop_.sit_sot(zero);
-        let (c, d) = (loop_.carry(zero), loop_.carry(one));
-        let done = loop_.run(|step| {
-            let ([x], [p0, p1], [f2, f1]) = (step.read(&x), step.read(&p), step.read(&f));
-            let ([g3, g2], [s1]) = (step.read(&g_), step.read(&s));
-            let (c1, d1) = (step.read(&c), step.read(&d));
-            step.write(&p, [p0 + p1]);
-            step.write(&q, [p0]);
-            step.write(&f, f2 + f1);
-            step.write(&g_, x * (g2 + 1.0) - g3 * 2.0);
-            step.write(&s, s1 + p0);
-            step.write(&c, c1 * 2.0 + p0 + s1);
-            step.write(&d, d1 * 2.0);
-            (c1 + d1, f1)
-        });
-        let (cd, old_f) = done.ys;
-        let (p, q, f, g_) = (done.buffer(&p), done.buffer(&q), done.trace(&f), done.trace(&g_));
-        outputs! { p, q, f, g: g_, s: done.trace(&s), c: done.last(&c), d: done.last(&d), cd, old_f }
-    };
-    let inputs = [
-        scalar(1f32),
-        scalar(0f32),
-        row([1f32, 0., 3.]),
-        row([1f32, 2., 3., 4.]),
-        row([1f32, 1.]),
-        row([1f32, 1., 1., 1.]),
-        row([0f32, 0., 1.]),
-    ];
-    let expected = [
-        ("p", row([1f32, 3., 6., 10.])),
-        ("q", row([1f32, 3., 6., 1.])),
-        ("f", row([2f32, 3., 5.])),
-        ("g", row([1f32, 0., 4.])),
-        ("s", row([1f32, 4., 10.])),
-        ("c", scalar(22f32)),
-        ("d", scalar(8f32)),
-        ("cd", row([1f32, 3., 10.])),
-        ("old_f", row([1f32, 2., 3.])),
-    ];
-    gives("every_kind_several_times", program, inputs, expected)
-}
-
-/// A buffer of matrices whose sizes only the call tells: each step adds the row before.
-fn buffer_of_matrices_with_symbolic_sizes() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let buffer = loop_.mit_mot(g.input("rows", "f32[T+1,B,2]"), [0, 1], [1]);
-        let done = loop_.run(|step| {
-            let [x0, x1] = step.read(&buffer);
-            step.write(&buffer, [x0 + x1]);
-        });
-        outputs! { rows: done.buffer(&buffer) }
-    };
-    let rows = tensor([3, 1, 2], [1f32, 10., 2., 20., 3., 30.]);
-    let expected = [("rows", tensor([3, 1, 2], [1f32, 10., 3., 30., 6., 60.]))];
-    gives("buffer_of_matrices_with_symbolic_sizes", program, [rows], expected)
+    case(name, program).on([zero_to_seven()]).gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.]))])
 }

@@ -1,15 +1,21 @@
 //! The rest of the control flow: `map`, `fori_loop`, `cond`, `switch` and `while_loop`.
 
-use funcify::{
-    Builder, HostTensor, Value, cond, constant, fori_loop, map, scan, switch, while_loop, while_loop_bounded,
-};
+use funcify::{HostTensor, Value, cond, constant, fori_loop, map, scan, switch, while_loop, while_loop_bounded};
 
-use super::{Cases, empty, gives, gives_dynamic, row, scalar};
+use super::{Cases, all, case, empty, row, scalar};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    let mut cases = vec![map_over_nothing()?];
+    let mut cases = all([
+        // A map over no rows, whose results are rows of 2.
+        case("map_over_nothing", |g| {
+            let w = g.input("w", "f32[2]");
+            outputs! { ys: map(g.input("xs", "f32[T]"), |x| x * w) }
+        })
+        .on([row([1f32, 2.]), empty::<f32, 1>([0])])
+        .gives([("ys", empty::<f32, 2>([0, 2]))]),
+    ])?;
     for (name, lower, upper) in [("negative", 5, 2), ("empty", 3, 3), ("below_zero", -4, -6)] {
         cases.push(fori_over_constants(name, lower, upper, 7)?);
         cases.push(fori_over_inputs(name, lower, upper, 7)?);
@@ -41,104 +47,101 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// A map over no rows, whose results are rows of 2.
-fn map_over_nothing() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let w = g.input("w", "f32[2]");
-        outputs! { ys: map(g.input("xs", "f32[T]"), |x| x * w) }
-    };
-    let inputs = [row([1f32, 2.]), empty::<f32, 1>([0])];
-    gives("map_over_nothing", program, inputs, [("ys", empty::<f32, 2>([0, 2]))])
-}
-
 /// A sum over a range of constants; over a range without numbers it is the initial value.
 fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case(format!("fori_over_constants_{name}"), |g| {
         let init = g.input("init", "i64[]");
         outputs! { sum: fori_loop(lower, upper, init, |i, sum| sum + i) }
-    };
-    gives(&format!("fori_over_constants_{name}"), program, [scalar(7i64)], [("sum", scalar(sum))])
+    })
+    .on([scalar(7i64)])
+    .gives([("sum", scalar(sum))])
 }
 
 /// The same of inputs.
 fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case(format!("fori_over_inputs_{name}"), |g| {
         let (lower, upper) = (g.input("lower", "i64[]"), g.input("upper", "i64[]"));
         outputs! { sum: fori_loop(lower, upper, g.input("init", "i64[]"), |i, sum| sum + i) }
-    };
-    let inputs = [scalar(lower), scalar(upper), scalar(7i64)];
-    gives_dynamic(&format!("fori_over_inputs_{name}"), program, inputs, [("sum", scalar(sum))])
+    })
+    .on([scalar(lower), scalar(upper), scalar(7i64)])
+    .gives_dynamic([("sum", scalar(sum))])
 }
 
 /// A range whose bounds are symbolic: 1 to T.
 fn fori_over_a_size() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("fori_over_a_size", |g| {
         let xs = g.input("xs", "f32[T]");
         outputs! { last: fori_loop(1, "T", xs.index(0, 0), |i, best| best * 2.0 + xs.take(0, i)) }
-    };
-    gives("fori_over_a_size", program, [row([1f32, 10., 100.])], [("last", scalar(124f32))])
+    })
+    .on([row([1f32, 10., 100.])])
+    .gives([("last", scalar(124f32))])
 }
 
 /// An index outside the branches is clamped to them.
 fn switch_by_input(index: i64, y: f32) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case(format!("switch_by_input_{index}"), |g| {
         let (index, x) = (g.input("index", "i64[]"), g.input("x", "f32[]"));
         outputs! { y: switch(index, [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) }
-    };
-    gives(&format!("switch_by_input_{index}"), program, [scalar(index), scalar(1f32)], [("y", scalar(y))])
+    })
+    .on([scalar(index), scalar(1f32)])
+    .gives([("y", scalar(y))])
 }
 
 /// The same of a constant, of which an unrolled program keeps one branch.
 fn switch_by_constant(index: i64, y: f32) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case(format!("switch_by_constant_{index}"), |g| {
         let x = g.input("x", "f32[]");
         outputs! { y: switch(constant(index), [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) }
-    };
-    gives(&format!("switch_by_constant_{index}"), program, [scalar(1f32)], [("y", scalar(y))])
+    })
+    .on([scalar(1f32)])
+    .gives([("y", scalar(y))])
 }
 
 /// An index of another integer type.
 fn switch_by_other_integers(index: HostTensor) -> Result<Case, String> {
     let ty = index.ty();
-    let program = |g: &Builder| {
+    case(format!("switch_by_{}", ty.dtype), |g| {
         let (index, x) = (g.input("index", &ty), g.input("x", "f32[]"));
         outputs! { y: switch(index, [&|| x, &|| x + 1.0]) }
-    };
-    gives(&format!("switch_by_{}", ty.dtype), program, [index, scalar(1f32)], [("y", scalar(2f32))])
+    })
+    .on([index, scalar(1f32)])
+    .gives([("y", scalar(2f32))])
 }
 
 /// A branch that ignores an operand. (Its gradient is not checked here.)
 fn branch_that_ignores_an_operand() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("branch_that_ignores_an_operand", |g| {
         let (p, x, w) = (g.input("p", "bool[]"), g.input("x", "f32[2]"), g.input("w", "f32[2]"));
         outputs! { y: cond(p, || x, || x * w), both: cond(!p, || x, || x * w) }
-    };
-    let inputs = [scalar(true), row([1f32, 2.]), row([3f32, 4.])];
-    gives("branch_that_ignores_an_operand", program, inputs, [("both", row([3f32, 8.])), ("y", row([1f32, 2.]))])
+    })
+    .on([scalar(true), row([1f32, 2.]), row([3f32, 4.])])
+    .gives([("both", row([3f32, 8.])), ("y", row([1f32, 2.]))])
 }
 
 /// A choice between nothing and nothing.
 fn branch_without_results() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("branch_without_results", |g| {
         cond(g.input("p", "bool[]"), || (), || ());
         outputs! { y: g.input("x", "f32[]") }
-    };
-    gives("branch_without_results", program, [scalar(true), scalar(1f32)], [("y", scalar(1f32))])
+    })
+    .on([scalar(true), scalar(1f32)])
+    .gives([("y", scalar(1f32))])
 }
 
 /// Each branch is a loop.
 fn choice_of_loops() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("choice_of_loops", |g| {
         let (n, xs) = (g.input("n", "i64[]"), g.input("xs", "f32[T]"));
         let sum = || scan(xs.index(0, 0), xs, |sum, x| (sum + x, ())).0;
         outputs! { y: cond(n.gt(0), sum, || fori_loop(0, 1, xs.index(0, 0), |_, x| x * 0.5)) }
-    };
-    gives("choice_of_loops", program, [scalar(0i64), row([4f32, 1.])], [("y", scalar(2f32))])
+    })
+    .on([scalar(0i64), row([4f32, 1.])])
+    .gives([("y", scalar(2f32))])
 }
 
 /// A choice that does not depend on the step, and one that does.
 fn invariant_choice_in_a_loop() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("invariant_choice_in_a_loop", |g| {
         let (p, w) = (g.input("p", "bool[]"), g.input("w", "f32[]"));
         let (_, ys) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
             let factor = cond(p, || w + 1.0, || w);
@@ -146,96 +149,100 @@ fn invariant_choice_in_a_loop() -> Result<Case, String> {
             (c, c)
         });
         outputs! { ys }
-    };
-    let inputs = [scalar(true), scalar(1f32), scalar(0f32), row([1f32, -5., 2.])];
-    gives("invariant_choice_in_a_loop", program, inputs, [("ys", row([2f32, 2., 6.]))])
+    })
+    .on([scalar(true), scalar(1f32), scalar(0f32), row([1f32, -5., 2.])])
+    .gives([("ys", row([2f32, 2., 6.]))])
 }
 
 /// A loop with an empty carry gives nothing, and does not run: no result depends on it.
 fn while_with_an_empty_carry() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("while_with_an_empty_carry", |g| {
         let x = g.input("x", "f32[]");
         while_loop((), |()| x.gt(0.0), |()| ());
         outputs! { x }
-    };
-    gives("while_with_an_empty_carry", program, [scalar(1f32)], [("x", scalar(1f32))])
+    })
+    .on([scalar(1f32)])
+    .gives([("x", scalar(1f32))])
 }
 
 /// A condition that is false at the start: the initial carry.
 fn while_that_does_not_begin() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("while_that_does_not_begin", |g| {
         let start = (g.input("x", "f32[2]"), g.input("n", "i64[]"));
         let (x, n) = while_loop(start, |(_, n)| n.lt(0), |(x, n)| (x * f64::NAN, n - 1));
         outputs! { x, n }
-    };
-    let inputs = [row([1f32, 2.]), scalar(3i64)];
-    gives_dynamic("while_that_does_not_begin", program, inputs, [("n", scalar(3i64)), ("x", row([1f32, 2.]))])
+    })
+    .on([row([1f32, 2.]), scalar(3i64)])
+    .gives_dynamic([("n", scalar(3i64)), ("x", row([1f32, 2.]))])
 }
 
 /// A nested loop whose trip count depends on the outer index: 0 + 1 + 2 + 3 + 4 steps.
 fn while_counts_with_the_outer_index() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("while_counts_with_the_outer_index", |g| {
         let outer = |(i, total)| {
             let (_, total) = while_loop((constant(0i64), total), |(j, _)| j.lt(i), |(j, total)| (j + 1, total + 1));
             (i + 1, total)
         };
         let (_, total) = while_loop((constant(0i64), g.input("zero", "i64[]")), |(i, _)| i.lt(5), outer);
         outputs! { total }
-    };
-    gives_dynamic("while_counts_with_the_outer_index", program, [scalar(0i64)], [("total", scalar(10i64))])
+    })
+    .on([scalar(0i64)])
+    .gives_dynamic([("total", scalar(10i64))])
 }
 
 /// A condition that reads a captured value, which is also computed from another one.
 fn while_with_a_captured_limit() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("while_with_a_captured_limit", |g| {
         let limit = g.input("limits", "f32[T]").max(0) + 1.0;
         outputs! { x: while_loop(g.input("x", "f32[]"), |x| x.lt(limit), |x| x * 2.0) }
-    };
-    let inputs = [row([5f32, 9., 3.]), scalar(1f32)];
-    gives_dynamic("while_with_a_captured_limit", program, inputs, [("x", scalar(16f32))])
+    })
+    .on([row([5f32, 9., 3.]), scalar(1f32)])
+    .gives_dynamic([("x", scalar(16f32))])
 }
 
 /// A loop that would not end, in a loop without steps: it does not run, although it depends on no step.
 fn endless_while_in_a_loop_without_steps() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("endless_while_in_a_loop_without_steps", |g| {
         let w = g.input("w", "f32[]");
         let (last, ()) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
             (c + x * while_loop(w, |w| w.gt(0.0), |w| w * 1.0), ())
         });
         outputs! { last }
-    };
-    let inputs = [scalar(1f32), scalar(5f32), empty::<f32, 1>([0])];
-    gives("endless_while_in_a_loop_without_steps", program, inputs, [("last", scalar(5f32))])
+    })
+    .on([scalar(1f32), scalar(5f32), empty::<f32, 1>([0])])
+    .gives([("last", scalar(5f32))])
 }
 
 /// A bound ends a loop whose condition still holds.
 fn while_with_a_bound(bound: i64, n: i64) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case(format!("while_with_bound_{bound}"), |g| {
         outputs! { n: while_loop_bounded(bound, g.input("n", "i64[]"), |n| n.lt(5), |n| n + 1) }
-    };
-    gives(&format!("while_with_bound_{bound}"), program, [scalar(0i64)], [("n", scalar(n))])
+    })
+    .on([scalar(0i64)])
+    .gives([("n", scalar(n))])
 }
 
 /// A bound that the size of an input gives: an unrolled program knows it.
 fn while_bounded_by_a_size() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("while_bounded_by_a_size", |g| {
         let xs = g.input("xs", "f32[T]");
         let start = (constant(0i64), xs.index(0, 0).zeros_like());
         let step = |(i, sum): (Value, Value)| (i + 1, sum + xs.take(0, i));
         let (i, sum) = while_loop_bounded("T", start, |(_, sum)| sum.lt(100.0), step);
         outputs! { i, sum }
-    };
-    gives("while_bounded_by_a_size", program, [row([1f32, 2., 3.])], [("i", scalar(3i64)), ("sum", scalar(6f32))])
+    })
+    .on([row([1f32, 2., 3.])])
+    .gives([("i", scalar(3i64)), ("sum", scalar(6f32))])
 }
 
 /// A bounded loop in each step of a scan, whose condition captures the row: it ends early in some.
 fn while_in_a_loop_with_a_bound() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("while_in_a_loop_with_a_bound", |g| {
         let start = g.input("start", "f32[]");
         let ((), ys) =
             scan((), g.input("xs", "f32[T]"), |(), x| ((), while_loop_bounded(3, start, |y| y.lt(x), |y| y * 2.0)));
         outputs! { ys }
-    };
-    let inputs = [scalar(1f32), row([3f32, 100., 0.])];
-    gives("while_in_a_loop_with_a_bound", program, inputs, [("ys", row([4f32, 8., 1.]))])
+    })
+    .on([scalar(1f32), row([3f32, 100., 0.])])
+    .gives([("ys", row([4f32, 8., 1.]))])
 }

@@ -1,22 +1,18 @@
 //! Numbers of steps that an operand gives: one that only the running program knows, and a static input, which an
 //! unrolled program knows too (scan-c6).
 
-use funcify::{Builder, DType, Recurrence};
+use funcify::{Builder, DType, HostTensor, Recurrence};
 
-use super::{Cases, empty, gives, gives_dynamic, row, scalar, tensor};
+use super::{Cases, all, case, empty, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::{Outputs, outputs};
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
     let mut cases = Vec::new();
     for is_static in [false, true] {
-        cases.push(without_steps(is_static)?);
-        cases.push(one_step(is_static)?);
-        cases.push(three_steps(is_static)?);
+        cases.extend(all([without_steps(is_static), one_step(is_static), three_steps(is_static)])?);
     }
-    cases.push(steps_computed_from_inputs()?);
-    cases.push(int32_steps()?);
-    cases.push(steps_used_as_a_size()?);
+    cases.extend(all([steps_computed_from_inputs(), int32_steps(), steps_used_as_a_size()])?);
     Ok(cases)
 }
 
@@ -47,14 +43,13 @@ fn program(g: &Builder, is_static: bool) -> Outputs {
     }
 }
 
-fn case(is_static: bool, n: i64, outputs: [(&str, funcify::HostTensor); 5]) -> Result<Case, String> {
+fn counted(is_static: bool, n: i64, outputs: [(&str, HostTensor); 5]) -> Result<Case, String> {
     let xs = tensor([4, 2], [1f32, 10., 2., 20., 3., 30., 4., 40.]);
     let pair = tensor([2, 2], [1f32, 1., 2., 2.]);
     let inputs = [scalar(n), xs, row([0f32, 0.]), pair, row([1f32, 2., 3., 4.]), scalar(0i64)];
-    match is_static {
-        true => gives(&format!("steps_by_static_input_{n}"), |g: &Builder| program(g, true), inputs, outputs),
-        false => gives_dynamic(&format!("steps_by_operand_{n}"), |g: &Builder| program(g, false), inputs, outputs),
-    }
+    let given = if is_static { "static_input" } else { "operand" };
+    let steps = case(format!("steps_by_{given}_{n}"), |g| program(g, is_static));
+    steps.on(inputs).dynamic(!is_static).gives(outputs)
 }
 
 /// n = 0 given by an operand.
@@ -66,7 +61,7 @@ fn without_steps(is_static: bool) -> Result<Case, String> {
         ("count", scalar(0i64)),
         ("ys", empty::<f32, 2>([0, 2])),
     ];
-    case(is_static, 0, outputs)
+    counted(is_static, 0, outputs)
 }
 
 /// n = 1 given by an operand: the ranks of n > 1, and the numbers of its first step.
@@ -78,7 +73,7 @@ fn one_step(is_static: bool) -> Result<Case, String> {
         ("count", scalar(1i64)),
         ("ys", tensor([1, 2], [2f32, 20.])),
     ];
-    case(is_static, 1, outputs)
+    counted(is_static, 1, outputs)
 }
 
 /// n = 3 given by an operand, of 4 rows: the last row of the sequence is unused.
@@ -90,12 +85,12 @@ fn three_steps(is_static: bool) -> Result<Case, String> {
         ("count", scalar(3i64)),
         ("ys", tensor([3, 2], [2f32, 20., 4., 40., 6., 60.])),
     ];
-    case(is_static, 3, outputs)
+    counted(is_static, 3, outputs)
 }
 
 /// A number of steps that the program computes: a + b.
 fn steps_computed_from_inputs() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("steps_computed_from_inputs", |g| {
         let (a, b) = (g.input("a", "i64[]"), g.input("b", "i64[]"));
         let mut loop_ = Recurrence::new();
         let state = loop_.sit_sot(g.input("init", "f32[]"));
@@ -104,14 +99,14 @@ fn steps_computed_from_inputs() -> Result<Case, String> {
             step.write(&state, old * 2.0);
         });
         outputs! { trace: done.trace(&state) }
-    };
-    let inputs = [scalar(1i64), scalar(3i64), scalar(1f32)];
-    gives_dynamic("steps_computed_from_inputs", program, inputs, [("trace", row([2f32, 4., 8., 16.]))])
+    })
+    .on([scalar(1i64), scalar(3i64), scalar(1f32)])
+    .gives_dynamic([("trace", row([2f32, 4., 8., 16.]))])
 }
 
 /// A number of steps of another integer type.
 fn int32_steps() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("steps_by_static_input_int32", |g| {
         let mut loop_ = Recurrence::new();
         let state = loop_.sit_sot(g.input("init", "f32[]"));
         let done = loop_.steps_value(g.static_input("n", DType::I32)).run(|step| {
@@ -119,13 +114,14 @@ fn int32_steps() -> Result<Case, String> {
             step.write(&state, old + 1.0);
         });
         outputs! { trace: done.trace(&state) }
-    };
-    gives("steps_by_static_input_int32", program, [scalar(0f32), scalar(2i32)], [("trace", row([1f32, 2.]))])
+    })
+    .on([scalar(0f32), scalar(2i32)])
+    .gives([("trace", row([1f32, 2.]))])
 }
 
 /// The trace of such a loop in ops that use its size: its mean, and a second loop over it.
 fn steps_used_as_a_size() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("steps_used_as_a_size", |g| {
         let mut loop_ = Recurrence::new();
         let state = loop_.sit_sot(g.input("init", "f32[]"));
         let done = loop_.steps_value(g.input("n", "i64[]")).run(|step| {
@@ -135,7 +131,7 @@ fn steps_used_as_a_size() -> Result<Case, String> {
         let trace = done.trace(&state);
         let (_, sums) = funcify::scan(trace.sum(0).zeros_like(), trace, |sum, x| (sum + x, sum + x));
         outputs! { mean: trace.mean(0), sums, last: trace.index(0, -1) }
-    };
-    let expected = [("mean", scalar(2.5f32)), ("sums", row([1f32, 3., 6., 10.])), ("last", scalar(4f32))];
-    gives_dynamic("steps_used_as_a_size", program, [scalar(0f32), scalar(4i64)], expected)
+    })
+    .on([scalar(0f32), scalar(4i64)])
+    .gives_dynamic([("mean", scalar(2.5f32)), ("sums", row([1f32, 3., 6., 10.])), ("last", scalar(4f32))])
 }

@@ -1,11 +1,11 @@
 //! Integers next to the largest that a float type represents exactly. A backend that computes integers in floats has to prove that each of them
 //! is exact, and a proof that is off by one, by an operand or by a sign gives a neighbouring integer.
 
-use funcify::{Builder, DType, HostTensor, Value, concat, iota, scan, scan_until, select, size};
+use funcify::{DType, HostTensor, Value, concat, iota, scan, scan_until, select, size};
 
-use super::{Cases, gives, row, scalar};
+use super::{Cases, all, case, row, scalar};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 /// The largest `n` for which f32 represents all of `0..=n` and `n + 1`, but not `n + 2`.
 const OF_F32: i64 = (1 << 24) - 1;
@@ -16,68 +16,60 @@ const OF_F64: i64 = (1 << 53) - 1;
 pub(super) fn cases() -> Cases {
     let half = OF_F32 / 2;
     let odd = OF_F32 + 2;
-    Ok(vec![
-        in_each_step("remainder", half, odd, |n| ((n + 1) % (half + 2)) * 2 + 1)?,
-        in_each_step("absolute_value", -half, odd, |n| (n - (half + 1)).abs() + 2)?,
-        in_each_step("concatenation", half, odd, |n| (concat(&[n.zeros_like(), n], 0) * 2 + 3).slice(0, 1..))?,
+    all([
+        in_each_step("remainder", half, odd, |n| ((n + 1) % (half + 2)) * 2 + 1),
+        in_each_step("absolute_value", -half, odd, |n| (n - (half + 1)).abs() + 2),
+        in_each_step("concatenation", half, odd, |n| (concat(&[n.zeros_like(), n], 0) * 2 + 3).slice(0, 1..)),
         in_each_step("sum", half, odd, |n| {
             concat(&[n, n, n.zeros_like() + 1, n.zeros_like() + 2], 0).sum(0).unsqueeze(0)
-        })?,
-        in_each_step("sum_of_two", half, odd, |n| concat(&[n + 1, n + 2], 0).sum(0).unsqueeze(0))?,
-        in_each_step("doubled", OF_F32 - 1, 2 * OF_F32 - 1, |n| n + n + 1)?,
-        in_each_step("position", 3, odd, |n| (iota(4, DType::I64) * 5_592_405 + (n % 4 - 1)).slice(0, 3..))?,
-        in_each_step("given_above", odd, odd, |n| n + 0)?,
-        in_each_step("given_below", -odd, -odd, |n| n + 0)?,
-        unsigned_below_zero()?,
-        steps_that_ran()?,
-        counter("upward", DType::F32, OF_F32 - 15, |n, _| n + 1, |t| OF_F32 - 14 + t)?,
-        counter("downward_f64", DType::F64, -OF_F64 + 2, |n, _| n - 1, |t| -OF_F64 + 1 - t)?,
+        }),
+        in_each_step("sum_of_two", half, odd, |n| concat(&[n + 1, n + 2], 0).sum(0).unsqueeze(0)),
+        in_each_step("doubled", OF_F32 - 1, 2 * OF_F32 - 1, |n| n + n + 1),
+        in_each_step("position", 3, odd, |n| (iota(4, DType::I64) * 5_592_405 + (n % 4 - 1)).slice(0, 3..)),
+        in_each_step("given_above", odd, odd, |n| n + 0),
+        in_each_step("given_below", -odd, -odd, |n| n + 0),
+        // An unsigned integer wraps below zero.
+        case("exact_integers_unsigned", |g| {
+            let [n, xs] = [g.input("n", "u32[1]"), g.input("xs", "f32[3]")];
+            let step = |sum: Value, x: Value| (sum * 0.5 + x, (n - 1, (n - 1).gt(5)));
+            let (last, (integers, larger)) = scan(xs.index(0, 0), xs, step);
+            outputs! { integers: integers, larger: larger, last: last }
+        })
+        .on([row([0u32]), row([1f32, 1.0, 1.0])])
+        .gives([
+            ("integers", super::tensor([3, 1], [u32::MAX; 3])),
+            ("larger", super::tensor([3, 1], [true; 3])),
+            ("last", scalar(1.875f32)),
+        ]),
+        // A number of steps that ran, which are all that could, times a number.
+        case("exact_integers_steps_that_ran", |g| {
+            let xs = g.input("xs", "f32[5]");
+            let (last, sums) = scan_until(xs.index(0, 0), xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0)));
+            outputs! { integer: size(sums.dim(0), DType::I64) * (OF_F32 / 5) + 2, last: last }
+        })
+        .on([row([1f32; 5])])
+        .gives([("integer", scalar(OF_F32 + 2)), ("last", scalar(6f32))]),
+        counter("upward", DType::F32, OF_F32 - 15, |n, _| n + 1, |t| OF_F32 - 14 + t),
+        counter("downward_f64", DType::F64, -OF_F64 + 2, |n, _| n - 1, |t| -OF_F64 + 1 - t),
         counter(
             "by_choice",
             DType::F32,
             OF_F32 - 8000,
             |n, x| select(x.gt(2.0), n + 1, n + 1001),
             |t| OF_F32 - 6999 + 1001 * t,
-        )?,
+        ),
     ])
 }
 
 /// A loop of floats computes an integer of a given one in each step.
 fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case(format!("exact_integers_{name}"), |g| {
         let [n, xs] = [g.input("n", "i64[1]"), g.input("xs", "f32[3]")];
         let (last, integers) = scan(xs.index(0, 0), xs, |sum, x| (sum * 0.5 + x, f(n)));
         outputs! { integers: integers, last: last }
-    };
-    let outputs = [("integers", super::tensor([3, 1], [expected; 3])), ("last", scalar(1.875f32))];
-    gives(&format!("exact_integers_{name}"), program, [row([n]), row([1f32, 1.0, 1.0])], outputs)
-}
-
-/// An unsigned integer wraps below zero.
-fn unsigned_below_zero() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let [n, xs] = [g.input("n", "u32[1]"), g.input("xs", "f32[3]")];
-        let step = |sum: Value, x: Value| (sum * 0.5 + x, (n - 1, (n - 1).gt(5)));
-        let (last, (integers, larger)) = scan(xs.index(0, 0), xs, step);
-        outputs! { integers: integers, larger: larger, last: last }
-    };
-    let outputs = [
-        ("integers", super::tensor([3, 1], [u32::MAX; 3])),
-        ("larger", super::tensor([3, 1], [true; 3])),
-        ("last", scalar(1.875f32)),
-    ];
-    gives("exact_integers_unsigned", program, [row([0u32]), row([1f32, 1.0, 1.0])], outputs)
-}
-
-/// A number of steps that ran, which are all that could, times a number.
-fn steps_that_ran() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "f32[5]");
-        let (last, sums) = scan_until(xs.index(0, 0), xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0)));
-        outputs! { integer: size(sums.dim(0), DType::I64) * (OF_F32 / 5) + 2, last: last }
-    };
-    let outputs = [("integer", scalar(OF_F32 + 2)), ("last", scalar(6f32))];
-    gives("exact_integers_steps_that_ran", program, [row([1f32; 5])], outputs)
+    })
+    .on([row([n]), row([1f32, 1.0, 1.0])])
+    .gives([("integers", super::tensor([3, 1], [expected; 3])), ("last", scalar(1.875f32))])
 }
 
 /// A loop of floats of that type carries an integer beyond those that are exact.
@@ -89,7 +81,9 @@ fn counter(
     expected: fn(i64) -> i64,
 ) -> Result<Case, String> {
     const STEPS: usize = 24;
-    let program = |g: &Builder| {
+    let ns = HostTensor::from_fn(DType::I64, &[STEPS], |at| funcify::Scalar::Int(expected(at[0] as i64)));
+    let last = HostTensor::scalar(2f64 - 0.5f64.powi(STEPS as i32)).cast(dtype);
+    case(format!("exact_integers_{name}"), |g| {
         let xs = g.input("xs", funcify::TensorType::new(dtype, [STEPS]));
         let start = funcify::constant(start);
         let ((n, last), ns) = scan((start, xs.index(0, 0)), xs, |(n, sum), x| {
@@ -97,10 +91,7 @@ fn counter(
             ((n, sum * 0.5 + x), n)
         });
         outputs! { last: last, n: n, ns: ns }
-    };
-    let ns = HostTensor::from_fn(DType::I64, &[STEPS], |at| funcify::Scalar::Int(expected(at[0] as i64)));
-    let last = HostTensor::scalar(2f64 - 0.5f64.powi(STEPS as i32)).cast(dtype);
-    let outputs = [("last", last), ("n", scalar(expected(STEPS as i64 - 1))), ("ns", ns)];
-    let xs = HostTensor::from_fn(dtype, &[STEPS], |_| funcify::Scalar::Float(1.0));
-    gives(&format!("exact_integers_{name}"), program, [xs], outputs)
+    })
+    .on([HostTensor::from_fn(dtype, &[STEPS], |_| funcify::Scalar::Float(1.0))])
+    .gives([("last", last), ("n", scalar(expected(STEPS as i64 - 1))), ("ns", ns)])
 }

@@ -3,28 +3,99 @@
 
 use funcify::{Builder, DType, Recurrence, Value, scan};
 
-use super::{Cases, fails, row, scalar, tensor};
+use super::{Cases, all, case, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::{Outputs, outputs};
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    let mut cases = vec![
-        negative_symbolic_count()?,
-        fewer_rows_than_taps()?,
-        sequence_shorter_than_a_symbolic_count()?,
-        buffer_shorter_than_a_symbolic_count()?,
-        row_of_a_shorter_trace()?,
-        row_before_the_first()?,
-        slice_of_a_shorter_trace()?,
-        window_over_a_shorter_axis()?,
-        sequences_of_different_lengths()?,
-        body_sizes_that_disagree()?,
-        polynomial_without_a_solution()?,
-        fixed_size_that_differs()?,
-        wrong_rank()?,
-        wrong_dtype()?,
-        too_few_arguments()?,
-    ];
+    let mut cases = all([
+        // T - 3 steps with T = 1.
+        case("negative_symbolic_count", |g| {
+            let xs = g.input("xs", "f32[T]");
+            outputs! { xs, trace: counting(g, xs.dim(0) - 3) }
+        })
+        .on([row([1f32]), scalar(0f32)])
+        .fails("StepCount"),
+        // A sequence of one row with the taps -1 and 1, which need two more rows than there are steps.
+        case("fewer_rows_than_taps", |g| {
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(g.input("xs", "f32[T]"), [-1, 1]);
+            let done = loop_.run(|step| {
+                let [before, after] = step.read(&x);
+                before + after
+            });
+            outputs! { ys: done.ys }
+        })
+        .on([row([1f32])])
+        .fails("StepCount"),
+        // A sequence of T = 3 rows in a loop of N = 5 steps.
+        case("sequence_shorter_than_a_symbolic_count", |g| {
+            let like = g.input("like", "f32[N]");
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
+            let done = loop_.steps(like.dim(0)).run(|step| step.read(&x)[0] * 2.0);
+            outputs! { ys: done.ys, like }
+        })
+        .on([row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])])
+        .fails("Rows"),
+        // A full buffer of 3 rows whose taps 0 and 1 need 6 in a loop of N = 5 steps.
+        case("buffer_shorter_than_a_symbolic_count", |g| {
+            let like = g.input("like", "f32[N]");
+            let mut loop_ = Recurrence::new();
+            let buffer = loop_.mit_mot(g.input("rows", "f32[T]"), [0, 1], [1]);
+            let done = loop_.steps(like.dim(0)).run(|step| {
+                let [x0, x1] = step.read(&buffer);
+                step.write(&buffer, [x0 + x1]);
+            });
+            outputs! { rows: done.buffer(&buffer), like }
+        })
+        .on([row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])])
+        .fails("Rows"),
+        // Row 3 of a trace of 2 steps.
+        part_of_a_trace("row_of_a_shorter_trace", |ys| ys.index(0, 3)),
+        // Row -5 of a trace of 2 steps.
+        part_of_a_trace("row_before_the_first", |ys| ys.index(0, -5)),
+        // Rows 1 to 3 of a trace of 2 steps.
+        part_of_a_trace("slice_of_a_shorter_trace", |ys| ys.slice(0, 1..4)),
+        // A window of five elements over T = 3.
+        {
+            let (x, kernel) = (tensor([1, 1, 3], [1f32, 2., 3.]), tensor([1, 1, 5], [1f32; 5]));
+            case("window_over_a_shorter_axis", |g| {
+                let (x, kernel) = (g.input("x", "f32[1,1,T]"), g.input("kernel", "f32[1,1,5]"));
+                outputs! { y: x.conv(kernel, funcify::ops::ConvOptions::<1>::default()).sum(..) }
+            })
+            .on([x, kernel])
+            .fails("Type")
+        },
+        // Two sequences of T rows, called with 3 and 2.
+        case("sequences_of_different_lengths", |g| {
+            let xs = (g.input("xs", "f32[T]"), g.input("zs", "f32[T]"));
+            let ((), ys) = scan((), xs, |(), (x, z)| ((), x * z));
+            outputs! { ys }
+        })
+        .on([row([1f32, 2., 3.]), row([1f32, 2.])])
+        .fails("Call"),
+        // A captured matrix and rows that share the symbol K, called with 2 and 3.
+        case("body_sizes_that_disagree", |g| {
+            let w = g.input("w", "f32[K,K]");
+            let (last, ()) = scan(g.input("init", "f32[K]"), g.input("xs", "f32[T,K]"), |h, x| (h.matmul(w) + x, ()));
+            outputs! { last }
+        })
+        .on([tensor([2, 2], [1f32, 0., 0., 1.]), row([0f32, 0.]), tensor([1, 3], [1f32, 2., 3.])])
+        .fails("Call"),
+        // A size 2 * T of 5.
+        case("polynomial_without_a_solution", |g| outputs! { y: g.input("xs", "f32[2*T]") * 2.0 })
+            .on([row([1f32, 2., 3., 4., 5.])])
+            .fails("Call"),
+        // Two rows where three are declared.
+        case("fixed_size_that_differs", doubled).on([row([1f32, 2.]), row([1f32])]).fails("Call"),
+        // A matrix where a vector is declared.
+        case("wrong_rank", doubled).on([row([1f32, 2., 3.]), tensor([1, 1], [1f32])]).fails("Call"),
+        // Integers where floats are declared.
+        case("wrong_dtype", doubled).on([row([1f32, 2., 3.]), row([1i64])]).fails("Call"),
+        // One argument of two.
+        case("too_few_arguments", doubled).on([row([1f32, 2., 3.])]).fails("Call"),
+    ])?;
     for is_static in [false, true] {
         cases.push(counted("negative_count", is_static, -2, "StepCount")?);
         cases.push(counted("sequence_shorter_than_a_count", is_static, 4, "Rows")?);
@@ -42,8 +113,7 @@ fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> Result<Ca
         outputs! { ys: done.ys }
     };
     let given = if is_static { "by_static_input" } else { "by_operand" };
-    let case = fails(&format!("{name}_{given}"), program, [scalar(n), row([1f32, 2., 3.])], kind)?;
-    Ok(Case { needs_dynamic_steps: !is_static, ..case })
+    case(format!("{name}_{given}"), program).on([scalar(n), row([1f32, 2., 3.])]).dynamic(!is_static).fails(kind)
 }
 
 /// A state that adds a captured number, for a given number of steps.
@@ -57,139 +127,16 @@ fn counting(g: &Builder, steps: funcify::Dim) -> Value {
     done.trace(&state)
 }
 
-/// T - 3 steps with T = 1.
-fn negative_symbolic_count() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "f32[T]");
-        outputs! { xs, trace: counting(g, xs.dim(0) - 3) }
-    };
-    fails("negative_symbolic_count", program, [row([1f32]), scalar(0f32)], "StepCount")
-}
-
-/// A sequence of one row with the taps -1 and 1, which need two more rows than there are steps.
-fn fewer_rows_than_taps() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[T]"), [-1, 1]);
-        let done = loop_.run(|step| {
-            let [before, after] = step.read(&x);
-            before + after
-        });
-        outputs! { ys: done.ys }
-    };
-    fails("fewer_rows_than_taps", program, [row([1f32])], "StepCount")
-}
-
-/// A sequence of T = 3 rows in a loop of N = 5 steps.
-fn sequence_shorter_than_a_symbolic_count() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let like = g.input("like", "f32[N]");
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-        let done = loop_.steps(like.dim(0)).run(|step| step.read(&x)[0] * 2.0);
-        outputs! { ys: done.ys, like }
-    };
-    let inputs = [row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])];
-    fails("sequence_shorter_than_a_symbolic_count", program, inputs, "Rows")
-}
-
-/// A full buffer of 3 rows whose taps 0 and 1 need 6 in a loop of N = 5 steps.
-fn buffer_shorter_than_a_symbolic_count() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let like = g.input("like", "f32[N]");
-        let mut loop_ = Recurrence::new();
-        let buffer = loop_.mit_mot(g.input("rows", "f32[T]"), [0, 1], [1]);
-        let done = loop_.steps(like.dim(0)).run(|step| {
-            let [x0, x1] = step.read(&buffer);
-            step.write(&buffer, [x0 + x1]);
-        });
-        outputs! { rows: done.buffer(&buffer), like }
-    };
-    let inputs = [row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])];
-    fails("buffer_shorter_than_a_symbolic_count", program, inputs, "Rows")
-}
-
 /// Part of the trace of a running sum over T rows.
 fn part_of_a_trace(name: &str, part: impl FnOnce(Value) -> Value) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case(name, |g| {
         let (_, ys) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |sum, x| (sum + x, sum + x));
         outputs! { part: part(ys) }
-    };
-    fails(name, program, [scalar(0f32), row([1f32, 2.])], "Type")
-}
-
-/// Row 3 of a trace of 2 steps.
-fn row_of_a_shorter_trace() -> Result<Case, String> {
-    part_of_a_trace("row_of_a_shorter_trace", |ys| ys.index(0, 3))
-}
-
-/// Row -5 of a trace of 2 steps.
-fn row_before_the_first() -> Result<Case, String> {
-    part_of_a_trace("row_before_the_first", |ys| ys.index(0, -5))
-}
-
-/// Rows 1 to 3 of a trace of 2 steps.
-fn slice_of_a_shorter_trace() -> Result<Case, String> {
-    part_of_a_trace("slice_of_a_shorter_trace", |ys| ys.slice(0, 1..4))
-}
-
-/// A window of five elements over T = 3.
-fn window_over_a_shorter_axis() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, kernel) = (g.input("x", "f32[1,1,T]"), g.input("kernel", "f32[1,1,5]"));
-        outputs! { y: x.conv(kernel, funcify::ops::ConvOptions::<1>::default()).sum(..) }
-    };
-    let (x, kernel) = (tensor([1, 1, 3], [1f32, 2., 3.]), tensor([1, 1, 5], [1f32; 5]));
-    fails("window_over_a_shorter_axis", program, [x, kernel], "Type")
-}
-
-/// Two sequences of T rows, called with 3 and 2.
-fn sequences_of_different_lengths() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = (g.input("xs", "f32[T]"), g.input("zs", "f32[T]"));
-        let ((), ys) = scan((), xs, |(), (x, z)| ((), x * z));
-        outputs! { ys }
-    };
-    fails("sequences_of_different_lengths", program, [row([1f32, 2., 3.]), row([1f32, 2.])], "Call")
-}
-
-/// A captured matrix and rows that share the symbol K, called with 2 and 3.
-fn body_sizes_that_disagree() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let w = g.input("w", "f32[K,K]");
-        let (last, ()) = scan(g.input("init", "f32[K]"), g.input("xs", "f32[T,K]"), |h, x| (h.matmul(w) + x, ()));
-        outputs! { last }
-    };
-    let inputs = [tensor([2, 2], [1f32, 0., 0., 1.]), row([0f32, 0.]), tensor([1, 3], [1f32, 2., 3.])];
-    fails("body_sizes_that_disagree", program, inputs, "Call")
-}
-
-/// A size 2 * T of 5.
-fn polynomial_without_a_solution() -> Result<Case, String> {
-    let program = |g: &Builder| outputs! { y: g.input("xs", "f32[2*T]") * 2.0 };
-    fails("polynomial_without_a_solution", program, [row([1f32, 2., 3., 4., 5.])], "Call")
+    })
+    .on([scalar(0f32), row([1f32, 2.])])
+    .fails("Type")
 }
 
 fn doubled(g: &Builder) -> Outputs {
     outputs! { y: g.input("xs", "f32[3]") * 2.0, z: g.input("zs", "f32[T]") * 3.0 }
-}
-
-/// Two rows where three are declared.
-fn fixed_size_that_differs() -> Result<Case, String> {
-    fails("fixed_size_that_differs", doubled, [row([1f32, 2.]), row([1f32])], "Call")
-}
-
-/// A matrix where a vector is declared.
-fn wrong_rank() -> Result<Case, String> {
-    fails("wrong_rank", doubled, [row([1f32, 2., 3.]), tensor([1, 1], [1f32])], "Call")
-}
-
-/// Integers where floats are declared.
-fn wrong_dtype() -> Result<Case, String> {
-    fails("wrong_dtype", doubled, [row([1f32, 2., 3.]), row([1i64])], "Call")
-}
-
-/// One argument of two.
-fn too_few_arguments() -> Result<Case, String> {
-    fails("too_few_arguments", doubled, [row([1f32, 2., 3.])], "Call")
 }

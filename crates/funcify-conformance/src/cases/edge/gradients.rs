@@ -6,208 +6,340 @@ use funcify::{
     vjp, vmap, while_loop,
 };
 
-use super::{Cases, absolute, gives, gives_dynamic, row, scalar, tensor};
-use crate::suite::Case;
+use super::{Cases, all, case, row, scalar, tensor};
+use crate::case::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok(vec![
-        no_steps()?,
-        unused_tail()?,
-        until_stops_at_the_third_step()?,
-        until_with_the_last_steps()?,
-        until_downward()?,
-        four_orders()?,
-        as_y_and_as_state()?,
-        state_that_feeds_another()?,
-        zeros_on_request()?,
-        integer_counter()?,
-        truncated(1, [0., 0., 0., 0., 1.], 6.125)?,
-        truncated(3, [0., 0., 0.25, 0.5, 1.], 8.875)?,
-        truncated(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.)?,
-        in_a_body()?,
-        two_cotangents_of_one_absent()?,
-        last_row_as_one_hot()?,
-        horner_by_two()?,
-        untaken_square_root()?,
-        untaken_square_root_on_lanes()?,
-        clamped_index_on_lanes()?,
-        ended_lanes()?,
-        branch_without_its_operand()?,
-        conditional_loop()?,
-        associative_in_order()?,
-        product_with_zeros()?,
-        equal_maxima()?,
-        repeated_indices()?,
-        on_lanes()?,
-        hessian_of_a_loop()?,
-        hessian_vector_product()?,
-        run_time_count()?,
-        overwritten_rows()?,
+    all([
+        // Without steps the initial value has its own cotangent, and the weight zeros.
+        case("gradient_without_steps", |g| {
+            let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"), g.input("w", "f32[]"));
+            grad((init, xs, w), |(init, xs, w)| scan(init, xs, |c, x| (c * w + x, ())).0 * 3.0)
+        })
+        .on([scalar(2f32), row([0f32; 0]), scalar(5f32)])
+        .gives([("out_0", scalar(3f32)), ("out_1", row([0f32; 0])), ("out_2", scalar(0f32))]),
+        // Rows of a sequence that no step reads have a gradient of zero.
+        case("gradient_of_an_unused_tail", |g| {
+            let xs = g.input("xs", "f32[5]");
+            grad(xs, |xs| {
+                let mut loop_ = Recurrence::new();
+                let taps = loop_.sequence(xs, [0, 1]);
+                let done = loop_.steps(3).run(|step| {
+                    let [a, b] = step.read(&taps);
+                    a * b
+                });
+                done.ys.sum(0)
+            })
+        })
+        .on([row([1f32, 2., 3., 4., 5.])])
+        .gives([("out", row([2f32, 4., 6., 3., 0.]))]),
+        // The steps after the one that stops the loop have no part in the gradient.
+        case("gradient_until_the_third_step", |g| {
+            let xs = g.input("xs", "f32[T]");
+            grad(xs, |xs| scan_until(xs.index(0, 0) * 0.0, xs, |c, x| (c + x, c + x, (c + x).gt(5.0))).1.index(0, -1))
+        })
+        .on([row([1f32, 2., 3., 4., 5.])])
+        .gives([("out", row([1f32, 1., 1., 0., 0.]))]),
+        // Back through the last three steps of a loop that ends early: x[t-2] * x[t] until x[t] is above 6.
+        case("gradient_of_the_last_steps_until", |g| {
+            grad(g.input("xs", "f32[T]"), |xs| {
+                let mut loop_ = Recurrence::new();
+                let taps = loop_.sequence(xs, [-2, 0]);
+                let products = loop_.run(|step| {
+                    let [before, x] = step.read(&taps);
+                    step.until(x.gt(6.0));
+                    before * x
+                });
+                products.ys.slice(0, -3..).sum(0)
+            })
+        })
+        .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
+        .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
+        // A downward loop that ends early: its rows are the last ones. d(c * x) with c from above.
+        // Steps: 2 * 5 = 10, 10 * 3 = 30: sum 40. By init 20; by xs[4] (2 + 6), by xs[3] 10.
+        case("gradient_until_downward", |g| {
+            let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
+            grad((init, xs), |(init, xs)| {
+                let options = ScanOptions::new().reverse();
+                let step = |c: Value, x: Value| (c * x, c * x, (c * x).gt(20.0));
+                funcify::scan_until_with(options, init, xs, step).1.sum(0)
+            })
+        })
+        .on([scalar(2f32), row([9f32, 9., 9., 3., 5.])])
+        .gives([("out_0", scalar(20f32)), ("out_1", row([0f32, 0., 0., 10., 8.]))]),
+        // x^16 by four squarings, derivatives of order 1 to 4 at 0.95.
+        {
+            fn power(x: Value) -> Value {
+                scan_with(ScanOptions::new().length(4), x, (), |c, ()| (c.square(), ())).0
+            }
+            let program = |g: &Builder| {
+                let x = g.input("x", "f64[]");
+                let first = |x: Value| grad(x, power);
+                let second = |x: Value| grad(x, first);
+                let third = |x: Value| grad(x, second);
+                (first(x), second(x), third(x), grad(x, third))
+            };
+            let x = 0.95f64;
+            case("gradients_of_four_orders_f64", program).on([scalar(x)]).gives([
+                ("out_0", scalar(16. * x.powi(15))),
+                ("out_1", scalar(240. * x.powi(14))),
+                ("out_2", scalar(3360. * x.powi(13))),
+                ("out_3", scalar(43680. * x.powi(12))),
+            ])
+        },
+        // One value is a y and the next state: its cotangents add.
+        // init 1, xs 2, 3, 4: ys 2, 6, 24 and 24 again.
+        case("gradient_of_a_y_that_is_the_state", |g| {
+            let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
+            grad((init, xs), |(init, xs)| {
+                let (last, ys) = scan(init, xs, |c, x| {
+                    let next = c * x;
+                    (next, next)
+                });
+                last + ys.sum(0)
+            })
+        })
+        .on([scalar(1f32), row([2f32, 3., 4.])])
+        .gives([("out_0", scalar(56f32)), ("out_1", row([28f32, 18., 12.]))]),
+        // A state that the loss does not look at feeds one that it does.
+        case("gradient_of_a_state_that_feeds_another", |g| {
+            let (a, b) = (g.input("a", "f32[]"), g.input("b", "f32[]"));
+            grad((a, b), |(a, b)| {
+                let step = |(a, b): (Value, Value), ()| ((a * 2.0, b + a), ());
+                scan_with(ScanOptions::new().length(3), (a, b), (), step).0.1
+            })
+        })
+        .on([scalar(1f32), scalar(0f32)])
+        .gives([("out_0", scalar(7f32)), ("out_1", scalar(1f32))]),
+        // Without a path the gradient is zeros on request.
+        case("gradient_of_zeros_on_request", |g| {
+            let (x, w) = (g.input("x", "f32[2]"), g.input("w", "f32[3]"));
+            let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
+            grad_with(zeros, (x, w), |(x, w)| (x * w.gt(0.0).any(0).cast(DType::F32)).sum(0))
+        })
+        .on([row([1f32, 2.]), row([1f32, 2., 3.])])
+        .gives([("out_0", row([1f32, 1.])), ("out_1", row([0f32, 0., 0.]))]),
+        // An integer counter times a float; the counter has no gradient.
+        case("gradient_beside_an_integer_counter", |g| {
+            let x = g.input("x", "f32[]");
+            grad(x, |x| fori_loop(0, 4, x.zeros_like(), |i, sum| sum + i.cast(DType::F32) * x))
+        })
+        .on([scalar(3f32)])
+        .gives([("out", scalar(6f32))]),
+        truncated(1, [0., 0., 0., 0., 1.], 6.125),
+        truncated(3, [0., 0., 0.25, 0.5, 1.], 8.875),
+        truncated(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.),
+        // A body that contains a gradient, and the gradient of the loop. x <- d(x^3)/dx = 3 x^2, twice.
+        // 3 (3 x^2)^2 = 27 x^4.
+        case("gradient_in_a_body", |g| {
+            let x = g.input("x", "f32[]");
+            let twice = |x: Value| {
+                let step = |x: Value, ()| (grad(x, |x| x * x * x), ());
+                scan_with(ScanOptions::new().length(2), x, (), step).0
+            };
+            value_and_grad(x, twice)
+        })
+        .on([scalar(2f32)])
+        .gives([("out_0", scalar(432f32)), ("out_1", scalar(864f32))]),
+        // The second derivative of x^4 at 1, where a loop gives two traces and the loss takes one.
+        case("second_derivative_with_absent_cotangents", |g| {
+            let x = g.input("x", "f32[]");
+            let fourth = |x: Value| {
+                let step = |c: Value, ()| (c.square(), (c, c.square()));
+                let (_, (_, squares)) = scan_with(ScanOptions::new().length(2), x, (), step);
+                squares.index(0, -1)
+            };
+            grad(x, |x| grad(x, fourth))
+        })
+        .on([scalar(1f32)])
+        .gives([("out", scalar(12f32))]),
+        // A cost on the last row is a one-hot cotangent: the product of all, by each.
+        {
+            let expected = || row([12f32, 6., 4., 3.]);
+            case("gradient_of_the_last_row", |g| {
+                let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[4]"));
+                let trace = |xs: Value| scan(init, xs, |c, x| (c * x, c * x)).1;
+                let last = grad(xs, |xs| trace(xs).index(0, -1));
+                let dense = vjp(xs, trace, |ys| iota(4, DType::I64).eq(3).cast(ys.dtype())).1;
+                (last, dense)
+            })
+            .on([scalar(0.5f32), row([1f32, 2., 3., 4.])])
+            .gives([("out_0", expected()), ("out_1", expected())])
+        },
+        // The second derivative of 1 + 2x - 3x^2 + 4x^3 at 2, by Horner's rule.
+        case("second_derivative_by_horner", |g| {
+            let (a, x) = (g.input("a", "f32[4]"), g.input("x", "f32[]"));
+            let value = |x: Value| scan_with(ScanOptions::new().reverse(), x.zeros_like(), a, |c, a| (c * x + a, ())).0;
+            grad(x, |x| grad(x, value))
+        })
+        .on([row([1f32, 2., -3., 4.]), scalar(2f32)])
+        .gives([("out", scalar(42f32))]),
+        // A branch that was not taken has no part in the gradient, also where it has none.
+        case("gradient_of_an_untaken_branch", |g| {
+            let x = g.input("x", "f32[]");
+            grad(x, |x| cond(x.gt(0.0), || x.sqrt(), || x * 0.0))
+        })
+        .on([scalar(0f32)])
+        .gives([("out", scalar(0f32))]),
+        // On lanes that choose differently: w * sqrt(x) is not differentiable by x at 0, where the other branch is.
+        case("gradient_of_an_untaken_branch_on_lanes", |g| {
+            let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
+            let guarded = |(xs, w): (Value, Value)| {
+                vmap(xs, |x| cond(x.gt(0.0), || (w * x).sqrt() / w.sqrt(), || x * 2.0 + w * 0.0)).sum(0)
+            };
+            grad((xs, w), guarded)
+        })
+        .on([row([4f32, 0., 1.]), scalar(2f32)])
+        .near(1e-6)
+        .gives([("out_0", row([0.25f32, 2., 0.5])), ("out_1", scalar(0f32))]),
+        // A lane whose index is clamped has the gradient of the branch that it runs.
+        case("gradient_of_a_clamped_index_on_lanes", |g| {
+            let (index, xs) = (g.input("index", "i32[B]"), g.input("xs", "f32[B]"));
+            let chosen = move |xs| {
+                vmap((index, xs), |(index, x): (Value, Value)| switch(index, [&|| x * x, &|| x * 3.0])).sum(0)
+            };
+            grad(xs, chosen)
+        })
+        .on([row([-1i32, 0, 1, 7]), row([2f32, 3., 4., 5.])])
+        .gives([("out", row([4f32, 6., 3., 3.]))]),
+        // A lane whose loop has ended has no part in the steps that others still run: sqrt(x - 1) from 5 and from 2,
+        // as long as
+        // it is not 0.
+        // 5 -> 2 -> 1 and 1 -> 1: 1/4 * 1/2, and 1.
+        case("gradient_of_ended_lanes", |g| {
+            let xs = g.input("xs", "f32[2]");
+            grad(xs, |xs| vmap(xs, |x| while_loop(x, |x| x.gt(1.0), |x| (x - 1.0).sqrt())).sum(0))
+        })
+        .on([row([5f32, 1.])])
+        .gives_dynamic([("out", row([0.125f32, 1.]))]),
+        // A branch that does not use an operand gives it zeros.
+        case("gradient_of_a_branch_without_its_operand", |g| {
+            let (k, x, y) = (g.input("k", "i64[]"), g.input("x", "f32[]"), g.input("y", "f32[]"));
+            grad((x, y), |(x, y)| switch(k, [&|| x * y, &|| x.square(), &|| y]))
+        })
+        .on([scalar(1i64), scalar(3f32), scalar(5f32)])
+        .gives([("out_0", scalar(6f32)), ("out_1", scalar(0f32))]),
+        // Reverse mode through a loop without a bound: doubling until 10, 3 steps from 2.
+        case("gradient_of_a_conditional_loop", |g| {
+            let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
+            let loss = |(x, w): (Value, Value)| while_loop(x, |x| x.lt(10.0), |x| x * w);
+            (grad((x, w), loss), grad(w, |w| grad(w, |w| loss((x, w)))))
+        })
+        .on([scalar(2f32), scalar(2f32)])
+        .gives_dynamic([("out_0_0", scalar(8f32)), ("out_0_1", scalar(24f32)), ("out_1", scalar(24f32))]),
+        // Products of matrices do not commute, and their gradient keeps the order.
+        // (A B C)[0][1] by each element: A[0,:] is (1, 2), (B C)[:,1] is (3, 1), (A B)[0,:] is (1, 3).
+        case("gradient_of_products_in_order", |g| {
+            let xs = g.input("xs", "f32[3,2,2]");
+            grad(xs, |xs| associative_scan(xs, |a, b| a.matmul(b)).index(0, -1).index(0, 0).index(0, 1))
+        })
+        .on([tensor([3, 2, 2], [1f32, 2., 0., 1., 1., 1., 0., 1., 1., 2., 0., 1.])])
+        .gives([("out", tensor([3, 2, 2], [3f32, 1., 0., 0., 2., 1., 4., 2., 0., 1., 0., 3.]))]),
+        // The derivatives of a product by an element are products of the others, whichever are zero, in every order.
+        case("gradient_of_a_product_with_zeros", |g| {
+            let (one, two) = (g.input("one", "f32[3]"), g.input("two", "f32[3]"));
+            let loss = |x: Value| x.prod(0);
+            (grad(one, loss), grad(two, loss), hessian(two, loss), grad(one, |x| x.cumprod(0, false).sum(0)))
+        })
+        .on([row([2f32, 0., 5.]), row([0f32, 0., 5.])])
+        .gives([
+            ("out_0", row([0f32, 10., 0.])),
+            ("out_1", row([0f32, 0., 0.])),
+            ("out_2", tensor([3, 3], [0f32, 5., 0., 5., 0., 0., 0., 0., 0.])),
+            ("out_3", row([1f32, 12., 0.])),
+        ]),
+        // Equal maxima share the gradient equally.
+        case("gradient_of_equal_maxima", |g| {
+            let x = g.input("x", "f32[4]");
+            (grad(x, |x| x.max(0)), grad(x, |x| x.maximum(x.reverse(0)).index(0, 0)), grad(x, |x| x.abs().sum(0)))
+        })
+        .on([row([3f32, 0., -1., 3.])])
+        .gives([
+            ("out_0", row([0.5f32, 0., 0., 0.5])),
+            ("out_1", row([0.5f32, 0., 0., 0.5])),
+            ("out_2", row([1f32, 0., -1., 1.])),
+        ]),
+        // Indices that occur twice: contributions add; of two sets the last one has the gradient; out of range.
+        case("gradient_of_repeated_indices", |g| {
+            let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
+            let weights = || constant(HostTensor::from([1f32, 10., 100.]));
+            let by_take = grad(x, |x| (x.take(0, at) * weights()).sum(0));
+            let set = grad((x, u), |(x, u)| (x.scatter(0, at, u, funcify::ops::ScatterMode::Set) * weights()).sum(0));
+            (by_take, set)
+        })
+        .on([row([1f32, 2., 3.]), row([4f32, 5., 6.]), row([1i64, 1, 7])])
+        .gives([
+            ("out_0", row([0f32, 11., 100.])),
+            ("out_1_0", row([1f32, 0., 100.])),
+            ("out_1_1", row([0f32, 10., 0.])),
+        ]),
+        // A gradient for each lane, and the gradient of a sum over lanes.
+        // d(x0 w^2 + x1 w + x2) = 2 x0 w + x1.
+        {
+            fn loss(w: Value, xs: Value) -> Value {
+                scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0
+            }
+            let program = |g: &Builder| {
+                let (w, xs) = (g.input("w", "f32[]"), g.input("xs", "f32[2,3]"));
+                let each = vmap(xs, |xs| grad(w, |w| loss(w, xs)));
+                let all = grad(w, |w| vmap(xs, |xs| loss(w, xs)).sum(0));
+                (each, all)
+            };
+            case("gradient_on_lanes", program)
+                .on([scalar(10f32), tensor([2, 3], [1f32, 2., 3., 4., 5., 6.])])
+                .gives([("out_0", row([22f32, 85.])), ("out_1", scalar(107f32))])
+        },
+        // The Hessian of sum of c[t], c[t] = x[0] x[1] + c[t-1], twice: 3 x[0] x[1].
+        case("hessian_of_a_loop", |g| {
+            let x = g.input("x", "f32[2]");
+            hessian(x, |x| {
+                let [a, b] = x.unstack(0);
+                let zero = a.zeros_like();
+                scan_with(ScanOptions::new().length(2), zero, (), |c, ()| (c + a * b, c + a * b)).1.sum(0)
+            })
+        })
+        .on([row([2f32, 7.])])
+        .gives([("out", tensor([2, 2], [0f32, 3., 3., 0.]))]),
+        // The Hessian of x0^2 x1 is [[2 x1, 2 x0], [2 x0, 0]].
+        case("hessian_vector_product", |g| {
+            let (x, v) = (g.input("x", "f32[2]"), g.input("v", "f32[2]"));
+            let loss = |x: Value| {
+                let [a, b] = x.unstack(0);
+                a.square() * b
+            };
+            (hvp(x, v, loss), jvp(x, v, loss).1)
+        })
+        .on([row([2f32, 3.]), row([1f32, 10.])])
+        .gives([("out_0", row([46f32, 4.])), ("out_1", scalar(52f32))]),
+        // The number of steps is a value, which has no gradient; the loop has. w^n.
+        case("gradient_of_a_run_time_count", |g| {
+            let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
+            let power = |w: Value| fori_loop(0, n, w.ones_like(), |_, c| c * w);
+            (grad(w, power), grad(w, |w| grad(w, power)))
+        })
+        .on([scalar(5i64), scalar(2f32)])
+        .gives_dynamic([("out_0", scalar(80f32)), ("out_1", scalar(160f32))]),
+        // Rows that a step overwrites have no share in what comes after.
+        // b, b c, b c d, b c d e for rows 0 to 3, and the last row as it is: 2, 6, 24, 120, 9.
+        {
+            let (inputs, expected) =
+                ([row([2f32, 3., 4., 5., 9.])], row([1f32 + 3. + 12. + 60., 2. + 8. + 40., 6. + 30., 24., 1.]));
+            case("gradient_of_overwritten_rows", |g| {
+                let buffer = g.input("buffer", "f32[5]");
+                grad(buffer, |buffer| {
+                    let mut loop_ = Recurrence::new();
+                    let rows = loop_.mit_mot(buffer, [0, 1], [1]);
+                    let done = loop_.steps(3).run(|step| {
+                        let [a, b] = step.read(&rows);
+                        step.write(&rows, [a * b]);
+                    });
+                    done.buffer(&rows).sum(0)
+                })
+            })
+            .on(inputs)
+            .gives([("out", expected)])
+        },
     ])
-}
-
-/// Without steps the initial value has its own cotangent, and the weight zeros.
-fn no_steps() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"), g.input("w", "f32[]"));
-        grad((init, xs, w), |(init, xs, w)| scan(init, xs, |c, x| (c * w + x, ())).0 * 3.0)
-    };
-    let inputs = [scalar(2f32), row([0f32; 0]), scalar(5f32)];
-    let outputs = [("out_0", scalar(3f32)), ("out_1", row([0f32; 0])), ("out_2", scalar(0f32))];
-    gives("gradient_without_steps", program, inputs, outputs)
-}
-
-/// A lane whose index is clamped has the gradient of the branch that it runs.
-fn clamped_index_on_lanes() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (index, xs) = (g.input("index", "i32[B]"), g.input("xs", "f32[B]"));
-        let chosen =
-            move |xs| vmap((index, xs), |(index, x): (Value, Value)| switch(index, [&|| x * x, &|| x * 3.0])).sum(0);
-        grad(xs, chosen)
-    };
-    let inputs = [row([-1i32, 0, 1, 7]), row([2f32, 3., 4., 5.])];
-    gives("gradient_of_a_clamped_index_on_lanes", program, inputs, [("out", row([4f32, 6., 3., 3.]))])
-}
-
-/// Rows of a sequence that no step reads have a gradient of zero.
-fn unused_tail() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "f32[5]");
-        grad(xs, |xs| {
-            let mut loop_ = Recurrence::new();
-            let taps = loop_.sequence(xs, [0, 1]);
-            let done = loop_.steps(3).run(|step| {
-                let [a, b] = step.read(&taps);
-                a * b
-            });
-            done.ys.sum(0)
-        })
-    };
-    gives("gradient_of_an_unused_tail", program, [row([1f32, 2., 3., 4., 5.])], [("out", row([2f32, 4., 6., 3., 0.]))])
-}
-
-/// The steps after the one that stops the loop have no part in the gradient.
-fn until_stops_at_the_third_step() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "f32[T]");
-        grad(xs, |xs| scan_until(xs.index(0, 0) * 0.0, xs, |c, x| (c + x, c + x, (c + x).gt(5.0))).1.index(0, -1))
-    };
-    gives(
-        "gradient_until_the_third_step",
-        program,
-        [row([1f32, 2., 3., 4., 5.])],
-        [("out", row([1f32, 1., 1., 0., 0.]))],
-    )
-}
-
-/// Back through the last three steps of a loop that ends early: x[t-2] * x[t] until x[t] is above 6.
-fn until_with_the_last_steps() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        grad(g.input("xs", "f32[T]"), |xs| {
-            let mut loop_ = Recurrence::new();
-            let taps = loop_.sequence(xs, [-2, 0]);
-            let products = loop_.run(|step| {
-                let [before, x] = step.read(&taps);
-                step.until(x.gt(6.0));
-                before * x
-            });
-            products.ys.slice(0, -3..).sum(0)
-        })
-    };
-    let xs = HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64));
-    let expected = row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]);
-    gives("gradient_of_the_last_steps_until", program, [xs], [("out", expected)])
-}
-
-/// A downward loop that ends early: its rows are the last ones. d(c * x) with c from above.
-fn until_downward() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
-        grad((init, xs), |(init, xs)| {
-            let options = ScanOptions::new().reverse();
-            let step = |c: Value, x: Value| (c * x, c * x, (c * x).gt(20.0));
-            funcify::scan_until_with(options, init, xs, step).1.sum(0)
-        })
-    };
-    // Steps: 2 * 5 = 10, 10 * 3 = 30: sum 40. By init 20; by xs[4] (2 + 6), by xs[3] 10.
-    let outputs = [("out_0", scalar(20f32)), ("out_1", row([0f32, 0., 0., 10., 8.]))];
-    gives("gradient_until_downward", program, [scalar(2f32), row([9f32, 9., 9., 3., 5.])], outputs)
-}
-
-/// x^16 by four squarings, derivatives of order 1 to 4 at 0.95.
-fn four_orders() -> Result<Case, String> {
-    fn power(x: Value) -> Value {
-        scan_with(ScanOptions::new().length(4), x, (), |c, ()| (c.square(), ())).0
-    }
-    let program = |g: &Builder| {
-        let x = g.input("x", "f64[]");
-        let first = |x: Value| grad(x, power);
-        let second = |x: Value| grad(x, first);
-        let third = |x: Value| grad(x, second);
-        (first(x), second(x), third(x), grad(x, third))
-    };
-    let x = 0.95f64;
-    let outputs = [
-        ("out_0", scalar(16. * x.powi(15))),
-        ("out_1", scalar(240. * x.powi(14))),
-        ("out_2", scalar(3360. * x.powi(13))),
-        ("out_3", scalar(43680. * x.powi(12))),
-    ];
-    gives("gradients_of_four_orders_f64", program, [scalar(x)], outputs)
-}
-
-/// One value is a y and the next state: its cotangents add.
-fn as_y_and_as_state() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
-        grad((init, xs), |(init, xs)| {
-            let (last, ys) = scan(init, xs, |c, x| {
-                let next = c * x;
-                (next, next)
-            });
-            last + ys.sum(0)
-        })
-    };
-    // init 1, xs 2, 3, 4: ys 2, 6, 24 and 24 again.
-    let outputs = [("out_0", scalar(56f32)), ("out_1", row([28f32, 18., 12.]))];
-    gives("gradient_of_a_y_that_is_the_state", program, [scalar(1f32), row([2f32, 3., 4.])], outputs)
-}
-
-/// A state that the loss does not look at feeds one that it does.
-fn state_that_feeds_another() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (a, b) = (g.input("a", "f32[]"), g.input("b", "f32[]"));
-        grad((a, b), |(a, b)| {
-            let step = |(a, b): (Value, Value), ()| ((a * 2.0, b + a), ());
-            scan_with(ScanOptions::new().length(3), (a, b), (), step).0.1
-        })
-    };
-    gives(
-        "gradient_of_a_state_that_feeds_another",
-        program,
-        [scalar(1f32), scalar(0f32)],
-        [("out_0", scalar(7f32)), ("out_1", scalar(1f32))],
-    )
-}
-
-/// Without a path the gradient is zeros on request.
-fn zeros_on_request() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, w) = (g.input("x", "f32[2]"), g.input("w", "f32[3]"));
-        let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
-        grad_with(zeros, (x, w), |(x, w)| (x * w.gt(0.0).any(0).cast(DType::F32)).sum(0))
-    };
-    let outputs = [("out_0", row([1f32, 1.])), ("out_1", row([0f32, 0., 0.]))];
-    gives("gradient_of_zeros_on_request", program, [row([1f32, 2.]), row([1f32, 2., 3.])], outputs)
-}
-
-/// An integer counter times a float; the counter has no gradient.
-fn integer_counter() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let x = g.input("x", "f32[]");
-        grad(x, |x| fori_loop(0, 4, x.zeros_like(), |i, sum| sum + i.cast(DType::F32) * x))
-    };
-    gives("gradient_beside_an_integer_counter", program, [scalar(3f32)], [("out", scalar(6f32))])
 }
 
 /// c = c * w + x on 1 to 5, w = 0.5, back through the last `steps` steps alone.
@@ -225,254 +357,7 @@ fn truncated(steps: usize, of_xs: [f32; 5], of_w: f32) -> Result<Case, String> {
         })
     };
     let name = format!("gradient_through_the_last_{steps}");
-    gives(
-        &name,
-        program,
-        [row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)],
-        [("out_0", row(of_xs)), ("out_1", scalar(of_w))],
-    )
-}
-
-/// A body that contains a gradient, and the gradient of the loop. x <- d(x^3)/dx = 3 x^2, twice.
-fn in_a_body() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let x = g.input("x", "f32[]");
-        let twice = |x: Value| {
-            let step = |x: Value, ()| (grad(x, |x| x * x * x), ());
-            scan_with(ScanOptions::new().length(2), x, (), step).0
-        };
-        value_and_grad(x, twice)
-    };
-    // 3 (3 x^2)^2 = 27 x^4.
-    gives("gradient_in_a_body", program, [scalar(2f32)], [("out_0", scalar(432f32)), ("out_1", scalar(864f32))])
-}
-
-/// The second derivative of x^4 at 1, where a loop gives two traces and the loss takes one.
-fn two_cotangents_of_one_absent() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let x = g.input("x", "f32[]");
-        let fourth = |x: Value| {
-            let step = |c: Value, ()| (c.square(), (c, c.square()));
-            let (_, (_, squares)) = scan_with(ScanOptions::new().length(2), x, (), step);
-            squares.index(0, -1)
-        };
-        grad(x, |x| grad(x, fourth))
-    };
-    gives("second_derivative_with_absent_cotangents", program, [scalar(1f32)], [("out", scalar(12f32))])
-}
-
-/// A cost on the last row is a one-hot cotangent: the product of all, by each.
-fn last_row_as_one_hot() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[4]"));
-        let trace = |xs: Value| scan(init, xs, |c, x| (c * x, c * x)).1;
-        let last = grad(xs, |xs| trace(xs).index(0, -1));
-        let dense = vjp(xs, trace, |ys| iota(4, DType::I64).eq(3).cast(ys.dtype())).1;
-        (last, dense)
-    };
-    let expected = || row([12f32, 6., 4., 3.]);
-    let outputs = [("out_0", expected()), ("out_1", expected())];
-    gives("gradient_of_the_last_row", program, [scalar(0.5f32), row([1f32, 2., 3., 4.])], outputs)
-}
-
-/// The second derivative of 1 + 2x - 3x^2 + 4x^3 at 2, by Horner's rule.
-fn horner_by_two() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (a, x) = (g.input("a", "f32[4]"), g.input("x", "f32[]"));
-        let value = |x: Value| scan_with(ScanOptions::new().reverse(), x.zeros_like(), a, |c, a| (c * x + a, ())).0;
-        grad(x, |x| grad(x, value))
-    };
-    gives("second_derivative_by_horner", program, [row([1f32, 2., -3., 4.]), scalar(2f32)], [("out", scalar(42f32))])
-}
-
-/// A branch that was not taken has no part in the gradient, also where it has none.
-fn untaken_square_root() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let x = g.input("x", "f32[]");
-        grad(x, |x| cond(x.gt(0.0), || x.sqrt(), || x * 0.0))
-    };
-    gives("gradient_of_an_untaken_branch", program, [scalar(0f32)], [("out", scalar(0f32))])
-}
-
-/// On lanes that choose differently: w * sqrt(x) is not differentiable by x at 0, where the other branch is.
-fn untaken_square_root_on_lanes() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
-        let guarded = |(xs, w): (Value, Value)| {
-            vmap(xs, |x| cond(x.gt(0.0), || (w * x).sqrt() / w.sqrt(), || x * 2.0 + w * 0.0)).sum(0)
-        };
-        grad((xs, w), guarded)
-    };
-    let outputs = [("out_0", row([0.25f32, 2., 0.5])), ("out_1", scalar(0f32))];
-    let case = gives("gradient_of_an_untaken_branch_on_lanes", program, [row([4f32, 0., 1.]), scalar(2f32)], outputs)?;
-    absolute(case, 1e-6)
-}
-
-/// A lane whose loop has ended has no part in the steps that others still run: sqrt(x - 1) from 5 and from 2, as long as
-/// it is not 0.
-fn ended_lanes() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "f32[2]");
-        grad(xs, |xs| vmap(xs, |x| while_loop(x, |x| x.gt(1.0), |x| (x - 1.0).sqrt())).sum(0))
-    };
-    // 5 -> 2 -> 1 and 1 -> 1: 1/4 * 1/2, and 1.
-    gives_dynamic("gradient_of_ended_lanes", program, [row([5f32, 1.])], [("out", row([0.125f32, 1.]))])
-}
-
-/// A branch that does not use an operand gives it zeros.
-fn branch_without_its_operand() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (k, x, y) = (g.input("k", "i64[]"), g.input("x", "f32[]"), g.input("y", "f32[]"));
-        grad((x, y), |(x, y)| switch(k, [&|| x * y, &|| x.square(), &|| y]))
-    };
-    let inputs = [scalar(1i64), scalar(3f32), scalar(5f32)];
-    gives(
-        "gradient_of_a_branch_without_its_operand",
-        program,
-        inputs,
-        [("out_0", scalar(6f32)), ("out_1", scalar(0f32))],
-    )
-}
-
-/// Reverse mode through a loop without a bound: doubling until 10, 3 steps from 2.
-fn conditional_loop() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
-        let loss = |(x, w): (Value, Value)| while_loop(x, |x| x.lt(10.0), |x| x * w);
-        (grad((x, w), loss), grad(w, |w| grad(w, |w| loss((x, w)))))
-    };
-    let outputs = [("out_0_0", scalar(8f32)), ("out_0_1", scalar(24f32)), ("out_1", scalar(24f32))];
-    gives_dynamic("gradient_of_a_conditional_loop", program, [scalar(2f32), scalar(2f32)], outputs)
-}
-
-/// Products of matrices do not commute, and their gradient keeps the order.
-fn associative_in_order() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "f32[3,2,2]");
-        grad(xs, |xs| associative_scan(xs, |a, b| a.matmul(b)).index(0, -1).index(0, 0).index(0, 1))
-    };
-    // (A B C)[0][1] by each element: A[0,:] is (1, 2), (B C)[:,1] is (3, 1), (A B)[0,:] is (1, 3).
-    let xs = tensor([3, 2, 2], [1f32, 2., 0., 1., 1., 1., 0., 1., 1., 2., 0., 1.]);
-    let expected = tensor([3, 2, 2], [3f32, 1., 0., 0., 2., 1., 4., 2., 0., 1., 0., 3.]);
-    gives("gradient_of_products_in_order", program, [xs], [("out", expected)])
-}
-
-/// The derivatives of a product by an element are products of the others, whichever are zero, in every order.
-fn product_with_zeros() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (one, two) = (g.input("one", "f32[3]"), g.input("two", "f32[3]"));
-        let loss = |x: Value| x.prod(0);
-        (grad(one, loss), grad(two, loss), hessian(two, loss), grad(one, |x| x.cumprod(0, false).sum(0)))
-    };
-    let second = tensor([3, 3], [0f32, 5., 0., 5., 0., 0., 0., 0., 0.]);
-    let outputs = [
-        ("out_0", row([0f32, 10., 0.])),
-        ("out_1", row([0f32, 0., 0.])),
-        ("out_2", second),
-        ("out_3", row([1f32, 12., 0.])),
-    ];
-    gives("gradient_of_a_product_with_zeros", program, [row([2f32, 0., 5.]), row([0f32, 0., 5.])], outputs)
-}
-
-/// Equal maxima share the gradient equally.
-fn equal_maxima() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let x = g.input("x", "f32[4]");
-        (grad(x, |x| x.max(0)), grad(x, |x| x.maximum(x.reverse(0)).index(0, 0)), grad(x, |x| x.abs().sum(0)))
-    };
-    let outputs = [
-        ("out_0", row([0.5f32, 0., 0., 0.5])),
-        ("out_1", row([0.5f32, 0., 0., 0.5])),
-        ("out_2", row([1f32, 0., -1., 1.])),
-    ];
-    gives("gradient_of_equal_maxima", program, [row([3f32, 0., -1., 3.])], outputs)
-}
-
-/// Indices that occur twice: contributions add; of two sets the last one has the gradient; out of range.
-fn repeated_indices() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
-        let weights = || constant(HostTensor::from([1f32, 10., 100.]));
-        let by_take = grad(x, |x| (x.take(0, at) * weights()).sum(0));
-        let set = grad((x, u), |(x, u)| (x.scatter(0, at, u, funcify::ops::ScatterMode::Set) * weights()).sum(0));
-        (by_take, set)
-    };
-    let inputs = [row([1f32, 2., 3.]), row([4f32, 5., 6.]), row([1i64, 1, 7])];
-    let outputs =
-        [("out_0", row([0f32, 11., 100.])), ("out_1_0", row([1f32, 0., 100.])), ("out_1_1", row([0f32, 10., 0.]))];
-    gives("gradient_of_repeated_indices", program, inputs, outputs)
-}
-
-/// A gradient for each lane, and the gradient of a sum over lanes.
-fn on_lanes() -> Result<Case, String> {
-    fn loss(w: Value, xs: Value) -> Value {
-        scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0
-    }
-    let program = |g: &Builder| {
-        let (w, xs) = (g.input("w", "f32[]"), g.input("xs", "f32[2,3]"));
-        let each = vmap(xs, |xs| grad(w, |w| loss(w, xs)));
-        let all = grad(w, |w| vmap(xs, |xs| loss(w, xs)).sum(0));
-        (each, all)
-    };
-    // d(x0 w^2 + x1 w + x2) = 2 x0 w + x1.
-    let xs = tensor([2, 3], [1f32, 2., 3., 4., 5., 6.]);
-    gives("gradient_on_lanes", program, [scalar(10f32), xs], [("out_0", row([22f32, 85.])), ("out_1", scalar(107f32))])
-}
-
-/// The Hessian of sum of c[t], c[t] = x[0] x[1] + c[t-1], twice: 3 x[0] x[1].
-fn hessian_of_a_loop() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let x = g.input("x", "f32[2]");
-        hessian(x, |x| {
-            let [a, b] = x.unstack(0);
-            let zero = a.zeros_like();
-            scan_with(ScanOptions::new().length(2), zero, (), |c, ()| (c + a * b, c + a * b)).1.sum(0)
-        })
-    };
-    gives("hessian_of_a_loop", program, [row([2f32, 7.])], [("out", tensor([2, 2], [0f32, 3., 3., 0.]))])
-}
-
-/// The Hessian of x0^2 x1 is [[2 x1, 2 x0], [2 x0, 0]].
-fn hessian_vector_product() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, v) = (g.input("x", "f32[2]"), g.input("v", "f32[2]"));
-        let loss = |x: Value| {
-            let [a, b] = x.unstack(0);
-            a.square() * b
-        };
-        (hvp(x, v, loss), jvp(x, v, loss).1)
-    };
-    let inputs = [row([2f32, 3.]), row([1f32, 10.])];
-    gives("hessian_vector_product", program, inputs, [("out_0", row([46f32, 4.])), ("out_1", scalar(52f32))])
-}
-
-/// The number of steps is a value, which has no gradient; the loop has. w^n.
-fn run_time_count() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
-        let power = |w: Value| fori_loop(0, n, w.ones_like(), |_, c| c * w);
-        (grad(w, power), grad(w, |w| grad(w, power)))
-    };
-    let outputs = [("out_0", scalar(80f32)), ("out_1", scalar(160f32))];
-    gives_dynamic("gradient_of_a_run_time_count", program, [scalar(5i64), scalar(2f32)], outputs)
-}
-
-/// Rows that a step overwrites have no share in what comes after.
-fn overwritten_rows() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let buffer = g.input("buffer", "f32[5]");
-        grad(buffer, |buffer| {
-            let mut loop_ = Recurrence::new();
-            let rows = loop_.mit_mot(buffer, [0, 1], [1]);
-            let done = loop_.steps(3).run(|step| {
-                let [a, b] = step.read(&rows);
-                step.write(&rows, [a * b]);
-            });
-            done.buffer(&rows).sum(0)
-        })
-    };
-    // b, b c, b c d, b c d e for rows 0 to 3, and the last row as it is: 2, 6, 24, 120, 9.
-    let (inputs, expected) =
-        ([row([2f32, 3., 4., 5., 9.])], row([1f32 + 3. + 12. + 60., 2. + 8. + 40., 6. + 30., 24., 1.]));
-    gives("gradient_of_overwritten_rows", program, inputs, [("out", expected)])
+    case(name, program)
+        .on([row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)])
+        .gives([("out_0", row(of_xs)), ("out_1", scalar(of_w))])
 }

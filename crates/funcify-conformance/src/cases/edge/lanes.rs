@@ -1,35 +1,151 @@
 //! `vmap` where lanes differ in what they do, and `map` in chunks.
 
 use funcify::{
-    Builder, DType, Graph, HostTensor, MapOptions, Recurrence, Value, VmapOptions, cond, constant, fori_loop, map_with,
-    scan, scan_until, switch, vmap, vmap_with, while_loop, while_loop_bounded,
+    DType, Graph, HostTensor, MapOptions, Recurrence, Value, VmapOptions, cond, constant, fori_loop, map_with, scan,
+    scan_until, switch, vmap, vmap_with, while_loop, while_loop_bounded,
 };
 
-use super::{Cases, case, empty, gives, gives_dynamic, outputs_of, row, scalar, tensor};
+use super::{Cases, all, case, case_of, empty, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    let mut cases = vec![
-        untaken_root()?,
-        lanes_of_lanes_of_a_choice()?,
-        clamped_index()?,
-        shared_index()?,
-        counted_by_lane()?,
-        buffer_counted_by_lane(false)?,
-        buffer_counted_by_lane(true)?,
-        while_with_a_shared_condition()?,
-        while_that_would_overflow()?,
-        while_with_a_bound()?,
-        until_of_each_lane(false)?,
-        until_of_each_lane(true)?,
-        lanes_stay_ended()?,
-        shared_until()?,
-        while_with_captured_lanes()?,
-        no_lanes()?,
-        axes_from_the_end()?,
-        result_that_no_lane_changes()?,
-    ];
+    let mut cases = all([
+        // A choice by lane, whose root is not taken at 0 and below: 0, not NaN.
+        case("lanes_with_an_untaken_root", |g| {
+            let x = g.input("x", "f32[B]");
+            outputs! { y: vmap(x, |x| cond(x.gt(0.0), || x.sqrt(), || x.zeros_like())) }
+        })
+        .on([row([4f32, 0., -1.])])
+        .gives([("y", row([2f32, 0., 0.]))]),
+        // The predicate differs in the outer lanes, the operand in the inner.
+        case("lanes_of_lanes_of_a_choice", |g| {
+            let (p, x) = (g.input("p", "bool[A]"), g.input("x", "f32[B]"));
+            outputs! { y: vmap(p, |p| vmap(x, |x| cond(p, || x, || -x))) }
+        })
+        .on([row([true, false]), row([1f32, 2., 3.])])
+        .gives([("y", tensor([2, 3], [1f32, 2., 3., -1., -2., -3.]))]),
+        // An index for each lane is clamped.
+        case("lanes_with_a_clamped_index", |g| {
+            let (index, x) = (g.input("index", "i32[B]"), g.input("x", "f32[]"));
+            outputs! { y: vmap(index, |index| switch(index, [&|| x, &|| x * 10.0, &|| x * 20.0])) }
+        })
+        .on([row([-5i32, 0, 1, 2, 9]), scalar(2f32)])
+        .gives([("y", row([2f32, 2., 20., 40., 40.]))]),
+        // A result that has lanes in one branch only, of an index that all lanes share.
+        case("lanes_with_a_shared_index", |g| {
+            let (index, x, z) = (g.input("index", "i64[]"), g.input("x", "f32[B]"), g.input("z", "f32[]"));
+            let (y, shared) = vmap(x, |x| switch(index, [&|| (x, z), &|| (z, z + 1.0)]));
+            outputs! { y, shared }
+        })
+        .on([scalar(1i64), row([1f32, 2.]), scalar(7f32)])
+        .gives([("y", row([7f32, 7.])), ("shared", row([8f32, 8.]))]),
+        // Bounds that differ by lane; one range is empty.
+        case("lanes_that_count", |g| {
+            let (lower, upper) = (g.input("lower", "i64[B]"), g.input("upper", "i64[B]"));
+            let sum =
+                vmap((lower, upper), |(lower, upper)| fori_loop(lower, upper, constant(100i64), |i, sum| sum + i));
+            outputs! { sum }
+        })
+        .on([row([0i64, 3, 5]), row([4i64, 5, 2])])
+        .gives_dynamic([("sum", row([106i64, 107, 100]))]),
+        buffer_counted_by_lane(false),
+        buffer_counted_by_lane(true),
+        // The condition counts; only the other carry has lanes, and it gets them in a step.
+        case("lanes_of_a_shared_while", |g| {
+            let (x, start) = (g.input("x", "i64[B]"), g.input("start", "i64[]"));
+            let (n, sum) = vmap(x, |x| while_loop((start, start), |(n, _)| n.lt(3), |(n, sum)| (n + 1, sum + x)));
+            outputs! { n, sum }
+        })
+        .on([row([10i64, 20]), scalar(0i64)])
+        .gives_dynamic([("n", row([3i64, 3])), ("sum", row([30i64, 60]))]),
+        // Squares while they are small: the lane that is done first would overflow and be infinite.
+        // 0 -> 2 -> 2 exp(4)
+        case("lanes_that_would_overflow", |g| {
+            let x = g.input("x", "f32[B]");
+            outputs! { y: vmap(x, |x| while_loop(x, |x| x.lt(100.0), |x| (x * x).exp() * 2.0)) }
+        })
+        .on([row([3e38f32, f32::INFINITY, 0., f32::NAN])])
+        .gives_dynamic([("y", row([3e38f32, f32::INFINITY, 2.0 * 4f64.exp() as f32, f32::NAN]))]),
+        // A bound is one of each lane's own steps.
+        case("lanes_with_a_bound", |g| {
+            let (x, limit) = (g.input("x", "i64[B]"), g.input("limit", "i64[]"));
+            outputs! { n: vmap(x, |x| while_loop_bounded(3, x, |n| n.lt(limit), |n| n + 1)) }
+        })
+        .on([row([0i64, 4, 9]), scalar(6i64)])
+        .gives([("n", row([3i64, 6, 9]))]),
+        until_of_each_lane(false),
+        until_of_each_lane(true),
+        // A lane that has ended stays so, also where the step that it would take next would not end it.
+        case("lanes_that_stay_ended", |g| {
+            let (limit, xs) = (g.input("limit", "i64[B]"), g.input("xs", "i64[T]"));
+            let sum = vmap(limit, |limit| {
+                let body = |sum: Value, x| (sum + x, (), (sum + x).ge(limit));
+                scan_until(limit.zeros_like(), xs, body).0
+            });
+            outputs! { sum }
+        })
+        .on([row([1i64, 4, 99]), row([1i64, -5, 8, 4])])
+        .gives([("sum", row([1i64, 4, 8]))]),
+        // One `until` for all lanes keeps the rows that ran.
+        case("lanes_that_end_together", |g| {
+            let (scale, xs) = (g.input("scale", "i64[B]"), g.input("xs", "i64[T]"));
+            let (last, ys) = vmap(scale, |scale| {
+                scan_until(scale.zeros_like(), xs, |sum, x| (sum + x * scale, sum + x * scale, x.ge(3)))
+            });
+            outputs! { last, ys }
+        })
+        .on([row([1i64, 10]), row([1i64, 2, 3, 4])])
+        .gives([("last", row([6i64, 60])), ("ys", tensor([2, 3], [1i64, 3, 6, 10, 30, 60]))]),
+        // The condition and the step capture values that differ by lane, and the carry starts without lanes.
+        case("lanes_with_captured_lanes", |g| {
+            let (limit, step, start) =
+                (g.input("limit", "i64[B]"), g.input("step", "i64[B]"), g.input("start", "i64[]"));
+            let n = vmap((limit, step), |(limit, step)| while_loop(start, |n| n.lt(limit), |n| n + step));
+            outputs! { n }
+        })
+        .on([row([5i64, 0, 7]), row([2i64, 1, 7]), scalar(0i64)])
+        .gives_dynamic([("n", row([6i64, 0, 7]))]),
+        // No lanes at all, of every kind of loop.
+        {
+            let none = empty::<f32, 2>([0, 2]);
+            case("no_lanes", |g| {
+                let (x, n) = (g.input("x", "f32[B,2]"), g.input("n", "i64[B]"));
+                let (ys, counted, looped) = vmap((x, n), |(x, n)| {
+                    let ys = scan(x.sum(0), x, |c, x| (c + x, c)).1;
+                    let counted = fori_loop(0, n, x, |_, x| x + 1.0);
+                    (ys, counted, while_loop(n, |n| n.lt(3), |n| n + 1))
+                });
+                outputs! { ys, counted, looped }
+            })
+            .on([none.clone(), empty::<i64, 1>([0])])
+            .gives_dynamic([
+                ("ys", none.clone()),
+                ("counted", none.clone()),
+                ("looped", empty::<i64, 1>([0])),
+            ])
+        },
+        // Lanes along the last axes, and there in the result.
+        case("lanes_along_the_last_axis", |g| {
+            let (x, w) = (g.input("x", "f32[2,B]"), g.input("w", "f32[2,2]"));
+            let options = VmapOptions::new().in_axes([Some(-1), None]).out_axis(-1);
+            outputs! { y: vmap_with(options, (x, w), |(x, w)| w.matmul(x)) }
+        })
+        .on([tensor([2, 3], [1f32, 2., 3., 4., 5., 6.]), tensor([2, 2], [1f32, 1., 0., 2.])])
+        .gives([("y", tensor([2, 3], [5f32, 7., 9., 8., 10., 12.]))]),
+        // A result that is the same for all lanes, and a captured value.
+        case("lanes_that_change_nothing", |g| {
+            let (x, w) = (g.input("x", "f32[B]"), g.input("w", "f32[2]"));
+            let (twice, same, one) = vmap(x, |x| (w * 2.0, w, x.ones_like()));
+            outputs! { twice, same, one }
+        })
+        .on([row([5f32, 6.]), row([1f32, 3.])])
+        .gives([
+            ("twice", tensor([2, 2], [2f32, 6., 2., 6.])),
+            ("same", tensor([2, 2], [1f32, 3., 1., 3.])),
+            ("one", row([1f32, 1.])),
+        ]),
+    ])?;
     for chunk in [1, 2, 3, 7, 10] {
         cases.push(map_in_chunks_of_a_constant(chunk)?);
     }
@@ -39,57 +155,6 @@ pub(super) fn cases() -> Cases {
     cases.push(map_nothing_in_chunks()?);
     cases.push(map_in_chunks_with_a_loop()?);
     Ok(cases)
-}
-
-/// A choice by lane, whose root is not taken at 0 and below: 0, not NaN.
-fn untaken_root() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let x = g.input("x", "f32[B]");
-        outputs! { y: vmap(x, |x| cond(x.gt(0.0), || x.sqrt(), || x.zeros_like())) }
-    };
-    gives("lanes_with_an_untaken_root", program, [row([4f32, 0., -1.])], [("y", row([2f32, 0., 0.]))])
-}
-
-/// The predicate differs in the outer lanes, the operand in the inner.
-fn lanes_of_lanes_of_a_choice() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (p, x) = (g.input("p", "bool[A]"), g.input("x", "f32[B]"));
-        outputs! { y: vmap(p, |p| vmap(x, |x| cond(p, || x, || -x))) }
-    };
-    let inputs = [row([true, false]), row([1f32, 2., 3.])];
-    gives("lanes_of_lanes_of_a_choice", program, inputs, [("y", tensor([2, 3], [1f32, 2., 3., -1., -2., -3.]))])
-}
-
-/// An index for each lane is clamped.
-fn clamped_index() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (index, x) = (g.input("index", "i32[B]"), g.input("x", "f32[]"));
-        outputs! { y: vmap(index, |index| switch(index, [&|| x, &|| x * 10.0, &|| x * 20.0])) }
-    };
-    let inputs = [row([-5i32, 0, 1, 2, 9]), scalar(2f32)];
-    gives("lanes_with_a_clamped_index", program, inputs, [("y", row([2f32, 2., 20., 40., 40.]))])
-}
-
-/// A result that has lanes in one branch only, of an index that all lanes share.
-fn shared_index() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (index, x, z) = (g.input("index", "i64[]"), g.input("x", "f32[B]"), g.input("z", "f32[]"));
-        let (y, shared) = vmap(x, |x| switch(index, [&|| (x, z), &|| (z, z + 1.0)]));
-        outputs! { y, shared }
-    };
-    let inputs = [scalar(1i64), row([1f32, 2.]), scalar(7f32)];
-    gives("lanes_with_a_shared_index", program, inputs, [("y", row([7f32, 7.])), ("shared", row([8f32, 8.]))])
-}
-
-/// Bounds that differ by lane; one range is empty.
-fn counted_by_lane() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (lower, upper) = (g.input("lower", "i64[B]"), g.input("upper", "i64[B]"));
-        let sum = vmap((lower, upper), |(lower, upper)| fori_loop(lower, upper, constant(100i64), |i, sum| sum + i));
-        outputs! { sum }
-    };
-    let inputs = [row([0i64, 3, 5]), row([4i64, 5, 2])];
-    gives_dynamic("lanes_that_count", program, inputs, [("sum", row([106i64, 107, 100]))])
 }
 
 /// A full buffer of as many rows as a lane says; the rest stays. Downward, and upward from the other end.
@@ -114,50 +179,13 @@ fn buffer_counted_by_lane(down: bool) -> Result<Case, String> {
     let graph = Graph::parse(&text).and_then(|one| one.vmap("B", VmapOptions::new().in_axes([None, Some(0)])));
     let name = if down { "lanes_that_count_down_in_a_buffer" } else { "lanes_that_count_in_a_buffer" };
     let inputs = vec![row([10i64, 20, 30, 40]), row([0i64, 1, 3])];
-    let case = case(name, graph, inputs, outputs_of([("rows", tensor([3, 4], rows))]))?;
-    Ok(Case { needs_dynamic_steps: true, ..case })
-}
-
-/// The condition counts; only the other carry has lanes, and it gets them in a step.
-fn while_with_a_shared_condition() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, start) = (g.input("x", "i64[B]"), g.input("start", "i64[]"));
-        let (n, sum) = vmap(x, |x| while_loop((start, start), |(n, _)| n.lt(3), |(n, sum)| (n + 1, sum + x)));
-        outputs! { n, sum }
-    };
-    let outputs = [("n", row([3i64, 3])), ("sum", row([30i64, 60]))];
-    gives_dynamic("lanes_of_a_shared_while", program, [row([10i64, 20]), scalar(0i64)], outputs)
-}
-
-/// Squares while they are small: the lane that is done first would overflow and be infinite.
-fn while_that_would_overflow() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let x = g.input("x", "f32[B]");
-        outputs! { y: vmap(x, |x| while_loop(x, |x| x.lt(100.0), |x| (x * x).exp() * 2.0)) }
-    };
-    let inputs = [row([3e38f32, f32::INFINITY, 0., f32::NAN])];
-    let e4 = 2.0 * 4f64.exp();
-    // 0 -> 2 -> 2 exp(4)
-    gives_dynamic(
-        "lanes_that_would_overflow",
-        program,
-        inputs,
-        [("y", row([3e38f32, f32::INFINITY, e4 as f32, f32::NAN]))],
-    )
-}
-
-/// A bound is one of each lane's own steps.
-fn while_with_a_bound() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, limit) = (g.input("x", "i64[B]"), g.input("limit", "i64[]"));
-        outputs! { n: vmap(x, |x| while_loop_bounded(3, x, |n| n.lt(limit), |n| n + 1)) }
-    };
-    gives("lanes_with_a_bound", program, [row([0i64, 4, 9]), scalar(6i64)], [("n", row([3i64, 6, 9]))])
+    case_of(name, graph).on(inputs).dynamic(true).gives([("rows", tensor([3, 4], rows))])
 }
 
 /// Sums up to a limit of the lane: each lane ends with the step that reaches its own, up or down.
 fn until_of_each_lane(down: bool) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    let (name, sums) = if down { ("lanes_that_end_down", [4i64, 7, 10]) } else { ("lanes_that_end", [1i64, 6, 10]) };
+    case(name, |g| {
         let (limit, xs) = (g.input("limit", "i64[B]"), g.input("xs", "i64[T]"));
         let sum = vmap(limit, |limit| {
             let mut loop_ = Recurrence::new();
@@ -174,136 +202,55 @@ fn until_of_each_lane(down: bool) -> Result<Case, String> {
             done.last(&sum)
         });
         outputs! { sum }
-    };
-    let (name, sums) = if down { ("lanes_that_end_down", [4i64, 7, 10]) } else { ("lanes_that_end", [1i64, 6, 10]) };
-    gives(name, program, [row([1i64, 5, 99]), row([1i64, 2, 3, 4])], [("sum", row(sums))])
-}
-
-/// A lane that has ended stays so, also where the step that it would take next would not end it.
-fn lanes_stay_ended() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (limit, xs) = (g.input("limit", "i64[B]"), g.input("xs", "i64[T]"));
-        let sum = vmap(limit, |limit| {
-            let body = |sum: Value, x| (sum + x, (), (sum + x).ge(limit));
-            scan_until(limit.zeros_like(), xs, body).0
-        });
-        outputs! { sum }
-    };
-    let inputs = [row([1i64, 4, 99]), row([1i64, -5, 8, 4])];
-    gives("lanes_that_stay_ended", program, inputs, [("sum", row([1i64, 4, 8]))])
-}
-
-/// One `until` for all lanes keeps the rows that ran.
-fn shared_until() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (scale, xs) = (g.input("scale", "i64[B]"), g.input("xs", "i64[T]"));
-        let (last, ys) = vmap(scale, |scale| {
-            scan_until(scale.zeros_like(), xs, |sum, x| (sum + x * scale, sum + x * scale, x.ge(3)))
-        });
-        outputs! { last, ys }
-    };
-    let ys = tensor([2, 3], [1i64, 3, 6, 10, 30, 60]);
-    let inputs = [row([1i64, 10]), row([1i64, 2, 3, 4])];
-    gives("lanes_that_end_together", program, inputs, [("last", row([6i64, 60])), ("ys", ys)])
-}
-
-/// The condition and the step capture values that differ by lane, and the carry starts without lanes.
-fn while_with_captured_lanes() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (limit, step, start) = (g.input("limit", "i64[B]"), g.input("step", "i64[B]"), g.input("start", "i64[]"));
-        let n = vmap((limit, step), |(limit, step)| while_loop(start, |n| n.lt(limit), |n| n + step));
-        outputs! { n }
-    };
-    let inputs = [row([5i64, 0, 7]), row([2i64, 1, 7]), scalar(0i64)];
-    gives_dynamic("lanes_with_captured_lanes", program, inputs, [("n", row([6i64, 0, 7]))])
-}
-
-/// No lanes at all, of every kind of loop.
-fn no_lanes() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, n) = (g.input("x", "f32[B,2]"), g.input("n", "i64[B]"));
-        let (ys, counted, looped) = vmap((x, n), |(x, n)| {
-            let ys = scan(x.sum(0), x, |c, x| (c + x, c)).1;
-            let counted = fori_loop(0, n, x, |_, x| x + 1.0);
-            (ys, counted, while_loop(n, |n| n.lt(3), |n| n + 1))
-        });
-        outputs! { ys, counted, looped }
-    };
-    let none = empty::<f32, 2>([0, 2]);
-    let outputs = [("ys", none.clone()), ("counted", none.clone()), ("looped", empty::<i64, 1>([0]))];
-    gives_dynamic("no_lanes", program, [none, empty::<i64, 1>([0])], outputs)
-}
-
-/// Lanes along the last axes, and there in the result.
-fn axes_from_the_end() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, w) = (g.input("x", "f32[2,B]"), g.input("w", "f32[2,2]"));
-        let options = VmapOptions::new().in_axes([Some(-1), None]).out_axis(-1);
-        outputs! { y: vmap_with(options, (x, w), |(x, w)| w.matmul(x)) }
-    };
-    let inputs = [tensor([2, 3], [1f32, 2., 3., 4., 5., 6.]), tensor([2, 2], [1f32, 1., 0., 2.])];
-    gives("lanes_along_the_last_axis", program, inputs, [("y", tensor([2, 3], [5f32, 7., 9., 8., 10., 12.]))])
-}
-
-/// A result that is the same for all lanes, and a captured value.
-fn result_that_no_lane_changes() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, w) = (g.input("x", "f32[B]"), g.input("w", "f32[2]"));
-        let (twice, same, one) = vmap(x, |x| (w * 2.0, w, x.ones_like()));
-        outputs! { twice, same, one }
-    };
-    let outputs = [
-        ("twice", tensor([2, 2], [2f32, 6., 2., 6.])),
-        ("same", tensor([2, 2], [1f32, 3., 1., 3.])),
-        ("one", row([1f32, 1.])),
-    ];
-    gives("lanes_that_change_nothing", program, [row([5f32, 6.]), row([1f32, 3.])], outputs)
+    })
+    .on([row([1i64, 5, 99]), row([1i64, 2, 3, 4])])
+    .gives([("sum", row(sums))])
 }
 
 /// Seven rows in chunks: unchanged.
 fn map_in_chunks_of_a_constant(chunk: usize) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    let ys = tensor([7, 2], std::array::from_fn::<i64, 14, _>(|i| i as i64 * if i % 2 == 0 { 1 } else { 10 }));
+    let sums = tensor([7], std::array::from_fn::<i64, 7, _>(|i| 4 * i as i64 + 1));
+    case(format!("map_7_rows_in_chunks_of_{chunk}"), |g| {
         let (xs, w) = (g.input("xs", "i64[7,2]"), g.input("w", "i64[2]"));
         let (ys, sums) = map_with(MapOptions::new().chunk(chunk), xs, |x| (x * w, x.sum(0)));
         outputs! { ys, sums }
-    };
-    let inputs = [tensor([7, 2], std::array::from_fn::<i64, 14, _>(|i| i as i64)), row([1i64, 10])];
-    let ys = tensor([7, 2], std::array::from_fn::<i64, 14, _>(|i| i as i64 * if i % 2 == 0 { 1 } else { 10 }));
-    let sums = tensor([7], std::array::from_fn::<i64, 7, _>(|i| 4 * i as i64 + 1));
-    gives(&format!("map_7_rows_in_chunks_of_{chunk}"), program, inputs, [("ys", ys), ("sums", sums)])
+    })
+    .on([tensor([7, 2], std::array::from_fn::<i64, 14, _>(|i| i as i64)), row([1i64, 10])])
+    .gives([("ys", ys), ("sums", sums)])
 }
 
 /// A symbolic number of rows in chunks of three.
 fn map_in_chunks(rows: usize) -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, w) = (g.input("xs", "i64[T]"), g.input("w", "i64[2]"));
-        outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| w * x) }
-    };
-    let xs = HostTensor::from_fn(DType::I64, &[rows], |index| funcify::Scalar::Int(index[0] as i64 + 1));
     let ys = HostTensor::from_fn(DType::I64, &[rows, 2], |index| {
         funcify::Scalar::Int((index[0] as i64 + 1) * if index[1] == 0 { 1 } else { 10 })
     });
-    gives(&format!("map_{rows}_rows_in_chunks"), program, [xs, row([1i64, 10])], [("ys", ys)])
+    case(format!("map_{rows}_rows_in_chunks"), |g| {
+        let (xs, w) = (g.input("xs", "i64[T]"), g.input("w", "i64[2]"));
+        outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| w * x) }
+    })
+    .on([HostTensor::from_fn(DType::I64, &[rows], |index| funcify::Scalar::Int(index[0] as i64 + 1)), row([1i64, 10])])
+    .gives([("ys", ys)])
 }
 
 /// No rows, by a constant size.
 fn map_nothing_in_chunks() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case("map_nothing_in_chunks", |g| {
         let (xs, w) = (g.input("xs", "f32[0]"), g.input("w", "f32[2]"));
         outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| x * w) }
-    };
-    let inputs = [empty::<f32, 1>([0]), row([1f32, 2.])];
-    gives("map_nothing_in_chunks", program, inputs, [("ys", empty::<f32, 2>([0, 2]))])
+    })
+    .on([empty::<f32, 1>([0]), row([1f32, 2.])])
+    .gives([("ys", empty::<f32, 2>([0, 2]))])
 }
 
 /// A loop for each row, along another axis.
 fn map_in_chunks_with_a_loop() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    let ys = tensor([3, 3], [1i64, 11, 111, 2, 22, 222, 3, 33, 333]);
+    case("map_in_chunks_with_a_loop", |g| {
         let xs = g.input("xs", "i64[3,T]");
         let options = MapOptions::new().chunk(2).axis(1);
         outputs! { ys: map_with(options, xs, |x| scan(constant(0i64), x, |c, x| (c + x, c + x)).1) }
-    };
-    let xs = tensor([3, 3], [1i64, 2, 3, 10, 20, 30, 100, 200, 300]);
-    let ys = tensor([3, 3], [1i64, 11, 111, 2, 22, 222, 3, 33, 333]);
-    gives("map_in_chunks_with_a_loop", program, [xs], [("ys", ys)])
+    })
+    .on([tensor([3, 3], [1i64, 2, 3, 10, 20, 30, 100, 200, 300])])
+    .gives([("ys", ys)])
 }

@@ -34,9 +34,9 @@ mod truncated;
 mod until;
 mod zeros;
 
-use funcify::{Builder, Element, Graph, HostTensor, Tree};
+use funcify::{Builder, Element, Error, Graph, HostTensor, Tree};
 
-use crate::suite::{Case, Expected, ExpectedOutput};
+use crate::case::{Case, Expected, ExpectedOutput};
 
 /// A group of cases, or why one cannot be made.
 type Cases = Result<Vec<Case>, String>;
@@ -78,62 +78,82 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// A case that gives these outputs, by name. Floats may differ by a few units in the last place.
-fn gives<T: Tree, const N: usize, const M: usize>(
-    name: &str,
-    program: impl FnOnce(&Builder) -> T,
-    inputs: [HostTensor; N],
-    outputs: [(&str, HostTensor); M],
-) -> Result<Case, String> {
-    case(name, Graph::build("edge", program), inputs.to_vec(), outputs_of(outputs))
+/// Starts the case of a program, which has no arguments so far.
+fn case<T: Tree>(name: impl Into<String>, program: impl FnOnce(&Builder) -> T) -> Draft {
+    case_of(name, Graph::build("edge", program))
 }
 
-/// A case whose loop has a number of steps that only the running program knows.
-fn gives_dynamic<T: Tree, const N: usize, const M: usize>(
-    name: &str,
-    program: impl FnOnce(&Builder) -> T,
-    inputs: [HostTensor; N],
-    outputs: [(&str, HostTensor); M],
-) -> Result<Case, String> {
-    Ok(Case { needs_dynamic_steps: true, ..gives(name, program, inputs, outputs)? })
+/// Starts the case of a graph.
+fn case_of(name: impl Into<String>, graph: Result<Graph, Error>) -> Draft {
+    Draft { name: name.into(), graph, inputs: Vec::new(), atol: 0.0, needs_dynamic_steps: false }
 }
 
-/// A case that must be refused with an error of this kind when it is called.
-fn fails<T: Tree, const N: usize>(
-    name: &str,
-    program: impl FnOnce(&Builder) -> T,
-    inputs: [HostTensor; N],
-    kind: &'static str,
-) -> Result<Case, String> {
-    case(name, Graph::build("edge", program), inputs.to_vec(), Expected::Error(kind))
+/// Starts the case of a program in text form.
+fn text(name: impl Into<String>, program: &str) -> Draft {
+    case_of(name, Graph::parse(program))
 }
 
-fn outputs_of<const N: usize>(outputs: [(&str, HostTensor); N]) -> Expected {
-    let output = |(name, values): (&str, HostTensor)| {
-        let rtol = if values.dtype().is_float() { 1e-6 } else { 0.0 };
-        ExpectedOutput { name: name.to_string(), ty: values.ty(), values, rtol, atol: 0.0 }
-    };
-    Expected::Outputs(outputs.map(output).into())
-}
-
-fn case(
-    name: &str,
-    graph: Result<Graph, funcify::Error>,
+/// A case that is being written down: `case(name, program).on(inputs).gives(outputs)`.
+struct Draft {
+    name: String,
+    graph: Result<Graph, Error>,
     inputs: Vec<HostTensor>,
-    expected: Expected,
-) -> Result<Case, String> {
-    let graph = graph.map_err(|error| format!("case `edge/{name}`: {error}"))?;
-    let (name, category) = (format!("edge/{name}"), "edge".to_string());
-    Ok(Case { name, category, graph, inputs, expected, needs_dynamic_steps: false })
+    atol: f64,
+    needs_dynamic_steps: bool,
 }
 
-/// A case whose results may differ by this much where they are zero.
-fn absolute(case: Case, atol: f64) -> Result<Case, String> {
-    let Expected::Outputs(outputs) = case.expected else {
-        return Err(format!("case `{}` has no outputs", case.name));
-    };
-    let outputs = outputs.into_iter().map(|output| ExpectedOutput { atol, ..output }).collect();
-    Ok(Case { expected: Expected::Outputs(outputs), ..case })
+impl Draft {
+    /// Calls the program with these arguments.
+    fn on(self, inputs: impl Into<Vec<HostTensor>>) -> Draft {
+        Draft { inputs: inputs.into(), ..self }
+    }
+
+    /// Lets results differ by this much where they are zero.
+    fn near(self, atol: f64) -> Draft {
+        Draft { atol, ..self }
+    }
+
+    /// Says whether only the running program knows the number of steps of a loop.
+    fn dynamic(self, needs_dynamic_steps: bool) -> Draft {
+        Draft { needs_dynamic_steps, ..self }
+    }
+
+    /// Expects these outputs, by name. Floats may differ by a few units in the last place.
+    fn gives<S: Into<String>>(self, outputs: impl IntoIterator<Item = (S, HostTensor)>) -> Result<Case, String> {
+        let atol = self.atol;
+        let output = |(name, values): (S, HostTensor)| {
+            let rtol = if values.dtype().is_float() { 1e-6 } else { 0.0 };
+            ExpectedOutput { name: name.into(), ty: values.ty(), values, rtol, atol }
+        };
+        let outputs = outputs.into_iter().map(output).collect();
+        self.expects(Expected::Outputs(outputs))
+    }
+
+    /// Expects these outputs of a loop whose number of steps only the running program knows.
+    fn gives_dynamic<S: Into<String>>(
+        self,
+        outputs: impl IntoIterator<Item = (S, HostTensor)>,
+    ) -> Result<Case, String> {
+        self.dynamic(true).gives(outputs)
+    }
+
+    /// Expects an error of this kind when the program is called.
+    fn fails(self, kind: &'static str) -> Result<Case, String> {
+        self.expects(Expected::Error(kind))
+    }
+
+    /// Expects these outputs or this error.
+    fn expects(self, expected: Expected) -> Result<Case, String> {
+        let Draft { name, graph, inputs, needs_dynamic_steps, .. } = self;
+        let graph = graph.map_err(|error| format!("case `edge/{name}`: {error}"))?;
+        let (name, category) = (format!("edge/{name}"), "edge".to_string());
+        Ok(Case { name, category, graph, inputs, expected, needs_dynamic_steps })
+    }
+}
+
+/// A table of cases, or why one of them cannot be made.
+fn all<const N: usize>(cases: [Result<Case, String>; N]) -> Cases {
+    cases.into_iter().collect()
 }
 
 /// A vector.

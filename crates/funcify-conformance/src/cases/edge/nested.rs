@@ -1,100 +1,87 @@
 //! Loops in loops that capture values of both levels.
 
-use funcify::{Builder, DType, Recurrence, constant, scan};
+use funcify::{DType, Recurrence, constant, scan};
 
-use super::{Cases, gives, gives_dynamic, row, scalar, tensor};
+use super::{Cases, all, case, row, scalar, tensor};
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok(vec![
-        captures_at_two_levels()?,
-        loop_of_taps_in_a_scan()?,
-        inner_length_from_the_outer_row()?,
-        inner_length_from_a_swapped_carry()?,
+    all([
+        // The inner body captures an input of the graph, the outer row and the outer carry; the outer body captures
+        // another
+        // input, and uses both results of the inner loop.
+        // Row 0: the inner sums start at 1 and go 1, 11, 31; outer is 0. It becomes 0 + 31 * 2.
+        // Row 1: they start at 5 and go 5, 15, 35; outer is 62. It becomes 62 + 35 * 2.
+        case("captures_at_two_levels", |g| {
+            let (xs, zs) = (g.input("xs", "f32[T]"), g.input("zs", "f32[S]"));
+            let (w, v, zero) = (g.input("w", "f32[]"), g.input("v", "f32[]"), g.input("zero", "f32[]"));
+            let (last, ys) = scan(zero, xs, |outer, x| {
+                let (sum, inner) = scan(x, zs, |sum, z| (sum + z * w, sum + outer));
+                (outer + sum * v, inner)
+            });
+            outputs! { last, ys }
+        })
+        .on([row([1f32, 5.]), row([1f32, 2.]), scalar(10f32), scalar(2f32), scalar(0f32)])
+        .gives([("last", scalar(132f32)), ("ys", tensor([2, 2], [1f32, 11., 67., 77.]))]),
+        // A recurrence with taps and a full buffer inside a scan, started from the row and the carry.
+        // Rows 1 1 1 become 1 2 3, then 1 3 6. The states from 0 1 are 0+1+1 and 1+2+2, from 2 0 they are 2+0+1 and
+        // 0+3+3.
+        case("loop_of_taps_in_a_scan", |g| {
+            let (rows, xs) = (g.input("rows", "f32[3]"), g.input("xs", "f32[T,2]"));
+            let (last, ys) = scan(rows, xs, |rows, x| {
+                let mut loop_ = Recurrence::new();
+                let buffer = loop_.mit_mot(rows, [0, 1], [1]);
+                let state = loop_.mit_sot(x, [-2, -1]);
+                let done = loop_.run(|step| {
+                    let ([x0, x1], [older, old]) = (step.read(&buffer), step.read(&state));
+                    step.write(&buffer, [x0 + x1]);
+                    step.write(&state, older + old + x0);
+                });
+                (done.buffer(&buffer), done.trace(&state))
+            });
+            outputs! { last, ys }
+        })
+        .on([row([1f32, 1., 1.]), tensor([2, 2], [0f32, 1., 2., 0.])])
+        .gives([("last", row([1f32, 3., 6.])), ("ys", tensor([2, 2], [2f32, 5., 3., 6.]))]),
+        // An inner loop whose number of steps is the outer row: 3 to the power of each.
+        {
+            let expected =
+                [("total", scalar(40f32)), ("powers", row([1f32, 3., 27., 9.])), ("counts", row([0f32, 1., 3., 2.]))];
+            case("inner_length_from_the_outer_row", |g| {
+                let (counts, base) = (g.input("counts", "i64[T]"), g.input("base", "f32[]"));
+                let (total, ys) = scan(base.zeros_like(), counts, |total, count| {
+                    let mut loop_ = Recurrence::new();
+                    let product = loop_.carry(base.ones_like());
+                    let done = loop_.steps_value(count).run(|step| {
+                        let next = step.read(&product) * base;
+                        step.write(&product, next);
+                    });
+                    let power = done.last(&product);
+                    (total + power, (power, count.cast(DType::F32)))
+                });
+                let (powers, counts) = ys;
+                outputs! { total, powers, counts }
+            })
+            .on([row([0i64, 1, 3, 2]), scalar(3f32)])
+            .gives_dynamic(expected)
+        },
+        // An inner loop whose number of steps is a carry that is 2 at first and then 3. An unrolled program knows
+        // both, and
+        // the mean divides by the one of its own step.
+        case("inner_length_from_a_swapped_carry", |g| {
+            let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[2]"));
+            let (_, means) = scan((constant(2i64), constant(3i64)), xs, |(now, next), x| {
+                let mut loop_ = Recurrence::new();
+                let state = loop_.sit_sot(zero);
+                let done = loop_.steps_value(now).run(|step| {
+                    let [old] = step.read(&state);
+                    step.write(&state, old + x);
+                });
+                ((next, now), done.trace(&state).mean(0))
+            });
+            outputs! { means }
+        })
+        .on([scalar(0f32), row([10f32, 100.])])
+        .gives([("means", row([15f32, 200.]))]),
     ])
-}
-
-/// The inner body captures an input of the graph, the outer row and the outer carry; the outer body captures another
-/// input, and uses both results of the inner loop.
-fn captures_at_two_levels() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (xs, zs) = (g.input("xs", "f32[T]"), g.input("zs", "f32[S]"));
-        let (w, v, zero) = (g.input("w", "f32[]"), g.input("v", "f32[]"), g.input("zero", "f32[]"));
-        let (last, ys) = scan(zero, xs, |outer, x| {
-            let (sum, inner) = scan(x, zs, |sum, z| (sum + z * w, sum + outer));
-            (outer + sum * v, inner)
-        });
-        outputs! { last, ys }
-    };
-    // Row 0: the inner sums start at 1 and go 1, 11, 31; outer is 0. It becomes 0 + 31 * 2.
-    // Row 1: they start at 5 and go 5, 15, 35; outer is 62. It becomes 62 + 35 * 2.
-    let inputs = [row([1f32, 5.]), row([1f32, 2.]), scalar(10f32), scalar(2f32), scalar(0f32)];
-    let expected = [("last", scalar(132f32)), ("ys", tensor([2, 2], [1f32, 11., 67., 77.]))];
-    gives("captures_at_two_levels", program, inputs, expected)
-}
-
-/// A recurrence with taps and a full buffer inside a scan, started from the row and the carry.
-fn loop_of_taps_in_a_scan() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (rows, xs) = (g.input("rows", "f32[3]"), g.input("xs", "f32[T,2]"));
-        let (last, ys) = scan(rows, xs, |rows, x| {
-            let mut loop_ = Recurrence::new();
-            let buffer = loop_.mit_mot(rows, [0, 1], [1]);
-            let state = loop_.mit_sot(x, [-2, -1]);
-            let done = loop_.run(|step| {
-                let ([x0, x1], [older, old]) = (step.read(&buffer), step.read(&state));
-                step.write(&buffer, [x0 + x1]);
-                step.write(&state, older + old + x0);
-            });
-            (done.buffer(&buffer), done.trace(&state))
-        });
-        outputs! { last, ys }
-    };
-    // Rows 1 1 1 become 1 2 3, then 1 3 6. The states from 0 1 are 0+1+1 and 1+2+2, from 2 0 they are 2+0+1 and 0+3+3.
-    let inputs = [row([1f32, 1., 1.]), tensor([2, 2], [0f32, 1., 2., 0.])];
-    let expected = [("last", row([1f32, 3., 6.])), ("ys", tensor([2, 2], [2f32, 5., 3., 6.]))];
-    gives("loop_of_taps_in_a_scan", program, inputs, expected)
-}
-
-/// An inner loop whose number of steps is the outer row: 3 to the power of each.
-fn inner_length_from_the_outer_row() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (counts, base) = (g.input("counts", "i64[T]"), g.input("base", "f32[]"));
-        let (total, ys) = scan(base.zeros_like(), counts, |total, count| {
-            let mut loop_ = Recurrence::new();
-            let product = loop_.carry(base.ones_like());
-            let done = loop_.steps_value(count).run(|step| {
-                let next = step.read(&product) * base;
-                step.write(&product, next);
-            });
-            let power = done.last(&product);
-            (total + power, (power, count.cast(DType::F32)))
-        });
-        let (powers, counts) = ys;
-        outputs! { total, powers, counts }
-    };
-    let expected =
-        [("total", scalar(40f32)), ("powers", row([1f32, 3., 27., 9.])), ("counts", row([0f32, 1., 3., 2.]))];
-    gives_dynamic("inner_length_from_the_outer_row", program, [row([0i64, 1, 3, 2]), scalar(3f32)], expected)
-}
-
-/// An inner loop whose number of steps is a carry that is 2 at first and then 3. An unrolled program knows both, and
-/// the mean divides by the one of its own step.
-fn inner_length_from_a_swapped_carry() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[2]"));
-        let (_, means) = scan((constant(2i64), constant(3i64)), xs, |(now, next), x| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.sit_sot(zero);
-            let done = loop_.steps_value(now).run(|step| {
-                let [old] = step.read(&state);
-                step.write(&state, old + x);
-            });
-            ((next, now), done.trace(&state).mean(0))
-        });
-        outputs! { means }
-    };
-    let expected = [("means", row([15f32, 200.]))];
-    gives("inner_length_from_a_swapped_carry", program, [scalar(0f32), row([10f32, 100.])], expected)
 }

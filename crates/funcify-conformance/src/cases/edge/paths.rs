@@ -3,226 +3,187 @@
 
 use funcify::ops::ScatterMode;
 use funcify::{
-    Builder, DType, Disconnected, GradOptions, HostTensor, ScanOptions, Shape, Value, constant, fori_loop, grad,
-    grad_with, hessian, hvp, jvp, random, scan, scan_with,
+    DType, Disconnected, GradOptions, HostTensor, ScanOptions, Shape, Value, constant, fori_loop, grad, grad_with,
+    hessian, hvp, jvp, random, scan, scan_with,
 };
 
-use super::{Cases, absolute, gives, gives_dynamic, row, scalar, tensor};
-use crate::suite::Case;
+use super::{Cases, all, case, row, scalar, tensor};
 
 pub(super) fn cases() -> Cases {
-    Ok(vec![
-        matrices_in_order()?,
-        weight_in_every_step()?,
-        count_of_a_float()?,
-        trace_as_a_sequence()?,
-        weight_captured_or_passed()?,
-        beside_random_state()?,
-        scattered_products()?,
-        scattered_products_in_second_order()?,
-        scattered_extrema()?,
-        scattered_nan()?,
-        gamma_in_three_orders()?,
-    ])
-}
-
-/// A recurrence of matrices that do not commute is its hand-unrolled form, in value and in gradient.
-fn matrices_in_order() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (start, xs) = (g.input("start", "f32[2,2]"), g.input("xs", "f32[3,2,2]"));
-        let corner = |c: Value| c.index(0, 0).index(0, 1);
-        let looped = grad((start, xs), |(start, xs)| corner(scan(start, xs, |c, x| (c.matmul(x), ())).0));
-        let unrolled = grad((start, xs), |(start, xs)| {
-            let [a, b, c] = xs.unstack(0);
-            corner(start.matmul(a).matmul(b).matmul(c))
-        });
-        (looped, unrolled)
-    };
-    // Of S only the row s = (1, 2) counts: s A = (1, 4), s A B = (5, 1). By s it is (A B C)[:,1] = (7, 2); by A the products
-    // of s and (B C)[:,1] = (3, 2); by B those of s A and C[:,1] = (2, 1); by C column 1 has s A B.
-    let start = tensor([2, 2], [1f32, 2., 5., 7.]);
-    let xs = tensor([3, 2, 2], [1f32, 2., 0., 1., 1., 1., 1., 0., 1., 2., 0., 1.]);
-    let of_start = tensor([2, 2], [7f32, 2., 0., 0.]);
-    let of_xs = tensor([3, 2, 2], [3f32, 2., 6., 4., 2., 1., 8., 4., 0., 5., 0., 1.]);
-    let outputs =
-        [("out_0_0", of_start.clone()), ("out_0_1", of_xs.clone()), ("out_1_0", of_start), ("out_1_1", of_xs)];
-    gives("gradient_of_matrices_in_order", program, [start, xs], outputs)
-}
-
-/// The gradients of a captured weight add, one of each step, also of steps of inner loops.
-fn weight_in_every_step() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (w, xs) = (g.input("w", "f32[]"), g.input("xs", "f32[4]"));
-        let add = |w: Value| scan_with(ScanOptions::new().length(5), w.zeros_like(), (), |c, ()| (c + w, ())).0;
-        let nested = |w: Value| {
-            let inner = |c: Value| scan_with(ScanOptions::new().length(3), c, (), |c, ()| (c + w, ())).0;
-            scan_with(ScanOptions::new().length(2), w * 0.0, (), |c, ()| (inner(c) + w * 10.0, ())).0
-        };
-        let products = |w: Value| scan(w.zeros_like(), xs, |c, x| (c + w * x, w * x * x)).1.sum(0);
-        (grad(w, add), grad(w, nested), grad(w, products))
-    };
-    let inputs = [scalar(0.25f32), row([1f32, 2., 3., 4.])];
-    let outputs = [("out_0", scalar(5f32)), ("out_1", scalar(26f32)), ("out_2", scalar(30f32))];
-    gives("gradient_of_a_weight_in_every_step", program, inputs, outputs)
-}
-
-/// A float that only decides the number of steps has a gradient of zero on request, beside a weight that has one.
-fn count_of_a_float() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
-        let power = |(x, w): (Value, Value)| fori_loop(0, x.cast(DType::I64), w.ones_like(), |_, c| c * w);
-        grad_with(GradOptions::new().disconnected(Disconnected::Zeros), (x, w), power)
-    };
-    let outputs = [("out_0", scalar(0f32)), ("out_1", scalar(80f32))];
-    gives_dynamic("gradient_of_a_count_of_a_float", program, [scalar(5.5f32), scalar(2f32)], outputs)
-}
-
-/// A loop over the trace of a loop: products of 2, 3, 4, and d <- d * y + 1.
-fn trace_as_a_sequence() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (c, d, xs) = (g.input("c", "f32[]"), g.input("d", "f32[]"), g.input("xs", "f32[T]"));
-        grad((c, d, xs), |(c, d, xs)| {
-            let (_, ys) = scan(c, xs, |c, x| (c * x, c * x));
-            scan(d, ys, |d, y| (d * y + 1.0, ())).0
-        })
-    };
-    // ys 2, 6, 24 and d 3, 19, 457; by the ys 24 * 6 * 1, 24 * 3, 19.
-    let outputs = [("out_0", scalar(1176f32)), ("out_1", scalar(288f32)), ("out_2", row([588f32, 296., 114.]))];
-    gives("gradient_of_a_trace_as_a_sequence", program, [scalar(1f32), scalar(1f32), row([2f32, 3., 4.])], outputs)
-}
-
-/// A weight has one gradient, whether steps capture it, carry it, or read it from a sequence.
-fn weight_captured_or_passed() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"), g.input("w", "f32[]"));
-        let captured = |w: Value| scan(init, xs, |c, x| (c * w + x, ())).0;
-        let carried = |w: Value| scan((init, w), xs, |(c, w), x| ((c * w + x, w), ())).0.0;
-        let read = |w: Value| scan(init, (xs, w.broadcast_to([3])), |c, (x, w)| (c * w + x, ())).0;
-        (grad(w, captured), grad(w, carried), grad(w, read), grad(w, |w| grad(w, carried)))
-    };
-    // 3 w^2 + 2 w + 2, and 6 w + 2.
-    let inputs = [scalar(1f32), row([1f32, 2., 3.]), scalar(0.5f32)];
-    let outputs =
-        [("out_0", scalar(3.75f32)), ("out_1", scalar(3.75f32)), ("out_2", scalar(3.75f32)), ("out_3", scalar(5f32))];
-    gives("gradient_of_a_weight_captured_or_passed", program, inputs, outputs)
-}
-
-/// The key that a loop carries has no part in the gradient; what scales and shifts the draws has.
-fn beside_random_state() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (key, mean, deviation) =
-            (g.input("key", "u32[2]"), g.input("mean", "f32[]"), g.input("deviation", "f32[]"));
-        let walk = |(mean, deviation): (Value, Value)| {
-            let start = (key, mean.zeros_like());
-            let step = |(key, x): (Value, Value), ()| {
-                let [key, own] = random::split(key, 2).unstack(0);
-                ((key, x + mean + deviation * random::normal(own, Shape::scalar(), DType::F32)), ())
+    all([
+        // A recurrence of matrices that do not commute is its hand-unrolled form, in value and in gradient.
+        // Of S only the row s = (1, 2) counts: s A = (1, 4), s A B = (5, 1). By s it is (A B C)[:,1] = (7, 2); by A
+        // the products
+        // of s and (B C)[:,1] = (3, 2); by B those of s A and C[:,1] = (2, 1); by C column 1 has s A B.
+        {
+            let of_start = tensor([2, 2], [7f32, 2., 0., 0.]);
+            let of_xs = tensor([3, 2, 2], [3f32, 2., 6., 4., 2., 1., 8., 4., 0., 5., 0., 1.]);
+            let outputs =
+                [("out_0_0", of_start.clone()), ("out_0_1", of_xs.clone()), ("out_1_0", of_start), ("out_1_1", of_xs)];
+            case("gradient_of_matrices_in_order", |g| {
+                let (start, xs) = (g.input("start", "f32[2,2]"), g.input("xs", "f32[3,2,2]"));
+                let corner = |c: Value| c.index(0, 0).index(0, 1);
+                let looped = grad((start, xs), |(start, xs)| corner(scan(start, xs, |c, x| (c.matmul(x), ())).0));
+                let unrolled = grad((start, xs), |(start, xs)| {
+                    let [a, b, c] = xs.unstack(0);
+                    corner(start.matmul(a).matmul(b).matmul(c))
+                });
+                (looped, unrolled)
+            })
+            .on([
+                tensor([2, 2], [1f32, 2., 5., 7.]),
+                tensor([3, 2, 2], [1f32, 2., 0., 1., 1., 1., 1., 0., 1., 2., 0., 1.]),
+            ])
+            .gives(outputs)
+        },
+        // The gradients of a captured weight add, one of each step, also of steps of inner loops.
+        case("gradient_of_a_weight_in_every_step", |g| {
+            let (w, xs) = (g.input("w", "f32[]"), g.input("xs", "f32[4]"));
+            let add = |w: Value| scan_with(ScanOptions::new().length(5), w.zeros_like(), (), |c, ()| (c + w, ())).0;
+            let nested = |w: Value| {
+                let inner = |c: Value| scan_with(ScanOptions::new().length(3), c, (), |c, ()| (c + w, ())).0;
+                scan_with(ScanOptions::new().length(2), w * 0.0, (), |c, ()| (inner(c) + w * 10.0, ())).0
             };
-            scan_with(ScanOptions::new().length(5), start, (), step).0.1
-        };
-        let (of_mean, of_deviation) = grad((mean, deviation), walk);
-        // The sum of the draws, as JAX gives them.
-        (of_mean, of_deviation, of_deviation - walk((mean.zeros_like(), mean.ones_like())))
-    };
-    let inputs = [random::host_key(0), scalar(2f32), scalar(0.5f32)];
-    let case = gives(
-        "gradient_beside_random_state",
-        program,
-        inputs,
-        [("out_0", scalar(5f32)), ("out_1", scalar(-8.404_745f32)), ("out_2", scalar(0f32))],
-    )?;
-    absolute(case, 1e-6)
+            let products = |w: Value| scan(w.zeros_like(), xs, |c, x| (c + w * x, w * x * x)).1.sum(0);
+            (grad(w, add), grad(w, nested), grad(w, products))
+        })
+        .on([scalar(0.25f32), row([1f32, 2., 3., 4.])])
+        .gives([("out_0", scalar(5f32)), ("out_1", scalar(26f32)), ("out_2", scalar(30f32))]),
+        // A float that only decides the number of steps has a gradient of zero on request, beside a weight that has
+        // one.
+        case("gradient_of_a_count_of_a_float", |g| {
+            let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
+            let power = |(x, w): (Value, Value)| fori_loop(0, x.cast(DType::I64), w.ones_like(), |_, c| c * w);
+            grad_with(GradOptions::new().disconnected(Disconnected::Zeros), (x, w), power)
+        })
+        .on([scalar(5.5f32), scalar(2f32)])
+        .gives_dynamic([("out_0", scalar(0f32)), ("out_1", scalar(80f32))]),
+        // A loop over the trace of a loop: products of 2, 3, 4, and d <- d * y + 1.
+        // ys 2, 6, 24 and d 3, 19, 457; by the ys 24 * 6 * 1, 24 * 3, 19.
+        case("gradient_of_a_trace_as_a_sequence", |g| {
+            let (c, d, xs) = (g.input("c", "f32[]"), g.input("d", "f32[]"), g.input("xs", "f32[T]"));
+            grad((c, d, xs), |(c, d, xs)| {
+                let (_, ys) = scan(c, xs, |c, x| (c * x, c * x));
+                scan(d, ys, |d, y| (d * y + 1.0, ())).0
+            })
+        })
+        .on([scalar(1f32), scalar(1f32), row([2f32, 3., 4.])])
+        .gives([("out_0", scalar(1176f32)), ("out_1", scalar(288f32)), ("out_2", row([588f32, 296., 114.]))]),
+        // A weight has one gradient, whether steps capture it, carry it, or read it from a sequence.
+        // 3 w^2 + 2 w + 2, and 6 w + 2.
+        case("gradient_of_a_weight_captured_or_passed", |g| {
+            let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"), g.input("w", "f32[]"));
+            let captured = |w: Value| scan(init, xs, |c, x| (c * w + x, ())).0;
+            let carried = |w: Value| scan((init, w), xs, |(c, w), x| ((c * w + x, w), ())).0.0;
+            let read = |w: Value| scan(init, (xs, w.broadcast_to([3])), |c, (x, w)| (c * w + x, ())).0;
+            (grad(w, captured), grad(w, carried), grad(w, read), grad(w, |w| grad(w, carried)))
+        })
+        .on([scalar(1f32), row([1f32, 2., 3.]), scalar(0.5f32)])
+        .gives([
+            ("out_0", scalar(3.75f32)),
+            ("out_1", scalar(3.75f32)),
+            ("out_2", scalar(3.75f32)),
+            ("out_3", scalar(5f32)),
+        ]),
+        // The key that a loop carries has no part in the gradient; what scales and shifts the draws has.
+        case("gradient_beside_random_state", |g| {
+            let (key, mean, deviation) =
+                (g.input("key", "u32[2]"), g.input("mean", "f32[]"), g.input("deviation", "f32[]"));
+            let walk = |(mean, deviation): (Value, Value)| {
+                let start = (key, mean.zeros_like());
+                let step = |(key, x): (Value, Value), ()| {
+                    let [key, own] = random::split(key, 2).unstack(0);
+                    ((key, x + mean + deviation * random::normal(own, Shape::scalar(), DType::F32)), ())
+                };
+                scan_with(ScanOptions::new().length(5), start, (), step).0.1
+            };
+            let (of_mean, of_deviation) = grad((mean, deviation), walk);
+            // The sum of the draws, as JAX gives them.
+            (of_mean, of_deviation, of_deviation - walk((mean.zeros_like(), mean.ones_like())))
+        })
+        .on([random::host_key(0), scalar(2f32), scalar(0.5f32)])
+        .near(1e-6)
+        .gives([("out_0", scalar(5f32)), ("out_1", scalar(-8.404_745f32)), ("out_2", scalar(0f32))]),
+        // Of updates that are multiplied, each has the product of the others, whichever are zero or out of range.
+        // 2 * 0.5, 3 * 4 * 0, 5.
+        case("gradient_of_scattered_products", |g| {
+            let (x, u, at) = (g.input("x", "f32[N]"), g.input("u", "f32[K]"), g.input("at", "i64[K]"));
+            let loss = |(x, u): (Value, Value)| {
+                let weights = constant(HostTensor::from([1f32, 10., 100.])).pad(0, 0, x.dim(0) - 3, 0.0);
+                (x.scatter(0, at, u, ScatterMode::Mul) * weights).sum(0)
+            };
+            (grad((x, u), loss), jvp((x, u), (x.ones_like(), u.ones_like()), loss).1)
+        })
+        .on([row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1i64, 1, 7, 0])])
+        .gives([
+            ("out_0_0", row([0.5f32, 0., 100.])),
+            ("out_0_1", row([0f32, 120., 0., 2.])),
+            ("out_1", scalar(222.5f32)),
+        ]),
+        // Their second derivatives: of 10 * 3 * u0 * u1 with u1 = 0, along the other axis of a matrix.
+        {
+            let mut expected = [0f32; 16];
+            (expected[1], expected[4]) = (30.0, 30.0);
+            case("second_derivative_of_scattered_products", |g| {
+                let (x, u, v) = (g.input("x", "f32[3]"), g.input("u", "f32[4]"), g.input("v", "f32[4]"));
+                let at = constant(HostTensor::from([[1u32, 1, 7, 0]]));
+                let loss =
+                    |u: Value| weighted(x.unsqueeze(0).scatter(1, at, u.unsqueeze(0), ScatterMode::Mul).squeeze(0));
+                (hessian(u, loss), hvp(u, v, loss))
+            })
+            .on([row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1f32, 2., 3., 4.])])
+            .gives([("out_0", tensor([4, 4], expected)), ("out_1", row([60f32, 30., 0., 0.]))])
+        },
+        // The greatest and the least share the gradient equally: elements and their updates alike.
+        case("gradient_of_scattered_extrema", |g| {
+            let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[5]"), g.input("at", "i64[5]"));
+            let of = |mode: ScatterMode| move |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, mode));
+            let pushed = jvp((x, u), (x.ones_like(), u.zeros_like()), of(ScatterMode::Max)).1;
+            (grad((x, u), of(ScatterMode::Max)), grad((x, u), of(ScatterMode::Min)), pushed)
+        })
+        .on([row([3f32, 1., 5.]), row([3f32, 2., 4., 4., 9.]), row([0i64, 0, 1, 1, 9])])
+        .gives([
+            ("out_0_0", row([0.5f32, 0., 100.])),
+            ("out_0_1", row([0.5f32, 0., 5., 5., 0.])),
+            ("out_1_0", row([0f32, 10., 100.])),
+            ("out_1_1", row([0f32, 1., 0., 0., 0.])),
+            ("out_2", scalar(100.5f32)),
+        ]),
+        // Where NaN wins, the gradients of all that might have are NaN; updates that are out of range never have one,
+        // NaN or not.
+        case("gradient_of_scattered_nan", |g| {
+            let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
+            let greatest = |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, ScatterMode::Max));
+            let outside = constant(HostTensor::from([5i64, 1, -1]));
+            let product = |(x, u): (Value, Value)| x.scatter(0, outside, u, ScatterMode::Mul).index(0, 1);
+            (grad((x, u), greatest), grad((x, u), product))
+        })
+        .on([row([1f32, 2., 3.]), row([f32::NAN, 4., f32::NAN]), row([0i64, 1, -1])])
+        .gives([
+            ("out_0_0", row([f32::NAN, 0., 100.])),
+            ("out_0_1", row([f32::NAN, 10., 0.])),
+            ("out_1_0", row([0f32, 4., 0.])),
+            ("out_1_1", row([0f32, 2., 0.])),
+        ]),
+        // The derivatives of log gamma are digamma and its derivatives, of any order: at 1 and at 1/2.
+        case("gradients_of_log_gamma", |g| {
+            let (x, v) = (g.input("x", "f32[2]"), g.input("v", "f32[2]"));
+            let value = |x: Value| x.lgamma().sum(0);
+            let first = |x: Value| grad(x, value);
+            let second = |x: Value| grad(x, |x| first(x).sum(0));
+            (first(x), second(x), grad(x, |x| second(x).sum(0)), hvp(x, v, value))
+        })
+        .on([row([1f32, 0.5]), row([2f32, 0.])])
+        .gives([
+            ("out_0", row([-0.577_215_7f32, -1.963_51])),
+            ("out_1", row([1.644_934_f32, 4.934_802])),
+            ("out_2", row([-2.404_113_8f32, -16.828_797])),
+            ("out_3", row([3.289_868_f32, 0.0])),
+        ]),
+    ])
 }
 
 /// Weights by which a loss tells the elements apart.
 fn weighted(values: Value) -> Value {
     (values * constant(HostTensor::from([1f32, 10., 100.]))).sum(0)
-}
-
-/// Of updates that are multiplied, each has the product of the others, whichever are zero or out of range.
-fn scattered_products() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, u, at) = (g.input("x", "f32[N]"), g.input("u", "f32[K]"), g.input("at", "i64[K]"));
-        let loss = |(x, u): (Value, Value)| {
-            let weights = constant(HostTensor::from([1f32, 10., 100.])).pad(0, 0, x.dim(0) - 3, 0.0);
-            (x.scatter(0, at, u, ScatterMode::Mul) * weights).sum(0)
-        };
-        (grad((x, u), loss), jvp((x, u), (x.ones_like(), u.ones_like()), loss).1)
-    };
-    // 2 * 0.5, 3 * 4 * 0, 5.
-    let inputs = [row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1i64, 1, 7, 0])];
-    let outputs =
-        [("out_0_0", row([0.5f32, 0., 100.])), ("out_0_1", row([0f32, 120., 0., 2.])), ("out_1", scalar(222.5f32))];
-    gives("gradient_of_scattered_products", program, inputs, outputs)
-}
-
-/// Their second derivatives: of 10 * 3 * u0 * u1 with u1 = 0, along the other axis of a matrix.
-fn scattered_products_in_second_order() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, u, v) = (g.input("x", "f32[3]"), g.input("u", "f32[4]"), g.input("v", "f32[4]"));
-        let at = constant(HostTensor::from([[1u32, 1, 7, 0]]));
-        let loss = |u: Value| weighted(x.unsqueeze(0).scatter(1, at, u.unsqueeze(0), ScatterMode::Mul).squeeze(0));
-        (hessian(u, loss), hvp(u, v, loss))
-    };
-    let mut expected = [0f32; 16];
-    (expected[1], expected[4]) = (30.0, 30.0);
-    let inputs = [row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1f32, 2., 3., 4.])];
-    let outputs = [("out_0", tensor([4, 4], expected)), ("out_1", row([60f32, 30., 0., 0.]))];
-    gives("second_derivative_of_scattered_products", program, inputs, outputs)
-}
-
-/// The greatest and the least share the gradient equally: elements and their updates alike.
-fn scattered_extrema() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[5]"), g.input("at", "i64[5]"));
-        let of = |mode: ScatterMode| move |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, mode));
-        let pushed = jvp((x, u), (x.ones_like(), u.zeros_like()), of(ScatterMode::Max)).1;
-        (grad((x, u), of(ScatterMode::Max)), grad((x, u), of(ScatterMode::Min)), pushed)
-    };
-    let inputs = [row([3f32, 1., 5.]), row([3f32, 2., 4., 4., 9.]), row([0i64, 0, 1, 1, 9])];
-    let outputs = [
-        ("out_0_0", row([0.5f32, 0., 100.])),
-        ("out_0_1", row([0.5f32, 0., 5., 5., 0.])),
-        ("out_1_0", row([0f32, 10., 100.])),
-        ("out_1_1", row([0f32, 1., 0., 0., 0.])),
-        ("out_2", scalar(100.5f32)),
-    ];
-    gives("gradient_of_scattered_extrema", program, inputs, outputs)
-}
-
-/// Where NaN wins, the gradients of all that might have are NaN; updates that are out of range never have one, NaN or not.
-fn scattered_nan() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
-        let greatest = |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, ScatterMode::Max));
-        let outside = constant(HostTensor::from([5i64, 1, -1]));
-        let product = |(x, u): (Value, Value)| x.scatter(0, outside, u, ScatterMode::Mul).index(0, 1);
-        (grad((x, u), greatest), grad((x, u), product))
-    };
-    let inputs = [row([1f32, 2., 3.]), row([f32::NAN, 4., f32::NAN]), row([0i64, 1, -1])];
-    let outputs = [
-        ("out_0_0", row([f32::NAN, 0., 100.])),
-        ("out_0_1", row([f32::NAN, 10., 0.])),
-        ("out_1_0", row([0f32, 4., 0.])),
-        ("out_1_1", row([0f32, 2., 0.])),
-    ];
-    gives("gradient_of_scattered_nan", program, inputs, outputs)
-}
-
-/// The derivatives of log gamma are digamma and its derivatives, of any order: at 1 and at 1/2.
-fn gamma_in_three_orders() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, v) = (g.input("x", "f32[2]"), g.input("v", "f32[2]"));
-        let value = |x: Value| x.lgamma().sum(0);
-        let first = |x: Value| grad(x, value);
-        let second = |x: Value| grad(x, |x| first(x).sum(0));
-        (first(x), second(x), grad(x, |x| second(x).sum(0)), hvp(x, v, value))
-    };
-    let outputs = [
-        ("out_0", row([-0.577_215_7f32, -1.963_51])),
-        ("out_1", row([1.644_934_f32, 4.934_802])),
-        ("out_2", row([-2.404_113_8f32, -16.828_797])),
-        ("out_3", row([3.289_868_f32, 0.0])),
-    ];
-    gives("gradients_of_log_gamma", program, [row([1f32, 0.5]), row([2f32, 0.])], outputs)
 }

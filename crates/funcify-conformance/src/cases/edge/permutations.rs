@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use funcify::{Builder, Recurrence, Value, scan};
 
-use super::{Cases, gives, row, scalar};
-use crate::suite::Case;
+use super::{Cases, case, row, scalar};
+use crate::case::Case;
 
 /// How many carries are permuted.
 const COUNT: usize = 6;
@@ -35,11 +35,8 @@ fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> Result<Case, Str
         named("last", last)
     };
     let last = (0..STEPS).fold(starts(), |carries, _| permutation.map(|source| carries[source]));
-    let mut inputs = starts().map(scalar).to_vec();
-    inputs.push(row([0i64; STEPS]));
-    let inputs: [_; COUNT + 1] = inputs.try_into().map_err(|_| "one input a carry, and the steps")?;
-    let names: [String; COUNT] = std::array::from_fn(|index| format!("last{index}"));
-    gives(name, program, inputs, std::array::from_fn::<_, COUNT, _>(|i| (names[i].as_str(), scalar(last[i]))))
+    let inputs: Vec<_> = starts().map(scalar).into_iter().chain([row([0i64; STEPS])]).collect();
+    case(name, program).on(inputs).gives((0..COUNT).map(|index| (format!("last{index}"), scalar(last[index]))))
 }
 
 /// The same of states, whose traces show each step.
@@ -60,9 +57,7 @@ fn permuted_states(name: &str, permutation: [usize; COUNT]) -> Result<Case, Stri
         rows.push(permutation.map(|source| rows[step][source]));
     }
     let trace = |index: usize| row(std::array::from_fn::<f32, STEPS, _>(|step| rows[step + 1][index]));
-    let names: [String; COUNT] = std::array::from_fn(|index| format!("trace{index}"));
-    let outputs = std::array::from_fn::<_, COUNT, _>(|index| (names[index].as_str(), trace(index)));
-    gives(name, program, starts().map(scalar), outputs)
+    case(name, program).on(starts().map(scalar)).gives((0..COUNT).map(|index| (format!("trace{index}"), trace(index))))
 }
 
 fn starts() -> [f32; COUNT] {

@@ -1,12 +1,11 @@
 //! What loops keep for their backward loops changes no gradient, whether segments divide the number of steps or not.
 
 use funcify::{
-    Builder, CheckpointPolicy, GradOptions, HostTensor, Recurrence, ScanOptions, Value, fori_loop, grad, grad_with,
-    scan_with,
+    Builder, CheckpointPolicy, GradOptions, Recurrence, ScanOptions, Value, fori_loop, grad, grad_with, scan_with,
 };
 
-use super::{Cases, gives, gives_dynamic, row, scalar};
-use crate::suite::Case;
+use super::{Cases, case, row, scalar};
+use crate::case::Case;
 
 /// Every policy, with a name for cases.
 pub(super) fn policies() -> [(&'static str, CheckpointPolicy); 8] {
@@ -40,12 +39,6 @@ pub(super) fn cases() -> Cases {
 /// c * w + x over seven steps: by x[t] a power of w, by w what Horner's rule gives of the derivative.
 fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static str) -> Result<Case, String> {
     let policy = policy.clone();
-    let program = move |g: &Builder| {
-        let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", ty), g.input("w", "f32[]"));
-        let options = ScanOptions::new().policy(policy);
-        let options = if reverse { options.reverse() } else { options };
-        grad((init, xs, w), |(init, xs, w)| scan_with(options, init, xs, |c, x| (c * w + x, ())).0)
-    };
     let (init, xs, w) = (3f32, [1f32, -2., 4., 0.5, 8., 2., -1.], 0.5f32);
     let mut of_xs = [0f32; 7];
     let (mut of_w, mut c) = (0f32, init);
@@ -56,8 +49,14 @@ fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static s
     }
     let sizes = if ty == "f32[T]" { "symbolic" } else { "constant" };
     let direction = if reverse { "down" } else { "up" };
-    let outputs = [("out_0", scalar(w.powi(7))), ("out_1", row(of_xs)), ("out_2", scalar(of_w))];
-    gives(&format!("residuals_{name}_{direction}_{sizes}"), program, [scalar(init), row(xs), scalar(w)], outputs)
+    case(format!("residuals_{name}_{direction}_{sizes}"), move |g| {
+        let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", ty), g.input("w", "f32[]"));
+        let options = ScanOptions::new().policy(policy);
+        let options = if reverse { options.reverse() } else { options };
+        grad((init, xs, w), |(init, xs, w)| scan_with(options, init, xs, |c, x| (c * w + x, ())).0)
+    })
+    .on([scalar(init), row(xs), scalar(w)])
+    .gives([("out_0", scalar(w.powi(7))), ("out_1", row(of_xs)), ("out_2", scalar(of_w))])
 }
 
 /// b[t+1] = b[t] * b[t+1] in place: by b[i] the sum of the products that it is a factor of, without it.
@@ -83,13 +82,15 @@ fn running_products(name: &str, policy: &CheckpointPolicy) -> Result<Case, Strin
             *expected += if other >= index { product } else { 0.0 };
         }
     }
-    gives(&format!("residuals_{name}_full_buffer"), program, [row(rows)], [("out", row(expected))])
+    case(format!("residuals_{name}_full_buffer"), program).on([row(rows)]).gives([("out", row(expected))])
 }
 
 /// The sum of x[t-1] * x[t+3], whose taps reach over segments.
 fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
     let policy = policy.clone();
-    let program = move |g: &Builder| {
+    let xs: [f32; 11] = std::array::from_fn(|index| index as f32 + 1.0);
+    let at = |index: usize| xs.get(index).copied().unwrap_or(0.0);
+    case(format!("residuals_{name}_taps"), move |g| {
         let xs = g.input("xs", "f32[T]");
         grad_with(GradOptions::new().policy(policy), xs, |xs| {
             let mut loop_ = Recurrence::new();
@@ -101,11 +102,12 @@ fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> Result<Case,
             });
             done.last(&sum)
         })
-    };
-    let xs: [f32; 11] = std::array::from_fn(|index| index as f32 + 1.0);
-    let at = |index: usize| xs.get(index).copied().unwrap_or(0.0);
-    let expected: [f32; 11] = std::array::from_fn(|index| at(index + 4) + if index < 4 { 0.0 } else { at(index - 4) });
-    gives(&format!("residuals_{name}_taps"), program, [row(xs)], [("out", row(expected))])
+    })
+    .on([row(xs)])
+    .gives([(
+        "out",
+        row::<f32, 11>(std::array::from_fn(|index| at(index + 4) + if index < 4 { 0.0 } else { at(index - 4) })),
+    )])
 }
 
 /// The second derivative, by w, of w^n as the last row of a state's trace, n = 5.
@@ -120,18 +122,19 @@ fn second_state(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
         });
         done.trace(&c).index(0, -1)
     };
-    let program = move |g: &Builder| grad(g.input("w", "f32[]"), |w| grad(w, power));
-    gives(&format!("residuals_{name}_second_derivative"), program, [scalar(2f32)], [("out", scalar(160f32))])
+    case(format!("residuals_{name}_second_derivative"), move |g| grad(g.input("w", "f32[]"), |w| grad(w, power)))
+        .on([scalar(2f32)])
+        .gives([("out", scalar(160f32))])
 }
 
 /// w^n, where n is a value of the program.
 fn run_time_count(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
     let policy = policy.clone();
-    let program = move |g: &Builder| {
+    case(format!("residuals_{name}_run_time_count"), move |g| {
         let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
         let options = GradOptions::new().policy(policy);
         grad_with(options, w, |w| fori_loop(0, n, w.ones_like(), |_, c| c * w))
-    };
-    let inputs: [HostTensor; 2] = [scalar(7i64), scalar(2f32)];
-    gives_dynamic(&format!("residuals_{name}_run_time_count"), program, inputs, [("out", scalar(448f32))])
+    })
+    .on([scalar(7i64), scalar(2f32)])
+    .gives_dynamic([("out", scalar(448f32))])
 }

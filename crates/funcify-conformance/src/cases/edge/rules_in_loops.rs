@@ -11,8 +11,8 @@ use funcify::{
 };
 
 use super::policy::policies;
-use super::{Cases, gives, gives_dynamic, row, scalar};
-use crate::suite::Case;
+use super::{Cases, case, row, scalar};
+use crate::case::Case;
 
 type Function = fn(Value) -> Value;
 /// Applies a function twice, in loops or choices.
@@ -109,13 +109,8 @@ fn made<const N: usize>(
     x: f32,
     expected: [f32; N],
 ) -> Result<Case, String> {
-    let names: [String; N] = std::array::from_fn(|index| format!("out_{index}"));
-    let outputs: [(&str, funcify::HostTensor); N] =
-        std::array::from_fn(|index| (names[index].as_str(), scalar(expected[index])));
-    match is_dynamic {
-        true => gives_dynamic(name, program, [scalar(x)], outputs),
-        false => gives(name, program, [scalar(x)], outputs),
-    }
+    let outputs = (0..N).map(|index| (format!("out_{index}"), scalar(expected[index])));
+    case(name, program).on([scalar(x)]).dynamic(is_dynamic).gives(outputs)
 }
 
 /// The square of what is given: its gradient is 2 y 3 3 = 18 x^4, of which the next derivatives are plain.
@@ -160,14 +155,14 @@ fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
 /// sin(w f(c)) twice, squared: values of JAX.
 fn weighted(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
     let policy = policy.clone();
-    let program = move |g: &Builder| {
+    case(format!("rule_beside_a_weight_{name}_f64"), move |g| {
         let (x, w) = (g.input("x", "f64[]"), g.input("w", "f64[]"));
         let loss =
             |[x, w]: [Value; 2]| scan_with(steps(2, &policy), x, (), |c, ()| ((square(c) * w).sin(), ())).0.square();
         hvp([x, w], [x.ones_like(), w.ones_like()], loss)
-    };
-    let outputs = [("out_0", scalar(-9.957101834551427)), ("out_1", scalar(-29.672800779680795))];
-    gives(&format!("rule_beside_a_weight_{name}_f64"), program, [scalar(2f64), scalar(0.5)], outputs)
+    })
+    .on([scalar(2f64), scalar(0.5)])
+    .gives([("out_0", scalar(-9.957101834551427)), ("out_1", scalar(-29.672800779680795))])
 }
 
 /// The product of two elements, of which the one that comes back has a third: 12 x^2 in all.
@@ -192,20 +187,23 @@ fn combined(reverse: bool) -> Result<Case, String> {
 
 /// On lanes of which each has a number of its own.
 fn lanes() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    let expected = || row([72f32, 576., -72.]);
+    case("rule_twice_in_scan_on_lanes", |g| {
         let xs = g.input("xs", "f32[3]");
         let loss = |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (square(c), ())).0.square();
         let of_lanes = |xs: Value| vmap(xs, loss).sum(0);
         (vmap(xs, |x| grad(x, |x| grad(x, loss))), hvp(xs, xs.ones_like(), of_lanes))
-    };
-    let expected = || row([72f32, 576., -72.]);
-    let outputs = [("out_0", expected()), ("out_1", expected())];
-    gives("rule_twice_in_scan_on_lanes", program, [row([1f32, 2., -1.])], outputs)
+    })
+    .on([row([1f32, 2., -1.])])
+    .gives([("out_0", expected()), ("out_1", expected())])
 }
 
 /// Forward mode of a rule that takes two tangents: that of each argument counts.
 fn of_two_arguments() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    let (x, w) = (3f32, 5f32);
+    let by_w = 10. * w * 100. * x + 100. * x * w;
+    // The chain x w w: by x 100 w w; by w 10 w 100 x + 100 x w.
+    case("rule_for_tangents_of_two_arguments", |g| {
         let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
         let f = |[x, w]: [Value; 2]| {
             custom_jvp((x, w), |(x, w)| x * w, |(x, w), _, (of_x, of_w)| of_x * w * 10.0 + of_w * x * 100.0)
@@ -215,34 +213,34 @@ fn of_two_arguments() -> Result<Case, String> {
         let along = |x_too: f64, w_too: f64| jvp([x, w], [one * x_too, one * w_too], f).1;
         let in_loop = jvp([x, w], [one, one * 2.0], chain).1;
         (along(1.0, 0.0), along(0.0, 1.0), along(2.0, 3.0), grad([x, w], f), in_loop, grad([x, w], chain))
-    };
-    // The chain x w w: by x 100 w w; by w 10 w 100 x + 100 x w.
-    let (x, w) = (3f32, 5f32);
-    let by_w = 10. * w * 100. * x + 100. * x * w;
-    let outputs = [
-        ("out_0", 10. * w),
-        ("out_1", 100. * x),
-        ("out_2", 20. * w + 300. * x),
-        ("out_3_0", 10. * w),
-        ("out_3_1", 100. * x),
-        ("out_4", 100. * w * w + 2. * by_w),
-        ("out_5_0", 100. * w * w),
-        ("out_5_1", by_w),
-    ];
-    let outputs = outputs.map(|(name, value)| (name, scalar(value)));
-    gives("rule_for_tangents_of_two_arguments", program, [scalar(x), scalar(w)], outputs)
+    })
+    .on([scalar(x), scalar(w)])
+    .gives(
+        [
+            ("out_0", 10. * w),
+            ("out_1", 100. * x),
+            ("out_2", 20. * w + 300. * x),
+            ("out_3_0", 10. * w),
+            ("out_3_1", 100. * x),
+            ("out_4", 100. * w * w + 2. * by_w),
+            ("out_5_0", 100. * w * w),
+            ("out_5_1", by_w),
+        ]
+        .map(|(name, value)| (name, scalar(value))),
+    )
 }
 
 /// Over rows, of which only some have the rule; the others are plain squares.
 fn rows() -> Result<Case, String> {
-    let program = |g: &Builder| {
+    let expected = || row([24f32, 12.]);
+    // With the rule 6 x^2, whose derivative is 12 x; without it 4 x^3.
+    case("rule_of_some_rows", |g| {
         let xs = g.input("xs", "f32[T]");
         let loss = |xs: Value| map(xs, |x| select(x.gt(0.0), square(x), x * x)).square().sum(0);
         (hvp(xs, xs.ones_like(), loss), grad(xs, |xs| grad(xs, loss).sum(0)))
-    };
-    // With the rule 6 x^2, whose derivative is 12 x; without it 4 x^3.
-    let expected = || row([24f32, 12.]);
-    gives("rule_of_some_rows", program, [row([2f32, -1.])], [("out_0", expected()), ("out_1", expected())])
+    })
+    .on([row([2f32, -1.])])
+    .gives([("out_0", expected()), ("out_1", expected())])
 }
 
 /// Of a state that depends on x only after two steps, as one of two others does after one.

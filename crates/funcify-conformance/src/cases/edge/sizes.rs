@@ -1,153 +1,104 @@
 //! Sizes that are negative, beyond 64 bits or beyond any memory: typed errors on every backend, before anything is
 //! allocated. What a size may be, it is.
 
-use funcify::{Graph, HostTensor};
-
-use super::{Cases, case, outputs_of, row, scalar, tensor};
-use crate::suite::{Case, Expected};
+use super::{Cases, all, row, scalar, tensor, text};
+use crate::case::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok(vec![
-        negative_size()?,
-        negative_sizes_whose_product_is_positive()?,
-        size_beyond_64_bits()?,
-        argument_below_the_size_that_it_binds()?,
-        broadcast_beyond_memory()?,
-        iota_beyond_memory()?,
-        padding_beyond_memory()?,
-        trace_beyond_memory(i64::MAX)?,
-        trace_beyond_memory(1 << 40)?,
-        trace_that_a_size_makes_too_long()?,
-        tensor_after_a_loop_beyond_memory()?,
-        huge_branch_that_is_not_taken()?,
-        huge_step_that_never_runs()?,
-        sum_before_its_terms()?,
-        largest_numbers()?,
-    ])
-}
-
-fn of(name: &str, text: &str, inputs: Vec<HostTensor>, expected: Expected) -> Result<Case, String> {
-    case(name, Graph::parse(text), inputs, expected)
-}
-
-fn refused<const N: usize>(
-    name: &str,
-    text: &str,
-    inputs: [HostTensor; N],
-    kind: &'static str,
-) -> Result<Case, String> {
-    of(name, text, inputs.into(), Expected::Error(kind))
-}
-
-fn gives<const N: usize, const M: usize>(
-    name: &str,
-    text: &str,
-    inputs: [HostTensor; N],
-    outputs: [(&str, HostTensor); M],
-) -> Result<Case, String> {
-    of(name, text, inputs.into(), outputs_of(outputs))
-}
-
-/// T - 3 elements with T = 2.
-fn negative_size() -> Result<Case, String> {
-    let text = "fn @f(%x: f32[], %z: f32[T]) {
+    all([
+        // T - 3 elements with T = 2.
+        text(
+            "negative_size",
+            "fn @f(%x: f32[], %z: f32[T]) {
   %0: f32[T-3] = broadcast %x {shape=[T-3]}
   %1: f32[] = reduce %0 {kind=sum, axes=[0]}
   return y=%0, s=%1
-}";
-    refused("negative_size", text, [scalar(1f32), row([1f32, 2.])], "Type")
-}
-
-/// -1 rows of -2 elements are not 2 elements.
-fn negative_sizes_whose_product_is_positive() -> Result<Case, String> {
-    let text = "fn @f(%x: f32[], %z: f32[T]) {
+}",
+        )
+        .on([scalar(1f32), row([1f32, 2.])])
+        .fails("Type"),
+        // -1 rows of -2 elements are not 2 elements.
+        text(
+            "negative_sizes_whose_product_is_positive",
+            "fn @f(%x: f32[], %z: f32[T]) {
   %0: f32[T-3,T-4] = broadcast %x {shape=[T-3,T-4]}
   %1: f32[T*T-7*T+12] = reshape %0 {shape=[T*T-7*T+12]}
   return y=%1
-}";
-    refused("negative_sizes_whose_product_is_positive", text, [scalar(1f32), row([1f32, 2.])], "Type")
-}
-
-/// (2^63 - 1) * 3 + 1 as an integer.
-fn size_beyond_64_bits() -> Result<Case, String> {
-    let text = "fn @f(%x: f32[T]) {
+}",
+        )
+        .on([scalar(1f32), row([1f32, 2.])])
+        .fails("Type"),
+        // (2^63 - 1) * 3 + 1 as an integer.
+        text(
+            "size_beyond_64_bits",
+            "fn @f(%x: f32[T]) {
   %0: i64[] = size {dim=9223372036854775807*T+1, dtype=i64}
   return y=%0
-}";
-    refused("size_beyond_64_bits", text, [row([1f32, 2., 3.])], "Type")
-}
-
-/// A size of 3 that is T - (2^63 - 1): T does not fit.
-fn argument_below_the_size_that_it_binds() -> Result<Case, String> {
-    let text = "fn @f(%x: f32[T-9223372036854775807]) {
+}",
+        )
+        .on([row([1f32, 2., 3.])])
+        .fails("Type"),
+        // A size of 3 that is T - (2^63 - 1): T does not fit.
+        text(
+            "argument_below_the_size_that_it_binds",
+            "fn @f(%x: f32[T-9223372036854775807]) {
   %0: i64[] = size {dim=T, dtype=i64}
   return y=%0
-}";
-    refused("argument_below_the_size_that_it_binds", text, [row([1f32, 2., 3.])], "Call")
-}
-
-/// 2^64 elements.
-fn broadcast_beyond_memory() -> Result<Case, String> {
-    let text = "fn @f(%x: f32[]) {
+}",
+        )
+        .on([row([1f32, 2., 3.])])
+        .fails("Call"),
+        // 2^64 elements.
+        text(
+            "broadcast_beyond_memory",
+            "fn @f(%x: f32[]) {
   %0: f32[4294967296,4294967296] = broadcast %x {shape=[4294967296,4294967296]}
   return y=%0
-}";
-    refused("broadcast_beyond_memory", text, [scalar(1f32)], "OverBudget")
-}
-
-/// 2^45 elements, by the size of an argument.
-fn iota_beyond_memory() -> Result<Case, String> {
-    let text = "fn @f(%x: f32[T]) {
+}",
+        )
+        .on([scalar(1f32)])
+        .fails("OverBudget"),
+        // 2^45 elements, by the size of an argument.
+        text(
+            "iota_beyond_memory",
+            "fn @f(%x: f32[T]) {
   %0: i64[35184372088832*T] = iota {size=35184372088832*T, dtype=i64}
   return y=%0, x=%x
-}";
-    refused("iota_beyond_memory", text, [row([1f32])], "OverBudget")
-}
-
-/// 2^61 elements between the five.
-fn padding_beyond_memory() -> Result<Case, String> {
-    let text = "fn @f(%x: f32[5], %z: f32[]) {
+}",
+        )
+        .on([row([1f32])])
+        .fails("OverBudget"),
+        // 2^61 elements between the five.
+        text(
+            "padding_beyond_memory",
+            "fn @f(%x: f32[5], %z: f32[]) {
   %0: f32[2305843009213693957] = pad %x, %z {axis=0, low=0, high=0, interior=576460752303423488}
   return y=%0
-}";
-    refused("padding_beyond_memory", text, [row([1f32, 2., 3., 4., 5.]), scalar(0f32)], "OverBudget")
-}
-
-/// A trace of so many rows as data says.
-fn trace_beyond_memory(steps: i64) -> Result<Case, String> {
-    let text = "fn @f(%s: f32[], %n: i64[]) {
-  %ys: f32[$1], %last: f32[] = scan @b %n {steps=$1} {
-    nit-sot %ys
-    carry %c: f32[] = %last from %s
-    %0: f32[] = add %c, %c
-    %ys[t] = %0
-    %last = %0
-  }
-  return y=%ys
-}";
-    let name = format!("trace_of_{steps}_rows");
-    let case = refused(&name, text, [scalar(1f32), scalar(steps)], "OverBudget")?;
-    Ok(Case { needs_dynamic_steps: true, ..case })
-}
-
-/// A trace of 2^44 rows for each of 2 rows of an argument. Unrolled, the program would be too large.
-fn trace_that_a_size_makes_too_long() -> Result<Case, String> {
-    let text = "fn @f(%s: f32[], %x: f32[T], %n: i64[]) {
+}",
+        )
+        .on([row([1f32, 2., 3., 4., 5.]), scalar(0f32)])
+        .fails("OverBudget"),
+        trace_beyond_memory(i64::MAX),
+        trace_beyond_memory(1 << 40),
+        // A trace of 2^44 rows for each of 2 rows of an argument. Unrolled, the program would be too large.
+        text(
+            "trace_that_a_size_makes_too_long",
+            "fn @f(%s: f32[], %x: f32[T], %n: i64[]) {
   %ys: f32[$1,17592186044416*T] = scan @b %n {steps=$1} with %s {
     nit-sot %ys
     %0: f32[17592186044416*T] = broadcast %s {shape=[17592186044416*T]}
     %ys[t] = %0
   }
   return y=%ys, x=%x
-}";
-    let inputs = [scalar(1f32), row([1f32, 2.]), scalar(3i64)];
-    let case = refused("trace_that_a_size_makes_too_long", text, inputs, "OverBudget")?;
-    Ok(Case { needs_dynamic_steps: true, ..case })
-}
-
-/// A tensor of as many elements as a loop had steps, times 2^42.
-fn tensor_after_a_loop_beyond_memory() -> Result<Case, String> {
-    let text = "fn @f(%s: f32[], %n: i64[]) {
+}",
+        )
+        .on([scalar(1f32), row([1f32, 2.]), scalar(3i64)])
+        .dynamic(true)
+        .fails("OverBudget"),
+        // A tensor of as many elements as a loop had steps, times 2^42.
+        text(
+            "tensor_after_a_loop_beyond_memory",
+            "fn @f(%s: f32[], %n: i64[]) {
   %last: f32[] = scan @b %n {steps=$1} {
     carry %c: f32[] = %last from %s
     %0: f32[] = add %c, %c
@@ -155,14 +106,15 @@ fn tensor_after_a_loop_beyond_memory() -> Result<Case, String> {
   }
   %1: f32[4398046511104*$1] = broadcast %last {shape=[4398046511104*$1]}
   return y=%1
-}";
-    let case = refused("tensor_after_a_loop_beyond_memory", text, [scalar(1f32), scalar(3i64)], "OverBudget")?;
-    Ok(Case { needs_dynamic_steps: true, ..case })
-}
-
-/// What does not run takes no memory.
-fn huge_branch_that_is_not_taken() -> Result<Case, String> {
-    let text = "fn @f(%p: bool[], %x: f32[]) {
+}",
+        )
+        .on([scalar(1f32), scalar(3i64)])
+        .dynamic(true)
+        .fails("OverBudget"),
+        // What does not run takes no memory.
+        text(
+            "huge_branch_that_is_not_taken",
+            "fn @f(%p: bool[], %x: f32[]) {
   %y: f32[] = switch %p {
     case 0 with %x {
       give %x
@@ -174,13 +126,14 @@ fn huge_branch_that_is_not_taken() -> Result<Case, String> {
     }
   }
   return y=%y
-}";
-    gives("huge_branch_that_is_not_taken", text, [scalar(false), scalar(2f32)], [("y", scalar(2f32))])
-}
-
-/// A step of T - 2 with T = 2 makes a tensor of T - 5 elements, times 2^50.
-fn huge_step_that_never_runs() -> Result<Case, String> {
-    let text = "fn @f(%s: f32[], %x: f32[T]) {
+}",
+        )
+        .on([scalar(false), scalar(2f32)])
+        .gives([("y", scalar(2f32))]),
+        // A step of T - 2 with T = 2 makes a tensor of T - 5 elements, times 2^50.
+        text(
+            "huge_step_that_never_runs",
+            "fn @f(%s: f32[], %x: f32[T]) {
   %last: f32[] = scan @b {steps=T-2} {
     carry %c: f32[] = %last from %s
     %0: f32[1125899906842624*T-5] = broadcast %c {shape=[1125899906842624*T-5]}
@@ -188,31 +141,48 @@ fn huge_step_that_never_runs() -> Result<Case, String> {
     %last = %1
   }
   return y=%last, x=%x
-}";
-    let inputs = [scalar(3f32), row([1f32, 2.])];
-    gives("huge_step_that_never_runs", text, inputs, [("y", scalar(3f32)), ("x", row([1f32, 2.]))])
-}
-
-/// `B+T` is given before `T` alone.
-fn sum_before_its_terms() -> Result<Case, String> {
-    let text = "fn @f(%x: f32[B+T], %y: f32[T]) {
+}",
+        )
+        .on([scalar(3f32), row([1f32, 2.])])
+        .gives([("y", scalar(3f32)), ("x", row([1f32, 2.]))]),
+        // `B+T` is given before `T` alone.
+        text(
+            "sum_before_its_terms",
+            "fn @f(%x: f32[B+T], %y: f32[T]) {
   %0: i64[] = size {dim=10*B+T, dtype=i64}
   %1: f32[B+T] = neg %x
   return n=%0, x=%1, y=%y
-}";
-    let inputs = [row([1f32, 2., 3., 4., 5.]), row([6f32, 7.])];
-    let outputs = [("n", scalar(32i64)), ("x", row([-1f32, -2., -3., -4., -5.])), ("y", row([6f32, 7.]))];
-    gives("sum_before_its_terms", text, inputs, outputs)
-}
-
-/// Numbers of 64 bits that cancel, at the ends of the range.
-fn largest_numbers() -> Result<Case, String> {
-    let text = "fn @f(%x: f32[T]) {
+}",
+        )
+        .on([row([1f32, 2., 3., 4., 5.]), row([6f32, 7.])])
+        .gives([("n", scalar(32i64)), ("x", row([-1f32, -2., -3., -4., -5.])), ("y", row([6f32, 7.]))]),
+        // Numbers of 64 bits that cancel, at the ends of the range.
+        text(
+            "largest_numbers",
+            "fn @f(%x: f32[T]) {
   %0: i64[] = size {dim=9223372036854775807*T-9223372036854775807, dtype=i64}
   %1: i64[] = size {dim=-9223372036854775808*T, dtype=i64}
   %2: f32[2,T] = broadcast %x {shape=[2,T]}
   return a=%0, b=%1, c=%2
+}",
+        )
+        .on([row([3f32])])
+        .gives([("a", scalar(0i64)), ("b", scalar(i64::MIN)), ("c", tensor([2, 1], [3f32, 3.]))]),
+    ])
+}
+
+/// A trace of so many rows as data says.
+fn trace_beyond_memory(steps: i64) -> Result<Case, String> {
+    let program = "fn @f(%s: f32[], %n: i64[]) {
+  %ys: f32[$1], %last: f32[] = scan @b %n {steps=$1} {
+    nit-sot %ys
+    carry %c: f32[] = %last from %s
+    %0: f32[] = add %c, %c
+    %ys[t] = %0
+    %last = %0
+  }
+  return y=%ys
 }";
-    let outputs = [("a", scalar(0i64)), ("b", scalar(i64::MIN)), ("c", tensor([2, 1], [3f32, 3.]))];
-    gives("largest_numbers", text, [row([3f32])], outputs)
+    let name = format!("trace_of_{steps}_rows");
+    text(name, program).on([scalar(1f32), scalar(steps)]).dynamic(true).fails("OverBudget")
 }

@@ -9,13 +9,75 @@ use funcify::{
     VmapOptions, concat, cond, constant, fori_loop, scan, scan_until, select, vmap, while_loop, while_loop_bounded,
 };
 
-use super::{Cases, case, outputs_of, row, scalar, tensor};
+use super::{Cases, all, case_of, row, scalar, tensor};
+use crate::case::{Case, Expected, ExpectedOutput};
 use crate::lanes::{arguments, one_by_one};
-use crate::suite::{Case, Expected, ExpectedOutput};
 
 pub(super) fn cases() -> Cases {
-    let mut cases =
-        vec![lanes_of_powers()?, jacobian_of_lanes()?, hessian_of_lanes()?, condition_input()?, lanes_of_lanes()?];
+    let mut cases = all([
+        // x to the power of 16, 4 and 2.
+        {
+            let one = Graph::build("power", |g| while_loop(g.input("x", "f32[]"), |c| c.lt(100.0), |c| c * c));
+            case_of(
+                "gradient_on_lanes_of_powers",
+                one.and_then(|one| one.grad("x", GradOptions::new())?.vmap(3, VmapOptions::new())),
+            )
+            .on([row([1.5f32, 3.0, 20.0])])
+            .gives_dynamic([("grad_x", row([7006.3022f32, 17496.0, 40.0]))])
+        },
+        case_of(
+            "jacobian_on_lanes_of_a_while",
+            powers().and_then(|one| one.jacobian("x")?.vmap("B", VmapOptions::new())),
+        )
+        .on([tensor([2, 2], [2f32, 1., 20., 1.])])
+        .gives_dynamic([("jac_out_x", tensor([2, 2, 2], [1024f32, 0., 0., 8., 40., 0., 0., 2.]))]),
+        {
+            let loss =
+                Graph::build("loss", |g| while_loop(g.input("x", "f32[2]"), |c| c.sum(0).lt(100.0), |c| c * c).sum(0));
+            case_of(
+                "hessian_on_lanes_of_a_while",
+                loss.and_then(|loss| loss.hessian("x", GradOptions::new())?.vmap("B", VmapOptions::new())),
+            )
+            .on([tensor([2, 2], [2f32, 1., 20., 1.])])
+            .gives_dynamic([("hess_x_x", tensor([2, 2, 2], [3584f32, 0., 0., 56., 2., 0., 0., 2.]))])
+        },
+        // An input of the condition alone has a gradient of zero.
+        {
+            let one = Graph::build("power", |g| {
+                let (x, limit) = (g.input("x", "f32[]"), g.input("limit", "f32[]"));
+                while_loop(x, |c| c.lt(limit), |c| c * c)
+            });
+            case_of(
+                "gradient_by_an_input_of_a_condition",
+                one.and_then(|one| {
+                    one.grad(["x", "limit"], GradOptions::new().disconnected(Disconnected::Zeros))?
+                        .vmap(2, VmapOptions::new())
+                }),
+            )
+            .on([row([1.5f32, 20.0]), row([100f32, 30.0])])
+            .gives_dynamic([("grad_x", row([7006.3022f32, 40.0])), ("grad_limit", row([0f32, 0.0]))])
+        },
+        // Lanes of the gradient of lanes: the inner ones share a loop, and the outer ones differ.
+        {
+            let inner = |g: &Builder| {
+                let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
+                vmap(xs, |x| while_loop(x, |y| y.lt(30.0), |y| y * y * w)).sum(0)
+            };
+            let name = "gradient_on_lanes_of_lanes_of_a_while";
+            let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");
+            let gradient =
+                Graph::build("inner", |g| inner(g)).and_then(|one| one.grad(["xs", "w"], GradOptions::new()));
+            let gradient = gradient.map_err(failed)?;
+            let lanes = [([1.5f32, 3.0, 40.0], 1.0f32), ([31.0, 32.0, 33.0], 2.0), ([7.0, 1.25, 2.0], 1.2)];
+            let lanes: Vec<Lane> = lanes.into_iter().map(|(xs, w)| vec![row(xs), scalar(w)]).collect();
+            dynamic(
+                name,
+                gradient.vmap("B", VmapOptions::new()).map_err(failed)?,
+                arguments(&lanes, &[true, true]),
+                alone(name, &gradient, &lanes)?,
+            )
+        },
+    ])?;
     for (name, program, wrt, lanes) in programs() {
         cases.extend(on_lanes(name, program, wrt, &lanes)?);
     }
@@ -118,12 +180,12 @@ fn counted_at_run_time(
     inputs: &[HostTensor],
     expected: &Expected,
 ) -> Result<Case, String> {
-    Ok(Case { needs_dynamic_steps: is_dynamic, ..case(name, Ok(graph), inputs.to_vec(), expected.clone())? })
+    case_of(name, Ok(graph)).on(inputs).dynamic(is_dynamic).expects(expected.clone())
 }
 
 /// A case of loops whose number of steps only the running program knows.
 fn dynamic(name: &str, graph: Graph, inputs: Vec<HostTensor>, expected: Expected) -> Result<Case, String> {
-    Ok(Case { needs_dynamic_steps: true, ..case(name, Ok(graph), inputs, expected)? })
+    case_of(name, Ok(graph)).on(inputs).dynamic(true).expects(expected)
 }
 
 /// The square root by Newton's iteration.
@@ -314,64 +376,9 @@ fn until_downward(g: &Builder) -> Value {
     sums[0] + sums[1] * sums[2]
 }
 
-/// x to the power of 16, 4 and 2.
-fn lanes_of_powers() -> Result<Case, String> {
-    let one = Graph::build("power", |g| while_loop(g.input("x", "f32[]"), |c| c.lt(100.0), |c| c * c));
-    let all = one.and_then(|one| one.grad("x", GradOptions::new())?.vmap(3, VmapOptions::new()));
-    let expected = outputs_of([("grad_x", row([7006.3022f32, 17496.0, 40.0]))]);
-    let case = case("gradient_on_lanes_of_powers", all, vec![row([1.5f32, 3.0, 20.0])], expected)?;
-    Ok(Case { needs_dynamic_steps: true, ..case })
-}
-
 /// `x^8` of one lane, `x^2` of the other, elementwise.
 fn powers() -> Result<Graph, funcify::Error> {
     Graph::build("powers", |g| while_loop(g.input("x", "f32[2]"), |c| c.sum(0).lt(100.0), |c| c * c))
-}
-
-fn jacobian_of_lanes() -> Result<Case, String> {
-    let all = powers().and_then(|one| one.jacobian("x")?.vmap("B", VmapOptions::new()));
-    let expected = tensor([2, 2, 2], [1024f32, 0., 0., 8., 40., 0., 0., 2.]);
-    let inputs = vec![tensor([2, 2], [2f32, 1., 20., 1.])];
-    let case = case("jacobian_on_lanes_of_a_while", all, inputs, outputs_of([("jac_out_x", expected)]))?;
-    Ok(Case { needs_dynamic_steps: true, ..case })
-}
-
-fn hessian_of_lanes() -> Result<Case, String> {
-    let loss = Graph::build("loss", |g| while_loop(g.input("x", "f32[2]"), |c| c.sum(0).lt(100.0), |c| c * c).sum(0));
-    let all = loss.and_then(|loss| loss.hessian("x", GradOptions::new())?.vmap("B", VmapOptions::new()));
-    let expected = tensor([2, 2, 2], [3584f32, 0., 0., 56., 2., 0., 0., 2.]);
-    let inputs = vec![tensor([2, 2], [2f32, 1., 20., 1.])];
-    let case = case("hessian_on_lanes_of_a_while", all, inputs, outputs_of([("hess_x_x", expected)]))?;
-    Ok(Case { needs_dynamic_steps: true, ..case })
-}
-
-/// An input of the condition alone has a gradient of zero.
-fn condition_input() -> Result<Case, String> {
-    let one = Graph::build("power", |g| {
-        let (x, limit) = (g.input("x", "f32[]"), g.input("limit", "f32[]"));
-        while_loop(x, |c| c.lt(limit), |c| c * c)
-    });
-    let options = GradOptions::new().disconnected(Disconnected::Zeros);
-    let all = one.and_then(|one| one.grad(["x", "limit"], options)?.vmap(2, VmapOptions::new()));
-    let expected = outputs_of([("grad_x", row([7006.3022f32, 40.0])), ("grad_limit", row([0f32, 0.0]))]);
-    let inputs = vec![row([1.5f32, 20.0]), row([100f32, 30.0])];
-    Ok(Case { needs_dynamic_steps: true, ..case("gradient_by_an_input_of_a_condition", all, inputs, expected)? })
-}
-
-/// Lanes of the gradient of lanes: the inner ones share a loop, and the outer ones differ.
-fn lanes_of_lanes() -> Result<Case, String> {
-    let inner = |g: &Builder| {
-        let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
-        vmap(xs, |x| while_loop(x, |y| y.lt(30.0), |y| y * y * w)).sum(0)
-    };
-    let name = "gradient_on_lanes_of_lanes_of_a_while";
-    let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");
-    let gradient = Graph::build("inner", |g| inner(g)).and_then(|one| one.grad(["xs", "w"], GradOptions::new()));
-    let gradient = gradient.map_err(failed)?;
-    let lanes = [([1.5f32, 3.0, 40.0], 1.0f32), ([31.0, 32.0, 33.0], 2.0), ([7.0, 1.25, 2.0], 1.2)];
-    let lanes: Vec<Lane> = lanes.into_iter().map(|(xs, w)| vec![row(xs), scalar(w)]).collect();
-    let all = gradient.vmap("B", VmapOptions::new()).map_err(failed)?;
-    dynamic(name, all, arguments(&lanes, &[true, true]), alone(name, &gradient, &lanes)?)
 }
 
 /// What loops save changes no lane.

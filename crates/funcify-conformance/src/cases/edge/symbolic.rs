@@ -2,39 +2,66 @@
 
 use funcify::{Builder, DType, Graph, HostTensor, Recurrence, VmapOptions, fori_loop, scan, while_loop_bounded};
 
-use super::{Cases, case, empty, gives, outputs_of, row, scalar, tensor};
+use super::{Cases, all, case, case_of, empty, row, scalar, tensor};
+use crate::case::Case;
 use crate::cases::{Outputs, outputs};
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok(vec![
-        bound_of_a_program_that_is_applied()?,
-        static_count_that_lanes_share()?,
-        running_sum("T0_B2", empty::<f32, 2>([0, 2]), row([1f32, 2.]), empty::<f32, 2>([0, 2]), row([1f32, 2.]))?,
-        running_sum("T1_B1", tensor([1, 1], [3f32]), row([1f32]), tensor([1, 1], [4f32]), row([4f32]))?,
+    all([
+        // A conditional loop whose bound is N, where N is T+1 and 2: the bound is the size of what the program is
+        // applied to.
+        {
+            let one = Graph::build("one", |g| {
+                let (x, start) = (g.input("x", "f32[N]"), g.input("start", "f32[]"));
+                (while_loop_bounded("N", start, |y| y.lt(1e6), |y| y * 2.0), x * 1.0)
+            });
+            let one = one.map_err(|error| error.to_string())?;
+            case("bound_of_a_program_that_is_applied", |g| {
+                let [xs, pair] = [g.input("xs", "f32[T+1]"), g.input("pair", "f32[2]")];
+                let start = g.input("start", "f32[]");
+                outputs! { long: one.apply(&[xs, start])[0], short: one.apply(&[pair, start])[0] }
+            })
+            .on([row([0f32; 5]), row([0f32; 2]), scalar(3f32)])
+            .gives([("long", scalar(96f32)), ("short", scalar(12f32))])
+        },
+        // A number of steps that is a static input of the lanes' program, too: it may be unrolled.
+        {
+            let one = Graph::build("one", |g| {
+                let (n, x) = (g.static_input("n", DType::I64), g.input("x", "f32[]"));
+                fori_loop(0, n, x, |_, x| x * 2.0)
+            });
+            case_of(
+                "static_count_that_lanes_share",
+                one.and_then(|one| one.vmap("B", VmapOptions::new().in_axes([None, Some(0)]))),
+            )
+            .on([scalar(3i64), row([1f32, 2.])])
+            .gives([("out", row([8f32, 16.]))])
+        },
+        running_sum("T0_B2", empty::<f32, 2>([0, 2]), row([1f32, 2.]), empty::<f32, 2>([0, 2]), row([1f32, 2.])),
+        running_sum("T1_B1", tensor([1, 1], [3f32]), row([1f32]), tensor([1, 1], [4f32]), row([4f32])),
         running_sum(
             "T5_B2",
             tensor([5, 2], [1f32, 10., 2., 20., 3., 30., 4., 40., 5., 50.]),
             row([0f32, 0.]),
             tensor([5, 2], [1f32, 10., 3., 30., 6., 60., 10., 100., 15., 150.]),
             row([15f32, 150.]),
-        )?,
+        ),
         running_sum(
             "T5_B0",
             empty::<f32, 2>([5, 0]),
             empty::<f32, 1>([0]),
             empty::<f32, 2>([5, 0]),
             empty::<f32, 1>([0]),
-        )?,
-        every_kind("T0", empty::<f32, 1>([0]), empty::<f32, 1>([0]), row([7f32]), empty::<f32, 1>([0]))?,
-        every_kind("T1", row([2f32]), row([4f32]), row([7f32, 2.]), row([9f32]))?,
+        ),
+        every_kind("T0", empty::<f32, 1>([0]), empty::<f32, 1>([0]), row([7f32]), empty::<f32, 1>([0])),
+        every_kind("T1", row([2f32]), row([4f32]), row([7f32, 2.]), row([9f32])),
         every_kind(
             "T5",
             row([1f32, 2., 3., 4., 5.]),
             row([3f32, 6., 12., 22., 39.]),
             row([7f32, 1., 2., 3., 4., 5.]),
             row([8f32, 3., 5., 7., 9.]),
-        )?,
+        ),
     ])
 }
 
@@ -46,12 +73,13 @@ fn running_sum(
     sums: HostTensor,
     last: HostTensor,
 ) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case(format!("symbolic_running_sum_{sizes}"), |g| {
         let (init, xs) = (g.input("init", "f32[B]"), g.input("xs", "f32[T,B]"));
         let (last, sums) = scan(init, xs, |sum, x| (sum + x, sum + x));
         outputs! { last, sums }
-    };
-    gives(&format!("symbolic_running_sum_{sizes}"), program, [init, xs], [("last", last), ("sums", sums)])
+    })
+    .on([init, xs])
+    .gives([("last", last), ("sums", sums)])
 }
 
 /// A sequence, a mit-sot from 1, 1, a mit-mot of T + 1 rows and a y: the row before and the row.
@@ -63,13 +91,13 @@ fn every_kind(
     ys: HostTensor,
 ) -> Result<Case, String> {
     let steps = xs.shape()[0];
-    let buffer = HostTensor::from_vec([vec![7f32], vec![0.; steps]].concat(), [steps + 1]).ok_or("as many rows")?;
-    gives(
-        &format!("symbolic_kinds_{sizes}"),
-        symbolic_kinds,
-        [row([1f32, 1.]), xs, buffer],
-        [("trace", trace), ("rows", rows), ("ys", ys)],
-    )
+    case(format!("symbolic_kinds_{sizes}"), symbolic_kinds)
+        .on([
+            row([1f32, 1.]),
+            xs,
+            HostTensor::from_vec([vec![7f32], vec![0.; steps]].concat(), [steps + 1]).ok_or("as many rows")?,
+        ])
+        .gives([("trace", trace), ("rows", rows), ("ys", ys)])
 }
 
 fn symbolic_kinds(g: &Builder) -> Outputs {
@@ -84,32 +112,4 @@ fn symbolic_kinds(g: &Builder) -> Outputs {
         before + x
     });
     outputs! { trace: done.trace(&state), rows: done.buffer(&buffer), ys: done.ys }
-}
-
-/// A conditional loop whose bound is N, where N is T+1 and 2: the bound is the size of what the program is applied to.
-fn bound_of_a_program_that_is_applied() -> Result<Case, String> {
-    let one = Graph::build("one", |g| {
-        let (x, start) = (g.input("x", "f32[N]"), g.input("start", "f32[]"));
-        (while_loop_bounded("N", start, |y| y.lt(1e6), |y| y * 2.0), x * 1.0)
-    });
-    let one = one.map_err(|error| error.to_string())?;
-    let program = |g: &Builder| {
-        let [xs, pair] = [g.input("xs", "f32[T+1]"), g.input("pair", "f32[2]")];
-        let start = g.input("start", "f32[]");
-        outputs! { long: one.apply(&[xs, start])[0], short: one.apply(&[pair, start])[0] }
-    };
-    let inputs = [row([0f32; 5]), row([0f32; 2]), scalar(3f32)];
-    let outputs = [("long", scalar(96f32)), ("short", scalar(12f32))];
-    gives("bound_of_a_program_that_is_applied", program, inputs, outputs)
-}
-
-/// A number of steps that is a static input of the lanes' program, too: it may be unrolled.
-fn static_count_that_lanes_share() -> Result<Case, String> {
-    let one = Graph::build("one", |g| {
-        let (n, x) = (g.static_input("n", DType::I64), g.input("x", "f32[]"));
-        fori_loop(0, n, x, |_, x| x * 2.0)
-    });
-    let lanes = one.and_then(|one| one.vmap("B", VmapOptions::new().in_axes([None, Some(0)])));
-    let outputs = outputs_of([("out", row([8f32, 16.]))]);
-    case("static_count_that_lanes_share", lanes, vec![scalar(3i64), row([1f32, 2.])], outputs)
 }

@@ -1,205 +1,158 @@
 //! Taps of sequences and states: gaps, order, surplus rows, and the direction of the loop
 //! (scan-c2, scan-c5).
 
-use funcify::{Builder, Recurrence, ScanOptions, scan_with};
+use funcify::{Recurrence, ScanOptions, scan_with};
 
-use super::{Cases, gives, row, scalar};
+use super::{Cases, all, case, row, scalar};
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok(vec![
-        state_tap_three_alone()?,
-        unsorted_state_taps()?,
-        sequence_tap_two()?,
-        sequence_taps_two_and_minus_one()?,
-        sequence_taps_without_zero()?,
-        surplus_initial_rows()?,
-        backward_cumulative_sum()?,
-        backward_taps_of_unequal_reach()?,
-        reverse_scan()?,
-        reverse_scan_and_backwards_agree_on_the_last_state()?,
-        echo_of_the_oldest_tap()?,
-        echo_of_a_row_that_is_overwritten()?,
+    all([
+        // mit-sot with the tap -3 alone reads three steps back.
+        case("state_tap_three_alone", |g| {
+            let mut loop_ = Recurrence::new();
+            let state = loop_.mit_sot(g.input("init", "f32[3]"), [-3]);
+            let done = loop_.steps(5).run(|step| {
+                let [old] = step.read(&state);
+                step.write(&state, old * 10.0);
+            });
+            outputs! { trace: done.trace(&state) }
+        })
+        .on([row([1f32, 2., 3.])])
+        .gives([("trace", row([10f32, 20., 30., 100., 200.]))]),
+        // Taps in the order -1, -3: the body's arguments follow it. With x1 + 10 x3 from 1, 2, 3.
+        case("unsorted_state_taps", |g| {
+            let mut loop_ = Recurrence::new();
+            let state = loop_.mit_sot(g.input("init", "f32[3]"), [-1, -3]);
+            let done = loop_.steps(4).run(|step| {
+                let [newest, oldest] = step.read(&state);
+                step.write(&state, newest + oldest * 10.0);
+            });
+            outputs! { trace: done.trace(&state) }
+        })
+        .on([row([1f32, 2., 3.])])
+        .gives([("trace", row([13f32, 33., 63., 193.]))]),
+        // A sequence with the tap 2 sees x[2..].
+        case("sequence_tap_two", |g| {
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(g.input("xs", "f32[T]"), [2]);
+            let done = loop_.run(|step| step.read(&x)[0] * 1.0);
+            outputs! { ys: done.ys }
+        })
+        .on([row([1f32, 2., 3., 4., 5.])])
+        .gives([("ys", row([3f32, 4., 5.]))]),
+        // A sequence of length T with the taps 2, -1: T - 3 steps, and the taps in the order given.
+        case("sequence_taps_two_and_minus_one", |g| {
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(g.input("xs", "f32[T]"), [2, -1]);
+            let done = loop_.run(|step| {
+                let [ahead, behind] = step.read(&x);
+                ahead * 10.0 + behind
+            });
+            outputs! { ys: done.ys }
+        })
+        .on([row([1f32, 2., 3., 4., 5., 6.])])
+        .gives([("ys", row([41f32, 52., 63.]))]),
+        // A sequence 1 to 5 with the taps -2, -1: the first step sees 1 and 2, and its tap 0 would be 3.
+        case("sequence_taps_without_zero", |g| {
+            let mut loop_ = Recurrence::new();
+            let xs = g.input("xs", "f32[T]");
+            let past = loop_.sequence(xs, [-2, -1]);
+            let all = loop_.sequence(xs, [-2, -1, 0]);
+            let done = loop_.run(|step| {
+                let ([older, old], [.., now]) = (step.read(&past), step.read(&all));
+                (older * 1.0, old * 1.0, now * 1.0)
+            });
+            let (older, old, now) = done.ys;
+            outputs! { older, old, now }
+        })
+        .on([row([1f32, 2., 3., 4., 5.])])
+        .gives([("older", row([1f32, 2., 3.])), ("old", row([2f32, 3., 4.])), ("now", row([3f32, 4., 5.]))]),
+        // More initial rows than the taps need: the first ones are used. (Their gradient is not checked here.)
+        case("surplus_initial_rows", |g| {
+            let mut loop_ = Recurrence::new();
+            let state = loop_.mit_sot(g.input("init", "f32[4]"), [-2, -1]);
+            let done = loop_.steps(3).run(|step| {
+                let [older, old] = step.read(&state);
+                step.write(&state, older + old);
+            });
+            outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
+        })
+        .on([row([1f32, 2., f32::NAN, f32::NAN])])
+        .gives([("trace", row([3f32, 5., 8.])), ("with_init", row([1f32, 2., 3., 5., 8.]))]),
+        // A backward-going cumulative sum of 1, 2, 3, 4, in the order of the steps.
+        case("backward_cumulative_sum", |g| {
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
+            let sum = loop_.sit_sot(g.input("init", "f32[]"));
+            let done = loop_.backwards().run(|step| {
+                let ([x], [old]) = (step.read(&x), step.read(&sum));
+                step.write(&sum, old + x);
+            });
+            outputs! { trace: done.trace(&sum) }
+        })
+        .on([row([1f32, 2., 3., 4.]), scalar(0f32)])
+        .gives([("trace", row([4f32, 7., 9., 10.]))]),
+        // A sequence read backwards through the taps -1 and 2: seven rows allow four steps, and step s reads rows 3 -
+        // s and 6 - s.
+        case("backward_taps_of_unequal_reach", |g| {
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(g.input("xs", "f32[7]"), [-1, 2]);
+            let done = loop_.backwards().run(|step| {
+                let [behind, ahead] = step.read(&x);
+                behind * 10.0 + ahead
+            });
+            outputs! { ys: done.ys }
+        })
+        .on([row([1f32, 2., 3., 4., 5., 6., 7.])])
+        .gives([("ys", row([47f32, 36., 25., 14.]))]),
+        // A reverse scan of c * 2 + x over 1, 2, 3; the ys are aligned with the xs.
+        case("reverse_scan", |g| {
+            let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
+            let (carry, ys) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, c * 2.0 + x));
+            outputs! { carry, ys }
+        })
+        .on([scalar(0f32), row([1f32, 2., 3.])])
+        .gives([("carry", scalar(17f32)), ("ys", row([17f32, 8., 3.]))]),
+        // The two ways to run from the last row to the first end in one state.
+        case("reverse_scan_and_backwards_agree_on_the_last_state", |g| {
+            let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
+            let (reverse, ()) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, ()));
+            let mut loop_ = Recurrence::new();
+            let (x, c) = (loop_.sequence(xs, [0]), loop_.carry(init));
+            let done = loop_.backwards().run(|step| {
+                let next = step.read(&c) * 2.0 + step.read(&x)[0];
+                step.write(&c, next);
+            });
+            outputs! { reverse, backwards: done.last(&c) }
+        })
+        .on([scalar(0f32), row([1f32, 2., 3.])])
+        .gives([("reverse", scalar(17f32)), ("backwards", scalar(17f32))]),
+        // A body that returns its oldest tap while it writes a new row sees the value from before the step.
+        case("echo_of_the_oldest_tap", |g| {
+            let mut loop_ = Recurrence::new();
+            let state = loop_.mit_sot(g.input("init", "f32[2]"), [-2, -1]);
+            let done = loop_.steps(4).run(|step| {
+                let [older, old] = step.read(&state);
+                step.write(&state, older + old);
+                older
+            });
+            outputs! { trace: done.trace(&state), ys: done.ys }
+        })
+        .on([row([1f32, 2.])])
+        .gives([("trace", row([3f32, 5., 8., 13.])), ("ys", row([1f32, 2., 3., 5.]))]),
+        // The same in a buffer whose row is overwritten in the step that returns it.
+        case("echo_of_a_row_that_is_overwritten", |g| {
+            let mut loop_ = Recurrence::new();
+            let buffer = loop_.mit_mot(g.input("rows", "f32[4]"), [0, 1], [0]);
+            let done = loop_.run(|step| {
+                let [here, next] = step.read(&buffer);
+                step.write(&buffer, [next * 10.0]);
+                here
+            });
+            outputs! { rows: done.buffer(&buffer), ys: done.ys }
+        })
+        .on([row([1f32, 2., 3., 4.])])
+        .gives([("rows", row([20f32, 30., 40., 4.])), ("ys", row([1f32, 2., 3.]))]),
     ])
-}
-
-/// mit-sot with the tap -3 alone reads three steps back.
-fn state_tap_three_alone() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let state = loop_.mit_sot(g.input("init", "f32[3]"), [-3]);
-        let done = loop_.steps(5).run(|step| {
-            let [old] = step.read(&state);
-            step.write(&state, old * 10.0);
-        });
-        outputs! { trace: done.trace(&state) }
-    };
-    let expected = [("trace", row([10f32, 20., 30., 100., 200.]))];
-    gives("state_tap_three_alone", program, [row([1f32, 2., 3.])], expected)
-}
-
-/// Taps in the order -1, -3: the body's arguments follow it. With x1 + 10 x3 from 1, 2, 3.
-fn unsorted_state_taps() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let state = loop_.mit_sot(g.input("init", "f32[3]"), [-1, -3]);
-        let done = loop_.steps(4).run(|step| {
-            let [newest, oldest] = step.read(&state);
-            step.write(&state, newest + oldest * 10.0);
-        });
-        outputs! { trace: done.trace(&state) }
-    };
-    gives("unsorted_state_taps", program, [row([1f32, 2., 3.])], [("trace", row([13f32, 33., 63., 193.]))])
-}
-
-/// A sequence with the tap 2 sees x[2..].
-fn sequence_tap_two() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[T]"), [2]);
-        let done = loop_.run(|step| step.read(&x)[0] * 1.0);
-        outputs! { ys: done.ys }
-    };
-    gives("sequence_tap_two", program, [row([1f32, 2., 3., 4., 5.])], [("ys", row([3f32, 4., 5.]))])
-}
-
-/// A sequence of length T with the taps 2, -1: T - 3 steps, and the taps in the order given.
-fn sequence_taps_two_and_minus_one() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[T]"), [2, -1]);
-        let done = loop_.run(|step| {
-            let [ahead, behind] = step.read(&x);
-            ahead * 10.0 + behind
-        });
-        outputs! { ys: done.ys }
-    };
-    let xs = row([1f32, 2., 3., 4., 5., 6.]);
-    gives("sequence_taps_two_and_minus_one", program, [xs], [("ys", row([41f32, 52., 63.]))])
-}
-
-/// A sequence 1 to 5 with the taps -2, -1: the first step sees 1 and 2, and its tap 0 would be 3.
-fn sequence_taps_without_zero() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let xs = g.input("xs", "f32[T]");
-        let past = loop_.sequence(xs, [-2, -1]);
-        let all = loop_.sequence(xs, [-2, -1, 0]);
-        let done = loop_.run(|step| {
-            let ([older, old], [.., now]) = (step.read(&past), step.read(&all));
-            (older * 1.0, old * 1.0, now * 1.0)
-        });
-        let (older, old, now) = done.ys;
-        outputs! { older, old, now }
-    };
-    let expected = [("older", row([1f32, 2., 3.])), ("old", row([2f32, 3., 4.])), ("now", row([3f32, 4., 5.]))];
-    gives("sequence_taps_without_zero", program, [row([1f32, 2., 3., 4., 5.])], expected)
-}
-
-/// More initial rows than the taps need: the first ones are used. (Their gradient is not checked here.)
-fn surplus_initial_rows() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let state = loop_.mit_sot(g.input("init", "f32[4]"), [-2, -1]);
-        let done = loop_.steps(3).run(|step| {
-            let [older, old] = step.read(&state);
-            step.write(&state, older + old);
-        });
-        outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
-    };
-    let expected = [("trace", row([3f32, 5., 8.])), ("with_init", row([1f32, 2., 3., 5., 8.]))];
-    gives("surplus_initial_rows", program, [row([1f32, 2., f32::NAN, f32::NAN])], expected)
-}
-
-/// A backward-going cumulative sum of 1, 2, 3, 4, in the order of the steps.
-fn backward_cumulative_sum() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-        let sum = loop_.sit_sot(g.input("init", "f32[]"));
-        let done = loop_.backwards().run(|step| {
-            let ([x], [old]) = (step.read(&x), step.read(&sum));
-            step.write(&sum, old + x);
-        });
-        outputs! { trace: done.trace(&sum) }
-    };
-    let inputs = [row([1f32, 2., 3., 4.]), scalar(0f32)];
-    gives("backward_cumulative_sum", program, inputs, [("trace", row([4f32, 7., 9., 10.]))])
-}
-
-/// A sequence read backwards through the taps -1 and 2: seven rows allow four steps, and step s reads rows 3 - s and 6 - s.
-fn backward_taps_of_unequal_reach() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[7]"), [-1, 2]);
-        let done = loop_.backwards().run(|step| {
-            let [behind, ahead] = step.read(&x);
-            behind * 10.0 + ahead
-        });
-        outputs! { ys: done.ys }
-    };
-    let inputs = [row([1f32, 2., 3., 4., 5., 6., 7.])];
-    gives("backward_taps_of_unequal_reach", program, inputs, [("ys", row([47f32, 36., 25., 14.]))])
-}
-
-/// A reverse scan of c * 2 + x over 1, 2, 3; the ys are aligned with the xs.
-fn reverse_scan() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
-        let (carry, ys) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, c * 2.0 + x));
-        outputs! { carry, ys }
-    };
-    let expected = [("carry", scalar(17f32)), ("ys", row([17f32, 8., 3.]))];
-    gives("reverse_scan", program, [scalar(0f32), row([1f32, 2., 3.])], expected)
-}
-
-/// The two ways to run from the last row to the first end in one state.
-fn reverse_scan_and_backwards_agree_on_the_last_state() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
-        let (reverse, ()) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, ()));
-        let mut loop_ = Recurrence::new();
-        let (x, c) = (loop_.sequence(xs, [0]), loop_.carry(init));
-        let done = loop_.backwards().run(|step| {
-            let next = step.read(&c) * 2.0 + step.read(&x)[0];
-            step.write(&c, next);
-        });
-        outputs! { reverse, backwards: done.last(&c) }
-    };
-    let expected = [("reverse", scalar(17f32)), ("backwards", scalar(17f32))];
-    let name = "reverse_scan_and_backwards_agree_on_the_last_state";
-    gives(name, program, [scalar(0f32), row([1f32, 2., 3.])], expected)
-}
-
-/// A body that returns its oldest tap while it writes a new row sees the value from before the step.
-fn echo_of_the_oldest_tap() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let state = loop_.mit_sot(g.input("init", "f32[2]"), [-2, -1]);
-        let done = loop_.steps(4).run(|step| {
-            let [older, old] = step.read(&state);
-            step.write(&state, older + old);
-            older
-        });
-        outputs! { trace: done.trace(&state), ys: done.ys }
-    };
-    let expected = [("trace", row([3f32, 5., 8., 13.])), ("ys", row([1f32, 2., 3., 5.]))];
-    gives("echo_of_the_oldest_tap", program, [row([1f32, 2.])], expected)
-}
-
-/// The same in a buffer whose row is overwritten in the step that returns it.
-fn echo_of_a_row_that_is_overwritten() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let buffer = loop_.mit_mot(g.input("rows", "f32[4]"), [0, 1], [0]);
-        let done = loop_.run(|step| {
-            let [here, next] = step.read(&buffer);
-            step.write(&buffer, [next * 10.0]);
-            here
-        });
-        outputs! { rows: done.buffer(&buffer), ys: done.ys }
-    };
-    let expected = [("rows", row([20f32, 30., 40., 4.])), ("ys", row([1f32, 2., 3.]))];
-    gives("echo_of_a_row_that_is_overwritten", program, [row([1f32, 2., 3., 4.])], expected)
 }

@@ -4,75 +4,77 @@ use std::collections::BTreeMap;
 
 use funcify::{Builder, Recurrence, Tree, Value, scan};
 
-use super::{Cases, gives, row, scalar};
+use super::{Cases, all, case, row, scalar};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok(vec![vectors()?, options()?, maps()?, arrays()?, derived_structs()?, derived_carry_of_a_recurrence()?])
-}
-
-/// A `Vec` as carry, as rows and as ys.
-fn vectors() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let init = vec![g.input("a", "f32[]"), g.input("b", "f32[]")];
-        let xs = vec![g.input("xs", "f32[2]"), g.input("zs", "f32[2]")];
-        let (last, ys) = scan(init, xs, |c, x| (vec![c[1], c[0] + x[0]], vec![c[0], c[1], x[1]]));
-        outputs! { last0: last[0], last1: last[1], y0: ys[0], y1: ys[1], y2: ys[2] }
-    };
-    let inputs = [scalar(1f32), scalar(2f32), row([10f32, 20.]), row([5f32, 6.])];
-    let expected = [
-        ("last0", scalar(11f32)),
-        ("last1", scalar(22f32)),
-        ("y0", row([1f32, 2.])),
-        ("y1", row([2f32, 11.])),
-        ("y2", row([5f32, 6.])),
-    ];
-    gives("tree_vec", program, inputs, expected)
-}
-
-/// An `Option` that is there and one that is not.
-fn options() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let init: (Option<Value>, Option<Value>) = (Some(g.input("a", "f32[]")), None);
-        let (last, ys) = scan(init, Some(g.input("xs", "f32[3]")), |(there, absent), x| {
-            let next = there.zip(x).map(|(there, x)| there * x);
-            ((next, absent), next)
-        });
-        (last, ys)
-    };
-    let expected = [("out_0_0", scalar(12f32)), ("out_1", row([2f32, 4., 12.]))];
-    gives("tree_option", program, [scalar(2f32), row([1f32, 2., 3.])], expected)
-}
-
-/// A map by name; its leaves are in the order of the names.
-fn maps() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (up, down) = (g.input("up", "f32[]"), g.input("down", "f32[]"));
-        let init = BTreeMap::from([("up", up), ("down", down)]);
-        let (last, ys) = scan(init, g.input("xs", "f32[2]"), |c, x| {
-            let next = BTreeMap::from([("up", c["up"] + x), ("down", c["down"] - x)]);
-            (next.clone(), BTreeMap::from([("product", next["up"] * next["down"])]))
-        });
-        outputs! { up: last["up"], down: last["down"], product: ys["product"] }
-    };
-    let inputs = [scalar(0f32), scalar(10f32), row([1f32, 2.])];
-    let expected = [("up", scalar(3f32)), ("down", scalar(7f32)), ("product", row([9f32, 21.]))];
-    gives("tree_map", program, inputs, expected)
-}
-
-/// An array in a tuple with nothing and a box.
-fn arrays() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let init = ([g.input("a", "f32[]"), g.input("b", "f32[]")], (), Box::new(g.input("c", "f32[]")));
-        let (([a, b], (), c), ()) = scan(init, g.input("xs", "f32[3]"), |([a, b], nothing, c), x| {
-            (([b, a + x], nothing, Box::new(*c + a)), ())
-        });
-        outputs! { a, b, c: *c }
-    };
-    let inputs = [scalar(1f32), scalar(2f32), scalar(0f32), row([10f32, 20., 30.])];
-    // a, b, c: 1, 2, 0; then 2, 11, 1; then 11, 22, 3; then 22, 41, 14.
-    gives("tree_array", program, inputs, [("a", scalar(22f32)), ("b", scalar(41f32)), ("c", scalar(14f32))])
+    all([
+        // A `Vec` as carry, as rows and as ys.
+        case("tree_vec", |g| {
+            let init = vec![g.input("a", "f32[]"), g.input("b", "f32[]")];
+            let xs = vec![g.input("xs", "f32[2]"), g.input("zs", "f32[2]")];
+            let (last, ys) = scan(init, xs, |c, x| (vec![c[1], c[0] + x[0]], vec![c[0], c[1], x[1]]));
+            outputs! { last0: last[0], last1: last[1], y0: ys[0], y1: ys[1], y2: ys[2] }
+        })
+        .on([scalar(1f32), scalar(2f32), row([10f32, 20.]), row([5f32, 6.])])
+        .gives([
+            ("last0", scalar(11f32)),
+            ("last1", scalar(22f32)),
+            ("y0", row([1f32, 2.])),
+            ("y1", row([2f32, 11.])),
+            ("y2", row([5f32, 6.])),
+        ]),
+        // An `Option` that is there and one that is not.
+        case("tree_option", |g| {
+            let init: (Option<Value>, Option<Value>) = (Some(g.input("a", "f32[]")), None);
+            let (last, ys) = scan(init, Some(g.input("xs", "f32[3]")), |(there, absent), x| {
+                let next = there.zip(x).map(|(there, x)| there * x);
+                ((next, absent), next)
+            });
+            (last, ys)
+        })
+        .on([scalar(2f32), row([1f32, 2., 3.])])
+        .gives([("out_0_0", scalar(12f32)), ("out_1", row([2f32, 4., 12.]))]),
+        // A map by name; its leaves are in the order of the names.
+        case("tree_map", |g| {
+            let (up, down) = (g.input("up", "f32[]"), g.input("down", "f32[]"));
+            let init = BTreeMap::from([("up", up), ("down", down)]);
+            let (last, ys) = scan(init, g.input("xs", "f32[2]"), |c, x| {
+                let next = BTreeMap::from([("up", c["up"] + x), ("down", c["down"] - x)]);
+                (next.clone(), BTreeMap::from([("product", next["up"] * next["down"])]))
+            });
+            outputs! { up: last["up"], down: last["down"], product: ys["product"] }
+        })
+        .on([scalar(0f32), scalar(10f32), row([1f32, 2.])])
+        .gives([("up", scalar(3f32)), ("down", scalar(7f32)), ("product", row([9f32, 21.]))]),
+        // An array in a tuple with nothing and a box.
+        // a, b, c: 1, 2, 0; then 2, 11, 1; then 11, 22, 3; then 22, 41, 14.
+        case("tree_array", |g| {
+            let init = ([g.input("a", "f32[]"), g.input("b", "f32[]")], (), Box::new(g.input("c", "f32[]")));
+            let (([a, b], (), c), ()) = scan(init, g.input("xs", "f32[3]"), |([a, b], nothing, c), x| {
+                (([b, a + x], nothing, Box::new(*c + a)), ())
+            });
+            outputs! { a, b, c: *c }
+        })
+        .on([scalar(1f32), scalar(2f32), scalar(0f32), row([10f32, 20., 30.])])
+        .gives([("a", scalar(22f32)), ("b", scalar(41f32)), ("c", scalar(14f32))]),
+        // A derived struct as the carry of a scan.
+        derived("tree_derived", |g| {
+            scan(Cell::start(g), g.input("xs", "f32[T]"), |cell, x| (cell.next(x), ())).0.outputs()
+        }),
+        // A derived struct as a carry of a recurrence.
+        derived("tree_derived_carry_of_a_recurrence", |g| {
+            let mut loop_ = Recurrence::new();
+            let cell = loop_.carry(Cell::start(g));
+            let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
+            let done = loop_.run(|step| {
+                let ([x], old) = (step.read(&x), step.read(&cell));
+                step.write(&cell, old.next(x));
+            });
+            done.last(&cell).outputs()
+        }),
+    ])
 }
 
 /// A state of a cell with parts of its own.
@@ -112,33 +114,14 @@ impl Cell {
 
 /// From hidden 0 and gates 1, 2, 3 over 1, 10, 100, 1000: hidden is 1, 21, 321, 1321.
 fn derived(name: &str, program: impl FnOnce(&Builder) -> crate::cases::Outputs) -> Result<Case, String> {
-    let inputs = [scalar(0f32), scalar(1f32), scalar(2f32), scalar(3f32), row([1f32, 10., 100., 1000.])];
-    let expected = [
-        ("hidden", scalar(1321f32)),
-        ("gate", scalar(2f32)),
-        ("left", scalar(3f32)),
-        ("right", scalar(1f32)),
-        ("old", scalar(321f32)),
-        ("older", scalar(21f32)),
-    ];
-    gives(name, program, inputs, expected)
-}
-
-/// A derived struct as the carry of a scan.
-fn derived_structs() -> Result<Case, String> {
-    derived("tree_derived", |g| scan(Cell::start(g), g.input("xs", "f32[T]"), |cell, x| (cell.next(x), ())).0.outputs())
-}
-
-/// A derived struct as a carry of a recurrence.
-fn derived_carry_of_a_recurrence() -> Result<Case, String> {
-    derived("tree_derived_carry_of_a_recurrence", |g| {
-        let mut loop_ = Recurrence::new();
-        let cell = loop_.carry(Cell::start(g));
-        let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-        let done = loop_.run(|step| {
-            let ([x], old) = (step.read(&x), step.read(&cell));
-            step.write(&cell, old.next(x));
-        });
-        done.last(&cell).outputs()
-    })
+    case(name, program)
+        .on([scalar(0f32), scalar(1f32), scalar(2f32), scalar(3f32), row([1f32, 10., 100., 1000.])])
+        .gives([
+            ("hidden", scalar(1321f32)),
+            ("gate", scalar(2f32)),
+            ("left", scalar(3f32)),
+            ("right", scalar(1f32)),
+            ("old", scalar(321f32)),
+            ("older", scalar(21f32)),
+        ])
 }

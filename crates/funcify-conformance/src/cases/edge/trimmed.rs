@@ -6,28 +6,125 @@ use funcify::ops::Scan;
 use funcify::ops::scan::{Buffer, Returned, Sequence, Start};
 use funcify::{Builder, Graph, HostTensor, apply};
 
-use super::{Cases, case, empty, fails, gives, outputs_of, row, tensor};
+use super::{Cases, all, case, empty, row, tensor, text};
+use crate::case::Case;
 use crate::cases::{Outputs, outputs};
-use crate::suite::{Case, Expected};
 
 pub(super) fn cases() -> Cases {
     let last = |count| Returned::Last(count);
     let four = || row([1f32, 2., 3., 4.]);
-    Ok(vec![
-        sum("trimmed_all", false, Returned::All, four(), row([10f32, 11., 13., 16., 20.]))?,
-        sum("trimmed_last_1", false, last(1), four(), row([20f32]))?,
-        sum("trimmed_last_3", false, last(3), four(), row([13f32, 16., 20.]))?,
-        sum("trimmed_last_5_is_all", false, last(5), four(), row([10f32, 11., 13., 16., 20.]))?,
-        sum("trimmed_last_1_without_steps", false, last(1), empty::<f32, 1>([0]), row([10f32]))?,
-        sum("trimmed_last_2_of_one_step", false, last(2), row([5f32]), row([10f32, 15.]))?,
-        sum("trimmed_down_all", true, Returned::All, four(), row([20f32, 19., 17., 14., 10.]))?,
-        sum("trimmed_down_last_2", true, last(2), four(), row([20f32, 19.]))?,
-        sum("trimmed_down_last_1_without_steps", true, last(1), empty::<f32, 1>([0]), row([10f32]))?,
-        more_rows_than_there_are()?,
-        more_ys_than_there_are()?,
-        every_kind_of_buffer()?,
-        every_kind_of_buffer_downward()?,
-        rows_of_matrices_as_text()?,
+    all([
+        sum("trimmed_all", false, Returned::All, four(), row([10f32, 11., 13., 16., 20.])),
+        sum("trimmed_last_1", false, last(1), four(), row([20f32])),
+        sum("trimmed_last_3", false, last(3), four(), row([13f32, 16., 20.])),
+        sum("trimmed_last_5_is_all", false, last(5), four(), row([10f32, 11., 13., 16., 20.])),
+        sum("trimmed_last_1_without_steps", false, last(1), empty::<f32, 1>([0]), row([10f32])),
+        sum("trimmed_last_2_of_one_step", false, last(2), row([5f32]), row([10f32, 15.])),
+        sum("trimmed_down_all", true, Returned::All, four(), row([20f32, 19., 17., 14., 10.])),
+        sum("trimmed_down_last_2", true, last(2), four(), row([20f32, 19.])),
+        sum("trimmed_down_last_1_without_steps", true, last(1), empty::<f32, 1>([0]), row([10f32])),
+        // More returned rows of a state than a call gives: an error, and no shorter trace.
+        case("trimmed_last_4_of_two_steps", |g| summed(g, false, Returned::Last(4)))
+            .on([row([1f32, 2.]), row([10f32])])
+            .fails("Rows"),
+        // The same of ys.
+        text(
+            "trimmed_last_3_of_two_ys",
+            "fn @edge(%xs: f32[T]) {
+        %ys: f32[3] last 3 = scan @step {steps=T} {
+            seq %x: f32[] = %xs[t]
+            nit-sot %ys
+            %y: f32[] = square %x
+            %ys[t] = %y
+        }
+        return ys=%ys
+    }",
+        )
+        .on([row([1f32, 2.])])
+        .fails("Rows"),
+        // Trimmed ys, a trimmed mit-sot and a trimmed full buffer in one loop, with a carry.
+        text(
+            "trimmed_buffers_of_every_kind",
+            "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
+        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step {steps=T} {
+            seq %x: f32[] = %xs[t]
+            nit-sot %ys
+            mit-sot %s3: f32[] = %trace[t-3] from %old
+            mit-mot %r0: f32[], %r1: f32[] = %sums[t], %sums[t+1] from %rows
+            carry %before: f32[] = %c from %zero
+            %y: f32[] = mul %x, %x
+            %s: f32[] = add %s3, %x
+            %r: f32[] = add %r0, %r1
+            %next: f32[] = add %before, %r0
+            %ys[t] = %y
+            %trace[t] = %s
+            %sums[t+1] = %r
+            %c = %next
+        }
+        return ys=%ys, trace=%trace, sums=%sums, c=%c
+    }",
+        )
+        .on(vec![
+            row([1f32, 2., 3., 4.]),
+            row([10f32, 20., 30.]),
+            row([1f32, 1., 1., 1., 1.]),
+            HostTensor::scalar(0f32),
+        ])
+        .gives([
+            ("ys", row([9f32, 16.])),
+            ("trace", row([33f32, 15.])),
+            ("sums", row([3f32, 4., 5.])),
+            ("c", HostTensor::scalar(10f32)),
+        ]),
+        // The same downward, where the given rows are the trailing ones.
+        text(
+            "trimmed_buffers_of_every_kind_down",
+            "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
+        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step {steps=T, order=down} {
+            seq %x: f32[] = %xs[t]
+            nit-sot %ys
+            mit-sot %s3: f32[] = %trace[t+3] from %old
+            mit-mot %r0: f32[], %r1: f32[] = %sums[t], %sums[t+1] from %rows
+            carry %before: f32[] = %c from %zero
+            %y: f32[] = mul %x, %x
+            %s: f32[] = add %s3, %x
+            %r: f32[] = add %r0, %r1
+            %next: f32[] = add %before, %r0
+            %ys[t] = %y
+            %trace[t] = %s
+            %sums[t] = %r
+            %c = %next
+        }
+        return ys=%ys, trace=%trace, sums=%sums, c=%c
+    }",
+        )
+        .on(vec![
+            row([1f32, 2., 3., 4.]),
+            row([10f32, 20., 30.]),
+            row([1f32, 1., 1., 1., 1.]),
+            HostTensor::scalar(0f32),
+        ])
+        .gives([
+            ("ys", row([1f32, 4.])),
+            ("trace", row([35f32, 12.])),
+            ("sums", row([5f32, 4., 3.])),
+            ("c", HostTensor::scalar(4f32)),
+        ]),
+        // A trimmed state whose rows are matrices of symbolic sizes, downward.
+        text(
+            "trimmed_rows_of_matrices",
+            "fn @edge(%xs: f32[T,B,2], %init: f32[1,B,2]) {
+        %rows: f32[2,B,2] last 2 = scan @step {steps=T, order=down} {
+            seq %x: f32[B,2] = %xs[t]
+            sit-sot %old: f32[B,2] = %rows[t+1] from %init
+            %new: f32[B,2] = add %old, %x
+            %rows[t] = %new
+        }
+        return rows=%rows
+    }",
+        )
+        .on([tensor([3, 1, 2], [1f32, 10., 2., 20., 3., 30.]), tensor([1, 1, 2], [0f32, 0.])])
+        .gives([("rows", tensor([2, 1, 2], [6f32, 60., 5., 50.]))]),
     ])
 }
 
@@ -54,104 +151,5 @@ fn summed(g: &Builder, reverse: bool, returned: Returned) -> Outputs {
 }
 
 fn sum(name: &str, reverse: bool, returned: Returned, xs: HostTensor, rows: HostTensor) -> Result<Case, String> {
-    gives(name, |g: &Builder| summed(g, reverse, returned), [xs, row([10f32])], [("rows", rows)])
-}
-
-/// More returned rows of a state than a call gives: an error, and no shorter trace.
-fn more_rows_than_there_are() -> Result<Case, String> {
-    let program = |g: &Builder| summed(g, false, Returned::Last(4));
-    fails("trimmed_last_4_of_two_steps", program, [row([1f32, 2.]), row([10f32])], "Rows")
-}
-
-/// The same of ys.
-fn more_ys_than_there_are() -> Result<Case, String> {
-    let text = "fn @edge(%xs: f32[T]) {
-        %ys: f32[3] last 3 = scan @step {steps=T} {
-            seq %x: f32[] = %xs[t]
-            nit-sot %ys
-            %y: f32[] = square %x
-            %ys[t] = %y
-        }
-        return ys=%ys
-    }";
-    case("trimmed_last_3_of_two_ys", Graph::parse(text), vec![row([1f32, 2.])], Expected::Error("Rows"))
-}
-
-/// Trimmed ys, a trimmed mit-sot and a trimmed full buffer in one loop, with a carry.
-fn every_kind_of_buffer() -> Result<Case, String> {
-    let text = "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
-        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step {steps=T} {
-            seq %x: f32[] = %xs[t]
-            nit-sot %ys
-            mit-sot %s3: f32[] = %trace[t-3] from %old
-            mit-mot %r0: f32[], %r1: f32[] = %sums[t], %sums[t+1] from %rows
-            carry %before: f32[] = %c from %zero
-            %y: f32[] = mul %x, %x
-            %s: f32[] = add %s3, %x
-            %r: f32[] = add %r0, %r1
-            %next: f32[] = add %before, %r0
-            %ys[t] = %y
-            %trace[t] = %s
-            %sums[t+1] = %r
-            %c = %next
-        }
-        return ys=%ys, trace=%trace, sums=%sums, c=%c
-    }";
-    let inputs =
-        vec![row([1f32, 2., 3., 4.]), row([10f32, 20., 30.]), row([1f32, 1., 1., 1., 1.]), HostTensor::scalar(0f32)];
-    let expected = outputs_of([
-        ("ys", row([9f32, 16.])),
-        ("trace", row([33f32, 15.])),
-        ("sums", row([3f32, 4., 5.])),
-        ("c", HostTensor::scalar(10f32)),
-    ]);
-    case("trimmed_buffers_of_every_kind", Graph::parse(text), inputs, expected)
-}
-
-/// The same downward, where the given rows are the trailing ones.
-fn every_kind_of_buffer_downward() -> Result<Case, String> {
-    let text = "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
-        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step {steps=T, order=down} {
-            seq %x: f32[] = %xs[t]
-            nit-sot %ys
-            mit-sot %s3: f32[] = %trace[t+3] from %old
-            mit-mot %r0: f32[], %r1: f32[] = %sums[t], %sums[t+1] from %rows
-            carry %before: f32[] = %c from %zero
-            %y: f32[] = mul %x, %x
-            %s: f32[] = add %s3, %x
-            %r: f32[] = add %r0, %r1
-            %next: f32[] = add %before, %r0
-            %ys[t] = %y
-            %trace[t] = %s
-            %sums[t] = %r
-            %c = %next
-        }
-        return ys=%ys, trace=%trace, sums=%sums, c=%c
-    }";
-    let inputs =
-        vec![row([1f32, 2., 3., 4.]), row([10f32, 20., 30.]), row([1f32, 1., 1., 1., 1.]), HostTensor::scalar(0f32)];
-    let expected = outputs_of([
-        ("ys", row([1f32, 4.])),
-        ("trace", row([35f32, 12.])),
-        ("sums", row([5f32, 4., 3.])),
-        ("c", HostTensor::scalar(4f32)),
-    ]);
-    case("trimmed_buffers_of_every_kind_down", Graph::parse(text), inputs, expected)
-}
-
-/// A trimmed state whose rows are matrices of symbolic sizes, downward.
-fn rows_of_matrices_as_text() -> Result<Case, String> {
-    let text = "fn @edge(%xs: f32[T,B,2], %init: f32[1,B,2]) {
-        %rows: f32[2,B,2] last 2 = scan @step {steps=T, order=down} {
-            seq %x: f32[B,2] = %xs[t]
-            sit-sot %old: f32[B,2] = %rows[t+1] from %init
-            %new: f32[B,2] = add %old, %x
-            %rows[t] = %new
-        }
-        return rows=%rows
-    }";
-    let xs = tensor([3, 1, 2], [1f32, 10., 2., 20., 3., 30.]);
-    let inputs = vec![xs, tensor([1, 1, 2], [0f32, 0.])];
-    let expected = outputs_of([("rows", tensor([2, 1, 2], [6f32, 60., 5., 50.]))]);
-    case("trimmed_rows_of_matrices", Graph::parse(text), inputs, expected)
+    case(name, |g| summed(g, reverse, returned)).on([xs, row([10f32])]).gives([("rows", rows)])
 }

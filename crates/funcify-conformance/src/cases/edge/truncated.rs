@@ -4,68 +4,191 @@ use funcify::{
     Builder, DType, HostTensor, Recurrence, ScanOptions, Value, grad, hvp, jvp, scan_until_with, scan_with, vmap,
 };
 
-use super::{Cases, empty, gives, gives_dynamic, row, scalar, tensor};
-use crate::suite::Case;
+use super::{Cases, all, case, empty, row, scalar, tensor};
+use crate::case::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok(vec![
-        until_with_sequence_taps()?,
-        last_two_of_five()?,
-        weighted(0, [0., 0., 0., 0., 0.], 0.)?,
-        weighted(1, [0., 0., 0., 0., 1.], 6.125)?,
-        weighted(3, [0., 0., 0.25, 0.5, 1.], 8.875)?,
-        weighted(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.)?,
-        as_a_state_with_a_trace()?,
-        downward()?,
-        fewer_steps("truncated_to_more_steps_than_there_are", row([1f32, 2.]), 0.25, row([0.5f32, 1.]))?,
+    all([
+        // Back over the last three steps of a loop that ends early: x[t-2] * x[t] until x[t] is above 6.
+        case("truncated_until", |g| {
+            grad(g.input("xs", "f32[T]"), |xs| {
+                let mut loop_ = Recurrence::new();
+                let taps = loop_.sequence(xs, [-2, 0]);
+                let products = loop_.truncate(3).run(|step| {
+                    let [before, x] = step.read(&taps);
+                    step.until(x.gt(6.0));
+                    before * x
+                });
+                products.ys.sum(0)
+            })
+        })
+        .on([HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64))])
+        .gives([("out", row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]))]),
+        // p/2 + a^2 over five steps, back over two: 2 a in the last step, and a in the one before.
+        case("truncated_to_two_of_five_steps", |g| {
+            let (p, a) = (g.input("p", "f32[]"), g.input("a", "f32[5]"));
+            let options = ScanOptions::new().truncate(2);
+            grad((p, a), |(p, a)| scan_with(options, p, a, |p, a| (p / 2.0 + a.square(), ())).0)
+        })
+        .on([scalar(7f32), row([1f32, 2., 3., 4., 5.])])
+        .gives([("out_0", scalar(0f32)), ("out_1", row([0f32, 0., 0., 4., 10.]))]),
+        weighted(0, [0., 0., 0., 0., 0.], 0.),
+        weighted(1, [0., 0., 0., 0., 1.], 6.125),
+        weighted(3, [0., 0., 0.25, 0.5, 1.], 8.875),
+        weighted(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.),
+        // The same as a recurrence with a trace, of which the loss takes all: older rows of the trace are constant.
+        // The states are 1, 2.5, 4.25, 6.125, 8.0625; of the last two, w * 4.25 + 4 and w * (w * 4.25 + 4) + 5.
+        case("truncated_state_with_a_trace", |g| {
+            let (p, a, w) = (g.input("p", "f32[]"), g.input("a", "f32[5]"), g.input("w", "f32[]"));
+            grad((p, a, w), |(p, a, w)| {
+                let mut loop_ = Recurrence::new();
+                let (x, c) = (loop_.sequence(a, [0]), loop_.sit_sot(p));
+                let done = loop_.truncate(2).run(|step| {
+                    let ([x], [before]) = (step.read(&x), step.read(&c));
+                    step.write(&c, before * w + x);
+                });
+                done.trace(&c).sum(0)
+            })
+        })
+        .on([scalar(0f32), row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)])
+        .gives([
+            ("out_0", scalar(0f32)),
+            ("out_1", row([0f32, 0., 0., 1.5, 1.])),
+            ("out_2", scalar(4.25f32 + 6.125 + 2.125)),
+        ]),
+        // A downward loop ends at the first rows.
+        // Downward: 5, 6.5, 6.25, 5.125 and then 3.5625.
+        case("truncated_downward", |g| {
+            let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[5]"), g.input("w", "f32[]"));
+            let options = ScanOptions::new().reverse().truncate(2);
+            grad((init, xs, w), |(init, xs, w)| scan_with(options, init, xs, |c, x| (c * w + x, ())).0)
+        })
+        .on([scalar(0f32), row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)])
+        .gives([
+            ("out_0", scalar(0f32)),
+            ("out_1", row([1f32, 0.5, 0., 0., 0.])),
+            ("out_2", scalar(5.125f32 + 0.5 * 6.25)),
+        ]),
+        fewer_steps("truncated_to_more_steps_than_there_are", row([1f32, 2.]), 0.25, row([0.5f32, 1.])),
         fewer_steps(
             "truncated_to_fewer_steps_than_there_are",
             row([1f32, 2., 3., 4., 5., 6.]),
             0.,
             row([0f32, 0., 0.125, 0.25, 0.5, 1.]),
-        )?,
-        fewer_steps("truncated_without_steps", empty::<f32, 1>([0]), 1., empty::<f32, 1>([0]))?,
-        initial_rows("truncated_initial_rows_of_one_step", [1f32], [3., 5.], [1f32])?,
-        initial_rows("truncated_initial_rows_of_two_steps", [1f32, 2.], [0., 3.], [0f32, 1.])?,
-        initial_rows("truncated_initial_rows_of_three_steps", [1f32, 2., 3.], [0., 0.], [0f32, 0., 1.])?,
-        rows_that_older_steps_wrote()?,
-        several_taps()?,
-        until_downward()?,
-        run_time_count()?,
-        on_lanes()?,
-        forward_mode()?,
-        second_order()?,
-    ])
-}
-
-/// Back over the last three steps of a loop that ends early: x[t-2] * x[t] until x[t] is above 6.
-fn until_with_sequence_taps() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        grad(g.input("xs", "f32[T]"), |xs| {
-            let mut loop_ = Recurrence::new();
-            let taps = loop_.sequence(xs, [-2, 0]);
-            let products = loop_.truncate(3).run(|step| {
-                let [before, x] = step.read(&taps);
-                step.until(x.gt(6.0));
-                before * x
-            });
-            products.ys.sum(0)
+        ),
+        fewer_steps("truncated_without_steps", empty::<f32, 1>([0]), 1., empty::<f32, 1>([0])),
+        initial_rows("truncated_initial_rows_of_one_step", [1f32], [3., 5.], [1f32]),
+        initial_rows("truncated_initial_rows_of_two_steps", [1f32, 2.], [0., 3.], [0f32, 1.]),
+        initial_rows("truncated_initial_rows_of_three_steps", [1f32, 2., 3.], [0., 0.], [0f32, 0., 1.]),
+        // b[t+1] = b[t] * b[t+1], back over the last of three steps: what older steps wrote is constant, and a row
+        // that no step
+        // changed is the operand's.
+        // 2, 6, 24, 120, 9: the last step is 24 * 5.
+        case("truncated_full_buffer", |g| {
+            grad(g.input("buffer", "f32[N]"), |buffer| {
+                let mut loop_ = Recurrence::new();
+                let rows = loop_.mit_mot(buffer, [0, 1], [1]);
+                let done = loop_.steps(buffer.dim(0) - 2).truncate(1).run(|step| {
+                    let [a, b] = step.read(&rows);
+                    step.write(&rows, [a * b]);
+                });
+                done.buffer(&rows).sum(0)
+            })
         })
-    };
-    let xs = HostTensor::from_fn(DType::F32, &[15], |index| funcify::Scalar::Int(index[0] as i64));
-    let expected = row([0f32, 0., 0., 5., 6., 10., 4., 5., 0., 0., 0., 0., 0., 0., 0.]);
-    gives("truncated_until", program, [xs], [("out", expected)])
-}
-
-/// p/2 + a^2 over five steps, back over two: 2 a in the last step, and a in the one before.
-fn last_two_of_five() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (p, a) = (g.input("p", "f32[]"), g.input("a", "f32[5]"));
-        let options = ScanOptions::new().truncate(2);
-        grad((p, a), |(p, a)| scan_with(options, p, a, |p, a| (p / 2.0 + a.square(), ())).0)
-    };
-    let outputs = [("out_0", scalar(0f32)), ("out_1", row([0f32, 0., 0., 4., 10.]))];
-    gives("truncated_to_two_of_five_steps", program, [scalar(7f32), row([1f32, 2., 3., 4., 5.])], outputs)
+        .on([row([2f32, 3., 4., 5., 9.])])
+        .gives([("out", row([1f32, 0., 0., 24., 1.]))]),
+        // x[t] * x[t+1] over four steps, back over two.
+        case("truncated_sequence_with_taps", |g| {
+            grad(g.input("xs", "f32[T]"), |xs| {
+                let mut loop_ = Recurrence::new();
+                let taps = loop_.sequence(xs, [0, 1]);
+                let done = loop_.truncate(2).run(|step| {
+                    let [a, b] = step.read(&taps);
+                    a * b
+                });
+                done.ys.sum(0)
+            })
+        })
+        .on([row([1f32, 2., 3., 4., 5.])])
+        .gives([("out", row([0f32, 0., 4., 8., 4.]))]),
+        // A downward loop that ends early: the last of two steps is 10 * 3.
+        case("truncated_until_downward", |g| {
+            let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
+            grad((init, xs), |(init, xs)| {
+                let options = ScanOptions::new().reverse().truncate(1);
+                let step = |c: Value, x: Value| (c * x, c * x, (c * x).gt(20.0));
+                scan_until_with(options, init, xs, step).1.sum(0)
+            })
+        })
+        .on([scalar(2f32), row([9f32, 9., 9., 3., 5.])])
+        .gives([("out_0", scalar(0f32)), ("out_1", row([0f32, 0., 0., 10., 0.]))]),
+        // w^n, where n is a value of the program: the last two factors.
+        case("truncated_run_time_count", |g| {
+            let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
+            grad(w, |w| {
+                let mut loop_ = Recurrence::new();
+                let c = loop_.carry(w.ones_like());
+                let done = loop_.steps_value(n).truncate(2).run(|step| {
+                    let before = step.read(&c);
+                    step.write(&c, before * w);
+                });
+                done.last(&c)
+            })
+        })
+        .on([scalar(5i64), scalar(2f32)])
+        .gives_dynamic([("out", scalar(32f32))]),
+        // A gradient for each lane, and the gradient of a sum over lanes.
+        // By w: c1 + w c0, with c0 = w^2 + x0^2 and c1 = w c0 + x1^2.
+        {
+            fn loss(xs: Value, w: Value) -> Value {
+                scan_with(ScanOptions::new().truncate(2), w, xs, |c, x| (c * w + x.square(), ())).0
+            }
+            let program = |g: &Builder| {
+                let (xs, w) = (g.input("xs", "f32[2,3]"), g.input("w", "f32[]"));
+                let each = vmap(xs, |xs| grad(xs, |xs| loss(xs, w)));
+                let all = grad(w, |w| vmap(xs, |xs| loss(xs, w)).sum(0));
+                (each, all)
+            };
+            let of_lane = |a: f32, b: f32| (0.5 * (0.25 + a * a) + b * b) + 0.5 * (0.25 + a * a);
+            case("truncated_on_lanes", program).on([tensor([2, 3], [1f32, 2., 3., 4., 5., 6.]), scalar(0.5f32)]).gives(
+                [
+                    ("out_0", tensor([2, 3], [0f32, 2., 6., 0., 5., 12.])),
+                    ("out_1", scalar(of_lane(1., 2.) + of_lane(4., 5.))),
+                ],
+            )
+        },
+        // Tangents pass through every step.
+        case("truncated_in_forward_mode", |g| {
+            let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
+            let options = ScanOptions::new().truncate(1);
+            let last = |(init, xs): (Value, Value)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0;
+            jvp((init, xs), (init.ones_like(), xs.ones_like()), last).1
+        })
+        .on([scalar(8f32), row([1f32, 2., 3.])])
+        .gives([("out", scalar(1.875f32))]),
+        // p * w + a over 1 to 4 from 0, w = 0.5, back over two steps: c2 + w c1, with c2 = w c1 + 3 and c1 = 2.5. By w
+        // again, c1
+        // being constant, it is 2 c1; the forward mode sees that c1 = w * 1 + 2 too.
+        {
+            fn first(a: Value, w: Value) -> Value {
+                let options = ScanOptions::new().truncate(2);
+                grad(w, |w| scan_with(options, w.zeros_like(), a, |p, a| (p * w + a, ())).0)
+            }
+            let program = |g: &Builder| {
+                let (a, w) = (g.input("a", "f32[4]"), g.input("w", "f32[]"));
+                let last = |w: Value| {
+                    let options = ScanOptions::new().truncate(2);
+                    scan_with(options, w.zeros_like(), a, |p, a| (p * w + a, ())).0
+                };
+                (first(a, w), grad(w, |w| first(a, w)), hvp(w, w.ones_like(), last))
+            };
+            case("truncated_by_two", program).on([row([1f32, 2., 3., 4.]), scalar(0.5f32)]).gives([
+                ("out_0", scalar(5.5f32)),
+                ("out_1", scalar(5f32)),
+                ("out_2", scalar(6f32)),
+            ])
+        },
+    ])
 }
 
 /// p * w + a over 1 to 5 from 0, w = 0.5.
@@ -77,50 +200,18 @@ fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> Result<Case, String> {
     };
     let outputs = [("out_0", row(of_a)), ("out_1", scalar(of_w))];
     let name = format!("truncated_to_{steps}_steps");
-    gives(&name, program, [row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)], outputs)
-}
-
-/// The same as a recurrence with a trace, of which the loss takes all: older rows of the trace are constant.
-fn as_a_state_with_a_trace() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (p, a, w) = (g.input("p", "f32[]"), g.input("a", "f32[5]"), g.input("w", "f32[]"));
-        grad((p, a, w), |(p, a, w)| {
-            let mut loop_ = Recurrence::new();
-            let (x, c) = (loop_.sequence(a, [0]), loop_.sit_sot(p));
-            let done = loop_.truncate(2).run(|step| {
-                let ([x], [before]) = (step.read(&x), step.read(&c));
-                step.write(&c, before * w + x);
-            });
-            done.trace(&c).sum(0)
-        })
-    };
-    // The states are 1, 2.5, 4.25, 6.125, 8.0625; of the last two, w * 4.25 + 4 and w * (w * 4.25 + 4) + 5.
-    let outputs =
-        [("out_0", scalar(0f32)), ("out_1", row([0f32, 0., 0., 1.5, 1.])), ("out_2", scalar(4.25f32 + 6.125 + 2.125))];
-    gives("truncated_state_with_a_trace", program, [scalar(0f32), row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)], outputs)
-}
-
-/// A downward loop ends at the first rows.
-fn downward() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[5]"), g.input("w", "f32[]"));
-        let options = ScanOptions::new().reverse().truncate(2);
-        grad((init, xs, w), |(init, xs, w)| scan_with(options, init, xs, |c, x| (c * w + x, ())).0)
-    };
-    // Downward: 5, 6.5, 6.25, 5.125 and then 3.5625.
-    let outputs =
-        [("out_0", scalar(0f32)), ("out_1", row([1f32, 0.5, 0., 0., 0.])), ("out_2", scalar(5.125f32 + 0.5 * 6.25))];
-    gives("truncated_downward", program, [scalar(0f32), row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)], outputs)
+    case(name, program).on([row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)]).gives(outputs)
 }
 
 /// Back over four steps of a number that only a call knows.
 fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    case(name, |g| {
         let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
         let options = ScanOptions::new().truncate(4);
         grad((init, xs), |(init, xs)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0)
-    };
-    gives(name, program, [scalar(8f32), xs], [("out_0", scalar(of_init)), ("out_1", of_xs)])
+    })
+    .on([scalar(8f32), xs])
+    .gives([("out_0", scalar(of_init)), ("out_1", of_xs)])
 }
 
 /// y[t] = 3 y[t-2] + 5 y[t-1] + x[t], back over the last step: initial rows that it reads have a gradient.
@@ -137,124 +228,5 @@ fn initial_rows<const N: usize>(name: &str, xs: [f32; N], of_init: [f32; 2], of_
             done.trace(&y).index(0, -1)
         })
     };
-    gives(name, program, [row([1f32, 2.]), row(xs)], [("out_0", row(of_init)), ("out_1", row(of_xs))])
-}
-
-/// b[t+1] = b[t] * b[t+1], back over the last of three steps: what older steps wrote is constant, and a row that no step
-/// changed is the operand's.
-fn rows_that_older_steps_wrote() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        grad(g.input("buffer", "f32[N]"), |buffer| {
-            let mut loop_ = Recurrence::new();
-            let rows = loop_.mit_mot(buffer, [0, 1], [1]);
-            let done = loop_.steps(buffer.dim(0) - 2).truncate(1).run(|step| {
-                let [a, b] = step.read(&rows);
-                step.write(&rows, [a * b]);
-            });
-            done.buffer(&rows).sum(0)
-        })
-    };
-    // 2, 6, 24, 120, 9: the last step is 24 * 5.
-    gives("truncated_full_buffer", program, [row([2f32, 3., 4., 5., 9.])], [("out", row([1f32, 0., 0., 24., 1.]))])
-}
-
-/// x[t] * x[t+1] over four steps, back over two.
-fn several_taps() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        grad(g.input("xs", "f32[T]"), |xs| {
-            let mut loop_ = Recurrence::new();
-            let taps = loop_.sequence(xs, [0, 1]);
-            let done = loop_.truncate(2).run(|step| {
-                let [a, b] = step.read(&taps);
-                a * b
-            });
-            done.ys.sum(0)
-        })
-    };
-    gives(
-        "truncated_sequence_with_taps",
-        program,
-        [row([1f32, 2., 3., 4., 5.])],
-        [("out", row([0f32, 0., 4., 8., 4.]))],
-    )
-}
-
-/// A downward loop that ends early: the last of two steps is 10 * 3.
-fn until_downward() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
-        grad((init, xs), |(init, xs)| {
-            let options = ScanOptions::new().reverse().truncate(1);
-            let step = |c: Value, x: Value| (c * x, c * x, (c * x).gt(20.0));
-            scan_until_with(options, init, xs, step).1.sum(0)
-        })
-    };
-    let outputs = [("out_0", scalar(0f32)), ("out_1", row([0f32, 0., 0., 10., 0.]))];
-    gives("truncated_until_downward", program, [scalar(2f32), row([9f32, 9., 9., 3., 5.])], outputs)
-}
-
-/// w^n, where n is a value of the program: the last two factors.
-fn run_time_count() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
-        grad(w, |w| {
-            let mut loop_ = Recurrence::new();
-            let c = loop_.carry(w.ones_like());
-            let done = loop_.steps_value(n).truncate(2).run(|step| {
-                let before = step.read(&c);
-                step.write(&c, before * w);
-            });
-            done.last(&c)
-        })
-    };
-    gives_dynamic("truncated_run_time_count", program, [scalar(5i64), scalar(2f32)], [("out", scalar(32f32))])
-}
-
-/// A gradient for each lane, and the gradient of a sum over lanes.
-fn on_lanes() -> Result<Case, String> {
-    fn loss(xs: Value, w: Value) -> Value {
-        scan_with(ScanOptions::new().truncate(2), w, xs, |c, x| (c * w + x.square(), ())).0
-    }
-    let program = |g: &Builder| {
-        let (xs, w) = (g.input("xs", "f32[2,3]"), g.input("w", "f32[]"));
-        let each = vmap(xs, |xs| grad(xs, |xs| loss(xs, w)));
-        let all = grad(w, |w| vmap(xs, |xs| loss(xs, w)).sum(0));
-        (each, all)
-    };
-    // By w: c1 + w c0, with c0 = w^2 + x0^2 and c1 = w c0 + x1^2.
-    let xs = tensor([2, 3], [1f32, 2., 3., 4., 5., 6.]);
-    let of_xs = tensor([2, 3], [0f32, 2., 6., 0., 5., 12.]);
-    let of_lane = |a: f32, b: f32| (0.5 * (0.25 + a * a) + b * b) + 0.5 * (0.25 + a * a);
-    let of_w = of_lane(1., 2.) + of_lane(4., 5.);
-    gives("truncated_on_lanes", program, [xs, scalar(0.5f32)], [("out_0", of_xs), ("out_1", scalar(of_w))])
-}
-
-/// Tangents pass through every step.
-fn forward_mode() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
-        let options = ScanOptions::new().truncate(1);
-        let last = |(init, xs): (Value, Value)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0;
-        jvp((init, xs), (init.ones_like(), xs.ones_like()), last).1
-    };
-    gives("truncated_in_forward_mode", program, [scalar(8f32), row([1f32, 2., 3.])], [("out", scalar(1.875f32))])
-}
-
-/// p * w + a over 1 to 4 from 0, w = 0.5, back over two steps: c2 + w c1, with c2 = w c1 + 3 and c1 = 2.5. By w again, c1
-/// being constant, it is 2 c1; the forward mode sees that c1 = w * 1 + 2 too.
-fn second_order() -> Result<Case, String> {
-    fn first(a: Value, w: Value) -> Value {
-        let options = ScanOptions::new().truncate(2);
-        grad(w, |w| scan_with(options, w.zeros_like(), a, |p, a| (p * w + a, ())).0)
-    }
-    let program = |g: &Builder| {
-        let (a, w) = (g.input("a", "f32[4]"), g.input("w", "f32[]"));
-        let last = |w: Value| {
-            let options = ScanOptions::new().truncate(2);
-            scan_with(options, w.zeros_like(), a, |p, a| (p * w + a, ())).0
-        };
-        (first(a, w), grad(w, |w| first(a, w)), hvp(w, w.ones_like(), last))
-    };
-    let outputs = [("out_0", scalar(5.5f32)), ("out_1", scalar(5f32)), ("out_2", scalar(6f32))];
-    gives("truncated_by_two", program, [row([1f32, 2., 3., 4.]), scalar(0.5f32)], outputs)
+    case(name, program).on([row([1f32, 2.]), row(xs)]).gives([("out_0", row(of_init)), ("out_1", row(of_xs))])
 }

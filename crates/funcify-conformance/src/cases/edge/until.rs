@@ -1,28 +1,88 @@
 //! Loops that end early (scan-c6): which rows of which buffers are left, how many steps ran, what can follow.
 
-use funcify::{Builder, DType, Graph, HostTensor, Recurrence, ScanOptions, Value, cond, scan, scan_until};
+use funcify::{Builder, DType, HostTensor, Recurrence, ScanOptions, Value, cond, scan, scan_until};
 use funcify::{scan_until_with, size, while_loop};
 
-use super::{Cases, case, empty, fails, gives, gives_dynamic, outputs_of, row, scalar, tensor};
-use crate::cases::{Outputs, outputs};
-use crate::suite::{Case, Expected};
+use super::{Cases, all, case, empty, row, scalar, tensor, text};
+use crate::case::Case;
+use crate::cases::outputs;
 
 pub(super) fn cases() -> Cases {
-    let mut cases = vec![
-        running("until_at_the_first_step", [9., 1., 1.], [9f32].into(), 9.)?,
-        running("until_at_the_third_step", [1., 2., 3.], [1f32, 3., 6.].into(), 6.)?,
-        running("until_never", [1., 2., 1.], [1f32, 3., 4.].into(), 4.)?,
-        stops_by_its_last_rows("until_with_five_rows", [1., 1., 1., 1., 2., 7.], Some(row([1f32, 2., 3., 4., 6.])))?,
-        stops_by_its_last_rows("until_with_three_rows_of_five", [1., 1., 9., 0., 0., 0.], None)?,
-        without_steps()?,
-        every_kind_of_buffer(false)?,
-        every_kind_of_buffer(true)?,
-        only_the_number_of_steps()?,
-        in_a_loop()?,
-        in_a_choice_in_a_conditional_loop()?,
-        loop_over_a_cut_trace()?,
-        sequence_shorter_than_the_largest_count()?,
-    ];
+    let mut cases = all([
+        running("until_at_the_first_step", [9., 1., 1.], [9f32].into(), 9.),
+        running("until_at_the_third_step", [1., 2., 3.], [1f32, 3., 6.].into(), 6.),
+        running("until_never", [1., 2., 1.], [1f32, 3., 4.].into(), 4.),
+        stops_by_its_last_rows("until_with_five_rows", [1., 1., 1., 1., 2., 7.], Some(row([1f32, 2., 3., 4., 6.]))),
+        stops_by_its_last_rows("until_with_three_rows_of_five", [1., 1., 9., 0., 0., 0.], None),
+        // No steps: none stops.
+        case("until_without_steps", |g| {
+            let (last, (sums, _)) = sums(g, ScanOptions::new());
+            outputs! { last, steps: size(sums.dim(0), DType::I64), sums }
+        })
+        .on([scalar(2f32), empty::<f32, 1>([0])])
+        .gives([("last", scalar(2f32)), ("steps", scalar(0i64)), ("sums", empty::<f32, 1>([0]))]),
+        every_kind_of_buffer(false),
+        every_kind_of_buffer(true),
+        // The position of the first negative number: nothing but the number of steps is used.
+        case("until_number_of_steps", |g| {
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
+            let done = loop_.run(|step| {
+                let [x] = step.read(&x);
+                step.until(x.lt(0.0));
+            });
+            outputs! { position: done.steps() - 1 }
+        })
+        .on([row([3f32, 4., -2., -1.])])
+        .gives([("position", scalar(2i64))]),
+        // An inner loop that ends after another number of steps in each step of the outer one.
+        case("until_in_a_loop", |g| {
+            let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[T]"));
+            let ((), (steps, total, ones)) = scan((), g.input("limits", "f32[S]"), |(), limit| {
+                let (_, sums) = scan_until(zero, xs, |sum, x| (sum + x, sum + x, (sum + x).gt(limit)));
+                ((), (size(sums.dim(0), DType::I64), sums.sum(0), sums.ones_like().sum(0)))
+            });
+            outputs! { steps, total, ones }
+        })
+        .on([scalar(0f32), row([1f32, 2., 3., 4.]), row([2f32, 100., 0., 5.])])
+        .gives([
+            ("steps", row([2i64, 4, 1, 3])),
+            ("total", row([4f32, 20., 1., 10.])),
+            ("ones", row([2f32, 4., 1., 3.])),
+        ]),
+        // Within a branch, within a conditional loop.
+        // 1: 2 + 6 = 8 (the sums of 2, 6 and 12 are 20), then 40, then 80.
+        case("until_in_a_choice", |g| {
+            let xs = g.input("xs", "f32[T]");
+            let product = |start: Value| scan_until(start, xs, |p, x| (p * x, p * x, (p * x).gt(10.0))).1.sum(0);
+            let step = |y: Value| cond(y.lt(10.0), || product(y), || y * 2.0);
+            outputs! { y: while_loop(g.input("start", "f32[]"), |y| y.lt(50.0), step) }
+        })
+        .on([row([2f32, 3., 2.]), scalar(1f32)])
+        .gives_dynamic([("y", scalar(80f32))]),
+        // A loop over the rows that another one gave: their number is fixed when that has run.
+        case("until_feeds_a_loop", |g| {
+            let (_, (trace, _)) = sums(g, ScanOptions::new().reverse());
+            let (_, ys) = scan(g.input("zero", "f32[]"), trace, |sum, x| (sum + x, sum + x));
+            outputs! { ys }
+        })
+        .on([scalar(0f32), row([9f32, 1., 3., 4.]), scalar(0f32)])
+        .gives([("ys", row([7f32, 11.]))]),
+        // A sequence must have a row for each step that could run, also if fewer do.
+        case("until_sequence_shorter_than_the_count", |g| {
+            let like = g.input("like", "f32[N]");
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
+            let done = loop_.steps(like.dim(0)).run(|step| {
+                let [x] = step.read(&x);
+                step.until(x.gt(0.0));
+                x
+            });
+            outputs! { ys: done.ys, like }
+        })
+        .on([row([0f32, 0., 0.]), row([1f32, 2.])])
+        .fails("Rows"),
+    ])?;
     for (reverse, last, rows) in [
         (false, 2, Some(row([3f32, 6.]))),
         (false, 4, Some(row([0f32, 1., 3., 6.]))),
@@ -58,7 +118,7 @@ fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> Result<
     let squares = expected.to_f64_vec().into_iter().map(|sum| (sum * sum) as f32).collect();
     let squares = HostTensor::from_vec(squares, expected.shape().to_vec()).ok_or("as many squares as sums")?;
     let outputs = [("last", scalar(last)), ("steps", steps), ("squares", squares), ("sums", expected)];
-    gives(name, program, [scalar(0f32), row(xs)], outputs)
+    case(name, program).on([scalar(0f32), row(xs)]).gives(outputs)
 }
 
 /// The last five rows of a trace: its type has five, so fewer are an error. The initial row is never one of them.
@@ -74,26 +134,17 @@ fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>
         });
         outputs! { rows: done.trace(&sum).slice(0, -5..) }
     };
+    let ends = case(name, program).on([row(xs), scalar(0f32)]);
     match expected {
-        Some(rows) => gives(name, program, [row(xs), scalar(0f32)], [("rows", rows)]),
-        None => fails(name, program, [row(xs), scalar(0f32)], "Type"),
+        Some(rows) => ends.gives([("rows", rows)]),
+        None => ends.fails("Type"),
     }
-}
-
-/// No steps: none stops.
-fn without_steps() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (last, (sums, _)) = sums(g, ScanOptions::new());
-        outputs! { last, steps: size(sums.dim(0), DType::I64), sums }
-    };
-    let outputs = [("last", scalar(2f32)), ("steps", scalar(0i64)), ("sums", empty::<f32, 1>([0]))];
-    gives("until_without_steps", program, [scalar(2f32), empty::<f32, 1>([0])], outputs)
 }
 
 /// Ys, one and two given rows, a full buffer and a carry; three of five steps run. An upward loop runs steps 0, 1, 2, a
 /// downward one steps 4, 3, 2: the given rows stand after those that it wrote.
 fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
-    let text = match down {
+    let program = match down {
         false => {
             "fn @edge(%xs: f32[T], %one: f32[1], %two: f32[2], %rows: f32[T+1], %zero: f32[]) {
             %ys: f32[$1], %a: f32[$1+1], %b: f32[$1+2], %m: f32[T+1], %c: f32[] = scan @step {steps=T, until=$1} {
@@ -151,31 +202,31 @@ fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
     let inputs = vec![row(xs), row([-1f32]), row([10f32, 20.]), row([1f32; 6]), scalar(0f32)];
     let outputs = match down {
         // b goes 10, 20, 11, 22, 16; the carry adds 20, 11, 22.
-        false => outputs_of([
+        false => [
             ("ys", row([1f32, 4., 25.])),
             ("a", row([-1f32, 0., 2., 7.])),
             ("b", row([10f32, 20., 11., 22., 16.])),
             ("m", row([1f32, 2., 3., 4., 1., 1.])),
             ("c", scalar(53f32)),
-        ]),
+        ],
         // b goes 20, 10, 21, 12, 26 downward; the carry adds 10, 21, 12.
-        true => outputs_of([
+        true => [
             ("ys", row([25f32, 4., 1.])),
             ("a", row([7f32, 2., 0., -1.])),
             ("b", row([26f32, 12., 21., 10., 20.])),
             ("m", row([1f32, 1., 4., 3., 2., 1.])),
             ("c", scalar(43f32)),
-        ]),
+        ],
     };
     let name = if down { "until_down_every_kind_of_buffer" } else { "until_every_kind_of_buffer" };
-    case(name, Graph::parse(text), inputs, outputs)
+    text(name, program).on(inputs).gives(outputs)
 }
 
 /// The last rows of a trace are the results. A call that gives fewer is an error. Running sums until one is above
 ///     a total of 5 (3 steps upward), or above 6 downward (2 steps), with the initial row.
 fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> Result<Case, String> {
     let (down, tap, limit) = if reverse { (", order=down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
-    let text = format!(
+    let program = format!(
         "fn @edge(%xs: f32[T], %init: f32[1]) {{
         %rows: f32[{last}] last {last} = scan @step {{steps=T, until=$1{down}}} {{
             seq %x: f32[] = %xs[t]
@@ -190,78 +241,11 @@ fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> Result<C
     }}"
     );
     let name = format!("until_{}trimmed_{last}", if reverse { "down_" } else { "" });
-    let outputs = expected.map_or(Expected::Error("Rows"), |rows| outputs_of([("rows", rows)]));
-    case(&name, Graph::parse(&text), vec![row([1f32, 2., 3., 4.]), row([0f32])], outputs)
-}
-
-/// The position of the first negative number: nothing but the number of steps is used.
-fn only_the_number_of_steps() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-        let done = loop_.run(|step| {
-            let [x] = step.read(&x);
-            step.until(x.lt(0.0));
-        });
-        outputs! { position: done.steps() - 1 }
-    };
-    gives("until_number_of_steps", program, [row([3f32, 4., -2., -1.])], [("position", scalar(2i64))])
-}
-
-/// An inner loop that ends after another number of steps in each step of the outer one.
-fn in_a_loop() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[T]"));
-        let ((), (steps, total, ones)) = scan((), g.input("limits", "f32[S]"), |(), limit| {
-            let (_, sums) = scan_until(zero, xs, |sum, x| (sum + x, sum + x, (sum + x).gt(limit)));
-            ((), (size(sums.dim(0), DType::I64), sums.sum(0), sums.ones_like().sum(0)))
-        });
-        outputs! { steps, total, ones }
-    };
-    let inputs = [scalar(0f32), row([1f32, 2., 3., 4.]), row([2f32, 100., 0., 5.])];
-    let outputs =
-        [("steps", row([2i64, 4, 1, 3])), ("total", row([4f32, 20., 1., 10.])), ("ones", row([2f32, 4., 1., 3.]))];
-    gives("until_in_a_loop", program, inputs, outputs)
-}
-
-/// Within a branch, within a conditional loop.
-fn in_a_choice_in_a_conditional_loop() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "f32[T]");
-        let product = |start: Value| scan_until(start, xs, |p, x| (p * x, p * x, (p * x).gt(10.0))).1.sum(0);
-        let step = |y: Value| cond(y.lt(10.0), || product(y), || y * 2.0);
-        outputs! { y: while_loop(g.input("start", "f32[]"), |y| y.lt(50.0), step) }
-    };
-    // 1: 2 + 6 = 8 (the sums of 2, 6 and 12 are 20), then 40, then 80.
-    gives_dynamic("until_in_a_choice", program, [row([2f32, 3., 2.]), scalar(1f32)], [("y", scalar(80f32))])
-}
-
-/// A loop over the rows that another one gave: their number is fixed when that has run.
-fn loop_over_a_cut_trace() -> Result<Case, String> {
-    let program = |g: &Builder| -> Outputs {
-        let (_, (trace, _)) = sums(g, ScanOptions::new().reverse());
-        let (_, ys) = scan(g.input("zero", "f32[]"), trace, |sum, x| (sum + x, sum + x));
-        outputs! { ys }
-    };
-    let inputs = [scalar(0f32), row([9f32, 1., 3., 4.]), scalar(0f32)];
-    gives("until_feeds_a_loop", program, inputs, [("ys", row([7f32, 11.]))])
-}
-
-/// A sequence must have a row for each step that could run, also if fewer do.
-fn sequence_shorter_than_the_largest_count() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let like = g.input("like", "f32[N]");
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-        let done = loop_.steps(like.dim(0)).run(|step| {
-            let [x] = step.read(&x);
-            step.until(x.gt(0.0));
-            x
-        });
-        outputs! { ys: done.ys, like }
-    };
-    let inputs = [row([0f32, 0., 0.]), row([1f32, 2.])];
-    fails("until_sequence_shorter_than_the_count", program, inputs, "Rows")
+    let ends = text(name, &program).on([row([1f32, 2., 3., 4.]), row([0f32])]);
+    match expected {
+        Some(rows) => ends.gives([("rows", rows)]),
+        None => ends.fails("Rows"),
+    }
 }
 
 /// The largest number of steps is a value: 3 steps stop the loop by themselves. Matrices are stacked.
@@ -284,8 +268,6 @@ fn largest_count_at_run_time(is_static: bool, n: usize) -> Result<Case, String> 
     let last = if ran == 0 { row([1f32, 2.]) } else { tensor([2], rows[ran - 1]) };
     let outputs = [("last", last), ("steps", scalar(ran as i64)), ("ys", ys)];
     let inputs = [scalar(n as i64), row([1f32, 2.])];
-    match is_static {
-        true => gives(&format!("until_by_static_input_{n}"), program, inputs, outputs),
-        false => gives_dynamic(&format!("until_by_operand_{n}"), program, inputs, outputs),
-    }
+    let given = if is_static { "static_input" } else { "operand" };
+    case(format!("until_by_{given}_{n}"), program).on(inputs).dynamic(!is_static).gives(outputs)
 }

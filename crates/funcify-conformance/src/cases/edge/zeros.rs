@@ -1,26 +1,84 @@
 //! Zeros have a sign, which only a division shows; NaN and infinities; compositions of ops at their edges.
 
-use funcify::{Builder, DType, HostTensor, TensorType, Value, scan};
+use funcify::{DType, HostTensor, TensorType, Value, scan};
 
-use super::{Cases, gives, row};
+use super::{Cases, all, case, row};
+use crate::case::Case;
 use crate::cases::outputs;
-use crate::suite::Case;
 
 pub(super) fn cases() -> Cases {
-    Ok(vec![
-        signs_of_zeros("f32", DType::F32)?,
-        signs_of_zeros("f64", DType::F64)?,
-        predicates_in_a_loop()?,
-        reductions_of_nothing_in_a_loop()?,
-        clamps_to_numbers_and_values()?,
-        activations_at_their_edges()?,
-        right_shifts_by_operators()?,
+    all([
+        signs_of_zeros("f32", DType::F32),
+        signs_of_zeros("f64", DType::F64),
+        // A loop asks of each number what it is, next to a state that stays finite.
+        case("predicates_in_a_loop", |g| {
+            let xs = g.input("xs", "f32[5]");
+            let step = |count: Value, x: Value| {
+                let is_finite = x.is_finite();
+                (count + is_finite.cast(DType::F32), (is_finite, x.is_nan()))
+            };
+            let (count, (finite, nan)) = scan(funcify::constant(0f32), xs, step);
+            outputs! { count: count, finite: finite, nan: nan }
+        })
+        .on([row([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, f32::MAX])])
+        .gives([
+            ("count", super::scalar(2f32)),
+            ("finite", row([false, false, false, true, true])),
+            ("nan", row([true, false, false, false, false])),
+        ]),
+        // In each step, the product of no element is 1 and their sum 0.
+        case("reductions_of_nothing_in_a_loop", |g| {
+            let xs = g.input("xs", "f32[3]");
+            let step = |state: Value, x: Value| {
+                let nothing = (state * x).broadcast_to([0usize]);
+                let next = state * nothing.prod(0) + x + nothing.sum(0);
+                (next, nothing.prod(0) * x)
+            };
+            let (last, products) = scan(funcify::constant(0f32), xs, step);
+            outputs! { last: last, products: products }
+        })
+        .on([row([1f32, 2.0, 4.0])])
+        .gives([("last", super::scalar(7f32)), ("products", row([1f32, 2.0, 4.0]))]),
+        // NaN stays, and where the bounds cross it is the higher one that counts.
+        case("clamps_to_numbers_and_values", |g| {
+            let (x, low) = (g.input("x", "f32[4]"), g.input("low", "f32[]"));
+            outputs! { numbers: x.clamp(-1, 1.5), values: x.clamp(low, low + 1.0), crossed: x.clamp(2, 1) }
+        })
+        .on([row([f32::NEG_INFINITY, 0.5, 3.0, f32::NAN]), super::scalar(0.75f32)])
+        .gives([
+            ("crossed", row([1f32, 1.0, 1.0, f32::NAN])),
+            ("numbers", row([-1f32, 0.5, 1.5, f32::NAN])),
+            ("values", row([0.75f32, 0.75, 1.75, f32::NAN])),
+        ]),
+        // No overflow where the result is finite.
+        case("activations_at_their_edges", |g| {
+            let (x, y) = (g.input("x", "f32[5]"), g.input("y", "f32[5]"));
+            outputs! { gelu: x.gelu(), hypot: x.hypot(y), relu: x.relu(), silu: x.silu(), softplus: x.softplus() }
+        })
+        .on([row([-3e29f32, 1e30, 1.0, f32::INFINITY, f32::NAN]), row([4e29f32, 1e30, 0.0, f32::INFINITY, 1.0])])
+        .gives([
+            ("gelu", row([0f32, 1e30, 0.841_344_8, f32::INFINITY, f32::NAN])),
+            ("hypot", row([5e29f32, 1.414_213_6e30, 1.0, f32::INFINITY, f32::NAN])),
+            ("relu", row([0f32, 1e30, 1.0, f32::INFINITY, f32::NAN])),
+            ("silu", row([0f32, 1e30, 0.731_058_6, f32::INFINITY, f32::NAN])),
+            ("softplus", row([0f32, 1e30, 1.313_261_7, f32::INFINITY, f32::NAN])),
+        ]),
+        // `>>` repeats the sign of signed integers, and fills in zeros for unsigned ones.
+        case("right_shifts_by_operators", |g| {
+            let (signed, unsigned, by) =
+                (g.input("signed", "i32[2]"), g.input("unsigned", "u8[2]"), g.input("by", "u8[]"));
+            outputs! { left: signed << 2, signed: signed >> 1, unsigned: unsigned >> by }
+        })
+        .on([row([-5i32, 6]), row([250u8, 16]), super::scalar(4u8)])
+        .gives([("left", row([-20i32, 24])), ("signed", row([-3i32, 3])), ("unsigned", row([15u8, 1]))]),
     ])
 }
 
 /// Odd functions keep the sign of a zero, and rounding that of what it rounds to zero.
 fn signs_of_zeros(name: &str, dtype: DType) -> Result<Case, String> {
-    let program = |g: &Builder| {
+    let tensor = |elements: HostTensor| elements.cast(dtype);
+    let signs = [f64::NEG_INFINITY, f64::INFINITY];
+    case(format!("signs_of_zeros_{name}"), |g| {
         let zeros = g.input("zeros", TensorType::new(dtype, [2usize]));
         let small = g.input("small", TensorType::new(dtype, [2usize]));
         outputs! {
@@ -35,92 +93,12 @@ fn signs_of_zeros(name: &str, dtype: DType) -> Result<Case, String> {
             up: small.ceil().recip(),
             down: small.floor().recip(),
         }
-    };
-    let tensor = |elements: HostTensor| elements.cast(dtype);
-    let signs = [f64::NEG_INFINITY, f64::INFINITY];
-    let expected = [
+    })
+    .on([tensor(row([-0.0, 0.0])), tensor(row([-0.5, 0.5]))])
+    .gives([
         ("odd", tensor([signs; 13].into())),
         ("rounded", tensor([signs; 2].into())),
         ("up", tensor(row([f64::NEG_INFINITY, 1.0]))),
         ("down", tensor(row([-1.0, f64::INFINITY]))),
-    ];
-    gives(&format!("signs_of_zeros_{name}"), program, [tensor(row([-0.0, 0.0])), tensor(row([-0.5, 0.5]))], expected)
-}
-
-/// A loop asks of each number what it is, next to a state that stays finite.
-fn predicates_in_a_loop() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "f32[5]");
-        let step = |count: Value, x: Value| {
-            let is_finite = x.is_finite();
-            (count + is_finite.cast(DType::F32), (is_finite, x.is_nan()))
-        };
-        let (count, (finite, nan)) = scan(funcify::constant(0f32), xs, step);
-        outputs! { count: count, finite: finite, nan: nan }
-    };
-    let expected = [
-        ("count", super::scalar(2f32)),
-        ("finite", row([false, false, false, true, true])),
-        ("nan", row([true, false, false, false, false])),
-    ];
-    let xs = row([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, f32::MAX]);
-    gives("predicates_in_a_loop", program, [xs], expected)
-}
-
-/// In each step, the product of no element is 1 and their sum 0.
-fn reductions_of_nothing_in_a_loop() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let xs = g.input("xs", "f32[3]");
-        let step = |state: Value, x: Value| {
-            let nothing = (state * x).broadcast_to([0usize]);
-            let next = state * nothing.prod(0) + x + nothing.sum(0);
-            (next, nothing.prod(0) * x)
-        };
-        let (last, products) = scan(funcify::constant(0f32), xs, step);
-        outputs! { last: last, products: products }
-    };
-    let expected = [("last", super::scalar(7f32)), ("products", row([1f32, 2.0, 4.0]))];
-    gives("reductions_of_nothing_in_a_loop", program, [row([1f32, 2.0, 4.0])], expected)
-}
-
-/// NaN stays, and where the bounds cross it is the higher one that counts.
-fn clamps_to_numbers_and_values() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, low) = (g.input("x", "f32[4]"), g.input("low", "f32[]"));
-        outputs! { numbers: x.clamp(-1, 1.5), values: x.clamp(low, low + 1.0), crossed: x.clamp(2, 1) }
-    };
-    let expected = [
-        ("crossed", row([1f32, 1.0, 1.0, f32::NAN])),
-        ("numbers", row([-1f32, 0.5, 1.5, f32::NAN])),
-        ("values", row([0.75f32, 0.75, 1.75, f32::NAN])),
-    ];
-    let inputs = [row([f32::NEG_INFINITY, 0.5, 3.0, f32::NAN]), super::scalar(0.75f32)];
-    gives("clamps_to_numbers_and_values", program, inputs, expected)
-}
-
-/// No overflow where the result is finite.
-fn activations_at_their_edges() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (x, y) = (g.input("x", "f32[5]"), g.input("y", "f32[5]"));
-        outputs! { gelu: x.gelu(), hypot: x.hypot(y), relu: x.relu(), silu: x.silu(), softplus: x.softplus() }
-    };
-    let expected = [
-        ("gelu", row([0f32, 1e30, 0.841_344_8, f32::INFINITY, f32::NAN])),
-        ("hypot", row([5e29f32, 1.414_213_6e30, 1.0, f32::INFINITY, f32::NAN])),
-        ("relu", row([0f32, 1e30, 1.0, f32::INFINITY, f32::NAN])),
-        ("silu", row([0f32, 1e30, 0.731_058_6, f32::INFINITY, f32::NAN])),
-        ("softplus", row([0f32, 1e30, 1.313_261_7, f32::INFINITY, f32::NAN])),
-    ];
-    let x = row([-3e29f32, 1e30, 1.0, f32::INFINITY, f32::NAN]);
-    gives("activations_at_their_edges", program, [x, row([4e29f32, 1e30, 0.0, f32::INFINITY, 1.0])], expected)
-}
-
-/// `>>` repeats the sign of signed integers, and fills in zeros for unsigned ones.
-fn right_shifts_by_operators() -> Result<Case, String> {
-    let program = |g: &Builder| {
-        let (signed, unsigned, by) = (g.input("signed", "i32[2]"), g.input("unsigned", "u8[2]"), g.input("by", "u8[]"));
-        outputs! { left: signed << 2, signed: signed >> 1, unsigned: unsigned >> by }
-    };
-    let expected = [("left", row([-20i32, 24])), ("signed", row([-3i32, 3])), ("unsigned", row([15u8, 1]))];
-    gives("right_shifts_by_operators", program, [row([-5i32, 6]), row([250u8, 16]), super::scalar(4u8)], expected)
+    ])
 }

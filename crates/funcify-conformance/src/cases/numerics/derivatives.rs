@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use funcify::{DType, Graph, HostTensor, Scalar};
 
 use super::Cases;
+use crate::case::{Case, Expected, ExpectedOutput, reference_tolerance};
 use crate::singular::{CHOSEN, DEFINED, FLOATS, Mode, function};
-use crate::suite::{Case, Expected, ExpectedOutput, reference_tolerance};
 
 /// Functions whose derivatives are kernels of their own, which have cases; some backends lack them.
 const KERNELS: [&str; 3] = ["lgamma", "polygamma", "erf_inv"];

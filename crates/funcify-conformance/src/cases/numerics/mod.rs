@@ -12,7 +12,7 @@ mod order;
 
 use funcify::{DType, Graph, HostTensor, Scalar, Value};
 
-use crate::suite::{Case, Expected, ExpectedOutput, reference_tolerance};
+use crate::case::{Case, Expected, ExpectedOutput, reference_tolerance};
 
 /// The cases of a category, or which cannot be made and why.
 type Cases = Result<Vec<Case>, String>;

@@ -6,7 +6,7 @@ use funcify::{DType, Graph, HostTensor, Value, einsum, eye, grad, tri_mask};
 use super::Cases;
 use super::reductions::SUMS;
 use super::values::{FLOATS, INTEGERS, NUMBERS, indices, small, varied};
-use crate::suite::Case;
+use crate::case::Case;
 
 pub(super) fn cases() -> Cases {
     Ok([softmax()?, floats()?, integers()?, parts()?, numbers()?, transposes()?].concat())

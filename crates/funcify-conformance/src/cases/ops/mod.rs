@@ -19,7 +19,7 @@ use funcify::ops::{Op, Slice, Transpose};
 use funcify::{Builder, DType, Graph, HostTensor, Scalar, Value, apply};
 use rayon::prelude::*;
 
-use crate::suite::Case;
+use crate::case::Case;
 
 /// The cases of a category, or which cannot be made and why.
 type Cases = Result<Vec<Case>, String>;

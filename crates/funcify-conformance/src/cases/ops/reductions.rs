@@ -5,7 +5,7 @@ use funcify::{DType, Graph, Scalar};
 
 use super::values::{FLOATS, NUMBERS, SHAPES, repeated, small, varied};
 use super::{Cases, Use, on_dtypes};
-use crate::suite::Case;
+use crate::case::Case;
 
 /// How large the sums of these cases are that cancel.
 pub(super) const SUMS: f64 = 0.1;

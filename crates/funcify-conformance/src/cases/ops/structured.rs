@@ -6,7 +6,7 @@ use funcify::{DType, Dim, Graph, HostTensor, Scalar, TensorType};
 use super::reductions::SUMS;
 use super::values::{FLOATS, NUMBERS, SHAPES, repeated, small, varied};
 use super::{Cases, Use, on_dtypes};
-use crate::suite::Case;
+use crate::case::Case;
 
 pub(super) fn cases() -> Cases {
     Ok([cumulatives()?, long_axes()?, sorts()?, convolutions()?, symbolic()?].concat())

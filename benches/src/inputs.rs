@@ -1,0 +1,92 @@
+//! The inputs of workloads as tensors of the frameworks.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use burn::tensor::{Int, Tensor as BurnTensor, TensorData};
+use candle_core::Tensor as CandleTensor;
+use funcify::{Graph, HostTensor};
+use funcify_burn::{AnyTensor, Burn};
+
+/// The inputs of a workload as Candle's tensors, by name.
+pub(crate) struct CandleInputs(BTreeMap<String, CandleTensor>);
+
+impl CandleInputs {
+    /// Names these tensors.
+    pub(crate) fn new(named: BTreeMap<String, CandleTensor>) -> CandleInputs {
+        CandleInputs(named)
+    }
+
+    /// Those of these names.
+    pub(crate) fn all<const N: usize>(&self, names: [&str; N]) -> [&CandleTensor; N] {
+        names.map(|name| &self.0[name])
+    }
+}
+
+/// The inputs of a workload as Burn's tensors, by name. Numbers are vectors of one element: Burn has no scalars.
+pub(crate) struct BurnInputs {
+    floats: BTreeMap<String, AnyTensor>,
+    integers: BTreeMap<String, AnyTensor>,
+}
+
+impl BurnInputs {
+    /// The float tensor of that name.
+    pub(crate) fn get<const D: usize>(&self, name: &str) -> BurnTensor<D> {
+        self.float(name).into_tensor().expect("a workload knows the ranks of its inputs")
+    }
+
+    /// The float tensor of that name, of any rank.
+    pub(crate) fn float(&self, name: &str) -> AnyTensor {
+        self.floats[name].clone()
+    }
+
+    /// Those of these names, of one rank.
+    pub(crate) fn all<const N: usize, const D: usize>(&self, names: [&str; N]) -> [BurnTensor<D>; N] {
+        names.map(|name| self.get(name))
+    }
+
+    /// The tensor of integers of that name.
+    pub(crate) fn integers<const D: usize>(&self, name: &str) -> BurnTensor<D, Int> {
+        self.integers[name].clone().into_tensor().expect("a workload knows the ranks of its inputs")
+    }
+
+    /// Uploads the inputs; those in `tracked` require gradients, and all are on a device with autodiff if there are any.
+    pub(crate) fn new(burn: &Burn, inputs: &[(String, HostTensor)], tracked: &[&str]) -> Result<BurnInputs> {
+        let plain = burn.device().clone();
+        let device = if tracked.is_empty() { plain } else { plain.autodiff() };
+        let mut uploaded = BurnInputs { floats: BTreeMap::new(), integers: BTreeMap::new() };
+        for (name, tensor) in inputs {
+            let shape = if tensor.shape().is_empty() { &[1] } else { tensor.shape() };
+            if let Some(numbers) = tensor.as_slice::<i64>() {
+                let data = TensorData::new(numbers.to_vec(), shape.to_vec());
+                uploaded.integers.insert(
+                    name.clone(),
+                    AnyTensor::from(BurnTensor::<1, Int>::from_data(data, (&device, burn::tensor::DType::I64))),
+                );
+                continue;
+            }
+            let numbers = tensor.as_slice::<f32>().context("inputs are f32 or i64")?.to_vec();
+            let data = TensorData::new(numbers, shape.to_vec());
+            let is_tracked = tracked.contains(&name.as_str());
+            macro_rules! of_rank {
+                ($($rank:literal)*) => {
+                    match shape.len() {
+                        $($rank => {
+                            let tensor = BurnTensor::<$rank>::from_data(data, &device);
+                            AnyTensor::from(if is_tracked { tensor.require_grad() } else { tensor })
+                        })*
+                        rank => anyhow::bail!("no workload has inputs of rank {rank}"),
+                    }
+                };
+            }
+            uploaded.floats.insert(name.clone(), of_rank!(1 2 3));
+        }
+        Ok(uploaded)
+    }
+
+    /// All in the order of the graph's inputs.
+    pub(crate) fn in_order(&self, graph: &Graph) -> Vec<AnyTensor> {
+        let named = (0..graph.inputs().len()).map(|index| graph.input_name(index));
+        named.map(|name| self.floats.get(name).unwrap_or_else(|| &self.integers[name]).clone()).collect()
+    }
+}

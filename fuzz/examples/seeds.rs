@@ -1,0 +1,13 @@
+//! Writes the texts from which `text` begins into the folder `corpus/text` beside this one.
+
+use std::path::Path;
+
+use funcify_conformance::mutants::Corpus;
+
+fn main() -> Result<(), String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/text");
+    let corpus = Corpus::new()?;
+    corpus.save(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    println!("{} texts in {}", corpus.len(), folder.display());
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! Texts that are damaged programs: no panic, no hang, no memory beyond the budget, and what is read prints as itself.
+//! `cargo xtask fuzz-text` runs it.
+
+#![no_main]
+
+use std::sync::Once;
+
+use funcify_conformance::mutants::{probe, set_up};
+use libfuzzer_sys::fuzz_target;
+
+/// The stack on which texts are probed, that of a thread of Rust.
+const STACK: usize = 2 << 20;
+
+static SET_UP: Once = Once::new();
+
+fuzz_target!(|text: String| {
+    SET_UP.call_once(set_up);
+    let probing = std::thread::Builder::new().stack_size(STACK).spawn(move || probe(&text, text.len() as u64));
+    let probed = probing.expect("a thread can be started").join().expect("a probe catches panics");
+    if let Err(reason) = probed {
+        // The hook of `set_up` prints nothing.
+        eprintln!("{reason}");
+        std::process::abort();
+    }
+});

@@ -220,32 +220,20 @@ impl Parser {
         let site = self.cursor.site();
         let name = self.cursor.expect_value(expected)?;
         self.cursor.expect_mark(':')?;
-        Ok(Binder { name, site, ty: tensor_type(&mut self.cursor)? })
+        Ok(Binder { name, site, ty: tensor_type(&mut self.cursor)?, last: None })
     }
 
     /// Several binders with commas between them.
     pub(super) fn binders(&mut self, expected: &str) -> Result<Vec<Binder>> {
-        let mut binders = vec![self.binder(expected)?];
-        while self.cursor.take_mark(',') {
-            binders.push(self.binder(expected)?);
+        let mut binders = Vec::new();
+        while binders.is_empty() || self.cursor.take_mark(',') {
+            let mut binder = self.binder(expected)?;
+            if self.cursor.take_word("last") {
+                binder.last = Some(self.cursor.expect_count("how many of the last rows are wanted")?);
+            }
+            binders.push(binder);
         }
         Ok(binders)
-    }
-
-    /// The results of an equation, each with how many of its last rows are wanted: `%x: f32[2,3] last 2, %y: f32[] =`.
-    fn results(&mut self) -> Result<(Vec<Binder>, Vec<Option<usize>>)> {
-        let (mut binders, mut last) = (Vec::new(), Vec::new());
-        loop {
-            binders.push(self.binder("a result such as `%0: f32[3]`")?);
-            last.push(match self.cursor.take_word("last") {
-                true => Some(self.cursor.expect_count("how many of the last rows are wanted")?),
-                false => None,
-            });
-            if !self.cursor.take_mark(',') {
-                self.cursor.expect_mark('=')?;
-                return Ok((binders, last));
-            }
-        }
     }
 
     /// Values with commas between them, or none.
@@ -285,21 +273,23 @@ impl Parser {
 
     /// One line, or a loop up to its closing brace. `expected` is what can stand here.
     pub(super) fn equation(&mut self, body: &mut Body, expected: &str) -> Result<()> {
-        let (binders, last) = match self.cursor.peek() {
-            Token::Value(_) => self.results()?,
+        let binders = match self.cursor.peek() {
+            Token::Value(_) => {
+                let binders = self.binders("a result such as `%0: f32[3]`")?;
+                self.cursor.expect_mark('=')?;
+                binders
+            }
             // An op without results.
-            Token::Name(_) => Default::default(),
+            Token::Name(_) => Vec::new(),
             _ => return Err(self.cursor.error(expected)),
         };
         let site = self.cursor.site();
         let spelling = if let Token::Name(name) = self.cursor.peek() { Spelling::of(name) } else { None };
-        if spelling.is_none_or(|spelling| !spelling.is_own_body())
-            && let Some((binder, _)) = binders.iter().zip(&last).find(|(_, last)| last.is_some())
-        {
-            return Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)));
+        if spelling.is_none_or(|spelling| !spelling.is_own_body()) {
+            without_last(&binders)?;
         }
         if let Some(spelling) = spelling {
-            self.op_with_bodies(body, &binders, last, spelling)?;
+            self.op_with_bodies(body, &binders, spelling)?;
         } else if self.cursor.at_word("constant") {
             self.constant(body, &binders, site)?;
         } else {
@@ -370,6 +360,12 @@ impl Parser {
         }
         Ok(())
     }
+}
+
+/// Checks that all rows are wanted, as of all but the buffers of a loop.
+pub(super) fn without_last(binders: &[Binder]) -> Result<()> {
+    let Some(binder) = binders.iter().find(|binder| binder.last.is_some()) else { return Ok(()) };
+    Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)))
 }
 
 /// The error of a name that is used twice.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::attributes::attributes;
-use super::parse::{Body, Parser, duplicate_name, only};
+use super::parse::{Body, Parser, duplicate_name, only, without_last};
 use crate::error::{Error, Result, Site};
 use crate::graph::{MAX_DEPTH, ValueId};
 use crate::ops::Attributes;
@@ -16,7 +16,6 @@ impl Parser {
         &mut self,
         outer: &mut Body,
         binders: &[Binder],
-        last: Vec<Option<usize>>,
         spelling: &'static Spelling,
     ) -> Result<()> {
         let site = self.cursor.site();
@@ -28,27 +27,25 @@ impl Parser {
         let attributes = if has_attributes { attributes(&mut self.cursor)? } else { Attributes::new() };
         only(site, spelling.name, &attributes, spelling.attributes)?;
         self.around.push((spelling, Vec::new()));
-        match &spelling.bodies {
-            Bodies::Own { .. } => self.body(outer, binders, spelling, name)?,
-            Bodies::Named([]) => {}
-            bodies => {
-                self.open_brace(spelling)?;
-                for number in 0.. {
-                    match bodies {
-                        Bodies::Named(names) if number == names.len() => break,
-                        Bodies::Named(names) => self.cursor.expect_word(names[number])?,
-                        _ if *self.cursor.peek() == Token::Mark('}') => break,
-                        _ => self.number_of_body(&spelling.body_name(number))?,
+        if spelling.is_own_body() {
+            self.body(outer, binders, spelling, name)?;
+        } else if !spelling.body_name(0).is_empty() {
+            self.open_brace(spelling)?;
+            for name in (0..).map(|number| spelling.body_name(number)).take_while(|name| !name.is_empty()) {
+                if !self.cursor.take_phrase(&name) {
+                    if matches!(spelling.bodies, Bodies::Numbered(_)) && *self.cursor.peek() == Token::Mark('}') {
+                        break;
                     }
-                    let name = self.function_name(&["(", "{", "with"])?;
-                    self.body(outer, binders, spelling, name)?;
-                    self.cursor.expect_line_end()?;
+                    return Err(self.cursor.error(format!("`{}`", name.replace(' ', "` `"))));
                 }
-                self.cursor.expect_mark('}')?;
+                let name = self.function_name(&["(", "{", "with"])?;
+                self.body(outer, binders, spelling, name)?;
+                self.cursor.expect_line_end()?;
             }
+            self.cursor.expect_mark('}')?;
         }
         let bodies = self.around.pop().map_or(Vec::new(), |(_, bodies)| bodies);
-        let mut form = Form { spelling, site, operands, attributes, last, bodies };
+        let mut form = Form { spelling, site, operands, attributes, last: Vec::new(), bodies };
         let reading = Reading { graph: &outer.graph, results: binders, around: &self.around };
         let (op, operands) = (spelling.make)(&mut form, &reading)?;
         self.push(outer, op, &operands, binders, site)
@@ -72,15 +69,6 @@ impl Parser {
         self.cursor.error_with(expected, format!("write as in `{}`", spelling.example))
     }
 
-    /// `case 0`
-    fn number_of_body(&mut self, expected: &str) -> Result<()> {
-        let site = self.cursor.site();
-        let word = expected.split(' ').next().unwrap_or(expected);
-        self.cursor.expect_word(word)?;
-        let found = format!("{word} {}", self.cursor.expect_count("the number of the body")?);
-        if found == expected { Ok(()) } else { Err(error_at(site, format!("`{expected}`"), format!("`{found}`"))) }
-    }
-
     /// A body after its name, `(%c: f32[]) with %x { .. give %1 }`, which is added to those of the op that is open.
     fn body(&mut self, outer: &Body, results: &[Binder], spelling: &Spelling, name: String) -> Result<()> {
         if self.around.len() > MAX_DEPTH {
@@ -96,8 +84,17 @@ impl Parser {
         let captured = if self.cursor.take_word("with") { self.captured(outer)? } else { Vec::new() };
         self.open_brace(spelling)?;
         let mut lines = Vec::new();
-        while let Some(role) = self.role(spelling) {
-            lines.push(self.line(outer, results, &mut body, role)?);
+        let mut site = self.cursor.site();
+        while let Some(role) = spelling.roles().iter().find(|role| self.cursor.take_phrase(role)) {
+            lines.push(self.line(outer, results, &mut body, role, site)?);
+            site = self.cursor.site();
+        }
+        if let [.., role] = spelling.roles() {
+            let described = lines.iter().filter(|line| matches!(line.source, Source::Result(_))).count();
+            if let Some(Binder { name, site, .. }) = results.get(described) {
+                let expected = format!("a line for each result, such as `{role} ..`");
+                return Err(error_at(*site, expected, format!("`%{name}`, which no line describes")));
+            }
         }
         for (name, value) in &captured {
             let fallback = format!("v{}", value.index());
@@ -158,24 +155,15 @@ impl Parser {
         }
     }
 
-    /// The word of a line about parameters, if one is next: `seq`, `nit-sot`.
-    fn role(&self, spelling: &Spelling) -> Option<&'static str> {
-        let is_next = |role: &&&str| match role.split_once('-') {
-            None => self.cursor.at_word(role),
-            Some((first, second)) => {
-                let next = [first, "-", second].into_iter().enumerate();
-                next.fold(true, |is_next, (index, word)| is_next && self.cursor.peek_at(index).is(word))
-            }
-        };
-        spelling.roles().iter().find(is_next).copied()
-    }
-
     /// `seq %a: f32[], %b: f32[] = %xs[t], %xs[t+1]`, `mit-mot %m from %g`: a line about the parameters that follow `%xs`.
-    fn line(&mut self, outer: &Body, results: &[Binder], body: &mut Body, role: &str) -> Result<Line> {
-        let site = self.cursor.site();
-        role.split('-')
-            .enumerate()
-            .for_each(|(index, _)| (0..=usize::from(index > 0)).for_each(|_| self.cursor.bump()));
+    fn line(
+        &mut self,
+        outer: &Body,
+        results: &[Binder],
+        body: &mut Body,
+        role: &'static str,
+        site: Site,
+    ) -> Result<Line> {
         let mut binders = Vec::new();
         if *self.cursor.peek_at(1) == Token::Mark(':') {
             binders = self.binders("a parameter such as `%x: f32[3]`")?;
@@ -203,7 +191,7 @@ impl Parser {
         let from = if self.cursor.take_word("from") { Some(self.value(&outer.names)?) } else { None };
         self.cursor.expect_line_end()?;
         self.params(body, binders)?;
-        Ok(Line { role: role.to_string(), site, source, named, taps, from })
+        Ok(Line { role, site, source, named, taps, from })
     }
 
     /// The name of what a line follows, and its place.
@@ -225,19 +213,11 @@ impl Parser {
             };
             return Err(self.cursor.error_with("`t`", fix));
         }
-        let sign = match self.cursor.peek() {
-            Token::Mark('+') => 1,
-            Token::Mark('-') => -1,
-            _ => 0,
-        };
-        let mut row = 0;
-        if sign != 0 {
-            self.cursor.bump();
-            let distance = self.cursor.expect_count("a whole number of rows")?;
-            row = sign * i64::try_from(distance).map_err(|_| error_at(site, "a smaller number of rows", distance))?;
-        }
+        let sign = [('+', 1), ('-', -1)].into_iter().find(|(mark, _)| self.cursor.take_mark(*mark));
+        let distance = if sign.is_some() { self.cursor.expect_count("a whole number of rows")? } else { 0 };
+        let distance = i64::try_from(distance).map_err(|_| error_at(site, "a smaller number of rows", distance))?;
         self.cursor.expect_mark(']')?;
-        Ok(Tap { row: Some(row), site })
+        Ok(Tap { row: Some(sign.map_or(0, |(_, sign)| sign * distance)), site })
     }
 
     /// Whether a line that says what a step writes is next: `%ys[t] = %0` or `%c = %1`.
@@ -263,6 +243,7 @@ impl Parser {
 
     /// Adds parameters to a body.
     fn params(&mut self, body: &mut Body, binders: Vec<Binder>) -> Result<()> {
+        without_last(&binders)?;
         for binder in binders {
             if is_number(&binder.name) {
                 let found = format!("`%{}`", binder.name);

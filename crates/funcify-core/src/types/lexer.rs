@@ -44,7 +44,7 @@ impl Token {
     /// Whether it is this word or mark.
     pub(crate) fn is(&self, text: &str) -> bool {
         match self {
-            Token::Name(name) => name == text,
+            Token::Name(name) | Token::Number(name) => name == text,
             Token::Mark(mark) => text.chars().eq([*mark]),
             _ => false,
         }
@@ -292,6 +292,14 @@ impl Cursor {
     /// Takes the word if it is next.
     pub(crate) fn take_word(&mut self, word: &str) -> bool {
         self.take_if(self.at_word(word))
+    }
+
+    /// Takes several words and marks if they are next: `case 0`, `nit-sot`.
+    pub(crate) fn take_phrase(&mut self, phrase: &str) -> bool {
+        let spaced = phrase.replace('-', " - ");
+        let is_next = spaced.split(' ').enumerate().all(|(index, word)| self.peek_at(index).is(word));
+        self.next += if is_next { spaced.split(' ').count() } else { 0 };
+        is_next
     }
 
     pub(crate) fn expect_word(&mut self, word: &str) -> Result<()> {

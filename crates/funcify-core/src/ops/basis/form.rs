@@ -13,13 +13,11 @@ use crate::types::{Dim, TensorType};
 
 /// The words of an op with bodies.
 pub(crate) struct Spelling {
-    /// The op's name.
     pub(crate) name: &'static str,
     /// Shows how its first line is written, in errors.
     pub(crate) example: &'static str,
     /// The keys of the attributes that it may have.
     pub(crate) attributes: &'static [&'static str],
-    /// The words of its bodies.
     pub(crate) bodies: Bodies,
     /// Makes the op and the list of its operands. The errors have places in the text.
     pub(crate) make: fn(&mut Form, &Reading<'_>) -> Result<(Op, Vec<ValueId>)>,
@@ -87,17 +85,14 @@ impl Spelling {
 
 /// What stands in the text of an op with bodies: `NAME operands {attributes} { bodies }`.
 pub(crate) struct Form {
-    /// Its words.
     pub(crate) spelling: &'static Spelling,
     /// Where its name stands.
     pub(crate) site: Site,
     /// The operands that stand after the name.
     pub(crate) operands: Vec<ValueId>,
-    /// The attributes.
     pub(crate) attributes: Attributes,
-    /// Of each result, how many of the last rows are wanted; all if there is no entry.
+    /// Of each result that is printed, how many of the last rows are wanted; all if there is no entry.
     pub(crate) last: Vec<Option<usize>>,
-    /// The bodies.
     pub(crate) bodies: Vec<FormBody>,
 }
 
@@ -109,29 +104,23 @@ pub(crate) struct FormBody {
     pub(crate) params: usize,
     /// What the other parameters follow.
     pub(crate) lines: Vec<Line>,
-    /// The outer values that it captures.
     pub(crate) captured: Vec<ValueId>,
     /// The results that are written to results of the op.
     pub(crate) writes: Vec<Write>,
     /// The others.
     pub(crate) gives: Vec<ValueId>,
-    /// Where it ends.
     pub(crate) end: Site,
 }
 
 /// A line about parameters: `seq %a: f32[], %b: f32[] = %xs[t], %xs[t+1]`, or `carry %c: f32[] = %last from %init`.
 pub(crate) struct Line {
-    /// Its first word.
-    pub(crate) role: String,
-    /// Where that stands.
+    pub(crate) role: &'static str,
     pub(crate) site: Site,
-    /// What has the rows.
     pub(crate) source: Source,
     /// The name of that, and where it stands.
     pub(crate) named: (String, Site),
     /// A tap for each parameter.
     pub(crate) taps: Vec<Tap>,
-    /// The initial value.
     pub(crate) from: Option<ValueId>,
 }
 
@@ -147,26 +136,27 @@ pub(crate) enum Source {
 pub(crate) struct Tap {
     /// What is added to the number of the step.
     pub(crate) row: Option<i64>,
-    /// Where it stands.
     pub(crate) site: Site,
 }
 
-impl Tap {
-    /// The row of a step.
-    pub(crate) fn of(row: Option<i64>) -> Self {
-        Tap { row, site: Site::Unknown }
+impl Line {
+    /// A line to be printed.
+    pub(crate) fn new(
+        role: &'static str,
+        source: Source,
+        taps: impl IntoIterator<Item = Option<i64>>,
+        from: Option<ValueId>,
+    ) -> Self {
+        let taps = taps.into_iter().map(|row| Tap { row, site: Site::Unknown }).collect();
+        Line { role, site: Site::Unknown, source, named: (String::new(), Site::Unknown), taps, from }
     }
 }
 
 /// `%ys[t] = %0`: what a step writes to a result of the op.
 pub(crate) struct Write {
-    /// The result.
     pub(crate) result: usize,
-    /// Where its name stands.
     pub(crate) site: Site,
-    /// Its row.
     pub(crate) tap: Tap,
-    /// The value of the body.
     pub(crate) value: ValueId,
 }
 
@@ -175,6 +165,8 @@ pub(crate) struct Binder {
     pub(crate) name: String,
     pub(crate) site: Site,
     pub(crate) ty: TensorType,
+    /// How many of its last rows are wanted, if not all.
+    pub(crate) last: Option<usize>,
 }
 
 /// What is known where a form was read.
@@ -195,6 +187,13 @@ pub(crate) fn value_at(values: &[ValueId], index: usize) -> ValueId {
 /// Some operands; none where a broken graph lacks them.
 pub(crate) fn values_at(operands: &[ValueId], places: Range<usize>) -> &[ValueId] {
     operands.get(places).unwrap_or(&[])
+}
+
+impl Write {
+    /// A write to be printed.
+    pub(crate) fn new(result: usize, row: Option<i64>, value: ValueId) -> Self {
+        Write { result, site: Site::Unknown, tap: Tap { row, site: Site::Unknown }, value }
+    }
 }
 
 impl Form {
@@ -346,15 +345,9 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
             "chekc",
             &["expected: `check`", "write `check`", "  >     chekc (%c", "line 3, column 5"],
         );
-        let (before, block) = REPEATED.split_once("    advance").unwrap();
-        let (block, _) = block.split_once("  }\n  return").unwrap();
-        refused(&format!("{before}    advance{block}  }}\n}}"), block, "", &["expected: `{`", "line 7, column 12"]);
-        refused(
-            REPEATED,
-            &format!("    advance{block}"),
-            "",
-            &["expected: `advance`", "found:    `}`", "line 7, column 3"],
-        );
+        refused(REPEATED, "(%d: f32[]) {", "(%d: f32[])", &["expected: `{`", "line 7, column 30"]);
+        let block = &REPEATED[REPEATED.find("    advance").unwrap()..REPEATED.find("  }\n  return").unwrap()];
+        refused(REPEATED, block, "", &["expected: `advance`", "found:    `}`", "line 7, column 3"]);
         let attributes = "only the attributes of `repeat`: bound";
         refused(REPEATED, "bound=20", "bound=20, buond=3", &[attributes, "write `bound`", "line 2, column 15"]);
         refused(REPEATED, " {bound=20}", "", &["the attribute `bound`", "found:    `repeat` without it"]);

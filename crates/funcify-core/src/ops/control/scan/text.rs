@@ -1,11 +1,10 @@
 //! The loop in the text form: lines for its sequences, buffers and carries, and what a step writes.
 
 use std::mem::take;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Buffer, CheckpointPolicy, Returned, Scan, Sequence, Start};
-use crate::error::{Result, Site};
+use crate::error::Result;
 use crate::graph::{Graph, ValueId};
 use crate::ops::form::{
     Binder, Bodies, Form, FormBody, Line, Reading, Source, Spelling, Tap, Write, value_at, values_at,
@@ -30,37 +29,26 @@ impl Scan {
 
 impl Printable for Scan {
     fn form(&self, operands: &[ValueId]) -> Form {
-        let (places, params, results) = (self.operands(), self.params(), self.results());
+        let (places, results) = (self.operands(), self.results());
         let outputs: Vec<ValueId> = self.body.outputs().iter().map(|output| output.value).collect();
-        let line =
-            |role: &str, source, params: &Range<usize>, taps: &mut dyn Iterator<Item = Option<i64>>, from| Line {
-                role: role.to_string(),
-                site: Site::Unknown,
-                source,
-                named: (String::new(), Site::Unknown),
-                taps: params.clone().zip(taps).map(|(_, row)| Tap::of(row)).collect(),
-                from,
-            };
-        let write = |result, row, value| Write { result, site: Site::Unknown, tap: Tap::of(row), value };
         let (mut lines, mut writes) = (Vec::new(), Vec::new());
-        for ((sequence, place), params) in self.sequences.iter().zip(places.sequences).zip(&params.sequences) {
-            let mut taps = sequence.reads.iter().map(|offset| shown(*offset, 0));
-            lines.push(line("seq", Source::Operand(value_at(operands, place)), params, &mut taps, None));
+        for (sequence, place) in self.sequences.iter().zip(places.sequences) {
+            let taps = sequence.reads.iter().map(|offset| shown(*offset, 0));
+            lines.push(Line::new("seq", Source::Operand(value_at(operands, place)), taps, None));
         }
         for (index, buffer) in self.buffers.iter().enumerate() {
             let shift = shown_shift(self.reverse, buffer);
-            let mut taps = buffer.reads.iter().map(|offset| shown(*offset, shift));
+            let taps = buffer.reads.iter().map(|offset| shown(*offset, shift));
             let from = places.buffers[index].map(|place| value_at(operands, place));
-            lines.push(line(buffer.kind(), Source::Result(index), &params.buffers[index], &mut taps, from));
+            lines.push(Line::new(buffer.kind(), Source::Result(index), taps, from));
             let written = buffer.writes.iter().zip(results.buffers[index].clone());
-            writes.extend(written.map(|(offset, row)| write(index, shown(*offset, shift), value_at(&outputs, row))));
+            writes.extend(written.map(|(tap, row)| Write::new(index, shown(*tap, shift), value_at(&outputs, row))));
         }
         for index in 0..self.carries {
-            let (result, param) = (self.buffers.len() + index, params.carries.start + index);
-            let from = Some(value_at(operands, places.carries.start + index));
-            let mut no_tap = [None].into_iter();
-            lines.push(line("carry", Source::Result(result), &(param..param + 1), &mut no_tap, from));
-            writes.push(write(result, None, value_at(&outputs, results.carries.start + index)));
+            let result = self.buffers.len() + index;
+            let from = value_at(operands, places.carries.start + index);
+            lines.push(Line::new("carry", Source::Result(result), [None], Some(from)));
+            writes.push(Write::new(result, None, value_at(&outputs, results.carries.start + index)));
         }
         let body = FormBody {
             lines,
@@ -135,7 +123,7 @@ fn make(form: &mut Form, reading: &Reading<'_>) -> Result<(Op, Vec<ValueId>)> {
     let mut body = form.bodies.pop().expect("the parser reads the body of a loop");
     let mut section = 0;
     for line in &body.lines {
-        let now = match line.role.as_str() {
+        let now = match line.role {
             "seq" => 0,
             "carry" => 2,
             _ => 1,
@@ -147,13 +135,9 @@ fn make(form: &mut Form, reading: &Reading<'_>) -> Result<(Op, Vec<ValueId>)> {
         section = now;
         match now {
             0 => operands.push(scan.read_sequence(line)?),
-            1 => operands.extend(scan.read_buffer(line, form, reading)?),
-            _ => operands.push(scan.read_carry(line, form, reading)?),
+            1 => operands.extend(scan.read_buffer(line, reading)?),
+            _ => operands.push(scan.read_carry(line, reading)?),
         }
-    }
-    if let Some(binder) = reading.results.get(scan.buffers.len() + scan.carries) {
-        let found = format!("`%{}`, which no line describes", binder.name);
-        return Err(error_at(binder.site, "a line for each result, such as `carry ..`", found));
     }
     let outputs = scan.read_writes(&body, reading)?;
     let graph = Arc::make_mut(&mut body.graph);
@@ -198,51 +182,43 @@ impl Scan {
     }
 
     /// Adds a buffer; gives the operand that has its initial rows.
-    fn read_buffer(&mut self, line: &Line, form: &Form, reading: &Reading<'_>) -> Result<Option<ValueId>> {
+    fn read_buffer(&mut self, line: &Line, reading: &Reading<'_>) -> Result<Option<ValueId>> {
         let index = self.buffers.len();
         let binder = described(line, index, reading)?;
-        let returned = form.last[index].map_or(Returned::All, Returned::Last);
+        let returned = binder.last.map_or(Returned::All, Returned::Last);
         let given = line.from.map(|from| reading.graph.ty(from));
         let rows = given.map(|ty| ty.shape.dims().first().cloned().unwrap_or_default());
-        let start = start_of_kind(&line.role, rows.as_ref());
-        let possible = self.possible_kinds(binder, returned, rows.as_ref());
-        let Some(start) = start.filter(|_| possible.contains(&line.role.as_str())) else {
+        let starts = match rows.as_ref().map(|rows| rows.constant().and_then(|rows| usize::try_from(rows).ok())) {
+            None => vec![Start::Empty],
+            Some(rows) => rows.map(Start::Given).into_iter().chain([Start::Full]).collect(),
+        };
+        let buffer = |start| Buffer { start, reads: Vec::new(), writes: Vec::new(), returned };
+        let possible: Vec<Buffer> = starts.into_iter().map(buffer).collect();
+        // Two of them may fit by their rows.
+        let of_length = |buffer: &&Buffer| {
+            let length = Some(buffer.rows(&self.length(), rows.as_ref()));
+            returned == Returned::All && binder.ty.shape.dims().first() == length.as_ref()
+        };
+        let fitting: Vec<&Buffer> = possible.iter().filter(of_length).collect();
+        let fitting = if fitting.is_empty() { possible.iter().collect() } else { fitting };
+        let Some(mut buffer) = fitting.iter().find(|buffer| buffer.kind() == line.role).copied().cloned() else {
+            let kinds: Vec<&str> = fitting.iter().map(|buffer| buffer.kind()).collect();
             let initial = given.map_or("no initial rows".to_string(), |ty| format!("initial rows of type {ty}"));
-            let expected = format!("`{}`, for a buffer of type {} with {initial}", possible.join("` or `"), binder.ty);
+            let expected = format!("`{}`, for a buffer of type {} with {initial}", kinds.join("` or `"), binder.ty);
             return Err(error_at(line.site, expected, format!("`{}`", line.role)));
         };
-        let mut buffer = Buffer { start, reads: Vec::new(), writes: Vec::new(), returned };
-        let shift = shown_shift(self.reverse, &buffer);
-        let name = format!("%{}", binder.name);
+        let (shift, name) = (shown_shift(self.reverse, &buffer), format!("%{}", binder.name));
         buffer.reads = line.taps.iter().map(|tap| offset(tap, shift, &name)).collect::<Result<_>>()?;
         self.buffers.push(buffer);
         Ok(line.from)
     }
 
-    /// The kinds that a buffer with this result and so many initial rows can be.
-    fn possible_kinds(&self, result: &Binder, returned: Returned, given: Option<&Dim>) -> Vec<&'static str> {
-        let Some(given) = given else { return vec!["nit-sot"] };
-        let of_given = match given.constant() {
-            Some(1) => "sit-sot",
-            Some(_) => "mit-sot",
-            None => return vec!["mit-mot"],
-        };
-        let rows = result.ty.shape.dims().first();
-        let is_full = rows == Some(given);
-        let is_given = rows == Some(&(self.length() + given));
-        match (returned, is_full, is_given) {
-            (Returned::All, true, false) => vec!["mit-mot"],
-            (Returned::All, false, true) => vec![of_given],
-            _ => vec![of_given, "mit-mot"],
-        }
-    }
-
     /// Adds a carry; gives the operand that is its initial value.
-    fn read_carry(&mut self, line: &Line, form: &Form, reading: &Reading<'_>) -> Result<ValueId> {
+    fn read_carry(&mut self, line: &Line, reading: &Reading<'_>) -> Result<ValueId> {
         let index = self.buffers.len() + self.carries;
         let binder = described(line, index, reading)?;
         let found = format!("carry `%{}`", binder.name);
-        if form.last[index].is_some() {
+        if binder.last.is_some() {
             return Err(error_at(binder.site, "`last` only on a buffer", found));
         }
         let ([Tap { row: None, .. }], Some(from)) = (&line.taps[..], line.from) else {
@@ -305,14 +281,4 @@ fn described<'a>(line: &Line, index: usize, reading: &'a Reading<'_>) -> Result<
         None => format!("no more than the loop's {} results", reading.results.len()),
     };
     Err(error_at(*site, expected, format!("`%{name}`")))
-}
-
-/// What the rows of a buffer of that kind are at the start; `None` if there is no such kind with so many rows.
-fn start_of_kind(kind: &str, given: Option<&Dim>) -> Option<Start> {
-    match (kind, given) {
-        ("nit-sot", None) => Some(Start::Empty),
-        ("mit-mot", Some(_)) => Some(Start::Full),
-        ("sit-sot" | "mit-sot", Some(rows)) => Some(Start::Given(usize::try_from(rows.constant()?).ok()?)),
-        _ => None,
-    }
 }

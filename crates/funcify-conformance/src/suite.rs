@@ -36,15 +36,20 @@ fn cases_of_ops() -> Result<Vec<Case>, String> {
     Ok(all)
 }
 
-/// Every case whose results the manifest of golden values has. The error is a case that cannot be made.
+/// Every case whose results the manifest of golden values has, in its order. The error is a case that cannot be made.
 pub fn all_golden_cases() -> Result<Vec<Case>, String> {
     let manifest = Manifest::load()?;
-    let by_name: BTreeMap<&str, &GoldenCase> = manifest.cases.iter().map(|case| (case.name.as_str(), case)).collect();
-    let made = |(name, program): (&str, cases::Program)| {
-        let golden = by_name.get(name).ok_or_else(|| format!("case `{name}` is not in the manifest"))?;
-        golden_cases(golden, program).map_err(|reason| format!("case `{name}`: {reason}"))
+    let programs = cases::programs();
+    let is_golden = |name: &str| manifest.cases.iter().any(|golden| golden.name == name);
+    if let Some(name) = programs.keys().find(|name| !is_golden(name)) {
+        return Err(format!("case `{name}` is not in the manifest"));
+    }
+    let made = |golden: &GoldenCase| {
+        let name = golden.name.as_str();
+        let program = programs.get(name).ok_or_else(|| format!("case `{name}` has no program"))?;
+        golden_cases(golden, *program).map_err(|reason| format!("case `{name}`: {reason}"))
     };
-    let groups: Vec<Vec<Case>> = cases::programs().into_par_iter().map(made).collect::<Result<_, _>>()?;
+    let groups: Vec<Vec<Case>> = manifest.cases.par_iter().map(made).collect::<Result<_, _>>()?;
     Ok(groups.into_iter().flatten().collect())
 }
 

@@ -1,4 +1,4 @@
-//! The cases: programs of the golden cases, one file a category, in the order of the manifest; `edge`, whose expected
+//! The cases: programs of the golden cases, one file a category; `edge`, whose expected
 //! values stand beside the programs, as do those of `random`; `numerics`, one answer to each question on which libraries
 //! differ; `layers`, the layers of `funcify::nn`; and `ops`, single ops whose results are the reference evaluation's.
 //!
@@ -75,9 +75,8 @@ macro_rules! outputs {
 use outputs;
 
 /// Every program by the name of its case.
-pub fn programs() -> Vec<(&'static str, Program)> {
-    let groups = [
-        scan::PROGRAMS,
+pub fn programs() -> BTreeMap<&'static str, Program> {
+    let files = [
         taps::PROGRAMS,
         mit_mot::PROGRAMS,
         while_loops::PROGRAMS,
@@ -88,12 +87,9 @@ pub fn programs() -> Vec<(&'static str, Program)> {
         dtype::PROGRAMS,
         gradient::PROGRAMS,
         higher_order::PROGRAMS,
-        model::PROGRAMS,
     ];
-    let named = |(names, program): &(&'static [&'static str], Program)| {
-        names.iter().map(|name| (*name, *program)).collect::<Vec<_>>()
-    };
-    groups.into_iter().flatten().flat_map(named).collect()
+    let rows = scan::PROGRAMS.into_iter().chain(files).chain(model::PROGRAMS).flatten();
+    rows.flat_map(|(names, program)| names.iter().map(|name| (*name, *program))).collect()
 }
 
 /// The graph of a golden case by its program.

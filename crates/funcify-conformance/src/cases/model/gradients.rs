@@ -2,59 +2,58 @@
 
 use funcify::{ScanOptions, Value, grad, scan, scan_with, value_and_grad};
 
-use super::{Inputs, Outputs, outputs};
+use super::{Programs, outputs};
 
-/// The cross entropy by chunks, with gradients in the forward loop.
-pub(super) fn chunked_cross_entropy_gradients(g: &Inputs<'_>) -> Outputs {
-    let [x, w, b, target] = g.get(["x", "w", "b", "target"]);
-    let start = (w.zeros_like(), b.zeros_like(), b.index(0, 0).zeros_like());
-    let chunks = (x.reshape([4, 2, 3]), target.reshape([4, 2]));
-    let ((gw, gb, acc), gx) = scan(start, chunks, |(gw, gb, acc), (x, t)| {
-        let (loss, (dx, dw, db)) = value_and_grad((x, w, b), |(x, w, b)| {
-            let z = x.matmul(w.t()) + b;
-            (z.logsumexp(1) - z.gather(1, t.unsqueeze(1)).squeeze(1)).sum(0) / 2.0
+pub(super) const PROGRAMS: Programs = &[
+    // The cross entropy by chunks, with gradients in the forward loop.
+    (&["chunked_cross_entropy_gradients"], |g| {
+        let [x, w, b, target] = g.get(["x", "w", "b", "target"]);
+        let start = (w.zeros_like(), b.zeros_like(), b.index(0, 0).zeros_like());
+        let chunks = (x.reshape([4, 2, 3]), target.reshape([4, 2]));
+        let ((gw, gb, acc), gx) = scan(start, chunks, |(gw, gb, acc), (x, t)| {
+            let (loss, (dx, dw, db)) = value_and_grad((x, w, b), |(x, w, b)| {
+                let z = x.matmul(w.t()) + b;
+                (z.logsumexp(1) - z.gather(1, t.unsqueeze(1)).squeeze(1)).sum(0) / 2.0
+            });
+            ((gw + dw, gb + db, acc + loss), dx)
         });
-        ((gw + dw, gb + db, acc + loss), dx)
-    });
-    outputs! { loss: acc / 4.0, grad_w: gw / 4.0, grad_b: gb / 4.0, grad_x: gx.reshape([8, 3]) / 4.0 }
-}
-
-/// Gradient descent as a loop.
-pub(super) fn unrolled_gradient_descent(g: &Inputs<'_>) -> Outputs {
-    let [x, y, w0, lr] = g.get(["x", "y", "w0", "lr"]);
-    let loss = |w: Value| 0.5 * (x.matmul(w) - y).square().sum(0) / 5.0 + 0.05 * w.square().square().sum(0);
-    let (w, losses) = scan_with(ScanOptions::new().length(4), w0, (), |w, ()| {
-        let (loss, of_w) = value_and_grad(w, loss);
-        (w - lr * of_w, loss)
-    });
-    outputs! { w, losses }
-}
-
-/// Adam as a loop, the powers of its decay rates carried.
-pub(super) fn unrolled_adam(g: &Inputs<'_>) -> Outputs {
-    let [w0, target, lr] = g.get(["w0", "target", "lr"]);
-    let (zero, one) = (w0.zeros_like(), lr.ones_like());
-    let options = ScanOptions::new().length(5);
-    let ((w, ..), ws) = scan_with(options, (w0, zero, zero, one, one), (), |(w, m, v, p1, p2), ()| {
-        let of_w = grad(w, |w| (w - target).cosh().sum(0));
-        let (m, v) = (0.9 * m + 0.1 * of_w, 0.99 * v + 0.01 * of_w.square());
-        let (p1, p2) = (0.9 * p1, 0.99 * p2);
-        let w = w - lr * (m / (1.0 - p1)) / ((v / (1.0 - p2)).sqrt() + 1e-3);
-        ((w, m, v, p1, p2), w)
-    });
-    outputs! { w, ws }
-}
-
-/// The leapfrog method for a potential whose gradient is taken in the loop.
-pub(super) fn leapfrog(g: &Inputs<'_>) -> Outputs {
-    let [q0, p0, a] = g.get(["q0", "p0", "a"]);
-    let potential = |q: Value| 0.5 * (q * a.matmul(q)).sum(0) + 0.1 * q.square().square().sum(0);
-    let ((q, p), energy) = scan_with(ScanOptions::new().length(6), (q0, p0), (), |(q, p), ()| {
-        let p = p - 0.1 * grad(q, potential);
-        let q = q + 0.2 * p;
-        let (value, of_q) = value_and_grad(q, potential);
-        let p = p - 0.1 * of_q;
-        ((q, p), 0.5 * (p * p).sum(0) + value)
-    });
-    outputs! { q, p, energy }
-}
+        outputs! { loss: acc / 4.0, grad_w: gw / 4.0, grad_b: gb / 4.0, grad_x: gx.reshape([8, 3]) / 4.0 }
+    }),
+    // Gradient descent as a loop.
+    (&["unrolled_gradient_descent", "unrolled_gradient_descent_f64"], |g| {
+        let [x, y, w0, lr] = g.get(["x", "y", "w0", "lr"]);
+        let loss = |w: Value| 0.5 * (x.matmul(w) - y).square().sum(0) / 5.0 + 0.05 * w.square().square().sum(0);
+        let (w, losses) = scan_with(ScanOptions::new().length(4), w0, (), |w, ()| {
+            let (loss, of_w) = value_and_grad(w, loss);
+            (w - lr * of_w, loss)
+        });
+        outputs! { w, losses }
+    }),
+    // Adam as a loop, the powers of its decay rates carried.
+    (&["unrolled_adam"], |g| {
+        let [w0, target, lr] = g.get(["w0", "target", "lr"]);
+        let (zero, one) = (w0.zeros_like(), lr.ones_like());
+        let options = ScanOptions::new().length(5);
+        let ((w, ..), ws) = scan_with(options, (w0, zero, zero, one, one), (), |(w, m, v, p1, p2), ()| {
+            let of_w = grad(w, |w| (w - target).cosh().sum(0));
+            let (m, v) = (0.9 * m + 0.1 * of_w, 0.99 * v + 0.01 * of_w.square());
+            let (p1, p2) = (0.9 * p1, 0.99 * p2);
+            let w = w - lr * (m / (1.0 - p1)) / ((v / (1.0 - p2)).sqrt() + 1e-3);
+            ((w, m, v, p1, p2), w)
+        });
+        outputs! { w, ws }
+    }),
+    // The leapfrog method for a potential whose gradient is taken in the loop.
+    (&["leapfrog"], |g| {
+        let [q0, p0, a] = g.get(["q0", "p0", "a"]);
+        let potential = |q: Value| 0.5 * (q * a.matmul(q)).sum(0) + 0.1 * q.square().square().sum(0);
+        let ((q, p), energy) = scan_with(ScanOptions::new().length(6), (q0, p0), (), |(q, p), ()| {
+            let p = p - 0.1 * grad(q, potential);
+            let q = q + 0.2 * p;
+            let (value, of_q) = value_and_grad(q, potential);
+            let p = p - 0.1 * of_q;
+            ((q, p), 0.5 * (p * p).sum(0) + value)
+        });
+        outputs! { q, p, energy }
+    }),
+];

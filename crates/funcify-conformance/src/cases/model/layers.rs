@@ -2,43 +2,43 @@
 
 use funcify::{HostTensor, Recurrence, constant, full, scan};
 
-use super::{Inputs, Outputs, outputs};
+use super::{Programs, outputs};
 
-/// Cross entropy over chunks of rows.
-pub(super) fn chunked_cross_entropy(g: &Inputs<'_>) -> Outputs {
-    let [x, w, b, target] = g.get(["x", "w", "b", "target"]);
-    let zero = constant(HostTensor::scalar(0.0).cast(x.dtype()));
-    let (acc, ()) = scan(zero, (x.reshape([4, 2, 3]), target.reshape([4, 2])), |acc, (x, t)| {
-        let z = x.matmul(w.t()) + b;
-        let nll = z.logsumexp(1) - z.gather(1, t.unsqueeze(1)).squeeze(1);
-        (acc + nll.mean(0), ())
-    });
-    outputs! { loss: acc / 4.0 }
-}
-
-/// A causal convolution of width 3 by sequence taps, without state.
-pub(super) fn causal_convolution(g: &Inputs<'_>) -> Outputs {
-    let [x, w, b] = g.get(["x", "w", "b"]);
-    let mut window = Recurrence::new();
-    let xs = window.sequence(x, [-2, -1, 0]);
-    let done = window.run(|step| {
-        let [x2, x1, x0] = step.read(&xs);
-        let y = x2.matmul(w.index(0, 0)) + x1.matmul(w.index(0, 1)) + x0.matmul(w.index(0, 2)) + b;
-        (y, y * y.sigmoid())
-    });
-    let (y, gated) = done.ys;
-    outputs! { y, g: gated }
-}
-
-/// Attention over chunks of keys with a running maximum.
-pub(super) fn chunked_attention(g: &Inputs<'_>) -> Outputs {
-    let [q, k, v] = g.get(["q", "k", "v"]);
-    let start = (full([4], q.dtype(), -1000.0), full([4], q.dtype(), 0.0), full([4, 3], q.dtype(), 0.0));
-    let ((_, s, a), ()) = scan(start, (k.reshape([3, 2, 2]), v.reshape([3, 2, 3])), |(m, s, a), (k, v)| {
-        let z = q.matmul(k.t());
-        let next = m.maximum(z.max(1)).stop_gradient();
-        let (e, scale) = ((z - next.unsqueeze(1)).exp(), (m - next).exp());
-        ((next, s * scale + e.sum(1), a * scale.unsqueeze(1) + e.matmul(v)), ())
-    });
-    outputs! { y: a / s.unsqueeze(1) }
-}
+pub(super) const PROGRAMS: Programs = &[
+    // Cross entropy over chunks of rows.
+    (&["chunked_cross_entropy", "chunked_cross_entropy_f64"], |g| {
+        let [x, w, b, target] = g.get(["x", "w", "b", "target"]);
+        let zero = constant(HostTensor::scalar(0.0).cast(x.dtype()));
+        let (acc, ()) = scan(zero, (x.reshape([4, 2, 3]), target.reshape([4, 2])), |acc, (x, t)| {
+            let z = x.matmul(w.t()) + b;
+            let nll = z.logsumexp(1) - z.gather(1, t.unsqueeze(1)).squeeze(1);
+            (acc + nll.mean(0), ())
+        });
+        outputs! { loss: acc / 4.0 }
+    }),
+    // A causal convolution of width 3 by sequence taps, without state.
+    (&["causal_convolution"], |g| {
+        let [x, w, b] = g.get(["x", "w", "b"]);
+        let mut window = Recurrence::new();
+        let xs = window.sequence(x, [-2, -1, 0]);
+        let done = window.run(|step| {
+            let [x2, x1, x0] = step.read(&xs);
+            let y = x2.matmul(w.index(0, 0)) + x1.matmul(w.index(0, 1)) + x0.matmul(w.index(0, 2)) + b;
+            (y, y * y.sigmoid())
+        });
+        let (y, gated) = done.ys;
+        outputs! { y, g: gated }
+    }),
+    // Attention over chunks of keys with a running maximum.
+    (&["chunked_attention"], |g| {
+        let [q, k, v] = g.get(["q", "k", "v"]);
+        let start = (full([4], q.dtype(), -1000.0), full([4], q.dtype(), 0.0), full([4, 3], q.dtype(), 0.0));
+        let ((_, s, a), ()) = scan(start, (k.reshape([3, 2, 2]), v.reshape([3, 2, 3])), |(m, s, a), (k, v)| {
+            let z = q.matmul(k.t());
+            let next = m.maximum(z.max(1)).stop_gradient();
+            let (e, scale) = ((z - next.unsqueeze(1)).exp(), (m - next).exp());
+            ((next, s * scale + e.sum(1), a * scale.unsqueeze(1) + e.matmul(v)), ())
+        });
+        outputs! { y: a / s.unsqueeze(1) }
+    }),
+];

@@ -2,111 +2,105 @@
 
 use funcify::{ScanOptions, Value, concat, scan, scan_with};
 
-use super::{Inputs, Outputs, outputs};
+use super::{Programs, outputs};
 
-/// Elman network over a batch.
-pub(super) fn rnn(g: &Inputs<'_>) -> Outputs {
-    let [x, h0, wx, wh, b] = g.get(["x", "h0", "wx", "wh", "b"]);
-    let (last, ys) = scan(h0, x, |h, x| {
-        let h = (x.matmul(wx) + h.matmul(wh) + b).tanh();
-        (h, h)
-    });
-    outputs! { final: last, ys }
-}
-
-/// A network with a sigmoid, on vectors.
-pub(super) fn rnn_sigmoid(g: &Inputs<'_>) -> Outputs {
-    let [x, h0, w, u] = g.get(["x", "h0", "w", "u"]);
-    let (last, ys) = scan(h0, x, |h, x| {
-        let h = (x.matmul(w) + h.matmul(u)).sigmoid();
-        (h, h)
-    });
-    outputs! { final: last, ys }
-}
-
-/// Long short-term memory: two states, four gates from one product.
-pub(super) fn lstm(g: &Inputs<'_>) -> Outputs {
-    let [x, h0, c0, wx, wh, b] = g.get(["x", "h0", "c0", "wx", "wh", "b"]);
-    let ((h, c), ys) = scan((h0, c0), x, |(h, c), x| {
-        let z = x.matmul(wx) + h.matmul(wh) + b;
-        let [i, f, g, o] = [0, 2, 4, 6].map(|at| z.slice(0, at..at + 2));
-        let c = f.sigmoid() * c + i.sigmoid() * g.tanh();
-        let h = o.sigmoid() * c.tanh();
-        ((h, c), h)
-    });
-    outputs! { h, c, ys }
-}
-
-/// Gated recurrent unit over a batch.
-pub(super) fn gru(g: &Inputs<'_>) -> Outputs {
-    let [x, h0, w, u, b] = g.get(["x", "h0", "w", "u", "b"]);
-    let (last, ys) = scan(h0, x, |h, x| {
-        let thirds = |z: Value| [0, 3, 6].map(|at| z.slice(1, at..at + 3));
-        let [ar, az, an] = thirds(x.matmul(w) + b);
-        let [vr, vz, vn] = thirds(h.matmul(u));
-        let r = (ar + vr).sigmoid();
-        let z = (az + vz).sigmoid();
-        let n = (an + r * vn).tanh();
-        let h = (1.0 - z) * n + z * h;
-        (h, h)
-    });
-    outputs! { final: last, ys }
-}
-
-/// A forward and a reverse scan, side by side.
-pub(super) fn bidirectional_rnn(g: &Inputs<'_>) -> Outputs {
-    let [x, h0, w, u, v] = g.get(["x", "h0", "w", "u", "v"]);
-    let run = |options: ScanOptions, start: Value, m: Value| {
-        let (_, ys) = scan_with(options, start, x, |h, x| {
-            let h = (x.matmul(w) + h.matmul(m)).tanh();
+pub(super) const PROGRAMS: Programs = &[
+    // Elman network over a batch.
+    (&["rnn", "rnn_f64"], |g| {
+        let [x, h0, wx, wh, b] = g.get(["x", "h0", "wx", "wh", "b"]);
+        let (last, ys) = scan(h0, x, |h, x| {
+            let h = (x.matmul(wx) + h.matmul(wh) + b).tanh();
             (h, h)
         });
-        ys
-    };
-    let f = run(ScanOptions::new(), h0.index(0, 0), u);
-    let b = run(ScanOptions::new().reverse(), h0.index(0, 1), v);
-    outputs! { ys: concat(&[f, b], 1) }
-}
-
-/// Two layers in one loop.
-pub(super) fn stacked_rnn(g: &Inputs<'_>) -> Outputs {
-    let [x, h0, w1, u1, w2, u2] = g.get(["x", "h0", "w1", "u1", "w2", "u2"]);
-    let ((a, b), ys) = scan((h0.index(0, 0), h0.index(0, 1)), x, |(a, b), x| {
-        let a = (x.matmul(w1) + a.matmul(u1)).tanh();
-        let b = (a.matmul(w2) + b.matmul(u2)).tanh();
-        ((a, b), b)
-    });
-    outputs! { a, b, ys }
-}
-
-/// A scan over the parameters of the layers.
-pub(super) fn residual_layers(g: &Inputs<'_>) -> Outputs {
-    let [x, w, b] = g.get(["x", "w", "b"]);
-    let (y, norms) = scan(x, (w, b), |h, (w, b)| {
-        let h = h + (h.matmul(w) + b).tanh();
-        (h, h.square().sum(..))
-    });
-    outputs! { y, norms }
-}
-
-/// A network that attends to a captured memory.
-pub(super) fn attention_decoder(g: &Inputs<'_>) -> Outputs {
-    let [x, h0, memory, wx, wh, wc] = g.get(["x", "h0", "memory", "wx", "wh", "wc"]);
-    let (_, (ys, weights)) = scan(h0, x, |h, x| {
-        let a = memory.matmul(h).softmax(-1);
-        let h = (x.matmul(wx) + h.matmul(wh) + a.matmul(memory).matmul(wc)).tanh();
-        (h, (h, a))
-    });
-    outputs! { ys, weights }
-}
-
-/// Teacher forcing: the next token's negative log-likelihood, by embedding rows.
-pub(super) fn language_model_loss(g: &Inputs<'_>) -> Outputs {
-    let [emb, wh, wo, h0, tokens] = g.get(["emb", "wh", "wo", "h0", "tokens"]);
-    let (_, nll) = scan(h0, (tokens.slice(0, ..5), tokens.slice(0, 1..6)), |h, (token, next)| {
-        let h = (emb.take(0, token) + h.matmul(wh)).tanh();
-        let z = h.matmul(wo);
-        (h, z.logsumexp(-1) - z.take(0, next))
-    });
-    outputs! { loss: nll.sum(..) / 5.0 }
-}
+        outputs! { final: last, ys }
+    }),
+    // A network with a sigmoid, on vectors.
+    (&["rnn_sigmoid"], |g| {
+        let [x, h0, w, u] = g.get(["x", "h0", "w", "u"]);
+        let (last, ys) = scan(h0, x, |h, x| {
+            let h = (x.matmul(w) + h.matmul(u)).sigmoid();
+            (h, h)
+        });
+        outputs! { final: last, ys }
+    }),
+    // Long short-term memory: two states, four gates from one product.
+    (&["lstm"], |g| {
+        let [x, h0, c0, wx, wh, b] = g.get(["x", "h0", "c0", "wx", "wh", "b"]);
+        let ((h, c), ys) = scan((h0, c0), x, |(h, c), x| {
+            let z = x.matmul(wx) + h.matmul(wh) + b;
+            let [i, f, g, o] = [0, 2, 4, 6].map(|at| z.slice(0, at..at + 2));
+            let c = f.sigmoid() * c + i.sigmoid() * g.tanh();
+            let h = o.sigmoid() * c.tanh();
+            ((h, c), h)
+        });
+        outputs! { h, c, ys }
+    }),
+    // Gated recurrent unit over a batch.
+    (&["gru"], |g| {
+        let [x, h0, w, u, b] = g.get(["x", "h0", "w", "u", "b"]);
+        let (last, ys) = scan(h0, x, |h, x| {
+            let thirds = |z: Value| [0, 3, 6].map(|at| z.slice(1, at..at + 3));
+            let [ar, az, an] = thirds(x.matmul(w) + b);
+            let [vr, vz, vn] = thirds(h.matmul(u));
+            let r = (ar + vr).sigmoid();
+            let z = (az + vz).sigmoid();
+            let n = (an + r * vn).tanh();
+            let h = (1.0 - z) * n + z * h;
+            (h, h)
+        });
+        outputs! { final: last, ys }
+    }),
+    // A forward and a reverse scan, side by side.
+    (&["bidirectional_rnn"], |g| {
+        let [x, h0, w, u, v] = g.get(["x", "h0", "w", "u", "v"]);
+        let run = |options: ScanOptions, start: Value, m: Value| {
+            let (_, ys) = scan_with(options, start, x, |h, x| {
+                let h = (x.matmul(w) + h.matmul(m)).tanh();
+                (h, h)
+            });
+            ys
+        };
+        let f = run(ScanOptions::new(), h0.index(0, 0), u);
+        let b = run(ScanOptions::new().reverse(), h0.index(0, 1), v);
+        outputs! { ys: concat(&[f, b], 1) }
+    }),
+    // Two layers in one loop.
+    (&["stacked_rnn"], |g| {
+        let [x, h0, w1, u1, w2, u2] = g.get(["x", "h0", "w1", "u1", "w2", "u2"]);
+        let ((a, b), ys) = scan((h0.index(0, 0), h0.index(0, 1)), x, |(a, b), x| {
+            let a = (x.matmul(w1) + a.matmul(u1)).tanh();
+            let b = (a.matmul(w2) + b.matmul(u2)).tanh();
+            ((a, b), b)
+        });
+        outputs! { a, b, ys }
+    }),
+    // A scan over the parameters of the layers.
+    (&["residual_layers"], |g| {
+        let [x, w, b] = g.get(["x", "w", "b"]);
+        let (y, norms) = scan(x, (w, b), |h, (w, b)| {
+            let h = h + (h.matmul(w) + b).tanh();
+            (h, h.square().sum(..))
+        });
+        outputs! { y, norms }
+    }),
+    // A network that attends to a captured memory.
+    (&["attention_decoder"], |g| {
+        let [x, h0, memory, wx, wh, wc] = g.get(["x", "h0", "memory", "wx", "wh", "wc"]);
+        let (_, (ys, weights)) = scan(h0, x, |h, x| {
+            let a = memory.matmul(h).softmax(-1);
+            let h = (x.matmul(wx) + h.matmul(wh) + a.matmul(memory).matmul(wc)).tanh();
+            (h, (h, a))
+        });
+        outputs! { ys, weights }
+    }),
+    // Teacher forcing: the next token's negative log-likelihood, by embedding rows.
+    (&["language_model_loss"], |g| {
+        let [emb, wh, wo, h0, tokens] = g.get(["emb", "wh", "wo", "h0", "tokens"]);
+        let (_, nll) = scan(h0, (tokens.slice(0, ..5), tokens.slice(0, 1..6)), |h, (token, next)| {
+            let h = (emb.take(0, token) + h.matmul(wh)).tanh();
+            let z = h.matmul(wo);
+            (h, z.logsumexp(-1) - z.take(0, next))
+        });
+        outputs! { loss: nll.sum(..) / 5.0 }
+    }),
+];

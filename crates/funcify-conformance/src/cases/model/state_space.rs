@@ -2,8 +2,104 @@
 
 use funcify::{Value, associative_scan, concat, full, scan};
 
-use super::{Inputs, Outputs, outputs};
+use super::{Programs, outputs};
 use crate::cases::associative::affine;
+
+pub(super) const PROGRAMS: Programs = &[
+    // A diagonal state space layer.
+    (&["s5_sequential", "s5_sequential_f64"], |g| {
+        let [u, a, b, c, d] = g.get(["u", "a", "b", "c", "d"]);
+        let decay = (-softplus(a)).exp();
+        let (last, states) = scan(a.zeros_like(), u.matmul(b), |x, v| {
+            let x = decay * x + v;
+            (x, x)
+        });
+        outputs! { y: states.matmul(c) + d * u, last }
+    }),
+    // A state space recurrence whose step size, input and output depend on the data.
+    (&["selective_ssm_sequential", "selective_ssm_sequential_f64"], |g| {
+        let [u, dt, a_log, bs, cs, skip] = g.get(["u", "dt", "a_log", "bs", "cs", "skip"]);
+        let delta = softplus(dt);
+        let decay = (-delta.unsqueeze(2) * a_log.exp()).exp();
+        let drive = (delta * u).unsqueeze(2) * bs.unsqueeze(1);
+        let (_, y) = scan(a_log.zeros_like(), (decay, drive, cs), |h, (a, b, c)| {
+            let h = a * h + b;
+            (h, (h * c).sum(1))
+        });
+        outputs! { y: y + skip * u }
+    }),
+    // The same layer, its states by an associative scan.
+    (&["s5_associative", "s5_associative_f64"], |g| {
+        let [u, a, b, c, d] = g.get(["u", "a", "b", "c", "d"]);
+        let drive = u.matmul(b);
+        let decay = (-softplus(a)).exp().broadcast_to(drive.shape());
+        let states = associative_scan((decay, drive), affine).1;
+        outputs! { y: states.matmul(c) + d * u, last: states.index(0, -1) }
+    }),
+    // A diagonal state space layer with complex states, by parts.
+    (&["s5_complex"], |g| {
+        let [u, rate, phase, br, bi, cr, ci] = g.get(["u", "rate", "phase", "br", "bi", "cr", "ci"]);
+        let (r, re, im) = ((-softplus(rate)).exp(), u.matmul(br), u.matmul(bi));
+        let [decay_re, decay_im] = [r * phase.cos(), r * phase.sin()].map(|part| part.broadcast_to(re.shape()));
+        let product = |(r1, i1): (Value, Value), (r2, i2): (Value, Value)| (r1 * r2 - i1 * i2, r1 * i2 + i1 * r2);
+        let elements = ((decay_re, decay_im), (re, im));
+        let (_, (re, im)) = associative_scan(elements, |(l1, v1), (l2, v2)| {
+            let (re, im) = product(l2, v1);
+            (product(l2, l1), (re + v2.0, im + v2.1))
+        });
+        outputs! { y: 2.0 * (re.matmul(cr) - im.matmul(ci)) }
+    }),
+    // The same recurrence by an associative scan.
+    (&["selective_ssm_associative", "selective_ssm_associative_f64"], |g| {
+        let [u, dt, a_log, bs, cs, skip] = g.get(["u", "dt", "a_log", "bs", "cs", "skip"]);
+        let delta = softplus(dt);
+        let decay = (-delta.unsqueeze(2) * a_log.exp()).exp();
+        let drive = (delta * u).unsqueeze(2) * bs.unsqueeze(1);
+        let states = associative_scan((decay, drive), affine).1;
+        outputs! { y: (states * cs.unsqueeze(1)).sum(2) + skip * u }
+    }),
+    // A recurrence without the state in its gates.
+    (&["min_gru"], |g| {
+        let [x, wz, wh, h0] = g.get(["x", "wz", "wh", "h0"]);
+        let (z, candidate) = (x.matmul(wz).sigmoid(), x.matmul(wh).tanh());
+        let (decay, drive) = (1.0 - z, z * candidate);
+        let first = decay.index(0, 0) * h0 + drive.index(0, 0);
+        let drive = concat(&[first.unsqueeze(0), drive.slice(0, 1..)], 0);
+        outputs! { ys: associative_scan((decay, drive), affine).1 }
+    }),
+    // A matrix state with one gate a row.
+    (&["gated_linear_attention"], |g| {
+        let [q, k, v, gate] = g.get(["q", "k", "v", "g"]);
+        let (state, o) = scan(full([3, 2], q.dtype(), 0.0), (q, k, v, gate), |s, (q, k, v, gate)| {
+            let s = gate.sigmoid().unsqueeze(1) * s + outer(k, v);
+            (s, q.matmul(s))
+        });
+        outputs! { o, state }
+    }),
+    // A matrix state corrected towards the value of each key.
+    (&["delta_rule"], |g| {
+        let [q, k, v, beta] = g.get(["q", "k", "v", "beta"]);
+        let (_, o) = scan(full([3, 2], q.dtype(), 0.0), (q, k, v, beta), |s, (q, k, v, b)| {
+            let s = s + b.sigmoid() * outer(k, v - k.matmul(s));
+            (s, q.matmul(s))
+        });
+        outputs! { o }
+    }),
+    // Numerically stable time mixing: a running maximum scales numerator and denominator.
+    (&["stable_weighted_average"], |g| {
+        let [k, v, decay, bonus] = g.get(["k", "v", "decay", "bonus"]);
+        let zero = bonus.zeros_like();
+        let (_, y) = scan((zero, zero, bonus.full_like(-100.0)), (k, v), |(a, b, m), (k, v)| {
+            let p = m.maximum(bonus + k);
+            let (e1, e2) = ((m - p).exp(), (bonus + k - p).exp());
+            let y = (e1 * a + e2 * v) / (e1 * b + e2);
+            let next = (m - decay).maximum(k);
+            let (e1, e2) = ((m - decay - next).exp(), (k - next).exp());
+            ((e1 * a + e2 * v, e1 * b + e2, next), y)
+        });
+        outputs! { y }
+    }),
+];
 
 /// log(1 + exp(x)), without overflow.
 fn softplus(x: Value) -> Value {
@@ -13,106 +109,4 @@ fn softplus(x: Value) -> Value {
 /// a[i] * b[j] for every i and j.
 fn outer(a: Value, b: Value) -> Value {
     a.unsqueeze(1) * b
-}
-
-/// A diagonal state space layer.
-pub(super) fn s5_sequential(g: &Inputs<'_>) -> Outputs {
-    let [u, a, b, c, d] = g.get(["u", "a", "b", "c", "d"]);
-    let decay = (-softplus(a)).exp();
-    let (last, states) = scan(a.zeros_like(), u.matmul(b), |x, v| {
-        let x = decay * x + v;
-        (x, x)
-    });
-    outputs! { y: states.matmul(c) + d * u, last }
-}
-
-/// The same layer, its states by an associative scan.
-pub(super) fn s5_associative(g: &Inputs<'_>) -> Outputs {
-    let [u, a, b, c, d] = g.get(["u", "a", "b", "c", "d"]);
-    let drive = u.matmul(b);
-    let decay = (-softplus(a)).exp().broadcast_to(drive.shape());
-    let states = associative_scan((decay, drive), affine).1;
-    outputs! { y: states.matmul(c) + d * u, last: states.index(0, -1) }
-}
-
-/// A diagonal state space layer with complex states, by parts.
-pub(super) fn s5_complex(g: &Inputs<'_>) -> Outputs {
-    let [u, rate, phase, br, bi, cr, ci] = g.get(["u", "rate", "phase", "br", "bi", "cr", "ci"]);
-    let (r, re, im) = ((-softplus(rate)).exp(), u.matmul(br), u.matmul(bi));
-    let [decay_re, decay_im] = [r * phase.cos(), r * phase.sin()].map(|part| part.broadcast_to(re.shape()));
-    let product = |(r1, i1): (Value, Value), (r2, i2): (Value, Value)| (r1 * r2 - i1 * i2, r1 * i2 + i1 * r2);
-    let elements = ((decay_re, decay_im), (re, im));
-    let (_, (re, im)) = associative_scan(elements, |(l1, v1), (l2, v2)| {
-        let (re, im) = product(l2, v1);
-        (product(l2, l1), (re + v2.0, im + v2.1))
-    });
-    outputs! { y: 2.0 * (re.matmul(cr) - im.matmul(ci)) }
-}
-
-/// A state space recurrence whose step size, input and output depend on the data.
-pub(super) fn selective_ssm_sequential(g: &Inputs<'_>) -> Outputs {
-    let [u, dt, a_log, bs, cs, skip] = g.get(["u", "dt", "a_log", "bs", "cs", "skip"]);
-    let delta = softplus(dt);
-    let decay = (-delta.unsqueeze(2) * a_log.exp()).exp();
-    let drive = (delta * u).unsqueeze(2) * bs.unsqueeze(1);
-    let (_, y) = scan(a_log.zeros_like(), (decay, drive, cs), |h, (a, b, c)| {
-        let h = a * h + b;
-        (h, (h * c).sum(1))
-    });
-    outputs! { y: y + skip * u }
-}
-
-/// The same recurrence by an associative scan.
-pub(super) fn selective_ssm_associative(g: &Inputs<'_>) -> Outputs {
-    let [u, dt, a_log, bs, cs, skip] = g.get(["u", "dt", "a_log", "bs", "cs", "skip"]);
-    let delta = softplus(dt);
-    let decay = (-delta.unsqueeze(2) * a_log.exp()).exp();
-    let drive = (delta * u).unsqueeze(2) * bs.unsqueeze(1);
-    let states = associative_scan((decay, drive), affine).1;
-    outputs! { y: (states * cs.unsqueeze(1)).sum(2) + skip * u }
-}
-
-/// A recurrence without the state in its gates.
-pub(super) fn min_gru(g: &Inputs<'_>) -> Outputs {
-    let [x, wz, wh, h0] = g.get(["x", "wz", "wh", "h0"]);
-    let (z, candidate) = (x.matmul(wz).sigmoid(), x.matmul(wh).tanh());
-    let (decay, drive) = (1.0 - z, z * candidate);
-    let first = decay.index(0, 0) * h0 + drive.index(0, 0);
-    let drive = concat(&[first.unsqueeze(0), drive.slice(0, 1..)], 0);
-    outputs! { ys: associative_scan((decay, drive), affine).1 }
-}
-
-/// A matrix state with one gate a row.
-pub(super) fn gated_linear_attention(g: &Inputs<'_>) -> Outputs {
-    let [q, k, v, gate] = g.get(["q", "k", "v", "g"]);
-    let (state, o) = scan(full([3, 2], q.dtype(), 0.0), (q, k, v, gate), |s, (q, k, v, gate)| {
-        let s = gate.sigmoid().unsqueeze(1) * s + outer(k, v);
-        (s, q.matmul(s))
-    });
-    outputs! { o, state }
-}
-
-/// A matrix state corrected towards the value of each key.
-pub(super) fn delta_rule(g: &Inputs<'_>) -> Outputs {
-    let [q, k, v, beta] = g.get(["q", "k", "v", "beta"]);
-    let (_, o) = scan(full([3, 2], q.dtype(), 0.0), (q, k, v, beta), |s, (q, k, v, b)| {
-        let s = s + b.sigmoid() * outer(k, v - k.matmul(s));
-        (s, q.matmul(s))
-    });
-    outputs! { o }
-}
-
-/// Numerically stable time mixing: a running maximum scales numerator and denominator.
-pub(super) fn stable_weighted_average(g: &Inputs<'_>) -> Outputs {
-    let [k, v, decay, bonus] = g.get(["k", "v", "decay", "bonus"]);
-    let zero = bonus.zeros_like();
-    let (_, y) = scan((zero, zero, bonus.full_like(-100.0)), (k, v), |(a, b, m), (k, v)| {
-        let p = m.maximum(bonus + k);
-        let (e1, e2) = ((m - p).exp(), (bonus + k - p).exp());
-        let y = (e1 * a + e2 * v) / (e1 * b + e2);
-        let next = (m - decay).maximum(k);
-        let (e1, e2) = ((m - decay - next).exp(), (k - next).exp());
-        ((e1 * a + e2 * v, e1 * b + e2, next), y)
-    });
-    outputs! { y }
 }

@@ -3,35 +3,35 @@
 use funcify::{VmapOptions, scan, vmap, vmap_with};
 
 use super::traced;
-use crate::cases::{Inputs, Outputs, outputs};
+use crate::cases::{Programs, outputs};
 
-pub(super) fn vmap_scan(g: &Inputs<'_>) -> Outputs {
-    let [init, xs, w] = g.get(["init", "xs", "w"]);
-    let (carry, ys) = vmap((init, xs), |(init, xs)| scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh())));
-    outputs! { carry, ys }
-}
-
-/// The initial carry has no lanes, the next ones have.
-pub(super) fn vmap_scan_unbatched_init(g: &Inputs<'_>) -> Outputs {
-    let [init, xs, w] = g.get(["init", "xs", "w"]);
-    let options = VmapOptions::new().in_axes([None, Some(1), Some(0)]);
-    let (carry, ys) = vmap_with(options, (init, xs, w), |(init, xs, w)| {
-        scan(init, xs, |c, x| {
-            let c = c * w + x;
-            (c, c.sum(0))
-        })
-    });
-    outputs! { carry, ys }
-}
-
-/// Lanes of lanes.
-pub(super) fn vmap_of_vmap_scan(g: &Inputs<'_>) -> Outputs {
-    let [init, xs, w] = g.get(["init", "xs", "w"]);
-    let (carry, ys) = vmap(xs, |xs| {
-        let options = VmapOptions::new().in_axes([Some(0), Some(1), Some(0)]);
-        vmap_with(options, (init, xs, w), |(init, xs, w)| {
-            scan(init, xs, |c, v| traced((c * w.index(0, 0)).sin() + v * w.index(0, 1)))
-        })
-    });
-    outputs! { carry, ys }
-}
+pub(super) const PROGRAMS: Programs = &[
+    (&["vmap_scan"], |g| {
+        let [init, xs, w] = g.get(["init", "xs", "w"]);
+        let (carry, ys) = vmap((init, xs), |(init, xs)| scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh())));
+        outputs! { carry, ys }
+    }),
+    // The initial carry has no lanes, the next ones have.
+    (&["vmap_scan_unbatched_init"], |g| {
+        let [init, xs, w] = g.get(["init", "xs", "w"]);
+        let options = VmapOptions::new().in_axes([None, Some(1), Some(0)]);
+        let (carry, ys) = vmap_with(options, (init, xs, w), |(init, xs, w)| {
+            scan(init, xs, |c, x| {
+                let c = c * w + x;
+                (c, c.sum(0))
+            })
+        });
+        outputs! { carry, ys }
+    }),
+    // Lanes of lanes.
+    (&["vmap_of_vmap_scan"], |g| {
+        let [init, xs, w] = g.get(["init", "xs", "w"]);
+        let (carry, ys) = vmap(xs, |xs| {
+            let options = VmapOptions::new().in_axes([Some(0), Some(1), Some(0)]);
+            vmap_with(options, (init, xs, w), |(init, xs, w)| {
+                scan(init, xs, |c, v| traced((c * w.index(0, 0)).sin() + v * w.index(0, 1)))
+            })
+        });
+        outputs! { carry, ys }
+    }),
+];

@@ -5,122 +5,111 @@ use std::collections::BTreeMap;
 use funcify::{DType, ScanOptions, constant, iota, scan, scan_with, select};
 
 use super::traced;
-use crate::cases::{Inputs, Outputs, outputs};
+use crate::cases::{Programs, outputs};
 
-pub(super) fn carry_unchanged(g: &Inputs<'_>) -> Outputs {
-    let [init, xs] = g.get(["init", "xs"]);
-    let (carry, ys) = scan(init, xs, |c, x| (c, c * x));
-    outputs! { carry, ys }
-}
-
-pub(super) fn captured_matrix(g: &Inputs<'_>) -> Outputs {
-    let [init, xs, w] = g.get(["init", "xs", "w"]);
-    let (carry, ys) = scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh()));
-    outputs! { carry, ys }
-}
-
-/// A map of carries, a pair of sequences, a triple of outputs.
-pub(super) fn pytree_state(g: &Inputs<'_>) -> Outputs {
-    let [a0, b0, n0, u, v] = g.get(["a0", "b0", "n0", "u", "v"]);
-    let start = BTreeMap::from([("a", a0), ("b", b0), ("n", n0)]);
-    let (c, (y1, y2, y3)) = scan(start, (u, v), |c, (u, v)| {
-        let (a, b, n) = (c["a"], c["b"], c["n"]);
-        let (next_a, next_b, next_n) = (a.sin() + u * n, b * v + a.sum(..), 0.5 * n + v.sum(..));
-        (BTreeMap::from([("a", next_a), ("b", next_b), ("n", next_n)]), (next_a * next_n, b.sum(..), v - next_b))
-    });
-    outputs! { a: c["a"], b: c["b"], n: c["n"], y1, y2, y3 }
-}
-
-pub(super) fn swap_carries(g: &Inputs<'_>) -> Outputs {
-    let [a0, b0] = g.get(["a0", "b0"]);
-    let ((a, b), ys) = scan_with(ScanOptions::new().length(5), (a0, b0), (), |(a, b), ()| ((b, 0.5 * a * b), a));
-    outputs! { a, b, ys }
-}
-
-/// How many rows are positive so far.
-pub(super) fn int_carry(g: &Inputs<'_>) -> Outputs {
-    let [count0, xs] = g.get(["count0", "xs"]);
-    let (count, (counts, ys)) = scan(count0, xs, |n, x| {
-        let n = n + x.gt(0).cast(DType::I64);
-        (n, (n, n.cast(x.dtype()) * x))
-    });
-    outputs! { count, counts, ys }
-}
-
-/// Whether a row has been negative so far.
-pub(super) fn bool_carry(g: &Inputs<'_>) -> Outputs {
-    let [seen0, xs] = g.get(["seen0", "xs"]);
-    let (seen, (flags, ys)) = scan(seen0, xs, |s, x| {
-        let s = s | x.lt(0);
-        (s, (s, select(s, x.square(), 3.0 * x)))
-    });
-    outputs! { seen, flags, ys }
-}
-
-/// A decaying maximum, its position and whether there is one.
-pub(super) fn mixed_carry(g: &Inputs<'_>) -> Outputs {
-    let [best0, xs] = g.get(["best0", "xs"]);
-    let start = (best0, constant(-1i64), constant(false));
-    let ((best, at, any), trace) = scan(start, (iota(7, DType::I64), xs), |(best, at, any), (t, x)| {
-        let up = x.gt(best);
-        let new = select(up, x, 0.9 * best);
-        ((new, select(up, t, at), any | up), new)
-    });
-    outputs! { best, at, any, trace }
-}
-
-pub(super) fn final_carry_only(g: &Inputs<'_>) -> Outputs {
-    let [init, xs, w] = g.get(["init", "xs", "w"]);
-    let (carry, ()) = scan(init, xs, |c, x| ((c.matmul(w) + x).tanh(), ()));
-    outputs! { carry }
-}
-
-pub(super) fn matrix_carry(g: &Inputs<'_>) -> Outputs {
-    let [init, a, b, xs] = g.get(["init", "a", "b", "xs"]);
-    let (carry, ys) = scan(init, xs, |c, x| {
-        let c = a.matmul(c) + x.matmul(b);
-        (c, c.sum(0))
-    });
-    outputs! { carry, ys }
-}
-
-/// `w` is used before, in and after the loop.
-pub(super) fn capture_inside_and_outside(g: &Inputs<'_>) -> Outputs {
-    let [init, xs, w] = g.get(["init", "xs", "w"]);
-    let (carry, ()) = scan(init * w, xs, |c, x| ((w * c).sin() + x, ()));
-    outputs! { result: carry * w + w.square() }
-}
-
-/// The carry is an index into a table of floats.
-pub(super) fn pointer_chase(g: &Inputs<'_>) -> Outputs {
-    let [memory, start, xs] = g.get(["memory", "start", "xs"]);
-    let (pointer, ys) = scan(start, xs, |p, x| ((2 * p + x) % 5, memory.take(0, p).square()));
-    outputs! { pointer, ys }
-}
-
-/// Neurons that fire above a threshold and start again from zero.
-pub(super) fn leaky_integrate_and_fire(g: &Inputs<'_>) -> Outputs {
-    let [v0, xs, leak] = g.get(["v0", "xs", "leak"]);
-    let (v, (potentials, spikes)) = scan(v0, xs, |v, x| {
-        let u = leak * v + x;
-        let fired = u.gt(1);
-        (select(fired, 0.0, u), (u, fired))
-    });
-    outputs! { v, potentials, spikes }
-}
-
-/// Dimensions of size one stay.
-pub(super) fn singleton_dimensions(g: &Inputs<'_>) -> Outputs {
-    let [init, xs, w] = g.get(["init", "xs", "w"]);
-    let (carry, ys) = scan(init, xs, |c, x| {
-        let c = (c.matmul(w) + x).sin();
-        (c, c.unsqueeze(0))
-    });
-    outputs! { carry, ys }
-}
-
-pub(super) fn init_from_parameters(g: &Inputs<'_>) -> Outputs {
-    let [x0, w, b, xs] = g.get(["x0", "w", "b", "xs"]);
-    let (carry, ys) = scan((x0.matmul(w) + b).tanh(), xs, |c, x| traced(c * x + b));
-    outputs! { carry, ys }
-}
+pub(super) const PROGRAMS: Programs = &[
+    (&["carry_unchanged"], |g| {
+        let [init, xs] = g.get(["init", "xs"]);
+        let (carry, ys) = scan(init, xs, |c, x| (c, c * x));
+        outputs! { carry, ys }
+    }),
+    (&["captured_matrix", "captured_matrix_f64"], |g| {
+        let [init, xs, w] = g.get(["init", "xs", "w"]);
+        let (carry, ys) = scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh()));
+        outputs! { carry, ys }
+    }),
+    // A map of carries, a pair of sequences, a triple of outputs.
+    (&["pytree_state"], |g| {
+        let [a0, b0, n0, u, v] = g.get(["a0", "b0", "n0", "u", "v"]);
+        let start = BTreeMap::from([("a", a0), ("b", b0), ("n", n0)]);
+        let (c, (y1, y2, y3)) = scan(start, (u, v), |c, (u, v)| {
+            let (a, b, n) = (c["a"], c["b"], c["n"]);
+            let (next_a, next_b, next_n) = (a.sin() + u * n, b * v + a.sum(..), 0.5 * n + v.sum(..));
+            (BTreeMap::from([("a", next_a), ("b", next_b), ("n", next_n)]), (next_a * next_n, b.sum(..), v - next_b))
+        });
+        outputs! { a: c["a"], b: c["b"], n: c["n"], y1, y2, y3 }
+    }),
+    (&["swap_carries"], |g| {
+        let [a0, b0] = g.get(["a0", "b0"]);
+        let ((a, b), ys) = scan_with(ScanOptions::new().length(5), (a0, b0), (), |(a, b), ()| ((b, 0.5 * a * b), a));
+        outputs! { a, b, ys }
+    }),
+    // How many rows are positive so far.
+    (&["int_carry"], |g| {
+        let [count0, xs] = g.get(["count0", "xs"]);
+        let (count, (counts, ys)) = scan(count0, xs, |n, x| {
+            let n = n + x.gt(0).cast(DType::I64);
+            (n, (n, n.cast(x.dtype()) * x))
+        });
+        outputs! { count, counts, ys }
+    }),
+    // Whether a row has been negative so far.
+    (&["bool_carry"], |g| {
+        let [seen0, xs] = g.get(["seen0", "xs"]);
+        let (seen, (flags, ys)) = scan(seen0, xs, |s, x| {
+            let s = s | x.lt(0);
+            (s, (s, select(s, x.square(), 3.0 * x)))
+        });
+        outputs! { seen, flags, ys }
+    }),
+    // A decaying maximum, its position and whether there is one.
+    (&["mixed_carry"], |g| {
+        let [best0, xs] = g.get(["best0", "xs"]);
+        let start = (best0, constant(-1i64), constant(false));
+        let ((best, at, any), trace) = scan(start, (iota(7, DType::I64), xs), |(best, at, any), (t, x)| {
+            let up = x.gt(best);
+            let new = select(up, x, 0.9 * best);
+            ((new, select(up, t, at), any | up), new)
+        });
+        outputs! { best, at, any, trace }
+    }),
+    (&["final_carry_only"], |g| {
+        let [init, xs, w] = g.get(["init", "xs", "w"]);
+        let (carry, ()) = scan(init, xs, |c, x| ((c.matmul(w) + x).tanh(), ()));
+        outputs! { carry }
+    }),
+    (&["matrix_carry"], |g| {
+        let [init, a, b, xs] = g.get(["init", "a", "b", "xs"]);
+        let (carry, ys) = scan(init, xs, |c, x| {
+            let c = a.matmul(c) + x.matmul(b);
+            (c, c.sum(0))
+        });
+        outputs! { carry, ys }
+    }),
+    // `w` is used before, in and after the loop.
+    (&["capture_inside_and_outside"], |g| {
+        let [init, xs, w] = g.get(["init", "xs", "w"]);
+        let (carry, ()) = scan(init * w, xs, |c, x| ((w * c).sin() + x, ()));
+        outputs! { result: carry * w + w.square() }
+    }),
+    // The carry is an index into a table of floats.
+    (&["pointer_chase"], |g| {
+        let [memory, start, xs] = g.get(["memory", "start", "xs"]);
+        let (pointer, ys) = scan(start, xs, |p, x| ((2 * p + x) % 5, memory.take(0, p).square()));
+        outputs! { pointer, ys }
+    }),
+    // Neurons that fire above a threshold and start again from zero.
+    (&["leaky_integrate_and_fire"], |g| {
+        let [v0, xs, leak] = g.get(["v0", "xs", "leak"]);
+        let (v, (potentials, spikes)) = scan(v0, xs, |v, x| {
+            let u = leak * v + x;
+            let fired = u.gt(1);
+            (select(fired, 0.0, u), (u, fired))
+        });
+        outputs! { v, potentials, spikes }
+    }),
+    // Dimensions of size one stay.
+    (&["singleton_dimensions"], |g| {
+        let [init, xs, w] = g.get(["init", "xs", "w"]);
+        let (carry, ys) = scan(init, xs, |c, x| {
+            let c = (c.matmul(w) + x).sin();
+            (c, c.unsqueeze(0))
+        });
+        outputs! { carry, ys }
+    }),
+    (&["init_from_parameters"], |g| {
+        let [x0, w, b, xs] = g.get(["x0", "w", "b", "xs"]);
+        let (carry, ys) = scan((x0.matmul(w) + b).tanh(), xs, |c, x| traced(c * x + b));
+        outputs! { carry, ys }
+    }),
+];

@@ -3,96 +3,88 @@
 use funcify::{DType, ScanOptions, iota, scan, scan_with, stack};
 
 use super::traced;
-use crate::cases::{Inputs, Outputs, outputs};
+use crate::cases::{Programs, outputs};
 
-pub(super) fn cumsum(g: &Inputs<'_>) -> Outputs {
-    let [init, xs] = g.get(["init", "xs"]);
-    let (carry, ys) = scan(init, xs, |c, x| traced(c + x));
-    outputs! { carry, ys }
-}
-
-pub(super) fn cumprod(g: &Inputs<'_>) -> Outputs {
-    let [init, xs] = g.get(["init", "xs"]);
-    let (carry, ys) = scan(init, xs, |c, x| traced(c * x));
-    outputs! { carry, ys }
-}
-
-pub(super) fn cummax(g: &Inputs<'_>) -> Outputs {
-    let [init, xs] = g.get(["init", "xs"]);
-    let (carry, ys) = scan(init, xs, |c, x| traced(c.maximum(x)));
-    outputs! { carry, ys }
-}
-
-pub(super) fn cumlogsumexp(g: &Inputs<'_>) -> Outputs {
-    let [init, xs] = g.get(["init", "xs"]);
-    let (_, ys) = scan(init, xs, |c, x| {
-        let m = c.maximum(x).stop_gradient();
-        traced(m + ((c - m).exp() + (x - m).exp()).log())
-    });
-    outputs! { ys }
-}
-
-pub(super) fn reverse_cumsum(g: &Inputs<'_>) -> Outputs {
-    let [init, xs] = g.get(["init", "xs"]);
-    let (carry, ys) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| traced(c + x));
-    outputs! { carry, ys }
-}
-
-/// The output of a step is the sum before it.
-pub(super) fn exclusive_cumsum(g: &Inputs<'_>) -> Outputs {
-    let [init, xs] = g.get(["init", "xs"]);
-    let (_, ys) = scan(init, xs, |c, x| (c + x, c));
-    outputs! { ys }
-}
-
-/// A polynomial, from the highest coefficient down.
-pub(super) fn horner(g: &Inputs<'_>) -> Outputs {
-    let [x, coefficients] = g.get(["x", "coefficients"]);
-    let (p, ()) = scan_with(ScanOptions::new().reverse(), x.zeros_like(), coefficients, |p, a| (p * x + a, ()));
-    outputs! { p }
-}
-
-/// Mean and variance in one pass.
-pub(super) fn welford(g: &Inputs<'_>) -> Outputs {
-    let [xs] = g.get(["xs"]);
-    let zero = xs.index(0, 0).zeros_like();
-    let ((mean, m2), means) = scan((zero, zero), (iota(7, DType::I64), xs), |(mean, m2), (t, x)| {
-        let d = x - mean;
-        let new = mean + d / (t + 1).cast(x.dtype());
-        ((new, m2 + d * (x - new)), new)
-    });
-    outputs! { mean, variance: m2 / 7.0, means }
-}
-
-/// A softmax-weighted sum in one pass: the maximum, the normalizer and the sum are carried.
-pub(super) fn online_softmax(g: &Inputs<'_>) -> Outputs {
-    let [scores, values] = g.get(["scores", "values"]);
-    let score = scores.index(0, 0);
-    let start = (score, score.ones_like(), values.index(0, 0));
-    let ((m, s, a), ()) = scan(start, (scores.slice(0, 1..6), values.slice(0, 1..6)), |(m, s, a), (score, v)| {
-        let new = m.maximum(score);
-        let (old, now) = ((m - new).exp(), (score - new).exp());
-        ((new, s * old + now, a * old + v * now), ())
-    });
-    outputs! { result: a / s, log_z: m + s.log() }
-}
-
-pub(super) fn continued_fraction(g: &Inputs<'_>) -> Outputs {
-    let [init, xs] = g.get(["init", "xs"]);
-    let (carry, ys) = scan(init, xs, |c, x| traced(x + 1.0 / c));
-    outputs! { carry, ys }
-}
-
-/// A product of many small matrices in log space.
-pub(super) fn log_space_400(g: &Inputs<'_>) -> Outputs {
-    let [logits] = g.get(["logits"]);
-    let start = logits.index(0, 0).zeros_like() - std::f64::consts::LN_2;
-    let (last, ()) = scan(start, logits, |c, x| {
-        let [c0, c1] = c.unstack(0);
-        let m = c0.maximum(c1).stop_gradient();
-        let [e0, e1] = (c - m).exp().unstack(0);
-        let mixed = stack(&[0.75 * e0 + 0.25 * e1, 0.25 * e0 + 0.75 * e1], 0);
-        (m + mixed.log() + x - 1.0, ())
-    });
-    outputs! { final: last }
-}
+pub(super) const PROGRAMS: Programs = &[
+    (&["cumsum", "cumsum_f64"], |g| {
+        let [init, xs] = g.get(["init", "xs"]);
+        let (carry, ys) = scan(init, xs, |c, x| traced(c + x));
+        outputs! { carry, ys }
+    }),
+    (&["cumprod"], |g| {
+        let [init, xs] = g.get(["init", "xs"]);
+        let (carry, ys) = scan(init, xs, |c, x| traced(c * x));
+        outputs! { carry, ys }
+    }),
+    (&["cummax"], |g| {
+        let [init, xs] = g.get(["init", "xs"]);
+        let (carry, ys) = scan(init, xs, |c, x| traced(c.maximum(x)));
+        outputs! { carry, ys }
+    }),
+    (&["cumlogsumexp"], |g| {
+        let [init, xs] = g.get(["init", "xs"]);
+        let (_, ys) = scan(init, xs, |c, x| {
+            let m = c.maximum(x).stop_gradient();
+            traced(m + ((c - m).exp() + (x - m).exp()).log())
+        });
+        outputs! { ys }
+    }),
+    (&["reverse_cumsum"], |g| {
+        let [init, xs] = g.get(["init", "xs"]);
+        let (carry, ys) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| traced(c + x));
+        outputs! { carry, ys }
+    }),
+    // The output of a step is the sum before it.
+    (&["exclusive_cumsum"], |g| {
+        let [init, xs] = g.get(["init", "xs"]);
+        let (_, ys) = scan(init, xs, |c, x| (c + x, c));
+        outputs! { ys }
+    }),
+    // A polynomial, from the highest coefficient down.
+    (&["horner", "horner_f64"], |g| {
+        let [x, coefficients] = g.get(["x", "coefficients"]);
+        let (p, ()) = scan_with(ScanOptions::new().reverse(), x.zeros_like(), coefficients, |p, a| (p * x + a, ()));
+        outputs! { p }
+    }),
+    // Mean and variance in one pass.
+    (&["welford"], |g| {
+        let [xs] = g.get(["xs"]);
+        let zero = xs.index(0, 0).zeros_like();
+        let ((mean, m2), means) = scan((zero, zero), (iota(7, DType::I64), xs), |(mean, m2), (t, x)| {
+            let d = x - mean;
+            let new = mean + d / (t + 1).cast(x.dtype());
+            ((new, m2 + d * (x - new)), new)
+        });
+        outputs! { mean, variance: m2 / 7.0, means }
+    }),
+    // A softmax-weighted sum in one pass: the maximum, the normalizer and the sum are carried.
+    (&["online_softmax", "online_softmax_f64"], |g| {
+        let [scores, values] = g.get(["scores", "values"]);
+        let score = scores.index(0, 0);
+        let start = (score, score.ones_like(), values.index(0, 0));
+        let ((m, s, a), ()) = scan(start, (scores.slice(0, 1..6), values.slice(0, 1..6)), |(m, s, a), (score, v)| {
+            let new = m.maximum(score);
+            let (old, now) = ((m - new).exp(), (score - new).exp());
+            ((new, s * old + now, a * old + v * now), ())
+        });
+        outputs! { result: a / s, log_z: m + s.log() }
+    }),
+    (&["continued_fraction"], |g| {
+        let [init, xs] = g.get(["init", "xs"]);
+        let (carry, ys) = scan(init, xs, |c, x| traced(x + 1.0 / c));
+        outputs! { carry, ys }
+    }),
+    // A product of many small matrices in log space.
+    (&["log_space_400", "log_space_400_f64"], |g| {
+        let [logits] = g.get(["logits"]);
+        let start = logits.index(0, 0).zeros_like() - std::f64::consts::LN_2;
+        let (last, ()) = scan(start, logits, |c, x| {
+            let [c0, c1] = c.unstack(0);
+            let m = c0.maximum(c1).stop_gradient();
+            let [e0, e1] = (c - m).exp().unstack(0);
+            let mixed = stack(&[0.75 * e0 + 0.25 * e1, 0.25 * e0 + 0.75 * e1], 0);
+            (m + mixed.log() + x - 1.0, ())
+        });
+        outputs! { final: last }
+    }),
+];

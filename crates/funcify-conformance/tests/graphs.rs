@@ -50,7 +50,12 @@ fn one_function_serves_all_sizes() {
     for cases in shared {
         for mode in MODES {
             let options = CompileOptions { strategy: mode, ..CompileOptions::default() };
-            let function = Function::compile_with(&cases[0].graph, &Reference, options).unwrap();
+            let compile = || Function::compile_with(&cases[0].graph, &Reference, options.clone());
+            // What needs no size of a call is refused when it is compiled.
+            let Ok(function) = compile() else {
+                cases.iter().for_each(|case| check(case, mode, compile().map(|_| Vec::new())));
+                continue;
+            };
             for case in cases.iter().chain(&cases) {
                 check(case, mode, function.call_host(&case.inputs));
             }

@@ -329,12 +329,15 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
         &graph.vmap("lanes", VmapOptions::new().in_axes(vec![Some(0), None])).unwrap(),
         ", segments=[8,2], truncate=3} with ",
     );
-    for policy in ["recompute", "save_dots", "save_costly", "save_all", "segments[3]", "segments[]", "budget[4096]"] {
-        let text = graph.to_string().replace("segments[8,2]", policy);
+    let words = ["recompute", "save_dots", "save_costly", "save_all"].map(|word| format!("policy={word}"));
+    let numbers = ["segments=[3]", "segments=[]", "budget=4096"].map(String::from);
+    for policy in words.iter().chain(&numbers) {
+        let text = graph.to_string().replace("segments=[8,2]", policy);
         assert_eq!(Graph::parse(&text).unwrap().to_string(), text);
     }
-    let wrong = graph.to_string().replace("segments[8,2]", "save_all[3]");
-    assert!(Graph::parse(&wrong).unwrap_err().to_string().contains("`save_all` with 1 numbers"));
+    let wrong = graph.to_string().replace("segments=[8,2]", "policy=[3]");
+    let error = Graph::parse(&wrong).unwrap_err().to_string();
+    assert!(error.contains("`policy`"), "{error}");
 }
 
 /// Of a downward loop over a full buffer, the rows that older steps wrote are constant: b[t] = b[t] * b[t+1].

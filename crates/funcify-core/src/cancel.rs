@@ -22,6 +22,7 @@ use crate::error::{Error, Place, Result};
 /// may be freed some time after it has returned, as the system may take longer for it than the call for its end.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use std::time::Duration;
 /// use funcify::{Cancellation, Error, Graph, HostTensor, evaluate, while_loop};
 ///

@@ -8,6 +8,7 @@
 //! 0.9785799, 0.33229148 here as there. Keys in `u32[.., 2]` give numbers for each, along leading axes.
 //!
 //! ```
+//! # extern crate funcify_core as funcify;
 //! use funcify::{DType, Graph, ScanOptions, Shape, evaluate, random, scan_with};
 //!
 //! // Five steps of a random walk.

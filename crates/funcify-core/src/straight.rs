@@ -20,6 +20,7 @@ impl Graph {
     /// It is meant for small programs: to look at what a loop does, and to check its derivatives.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{Graph, HostTensor, fori_loop};
     ///
     /// let powers = Graph::build("powers", |g| {

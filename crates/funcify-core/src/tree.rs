@@ -10,6 +10,7 @@ use crate::handle::{Failed, Value};
 /// A leaf has a path: the field names, keys and indices that lead to it, joined by `_`.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, Tree, Value, scan};
 ///
 /// #[derive(Tree)]
@@ -33,6 +34,7 @@ use crate::handle::{Failed, Value};
 /// An enum is refused: the structure of a program does not depend on values.
 ///
 /// ```compile_fail
+/// # extern crate funcify_core as funcify;
 /// #[derive(funcify::Tree)]
 /// enum Either {
 ///     Left(funcify::Value),

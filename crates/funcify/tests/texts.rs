@@ -67,9 +67,12 @@ fn a_misspelt_word_is_answered_with_the_nearest() {
         ("%0: f32[2,3] = cumulative %x {kind=sum, axis=0, direction=forwrad}", "`forward`"),
         ("retrun y=%x", "`return`"),
         ("%0: i64[] = scan {stesp=3} {", "`steps`"),
-        ("%0: i64[] = scan {steps=3, order=dwon} {", "`down`"),
+        ("%0: i64[] = scan {steps=3, order=dwon} {\n    carry %c: i64[] = %0 from %i\n    %0 = %c\n  }", "`down`"),
         ("%0: i64[] = scan {steps=3, truncat=2} {", "`truncate`"),
-        ("%0: i64[] = scan {steps=3, policy=save_al} {", "`save_all`"),
+        (
+            "%0: i64[] = scan {steps=3, policy=save_al} {\n    carry %c: i64[] = %0 from %i\n    %0 = %c\n  }",
+            "`save_all`",
+        ),
         ("%0: i64[] = while %i {\n    tets (%c: i64[]) {", "`test`"),
         ("%0: f32[2,3] = switch %i {\n    csae 0 {", "`case`"),
     ] {
@@ -143,7 +146,7 @@ fn a_name_without_its_mark_is_answered_with_it() {
     refused(&text.replace("fn @f(", "fn rnn("), &["expected: a name after `@`", "found:    `rnn`", "write `@rnn`"]);
     refused(&text.replace("scan @step {", "scan step {"), &["found:    `step`", "write `@step`"]);
     let number = "write `t`: the number of the step is always called so";
-    refused(&text.replace("%x[t]", "%x[i]"), &["expected: `t`", "found:    `i`", number, "line 4, column 26"]);
+    refused(&text.replace("%x[t]", "%x[i]"), &["expected: `t`", "found:    `i`", number, "line 4, column 25"]);
     let choice = "%0: f32[2,3] = switch %i {\n    case 0 left with %x {";
     refused(&program(choice), &["found:    `left`", "write `@left`"]);
 }

@@ -71,6 +71,7 @@ impl GradOptions {
 /// an error; [`grad_with`] gives zeros on request.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, evaluate, grad};
 ///
 /// let slope = Graph::build("slope", |g| {
@@ -122,6 +123,7 @@ pub(super) fn check_loss(at: &Place, component: &str, loss: Value) {
 /// integers are not looked at. A leaf of `xs` that is no float, or to which no path leads, is an error.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, evaluate, vjp};
 ///
 /// let pulled = Graph::build("pulled", |g| {
@@ -251,6 +253,7 @@ fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value)
 /// integer is not looked at. A result that does not depend on `xs`, or is no float, has a tangent of zeros.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, evaluate, jvp};
 ///
 /// let pushed = Graph::build("pushed", |g| {

@@ -46,6 +46,7 @@ const COMPARED_RULES: usize = 2;
 ///   them.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, custom_vjp, evaluate, grad};
 ///
 /// // Gives x; what comes back is kept between -1 and 1.
@@ -91,6 +92,7 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 /// - The derivative of the derivative is that of the nodes of `tangent`; the results in it have this rule.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, custom_jvp, evaluate, grad};
 ///
 /// // log(1 + exp(x)), whose derivative would be infinity / infinity for large x.

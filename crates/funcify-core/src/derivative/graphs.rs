@@ -50,6 +50,7 @@ impl Graph {
     /// `wrt`. The loss is the only output, or the one that the options name; it is a float scalar.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{GradOptions, Graph};
     ///
     /// let loss = Graph::build("loss", |g| (g.input("x", "f32[T]") * g.input("w", "f32[]")).square().sum(..))?;
@@ -149,6 +150,7 @@ impl Graph {
     /// The loss is as in [`grad`](Graph::grad); what it does not depend on has zeros.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{GradOptions, Graph, HostTensor, evaluate};
     ///
     /// let cubes = Graph::build("cubes", |g| {
@@ -180,6 +182,7 @@ impl Graph {
     /// `x` in `wrt`, whose shape is that of `y` and then that of `x`. Zeros where no path leads from `x` to `y`.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{Graph, HostTensor, evaluate};
     ///
     /// let squares = Graph::build("squares", |g| {

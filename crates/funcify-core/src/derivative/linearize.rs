@@ -196,6 +196,7 @@ impl<X: Tree, Y: Tree> LinearMap<X, Y> {
 /// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the closure uses are constants.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, evaluate, linearize};
 ///
 /// let pushed = Graph::build("pushed", |g| {
@@ -250,6 +251,7 @@ impl Graph {
     /// It is linear in the `tan_x`; an output that does not depend on these inputs has zeros.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{GradOptions, Graph, HostTensor, evaluate};
     ///
     /// let cube = Graph::build("cube", |g| {

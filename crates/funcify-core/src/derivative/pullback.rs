@@ -45,6 +45,7 @@ impl Graph {
     /// `vjp`.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::derivative::BackwardInput;
     /// use funcify::{GradOptions, Graph, HostTensor, evaluate};
     ///

@@ -16,6 +16,7 @@ impl Graph {
     /// output needs is left out. It stands wherever an op can: in a loop's body, on lanes, in a gradient.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{Graph, scan};
     ///
     /// let cell = Graph::build("cell", |g| (g.input("h", "f32[N]") * g.input("a", "f32[N]") + g.input("x", "f32[N]")).tanh())?;

@@ -136,6 +136,7 @@ impl Graph {
     /// The first op that fails is remembered with the caller's line and returned here.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{Graph, scan};
     ///
     /// let running = Graph::build("running", |g| {

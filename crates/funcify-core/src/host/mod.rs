@@ -206,6 +206,7 @@ impl HostTensor {
     /// A tensor with these elements; `None` if their number is not that of the shape.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::HostTensor;
     /// let x = HostTensor::from_vec(vec![1f32, 2., 3., 4., 5., 6.], [2, 3]).unwrap();
     /// assert_eq!(x.shape(), [2, 3]);

@@ -53,9 +53,11 @@ impl Parser {
 
     /// The brace before the first line of an op or a body.
     fn open_brace(&mut self, spelling: &Spelling) -> Result<()> {
-        if !self.cursor.take_mark('{') {
+        let opens = *self.cursor.peek() == Token::Mark('{') && *self.cursor.peek_at(1) == Token::NewLine;
+        if !opens {
             return Err(self.wrong_head(spelling));
         }
+        self.cursor.bump();
         self.cursor.expect_line_end()
     }
 
@@ -89,13 +91,6 @@ impl Parser {
             lines.push(self.line(outer, results, &mut body, role, site)?);
             site = self.cursor.site();
         }
-        if let [.., role] = spelling.roles() {
-            let described = lines.iter().filter(|line| matches!(line.source, Source::Result(_))).count();
-            if let Some(Binder { name, site, .. }) = results.get(described) {
-                let expected = format!("a line for each result, such as `{role} ..`");
-                return Err(error_at(*site, expected, format!("`%{name}`, which no line describes")));
-            }
-        }
         for (name, value) in &captured {
             let fallback = format!("v{}", value.index());
             let param = if is_number(name) { &fallback } else { name };
@@ -109,6 +104,13 @@ impl Parser {
         };
         while !self.cursor.at_word(word) && !(is_own && (self.at_write() || *self.cursor.peek() == Token::Mark('}'))) {
             self.equation(&mut body, &expected)?;
+        }
+        if let [.., role] = spelling.roles() {
+            let described = lines.iter().filter(|line| matches!(line.source, Source::Result(_))).count();
+            if let Some(Binder { name, site, .. }) = results.get(described) {
+                let expected = format!("a line for each result, such as `{role} ..`");
+                return Err(error_at(*site, expected, format!("`%{name}`, which no line describes")));
+            }
         }
         let mut writes = Vec::new();
         while is_own && *self.cursor.peek() != Token::Mark('}') && !self.cursor.at_word(word) {

@@ -6,6 +6,7 @@ use half::{bf16, f16};
 /// The nearest number of f16; of two, the even one.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// let above_the_middle = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
 /// assert_eq!(funcify::types::nearest_f16(above_the_middle).to_f64(), 1.0 + 2f64.powi(-10));
 /// ```
@@ -16,6 +17,7 @@ pub fn nearest_f16(number: f64) -> f16 {
 /// The nearest number of bf16; of two, the even one.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// let above_the_middle = 1.0 + 2f64.powi(-8) + 2f64.powi(-23);
 /// assert_eq!(funcify::types::nearest_bf16(above_the_middle).to_f64(), 1.0 + 2f64.powi(-7));
 /// ```

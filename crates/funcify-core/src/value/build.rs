@@ -139,6 +139,7 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// what has it is reduced over that axis, as for loops whose number of steps differs between lanes.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{DType, Graph, HostTensor, bind_size, evaluate, iota};
 ///
 /// let graph = Graph::build("first_rows", |g| {

@@ -16,6 +16,7 @@ impl Value {
     /// their width: cast them to `f32` first.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{DType, Graph, evaluate};
     /// // The upper half of the numbers from 1 to 2 for bits whose highest is 1.
     /// let graph = Graph::build("unit", |g| ((g.input("bits", "u32[N]") >> 9) | 0x3f80_0000).bitcast(DType::F32))?;
@@ -52,6 +53,7 @@ impl Value {
     /// `2^-exponent`; through the exponent none passes. As JAX's `jnp.frexp`.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{Graph, evaluate};
     /// let graph = Graph::build("parts", |g| g.input("x", "f32[3]").frexp())?;
     /// let parts = evaluate(&graph, &[[8f32, -0.75, 0.0].into()])?;

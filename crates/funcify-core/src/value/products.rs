@@ -13,6 +13,7 @@ impl Value {
     /// is left of the right one. Numbers of one dtype, of which integers wrap; sums of nothing are 0.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::Graph;
     /// let graph = Graph::build("scores", |g| {
     ///     let (q, k) = (g.input("q", "f32[B,T,H,64]"), g.input("k", "f32[B,S,H,64]"));

@@ -89,6 +89,7 @@ impl Value {
     /// `[O, C/groups, K, L]`. Floats of one dtype.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{Graph, ops::ConvOptions};
     /// let graph = Graph::build("causal", |g| {
     ///     let (x, kernel) = (g.input("x", "f32[N,8,T]"), g.input("kernel", "f32[16,8,4]"));

@@ -173,6 +173,7 @@ fn bad_axis(at: &Place, name: &str, axis: i64, rank: usize, ty: &TensorType) -> 
 /// keeps its carry.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, evaluate, vmap};
 ///
 /// let products = Graph::build("products", |g| {
@@ -191,6 +192,7 @@ pub fn vmap<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
 /// [`vmap`] with options.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, VmapOptions, vmap_with};
 ///
 /// let products = Graph::build("products", |g| {
@@ -285,6 +287,7 @@ impl Graph {
     /// more. If `lanes` is a symbol that the graph has already, both sizes are the same.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{Graph, VmapOptions};
     ///
     /// let one = Graph::build("one", |g| g.input("x", "f32[3]").matmul(g.input("w", "f32[3,2]")))?;

@@ -81,6 +81,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// through it: they are those of [`jvp`](CustomOp::jvp), [`vjp`](CustomOp::vjp) and [`batch`](CustomOp::batch).
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::error::{Place, Result};
     /// use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
     /// use funcify::{Dim, Graph, HostTensor, Scalar, TensorType, Value, custom_op, evaluate, vmap::Batched};

@@ -50,6 +50,7 @@ impl AssociativeScanOptions {
 /// affine maps. Of other combinations, of matrices for one, it is a loop.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, associative_scan, evaluate};
 ///
 /// // h[t] = a[t] * h[t-1] + b[t]

@@ -73,6 +73,7 @@ impl ScanOptions {
     /// `truncate_gradient`.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{Graph, HostTensor, ScanOptions, evaluate, grad, scan_with};
     ///
     /// let graph = Graph::build("last_two", |g| {
@@ -99,6 +100,7 @@ impl ScanOptions {
 /// The meaning is that of JAX's `lax.scan`.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, evaluate, scan};
 ///
 /// let sums = Graph::build("sums", |g| {
@@ -136,6 +138,7 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
 /// `xs` and the results are any [`Tree`].
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, evaluate, map};
 ///
 /// let norms = Graph::build("norms", |g| map(g.input("xs", "f32[T,2]"), |x| x.square().sum(0)))?;

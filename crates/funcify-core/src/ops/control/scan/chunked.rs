@@ -52,6 +52,7 @@ impl MapOptions {
 /// program runs, and the last chunk is filled with its last row, for which the body runs more than once.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, MapOptions, evaluate, map_with};
 ///
 /// let squares = Graph::build("squares", |g| {

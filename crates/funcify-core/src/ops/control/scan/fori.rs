@@ -52,6 +52,7 @@ impl Bound {
 /// dimensions. A symbolic range must not be negative in a call.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{DType, Graph, HostTensor, evaluate, fori_loop};
 ///
 /// let factorial = Graph::build("factorial", |g| {

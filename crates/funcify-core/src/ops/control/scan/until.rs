@@ -14,6 +14,7 @@ use crate::value::Value;
 /// other programs read `stop` on the host after each step.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, evaluate, scan_until};
 ///
 /// let graph = Graph::build("until_negative", |g| {

@@ -21,6 +21,7 @@ use crate::value::Value;
 /// infinite, the branch that does not use it gives it the cotangent 0, and 0 times an infinite derivative is NaN.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, cond, evaluate};
 ///
 /// let safe_log = Graph::build("safe_log", |g| {
@@ -52,6 +53,7 @@ pub fn cond<T: Tree>(predicate: Value, then: impl FnOnce() -> T, otherwise: impl
 /// captures values of the enclosing graph.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, evaluate, switch};
 ///
 /// let activation = Graph::build("activation", |g| {

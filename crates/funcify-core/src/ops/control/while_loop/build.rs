@@ -18,6 +18,7 @@ use crate::value::Value;
 /// [`while_loop_bounded`] in any case.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, evaluate, while_loop};
 ///
 /// let gcd = Graph::build("gcd", |g| {

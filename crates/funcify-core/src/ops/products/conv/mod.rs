@@ -33,6 +33,7 @@ use smallvec::smallvec;
 /// How a window goes over `D` spatial axes: what [`Value::conv`] takes.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::ops::ConvOptions;
 /// let causal = ConvOptions { padding: [(3, 0)], ..ConvOptions::default() };
 /// let halves = ConvOptions { strides: [2, 2], padding: [(1, 1); 2], ..ConvOptions::default() };

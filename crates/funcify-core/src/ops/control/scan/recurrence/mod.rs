@@ -23,6 +23,7 @@ use crate::value::{Value, or_failed};
 /// A recurrence that is being described.
 ///
 /// ```
+/// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, Recurrence, evaluate};
 ///
 /// let fibonacci = Graph::build("fibonacci", |g| {

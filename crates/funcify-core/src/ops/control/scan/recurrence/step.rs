@@ -75,6 +75,7 @@ impl Step<'_> {
     /// end: `trace.slice(0, -5..)` has five rows, and never an initial one.
     ///
     /// ```
+    /// # extern crate funcify_core as funcify;
     /// use funcify::{Graph, HostTensor, Recurrence, evaluate};
     ///
     /// let powers = Graph::build("powers", |g| {

@@ -208,7 +208,7 @@ macro_rules! tuple_trees {
     )*};
 }
 
-crate::for_tuples!(tuple_trees);
+for_tuples!(tuple_trees);
 
 /// Outputs with their names, in order.
 pub struct Named(pub Vec<(String, Value)>);

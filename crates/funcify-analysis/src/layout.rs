@@ -129,7 +129,7 @@ impl TensorLayout {
 
     /// Returns the same elements in another shape, if no element has to move.
     pub fn reshaped(&self, shape: &[usize]) -> Option<Self> {
-        let strides = if self.len() == 0 { in_order(shape) } else { reshaped_strides(self, shape)? };
+        let strides = if self.is_empty() { in_order(shape) } else { reshaped_strides(self, shape)? };
         Some(self.with_axes(shape.to_vec(), strides))
     }
 

@@ -99,6 +99,7 @@ impl From<Possible> for Fact {
 /// ```
 /// use funcify_core::ops::OpRules;
 /// use funcify_analysis::{Possible, Ranges};
+/// use funcify_core::ops::OpRules;
 /// use funcify_core::types::Sizes;
 /// use funcify_core::{DType, Graph, iota};
 ///

@@ -307,7 +307,7 @@ impl Emitter {
 
     /// An elementwise op; all have the shape of what is written.
     pub(super) fn map(&mut self, op: Op, to: &View, from: &[&View]) -> Result<(), Declined> {
-        if to.len() == 0 {
+        if to.is_empty() {
             return Ok(());
         }
         if let Some(copied) = self.copied_where(from, |view| view.is_between(to))? {
@@ -509,7 +509,7 @@ impl Emitter {
 
     /// After all parts `to` is the sum of what each has in a register, if there is anything.
     pub(super) fn sum_shares(&mut self, to: &View, share: &View) {
-        if to.len() > 0 {
+        if !to.is_empty() {
             self.sums.push((to.clone(), share.clone()));
         }
     }

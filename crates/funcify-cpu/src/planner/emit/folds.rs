@@ -16,7 +16,7 @@ impl Emitter {
         from: &[&View],
         folded: &[usize],
     ) -> Result<(), Declined> {
-        if to.len() == 0 {
+        if to.is_empty() {
             return Ok(());
         }
         if let Some(copied) = self.copied_where(from, |view| view.is_reversed() || view.is_between(to))? {

@@ -34,7 +34,7 @@ impl Emitter {
     /// An op that has one of so many positions of a tensor.
     fn at_position(&mut self, op: &Op, views: [&View; 3], (count, of): (usize, &View)) -> Result<(), Declined> {
         let to = views[0];
-        if to.len() == 0 {
+        if to.is_empty() {
             return Ok(());
         }
         if count == 0 || self.unit(of).is_some() {

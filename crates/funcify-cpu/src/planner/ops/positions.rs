@@ -90,7 +90,7 @@ impl Scope<'_, '_> {
             return Err(Declined::new("scatter", format!("sums or products of {dtype}")));
         }
         let to = self.copied_for(value, x, &[index.clone(), updates.clone()])?;
-        if updates.len() > 0 && to.len() > 0 {
+        if !updates.is_empty() && !to.is_empty() {
             let mut first = to.with_axes(updates.shape.clone(), to.strides.clone());
             first.strides[op.axis] = 0;
             let places = (to.shape[op.axis], to.strides[op.axis].unsigned_abs());

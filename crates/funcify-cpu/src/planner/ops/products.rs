@@ -120,7 +120,7 @@ impl Scope<'_, '_> {
         let shape = self.shape_of(value)?;
         let axes = shape.len() - 2;
         let level = level_of(&[left.clone(), right.clone()]);
-        if left.len() == 0 || right.len() == 0 {
+        if left.is_empty() || right.is_empty() {
             let to = self.target(value, &shape, level);
             self.planner.emitter.fill(&to, 0.0)?;
             return Ok(Value::Tensor(to));

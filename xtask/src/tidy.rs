@@ -4,7 +4,7 @@
 //! - No stub, no ignored test, no note to do something later.
 //! - Every `allow` has a reason.
 //! - The README's table of benchmarks is of this version.
-//! - No module of the core and the plug-ins names one of a higher layer ([`layers`]).
+//! - No module of a layered crate names one of a higher layer ([`layers`]).
 
 use std::path::{Path, PathBuf};
 

@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         seed += campaign.count;
         for (family, summary) in run_campaign(&campaign, &subjects) {
             for wrong in &summary.wrong {
-                let reason = wrong.fault.reason.lines().next().unwrap_or_default();
+                let reason = wrong.fault.reason.lines().next().unwrap_or("no reason");
                 println!("wrong: {family}, seed {}: {}: {reason}", wrong.seed, wrong.by.join("; "));
             }
             all.entry(family).or_default().add(summary);

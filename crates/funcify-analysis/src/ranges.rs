@@ -97,7 +97,6 @@ impl From<Possible> for Fact {
 /// What the integers of a graph and of its bodies can be, and which of them an engine holds as floats.
 ///
 /// ```
-/// use funcify_core::ops::OpRules;
 /// use funcify_analysis::{Possible, Ranges};
 /// use funcify_core::ops::OpRules;
 /// use funcify_core::types::Sizes;

@@ -78,7 +78,9 @@ pub fn support(backend: &dyn Executor, program: &OpProgram) -> Result<Support, E
     if let Some(need) = needs(backend, &program.graph)?.into_iter().next() {
         return Ok(Support::Declared(need));
     }
-    let function = backend.compile(&program.graph, CompileOptions::default())?;
+    // Not rewritten, or the op may be gone.
+    let options = CompileOptions { rewrites: None, ..CompileOptions::default() };
+    let function = backend.compile(&program.graph, options)?;
     function.call(&program.inputs)?;
     let is_fallback = function.report().fallback.contains(program.op);
     Ok(if is_fallback { Support::Fallback } else { Support::Native })

@@ -50,9 +50,12 @@ pub struct Differentiable {
     tracked: TrackedPrograms,
 }
 
+/// By which inputs gradients flow, and the programs, if by any.
+type ForInputs = (Vec<bool>, Option<Arc<Programs>>);
+
 /// The programs of a graph for calls with tracked inputs.
 pub struct TrackedPrograms {
-    by_inputs: Cache<Vec<bool>, (Vec<bool>, Option<Arc<Programs>>)>,
+    by_inputs: Cache<Vec<bool>, ForInputs>,
     /// The programs of the last call, if gradients flow in it.
     last: Mutex<Option<Arc<Programs>>>,
 }

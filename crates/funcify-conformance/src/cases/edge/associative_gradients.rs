@@ -121,7 +121,7 @@ fn recurrence(length: usize, reverse: bool) -> Result<Case, String> {
     }
     let outputs = [("out_0", vector(of_a)), ("out_1", vector(of_b))];
     // In the order of the scan.
-    case(&name("a_recurrence", length, reverse), move |g| {
+    case(name("a_recurrence", length, reverse), move |g| {
         let (a, b, c) = (g.input("a", "f32[T]"), g.input("b", "f32[T]"), g.input("c", "f32[T]"));
         grad((a, b), |leaves| (associative_scan_with(options(reverse), leaves, affine).1 * c).sum(0))
     })
@@ -155,7 +155,7 @@ fn matrices(length: usize, reverse: bool) -> Result<Case, String> {
     }
     let entries = |matrices: &[Matrix], entry: usize| vector(matrices.iter().map(|matrix| matrix[entry]).collect());
     let [a, b, c, d] = [0, 1, 2, 3].map(|entry| entries(&slopes, entry));
-    case(&name("matrices_by_entries", length, reverse), move |g| {
+    case(name("matrices_by_entries", length, reverse), move |g| {
         let entries = ["a", "b", "c", "d"].map(|name| g.input(name, "f32[T]"));
         grad(entries, |entries| associative_scan_with(options(reverse), entries, product)[1].index(0, last))
     })

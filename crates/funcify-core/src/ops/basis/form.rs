@@ -20,8 +20,11 @@ pub(crate) struct Spelling {
     pub(crate) attributes: &'static [&'static str],
     pub(crate) bodies: Bodies,
     /// Makes the op and the list of its operands. The errors have places in the text.
-    pub(crate) make: fn(&mut Form, &Reading<'_>) -> Result<(Op, Vec<ValueId>)>,
+    pub(crate) make: Make,
 }
+
+/// Makes an op and the list of its operands of what was read.
+type Make = fn(&mut Form, &Reading<'_>) -> Result<(Op, Vec<ValueId>)>;
 
 /// Which bodies an op has.
 pub(crate) enum Bodies {

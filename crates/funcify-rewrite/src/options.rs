@@ -56,7 +56,7 @@ impl RewriteOptions {
         self
     }
 
-    /// For a device that prefers steps side by side, or avoids them. A [`Function`](funcify_runtime::Function) asks its backend,
+    /// For a device that prefers steps side by side, or avoids them. A `Function` of the runtime asks its backend,
     /// unless it is said here; a graph that is rewritten alone is for one that avoids them.
     pub fn parallel(mut self, parallel: Parallel) -> Self {
         self.parallel = Some(parallel);

@@ -163,67 +163,67 @@ macro_rules! layers {
 }
 
 layers! {
-    /// Elman's recurrent network, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
+    /// Elman's recurrent network, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
     Rnn: funcify_nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
         |options| funcify_nn::Recurrent { cell: Cell::Rnn, ..options.clone() };
-    /// A recurrent network of rectified sums, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
+    /// A recurrent network of rectified sums, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
     ReluRnn: funcify_nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
         |options| funcify_nn::Recurrent { cell: Cell::ReluRnn, ..options.clone() };
-    /// A gated recurrent unit, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
+    /// A gated recurrent unit, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
     Gru: funcify_nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
         |options| funcify_nn::Recurrent { cell: Cell::Gru, ..options.clone() };
-    /// S5, a diagonal state space layer: see [`nn::S5`].
+    /// S5, a diagonal state space layer: see [`S5`](funcify_nn::S5).
     S5: funcify_nn::S5 => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`",
         |options| options.clone();
-    /// The selective scan, the core of Mamba: see [`nn::SelectiveScan`].
+    /// The selective scan, the core of Mamba: see [`SelectiveScan`](funcify_nn::SelectiveScan).
     SelectiveScan: funcify_nn::SelectiveScan => Tensor<3>, "`[B, features, states]`",
         |options| options.clone();
-    /// Gated linear attention: see [`nn::GatedLinearAttention`].
+    /// Gated linear attention: see [`GatedLinearAttention`](funcify_nn::GatedLinearAttention).
     GatedLinearAttention: funcify_nn::GatedLinearAttention => Tensor<4>, "`[B, heads, key / heads, value / heads]`",
         |options| options.clone();
-    /// minGRU and minLSTM: see [`nn::Minimal`].
+    /// minGRU and minLSTM: see [`Minimal`](funcify_nn::Minimal).
     Minimal: funcify_nn::Minimal => Tensor<2>, "`[B, hidden]`",
         |options| options.clone();
-    /// A linear recurrent unit: see [`nn::Lru`].
+    /// A linear recurrent unit: see [`Lru`](funcify_nn::Lru).
     Lru: funcify_nn::Lru => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`",
         |options| options.clone();
-    /// The recurrence of Griffin behind its convolution: see [`nn::RgLru`].
+    /// The recurrence of Griffin behind its convolution: see [`RgLru`](funcify_nn::RgLru).
     RgLru: funcify_nn::RgLru => (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution",
         |options| options.clone();
-    /// The recurrent block of RecurrentGemma: see [`nn::Griffin`].
+    /// The recurrent block of RecurrentGemma: see [`Griffin`](funcify_nn::Griffin).
     Griffin: funcify_nn::Griffin => (Tensor<2>, Tensor<3>, Tensor<1>),
         "h `[B, inner]`, `[B, width - 1, inner]` of the convolution, and whether it started, `[B]`",
         |options| options.clone();
-    /// The mixer of Mamba: see [`nn::Mamba`].
+    /// The mixer of Mamba: see [`Mamba`](funcify_nn::Mamba).
     Mamba: funcify_nn::Mamba => (Tensor<3>, Tensor<3>), "`[B, inner, states]`, and `[B, width - 1, inner]` of the convolution",
         |options| options.clone();
-    /// The mixer of Mamba-2: see [`nn::Mamba2`].
+    /// The mixer of Mamba-2: see [`Mamba2`](funcify_nn::Mamba2).
     Mamba2: funcify_nn::Mamba2 => (Tensor<4>, Tensor<3>),
         "`[B, heads, head, states]`, and `[B, width - 1, inner + 2 groups states]` of the convolution",
         |options| options.clone();
-    /// DeltaNet, and gated DeltaNet: see [`nn::DeltaNet`].
+    /// DeltaNet, and gated DeltaNet: see [`DeltaNet`](funcify_nn::DeltaNet).
     DeltaNet: funcify_nn::DeltaNet => (Tensor<4>, [Tensor<3>; 3]),
         "`[B, heads, key / heads, value / heads]`, and `[B, width - 1, ..]` of the convolutions of queries, keys and values",
         |options| options.clone();
-    /// The time mix of RWKV-4: see [`nn::Rwkv4`].
+    /// The time mix of RWKV-4: see [`Rwkv4`](funcify_nn::Rwkv4).
     Rwkv4: funcify_nn::Rwkv4 => [Tensor<2>; 4], "the input before, `[B, features]`, and num, den and max, each `[B, inner]`",
         |options| options.clone();
-    /// The time mix of RWKV-5 and RWKV-6: see [`nn::Rwkv`].
+    /// The time mix of RWKV-5 and RWKV-6: see [`Rwkv`](funcify_nn::Rwkv).
     Rwkv: funcify_nn::Rwkv => (Tensor<2>, Tensor<4>),
         "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`",
         |options| options.clone();
-    /// The sLSTM of xLSTM: see [`nn::Xlstm`], whose `cell` is set.
+    /// The sLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is set.
     Slstm: funcify_nn::Xlstm => [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`",
         |options| funcify_nn::Xlstm { cell: XlstmCell::Slstm, ..options.clone() };
-    /// The mLSTM of xLSTM: see [`nn::Xlstm`], whose `cell` is set.
+    /// The mLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is set.
     Mlstm: funcify_nn::Xlstm => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, hidden / heads, hidden / heads]`, n `[B, heads, hidden / heads]` and m `[B, heads]`",
         |options| funcify_nn::Xlstm { cell: XlstmCell::Mlstm, ..options.clone() };
-    /// The layer of xLSTM 7B: see [`nn::XlstmLarge`].
+    /// The layer of xLSTM 7B: see [`XlstmLarge`](funcify_nn::XlstmLarge).
     XlstmLarge: funcify_nn::XlstmLarge => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`",
         |options| options.clone();
-    /// A long short-term memory, stacked, in one direction or both: see [`nn::Recurrent`], whose `cell` is set.
+    /// A long short-term memory, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
     Lstm: funcify_nn::Recurrent => LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`",
         |options| funcify_nn::Recurrent { cell: Cell::Lstm, ..options.clone() };
 }

@@ -1,4 +1,4 @@
-//! What memory holds: each write gives it other contents, so a copy of it is good as long as their number is the same.
+//! Tracks what memory holds: each write gives it other contents, so a copy of it is good as long as their number is the same.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::occupants::Memory;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version(usize);
 
-/// How often each allocation, and each region without allocations, was written (order-c4 of [`ReadOrder`](crate::ReadOrder)).
+/// Counts how often each allocation, and each region without allocations, was written (order-c4 of [`ReadOrder`](crate::ReadOrder)).
 ///
 /// ```
 /// use funcify_analysis::{Contents, Memory};
@@ -31,7 +31,7 @@ impl Contents {
 
     /// Returns what some memory holds now.
     pub fn version(&self, memory: Memory) -> Version {
-        // What was not written yet has its first contents.
+        // Memory that was not written yet has its first contents.
         Version(self.0.get(&memory).map_or(0, |writes| *writes))
     }
 }

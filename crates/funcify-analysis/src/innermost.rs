@@ -1,4 +1,4 @@
-//! Whether the axis that stays parallel lies innermost in memory.
+//! Decides whether the axis that stays parallel lies innermost in memory.
 
 use funcify_core::Graph;
 use funcify_core::graph::{Node, ValueId};
@@ -41,7 +41,7 @@ impl ParallelAxis {
         })
     }
 
-    /// How many products of elements a product of matrices has for each index of the axis.
+    /// Counts how many products of elements a product of matrices has for each index of the axis.
     fn products(&self, graph: &Graph, node: &Node, sizes: &Sizes) -> Option<usize> {
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).ok();
         let terms = shape(node.outputs[0])?.iter().product::<usize>() * shape(node.inputs[0])?.last()?;

@@ -1,4 +1,4 @@
-//! What every engine needs to know about a program with loops before it runs it.
+//! Answers what every engine asks about a program with loops before it runs it.
 //!
 //! An engine that compiles whole loops asks the same questions of a checked [`Graph`], whatever it makes of it: tiles on a
 //! processor, machine code, kernels of a GPU. This crate answers them, and knows graphs, values, axes and integers alone:

@@ -4,7 +4,7 @@
 mod stepping;
 
 use funcify::nn::{Cell, GatedLinearAttention, Layer, Recurrent, S5, SelectiveScan};
-use funcify::ops::ConvOptions;
+use funcify::ops::{ConvOptions, ScatterMode};
 use funcify::stepped::{Steppable, Stepped};
 use funcify::{
     DType, Dim, Graph, HostTensor, Recurrence, ScanOptions, Value, associative_scan, concat, constant, custom_vjp,
@@ -278,4 +278,21 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
     let graph = Graph::build("refused", |g| (sums(g.input("xs", "f64[T,2]")), g.input("a", "f64[T,T]"))).unwrap();
     let text = graph.stepped().unwrap_err().to_string();
     assert!(text.contains("input `a` cannot") && text.contains("one row a step along one axis"), "{text}");
+}
+
+/// Ops that write in places that an operand says write each row alone, along other axes than that of the steps.
+#[test]
+fn updates_and_scatters_of_rows() {
+    checked(|xs| {
+        let part = xs.slice(2, 0..2) * 2.0;
+        let updated = xs.dynamic_update(2, part, constant(1i64));
+        vec![running(updated), updated]
+    });
+    for mode in [ScatterMode::Set, ScatterMode::Add, ScatterMode::Max] {
+        checked(|xs| {
+            let places = xs.slice(2, 0..2).abs().gt(0.5).cast(DType::I64);
+            let scattered = xs.scatter(2, places, xs.slice(2, 1..3), mode);
+            vec![running(scattered), scattered]
+        });
+    }
 }

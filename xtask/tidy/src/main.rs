@@ -7,9 +7,11 @@
 //! - Links between the repository's pages resolve, and the first pages are short ([`docs`]).
 //! - No module names one of a higher layer of its crate ([`layers`]).
 //! - No pass has a list of ops that answers for all others ([`wildcards`]).
+//! - Doc comments begin with a verb, and no comment has a phrase that engineers do not write ([`prose`]).
 
 mod docs;
 mod layers;
+mod prose;
 mod wildcards;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const LONGEST_FILE: usize = 600;
+
+/// The number of sentences that `cargo xtask tidy --sample SEED` draws from all comments, for a reader to judge.
+const SAMPLE: usize = 130;
 
 /// Words that must not stand in a Rust file. They are put together here so that this file passes.
 const FORBIDDEN: [&str; 6] = [
@@ -30,15 +35,26 @@ const FORBIDDEN: [&str; 6] = [
 
 fn main() -> std::io::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
-    let mut problems = Vec::new();
-    for folder in ["crates", "xtask", "tests", "benches"] {
+    let mut sources = Vec::new();
+    for folder in ["crates", "xtask", "tests", "benches", "examples", "fuzz"] {
         for path in files(&root.join(folder), "rs")? {
-            let text = std::fs::read_to_string(&path)?;
             let name = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
-            let of_file = file_problems(&text).into_iter().chain(layers::problems(&name, &text));
-            let of_file = of_file.chain(wildcards::problems(&name, &text));
-            problems.extend(of_file.map(|problem| format!("{name}: {problem}")));
+            sources.push((name, std::fs::read_to_string(&path)?));
         }
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [option, seed] = &arguments[..]
+        && option == "--sample"
+    {
+        let sources = sources.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        prose::sample(sources, seed, SAMPLE).iter().for_each(|sentence| println!("{sentence}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut problems = Vec::new();
+    for (name, text) in &sources {
+        let of_file = file_problems(text).into_iter().chain(layers::problems(name, text));
+        let of_file = of_file.chain(wildcards::problems(name, text)).chain(prose::problems(text));
+        problems.extend(of_file.map(|problem| format!("{name}: {problem}")));
     }
     problems.extend(bench_problem(&std::fs::read_to_string(root.join("docs/benchmarks.md"))?));
     let mut pages = BTreeMap::new();

@@ -13,7 +13,7 @@ use crate::error::{Error, Result, Site};
 use crate::fixpoint::fixpoint;
 use crate::graph::{Graph, Node, Output, Replay, Source, ValueId, uses_any};
 use crate::host::HostTensor;
-use crate::ops::{Broadcast, Constant, Movement, Op, OpClass, OpRules, Transpose};
+use crate::ops::{Broadcast, Constant, Movement, Op, OpClass, Transpose};
 use crate::types::{Dim, Shape, Symbol};
 
 /// A graph's forward pass and its backward pass, as [`Graph::pullback`] makes them.

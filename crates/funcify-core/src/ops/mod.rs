@@ -31,7 +31,6 @@ pub use products::*;
 use crate::derivative::{Cotangents, Dual, VjpContext};
 use crate::error::{Error, Place, Result};
 pub use crate::graph::Failed;
-use crate::graph::Known;
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{Graph, emit, fail, trace_body};
 use crate::host::{HostTensor, Scalar, Storage};
@@ -48,27 +47,6 @@ use crate::vmap::{Batched, lanes_type};
 pub trait OpRules {
     /// The name in the text form, which is also what a backend's conversion is registered for.
     fn name(&self) -> &'static str;
-
-    /// Returns the class of the op: see [`OpClass`].
-    fn class(&self) -> OpClass<'_>;
-
-    /// Returns which axes of the operands have the lanes of an axis of the results; `None` if the results are not made lane by lane
-    /// along it, or are not known to be. What control flow does is that of its bodies, which it does not look at.
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes>;
-
-    /// Returns in which operands the op is linear, as an op on real numbers.
-    fn linearity(&self) -> Linearity;
-
-    /// Returns what an element of a result costs.
-    fn work(&self) -> Work;
-
-    /// Tells whether the op surely ends, and what it reads of operands of these types surely is there. Its bodies may be refused
-    /// all the same.
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool;
-
-    /// Tells whether results in half precision differ by more than a rounding from those in f32 if the op is computed in half
-    /// precision.
-    fn loses_digits(&self) -> bool;
 
     /// The type rule: the results' types, or which operand does not fit and why.
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;

@@ -5,10 +5,9 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::{HostTensor, Scalar};
+use crate::ops::Lanes;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_not_empty, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -25,35 +24,15 @@ impl ArgMax {
     pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
         Ok(ArgMax { axis: attributes.take_usize("axis")? })
     }
+
+    pub(in crate::ops) fn lanes_along(&self, axis: usize) -> Option<Lanes> {
+        Some(smallvec![Some(axis + usize::from(axis >= self.axis))])
+    }
 }
 
 impl OpRules for ArgMax {
     fn name(&self) -> &'static str {
         "argmax"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        Some(smallvec![Some(axis + usize::from(axis >= self.axis))])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.has_elements(operands[0], self.axis)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -7,13 +7,11 @@ use std::sync::Arc;
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::graph::{emit, trace_body};
 use crate::host::{HostTensor, element_count};
 use crate::ops::{
     AssociativeScan, Attributes, EvalContext, Failed, OpRules, ReduceKind, arity, check_axis, emit_lanes, tensor,
 };
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -46,33 +44,6 @@ impl Cumulative {
 impl OpRules for Cumulative {
     fn name(&self) -> &'static str {
         "cumulative"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis)], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        match self.kind {
-            ReduceKind::Sum => Linearity::InAll,
-            ReduceKind::Prod | ReduceKind::Max | ReduceKind::Min | ReduceKind::Any | ReduceKind::All => Linearity::None,
-        }
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        true
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

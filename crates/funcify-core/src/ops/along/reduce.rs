@@ -5,11 +5,10 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::{HostTensor, Scalar};
 use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 use crate::ops::{Attributes, Binary, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, special};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
+use crate::ops::{Lanes, Linearity};
 use crate::types::{DType, Dim, Shape, TensorType};
 use crate::value::{Value, concat, full, select};
 use crate::vmap::Batched;
@@ -93,6 +92,13 @@ impl ReduceKind {
         }
     }
 
+    pub(in crate::ops) fn linearity(self) -> Linearity {
+        match self {
+            ReduceKind::Sum => Linearity::InAll,
+            ReduceKind::Prod | ReduceKind::Max | ReduceKind::Min | ReduceKind::Any | ReduceKind::All => Linearity::None,
+        }
+    }
+
     /// The op that combines two values.
     pub fn binary(self) -> Binary {
         match self {
@@ -148,39 +154,16 @@ impl Reduce {
         let kind = ReduceKind::parse(attributes)?;
         Ok(Reduce { kind, axes: attributes.take_axes("axes")? })
     }
+
+    pub(in crate::ops) fn lanes_along(&self, axis: usize, operands: &[&TensorType]) -> Option<Lanes> {
+        let rank = operands[0].rank();
+        Some(smallvec![Some((0..rank).filter(|axis| !self.axes.contains(axis)).nth(axis)?)])
+    }
 }
 
 impl OpRules for Reduce {
     fn name(&self) -> &'static str {
         "reduce"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        let rank = operands[0].rank();
-        Some(smallvec![Some((0..rank).filter(|axis| !self.axes.contains(axis)).nth(axis)?)])
-    }
-
-    fn linearity(&self) -> Linearity {
-        match self.kind {
-            ReduceKind::Sum => Linearity::InAll,
-            ReduceKind::Prod | ReduceKind::Max | ReduceKind::Min | ReduceKind::Any | ReduceKind::All => Linearity::None,
-        }
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -8,10 +8,8 @@ use std::cmp::Ordering;
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::{HostTensor, Scalar, Storage, for_each_index};
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, check_axis, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -51,30 +49,6 @@ fn compare(left: Scalar, right: Scalar) -> Ordering {
 impl OpRules for Sort {
     fn name(&self) -> &'static str {
         "sort"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        if axis == self.axis { None } else { lanes_of_all(operands.len(), axis) }
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

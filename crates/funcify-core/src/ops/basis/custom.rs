@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::graph::{Graph, at_site, tracer};
 use crate::host::HostTensor;
+use crate::ops::Lanes;
 use crate::ops::{Attributes, EvalContext, Failed, Op, OpKey, OpRules};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::tree::Named;
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
@@ -58,7 +57,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     }
 
     /// Returns which axes of the operands have the lanes of an axis of the results, as
-    /// [`OpRules::lanes_along`](crate::ops::OpRules::lanes_along); `None` if the results are not made lane by lane along it. A program that
+    /// [`Op::lanes_along`](crate::ops::Op::lanes_along); `None` if the results are not made lane by lane along it. A program that
     /// is served step by step needs it of an op on rows of steps.
     fn lanes_along(&self, _axis: usize, _operands: &[&TensorType], _results: &[&TensorType]) -> Option<Lanes> {
         None
@@ -127,7 +126,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct Custom {
     name: &'static str,
-    op: Arc<dyn CustomOp>,
+    pub(super) op: Arc<dyn CustomOp>,
 }
 
 impl Custom {
@@ -146,30 +145,6 @@ impl Custom {
 impl OpRules for Custom {
     fn name(&self) -> &'static str {
         self.name
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Custom(self)
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
-        self.op.lanes_along(axis, operands, results)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        !self.op.may_be_refused()
-    }
-
-    fn loses_digits(&self) -> bool {
-        self.op.loses_digits()
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -11,12 +11,10 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
 use crate::graph::{emit, fresh_symbol};
 use crate::host::HostTensor;
 use crate::ops::{Attributes, EvalContext, Failed, OpKey, OpRules, arity};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{DType, Dim, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::{Batched, ragged};
@@ -54,30 +52,6 @@ impl OpKey for BindSize {
 impl OpRules for BindSize {
     fn name(&self) -> &'static str {
         BindSize::NAME
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Binding(self)
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], _: &Known<'_>) -> bool {
-        operands[0].dtype.is_unsigned()
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -2,10 +2,8 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -28,30 +26,6 @@ impl Size {
 impl OpRules for Size {
     fn name(&self) -> &'static str {
         "size"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

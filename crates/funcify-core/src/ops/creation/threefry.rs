@@ -9,10 +9,9 @@ use std::iter;
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::HostTensor;
+use crate::ops::Lanes;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{DType, Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -56,35 +55,15 @@ impl Threefry {
         };
         Ok(Threefry { shape, words })
     }
+
+    pub(in crate::ops) fn lanes_along(&self, axis: usize, operands: &[&TensorType]) -> Option<Lanes> {
+        (axis + 1 < operands[0].rank()).then(|| smallvec![Some(axis); 2])
+    }
 }
 
 impl OpRules for Threefry {
     fn name(&self) -> &'static str {
         "threefry"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::RandomBits(self)
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        (axis + 1 < operands[0].rank()).then(|| smallvec![Some(axis); 2])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -5,12 +5,11 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::{HostTensor, Scalar};
+use crate::ops::Linearity;
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::elementwise::unary::Domain;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -66,20 +65,8 @@ binary_table! {
     xor (operator) => Xor, Logic, |x, _y| x, |i, j| i ^ j, "Exclusive or of booleans, bitwise of integers.";
 }
 
-impl OpRules for Binary {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
+impl Binary {
+    pub(in crate::ops) fn linearity(&self) -> Linearity {
         match self {
             Binary::Add | Binary::Sub => Linearity::InAll,
             Binary::Mul => Linearity::Each(&[0, 1]),
@@ -89,17 +76,11 @@ impl OpRules for Binary {
             Binary::Max | Binary::Min | Binary::And | Binary::Or | Binary::Xor => Linearity::None,
         }
     }
+}
 
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        true
+impl OpRules for Binary {
+    fn name(&self) -> &'static str {
+        self.row_name()
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -6,13 +6,11 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::binary::check_same;
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::elementwise::unary::Domain;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -53,30 +51,6 @@ bits_table! {
 impl OpRules for Bits {
     fn name(&self) -> &'static str {
         self.row_name()
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

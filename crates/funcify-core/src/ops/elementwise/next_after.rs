@@ -4,12 +4,10 @@ use half::{bf16, f16};
 
 use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::binary::check_same;
 use crate::ops::elementwise::unary::Domain;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -35,30 +33,6 @@ impl NextAfter {
 impl OpRules for NextAfter {
     fn name(&self) -> &'static str {
         "nextafter"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

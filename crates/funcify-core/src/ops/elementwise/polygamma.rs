@@ -5,12 +5,10 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::unary::Domain;
 use crate::ops::special::{POLYGAMMA_ORDERS, polygamma};
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -37,30 +35,6 @@ impl Polygamma {
 impl OpRules for Polygamma {
     fn name(&self) -> &'static str {
         "polygamma"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        true
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

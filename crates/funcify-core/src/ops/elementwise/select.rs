@@ -2,11 +2,9 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::elementwise::binary::check_same;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, select};
 use crate::vmap::Batched;
@@ -24,30 +22,6 @@ impl Select {
 impl OpRules for Select {
     fn name(&self) -> &'static str {
         "select"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::Together(&[1, 2])
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

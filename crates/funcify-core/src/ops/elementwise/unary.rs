@@ -5,11 +5,10 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::{HostTensor, Scalar};
+use crate::ops::Linearity;
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -114,20 +113,8 @@ unary_table! {
     stop_gradient => StopGradient, Any, |x| x, |i| i, "x itself; no derivative passes through it.";
 }
 
-impl OpRules for Unary {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
+impl Unary {
+    pub(in crate::ops) fn linearity(&self) -> Linearity {
         match self {
             Unary::Neg | Unary::StopGradient => Linearity::InAll,
             Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc | Unary::Not => {
@@ -147,17 +134,11 @@ impl OpRules for Unary {
             }
         }
     }
+}
 
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        true
+impl OpRules for Unary {
+    fn name(&self) -> &'static str {
+        self.row_name()
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

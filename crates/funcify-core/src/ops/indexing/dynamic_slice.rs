@@ -4,12 +4,10 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::{
     Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_index_dtype, emit_lanes, taken_along,
 };
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
 use crate::types::{DType, Dim, Shape, TensorType};
 use crate::value::{self, Value, iota};
 use crate::vmap::Batched;
@@ -32,30 +30,6 @@ impl DynamicSlice {
 impl OpRules for DynamicSlice {
     fn name(&self) -> &'static str {
         "dynamic_slice"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis), None], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::Together(&[0])
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.is_at_least(&operands[0].shape[self.axis], &self.size)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -4,11 +4,9 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::indexing::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_except, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{self, Value, iota, select};
 use crate::vmap::Batched;
@@ -29,30 +27,6 @@ impl DynamicUpdate {
 impl OpRules for DynamicUpdate {
     fn name(&self) -> &'static str {
         "dynamic_update"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis), Some(axis), None], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::Together(&[0, 1])
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.is_at_least(&operands[0].shape[self.axis], &operands[1].shape[self.axis])
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -5,13 +5,12 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::HostTensor;
+use crate::ops::Lanes;
 use crate::ops::{
     Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, batch_elementwise, check_axis, check_index_dtype,
     check_not_empty, clamp_index, equal_except, taken_along,
 };
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{self, Value};
 use crate::vmap::Batched;
@@ -28,35 +27,15 @@ impl Gather {
     pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
         Ok(Gather { axis: attributes.take_usize("axis")? })
     }
+
+    pub(in crate::ops) fn lanes_along(&self, axis: usize) -> Option<Lanes> {
+        Some(smallvec![Some(axis).filter(|axis| *axis != self.axis), Some(axis)])
+    }
 }
 
 impl OpRules for Gather {
     fn name(&self) -> &'static str {
         "gather"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        Some(smallvec![Some(axis).filter(|axis| *axis != self.axis), Some(axis)])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::Together(&[0])
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.has_elements(operands[0], self.axis)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

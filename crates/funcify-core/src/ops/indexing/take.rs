@@ -5,14 +5,13 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::HostTensor;
+use crate::ops::Lanes;
 use crate::ops::indexing::gather::clamped;
 use crate::ops::{
     Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, check_axis, check_index_dtype, check_not_empty,
     clamp_index, emit_lanes,
 };
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -29,18 +28,8 @@ impl Take {
     pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
         Ok(Take { axis: attributes.take_usize("axis")? })
     }
-}
 
-impl OpRules for Take {
-    fn name(&self) -> &'static str {
-        "take"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
+    pub(in crate::ops) fn lanes_along(&self, axis: usize, operands: &[&TensorType]) -> Option<Lanes> {
         let indices = operands[1].rank();
         Some(match axis.checked_sub(self.axis) {
             None => smallvec![Some(axis), None],
@@ -48,21 +37,11 @@ impl OpRules for Take {
             Some(_) => smallvec![Some(axis + 1 - indices), None],
         })
     }
+}
 
-    fn linearity(&self) -> Linearity {
-        Linearity::Together(&[0])
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.has_elements(operands[0], self.axis)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
+impl OpRules for Take {
+    fn name(&self) -> &'static str {
+        "take"
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -2,10 +2,9 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::HostTensor;
+use crate::ops::Lanes;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, Shape, TensorType};
 use crate::value::{Axes, Value};
 use crate::vmap::Batched;
@@ -22,37 +21,22 @@ impl Broadcast {
     pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
         Ok(Broadcast { shape: attributes.take_dims("shape")?.into() })
     }
+
+    pub(in crate::ops) fn lanes_along(
+        &self,
+        axis: usize,
+        operands: &[&TensorType],
+        results: &[&TensorType],
+    ) -> Option<Lanes> {
+        let (from, to) = (&operands[0].shape, &results[0].shape);
+        let own = axis.checked_sub(to.rank() - from.rank());
+        Some(smallvec![own.filter(|own| from[*own] == to[axis])])
+    }
 }
 
 impl OpRules for Broadcast {
     fn name(&self) -> &'static str {
         "broadcast"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
-        let (from, to) = (&operands[0].shape, &results[0].shape);
-        let own = axis.checked_sub(to.rank() - from.rank());
-        Some(smallvec![own.filter(|own| from[*own] == to[axis])])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

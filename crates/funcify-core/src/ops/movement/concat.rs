@@ -2,10 +2,8 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, batch_elementwise, check_axis, check_except};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -26,30 +24,6 @@ impl Concat {
 impl OpRules for Concat {
     fn name(&self) -> &'static str {
         "concat"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        if axis == self.axis { None } else { lanes_of_all(operands.len(), axis) }
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

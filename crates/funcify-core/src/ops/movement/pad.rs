@@ -2,11 +2,9 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result, Site};
-use crate::graph::Known;
 use crate::graph::emit_value;
 use crate::host::HostTensor;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, Slice, arity, check_axis, emit_lanes, spread};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, constant, select};
 use crate::vmap::Batched;
@@ -39,30 +37,6 @@ impl Pad {
 impl OpRules for Pad {
     fn name(&self) -> &'static str {
         "pad"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis), None], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

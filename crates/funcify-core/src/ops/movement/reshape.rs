@@ -2,10 +2,9 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::HostTensor;
+use crate::ops::Lanes;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -22,6 +21,16 @@ impl Reshape {
     pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
         Ok(Reshape { shape: attributes.take_dims("shape")?.into() })
     }
+
+    pub(in crate::ops) fn lanes_along(
+        &self,
+        axis: usize,
+        operands: &[&TensorType],
+        results: &[&TensorType],
+    ) -> Option<Lanes> {
+        let same = same_axis(&results[0].shape, &operands[0].shape, axis)?;
+        Some(smallvec![Some(same)])
+    }
 }
 
 /// The axis of one shape whose indices are those of an axis of another one, with the same elements before it.
@@ -34,31 +43,6 @@ fn same_axis(from: &Shape, to: &Shape, axis: usize) -> Option<usize> {
 impl OpRules for Reshape {
     fn name(&self) -> &'static str {
         "reshape"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
-        let same = same_axis(&results[0].shape, &operands[0].shape, axis)?;
-        Some(smallvec![Some(same)])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

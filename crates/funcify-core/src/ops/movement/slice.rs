@@ -6,7 +6,6 @@ use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, spread, taken_along};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -33,35 +32,15 @@ impl Slice {
             step: attributes.take_usize("step")?,
         })
     }
+
+    pub(in crate::ops) fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
+        known.is_at_least(&operands[0].shape[self.axis], &self.limit) && known.is_at_least(&self.limit, &self.start)
+    }
 }
 
 impl OpRules for Slice {
     fn name(&self) -> &'static str {
         "slice"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis)], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.is_at_least(&operands[0].shape[self.axis], &self.limit) && known.is_at_least(&self.limit, &self.start)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

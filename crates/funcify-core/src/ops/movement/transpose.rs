@@ -2,14 +2,11 @@
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
-use smallvec::smallvec;
 
 /// Axis `i` of the result is axis `axes[i]` of the operand.
 #[derive(Clone, Debug)]
@@ -27,30 +24,6 @@ impl Transpose {
 impl OpRules for Transpose {
     fn name(&self) -> &'static str {
         "transpose"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        Some(smallvec![Some(self.axes[axis])])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -5,11 +5,10 @@ use std::ops::{Add, Mul};
 
 use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::{HostTensor, Scalar};
+use crate::ops::Lanes;
 use crate::ops::elementwise::unary::Domain;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -24,36 +23,16 @@ impl MatMul {
     pub(in crate::ops) fn parse(_: &mut Attributes) -> Result<Self, String> {
         Ok(MatMul)
     }
+
+    pub(in crate::ops) fn lanes_along(&self, axis: usize, results: &[&TensorType]) -> Option<Lanes> {
+        let columns = results[0].rank() - 1;
+        Some(smallvec![Some(axis).filter(|axis| *axis < columns), Some(axis).filter(|axis| *axis + 1 != columns)])
+    }
 }
 
 impl OpRules for MatMul {
     fn name(&self) -> &'static str {
         "matmul"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
-        let columns = results[0].rank() - 1;
-        Some(smallvec![Some(axis).filter(|axis| *axis < columns), Some(axis).filter(|axis| *axis + 1 != columns)])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::Each(&[0, 1])
-    }
-
-    fn work(&self) -> Work {
-        Work::Terms
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -37,12 +37,10 @@ pub use sweeps::Sweeps;
 use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
 use crate::error::{Place, Result};
 use crate::graph::Graph;
-use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::ops::scan::stack_rows;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -71,30 +69,6 @@ impl AssociativeScan {
 impl OpRules for AssociativeScan {
     fn name(&self) -> &'static str {
         "associative_scan"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Bodies
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

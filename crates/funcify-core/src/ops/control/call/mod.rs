@@ -32,12 +32,10 @@ use std::sync::Arc;
 
 use crate::derivative::{Cotangents, Dual, VjpContext};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::graph::{Graph, Need, PrunedOp};
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, Prunable, check_types, input_types, output_types};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -178,30 +176,6 @@ impl OpRules for Call {
             Rule::Vjp { .. } | Rule::Itself => "custom_vjp",
             Rule::Jvp { .. } => "custom_jvp",
         }
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Bodies
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -81,10 +81,8 @@ pub use until::{scan_until, scan_until_with};
 use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
 use crate::error::{Place, Result};
 use crate::graph::Graph;
-use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::{Attributes, Bodied, EvalContext, Failed, OpRules};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -398,30 +396,6 @@ impl Counter {
 impl OpRules for Scan {
     fn name(&self) -> &'static str {
         "scan"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Bodies
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        self.rows_are_there(operands, known)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -12,7 +12,7 @@ use crate::derivative::{Forward, Record};
 use crate::error::Result;
 use crate::graph::{Failed, Graph, Node, Output, Source, ValueId, emit};
 use crate::ops::scan::CheckpointPolicy;
-use crate::ops::{Control, Movement, Op, OpClass, OpRules, Product, Slice, Work};
+use crate::ops::{Control, Movement, Op, OpClass, Product, Slice, Work};
 use crate::types::{Dim, Symbol};
 use crate::value::Value;
 

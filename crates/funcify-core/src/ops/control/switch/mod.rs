@@ -24,12 +24,10 @@ pub use build::{cond, switch};
 
 use crate::derivative::{Cotangents, Dual, VjpContext};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::graph::{Graph, trace_body};
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types, output_types};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -78,30 +76,6 @@ impl Switch {
 impl OpRules for Switch {
     fn name(&self) -> &'static str {
         "switch"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Bodies
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -26,13 +26,11 @@ pub use build::{while_loop, while_loop_bounded};
 use crate::cancel::{Ran, Watch};
 use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
 use crate::error::{Error, Place, Result, Site};
-use crate::graph::Known;
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{Graph, emit_at};
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types, output_types};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -92,30 +90,6 @@ fn emit_loop(
 impl OpRules for While {
     fn name(&self) -> &'static str {
         "while"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Bodies
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        self.bound.is_some()
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

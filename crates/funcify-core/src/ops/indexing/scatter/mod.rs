@@ -7,13 +7,12 @@ mod gradient;
 
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear, jvp_with};
 use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::host::{HostTensor, Storage, for_each_index};
+use crate::ops::Linearity;
 use crate::ops::along::reduce::ReduceKind;
 use crate::ops::indexing::dynamic_slice::along;
 use crate::ops::indexing::gather::check_along;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, full, iota, select};
 use crate::vmap::Batched;
@@ -80,38 +79,18 @@ impl Scatter {
         let mode = mode.ok_or_else(|| format!("`mode` as one of set, add, mul, max, min, not `{word}`"))?.1;
         Ok(Scatter { axis, mode })
     }
-}
 
-impl OpRules for Scatter {
-    fn name(&self) -> &'static str {
-        "scatter"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis); 3], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
+    pub(in crate::ops) fn linearity(&self) -> Linearity {
         match self.mode {
             ScatterMode::Set | ScatterMode::Add => Linearity::Together(&[0, 2]),
             ScatterMode::Mul | ScatterMode::Max | ScatterMode::Min => Linearity::None,
         }
     }
+}
 
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
+impl OpRules for Scatter {
+    fn name(&self) -> &'static str {
+        "scatter"
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -20,11 +20,10 @@ pub use sizes::Padding;
 
 use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
 use crate::error::{Place, Result, Site};
-use crate::graph::Known;
 use crate::graph::emit_value;
 use crate::host::{HostTensor, Scalar, for_each_index};
+use crate::ops::Lanes;
 use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -135,39 +134,19 @@ impl Conv {
     fn of(&self, x: Value, kernel: Value) -> Value {
         emit_value(self.clone(), &[x, kernel], Site::Unknown)
     }
-}
 
-impl OpRules for Conv {
-    fn name(&self) -> &'static str {
-        "conv"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
+    pub(in crate::ops) fn lanes_along(&self, axis: usize) -> Option<Lanes> {
         match axis {
             0 => Some(smallvec![Some(0), None]),
             1 => Some(smallvec![None, Some(0)]),
             _ => None,
         }
     }
+}
 
-    fn linearity(&self) -> Linearity {
-        Linearity::Each(&[0, 1])
-    }
-
-    fn work(&self) -> Work {
-        Work::Terms
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        true
+impl OpRules for Conv {
+    fn name(&self) -> &'static str {
+        "conv"
     }
 
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 
 use funcify_core::graph::ValueId;
-use funcify_core::ops::{
-    self, Along, Control, Creation, Elementwise, Linearity, Movement, Op, OpClass, OpRules, Product,
-};
+use funcify_core::ops::{self, Along, Control, Creation, Elementwise, Linearity, Movement, Op, OpClass, Product};
+
 use funcify_core::types::Sizes;
 use funcify_core::{DType, Graph, HostTensor};
 

@@ -14,8 +14,9 @@ use std::collections::HashMap;
 use funcify_core::graph::{GraphId, Node, ValueId};
 use funcify_core::ops::scan::{Scan, Start};
 use funcify_core::ops::{
-    self, Along, Control, Creation, Elementwise, Indexing, Movement, Op, OpClass, OpRules, Product, ReduceKind,
+    self, Along, Control, Creation, Elementwise, Indexing, Movement, Op, OpClass, Product, ReduceKind,
 };
+
 use funcify_core::types::Sizes;
 use funcify_core::{DType, Graph};
 

@@ -4,7 +4,7 @@
 use funcify_core::Value;
 use funcify_core::graph::{self, Copied, Graph, Node, ValueId, is_certain, uses_any};
 use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{OpClass, OpRules, Product};
+use funcify_core::ops::{OpClass, Product};
 use funcify_core::types::{Dim, Sizes, Symbol};
 use funcify_core::vmap::{Batched, inline};
 

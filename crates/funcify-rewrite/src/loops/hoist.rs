@@ -11,8 +11,8 @@
 
 use funcify_core::Value;
 use funcify_core::graph::{Graph, Source, ValueId};
+use funcify_core::ops::Work;
 use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{OpRules, Work};
 
 use super::cost::{affordable, bytes, bytes_of, bytes_of_step, is_bounded};
 use super::cut::{Class, classes, lifted};

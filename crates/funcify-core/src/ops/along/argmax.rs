@@ -7,7 +7,7 @@ use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::Lanes;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_not_empty, emit_lanes};
+use crate::ops::{EvalContext, Failed, OpRules, arity, check_axis, check_not_empty, emit_lanes, op_text};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -20,21 +20,15 @@ pub struct ArgMax {
     pub axis: usize,
 }
 
-impl ArgMax {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(ArgMax { axis: attributes.take_usize("axis")? })
-    }
+op_text!("argmax" => ArgMax { axis });
 
+impl ArgMax {
     pub(in crate::ops) fn lanes_along(&self, axis: usize) -> Option<Lanes> {
         Some(smallvec![Some(axis + usize::from(axis >= self.axis))])
     }
 }
 
 impl OpRules for ArgMax {
-    fn name(&self) -> &'static str {
-        "argmax"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -68,10 +62,6 @@ impl OpRules for ArgMax {
             Scalar::Int(best as i64)
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

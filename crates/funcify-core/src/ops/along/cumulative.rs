@@ -10,7 +10,7 @@ use crate::error::{Place, Result};
 use crate::graph::{emit, trace_body};
 use crate::host::{HostTensor, element_count};
 use crate::ops::{
-    AssociativeScan, Attributes, EvalContext, Failed, OpRules, ReduceKind, arity, check_axis, emit_lanes, tensor,
+    AssociativeScan, EvalContext, Failed, OpRules, ReduceKind, arity, check_axis, emit_lanes, op_text, tensor,
 };
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
@@ -28,24 +28,9 @@ pub struct Cumulative {
     pub reverse: bool,
 }
 
-impl Cumulative {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let kind = ReduceKind::parse(attributes)?;
-        let axis = attributes.take_usize("axis")?;
-        let reverse = match attributes.take_word("direction")?.as_str() {
-            "forward" => false,
-            "reverse" => true,
-            word => return Err(format!("`direction` as forward or reverse, not `{word}`")),
-        };
-        Ok(Cumulative { kind, axis, reverse })
-    }
-}
+op_text!("cumulative" => Cumulative { kind, axis }, direction: reverse as forward or reverse);
 
 impl OpRules for Cumulative {
-    fn name(&self) -> &'static str {
-        "cumulative"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         self.kind.check(at, &x)?;
@@ -71,11 +56,6 @@ impl OpRules for Cumulative {
             running[index] = self.kind.combine(before, x.get(index));
         }
         tensor(x.dtype(), x.shape(), running)
-    }
-
-    fn attributes(&self) -> Attributes {
-        let direction = if self.reverse { "reverse" } else { "forward" };
-        Attributes::new().with("kind", self.kind.name()).with("axis", self.axis).with("direction", direction)
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

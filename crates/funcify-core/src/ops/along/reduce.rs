@@ -7,7 +7,7 @@ use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
-use crate::ops::{Attributes, Binary, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, special};
+use crate::ops::{Binary, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, op_text, special};
 use crate::ops::{Lanes, Linearity};
 use crate::types::{DType, Dim, Shape, TensorType};
 use crate::value::{Value, concat, full, select};
@@ -32,7 +32,7 @@ pub enum ReduceKind {
 }
 
 impl ReduceKind {
-    const TABLE: [(&'static str, ReduceKind); 6] = [
+    pub(in crate::ops) const TABLE: [(&'static str, ReduceKind); 6] = [
         ("sum", ReduceKind::Sum),
         ("prod", ReduceKind::Prod),
         ("max", ReduceKind::Max),
@@ -44,13 +44,6 @@ impl ReduceKind {
     /// The word of the text form.
     pub fn name(self) -> &'static str {
         Self::TABLE.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
-    }
-
-    /// The monoid of that name; the error is what was expected.
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let word = attributes.take_word("kind")?;
-        let kind = Self::TABLE.iter().find(|(name, _)| *name == word);
-        Ok(kind.ok_or_else(|| format!("`kind` as one of sum, prod, max, min, any, all, not `{word}`"))?.1)
     }
 
     /// Checks that the monoid is one on elements of that type.
@@ -149,12 +142,9 @@ pub struct Reduce {
     pub axes: Vec<usize>,
 }
 
-impl Reduce {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let kind = ReduceKind::parse(attributes)?;
-        Ok(Reduce { kind, axes: attributes.take_axes("axes")? })
-    }
+op_text!("reduce" => Reduce { kind, axes });
 
+impl Reduce {
     pub(in crate::ops) fn lanes_along(&self, axis: usize, operands: &[&TensorType]) -> Option<Lanes> {
         let rank = operands[0].rank();
         Some(smallvec![Some((0..rank).filter(|axis| !self.axes.contains(axis)).nth(axis)?)])
@@ -162,10 +152,6 @@ impl Reduce {
 }
 
 impl OpRules for Reduce {
-    fn name(&self) -> &'static str {
-        "reduce"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         self.kind.check(at, &x)?;
@@ -196,10 +182,6 @@ impl OpRules for Reduce {
             value
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("kind", self.kind.name()).with_list("axes", self.axes.iter().copied())
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar, Storage, for_each_index};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, check_axis, emit_lanes};
+use crate::ops::{EvalContext, Failed, OpRules, ScatterMode, arity, check_axis, emit_lanes, op_text};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -23,17 +23,7 @@ pub struct Sort {
     pub descending: bool,
 }
 
-impl Sort {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let axis = attributes.take_usize("axis")?;
-        let descending = match attributes.take_word("order")?.as_str() {
-            "ascending" => false,
-            "descending" => true,
-            word => return Err(format!("`order` as ascending or descending, not `{word}`")),
-        };
-        Ok(Sort { axis, descending })
-    }
-}
+op_text!("sort" => Sort { axis }, order: descending as ascending or descending);
 
 /// How two elements compare: NaN is the greatest.
 fn compare(left: Scalar, right: Scalar) -> Ordering {
@@ -47,10 +37,6 @@ fn compare(left: Scalar, right: Scalar) -> Ordering {
 }
 
 impl OpRules for Sort {
-    fn name(&self) -> &'static str {
-        "sort"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -85,11 +71,6 @@ impl OpRules for Sort {
             })
         });
         Ok(sorted.into_iter().chain(positions).collect())
-    }
-
-    fn attributes(&self) -> Attributes {
-        let order = if self.descending { "descending" } else { "ascending" };
-        Attributes::new().with("axis", self.axis).with("order", order)
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -8,7 +8,7 @@ use crate::graph::print::name_text;
 use crate::graph::{Failed, Graph, Need, PrunedOp, ValueId, emit};
 use crate::ops::form::Form;
 use crate::ops::reach::Connected;
-use crate::ops::{BindSize, Call, Op, Rule, Unary};
+use crate::ops::{BindSize, Call, Control, Op, OpClass, Rule, Unary};
 use crate::types::{Dim, Replacements, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::ragged;
@@ -78,6 +78,18 @@ pub enum StepCount {
 }
 
 impl Op {
+    /// The op as one with bodies, if it is one.
+    pub(crate) fn bodied(&self) -> Option<&dyn Bodied> {
+        let OpClass::Control(op) = self.class() else { return None };
+        Some(match op {
+            Control::Scan(op) => op,
+            Control::While(op) => op,
+            Control::Switch(op) => op,
+            Control::AssociativeScan(op) => op,
+            Control::Call(op) => op,
+        })
+    }
+
     /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step, a
     /// combination, a function with the graphs of its derivative rule.
     pub fn bodies(&self) -> Vec<&Arc<Graph>> {

@@ -9,7 +9,7 @@ use crate::error::{Place, Result};
 use crate::graph::{Graph, at_site, tracer};
 use crate::host::HostTensor;
 use crate::ops::Lanes;
-use crate::ops::{Attributes, EvalContext, Failed, Op, OpKey, OpRules};
+use crate::ops::{Attributes, EvalContext, Failed, Op, OpKey, OpRules, OpText};
 use crate::tree::Named;
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
@@ -142,11 +142,17 @@ impl Custom {
     }
 }
 
-impl OpRules for Custom {
-    fn name(&self) -> &'static str {
+impl OpText for Custom {
+    fn text_name(&self) -> &'static str {
         self.name
     }
 
+    fn text_attributes(&self) -> Attributes {
+        self.op.attributes()
+    }
+}
+
+impl OpRules for Custom {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         self.op.infer(at, inputs)
     }
@@ -158,10 +164,6 @@ impl OpRules for Custom {
         outputs: &[TensorType],
     ) -> Result<Vec<HostTensor>> {
         self.op.eval(context, inputs, outputs)
-    }
-
-    fn attributes(&self) -> Attributes {
-        self.op.attributes()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

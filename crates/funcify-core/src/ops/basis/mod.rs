@@ -11,7 +11,8 @@ pub(crate) mod reach;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use attributes::{Attribute, Attributes};
+pub use attributes::{Attribute, Attributes, OpText};
+pub(in crate::ops) use attributes::{AttributeField, op_key, op_text};
 pub use bodied::StepCount;
 pub(crate) use bodied::{Bodied, Printable, Prunable};
 pub use class::{Along, Control, Creation, Elementwise, Indexing, Lanes, Linearity, Movement, OpClass, Product, Work};

@@ -14,7 +14,7 @@ use crate::error::{Place, Result};
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
 use crate::graph::{emit, fresh_symbol};
 use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpKey, OpRules, arity};
+use crate::ops::{EvalContext, Failed, OpRules, arity, op_text};
 use crate::types::{DType, Dim, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::{Batched, ragged};
@@ -26,13 +26,9 @@ pub struct BindSize {
     pub size: Symbol,
 }
 
-impl BindSize {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let dim = attributes.take_dim("size")?;
-        let symbol = dim.as_symbol().ok_or_else(|| format!("`size` as a symbol such as `$1`, not `{dim}`"))?;
-        Ok(BindSize { size: symbol.clone() })
-    }
+op_text!("bind_size" => BindSize { size });
 
+impl BindSize {
     /// The size that a number means (bind-c2).
     pub fn checked(&self, at: &Place, number: i64) -> Result<usize> {
         usize::try_from(number).map_err(|_| {
@@ -42,18 +38,7 @@ impl BindSize {
     }
 }
 
-impl OpKey for BindSize {
-    const NAME: &'static str = "bind_size";
-    fn of(op: &crate::ops::Op) -> Option<&Self> {
-        if let crate::ops::Op::BindSize(op) = op { Some(op) } else { None }
-    }
-}
-
 impl OpRules for BindSize {
-    fn name(&self) -> &'static str {
-        BindSize::NAME
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [number] = arity(at, inputs)?;
         if !number.dtype.is_int() || number.rank() != 0 {
@@ -67,10 +52,6 @@ impl OpRules for BindSize {
         let size = self.checked(&context.at, inputs[0].get(0).as_i64())?;
         context.sizes.set(&self.size, size);
         Ok(Vec::new())
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("size", Dim::symbol(&self.size))
     }
 
     /// Gives every lane the largest of the sizes that the lanes ask for (`vmap::ragged`).

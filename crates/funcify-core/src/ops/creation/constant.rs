@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
+use crate::ops::{EvalContext, Failed, OpRules, arity, emit_shared, op_key, op_text};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -17,11 +17,10 @@ pub struct Constant {
     pub value: Arc<HostTensor>,
 }
 
-impl OpRules for Constant {
-    fn name(&self) -> &'static str {
-        "constant"
-    }
+op_text!("constant" => Constant);
+op_key!("constant" => Constant);
 
+impl OpRules for Constant {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [] = arity(at, inputs)?;
         Ok(vec![self.value.ty()])
@@ -29,10 +28,6 @@ impl OpRules for Constant {
 
     fn eval(&self, _: &mut EvalContext<'_>, _: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         Ok(vec![(*self.value).clone()])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, _: &Dim, _: &[Batched]) -> Result<Vec<Batched>, Failed> {

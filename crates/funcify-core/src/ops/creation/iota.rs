@@ -3,7 +3,7 @@
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
+use crate::ops::{EvalContext, Failed, OpRules, arity, emit_shared, op_text};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -17,17 +17,9 @@ pub struct Iota {
     pub dtype: DType,
 }
 
-impl Iota {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Iota { size: attributes.take_dim("size")?, dtype: attributes.take_dtype("dtype")? })
-    }
-}
+op_text!("iota" => Iota { size, dtype });
 
 impl OpRules for Iota {
-    fn name(&self) -> &'static str {
-        "iota"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [] = arity(at, inputs)?;
         if self.dtype == DType::Bool {
@@ -44,10 +36,6 @@ impl OpRules for Iota {
         let shape = context.shape(&outputs[0].shape)?;
         let number = |i: usize| if self.dtype.is_float() { Scalar::Float(i as f64) } else { Scalar::Int(i as i64) };
         Ok(vec![HostTensor::from_fn(self.dtype, &shape, |index| number(index[0]))])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("size", &self.size).with("dtype", self.dtype.name())
     }
 
     fn batch(&self, _: &Dim, _: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -3,7 +3,7 @@
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
+use crate::ops::{EvalContext, Failed, OpRules, arity, emit_shared, op_text};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -17,17 +17,9 @@ pub struct Size {
     pub dtype: DType,
 }
 
-impl Size {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Size { dim: attributes.take_dim("dim")?, dtype: attributes.take_dtype("dtype")? })
-    }
-}
+op_text!("size" => Size { dim, dtype });
 
 impl OpRules for Size {
-    fn name(&self) -> &'static str {
-        "size"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [] = arity(at, inputs)?;
         if self.dtype == DType::Bool {
@@ -40,10 +32,6 @@ impl OpRules for Size {
     fn eval(&self, context: &mut EvalContext<'_>, _: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let value = context.dim(&self.dim)?;
         Ok(vec![HostTensor::scalar(value).cast(self.dtype)])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("dim", &self.dim).with("dtype", self.dtype.name())
     }
 
     fn batch(&self, _: &Dim, _: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -11,7 +11,7 @@ use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::ops::Lanes;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::ops::{EvalContext, Failed, OpRules, arity, emit_lanes, op_text};
 use crate::types::{DType, Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -27,6 +27,8 @@ pub struct Threefry {
     pub words: Words,
 }
 
+op_text!("threefry" => Threefry { shape, words });
+
 /// What a block of two random words gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Words {
@@ -37,7 +39,7 @@ pub enum Words {
 }
 
 impl Words {
-    fn name(self) -> &'static str {
+    pub(in crate::ops) fn name(self) -> &'static str {
         match self {
             Words::Mixed => "mixed",
             Words::Both => "both",
@@ -46,26 +48,12 @@ impl Words {
 }
 
 impl Threefry {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let shape = attributes.take_dims("shape")?.into();
-        let words = match attributes.take_word("words")?.as_str() {
-            "mixed" => Words::Mixed,
-            "both" => Words::Both,
-            other => return Err(format!("`words` as `mixed` or `both`, not `{other}`")),
-        };
-        Ok(Threefry { shape, words })
-    }
-
     pub(in crate::ops) fn lanes_along(&self, axis: usize, operands: &[&TensorType]) -> Option<Lanes> {
         (axis + 1 < operands[0].rank()).then(|| smallvec![Some(axis); 2])
     }
 }
 
 impl OpRules for Threefry {
-    fn name(&self) -> &'static str {
-        "threefry"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [key, counter] = arity(at, inputs)?;
         if key.dtype != DType::U32 || key.shape.dims().last().and_then(Dim::constant) != Some(2) {
@@ -94,10 +82,6 @@ impl OpRules for Threefry {
         let words = |tensor: &HostTensor| tensor.scalars().map(|scalar| scalar.as_i64() as u32).collect::<Vec<u32>>();
         let bits = threefry_bits(&words(&inputs[0]), &words(&inputs[1]), size, self.words);
         Ok(HostTensor::from_vec(bits, context.shape(&outputs[0].shape)?).into_iter().collect())
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with_list("shape", self.shape.dims()).with("words", self.words.name())
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -9,7 +9,7 @@ use crate::host::{HostTensor, Scalar};
 use crate::ops::Linearity;
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::elementwise::unary::Domain;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -79,10 +79,6 @@ impl Binary {
 }
 
 impl OpRules for Binary {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [left, right] = arity(at, inputs)?;
         self.domain().check(at, "the left operand", &left)?;
@@ -94,10 +90,6 @@ impl OpRules for Binary {
         let [left, right] = [&inputs[0], &inputs[1]];
         let pairs = left.scalars().zip(right.scalars());
         tensor(left.dtype(), left.shape(), pairs.map(|(a, b)| self.eval_scalar(a, b)))
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -10,7 +10,7 @@ use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::binary::check_same;
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::elementwise::unary::Domain;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -49,10 +49,6 @@ bits_table! {
 }
 
 impl OpRules for Bits {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         if self.operands() == 1 {
             let [x] = arity(at, inputs)?;
@@ -71,10 +67,6 @@ impl OpRules for Bits {
         let pairs = left.scalars().zip(right.scalars());
         let scalars = pairs.map(|(i, j)| Scalar::Int(self.eval_scalar(i.as_i64(), j.as_i64(), bits)));
         tensor(left.dtype(), left.shape(), scalars)
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -7,7 +7,7 @@
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -19,17 +19,9 @@ pub struct Cast {
     pub dtype: DType,
 }
 
-impl Cast {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Cast { dtype: attributes.take_dtype("dtype")? })
-    }
-}
+op_text!("cast" => Cast { dtype });
 
 impl OpRules for Cast {
-    fn name(&self) -> &'static str {
-        "cast"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         Ok(vec![x.with_dtype(self.dtype)])
@@ -37,10 +29,6 @@ impl OpRules for Cast {
 
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         Ok(vec![inputs[0].cast(self.dtype)])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("dtype", self.dtype.name())
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -9,7 +9,7 @@ use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::binary::check_same;
 use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -41,10 +41,6 @@ compare_table! {
 }
 
 impl OpRules for Compare {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [left, right] = arity(at, inputs)?;
         check_same(at, &left, &right)?;
@@ -55,10 +51,6 @@ impl OpRules for Compare {
         let pairs = inputs[0].scalars().zip(inputs[1].scalars());
         let scalars = pairs.map(|(a, b)| Scalar::Bool(self.holds(order(a, b))));
         tensor(DType::Bool, inputs[0].shape(), scalars)
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

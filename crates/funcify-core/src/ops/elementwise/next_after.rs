@@ -7,7 +7,7 @@ use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::binary::check_same;
 use crate::ops::elementwise::unary::Domain;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text, tensor};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -18,11 +18,9 @@ use crate::vmap::Batched;
 #[derive(Clone, Copy, Debug)]
 pub struct NextAfter;
 
-impl NextAfter {
-    pub(in crate::ops) fn parse(_: &mut Attributes) -> Result<Self, String> {
-        Ok(NextAfter)
-    }
+op_text!("nextafter" => NextAfter {});
 
+impl NextAfter {
     fn undefined(self, operands: &[Value]) -> Failed {
         let reason = "nothing says what the derivative of a neighbour is: 1 of the first operand, or none";
         let fix = "keep it out with `stop_gradient`, or say what it is with `custom_jvp`";
@@ -31,10 +29,6 @@ impl NextAfter {
 }
 
 impl OpRules for NextAfter {
-    fn name(&self) -> &'static str {
-        "nextafter"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, toward] = arity(at, inputs)?;
         Domain::Float.check(at, "the left operand", &x)?;
@@ -47,10 +41,6 @@ impl OpRules for NextAfter {
         let pairs = x.scalars().zip(toward.scalars());
         let next = pairs.map(|(x, toward)| Scalar::Float(next_after(x.as_f64(), toward.as_f64(), inputs[0].dtype())));
         tensor(x.dtype(), x.shape(), next)
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -8,7 +8,7 @@ use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::unary::Domain;
 use crate::ops::special::{POLYGAMMA_ORDERS, polygamma};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -21,11 +21,9 @@ pub struct Polygamma {
     pub order: usize,
 }
 
-impl Polygamma {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Polygamma { order: attributes.take_usize("order")? })
-    }
+op_text!("polygamma" => Polygamma { order });
 
+impl Polygamma {
     /// `t` times the derivative by `x`.
     fn partial(self, x: Value, t: Value) -> Value {
         t * x.polygamma(self.order + 1)
@@ -33,10 +31,6 @@ impl Polygamma {
 }
 
 impl OpRules for Polygamma {
-    fn name(&self) -> &'static str {
-        "polygamma"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         if !(1..=POLYGAMMA_ORDERS).contains(&self.order) {
@@ -51,10 +45,6 @@ impl OpRules for Polygamma {
         let x = &inputs[0];
         let value = |index: &[usize]| Scalar::Float(polygamma(self.order, x.at(index).as_f64()));
         Ok(vec![HostTensor::from_fn(x.dtype(), x.shape(), value)])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("order", self.order)
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -5,7 +5,7 @@ use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::elementwise::unary::Domain;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -33,10 +33,6 @@ predicate_table! {
 }
 
 impl OpRules for Predicate {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         Domain::Float.check(at, "the operand", &x)?;
@@ -46,10 +42,6 @@ impl OpRules for Predicate {
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let scalars = inputs[0].scalars().map(|scalar| Scalar::Bool(self.holds(scalar.as_f64())));
         tensor(DType::Bool, inputs[0].shape(), scalars)
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -4,7 +4,7 @@ use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::ops::elementwise::binary::check_same;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text, tensor};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, select};
 use crate::vmap::Batched;
@@ -13,17 +13,9 @@ use crate::vmap::Batched;
 #[derive(Clone, Copy, Debug)]
 pub struct Select;
 
-impl Select {
-    pub(in crate::ops) fn parse(_: &mut Attributes) -> Result<Self, String> {
-        Ok(Select)
-    }
-}
+op_text!("select" => Select {});
 
 impl OpRules for Select {
-    fn name(&self) -> &'static str {
-        "select"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [predicate, left, right] = arity(at, inputs)?;
         if predicate.dtype != DType::Bool {
@@ -41,10 +33,6 @@ impl OpRules for Select {
         let [predicate, left, right] = [&inputs[0], &inputs[1], &inputs[2]];
         let scalars = (0..left.len()).map(|i| if predicate.get(i).as_bool() { left.get(i) } else { right.get(i) });
         tensor(left.dtype(), left.shape(), scalars)
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -8,7 +8,7 @@ use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::Linearity;
 use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -137,10 +137,6 @@ impl Unary {
 }
 
 impl OpRules for Unary {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         self.domain().check(at, "the operand", &x)?;
@@ -150,10 +146,6 @@ impl OpRules for Unary {
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let x = &inputs[0];
         tensor(x.dtype(), x.shape(), x.scalars().map(|scalar| self.eval_scalar(scalar)))
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -6,7 +6,7 @@ use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::ops::{
-    Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_index_dtype, emit_lanes, taken_along,
+    EvalContext, Failed, OpRules, arity, check_axis, check_index_dtype, emit_lanes, op_text, taken_along,
 };
 use crate::types::{DType, Dim, Shape, TensorType};
 use crate::value::{self, Value, iota};
@@ -21,17 +21,9 @@ pub struct DynamicSlice {
     pub size: Dim,
 }
 
-impl DynamicSlice {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(DynamicSlice { axis: attributes.take_usize("axis")?, size: attributes.take_dim("size")? })
-    }
-}
+op_text!("dynamic_slice" => DynamicSlice { axis, size });
 
 impl OpRules for DynamicSlice {
-    fn name(&self) -> &'static str {
-        "dynamic_slice"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, start] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -47,10 +39,6 @@ impl OpRules for DynamicSlice {
         let start = clamped_start(&context.at, inputs[1].get(0).as_i64(), size, shape[self.axis])?;
         shape[self.axis] = size;
         Ok(taken_along(self.axis, x, &shape, |index| index[self.axis] + start))
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis).with("size", &self.size)
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

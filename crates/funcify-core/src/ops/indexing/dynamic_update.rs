@@ -6,7 +6,7 @@ use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::ops::indexing::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_except, emit_lanes};
+use crate::ops::{EvalContext, Failed, OpRules, arity, check_axis, check_except, emit_lanes, op_text};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{self, Value, iota, select};
 use crate::vmap::Batched;
@@ -18,17 +18,9 @@ pub struct DynamicUpdate {
     pub axis: usize,
 }
 
-impl DynamicUpdate {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(DynamicUpdate { axis: attributes.take_usize("axis")? })
-    }
-}
+op_text!("dynamic_update" => DynamicUpdate { axis });
 
 impl OpRules for DynamicUpdate {
-    fn name(&self) -> &'static str {
-        "dynamic_update"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, part, start] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -48,10 +40,6 @@ impl OpRules for DynamicUpdate {
             if source[self.axis] < size { part.at(&source) } else { x.at(index) }
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -8,8 +8,8 @@ use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::ops::Lanes;
 use crate::ops::{
-    Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, batch_elementwise, check_axis, check_index_dtype,
-    check_not_empty, clamp_index, equal_except, taken_along,
+    EvalContext, Failed, OpRules, ScatterMode, arity, batch_elementwise, check_axis, check_index_dtype,
+    check_not_empty, clamp_index, equal_except, op_text, taken_along,
 };
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{self, Value};
@@ -23,21 +23,15 @@ pub struct Gather {
     pub axis: usize,
 }
 
-impl Gather {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Gather { axis: attributes.take_usize("axis")? })
-    }
+op_text!("gather" => Gather { axis });
 
+impl Gather {
     pub(in crate::ops) fn lanes_along(&self, axis: usize) -> Option<Lanes> {
         Some(smallvec![Some(axis).filter(|axis| *axis != self.axis), Some(axis)])
     }
 }
 
 impl OpRules for Gather {
-    fn name(&self) -> &'static str {
-        "gather"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, indices] = arity(at, inputs)?;
         check_along(at, self.axis, &x, &indices)?;
@@ -52,10 +46,6 @@ impl OpRules for Gather {
         }
         let position = |index: &[usize]| clamp_index(indices.at(index).as_i64(), size);
         Ok(taken_along(self.axis, x, indices.shape(), position))
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -9,8 +9,8 @@ use crate::host::HostTensor;
 use crate::ops::Lanes;
 use crate::ops::indexing::gather::clamped;
 use crate::ops::{
-    Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, check_axis, check_index_dtype, check_not_empty,
-    clamp_index, emit_lanes,
+    EvalContext, Failed, OpRules, ScatterMode, arity, check_axis, check_index_dtype, check_not_empty, clamp_index,
+    emit_lanes, op_text,
 };
 use crate::types::{Dim, Shape, TensorType};
 use crate::value::Value;
@@ -24,11 +24,9 @@ pub struct Take {
     pub axis: usize,
 }
 
-impl Take {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Take { axis: attributes.take_usize("axis")? })
-    }
+op_text!("take" => Take { axis });
 
+impl Take {
     pub(in crate::ops) fn lanes_along(&self, axis: usize, operands: &[&TensorType]) -> Option<Lanes> {
         let indices = operands[1].rank();
         Some(match axis.checked_sub(self.axis) {
@@ -40,10 +38,6 @@ impl Take {
 }
 
 impl OpRules for Take {
-    fn name(&self) -> &'static str {
-        "take"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, indices] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -66,10 +60,6 @@ impl OpRules for Take {
             x.at(&source)
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

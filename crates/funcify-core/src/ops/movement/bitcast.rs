@@ -6,7 +6,7 @@
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use crate::error::{Place, Result};
 use crate::host::{HostTensor, Storage};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -18,11 +18,9 @@ pub struct Bitcast {
     pub dtype: DType,
 }
 
-impl Bitcast {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Bitcast { dtype: attributes.take_dtype("dtype")? })
-    }
+op_text!("bitcast" => Bitcast { dtype });
 
+impl Bitcast {
     /// Whether the result is the operand itself, derivative and all.
     fn is_identity(self, operand: Value) -> bool {
         operand.dtype() == self.dtype
@@ -30,10 +28,6 @@ impl Bitcast {
 }
 
 impl OpRules for Bitcast {
-    fn name(&self) -> &'static str {
-        "bitcast"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         if !alike(self.dtype).contains(&x.dtype) {
@@ -46,10 +40,6 @@ impl OpRules for Bitcast {
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let storage = Storage::from_le_bytes(self.dtype, &inputs[0].storage().to_le_bytes());
         Ok(HostTensor::new(inputs[0].shape(), storage).into_iter().collect())
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("dtype", self.dtype.name())
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -4,7 +4,7 @@ use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::ops::Lanes;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::ops::{EvalContext, Failed, OpRules, arity, emit_lanes, op_text};
 use crate::types::{Dim, Shape, TensorType};
 use crate::value::{Axes, Value};
 use crate::vmap::Batched;
@@ -17,11 +17,9 @@ pub struct Broadcast {
     pub shape: Shape,
 }
 
-impl Broadcast {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Broadcast { shape: attributes.take_dims("shape")?.into() })
-    }
+op_text!("broadcast" => Broadcast { shape });
 
+impl Broadcast {
     pub(in crate::ops) fn lanes_along(
         &self,
         axis: usize,
@@ -35,10 +33,6 @@ impl Broadcast {
 }
 
 impl OpRules for Broadcast {
-    fn name(&self) -> &'static str {
-        "broadcast"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         if !broadcasts(&x.shape, &self.shape) {
@@ -57,10 +51,6 @@ impl OpRules for Broadcast {
             x.at(&source.collect::<Vec<_>>())
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with_list("shape", self.shape.dims())
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -3,7 +3,7 @@
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, batch_elementwise, check_axis, check_except};
+use crate::ops::{EvalContext, Failed, OpRules, batch_elementwise, check_axis, check_except, op_text};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -15,17 +15,9 @@ pub struct Concat {
     pub axis: usize,
 }
 
-impl Concat {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Concat { axis: attributes.take_usize("axis")? })
-    }
-}
+op_text!("concat" => Concat { axis });
 
 impl OpRules for Concat {
-    fn name(&self) -> &'static str {
-        "concat"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let Some(first) = inputs.first() else {
             return Err(at.mismatch("the operand list", "one operand or more", "none", "pass what is to be joined"));
@@ -52,10 +44,6 @@ impl OpRules for Concat {
             inputs[part].at(&source)
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

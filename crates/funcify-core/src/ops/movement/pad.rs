@@ -4,7 +4,7 @@ use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result, Site};
 use crate::graph::emit_value;
 use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, Slice, arity, check_axis, emit_lanes, spread};
+use crate::ops::{EvalContext, Failed, OpRules, Slice, arity, check_axis, emit_lanes, op_text, spread};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, constant, select};
 use crate::vmap::Batched;
@@ -23,22 +23,9 @@ pub struct Pad {
     pub interior: usize,
 }
 
-impl Pad {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Pad {
-            axis: attributes.take_usize("axis")?,
-            low: attributes.take_dim("low")?,
-            high: attributes.take_dim("high")?,
-            interior: attributes.take_usize("interior")?,
-        })
-    }
-}
+op_text!("pad" => Pad { axis, low, high, interior });
 
 impl OpRules for Pad {
-    fn name(&self) -> &'static str {
-        "pad"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, value] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -83,14 +70,6 @@ impl OpRules for Pad {
             if inside { x.at(&source) } else { value.get(0) }
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-            .with("axis", self.axis)
-            .with("low", &self.low)
-            .with("high", &self.high)
-            .with("interior", self.interior)
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -4,7 +4,7 @@ use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
 use crate::ops::Lanes;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::ops::{EvalContext, Failed, OpRules, arity, emit_lanes, op_text};
 use crate::types::{Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -17,11 +17,9 @@ pub struct Reshape {
     pub shape: Shape,
 }
 
-impl Reshape {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Reshape { shape: attributes.take_dims("shape")?.into() })
-    }
+op_text!("reshape" => Reshape { shape });
 
+impl Reshape {
     pub(in crate::ops) fn lanes_along(
         &self,
         axis: usize,
@@ -41,10 +39,6 @@ fn same_axis(from: &Shape, to: &Shape, axis: usize) -> Option<usize> {
 }
 
 impl OpRules for Reshape {
-    fn name(&self) -> &'static str {
-        "reshape"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         let (found, needed) = (x.shape.elements(), self.shape.elements());
@@ -59,10 +53,6 @@ impl OpRules for Reshape {
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let shape = context.shape(&self.shape)?;
         Ok(inputs[0].clone().reshaped(shape).into_iter().collect())
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with_list("shape", self.shape.dims())
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

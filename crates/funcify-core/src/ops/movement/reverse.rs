@@ -3,7 +3,7 @@
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, taken_along};
+use crate::ops::{EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, op_text, taken_along};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -15,17 +15,9 @@ pub struct Reverse {
     pub axis: usize,
 }
 
-impl Reverse {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Reverse { axis: attributes.take_usize("axis")? })
-    }
-}
+op_text!("reverse" => Reverse { axis });
 
 impl OpRules for Reverse {
-    fn name(&self) -> &'static str {
-        "reverse"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -35,10 +27,6 @@ impl OpRules for Reverse {
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let x = &inputs[0];
         Ok(taken_along(self.axis, x, x.shape(), |index| x.shape()[self.axis] - 1 - index[self.axis]))
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

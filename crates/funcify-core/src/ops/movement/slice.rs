@@ -5,7 +5,7 @@ use crate::error::{Place, Result};
 use crate::graph::Known;
 use crate::host::HostTensor;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, spread, taken_along};
+use crate::ops::{EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, op_text, spread, taken_along};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -23,26 +23,15 @@ pub struct Slice {
     pub step: usize,
 }
 
-impl Slice {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Slice {
-            axis: attributes.take_usize("axis")?,
-            start: attributes.take_dim("start")?,
-            limit: attributes.take_dim("limit")?,
-            step: attributes.take_usize("step")?,
-        })
-    }
+op_text!("slice" => Slice { axis, start, limit, step });
 
+impl Slice {
     pub(in crate::ops) fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
         known.is_at_least(&operands[0].shape[self.axis], &self.limit) && known.is_at_least(&self.limit, &self.start)
     }
 }
 
 impl OpRules for Slice {
-    fn name(&self) -> &'static str {
-        "slice"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -79,14 +68,6 @@ impl OpRules for Slice {
         }
         shape[self.axis] = ((limit - start) as usize).div_ceil(self.step);
         Ok(taken_along(self.axis, x, &shape, |index| start as usize + self.step * index[self.axis]))
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-            .with("axis", self.axis)
-            .with("start", &self.start)
-            .with("limit", &self.limit)
-            .with("step", self.step)
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -3,7 +3,7 @@
 use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
 use crate::error::{Place, Result};
 use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
+use crate::ops::{EvalContext, Failed, OpRules, arity, emit_lanes, op_text};
 use crate::types::{Dim, Shape, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -15,17 +15,9 @@ pub struct Transpose {
     pub axes: Vec<usize>,
 }
 
-impl Transpose {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Transpose { axes: attributes.take_axes("axes")? })
-    }
-}
+op_text!("transpose" => Transpose { axes });
 
 impl OpRules for Transpose {
-    fn name(&self) -> &'static str {
-        "transpose"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         let mut sorted = self.axes.clone();
@@ -46,10 +38,6 @@ impl OpRules for Transpose {
             x.at(&source)
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with_list("axes", self.axes.iter().copied())
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -8,7 +8,7 @@ use crate::error::{Place, Result};
 use crate::host::{HostTensor, Scalar};
 use crate::ops::Lanes;
 use crate::ops::elementwise::unary::Domain;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -19,11 +19,9 @@ use smallvec::smallvec;
 #[derive(Clone, Copy, Debug)]
 pub struct MatMul;
 
-impl MatMul {
-    pub(in crate::ops) fn parse(_: &mut Attributes) -> Result<Self, String> {
-        Ok(MatMul)
-    }
+op_text!("matmul" => MatMul {});
 
+impl MatMul {
     pub(in crate::ops) fn lanes_along(&self, axis: usize, results: &[&TensorType]) -> Option<Lanes> {
         let columns = results[0].rank() - 1;
         Some(smallvec![Some(axis).filter(|axis| *axis < columns), Some(axis).filter(|axis| *axis + 1 != columns)])
@@ -31,10 +29,6 @@ impl MatMul {
 }
 
 impl OpRules for MatMul {
-    fn name(&self) -> &'static str {
-        "matmul"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [left, right] = arity(at, inputs)?;
         for (component, ty) in [("the left operand", &left), ("the right operand", &right)] {
@@ -83,10 +77,6 @@ impl OpRules for MatMul {
             }
         });
         Ok(vec![product])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

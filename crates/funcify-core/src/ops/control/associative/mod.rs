@@ -40,7 +40,7 @@ use crate::graph::Graph;
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::ops::scan::stack_rows;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types};
+use crate::ops::{EvalContext, Failed, OpRules, check_types, input_types, op_text};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -56,6 +56,8 @@ pub struct AssociativeScan {
     pub reverse: bool,
 }
 
+op_text!("associative_scan" => AssociativeScan);
+
 impl AssociativeScan {
     /// Through which parameters of `combine` a derivative by the operands in `wrt` goes.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
@@ -67,10 +69,6 @@ impl AssociativeScan {
 }
 
 impl OpRules for AssociativeScan {
-    fn name(&self) -> &'static str {
-        "associative_scan"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let (leaves, params, results) = (self.leaves, self.combine.inputs().len(), self.combine.outputs().len());
         let fix = "give `combine` the leaves of both elements and what it captures, and let it give the leaves of one";
@@ -144,11 +142,6 @@ impl OpRules for AssociativeScan {
             stack_rows(context, self.combine.output_type(index), &rows)
         };
         (0..self.leaves).map(leaf).collect()
-    }
-
-    /// None: the text form shows the combination.
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -35,7 +35,7 @@ use crate::error::{Place, Result};
 use crate::graph::{Graph, Need, PrunedOp};
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, Prunable, check_types, input_types, output_types};
+use crate::ops::{Attributes, EvalContext, Failed, OpRules, OpText, Prunable, check_types, input_types, output_types};
 use crate::types::{Dim, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -170,14 +170,20 @@ impl Prunable for Call {
     }
 }
 
-impl OpRules for Call {
-    fn name(&self) -> &'static str {
+impl OpText for Call {
+    fn text_name(&self) -> &'static str {
         match self.rule {
             Rule::Vjp { .. } | Rule::Itself => "custom_vjp",
             Rule::Jvp { .. } => "custom_jvp",
         }
     }
 
+    fn text_attributes(&self) -> Attributes {
+        Attributes::new()
+    }
+}
+
+impl OpRules for Call {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let outputs = |graph: &Graph| output_types(graph).cloned().collect::<Vec<TensorType>>();
         check_itself(at, self, inputs.len())?;
@@ -225,11 +231,6 @@ impl OpRules for Call {
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         // What the function captures follows the arguments.
         evaluate_in(&self.function, inputs[..self.function.inputs().len()].to_vec(), context.sizes)
-    }
-
-    /// None: the text form shows the graphs.
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -82,7 +82,7 @@ use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
 use crate::error::{Place, Result};
 use crate::graph::Graph;
 use crate::host::HostTensor;
-use crate::ops::{Attributes, Bodied, EvalContext, Failed, OpRules};
+use crate::ops::{Bodied, EvalContext, Failed, OpRules, op_key, op_text};
 use crate::types::{Dim, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -202,6 +202,9 @@ pub struct Scan {
     /// Over how many steps, the last ones, the backward loop goes back; all if it does not say (scan-c8).
     pub truncate: Option<usize>,
 }
+
+op_text!("scan" => Scan);
+op_key!("scan" => Scan);
 
 /// Which operand is what.
 #[derive(Clone, Debug)]
@@ -394,21 +397,12 @@ impl Counter {
 }
 
 impl OpRules for Scan {
-    fn name(&self) -> &'static str {
-        "scan"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         infer::infer(self, at, inputs)
     }
 
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         eval::eval(self, context, inputs)
-    }
-
-    /// None: the text form shows a loop as its recurrence.
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -27,7 +27,7 @@ use crate::error::{Place, Result};
 use crate::graph::{Graph, trace_body};
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types, output_types};
+use crate::ops::{EvalContext, Failed, OpRules, check_types, input_types, op_text, output_types};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -38,6 +38,8 @@ pub struct Switch {
     /// What there is to choose from.
     pub branches: Vec<Arc<Graph>>,
 }
+
+op_text!("switch" => Switch);
 
 impl Switch {
     /// Which operands each branch takes.
@@ -74,10 +76,6 @@ impl Switch {
 }
 
 impl OpRules for Switch {
-    fn name(&self) -> &'static str {
-        "switch"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let Some(first) = self.branches.first() else {
             return Err(at.mismatch("the list of branches", "one branch or more", "none", "give a branch"));
@@ -111,11 +109,6 @@ impl OpRules for Switch {
         // switch-c3
         let chosen = self.chosen(inputs[0].get(0).as_i64());
         evaluate_in(&self.branches[chosen], inputs[self.operands()[chosen].clone()].to_vec(), context.sizes)
-    }
-
-    /// None: the text form shows the branches.
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -30,7 +30,7 @@ use crate::graph::tracer::ClosedBody;
 use crate::graph::{Graph, emit_at};
 use crate::host::HostTensor;
 use crate::ops::evaluate_in;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types, output_types};
+use crate::ops::{EvalContext, Failed, OpRules, check_types, input_types, op_text, output_types};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -45,6 +45,8 @@ pub struct While {
     /// The largest number of steps.
     pub bound: Option<Dim>,
 }
+
+op_text!("while" => While);
 
 /// Which operand is what.
 #[derive(Clone, Debug)]
@@ -88,10 +90,6 @@ fn emit_loop(
 }
 
 impl OpRules for While {
-    fn name(&self) -> &'static str {
-        "while"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let places = self.operands();
         let carries = places.carries.len();
@@ -147,11 +145,6 @@ impl OpRules for While {
             steps += 1;
         }
         Ok(carries)
-    }
-
-    /// None: the text form shows the condition and the step.
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -12,7 +12,7 @@ use crate::ops::Linearity;
 use crate::ops::along::reduce::ReduceKind;
 use crate::ops::indexing::dynamic_slice::along;
 use crate::ops::indexing::gather::check_along;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
+use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text, tensor};
 use crate::types::{DType, Dim, TensorType};
 use crate::value::{Value, full, iota, select};
 use crate::vmap::Batched;
@@ -71,15 +71,9 @@ pub struct Scatter {
     pub mode: ScatterMode,
 }
 
-impl Scatter {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let axis = attributes.take_usize("axis")?;
-        let word = attributes.take_word("mode")?;
-        let mode = ScatterMode::TABLE.iter().find(|(name, ..)| *name == word);
-        let mode = mode.ok_or_else(|| format!("`mode` as one of set, add, mul, max, min, not `{word}`"))?.1;
-        Ok(Scatter { axis, mode })
-    }
+op_text!("scatter" => Scatter { axis, mode });
 
+impl Scatter {
     pub(in crate::ops) fn linearity(&self) -> Linearity {
         match self.mode {
             ScatterMode::Set | ScatterMode::Add => Linearity::Together(&[0, 2]),
@@ -89,10 +83,6 @@ impl Scatter {
 }
 
 impl OpRules for Scatter {
-    fn name(&self) -> &'static str {
-        "scatter"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, indices, updates] = arity(at, inputs)?;
         check_along(at, self.axis, &x, &indices)?;
@@ -127,10 +117,6 @@ impl OpRules for Scatter {
             elements[flat] = Storage::from_scalars(x.dtype(), [changed]).get(0);
         });
         tensor(x.dtype(), x.shape(), elements)
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis).with("mode", self.mode.name())
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

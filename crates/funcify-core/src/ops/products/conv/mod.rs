@@ -23,7 +23,7 @@ use crate::error::{Place, Result, Site};
 use crate::graph::emit_value;
 use crate::host::{HostTensor, Scalar, for_each_index};
 use crate::ops::Lanes;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity};
+use crate::ops::{EvalContext, Failed, OpRules, arity, op_text};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 use crate::vmap::Batched;
@@ -76,6 +76,8 @@ pub struct Conv {
     pub groups: Dim,
 }
 
+op_text!("conv" => Conv { strides, low, high, dilation, input_dilation, groups });
+
 impl<const D: usize> From<ConvOptions<D>> for Conv {
     fn from(options: ConvOptions<D>) -> Self {
         Conv {
@@ -90,17 +92,6 @@ impl<const D: usize> From<ConvOptions<D>> for Conv {
 }
 
 impl Conv {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Conv {
-            strides: attributes.take_axes("strides")?,
-            low: attributes.take_dims("low")?,
-            high: attributes.take_dims("high")?,
-            dilation: attributes.take_axes("dilation")?,
-            input_dilation: attributes.take_axes("input_dilation")?,
-            groups: attributes.take_dim("groups")?,
-        })
-    }
-
     fn check_attributes(&self, at: &Place, x: &TensorType) -> Result<()> {
         let spatial = self.strides.len();
         if !(1..=2).contains(&spatial) || x.rank() != spatial + 2 {
@@ -145,10 +136,6 @@ impl Conv {
 }
 
 impl OpRules for Conv {
-    fn name(&self) -> &'static str {
-        "conv"
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, kernel] = arity(at, inputs)?;
         if !x.dtype.is_float() {
@@ -202,16 +189,6 @@ impl OpRules for Conv {
             Scalar::Float(sum)
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-            .with_list("strides", self.strides.iter().copied())
-            .with_list("low", &self.low)
-            .with_list("high", &self.high)
-            .with_list("dilation", self.dilation.iter().copied())
-            .with_list("input_dilation", self.input_dilation.iter().copied())
-            .with("groups", &self.groups)
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

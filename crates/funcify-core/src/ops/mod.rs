@@ -20,6 +20,7 @@ use std::fmt;
 use enum_dispatch::enum_dispatch;
 
 pub use along::*;
+use basis::rules;
 pub use basis::*;
 pub use control::*;
 pub use creation::*;

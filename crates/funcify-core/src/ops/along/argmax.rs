@@ -3,14 +3,9 @@
 //! The first of equals; the first NaN if there is one. An axis that is empty is an error when it runs, for the step of a
 //! loop may never run.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar};
 use crate::ops::Lanes;
-use crate::ops::{EvalContext, Failed, OpRules, arity, check_axis, check_not_empty, emit_lanes, op_text};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::check_not_empty;
+use crate::ops::rules::*;
 use smallvec::smallvec;
 
 /// Positions along `axis`, which disappears from the shape; the result is i64.

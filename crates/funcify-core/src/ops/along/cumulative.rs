@@ -5,16 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
 use crate::graph::{emit, trace_body};
-use crate::host::{HostTensor, element_count};
-use crate::ops::{
-    AssociativeScan, EvalContext, Failed, OpRules, ReduceKind, arity, check_axis, emit_lanes, op_text, tensor,
-};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::host::element_count;
+use crate::ops::rules::*;
+use crate::ops::{AssociativeScan, ReduceKind};
 
 /// The running reduction of `axis`; the result has the operand's type. The monoids take the element types that they
 /// take in [`Reduce`](crate::ops::Reduce).

@@ -3,15 +3,11 @@
 //! Over nothing: sum 0, product 1, any `false`, all `true`, max the lowest and min the highest value of the
 //! dtype (infinite for floats). NaN wins in max and min, where -0 is less than +0. Integer sums and products wrap.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar};
 use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
-use crate::ops::{Binary, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, op_text, special};
+use crate::ops::rules::*;
+use crate::ops::{Binary, special};
 use crate::ops::{Lanes, Linearity};
-use crate::types::{DType, Dim, Shape, TensorType};
-use crate::value::{Value, concat, full, select};
-use crate::vmap::Batched;
+use crate::value::{concat, full, select};
 use smallvec::smallvec;
 
 /// The monoid of a reduction.

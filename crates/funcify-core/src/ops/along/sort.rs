@@ -6,13 +6,9 @@
 
 use std::cmp::Ordering;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar, Storage, for_each_index};
-use crate::ops::{EvalContext, Failed, OpRules, ScatterMode, arity, check_axis, emit_lanes, op_text};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::host::{Storage, for_each_index};
+use crate::ops::ScatterMode;
+use crate::ops::rules::*;
 
 /// Two results: the sorted elements, and the position (i64) along `axis` that each had. Both have the operand's shape.
 #[derive(Clone, Copy, Debug)]

@@ -4,16 +4,12 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
-use crate::error::{Place, Result};
+use crate::derivative::{no_derivative, primals};
 use crate::graph::{Graph, at_site, tracer};
-use crate::host::HostTensor;
 use crate::ops::Lanes;
-use crate::ops::{Attributes, EvalContext, Failed, Op, OpKey, OpRules, OpText};
+use crate::ops::rules::*;
+use crate::ops::{Attributes, Op, OpKey, OpText};
 use crate::tree::Named;
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
 
 /// An op that another crate defines. [`custom_op!`](crate::custom_op) makes it known.
 pub trait CustomOp: Any + Debug + Send + Sync {

@@ -8,6 +8,7 @@ pub(in crate::ops) mod evaluate;
 pub(crate) mod form;
 pub(crate) mod leaves;
 pub(crate) mod reach;
+pub(in crate::ops) mod rules;
 #[cfg(test)]
 pub(crate) mod testing;
 

@@ -1,13 +1,11 @@
 //! How the ops' own tests state what they expect: by the op's text, its operands and its result.
 
-use crate::error::{Place, Result, Site};
+use crate::error::Site;
 use crate::graph::Graph;
 use crate::graph::{failing, tracer};
-use crate::host::{HostTensor, Scalar};
-use crate::ops::{EvalContext, Op, OpRules};
-use crate::types::{DType, Dim, Sizes, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::Op;
+use crate::ops::rules::*;
+use crate::types::Sizes;
 use crate::{Disconnected, GradOptions};
 
 fn parse(text: &str) -> Op {

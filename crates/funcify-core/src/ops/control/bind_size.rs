@@ -9,15 +9,11 @@
 //! - **bind-c3** programs run the op from the host: it reads one number from the device. A size that is static when the
 //!   program is made is bound then.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
 use crate::graph::{emit, fresh_symbol};
-use crate::host::HostTensor;
-use crate::ops::{EvalContext, Failed, OpRules, arity, op_text};
-use crate::types::{DType, Dim, Symbol, TensorType};
-use crate::value::Value;
-use crate::vmap::{Batched, ragged};
+use crate::ops::rules::*;
+use crate::types::Symbol;
+use crate::vmap::ragged;
 
 /// Gives a symbol the size that an integer scalar says. It has no results.
 #[derive(Clone, PartialEq, Debug)]

@@ -2,13 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
-use crate::ops::{EvalContext, Failed, OpRules, arity, emit_shared, op_key, op_text};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{emit_shared, op_key};
 
 /// A tensor known when the graph is built. It has no operands; the text form shows its elements.
 #[derive(Clone, Debug)]

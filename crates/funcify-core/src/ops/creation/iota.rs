@@ -1,12 +1,7 @@
 //! `iota`: the numbers 0, 1, 2, ... as a vector.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar};
-use crate::ops::{EvalContext, Failed, OpRules, arity, emit_shared, op_text};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::emit_shared;
+use crate::ops::rules::*;
 
 /// The vector of `size` numbers from 0 on, of a number dtype. It has no operands.
 #[derive(Clone, Debug)]

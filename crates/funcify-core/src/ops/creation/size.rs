@@ -1,12 +1,7 @@
 //! `size`: a dimension as a number that the program can compute with.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
-use crate::ops::{EvalContext, Failed, OpRules, arity, emit_shared, op_text};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::emit_shared;
+use crate::ops::rules::*;
 
 /// The scalar that `dim` is in this call, of a number dtype. It has no operands.
 #[derive(Clone, Debug)]

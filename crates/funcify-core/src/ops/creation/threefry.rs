@@ -7,14 +7,8 @@
 
 use std::iter;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
 use crate::ops::Lanes;
-use crate::ops::{EvalContext, Failed, OpRules, arity, emit_lanes, op_text};
-use crate::types::{DType, Dim, Shape, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 use smallvec::smallvec;
 
 /// Random bits: `key` and `counter` are `u32[.., 2]`, high word first; the result is `u32[.., shape]`, or

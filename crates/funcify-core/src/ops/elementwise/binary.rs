@@ -3,16 +3,12 @@
 //! Integers wrap. Division and remainder follow StableHLO: toward zero, the remainder with the dividend's
 //! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar};
+use crate::derivative::add;
 use crate::ops::Linearity;
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::elementwise::unary::Domain;
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{partials, special};
 
 macro_rules! binary_table {
     ($($name:ident $(($method:ident))? => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {

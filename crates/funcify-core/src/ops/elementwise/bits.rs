@@ -4,16 +4,10 @@
 //! leaves 0, or in an arithmetic shift to the right the sign. What is a sign depends on the op, not on the type: an
 //! arithmetic shift of an unsigned number repeats its highest bit, a logical shift of a signed one fills in zeros.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::binary::check_same;
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::elementwise::unary::Domain;
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 macro_rules! bits_table {
     ($($name:ident => $op:ident, $operands:tt, |$i:ident, $j:ident, $bits:ident| $value:expr, $doc:literal;)*) => {

@@ -4,13 +4,7 @@
 //! narrower integers by wrapping. Anything but zero becomes `true`; `true` becomes 1. Floats become narrower
 //! floats by rounding to nearest even.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 /// Conversion to `dtype`.
 #[derive(Clone, Copy, Debug)]

@@ -4,15 +4,9 @@
 
 use std::cmp::Ordering;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::binary::check_same;
 use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 macro_rules! compare_table {
     ($($name:ident => $op:ident, |$order:ident| $holds:expr, $doc:literal;)*) => {

@@ -2,15 +2,10 @@
 
 use half::{bf16, f16};
 
-use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar};
+use crate::derivative::{no_derivative, primals};
 use crate::ops::elementwise::binary::check_same;
 use crate::ops::elementwise::unary::Domain;
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text, tensor};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 /// The float next to the left operand in the direction of the right one, elementwise: the right one where they are equal
 /// (so -0 of 0 and -0), NaN where either is NaN. Beside zeros are the smallest subnormal numbers, beside the largest

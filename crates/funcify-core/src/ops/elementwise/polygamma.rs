@@ -3,15 +3,9 @@
 //! As JAX's `polygamma(n, x)`, with the order as an attribute, so that its derivative is the op of the next order. Floats
 //! are computed in f64 and rounded once.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::unary::Domain;
+use crate::ops::rules::*;
 use crate::ops::special::{POLYGAMMA_ORDERS, polygamma};
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
 
 /// The derivative of that order of the digamma function: 1 is the trigamma function. At zero and the negative integers
 /// infinite for an odd order and NaN for an even one.

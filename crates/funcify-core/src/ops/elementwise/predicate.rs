@@ -1,14 +1,8 @@
 //! Predicates: elementwise, of one float operand, with a boolean result.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar};
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::elementwise::unary::Domain;
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 macro_rules! predicate_table {
     ($($name:ident => $op:ident, |$x:ident| $holds:expr, $doc:literal;)*) => {

@@ -1,13 +1,8 @@
 //! `select`: elementwise, the second operand where the first is true, else the third.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
 use crate::ops::elementwise::binary::check_same;
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text, tensor};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, select};
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::value::select;
 
 /// `where(p, a, b)`: all three have one shape; `a` and `b` have one type.
 #[derive(Clone, Copy, Debug)]

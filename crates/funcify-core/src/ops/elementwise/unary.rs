@@ -3,15 +3,10 @@
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar};
 use crate::ops::Linearity;
 use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{partials, special};
 
 /// Which element types an elementwise op takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

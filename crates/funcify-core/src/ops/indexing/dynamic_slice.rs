@@ -2,15 +2,9 @@
 //!
 //! As in StableHLO the start is clamped so that the part lies within the axis; no index is out of range.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
-use crate::ops::{
-    EvalContext, Failed, OpRules, arity, check_axis, check_index_dtype, emit_lanes, op_text, taken_along,
-};
-use crate::types::{DType, Dim, Shape, TensorType};
-use crate::value::{self, Value, iota};
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{check_index_dtype, taken_along};
+use crate::value::{self, iota};
 
 /// `size` elements of `axis` from a start that is an operand: `dynamic_slice(x, start)`.
 #[derive(Clone, Debug)]

@@ -2,14 +2,10 @@
 //!
 //! As in StableHLO the start is clamped so that the part lies within the axis.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
+use crate::ops::check_except;
 use crate::ops::indexing::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
-use crate::ops::{EvalContext, Failed, OpRules, arity, check_axis, check_except, emit_lanes, op_text};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{self, Value, iota, select};
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::value::{self, iota, select};
 
 /// `dynamic_update(x, part, start)`: `part` has the type of `x` except in `axis`.
 #[derive(Clone, Copy, Debug)]

@@ -3,17 +3,10 @@
 //! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
 //! there are no indices; with indices it is an error when it runs, for the step of a loop may never run.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
 use crate::ops::Lanes;
-use crate::ops::{
-    EvalContext, Failed, OpRules, ScatterMode, arity, batch_elementwise, check_axis, check_index_dtype,
-    check_not_empty, clamp_index, equal_except, op_text, taken_along,
-};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{self, Value};
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index, equal_except, taken_along};
+use crate::value;
 use smallvec::smallvec;
 
 /// `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1: `indices` has the shape of `x` except in `axis`.

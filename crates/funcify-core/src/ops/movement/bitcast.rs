@@ -3,13 +3,8 @@
 //! Types with the same bits are `f32`, `i32` and `u32`, and `f64` and `i64`. Every bit is kept, the payload of NaN too.
 //! What is read as integers has no derivative, as in JAX.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Storage};
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::host::Storage;
+use crate::ops::rules::*;
 
 /// The bits of each element as an element of `dtype`.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,8 @@
 //! `broadcast`: repetition to a larger shape, by NumPy's rule.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
 use crate::ops::Lanes;
-use crate::ops::{EvalContext, Failed, OpRules, arity, emit_lanes, op_text};
-use crate::types::{Dim, Shape, TensorType};
-use crate::value::{Axes, Value};
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::value::Axes;
 use smallvec::smallvec;
 
 /// Repetition to `shape`: aligned at the last axis, each axis of the operand is equal or 1.

@@ -1,12 +1,7 @@
 //! `concat`: several tensors after one another along an axis.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
-use crate::ops::{EvalContext, Failed, OpRules, batch_elementwise, check_axis, check_except, op_text};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::check_except;
+use crate::ops::rules::*;
 
 /// The operands, one or more, along `axis`; all other axes are equal.
 #[derive(Clone, Copy, Debug)]

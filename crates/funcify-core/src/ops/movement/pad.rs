@@ -1,13 +1,10 @@
 //! `pad`: a value before, after and between the elements of one axis.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result, Site};
+use crate::error::Site;
 use crate::graph::emit_value;
-use crate::host::HostTensor;
-use crate::ops::{EvalContext, Failed, OpRules, Slice, arity, check_axis, emit_lanes, op_text, spread};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, constant, select};
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{Slice, spread};
+use crate::value::{constant, select};
 
 /// `low` values before, `high` after and `interior` between each two elements of `axis`. The second operand
 /// is the value, a scalar of the same dtype.

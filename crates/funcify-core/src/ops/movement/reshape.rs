@@ -1,13 +1,7 @@
 //! `reshape`: the same elements in row-major order under another shape.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
 use crate::ops::Lanes;
-use crate::ops::{EvalContext, Failed, OpRules, arity, emit_lanes, op_text};
-use crate::types::{Dim, Shape, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 use smallvec::smallvec;
 
 /// The operand's elements with `shape`, which has as many for all sizes.

@@ -1,12 +1,7 @@
 //! `reverse`: one axis in the opposite order.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
-use crate::ops::{EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, op_text, taken_along};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::taken_along;
 
 /// The operand with `axis` reversed.
 #[derive(Clone, Copy, Debug)]

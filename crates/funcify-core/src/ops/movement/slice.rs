@@ -1,14 +1,9 @@
 //! `slice`: the elements `start, start+step, ..` below `limit` of one axis.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
 use crate::graph::Known;
-use crate::host::HostTensor;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::ops::{EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, op_text, spread, taken_along};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{spread, taken_along};
 
 /// Part of one axis. With a step other than 1 the bounds are numbers, not symbols.
 #[derive(Clone, Debug)]

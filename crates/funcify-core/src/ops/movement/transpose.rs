@@ -1,12 +1,6 @@
 //! `transpose`: the axes in another order.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::host::HostTensor;
-use crate::ops::{EvalContext, Failed, OpRules, arity, emit_lanes, op_text};
-use crate::types::{Dim, Shape, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 /// Axis `i` of the result is axis `axes[i]` of the operand.
 #[derive(Clone, Debug)]

@@ -3,15 +3,10 @@
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
-use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Scalar};
+use crate::derivative::add;
 use crate::ops::Lanes;
 use crate::ops::elementwise::unary::Domain;
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 use smallvec::smallvec;
 
 /// `[..,m,k] x [..,k,n] -> [..,m,n]`: numbers of one dtype, equal batch axes. Sums of floats are computed in f64 by the

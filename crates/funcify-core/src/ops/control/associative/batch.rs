@@ -5,13 +5,11 @@
 use std::sync::Arc;
 
 use super::AssociativeScan;
-use crate::error::Result;
-use crate::graph::{Failed, emit};
+use crate::graph::emit;
 use crate::ops::reach::{Connected, Guess, Kind, Reach};
+use crate::ops::rules::*;
 use crate::ops::trace_lanes;
-use crate::types::Dim;
-use crate::value::Value;
-use crate::vmap::{Batched, inline};
+use crate::vmap::inline;
 
 pub(super) fn batch(op: &AssociativeScan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let (xs, captured) = operands.split_at(op.leaves);

@@ -34,16 +34,12 @@ pub use build::{AssociativeScanOptions, associative_scan, associative_scan_with}
 
 pub use sweeps::Sweeps;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
-use crate::error::{Place, Result};
+use crate::derivative::active_params;
 use crate::graph::Graph;
-use crate::host::HostTensor;
 use crate::ops::evaluate_in;
+use crate::ops::rules::*;
 use crate::ops::scan::stack_rows;
-use crate::ops::{EvalContext, Failed, OpRules, check_types, input_types, op_text};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::{check_types, input_types, op_text};
 
 /// The associative scan.
 #[derive(Clone, Debug)]

@@ -18,17 +18,15 @@ use super::AssociativeScan;
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;
 use super::jacobian::{Coefficient, Factor, Matrix, closed, then_numbers};
-use crate::derivative::{Cotangents, Tape, VjpContext, active_values};
-use crate::error::Result;
+use crate::derivative::{Tape, active_values};
+use crate::graph::trace_body;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, trace_body};
 use crate::ops::Op;
 use crate::ops::elementwise::partials::{Passes, passes};
 use crate::ops::flagged;
 use crate::ops::movement::broadcast::broadcasts;
-use crate::types::{Dim, Shape};
-use crate::value::Value;
-use crate::vmap::{Batched, inline, select_lanes};
+use crate::ops::rules::*;
+use crate::vmap::{inline, select_lanes};
 
 /// The cotangents of the leaves and of what is captured, from those of the results; `None` if the combination does not
 /// fit. `reached` are the leaves that may have cotangents.

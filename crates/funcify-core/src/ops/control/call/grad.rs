@@ -8,13 +8,9 @@
 //! calls its own function, the call is one of these nodes.
 
 use super::{Call, Rule};
-use crate::derivative::{
-    Choices, Cotangents, Dual, Forward, Record, VjpContext, no_derivative, no_record, primals, transposed,
-};
-use crate::error::Result;
-use crate::graph::{Failed, emit, inline};
-use crate::ops::OpRules;
-use crate::value::Value;
+use crate::derivative::{Choices, Forward, Record, no_derivative, no_record, primals, transposed};
+use crate::graph::{emit, inline};
+use crate::ops::rules::*;
 
 impl Call {
     /// Adds the call for a forward pass: that of the rule, which saves its residuals.

@@ -30,15 +30,11 @@ mod text;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::derivative::{Cotangents, Dual, VjpContext};
-use crate::error::{Place, Result};
 use crate::graph::{Graph, Need, PrunedOp};
-use crate::host::HostTensor;
 use crate::ops::evaluate_in;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, OpText, Prunable, check_types, input_types, output_types};
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{Attributes, OpText, Prunable, check_types, input_types, output_types};
+use crate::types::Symbol;
 
 /// The call of a function that has a derivative rule of its own.
 #[derive(Clone, Debug)]

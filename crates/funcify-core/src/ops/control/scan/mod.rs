@@ -78,14 +78,11 @@ pub use recurrence::Recurrence;
 pub(crate) use saves::{LoopRecord, saved_values};
 pub use until::{scan_until, scan_until_with};
 
-use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
-use crate::error::{Place, Result};
+use crate::derivative::active_params;
 use crate::graph::Graph;
-use crate::host::HostTensor;
-use crate::ops::{Bodied, EvalContext, Failed, OpRules, op_key, op_text};
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{Bodied, op_key, op_text};
+use crate::types::Symbol;
 
 /// A sequence: read, never written.
 #[derive(Clone, PartialEq, Debug)]

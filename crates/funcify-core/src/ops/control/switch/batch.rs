@@ -5,12 +5,10 @@
 //! derivative comes back from the lanes that have not chosen a branch, where it may be undefined.
 
 use super::Switch;
-use crate::error::Result;
-use crate::graph::{Failed, emit};
+use crate::graph::emit;
 use crate::ops::reach::{Connected, Guess, Kind, Reach};
-use crate::types::{DType, Dim};
-use crate::value::Value;
-use crate::vmap::{Batched, guarded, inline, inline_where, select_lanes};
+use crate::ops::rules::*;
+use crate::vmap::{guarded, inline, inline_where, select_lanes};
 
 pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     match operands[0].mapped {

@@ -22,15 +22,10 @@ use std::sync::Arc;
 
 pub use build::{cond, switch};
 
-use crate::derivative::{Cotangents, Dual, VjpContext};
-use crate::error::{Place, Result};
 use crate::graph::{Graph, trace_body};
-use crate::host::HostTensor;
 use crate::ops::evaluate_in;
-use crate::ops::{EvalContext, Failed, OpRules, check_types, input_types, op_text, output_types};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{check_types, input_types, output_types};
 
 /// The choice.
 #[derive(Clone, Debug)]

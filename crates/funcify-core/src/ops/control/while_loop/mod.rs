@@ -24,16 +24,13 @@ use std::sync::Arc;
 pub use build::{while_loop, while_loop_bounded};
 
 use crate::cancel::{Ran, Watch};
-use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
-use crate::error::{Error, Place, Result, Site};
+use crate::derivative::active_params;
+use crate::error::{Error, Site};
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{Graph, emit_at};
-use crate::host::HostTensor;
 use crate::ops::evaluate_in;
-use crate::ops::{EvalContext, Failed, OpRules, check_types, input_types, op_text, output_types};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{check_types, input_types, op_text, output_types};
 
 /// The conditional loop.
 #[derive(Clone, Debug)]

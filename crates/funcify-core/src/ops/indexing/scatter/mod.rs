@@ -5,17 +5,13 @@
 
 mod gradient;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear, jvp_with};
-use crate::error::{Place, Result};
-use crate::host::{HostTensor, Storage, for_each_index};
+use crate::host::{Storage, for_each_index};
 use crate::ops::Linearity;
 use crate::ops::along::reduce::ReduceKind;
 use crate::ops::indexing::dynamic_slice::along;
 use crate::ops::indexing::gather::check_along;
-use crate::ops::{EvalContext, Failed, OpRules, arity, batch_elementwise, op_text, tensor};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, full, iota, select};
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::value::{full, iota, select};
 use gradient::Combining;
 
 /// What an update does to the element.

@@ -18,15 +18,12 @@ mod sizes;
 
 pub use sizes::Padding;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
-use crate::error::{Place, Result, Site};
+use crate::derivative::add;
+use crate::error::Site;
 use crate::graph::emit_value;
-use crate::host::{HostTensor, Scalar, for_each_index};
+use crate::host::for_each_index;
 use crate::ops::Lanes;
-use crate::ops::{EvalContext, Failed, OpRules, arity, op_text};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 use smallvec::smallvec;
 
 /// How a window goes over `D` spatial axes: what [`Value::conv`] takes.

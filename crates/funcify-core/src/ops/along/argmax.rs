@@ -80,8 +80,8 @@ mod tests {
 
     #[test]
     fn the_first_of_equals_and_the_first_nan() {
-        let x = HostTensor::from_vec(vec![1f32, 3., 3., 2., f32::NAN, 9.], [2, 3]).unwrap();
-        check_op("argmax {axis=1}", &[x], &HostTensor::from_vec(vec![1i64, 1], [2]).unwrap());
+        let x = HostTensor::from([[1f32, 3., 3.], [2., f32::NAN, 9.]]);
+        check_op("argmax {axis=1}", &[x], [1i64, 1]);
     }
 
     #[test]

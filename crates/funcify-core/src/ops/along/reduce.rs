@@ -275,28 +275,24 @@ mod tests {
 
     #[test]
     fn along_any_axes() {
-        let x = HostTensor::from_vec(vec![1i64, 2, 3, 4, 5, 6], [2, 3]).unwrap();
-        check_op(
-            "reduce {kind=sum, axes=[0]}",
-            std::slice::from_ref(&x),
-            &HostTensor::from_vec(vec![5i64, 7, 9], [3]).unwrap(),
-        );
-        check_op("reduce {kind=max, axes=[0,1]}", std::slice::from_ref(&x), &HostTensor::scalar(6i64));
-        check_op("reduce {kind=prod, axes=[]}", std::slice::from_ref(&x), &x);
+        let x = HostTensor::from([[1i64, 2, 3], [4, 5, 6]]);
+        check_op("reduce {kind=sum, axes=[0]}", std::slice::from_ref(&x), [5i64, 7, 9]);
+        check_op("reduce {kind=max, axes=[0,1]}", std::slice::from_ref(&x), 6i64);
+        check_op("reduce {kind=prod, axes=[]}", std::slice::from_ref(&x), x.clone());
     }
 
     #[test]
     fn over_nothing_it_is_the_identity() {
         let empty = HostTensor::from_vec(Vec::<f32>::new(), [0, 2]).unwrap();
-        let infinite = HostTensor::from_vec(vec![f32::NEG_INFINITY; 2], [2]).unwrap();
-        check_op("reduce {kind=max, axes=[0]}", &[empty], &infinite);
+        let infinite = HostTensor::from([f32::NEG_INFINITY; 2]);
+        check_op("reduce {kind=max, axes=[0]}", &[empty], infinite.clone());
         let none = HostTensor::from_vec(Vec::<bool>::new(), [0]).unwrap();
-        check_op("reduce {kind=all, axes=[0]}", &[none], &HostTensor::scalar(true));
+        check_op("reduce {kind=all, axes=[0]}", &[none], true);
     }
 
     #[test]
     fn nan_wins() {
-        let x = HostTensor::from_vec(vec![1f32, f32::NAN, 2.], [3]).unwrap();
+        let x = HostTensor::from([1f32, f32::NAN, 2.]);
         assert!(eval_op("reduce {kind=min, axes=[0]}", &[x]).to_f64_vec()[0].is_nan());
     }
 

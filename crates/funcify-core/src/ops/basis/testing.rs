@@ -69,8 +69,8 @@ pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
 }
 
 /// The op gives this result.
-pub(crate) fn check_op(text: &str, inputs: &[HostTensor], expected: &HostTensor) {
-    assert_eq!(eval_op(text, inputs), *expected, "{text}");
+pub(crate) fn check_op(text: &str, inputs: &[HostTensor], expected: impl Into<HostTensor>) {
+    assert_eq!(eval_op(text, inputs), expected.into(), "{text}");
 }
 
 /// The type rule refuses these operands, and the message says this.

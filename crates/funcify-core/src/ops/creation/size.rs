@@ -44,12 +44,11 @@ impl OpRules for Size {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
     use crate::ops::testing::{check_op, rejects};
 
     #[test]
     fn is_a_scalar_of_the_dtype() {
-        check_op("size {dim=7, dtype=f32}", &[], &HostTensor::scalar(7f32));
+        check_op("size {dim=7, dtype=f32}", &[], 7f32);
         rejects("size {dim=7, dtype=bool}", &[], "a number type");
     }
 }

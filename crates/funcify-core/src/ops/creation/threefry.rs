@@ -167,7 +167,7 @@ mod tests {
         check_op(
             "threefry {shape=[3], words=both}",
             &[HostTensor::from([0u32, 42]), HostTensor::from([0u32, 0])],
-            &keys,
+            keys.clone(),
         );
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let both = eval_op("threefry {shape=[4], words=mixed}", &[keys.clone(), counters.clone()]);
         assert_eq!(both.shape(), [2, 4]);
         for row in 0..2 {
-            check_op("threefry {shape=[4], words=mixed}", &[keys.row(row), counters.row(row)], &both.row(row));
+            check_op("threefry {shape=[4], words=mixed}", &[keys.row(row), counters.row(row)], both.row(row));
         }
     }
 

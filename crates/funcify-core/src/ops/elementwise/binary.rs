@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn integer_division_is_toward_zero_and_total() {
         let (x, y) = (ints([7, -7, 7, i64::MIN]), ints([2, 2, 0, -1]));
-        check_op("div", &[x.clone(), y.clone()], &ints([3, -3, -1, i64::MIN]));
-        check_op("rem", &[x, y], &ints([1, -1, 7, 0]));
+        check_op("div", &[x.clone(), y.clone()], ints([3, -3, -1, i64::MIN]));
+        check_op("rem", &[x, y], ints([1, -1, 7, 0]));
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
             let max = crate::ops::testing::eval_op("max", &operands);
             assert!(max.to_f64_vec()[0].is_nan());
         }
-        check_op("pow", &[ints([2, 0, -1, 3]), ints([10, 0, -3, -1])], &ints([1024, 1, -1, 0]));
+        check_op("pow", &[ints([2, 0, -1, 3]), ints([10, 0, -3, -1])], ints([1024, 1, -1, 0]));
     }
 
     #[test]

@@ -122,31 +122,31 @@ mod tests {
     fn amounts_that_shift_everything_out() {
         let amounts = || HostTensor::from([0i32, 1, 31, 32, -1]);
         let x = HostTensor::from([-5i32; 5]);
-        check_op("shift_left", &[x.clone(), amounts()], &HostTensor::from([-5i32, -10, i32::MIN, 0, 0]));
-        check_op("shift_right_arithmetic", &[x.clone(), amounts()], &HostTensor::from([-5i32, -3, -1, -1, -1]));
+        check_op("shift_left", &[x.clone(), amounts()], [-5i32, -10, i32::MIN, 0, 0]);
+        check_op("shift_right_arithmetic", &[x.clone(), amounts()], [-5i32, -3, -1, -1, -1]);
         let logical = HostTensor::from([-5i32, 0x7fff_fffd, 1, 0, 0]);
-        check_op("shift_right_logical", &[x, amounts()], &logical);
+        check_op("shift_right_logical", &[x, amounts()], logical.clone());
         let positive = [HostTensor::from([i64::MAX, 1, -1]), HostTensor::from([64i64, 63, 63])];
-        check_op("shift_right_arithmetic", &positive, &HostTensor::from([0i64, 0, -1]));
-        check_op("shift_left", &positive, &HostTensor::from([0i64, i64::MIN, i64::MIN]));
-        check_op("shift_right_logical", &positive, &HostTensor::from([0i64, 0, 1]));
+        check_op("shift_right_arithmetic", &positive, [0i64, 0, -1]);
+        check_op("shift_left", &positive, [0i64, i64::MIN, i64::MIN]);
+        check_op("shift_right_logical", &positive, [0i64, 0, 1]);
     }
 
     #[test]
     fn the_op_says_what_the_sign_is() {
         let operands = [HostTensor::from([0x90u8, 0x90, 0x90]), HostTensor::from([4u8, 8, 255])];
-        check_op("shift_right_arithmetic", &operands, &HostTensor::from([0xf9u8, 0xff, 0xff]));
-        check_op("shift_right_logical", &operands, &HostTensor::from([9u8, 0, 0]));
-        check_op("shift_left", &operands, &HostTensor::from([0u8, 0, 0]));
+        check_op("shift_right_arithmetic", &operands, [0xf9u8, 0xff, 0xff]);
+        check_op("shift_right_logical", &operands, [9u8, 0, 0]);
+        check_op("shift_left", &operands, [0u8, 0, 0]);
     }
 
     #[test]
     fn counts_are_those_of_the_type() {
         let x = [HostTensor::from([-1i32, 0, 1, i32::MIN])];
-        check_op("popcount", &x, &HostTensor::from([32i32, 0, 1, 1]));
-        check_op("count_leading_zeros", &x, &HostTensor::from([0i32, 32, 31, 0]));
-        check_op("popcount", &[HostTensor::from([255u8, 6])], &HostTensor::from([8u8, 2]));
-        check_op("count_leading_zeros", &[HostTensor::from([-1i64, 0])], &HostTensor::from([0i64, 64]));
+        check_op("popcount", &x, [32i32, 0, 1, 1]);
+        check_op("count_leading_zeros", &x, [0i32, 32, 31, 0]);
+        check_op("popcount", &[HostTensor::from([255u8, 6])], [8u8, 2]);
+        check_op("count_leading_zeros", &[HostTensor::from([-1i64, 0])], [0i64, 64]);
     }
 
     #[test]

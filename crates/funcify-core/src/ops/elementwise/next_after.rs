@@ -94,7 +94,7 @@ mod tests {
             let toward = [1.0, -1.0, 0.0, 1.0, inf, 0.0, 9.0, -inf, inf, 2.0];
             let next = [smallest, -smallest, 0.0, -0.0, inf, largest, above_one, below_one, -below_one, 2.0];
             let of = |numbers: [f64; 10]| HostTensor::from(numbers).cast(dtype);
-            check_op("nextafter", &[of(x), of(toward)], &of(next));
+            check_op("nextafter", &[of(x), of(toward)], of(next));
             let signs = crate::ops::testing::eval_op("nextafter", &[of(x), of(toward)]);
             assert!(signs.to_f64_vec()[3].is_sign_negative(), "{dtype}");
         };

@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn infinities_and_nan() {
         let x = HostTensor::from([1f32, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
-        check_op("is_nan", std::slice::from_ref(&x), &HostTensor::from([false, false, false, true]));
-        check_op("is_finite", &[x], &HostTensor::from([true, false, false, false]));
+        check_op("is_nan", std::slice::from_ref(&x), [false, false, false, true]);
+        check_op("is_finite", &[x], [true, false, false, false]);
     }
 
     #[test]

@@ -54,10 +54,9 @@ mod tests {
 
     #[test]
     fn takes_the_side_that_the_predicate_names() {
-        let p = HostTensor::from_vec(vec![true, false], [2]).unwrap();
-        let (a, b) =
-            (HostTensor::from_vec(vec![1i32, 2], [2]).unwrap(), HostTensor::from_vec(vec![3i32, 4], [2]).unwrap());
-        check_op("select", &[p, a, b], &HostTensor::from_vec(vec![1i32, 4], [2]).unwrap());
+        let p = HostTensor::from([true, false]);
+        let (a, b) = (HostTensor::from([1i32, 2]), HostTensor::from([3i32, 4]));
+        check_op("select", &[p, a, b], [1i32, 4]);
     }
 
     #[test]

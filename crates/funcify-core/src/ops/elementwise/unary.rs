@@ -166,13 +166,9 @@ mod tests {
 
     #[test]
     fn floats_are_rounded_once() {
-        let x = HostTensor::from_vec(vec![0.5f32, -2.0], [2]).unwrap();
-        check_op(
-            "tanh",
-            std::slice::from_ref(&x),
-            &HostTensor::from_vec(vec![0.5f64.tanh() as f32, (-2f64).tanh() as f32], [2]).unwrap(),
-        );
-        check_op("sign", &[x], &HostTensor::from_vec(vec![1f32, -1.0], [2]).unwrap());
+        let x = HostTensor::from([0.5f32, -2.0]);
+        check_op("tanh", std::slice::from_ref(&x), [0.5f64.tanh() as f32, (-2f64).tanh() as f32]);
+        check_op("sign", &[x], [1f32, -1.0]);
     }
 
     #[test]
@@ -181,17 +177,17 @@ mod tests {
         let rounded = eval_op("round", std::slice::from_ref(&x)).to_f64_vec();
         assert_eq!(rounded[..5], [0.0, 2.0, 2.0, -0.0, -4.0]);
         assert!(rounded[3].is_sign_negative() && rounded[5].is_nan());
-        check_op("trunc", &[HostTensor::from([-1.5f64, 1.5])], &HostTensor::from([-1f64, 1.0]));
-        check_op("floor", &[HostTensor::from([-1.5f64, 1.5])], &HostTensor::from([-2f64, 1.0]));
-        check_op("ceil", &[HostTensor::from([-1.5f64, 1.5])], &HostTensor::from([-1f64, 2.0]));
+        check_op("trunc", &[HostTensor::from([-1.5f64, 1.5])], [-1f64, 1.0]);
+        check_op("floor", &[HostTensor::from([-1.5f64, 1.5])], [-2f64, 1.0]);
+        check_op("ceil", &[HostTensor::from([-1.5f64, 1.5])], [-1f64, 2.0]);
     }
 
     #[test]
     fn integers_wrap_and_not_is_bitwise() {
-        let x = HostTensor::from_vec(vec![1u8, 0], [2]).unwrap();
-        check_op("neg", std::slice::from_ref(&x), &HostTensor::from_vec(vec![255u8, 0], [2]).unwrap());
-        check_op("not", &[x], &HostTensor::from_vec(vec![254u8, 255], [2]).unwrap());
-        check_op("not", &[HostTensor::scalar(true)], &HostTensor::scalar(false));
+        let x = HostTensor::from([1u8, 0]);
+        check_op("neg", std::slice::from_ref(&x), [255u8, 0]);
+        check_op("not", &[x], [254u8, 255]);
+        check_op("not", &[HostTensor::scalar(true)], false);
     }
 
     #[test]

@@ -109,10 +109,10 @@ mod tests {
 
     #[test]
     fn the_start_is_clamped() {
-        let x = HostTensor::from_vec(vec![0i32, 1, 2, 3], [4]).unwrap();
+        let x = HostTensor::from([0i32, 1, 2, 3]);
         for (start, expected) in [(1i64, [1, 2]), (-5, [0, 1]), (9, [2, 3])] {
             let inputs = [x.clone(), HostTensor::scalar(start)];
-            check_op("dynamic_slice {axis=0, size=2}", &inputs, &HostTensor::from_vec(expected.to_vec(), [2]).unwrap());
+            check_op("dynamic_slice {axis=0, size=2}", &inputs, HostTensor::from_vec(expected.to_vec(), [2]).unwrap());
         }
     }
 

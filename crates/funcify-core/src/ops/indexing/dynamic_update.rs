@@ -78,11 +78,11 @@ mod tests {
 
     #[test]
     fn the_start_is_clamped() {
-        let x = HostTensor::from_vec(vec![0i32, 1, 2], [3]).unwrap();
-        let part = HostTensor::from_vec(vec![8i32, 9], [2]).unwrap();
+        let x = HostTensor::from([0i32, 1, 2]);
+        let part = HostTensor::from([8i32, 9]);
         for (start, expected) in [(0i64, [8, 9, 2]), (7, [0, 8, 9]), (-1, [8, 9, 2])] {
             let inputs = [x.clone(), part.clone(), HostTensor::scalar(start)];
-            check_op("dynamic_update {axis=0}", &inputs, &HostTensor::from_vec(expected.to_vec(), [3]).unwrap());
+            check_op("dynamic_update {axis=0}", &inputs, HostTensor::from_vec(expected.to_vec(), [3]).unwrap());
         }
     }
 

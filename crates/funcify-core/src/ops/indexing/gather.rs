@@ -84,15 +84,15 @@ mod tests {
 
     #[test]
     fn one_element_an_index() {
-        let x = HostTensor::from_vec(vec![0i32, 1, 2, 10, 11, 12], [2, 3]).unwrap();
-        let indices = HostTensor::from_vec(vec![2u32, 0, 1, 7], [2, 2]).unwrap();
-        check_op("gather {axis=1}", &[x, indices], &HostTensor::from_vec(vec![2i32, 0, 11, 12], [2, 2]).unwrap());
+        let x = HostTensor::from([[0i32, 1, 2], [10, 11, 12]]);
+        let indices = HostTensor::from([[2u32, 0], [1, 7]]);
+        check_op("gather {axis=1}", &[x, indices], [[2i32, 0], [11, 12]]);
     }
 
     #[test]
     fn no_indices_take_nothing() {
         let (x, indices) = (HostTensor::from([0f32; 0]), HostTensor::from([0i64; 0]));
-        check_op("gather {axis=0}", &[x.clone(), indices], &x);
+        check_op("gather {axis=0}", &[x.clone(), indices], x.clone());
         fails("gather {axis=0}", &[x, HostTensor::from([0i64, 1])], "an axis that is not empty");
     }
 

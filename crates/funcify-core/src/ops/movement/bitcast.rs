@@ -93,14 +93,14 @@ mod tests {
         let floats = HostTensor::from(BITS.map(f32::from_bits));
         let words = HostTensor::from(BITS);
         let bits = |tensor: &HostTensor| tensor.storage().to_le_bytes();
-        check_op("bitcast {dtype=u32}", std::slice::from_ref(&floats), &words);
-        check_op("bitcast {dtype=i32}", std::slice::from_ref(&floats), &HostTensor::from(BITS.map(|word| word as i32)));
+        check_op("bitcast {dtype=u32}", std::slice::from_ref(&floats), words.clone());
+        check_op("bitcast {dtype=i32}", std::slice::from_ref(&floats), BITS.map(|word| word as i32));
         let back = crate::ops::testing::eval_op("bitcast {dtype=f32}", std::slice::from_ref(&words));
         assert_eq!((back.dtype(), bits(&back)), (DType::F32, bits(&floats)));
         let wide = [0xfff8_0000_0000_0123u64 as i64, i64::MIN, 1, 0x3ff8_0000_0000_0000];
         let doubles = crate::ops::testing::eval_op("bitcast {dtype=f64}", &[HostTensor::from(wide)]);
         assert_eq!(doubles.to_f64_vec()[3], 1.5);
-        check_op("bitcast {dtype=i64}", &[doubles], &HostTensor::from(wide));
+        check_op("bitcast {dtype=i64}", &[doubles], wide);
     }
 
     #[test]

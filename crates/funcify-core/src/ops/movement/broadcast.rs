@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn repeats_axes_of_one_and_new_axes() {
-        let x = HostTensor::from_vec(vec![1i32, 2], [2, 1]).unwrap();
-        let y = HostTensor::from_vec(vec![1i32, 1, 2, 2, 1, 1, 2, 2], [2, 2, 2]).unwrap();
-        check_op("broadcast {shape=[2,2,2]}", &[x], &y);
+        let x = HostTensor::from([[1i32], [2]]);
+        let y = HostTensor::from([[[1i32, 1], [2, 2]], [[1, 1], [2, 2]]]);
+        check_op("broadcast {shape=[2,2,2]}", &[x], y.clone());
     }
 
     #[test]

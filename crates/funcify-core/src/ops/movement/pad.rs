@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn before_between_and_after() {
-        let x = HostTensor::from_vec(vec![1i32, 2], [2]).unwrap();
-        let y = HostTensor::from_vec(vec![9i32, 1, 9, 2, 9, 9], [6]).unwrap();
-        check_op("pad {axis=0, low=1, high=2, interior=1}", &[x, HostTensor::scalar(9i32)], &y);
+        let x = HostTensor::from([1i32, 2]);
+        let y = HostTensor::from([9i32, 1, 9, 2, 9, 9]);
+        check_op("pad {axis=0, low=1, high=2, interior=1}", &[x, HostTensor::scalar(9i32)], y.clone());
     }
 
     #[test]

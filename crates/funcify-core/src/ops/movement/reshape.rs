@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn keeps_the_row_major_order() {
-        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4, 5, 6], [2, 3]).unwrap();
-        check_op("reshape {shape=[3,2]}", std::slice::from_ref(&x), &x.clone().reshaped([3, 2]).unwrap());
+        let x = HostTensor::from([[1i32, 2, 3], [4, 5, 6]]);
+        check_op("reshape {shape=[3,2]}", std::slice::from_ref(&x), x.clone().reshaped([3, 2]).unwrap());
     }
 
     #[test]

@@ -46,8 +46,8 @@ mod tests {
 
     #[test]
     fn one_axis_only() {
-        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4], [2, 2]).unwrap();
-        check_op("reverse {axis=1}", &[x], &HostTensor::from_vec(vec![2i32, 1, 4, 3], [2, 2]).unwrap());
+        let x = HostTensor::from([[1i32, 2], [3, 4]]);
+        check_op("reverse {axis=1}", &[x], [[2i32, 1], [4, 3]]);
         rejects("reverse {axis=2}", &["i32[2,2]"], "an axis below 2");
     }
 }

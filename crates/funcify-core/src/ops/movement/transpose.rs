@@ -58,9 +58,9 @@ mod tests {
 
     #[test]
     fn permutes_axes() {
-        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4, 5, 6], [1, 2, 3]).unwrap();
-        let y = HostTensor::from_vec(vec![1i32, 4, 2, 5, 3, 6], [3, 1, 2]).unwrap();
-        check_op("transpose {axes=[2,0,1]}", &[x], &y);
+        let x = HostTensor::from([[[1i32, 2, 3], [4, 5, 6]]]);
+        let y = HostTensor::from([[[1i32, 4]], [[2, 5]], [[3, 6]]]);
+        check_op("transpose {axes=[2,0,1]}", &[x], y.clone());
     }
 
     #[test]

@@ -130,24 +130,20 @@ mod tests {
 
     #[test]
     fn batched_products() {
-        let a = HostTensor::from_vec(vec![1f32, 2., 3., 4.], [2, 1, 2]).unwrap();
-        let b = HostTensor::from_vec(vec![1f32, 10., 1., 10.], [2, 2, 1]).unwrap();
-        check_op("matmul", &[a, b], &HostTensor::from_vec(vec![21f32, 43.], [2, 1, 1]).unwrap());
+        let a = HostTensor::from([[[1f32, 2.]], [[3., 4.]]]);
+        let b = HostTensor::from([[[1f32], [10.]], [[1.], [10.]]]);
+        check_op("matmul", &[a, b], [[[21f32]], [[43.]]]);
     }
 
     #[test]
     fn integers_wrap() {
         let largest = [HostTensor::from([[i64::MAX, 2]]), HostTensor::from([[2i64], [i64::MAX]])];
-        check_op("matmul", &largest, &HostTensor::from([[-4i64]]));
+        check_op("matmul", &largest, [[-4i64]]);
         let bytes = [HostTensor::from([[200u8, 100], [1, 255]]), HostTensor::from([[2u8, 3], [4, 255]])];
-        check_op("matmul", &bytes, &HostTensor::from([[32u8, 244], [254, 4]]));
+        check_op("matmul", &bytes, [[32u8, 244], [254, 4]]);
         let words = [HostTensor::from([[u32::MAX]]), HostTensor::from([[u32::MAX]])];
-        check_op("matmul", &words, &HostTensor::from([[1u32]]));
-        check_op(
-            "matmul",
-            &[HostTensor::from([[i32::MIN]]), HostTensor::from([[-1i32]])],
-            &HostTensor::from([[i32::MIN]]),
-        );
+        check_op("matmul", &words, [[1u32]]);
+        check_op("matmul", &[HostTensor::from([[i32::MIN]]), HostTensor::from([[-1i32]])], [[i32::MIN]]);
     }
 
     #[test]
@@ -162,7 +158,7 @@ mod tests {
         let (left, right) = (numbers(&[2, 3, 5], 1), numbers(&[2, 5, 4], 2));
         let elements = |tensor: &HostTensor| <i32 as crate::Element>::from_storage(tensor.storage()).unwrap().to_vec();
         let products = super::integer_products(&elements(&left), &elements(&right), [3, 5, 4]);
-        check_op("matmul", &[left, right], &HostTensor::from_vec(products, [2, 3, 4]).unwrap());
+        check_op("matmul", &[left, right], HostTensor::from_vec(products, [2, 3, 4]).unwrap());
     }
 
     #[test]

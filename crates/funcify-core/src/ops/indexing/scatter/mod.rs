@@ -166,21 +166,21 @@ mod tests {
 
     #[test]
     fn out_of_range_is_skipped_and_the_last_set_wins() {
-        let x = HostTensor::from_vec(vec![0f32; 3], [3]).unwrap();
-        let indices = HostTensor::from_vec(vec![1i64, 1, 5, -1], [4]).unwrap();
-        let updates = HostTensor::from_vec(vec![2f32, 3., 4., 5.], [4]).unwrap();
+        let x = HostTensor::from([0f32; 3]);
+        let indices = HostTensor::from([1i64, 1, 5, -1]);
+        let updates = HostTensor::from([2f32, 3., 4., 5.]);
         let inputs = [x, indices, updates];
-        check_op("scatter {axis=0, mode=set}", &inputs, &HostTensor::from_vec(vec![0f32, 3., 0.], [3]).unwrap());
-        check_op("scatter {axis=0, mode=add}", &inputs, &HostTensor::from_vec(vec![0f32, 5., 0.], [3]).unwrap());
+        check_op("scatter {axis=0, mode=set}", &inputs, [0f32, 3., 0.]);
+        check_op("scatter {axis=0, mode=add}", &inputs, [0f32, 5., 0.]);
     }
 
     #[test]
     fn updates_are_combined() {
         let x = HostTensor::from([2i32, 2, 2]);
         let inputs = [x, HostTensor::from([0i64, 0, 2, 9]), HostTensor::from([3i32, -5, 1, 7])];
-        check_op("scatter {axis=0, mode=mul}", &inputs, &HostTensor::from([-30i32, 2, 2]));
-        check_op("scatter {axis=0, mode=max}", &inputs, &HostTensor::from([3i32, 2, 2]));
-        check_op("scatter {axis=0, mode=min}", &inputs, &HostTensor::from([-5i32, 2, 1]));
+        check_op("scatter {axis=0, mode=mul}", &inputs, [-30i32, 2, 2]);
+        check_op("scatter {axis=0, mode=max}", &inputs, [3i32, 2, 2]);
+        check_op("scatter {axis=0, mode=min}", &inputs, [-5i32, 2, 1]);
         let nan = [HostTensor::from([1f32]), HostTensor::from([0i64, 0]), HostTensor::from([f32::NAN, 2.0])];
         for mode in ["max", "min"] {
             let result = eval_op(&format!("scatter {{axis=0, mode={mode}}}"), &nan);

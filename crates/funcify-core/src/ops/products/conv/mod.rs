@@ -254,7 +254,7 @@ mod tests {
 
     fn check(text: &str, x: &[f32], kernel: &[f32], expected: &[f32]) {
         let tensor = |elements: &[f32]| HostTensor::from_vec(elements.to_vec(), [1, 1, elements.len()]).unwrap();
-        check_op(text, &[tensor(x), tensor(kernel)], &tensor(expected));
+        check_op(text, &[tensor(x), tensor(kernel)], tensor(expected));
     }
 
     #[test]
@@ -277,7 +277,7 @@ mod tests {
         let text = "conv {strides=[1,2], low=[0,0], high=[0,0], dilation=[1,1], input_dilation=[1,1], groups=2}";
         // Channel 0: 0 + 2*1 + 3*4 + 4*5 = 34, and 20 more two columns on, and 40 more one row on.
         let expected = vec![34f64, 54., 74., 94., 1540., 1740., 1940., 2140.];
-        check_op(text, &[x, kernel], &HostTensor::from_vec(expected, [1, 2, 2, 2]).unwrap());
+        check_op(text, &[x, kernel], HostTensor::from_vec(expected, [1, 2, 2, 2]).unwrap());
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! Associative scans as ops with bodies.
+//! Associative scans as ops with bodies: their bodies, what of them some results need, their text.
 
 use std::sync::Arc;
 
 use super::AssociativeScan;
 use crate::derivative::{Choices, Forward};
 use crate::error::Result;
-use crate::graph::{Failed, Graph};
-use crate::ops::Op;
+use crate::fixpoint::fixpoint;
+use crate::graph::{Failed, Graph, Keep, Need, PrunedOp, ValueId};
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
+use crate::ops::form::{Bodies, Form, FormBody, Spelling};
+use crate::ops::{Op, Printable, Prunable, flagged};
 use crate::types::{Replacements, TensorType};
 use crate::value::Value;
 use crate::vmap::ragged;
@@ -44,5 +46,61 @@ impl Bodied for AssociativeScan {
 
     fn forward(&self, operands: &[Value], wrt: &[bool], _: &Choices) -> Result<Forward, Failed> {
         Ok(Forward::of(Op::from(self.clone()).emit_forward(operands, wrt)?))
+    }
+}
+
+impl AssociativeScan {
+    /// Which leaves are needed: their results are, or a combination that is needed reads them.
+    fn needed_leaves(&self, results: &[bool], combine: &Need) -> Vec<bool> {
+        let is_read = |leaf| combine.has(&self.combine, leaf) || combine.has(&self.combine, self.leaves + leaf);
+        results.iter().enumerate().map(|(leaf, result)| *result || is_read(leaf)).collect()
+    }
+}
+
+impl Prunable for AssociativeScan {
+    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
+        let (combine, mut params) = (&mut bodies[0], Vec::new());
+        let leaves = fixpoint(results.to_vec(), |leaves| {
+            params = combine.add(&self.combine, leaves);
+            self.needed_leaves(results, combine)
+        });
+        [leaves.as_slice(), &params[2 * self.leaves..]].concat()
+    }
+
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
+        let need = &bodies[0];
+        let (needed, used) = (self.needed_leaves(results, need), need.inputs(&self.combine));
+        let captured = &used[2 * self.leaves..];
+        let operands = [needed.as_slice(), captured].concat();
+        let kept = Keep { inputs: [needed.as_slice(), &needed, captured].concat(), outputs: needed.clone() };
+        let combine = Arc::new(self.combine.kept(&kept, need)?);
+        let results = flagged(&needed);
+        let op = AssociativeScan { combine, leaves: results.len(), reverse: self.reverse };
+        Some(PrunedOp { op: op.into(), operands: flagged(&operands), results })
+    }
+}
+
+impl AssociativeScan {
+    /// Its words.
+    pub(crate) const SPELLING: Spelling = Spelling {
+        name: "associative_scan",
+        example: "associative_scan %a, %b {order=down} {",
+        attributes: &["order"],
+        bodies: Bodies::Named(&["combine"]),
+        make: |form, _| {
+            let reverse = form.take_order()?;
+            let [combine] = form.blocks();
+            Ok((AssociativeScan { combine, leaves: form.operands.len(), reverse }.into(), form.all_operands()))
+        },
+    };
+}
+
+impl Printable for AssociativeScan {
+    fn form(&self, operands: &[ValueId]) -> Form {
+        let (leaves, captured) = operands.split_at(self.leaves.min(operands.len()));
+        let mut form =
+            Form::new(&Self::SPELLING, leaves, vec![FormBody::block(&self.combine, 2 * self.leaves, captured)]);
+        form.set_order(self.reverse);
+        form
     }
 }

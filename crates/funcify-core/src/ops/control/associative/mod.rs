@@ -22,11 +22,9 @@ mod build;
 mod grad;
 mod jacobian;
 mod parallel;
-mod prune;
 mod sequential;
 mod stepwise;
 mod sweeps;
-mod text;
 
 use std::sync::Arc;
 

@@ -25,7 +25,6 @@ mod batch;
 mod bodied;
 mod grad;
 mod rules;
-mod text;
 
 use std::ops::Range;
 use std::sync::Arc;

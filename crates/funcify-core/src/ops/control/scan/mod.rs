@@ -54,7 +54,6 @@ mod infer;
 mod jvp;
 mod parts;
 mod policy;
-mod prune;
 mod reach;
 pub mod recurrence;
 #[cfg(test)]

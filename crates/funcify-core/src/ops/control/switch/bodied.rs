@@ -1,13 +1,14 @@
-//! Choices as ops with bodies.
+//! Choices as ops with bodies: their bodies, what of them some results need, their text.
 
 use std::sync::Arc;
 
 use super::Switch;
 use crate::derivative::{Choices, Forward};
 use crate::error::Result;
-use crate::graph::{Failed, Graph};
-use crate::ops::Op;
+use crate::graph::{Failed, Graph, Keep, Need, PrunedOp, ValueId};
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
+use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
+use crate::ops::{Op, Printable, Prunable, flagged};
 use crate::types::{Replacements, TensorType};
 use crate::value::Value;
 use crate::vmap::ragged;
@@ -44,5 +45,42 @@ impl Bodied for Switch {
 
     fn forward(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
         self.forward_pass(operands, wrt, choices)
+    }
+}
+
+impl Prunable for Switch {
+    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
+        let branches = self.branches.iter().zip(bodies);
+        std::iter::once(true).chain(branches.flat_map(|(branch, need)| need.add(branch, results))).collect()
+    }
+
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
+        let mut operands = vec![0];
+        let mut branches = Vec::with_capacity(self.branches.len());
+        for ((branch, places), need) in self.branches.iter().zip(self.operands()).zip(bodies) {
+            let inputs = need.inputs(branch);
+            operands.extend(places.zip(&inputs).filter(|(_, used)| **used).map(|(operand, _)| operand));
+            branches.push(Arc::new(branch.kept(&Keep { inputs, outputs: results.to_vec() }, need)?));
+        }
+        Some(PrunedOp { op: Switch { branches }.into(), operands, results: flagged(results) })
+    }
+}
+
+impl Switch {
+    /// Its words.
+    pub(crate) const SPELLING: Spelling = Spelling {
+        name: "switch",
+        example: "switch %index {",
+        attributes: &[],
+        bodies: Bodies::Numbered("case"),
+        make: |form, _| Ok((Switch { branches: form.graphs() }.into(), form.all_operands())),
+    };
+}
+
+impl Printable for Switch {
+    fn form(&self, operands: &[ValueId]) -> Form {
+        let branches = self.branches.iter().zip(self.operands());
+        let block = |(branch, places)| FormBody::block(branch, 0, values_at(operands, places));
+        Form::new(&Self::SPELLING, values_at(operands, 0..1), branches.map(block).collect())
     }
 }

@@ -15,8 +15,6 @@ mod batch;
 mod bodied;
 mod build;
 mod grad;
-mod prune;
-mod text;
 
 use std::ops::Range;
 use std::sync::Arc;

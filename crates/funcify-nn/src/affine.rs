@@ -1,12 +1,8 @@
 //! What linear recurrent layers share: the recurrence `h' = a h + b` in steps or as an associative scan, and the short causal
 //! convolution before it.
 
+use super::*;
 use funcify_core::ops::associative::associative_scan;
-use funcify_core::ops::scan::scan;
-use funcify_core::types::Dim;
-use funcify_core::{Value, concat};
-
-use super::{Init, Inputs};
 
 /// The last state and all states of `h' = a h + b`, element by element, over rows of `a` and `b`.
 pub(super) fn affine_scan(init: Value, a: Value, b: Value, associative: bool) -> (Value, Value) {

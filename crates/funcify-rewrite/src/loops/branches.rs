@@ -9,16 +9,12 @@
 
 use std::sync::Arc;
 
-use funcify_core::Value;
-use funcify_core::graph::{Copied, Graph, ValueId, emit};
-use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{Op, Switch, While};
-use funcify_core::types::Symbol;
+use super::*;
+use funcify_core::ops::{Switch, While};
 
-use super::Loop;
 use super::cut::computed;
 use super::invariant::{moved, shared, with_params};
-use crate::rule::{Here, Patch};
+use crate::rule::Here;
 
 /// Invariant work in branches of choices in a loop, done before it.
 pub(crate) fn branches(here: &Here<'_>) -> Option<Patch> {

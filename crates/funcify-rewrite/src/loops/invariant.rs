@@ -8,16 +8,12 @@
 
 use std::sync::Arc;
 
-use funcify_core::Value;
-use funcify_core::graph::{Copied, Graph, ValueId, emit, is_certain, uses_any};
-use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{Op, While};
-use funcify_core::types::{Dim, Sizes, Symbol};
+use super::*;
+use funcify_core::ops::While;
 
-use super::Loop;
-use super::cost::{affordable, bytes_of};
+use super::cost::affordable;
 use super::cut::computed;
-use crate::rule::{Here, Patch};
+use crate::rule::Here;
 
 /// Invariant work of a loop, done before it.
 pub(crate) fn invariants(here: &Here<'_>) -> Option<Patch> {

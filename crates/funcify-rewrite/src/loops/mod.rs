@@ -45,7 +45,13 @@ use funcify_core::ops::{Broadcast, Constant, Op, Slice};
 use funcify_core::types::{Dim, Sizes};
 use funcify_core::{HostTensor, Scalar};
 
+use self::cost::{FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
+use self::cut::{Class, classes, lifted};
 use super::rule::Here;
+use crate::rule::Patch;
+use funcify_core::graph::uses_any;
+use funcify_core::types::Symbol;
+use funcify_core::{concat, full};
 
 /// A loop in parts. Values of the body are those of the body that it had, with the parameters that were added. `V` is what
 /// operands are: values of the open trace, or of a graph.

@@ -1,8 +1,9 @@
 //! What linear recurrent layers share: the recurrence `h' = a h + b` in steps or as an associative scan, and the short causal
 //! convolution before it.
 
-use super::*;
 use funcify_core::ops::associative::associative_scan;
+
+use super::*;
 
 /// The last state and all states of `h' = a h + b`, element by element, over rows of `a` and `b`.
 pub(super) fn affine_scan(init: Value, a: Value, b: Value, associative: bool) -> (Value, Value) {

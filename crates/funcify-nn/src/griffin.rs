@@ -1,8 +1,7 @@
 //! The recurrent block of Griffin and RecurrentGemma: the RG-LRU between its projections.
 
-use super::*;
-
 use super::rg_lru::{GateNames, gates};
+use super::*;
 
 /// The recurrent block of Griffin (De et al. 2024) as RecurrentGemma has it (Botev et al. 2024).
 ///

@@ -2,9 +2,8 @@
 
 use std::f64::consts::TAU;
 
-use super::*;
-
 use super::state_space::{in_parallel, in_steps};
+use super::*;
 
 /// The linear recurrent unit (Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences).
 ///

@@ -1,7 +1,8 @@
 //! Mamba-2: state space duality, with heads.
 
-use super::*;
 use funcify_core::{einsum, full, select, tri_mask};
+
+use super::*;
 
 /// The mixer of Mamba-2 (Dao and Gu 2024, Transformers are SSMs): a selective state space layer whose step sizes are numbers
 /// of heads.

@@ -1,8 +1,9 @@
 //! Elman's network, GRU and LSTM: stacked, in both directions, with PyTorch's parameters.
 
-use super::*;
 use funcify_core::ops::scan::{ScanOptions, scan_with};
 use funcify_core::stack;
+
+use super::*;
 
 /// What a recurrent layer computes in a step, from the input x and the state h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,8 +2,9 @@
 
 use std::f64::consts::PI;
 
-use super::*;
 use funcify_core::ops::associative::associative_scan;
+
+use super::*;
 
 /// A complex number, as its real and its imaginary part.
 pub(super) type Complex = (Value, Value);

@@ -1,8 +1,7 @@
 //! The layer of xLSTM 7B: an mLSTM between its projections.
 
-use super::*;
-
 use super::xlstm::matrix_memory;
+use super::*;
 
 /// The mLSTM layer of xLSTM 7B (Beck et al. 2025), "xLSTM large".
 ///

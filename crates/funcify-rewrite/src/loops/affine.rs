@@ -15,13 +15,12 @@
 
 use std::collections::BTreeSet;
 
-use super::*;
 use funcify_core::ops::associative::{AssociativeScanOptions, associative_scan_with};
 use funcify_core::ops::{Binary, Unary};
 use funcify_core::types::TensorType;
 
 use super::known::{State, StateRows, give, states, taken};
-use crate::rule::Here;
+use super::*;
 
 /// How many states one map has at most.
 const MOST_MIXED: usize = 2;

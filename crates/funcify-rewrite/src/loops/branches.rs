@@ -9,12 +9,11 @@
 
 use std::sync::Arc;
 
-use super::*;
 use funcify_core::ops::{Switch, While};
 
 use super::cut::computed;
 use super::invariant::{moved, shared, with_params};
-use crate::rule::Here;
+use super::*;
 
 /// Invariant work in branches of choices in a loop, done before it.
 pub(crate) fn branches(here: &Here<'_>) -> Option<Patch> {

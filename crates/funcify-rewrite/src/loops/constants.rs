@@ -7,8 +7,6 @@
 
 use super::*;
 
-use crate::rule::Here;
-
 /// Operands of a loop that are one number.
 pub(crate) fn constants(here: &Here<'_>) -> Option<Patch> {
     let Op::Scan(scan) = here.op else { return None };

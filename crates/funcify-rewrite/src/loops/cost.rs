@@ -2,8 +2,9 @@
 //!
 //! Sizes that are symbols are compared as polynomials: what is not surely bounded is taken for large.
 
-use super::*;
 use funcify_core::types::{Replacements, TensorType};
+
+use super::*;
 
 /// How many times what a loop reads and writes may be held for products, and for sums over steps.
 pub(super) const FACTOR: i64 = 8;

@@ -10,13 +10,12 @@
 //! once; something reads the rows of the state, or it is a buffer: a final value alone is a sum over steps. The rows are no more
 //! than what the loop moves anyway.
 
-use super::*;
 use funcify_core::graph::emit_value;
 use funcify_core::ops::{Reduce, ReduceKind};
 
 use super::known::{State, StateRows, Wanted, give, states, taken};
+use super::*;
 use crate::numbers::is_same;
-use crate::rule::Here;
 
 /// A state that is a running reduction.
 struct Running {

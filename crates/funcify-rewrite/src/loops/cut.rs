@@ -1,10 +1,11 @@
 //! Which values of a body can be computed for all steps at once, and the programs that do it: an op for all steps is the op on
 //! lanes, by the batching rules.
 
-use super::*;
 use funcify_core::graph;
 use funcify_core::ops::{OpClass, Product};
 use funcify_core::vmap::{Batched, inline};
+
+use super::*;
 
 /// On what a value of a body depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

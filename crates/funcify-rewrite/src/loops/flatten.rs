@@ -11,8 +11,6 @@
 
 use super::*;
 
-use crate::rule::Here;
-
 /// Two loops as one.
 pub(crate) fn flatten(here: &Here<'_>) -> Option<Patch> {
     let outer = whole_loop(here).filter(|outer| outer.carries > 0 && outer.policy.is_none())?;

@@ -9,12 +9,11 @@
 //! value is at most [`FACTOR`](super::cost::FACTOR) times what a step moves anyway, and one that the loop still reads is made by a product, or no
 //! larger than what it is made of.
 
-use super::*;
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;
 
 use super::cost::affordable;
-use crate::rule::Here;
+use super::*;
 
 /// Work of a loop, done before it.
 pub(crate) fn hoist(here: &Here<'_>) -> Option<Patch> {

@@ -7,10 +7,8 @@
 //! loop moves anyway. Where the outer loop has a state, the inner one gives final values alone: rows may be what a backward loop computes
 //! again so that they are not held.
 
-use super::*;
-
 use super::cost::is_bounded_of_some;
-use crate::rule::Here;
+use super::*;
 
 /// How many times what the outer loop reads and writes may be held.
 const MOST_HELD: i64 = 2;

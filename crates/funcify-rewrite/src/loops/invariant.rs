@@ -8,12 +8,11 @@
 
 use std::sync::Arc;
 
-use super::*;
 use funcify_core::ops::While;
 
 use super::cost::affordable;
 use super::cut::computed;
-use crate::rule::Here;
+use super::*;
 
 /// Invariant work of a loop, done before it.
 pub(crate) fn invariants(here: &Here<'_>) -> Option<Patch> {

@@ -12,8 +12,6 @@
 
 use super::*;
 
-use crate::rule::Here;
-
 /// What takes the place of a buffer.
 #[derive(Clone, Copy, PartialEq)]
 enum Replacement {

@@ -11,11 +11,10 @@
 
 use std::collections::HashMap;
 
-use super::*;
 use funcify_core::ops::OpRules;
 
 use super::super::common::text;
-use crate::rule::Here;
+use super::*;
 
 /// States and operands of a loop that are others, or none.
 pub(crate) fn states(here: &Here<'_>) -> Option<Patch> {

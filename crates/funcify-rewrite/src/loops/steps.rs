@@ -5,10 +5,9 @@
 //! A step that is inlined is certain, as an op of it whose result nobody uses is not run then. A body in which a loop binds a
 //! size stays: another may bind a size of the same name.
 
-use super::*;
 use funcify_core::graph::inline;
 
-use crate::rule::Here;
+use super::*;
 
 /// A loop of no or one step.
 pub(crate) fn few_steps(here: &Here<'_>) -> Option<Patch> {

@@ -3,18 +3,14 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use funcify_core::error::{Error, Place, Result};
-use funcify_core::graph::{Graph, Node, Replay};
-use funcify_core::ops::{AssociativeScan, BindSize, Sweeps, Switch, While};
-use funcify_core::types::TensorType;
+use funcify_core::error::Error;
+use funcify_core::ops::{AssociativeScan, BindSize, Switch, While};
 
 use super::report::count_kernels;
-use super::whole::{Attempt, used_results};
-use super::{Lowering, NodeKey};
-use crate::backend::{Backend, LoopStrategy};
+use super::whole::used_results;
+use super::*;
 use crate::run::associative::AssociativeNode;
 use crate::run::bind::BindNode;
-use crate::run::program::{Action, Slot};
 use crate::run::switch::ChoiceNode;
 use crate::run::while_loop::WhileNode;
 

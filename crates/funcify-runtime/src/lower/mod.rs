@@ -34,11 +34,14 @@ use smallvec::SmallVec;
 
 use self::body::{Parameter, ProgramKey};
 use self::report::LoopReport;
+use self::scan::ScanCall;
 use self::statics::{Bounded, StaticNumber};
 use self::whole::{Attempt, uses};
 use crate::backend::registry::{has_rule, kernel_of, rule_of};
 use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
 use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
+use funcify_core::graph::ValueId;
+use funcify_core::types::Dim;
 
 /// Of how many elements an op is compiled alone: fewer are not worth it, more are beyond what memory holds.
 const WORTH_COMPILING: Range<usize> = 64..1 << 36;

@@ -8,17 +8,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use funcify_core::error::{Error, Place, Result};
-use funcify_core::graph::Replay;
+use funcify_core::error::Error;
 use funcify_core::ops::scan::Start;
-use funcify_core::types::{Dim, SizeError, TensorType};
+use funcify_core::types::SizeError;
 
-use super::Lowering;
 use super::body::Body;
-use super::scan::ScanCall;
-use crate::backend::Backend;
+use super::*;
 use crate::run::native::missing_row;
-use crate::run::program::{Action, RowsNode, Slot, StackNode, too_large};
+use crate::run::program::{RowsNode, StackNode};
 
 /// A row of a buffer while the line is laid out.
 #[derive(Clone, Copy)]

@@ -13,5 +13,10 @@ pub(crate) mod span;
 pub(crate) mod switch;
 pub(crate) mod while_loop;
 pub(crate) mod whole;
+use self::interpret::Run;
+use self::program::Program;
+use crate::backend::{Backend, Tensors};
+use funcify_core::error::{Place, Result};
+use funcify_core::types::{DType, Sizes, TensorType};
 
 pub(crate) use ledger::Memory;

@@ -15,14 +15,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use funcify_core::cancel::free_after;
-use funcify_core::error::{Error, Place, Result};
+use funcify_core::error::Error;
 use funcify_core::ops::scan::{Returned, Scan, Start};
-use funcify_core::types::{DType, TensorType};
 
-use super::interpret::Run;
 use super::late::LateLoop;
-use super::program::{Program, Slot};
-use crate::backend::{Backend, Part, StackType, Tensors};
+use super::program::Slot;
+use super::*;
+use crate::backend::{Part, StackType};
 
 /// A loop with a compiled body.
 pub(crate) struct NativeLoop<B: Backend> {

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use crate::derivative::{Choices, Forward};
-use crate::error::Result;
 use crate::graph::print::name_text;
-use crate::graph::{Failed, Graph, Need, PrunedOp, ValueId, emit};
+use crate::graph::{Graph, Need, PrunedOp, ValueId, emit};
 use crate::ops::form::Form;
 use crate::ops::reach::Connected;
+use crate::ops::rules::*;
 use crate::ops::{BindSize, Call, Control, Op, OpClass, Rule, Unary};
-use crate::types::{Dim, Replacements, Symbol, TensorType};
-use crate::value::Value;
+use crate::types::{Replacements, Symbol};
 use crate::vmap::ragged;
 
 /// The questions. None has a default: who adds an op with bodies answers all of them. How it prints, what of it some results

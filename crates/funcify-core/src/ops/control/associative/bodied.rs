@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use super::AssociativeScan;
 use crate::derivative::{Choices, Forward};
-use crate::error::Result;
 use crate::fixpoint::fixpoint;
-use crate::graph::{Failed, Graph, Keep, Need, PrunedOp, ValueId};
+use crate::graph::{Graph, Keep, Need, PrunedOp, ValueId};
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
 use crate::ops::form::{Bodies, Form, FormBody, Spelling};
+use crate::ops::rules::*;
 use crate::ops::{Op, Printable, Prunable, flagged};
-use crate::types::{Replacements, TensorType};
-use crate::value::Value;
+use crate::types::Replacements;
 use crate::vmap::ragged;
 
 impl Bodied for AssociativeScan {

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use super::AssociativeScan;
-use crate::error::{Place, Site};
-use crate::graph::{BodyTrace, Failed, at_site, emit_at};
+use crate::error::Site;
+use crate::graph::{BodyTrace, at_site, emit_at};
 use crate::ops::fail_mismatch;
 use crate::ops::leaves::{check_type, have_names};
+use crate::ops::rules::*;
 use crate::tree::{self, Tree};
-use crate::types::TensorType;
-use crate::value::Value;
 
 /// How [`associative_scan_with`] runs: the direction, the axis.
 #[derive(Clone, Debug, Default)]

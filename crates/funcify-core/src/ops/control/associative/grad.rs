@@ -10,12 +10,11 @@
 use std::sync::Arc;
 
 use super::{AssociativeScan, parallel, sequential};
-use crate::derivative::{Cotangents, Dual, VjpContext, push_forward};
-use crate::error::Result;
-use crate::graph::{Failed, emit, trace_body};
+use crate::derivative::push_forward;
+use crate::graph::{emit, trace_body};
 use crate::ops::reach::{Connected, Guess, Kind, Reach};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, iota, size};
+use crate::ops::rules::*;
+use crate::value::{iota, size};
 
 pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let (xs, captured) = operands.split_at(op.leaves);

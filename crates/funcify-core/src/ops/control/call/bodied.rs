@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use super::{Call, Rule};
 use crate::derivative::{Choices, Forward};
-use crate::error::Result;
-use crate::graph::{Failed, Graph, ValueId};
+use crate::graph::{Graph, ValueId};
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
 use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
+use crate::ops::rules::*;
 use crate::ops::{Op, Printable};
+use crate::types::Replacements;
 use crate::types::lexer::error_at;
-use crate::types::{Replacements, TensorType};
-use crate::value::Value;
 use crate::vmap::ragged;
 
 impl Bodied for Call {

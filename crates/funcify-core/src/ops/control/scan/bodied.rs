@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use super::Scan;
 use crate::derivative::{Choices, Forward};
-use crate::error::Result;
 use crate::fixpoint::{fixpoint, union};
-use crate::graph::{Failed, Graph, Keep, Need, PrunedOp};
+use crate::graph::{Graph, Keep, Need, PrunedOp};
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
+use crate::ops::rules::*;
 use crate::ops::{Op, Prunable, chosen, flagged};
-use crate::types::{Dim, Replacements, Symbol, TensorType};
-use crate::value::Value;
+use crate::types::{Replacements, Symbol};
 use crate::vmap::ragged;
 
 impl Bodied for Scan {

@@ -2,12 +2,11 @@
 
 use super::ScanOptions;
 use super::build::repeat;
-use crate::error::{Place, Site};
-use crate::host::HostTensor;
+use crate::error::Site;
 use crate::ops::fail_mismatch;
+use crate::ops::rules::*;
 use crate::tree::Tree;
-use crate::types::{DType, Dim};
-use crate::value::{Value, constant, iota, size};
+use crate::value::{constant, iota, size};
 
 /// A bound of a [`fori_loop`]: a number or a dimension, or an integer scalar that the program computes.
 #[derive(Clone, Debug)]

@@ -31,13 +31,12 @@ use super::parts::{BufferPart, Parts, Rows, SequencePart};
 use super::saves::{LoopRecord, Trace, can_be_saved, slice_rows};
 use super::span::{Span, tail, with_head};
 use super::{Buffer, Returned, Scan, Start};
-use crate::derivative::{Cotangents, Record, Tape, VjpContext, add, no_record};
-use crate::error::Result;
-use crate::graph::{Failed, ValueId};
+use crate::derivative::{Record, Tape, add, no_record};
+use crate::graph::ValueId;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::reach::Guess;
-use crate::types::{Dim, TensorType};
-use crate::value::{Value, concat};
+use crate::ops::rules::*;
+use crate::value::concat;
 
 pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
     let Record::Loop(record) = context.record else { return Err(no_record("scan")) };

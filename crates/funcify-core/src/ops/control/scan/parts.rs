@@ -4,11 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Buffer, Scan, Sequence};
-use crate::error::Result;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, Graph, emit, trace_body};
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::Value;
+use crate::graph::{Graph, emit, trace_body};
+use crate::ops::rules::*;
+use crate::types::Symbol;
 
 /// What a loop takes, without its invariants, which the body captures.
 pub(super) struct Parts {

@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use super::{Buffer, Returned, Scan, Start};
 use crate::derivative::{Forward, Record};
-use crate::error::Result;
-use crate::graph::{Failed, Graph, Node, Output, Source, ValueId, emit};
+use crate::graph::{Graph, Node, Output, Source, ValueId, emit};
+use crate::ops::rules::*;
 use crate::ops::scan::CheckpointPolicy;
 use crate::ops::{Control, Movement, Op, OpClass, Product, Slice, Work};
-use crate::types::{Dim, Symbol};
-use crate::value::Value;
+use crate::types::Symbol;
 
 /// How many terms a product of matrices has at least that is saved as costly: with fewer, it costs no more than to write it to
 /// memory and to read it.

@@ -6,11 +6,10 @@
 
 use super::saves::slice_rows;
 use super::{Buffer, Scan, parts};
-use crate::error::Result;
-use crate::graph::{Failed, fresh_symbol};
+use crate::graph::fresh_symbol;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::types::{DType, Dim};
-use crate::value::{Value, concat, select, size};
+use crate::ops::rules::*;
+use crate::value::{concat, select, size};
 
 /// The steps that the backward loop goes back over. They have consecutive rows.
 pub(super) struct Span {

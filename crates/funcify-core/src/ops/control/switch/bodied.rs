@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use super::Switch;
 use crate::derivative::{Choices, Forward};
-use crate::error::Result;
-use crate::graph::{Failed, Graph, Keep, Need, PrunedOp, ValueId};
+use crate::graph::{Graph, Keep, Need, PrunedOp, ValueId};
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
 use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
+use crate::ops::rules::*;
 use crate::ops::{Op, Printable, Prunable, flagged};
-use crate::types::{Replacements, TensorType};
-use crate::value::Value;
+use crate::types::Replacements;
 use crate::vmap::ragged;
 
 impl Bodied for Switch {

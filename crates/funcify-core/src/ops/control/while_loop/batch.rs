@@ -6,14 +6,13 @@
 //! bound is the same (while-c3).
 
 use super::{While, emit_loop};
-use crate::error::{Result, Site};
+use crate::error::Site;
+use crate::graph::Graph;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, Graph};
 use crate::ops::reach::{Guess, Kind, Reach};
+use crate::ops::rules::*;
 use crate::ops::trace_lanes;
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::{Batched, guarded, inline, inline_where, select_lanes};
+use crate::vmap::{guarded, inline, inline_where, select_lanes};
 
 pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();

@@ -7,17 +7,14 @@
 //! as a loop of that many steps, which saves the carries, and whose reverse rule gives the cotangents.
 
 use super::{While, emit_loop};
-use crate::derivative::{
-    Cotangents, Dual, Forward, Record, Tape, VjpContext, forward_body, no_record, placed, primals, push_forward,
-};
-use crate::error::{Result, Site};
+use crate::derivative::{Forward, Record, Tape, forward_body, no_record, placed, primals, push_forward};
+use crate::error::Site;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, Graph, fresh_symbol, inline, trace_body};
-use crate::host::HostTensor;
+use crate::graph::{Graph, fresh_symbol, inline, trace_body};
 use crate::ops::reach::{Guess, Kind, Reach};
+use crate::ops::rules::*;
 use crate::ops::{Scan, flagged};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, constant};
+use crate::value::constant;
 
 pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let carries = &operands[op.operands().carries];

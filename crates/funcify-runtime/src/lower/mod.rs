@@ -25,11 +25,11 @@ use std::sync::Arc;
 use funcify_core::cancel::{Ran, Watch};
 use funcify_core::element_count;
 use funcify_core::error::{Place, Result};
-use funcify_core::graph::{Graph, GraphId, Input, Node, Replay, work};
+use funcify_core::graph::{Graph, GraphId, Input, Node, Replay, ValueId, work};
 use funcify_core::memory::over_budget;
 use funcify_core::ops::scan::Scan;
 use funcify_core::ops::{Constant, Op, OpRules, Sweeps};
-use funcify_core::types::{DType, Sizes, TensorType};
+use funcify_core::types::{DType, Dim, Sizes, TensorType};
 use smallvec::SmallVec;
 
 use self::body::{Parameter, ProgramKey};
@@ -40,8 +40,6 @@ use self::whole::{Attempt, uses};
 use crate::backend::registry::{has_rule, kernel_of, rule_of};
 use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
 use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
-use funcify_core::graph::ValueId;
-use funcify_core::types::Dim;
 
 /// Of how many elements an op is compiled alone: fewer are not worth it, more are beyond what memory holds.
 const WORTH_COMPILING: Range<usize> = 64..1 << 36;

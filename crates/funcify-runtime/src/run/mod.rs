@@ -13,10 +13,11 @@ pub(crate) mod span;
 pub(crate) mod switch;
 pub(crate) mod while_loop;
 pub(crate) mod whole;
-use self::interpret::Run;
-use self::program::Program;
-use crate::backend::{Backend, Tensors};
+
 use funcify_core::error::{Place, Result};
 use funcify_core::types::{DType, Sizes, TensorType};
 
-pub(crate) use ledger::Memory;
+use self::interpret::Run;
+pub(crate) use self::ledger::Memory;
+use self::program::Program;
+use crate::backend::{Backend, Tensors};

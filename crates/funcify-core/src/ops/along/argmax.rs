@@ -64,13 +64,7 @@ impl OpRules for ArgMax {
         emit_lanes(op, &[operands[0].value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(*self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 #[cfg(test)]

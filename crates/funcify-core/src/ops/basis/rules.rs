@@ -8,3 +8,35 @@ pub(in crate::ops) use crate::ops::{arity, batch_elementwise, check_axis, emit_l
 pub(in crate::ops) use crate::types::{DType, Dim, Shape, TensorType};
 pub(in crate::ops) use crate::value::Value;
 pub(in crate::ops) use crate::vmap::Batched;
+
+/// The derivative rules of an op through which no derivative passes.
+macro_rules! no_derivative_rules {
+    () => {
+        fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+            jvp_none(self.clone(), operands)
+        }
+
+        fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+            Ok(context.none())
+        }
+    };
+}
+
+/// The batching rule, the forward rule and the reverse rule of an op that has each in a module.
+macro_rules! rules_of_modules {
+    ($batch:ident, $jvp:ident, $vjp:ident) => {
+        fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+            $batch::batch(self, size, operands)
+        }
+
+        fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+            $jvp::jvp(self, operands)
+        }
+
+        fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+            $vjp::vjp(self, context, cotangents)
+        }
+    };
+}
+
+pub(in crate::ops) use {no_derivative_rules, rules_of_modules};

@@ -37,13 +37,7 @@ impl OpRules for Iota {
         emit_shared(self.clone())
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(self.clone(), operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 #[cfg(test)]

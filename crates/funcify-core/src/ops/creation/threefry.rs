@@ -83,13 +83,7 @@ impl OpRules for Threefry {
         emit_lanes(self.clone(), &operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(self.clone(), operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 /// The bits that each key gives, `size` elements a key: what the kernels of all backends compute. Keys and counters

@@ -67,13 +67,7 @@ impl OpRules for Bits {
         batch_elementwise(*self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(*self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 /// `value`, an element of `bits` bits, shifted to the left; what is above them is to be cut off. Backends share it.

@@ -51,13 +51,7 @@ impl OpRules for Compare {
         batch_elementwise(*self, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(*self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 fn order(left: Scalar, right: Scalar) -> Option<Ordering> {

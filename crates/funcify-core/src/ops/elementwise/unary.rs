@@ -112,21 +112,7 @@ impl Unary {
     pub(in crate::ops) fn linearity(&self) -> Linearity {
         match self {
             Unary::Neg | Unary::StopGradient => Linearity::InAll,
-            Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc | Unary::Not => {
-                Linearity::None
-            }
-            Unary::Square | Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Sqrt | Unary::Rsqrt => {
-                Linearity::None
-            }
-            Unary::Recip | Unary::Cbrt | Unary::Sin | Unary::Cos | Unary::Tan | Unary::Asin | Unary::Acos => {
-                Linearity::None
-            }
-            Unary::Atan | Unary::Sinh | Unary::Cosh | Unary::Tanh | Unary::Asinh | Unary::Acosh | Unary::Atanh => {
-                Linearity::None
-            }
-            Unary::Sigmoid | Unary::Erf | Unary::Erfc | Unary::ErfInv | Unary::Lgamma | Unary::Digamma => {
-                Linearity::None
-            }
+            _ => Linearity::None,
         }
     }
 }

@@ -401,15 +401,5 @@ impl OpRules for Scan {
         eval::eval(self, context, inputs)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch::batch(self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp::jvp(self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        grad::vjp(self, context, cotangents)
-    }
+    rules_of_modules!(batch, jvp, grad);
 }

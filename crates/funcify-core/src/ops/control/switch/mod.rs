@@ -104,17 +104,7 @@ impl OpRules for Switch {
         evaluate_in(&self.branches[chosen], inputs[self.operands()[chosen].clone()].to_vec(), context.sizes)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch::batch(self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        grad::jvp(self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        grad::vjp(self, context, cotangents)
-    }
+    rules_of_modules!(batch, grad, grad);
 }
 
 impl Switch {

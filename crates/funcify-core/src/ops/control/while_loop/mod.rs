@@ -142,17 +142,7 @@ impl OpRules for While {
         Ok(carries)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch::batch(self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        grad::jvp(self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        grad::vjp(self, context, cotangents)
-    }
+    rules_of_modules!(batch, grad, grad);
 }
 
 #[cfg(test)]

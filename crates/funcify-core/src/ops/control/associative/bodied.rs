@@ -1,15 +1,14 @@
-//! Associative scans as ops with bodies: their bodies, what of them some results need, their text.
+//! Associative scans as ops with bodies: their bodies, and what of them some results need.
 
 use std::sync::Arc;
 
 use super::AssociativeScan;
 use crate::derivative::{Choices, Forward};
 use crate::fixpoint::fixpoint;
-use crate::graph::{Graph, Keep, Need, PrunedOp, ValueId};
+use crate::graph::{Graph, Keep, Need, PrunedOp};
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
-use crate::ops::form::{Bodies, Form, FormBody, Spelling};
 use crate::ops::rules::*;
-use crate::ops::{Op, Printable, Prunable, flagged};
+use crate::ops::{Op, Prunable, flagged};
 use crate::types::Replacements;
 use crate::vmap::ragged;
 
@@ -76,30 +75,5 @@ impl Prunable for AssociativeScan {
         let results = flagged(&needed);
         let op = AssociativeScan { combine, leaves: results.len(), reverse: self.reverse };
         Some(PrunedOp { op: op.into(), operands: flagged(&operands), results })
-    }
-}
-
-impl AssociativeScan {
-    /// Its words.
-    pub(crate) const SPELLING: Spelling = Spelling {
-        name: "associative_scan",
-        example: "associative_scan %a, %b {order=down} {",
-        attributes: &["order"],
-        bodies: Bodies::Named(&["combine"]),
-        make: |form, _| {
-            let reverse = form.take_order()?;
-            let [combine] = form.blocks();
-            Ok((AssociativeScan { combine, leaves: form.operands.len(), reverse }.into(), form.all_operands()))
-        },
-    };
-}
-
-impl Printable for AssociativeScan {
-    fn form(&self, operands: &[ValueId]) -> Form {
-        let (leaves, captured) = operands.split_at(self.leaves.min(operands.len()));
-        let mut form =
-            Form::new(&Self::SPELLING, leaves, vec![FormBody::block(&self.combine, 2 * self.leaves, captured)]);
-        form.set_order(self.reverse);
-        form
     }
 }

@@ -25,6 +25,7 @@ mod parallel;
 mod sequential;
 mod stepwise;
 mod sweeps;
+mod text;
 
 use std::sync::Arc;
 

@@ -1,16 +1,14 @@
-//! Functions with derivative rules as ops with bodies: their bodies and their text.
+//! Functions with derivative rules as ops with bodies.
 
 use std::sync::Arc;
 
-use super::{Call, Rule};
+use super::Call;
 use crate::derivative::{Choices, Forward};
-use crate::graph::{Graph, ValueId};
+use crate::graph::Graph;
+use crate::ops::Op;
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
-use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
 use crate::ops::rules::*;
-use crate::ops::{Op, Printable};
 use crate::types::Replacements;
-use crate::types::lexer::error_at;
 use crate::vmap::ragged;
 
 impl Bodied for Call {
@@ -45,65 +43,5 @@ impl Bodied for Call {
 
     fn forward(&self, operands: &[Value], _: &[bool], _: &Choices) -> Result<Forward, Failed> {
         self.forward_pass(operands)
-    }
-}
-
-impl Call {
-    /// The words of a call with a rule of reverse mode.
-    pub(crate) const VJP_SPELLING: Spelling = Spelling {
-        name: "custom_vjp",
-        example: "custom_vjp %x {",
-        attributes: &[],
-        bodies: Bodies::Named(&["function", "forward", "backward"]),
-        make: |form, _| {
-            let [function, forward, backward] = form.blocks();
-            let (rule, arguments) = (Rule::Vjp { forward, backward }, form.operands.len());
-            Ok((Call { function, rule, arguments }.into(), form.all_operands()))
-        },
-    };
-
-    /// The words of a call with a rule of forward mode.
-    pub(crate) const JVP_SPELLING: Spelling = Spelling {
-        name: "custom_jvp",
-        example: "custom_jvp %x {",
-        attributes: &[],
-        bodies: Bodies::Named(&["function", "tangent"]),
-        make: |form, _| {
-            let [function, tangent] = form.blocks();
-            let (rule, arguments) = (Rule::Jvp { tangent }, form.operands.len());
-            Ok((Call { function, rule, arguments }.into(), form.all_operands()))
-        },
-    };
-
-    /// The words of a call in the graphs of its rule: of the innermost function whose rule is open.
-    pub(crate) const ITSELF_SPELLING: Spelling = Spelling {
-        name: "itself",
-        example: "itself %x",
-        attributes: &[],
-        bodies: Bodies::Named(&[]),
-        make: |form, reading| {
-            let is_call = |spelling: &Spelling| spelling.body_name(0) == "function";
-            let calls = reading.around.iter().rev().filter(|(spelling, _)| is_call(spelling));
-            let Some(function) = calls.flat_map(|(_, bodies)| bodies.first()).next() else {
-                let found = "no `custom_vjp` or `custom_jvp` around it";
-                return Err(error_at(form.site, "`itself` in the graphs of a rule only", found));
-            };
-            let (function, arguments) = (function.graph.clone(), form.operands.len());
-            Ok((Call { function, rule: Rule::Itself, arguments }.into(), form.all_operands()))
-        },
-    };
-}
-
-impl Printable for Call {
-    fn form(&self, operands: &[ValueId]) -> Form {
-        let given = |places| values_at(operands, places);
-        let arguments = given(0..self.arguments);
-        let spelling = match self.rule {
-            Rule::Vjp { .. } => &Self::VJP_SPELLING,
-            Rule::Jvp { .. } => &Self::JVP_SPELLING,
-            Rule::Itself => return Form::new(&Self::ITSELF_SPELLING, arguments, Vec::new()),
-        };
-        let block = |part: super::CallBody<'_>| FormBody::block(part.graph, part.params, given(part.captured));
-        Form::new(spelling, arguments, self.parts().into_iter().map(block).collect())
     }
 }

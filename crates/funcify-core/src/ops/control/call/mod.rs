@@ -25,6 +25,7 @@ mod batch;
 mod bodied;
 mod grad;
 mod rules;
+mod text;
 
 use std::ops::Range;
 use std::sync::Arc;

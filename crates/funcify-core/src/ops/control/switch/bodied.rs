@@ -1,14 +1,13 @@
-//! Choices as ops with bodies: their bodies, what of them some results need, their text.
+//! Choices as ops with bodies: their bodies, and what of them some results need.
 
 use std::sync::Arc;
 
 use super::Switch;
 use crate::derivative::{Choices, Forward};
-use crate::graph::{Graph, Keep, Need, PrunedOp, ValueId};
+use crate::graph::{Graph, Keep, Need, PrunedOp};
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
-use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
 use crate::ops::rules::*;
-use crate::ops::{Op, Printable, Prunable, flagged};
+use crate::ops::{Op, Prunable, flagged};
 use crate::types::Replacements;
 use crate::vmap::ragged;
 
@@ -62,24 +61,5 @@ impl Prunable for Switch {
             branches.push(Arc::new(branch.kept(&Keep { inputs, outputs: results.to_vec() }, need)?));
         }
         Some(PrunedOp { op: Switch { branches }.into(), operands, results: flagged(results) })
-    }
-}
-
-impl Switch {
-    /// Its words.
-    pub(crate) const SPELLING: Spelling = Spelling {
-        name: "switch",
-        example: "switch %index {",
-        attributes: &[],
-        bodies: Bodies::Numbered("case"),
-        make: |form, _| Ok((Switch { branches: form.graphs() }.into(), form.all_operands())),
-    };
-}
-
-impl Printable for Switch {
-    fn form(&self, operands: &[ValueId]) -> Form {
-        let branches = self.branches.iter().zip(self.operands());
-        let block = |(branch, places)| FormBody::block(branch, 0, values_at(operands, places));
-        Form::new(&Self::SPELLING, values_at(operands, 0..1), branches.map(block).collect())
     }
 }

@@ -14,6 +14,7 @@ mod batch;
 mod bodied;
 mod build;
 mod grad;
+mod text;
 
 use std::ops::Range;
 use std::sync::Arc;

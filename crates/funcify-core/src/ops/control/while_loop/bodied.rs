@@ -1,15 +1,14 @@
-//! Loops that a condition ends as ops with bodies: their bodies, what of them some results need, their text.
+//! Loops that a condition ends as ops with bodies: their bodies, and what of them some results need.
 
 use std::sync::Arc;
 
 use super::While;
 use crate::derivative::{Choices, Forward};
 use crate::fixpoint::fixpoint;
-use crate::graph::{Graph, Keep, Need, PrunedOp, ValueId};
+use crate::graph::{Graph, Keep, Need, PrunedOp};
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
-use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
 use crate::ops::rules::*;
-use crate::ops::{Attributes, Op, Printable, Prunable, flagged};
+use crate::ops::{Op, Prunable, flagged};
 use crate::types::Replacements;
 use crate::vmap::ragged;
 
@@ -79,37 +78,5 @@ impl Prunable for While {
         let body = self.body.kept(&Keep { inputs: inputs(&of_body), outputs: needed.clone() }, &bodies[1])?;
         let op = While { condition: Arc::new(condition), body: Arc::new(body), bound: self.bound.clone() };
         Some(PrunedOp { op: op.into(), operands, results: flagged(&needed) })
-    }
-}
-
-impl While {
-    /// Its words.
-    pub(crate) const SPELLING: Spelling = Spelling {
-        name: "while",
-        example: "while %x {bound=20} {",
-        attributes: &["bound"],
-        bodies: Bodies::Named(&["test", "step"]),
-        make: |form, _| {
-            let bound = form.read(|attributes| attributes.take_if_given("bound", Attributes::take_dim))?;
-            let [test, step] = form.blocks();
-            Ok((While { condition: test, body: step, bound }.into(), form.all_operands()))
-        },
-    };
-}
-
-impl Printable for While {
-    fn form(&self, operands: &[ValueId]) -> Form {
-        let places = self.operands();
-        let carries = places.carries.len();
-        let given = |places| values_at(operands, places);
-        let bodies = vec![
-            FormBody::block(&self.condition, carries, given(places.condition)),
-            FormBody::block(&self.body, carries, given(places.body)),
-        ];
-        let mut form = Form::new(&Self::SPELLING, given(places.carries), bodies);
-        if let Some(bound) = &self.bound {
-            form.attributes = form.attributes.with("bound", bound.clone());
-        }
-        form
     }
 }

@@ -15,6 +15,7 @@ mod batch;
 mod bodied;
 mod build;
 mod grad;
+mod text;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -356,7 +356,7 @@ fn every_op() {
     let missing: Vec<_> = names.iter().filter(|name| !seen.contains(*name)).collect();
     assert!(missing.is_empty(), "no program here has {missing:?}: add one to text/tests.rs");
     let unlisted: Vec<_> = seen.iter().filter(|name| !names.contains(name)).collect();
-    assert!(unlisted.is_empty(), "`all_names` lacks {unlisted:?}: see `op_keys!` and `CONTROL_FLOW` in ops/mod.rs");
+    assert!(unlisted.is_empty(), "`all_names` lacks {unlisted:?}: see `struct_ops!` and `CONTROL_FLOW` in ops/mod.rs");
     round_trips(&graph);
 }
 

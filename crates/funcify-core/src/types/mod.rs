@@ -9,8 +9,7 @@ pub(crate) mod nearest;
 mod shape;
 mod sizes;
 
-pub use dim::Replacements;
-pub use dim::{Dim, Symbol};
+pub use dim::{Dim, Replacements, Symbol};
 pub use dtype::DType;
 pub use halves::{integer_to_odd, nearest_bf16, nearest_f16};
 pub use shape::{Shape, TensorType};

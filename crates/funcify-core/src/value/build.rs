@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::{Operand, Value, or_failed};
 use crate::error::{Error, Site};
-use crate::graph::tracer;
-use crate::graph::{emit_at, emit_value, fail_value, fresh_symbol};
+use crate::graph::{emit_at, emit_value, fail_value, fresh_symbol, tracer};
 use crate::host::HostTensor;
 use crate::ops::{BindSize, Concat, Constant, Iota, Op, Select, Size};
 use crate::types::{DType, Dim, Shape, TensorType};

@@ -3,10 +3,8 @@
 //! The first of equals; the first NaN if there is one. An axis that is empty is an error when it runs, for the step of a
 //! loop may never run.
 
-use crate::ops::Lanes;
 use crate::ops::check_not_empty;
 use crate::ops::rules::*;
-use smallvec::smallvec;
 
 /// Positions along `axis`, which disappears from the shape; the result is i64.
 #[derive(Clone, Copy, Debug)]
@@ -16,12 +14,6 @@ pub struct ArgMax {
 }
 
 op_text!("argmax" => ArgMax { axis });
-
-impl ArgMax {
-    pub(in crate::ops) fn lanes_along(&self, axis: usize) -> Option<Lanes> {
-        Some(smallvec![Some(axis + usize::from(axis >= self.axis))])
-    }
-}
 
 impl OpRules for ArgMax {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

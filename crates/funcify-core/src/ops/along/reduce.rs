@@ -5,8 +5,7 @@
 
 use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 use crate::ops::rules::*;
-use crate::ops::{Binary, special};
-use crate::ops::{Lanes, Linearity};
+use crate::ops::{Binary, Lanes, Linearity, special};
 use crate::value::{concat, full, select};
 use smallvec::smallvec;
 

@@ -127,14 +127,14 @@ impl Op {
             OpClass::Indexing(Indexing::DynamicUpdate(op)) => beside(op.axis, &[Some(axis), Some(axis), None]),
             OpClass::Indexing(Indexing::Scatter(op)) => beside(op.axis, &[Some(axis); 3]),
             OpClass::Indexing(Indexing::Take(op)) => op.lanes_along(axis, operands),
-            OpClass::Indexing(Indexing::Gather(op)) => op.lanes_along(axis),
+            OpClass::Indexing(Indexing::Gather(op)) => Some(smallvec![(axis != op.axis).then_some(axis), Some(axis)]),
             OpClass::Along(Along::Reduce(op)) => op.lanes_along(axis, operands),
-            OpClass::Along(Along::ArgMax(op)) => op.lanes_along(axis),
+            OpClass::Along(Along::ArgMax(op)) => Some(smallvec![Some(axis + usize::from(axis >= op.axis))]),
             OpClass::Along(Along::Cumulative(op)) => beside(op.axis, &[Some(axis)]),
             OpClass::Along(Along::Sort(op)) => all().filter(|_| axis != op.axis),
             OpClass::Product(Product::MatMul(op)) => op.lanes_along(axis, results),
             OpClass::Product(Product::Conv(op)) => op.lanes_along(axis),
-            OpClass::RandomBits(op) => op.lanes_along(axis, operands),
+            OpClass::RandomBits(_) => all().filter(|_| axis + 1 < operands[0].rank()),
             OpClass::Creation(_) | OpClass::Binding(_) | OpClass::Control(_) => None,
             OpClass::Custom(custom) => custom.op.lanes_along(axis, operands, results),
         }
@@ -158,7 +158,10 @@ impl Op {
                 Linearity::Together(&[0])
             }
             OpClass::Indexing(Indexing::DynamicUpdate(_)) => Linearity::Together(&[0, 1]),
-            OpClass::Indexing(Indexing::Scatter(op)) => op.linearity(),
+            OpClass::Indexing(Indexing::Scatter(op)) => match op.mode {
+                ScatterMode::Set | ScatterMode::Add => Linearity::Together(&[0, 2]),
+                ScatterMode::Mul | ScatterMode::Max | ScatterMode::Min => Linearity::None,
+            },
             OpClass::Along(Along::Reduce(op)) => op.kind.linearity(),
             OpClass::Along(Along::Cumulative(op)) => op.kind.linearity(),
             OpClass::Along(Along::ArgMax(_) | Along::Sort(_)) => Linearity::None,
@@ -186,7 +189,9 @@ impl Op {
     /// all the same.
     pub fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
         match self.class() {
-            OpClass::Movement(Movement::Slice(op)) => op.surely_runs(operands, known),
+            OpClass::Movement(Movement::Slice(Slice { axis, start, limit, .. })) => {
+                known.is_at_least(&operands[0].shape[*axis], limit) && known.is_at_least(limit, start)
+            }
             OpClass::Indexing(Indexing::DynamicSlice(op)) => known.is_at_least(&operands[0].shape[op.axis], &op.size),
             OpClass::Indexing(Indexing::DynamicUpdate(op)) => {
                 known.is_at_least(&operands[0].shape[op.axis], &operands[1].shape[op.axis])

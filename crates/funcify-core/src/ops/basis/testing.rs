@@ -1,8 +1,7 @@
 //! How the ops' own tests state what they expect: by the op's text, its operands and its result.
 
 use crate::error::Site;
-use crate::graph::Graph;
-use crate::graph::{failing, tracer};
+use crate::graph::{Graph, failing, tracer};
 use crate::ops::Op;
 use crate::ops::rules::*;
 use crate::types::Sizes;

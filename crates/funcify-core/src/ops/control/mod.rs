@@ -7,8 +7,7 @@ pub mod scan;
 pub mod switch;
 pub mod while_loop;
 
-pub use associative::AssociativeScan;
-pub use associative::Sweeps;
+pub use associative::{AssociativeScan, Sweeps};
 pub use bind_size::BindSize;
 pub use call::{Call, Rule};
 pub use scan::Scan;

@@ -7,9 +7,7 @@
 
 use std::iter;
 
-use crate::ops::Lanes;
 use crate::ops::rules::*;
-use smallvec::smallvec;
 
 /// Random bits: `key` and `counter` are `u32[.., 2]`, high word first; the result is `u32[.., shape]`, or
 /// `u32[.., shape, 2]` with both words of each block. The axes before the last are those of independent keys.
@@ -38,12 +36,6 @@ impl Words {
             Words::Mixed => "mixed",
             Words::Both => "both",
         }
-    }
-}
-
-impl Threefry {
-    pub(in crate::ops) fn lanes_along(&self, axis: usize, operands: &[&TensorType]) -> Option<Lanes> {
-        (axis + 1 < operands[0].rank()).then(|| smallvec![Some(axis); 2])
     }
 }
 

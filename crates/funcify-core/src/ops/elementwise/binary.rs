@@ -4,11 +4,10 @@
 //! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
 
 use crate::derivative::add;
-use crate::ops::Linearity;
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::elementwise::unary::Domain;
 use crate::ops::rules::*;
-use crate::ops::{partials, special};
+use crate::ops::{Linearity, partials, special};
 
 macro_rules! binary_table {
     ($($name:ident $(($method:ident))? => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {

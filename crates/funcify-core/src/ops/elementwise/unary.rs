@@ -3,10 +3,9 @@
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
-use crate::ops::Linearity;
 use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::rules::*;
-use crate::ops::{partials, special};
+use crate::ops::{Linearity, partials, special};
 
 /// Which element types an elementwise op takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,11 +3,9 @@
 //! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
 //! there are no indices; with indices it is an error when it runs, for the step of a loop may never run.
 
-use crate::ops::Lanes;
 use crate::ops::rules::*;
 use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index, equal_except, taken_along};
 use crate::value;
-use smallvec::smallvec;
 
 /// `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1: `indices` has the shape of `x` except in `axis`.
 #[derive(Clone, Copy, Debug)]
@@ -17,12 +15,6 @@ pub struct Gather {
 }
 
 op_text!("gather" => Gather { axis });
-
-impl Gather {
-    pub(in crate::ops) fn lanes_along(&self, axis: usize) -> Option<Lanes> {
-        Some(smallvec![Some(axis).filter(|axis| *axis != self.axis), Some(axis)])
-    }
-}
 
 impl OpRules for Gather {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

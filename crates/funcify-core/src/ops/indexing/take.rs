@@ -3,10 +3,9 @@
 //! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
 //! there are no indices; with indices it is an error when it runs, for the step of a loop may never run.
 
-use crate::ops::Lanes;
 use crate::ops::indexing::gather::clamped;
 use crate::ops::rules::*;
-use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index};
+use crate::ops::{Lanes, ScatterMode, check_index_dtype, check_not_empty, clamp_index};
 use smallvec::smallvec;
 
 /// `take(x, indices)`: the axis is replaced by the axes of `indices`, which may have any rank.

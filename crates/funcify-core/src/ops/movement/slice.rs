@@ -1,6 +1,5 @@
 //! `slice`: the elements `start, start+step, ..` below `limit` of one axis.
 
-use crate::graph::Known;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::rules::*;
 use crate::ops::{spread, taken_along};
@@ -19,12 +18,6 @@ pub struct Slice {
 }
 
 op_text!("slice" => Slice { axis, start, limit, step });
-
-impl Slice {
-    pub(in crate::ops) fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.is_at_least(&operands[0].shape[self.axis], &self.limit) && known.is_at_least(&self.limit, &self.start)
-    }
-}
 
 impl OpRules for Slice {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

@@ -35,10 +35,9 @@ pub use sweeps::Sweeps;
 
 use crate::derivative::active_params;
 use crate::graph::Graph;
-use crate::ops::evaluate_in;
 use crate::ops::rules::*;
 use crate::ops::scan::stack_rows;
-use crate::ops::{check_types, input_types, op_text};
+use crate::ops::{check_types, evaluate_in, input_types, op_text};
 
 /// The associative scan.
 #[derive(Clone, Debug)]

@@ -21,11 +21,10 @@ use super::jacobian::{Coefficient, Factor, Matrix, closed, then_numbers};
 use crate::derivative::{Tape, active_values};
 use crate::graph::trace_body;
 use crate::graph::tracer::ClosedBody;
-use crate::ops::Op;
 use crate::ops::elementwise::partials::{Passes, passes};
-use crate::ops::flagged;
 use crate::ops::movement::broadcast::broadcasts;
 use crate::ops::rules::*;
+use crate::ops::{Op, flagged};
 use crate::vmap::{inline, select_lanes};
 
 /// The cotangents of the leaves and of what is captured, from those of the results; `None` if the combination does not

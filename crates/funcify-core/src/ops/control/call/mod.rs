@@ -31,9 +31,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::graph::{Graph, Need, PrunedOp};
-use crate::ops::evaluate_in;
 use crate::ops::rules::*;
-use crate::ops::{Attributes, OpText, Prunable, check_types, input_types, output_types};
+use crate::ops::{Attributes, OpText, Prunable, check_types, evaluate_in, input_types, output_types};
 use crate::types::Symbol;
 
 /// The call of a function that has a derivative rule of its own.

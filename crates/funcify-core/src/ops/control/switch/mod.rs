@@ -22,9 +22,8 @@ use std::sync::Arc;
 pub use build::{cond, switch};
 
 use crate::graph::{Graph, trace_body};
-use crate::ops::evaluate_in;
 use crate::ops::rules::*;
-use crate::ops::{check_types, input_types, output_types};
+use crate::ops::{check_types, evaluate_in, input_types, output_types};
 
 /// The choice.
 #[derive(Clone, Debug)]

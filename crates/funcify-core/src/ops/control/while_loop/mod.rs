@@ -27,9 +27,8 @@ use crate::derivative::active_params;
 use crate::error::{Error, Site};
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{Graph, emit_at};
-use crate::ops::evaluate_in;
 use crate::ops::rules::*;
-use crate::ops::{check_types, input_types, op_text, output_types};
+use crate::ops::{check_types, evaluate_in, input_types, op_text, output_types};
 
 /// The conditional loop.
 #[derive(Clone, Debug)]

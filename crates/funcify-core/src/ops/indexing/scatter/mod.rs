@@ -6,7 +6,6 @@
 mod gradient;
 
 use crate::host::{Storage, for_each_index};
-use crate::ops::Linearity;
 use crate::ops::along::reduce::ReduceKind;
 use crate::ops::indexing::dynamic_slice::along;
 use crate::ops::indexing::gather::check_along;
@@ -68,15 +67,6 @@ pub struct Scatter {
 }
 
 op_text!("scatter" => Scatter { axis, mode });
-
-impl Scatter {
-    pub(in crate::ops) fn linearity(&self) -> Linearity {
-        match self.mode {
-            ScatterMode::Set | ScatterMode::Add => Linearity::Together(&[0, 2]),
-            ScatterMode::Mul | ScatterMode::Max | ScatterMode::Min => Linearity::None,
-        }
-    }
-}
 
 impl OpRules for Scatter {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {

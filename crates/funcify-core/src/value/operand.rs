@@ -2,12 +2,8 @@
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
-use super::{Value, constant};
-use crate::error::Site;
-use crate::graph::{emit_value, fail, fail_value};
-use crate::host::HostTensor;
-use crate::ops::{Op, OpRules};
-use crate::types::{DType, Dim, Shape};
+use super::*;
+use crate::ops::OpRules;
 
 /// A range of positions of an axis; negative numbers count from the end.
 pub trait SliceRange {

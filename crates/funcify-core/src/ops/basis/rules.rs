@@ -23,6 +23,24 @@ macro_rules! no_derivative_rules {
     };
 }
 
+/// The batching rule of an op that works element by element.
+macro_rules! elementwise_batch {
+    () => {
+        fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+            batch_elementwise(self.clone(), size, operands)
+        }
+    };
+}
+
+/// The forward rule of an op that is linear in its float operands together.
+macro_rules! linear_jvp {
+    () => {
+        fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+            jvp_linear(self.clone(), operands)
+        }
+    };
+}
+
 /// The batching rule, the forward rule and the reverse rule of an op that has each in a module.
 macro_rules! rules_of_modules {
     ($batch:ident, $jvp:ident, $vjp:ident) => {
@@ -40,4 +58,4 @@ macro_rules! rules_of_modules {
     };
 }
 
-pub(in crate::ops) use {no_derivative_rules, rules_of_modules};
+pub(in crate::ops) use {elementwise_batch, linear_jvp, no_derivative_rules, rules_of_modules};

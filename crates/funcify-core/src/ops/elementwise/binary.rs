@@ -87,9 +87,7 @@ impl OpRules for Binary {
         tensor(left.dtype(), left.shape(), pairs.map(|(a, b)| self.eval_scalar(a, b)))
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(*self, operands, |values, results| {

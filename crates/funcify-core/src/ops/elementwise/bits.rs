@@ -63,9 +63,7 @@ impl OpRules for Bits {
         tensor(left.dtype(), left.shape(), scalars)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     no_derivative_rules!();
 }

@@ -25,13 +25,9 @@ impl OpRules for Cast {
         Ok(vec![inputs[0].cast(self.dtype)])
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(*self, operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };

@@ -47,9 +47,7 @@ impl OpRules for Compare {
         tensor(DType::Bool, inputs[0].shape(), scalars)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     no_derivative_rules!();
 }

@@ -38,9 +38,7 @@ impl OpRules for NextAfter {
         tensor(x.dtype(), x.shape(), next)
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         Err(self.undefined(&primals(operands)))

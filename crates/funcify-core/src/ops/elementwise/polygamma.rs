@@ -41,9 +41,7 @@ impl OpRules for Polygamma {
         Ok(vec![HostTensor::from_fn(x.dtype(), x.shape(), value)])
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(*self, operands, |values, _| vec![operands[0].tangent.map(|tangent| self.partial(values[0], tangent))])

@@ -128,9 +128,7 @@ impl OpRules for Unary {
         tensor(x.dtype(), x.shape(), x.scalars().map(|scalar| self.eval_scalar(scalar)))
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(*self, operands, |values, results| {

@@ -52,9 +52,7 @@ impl OpRules for DynamicSlice {
         Ok(vec![Batched::mapped(x.gather(self.axis as i64 + 1, positions))])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(self.clone(), operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };

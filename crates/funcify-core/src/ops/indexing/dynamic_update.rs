@@ -57,9 +57,7 @@ impl OpRules for DynamicUpdate {
         Ok(vec![Batched::mapped(select(inside, part.gather(axis as i64, positions), x))])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(*self, operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };

@@ -37,9 +37,7 @@ impl OpRules for Gather {
         batch_elementwise(Gather { axis: self.axis + 1 }, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(*self, operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };

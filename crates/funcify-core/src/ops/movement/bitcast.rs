@@ -37,9 +37,7 @@ impl OpRules for Bitcast {
         Ok(HostTensor::new(inputs[0].shape(), storage).into_iter().collect())
     }
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         let passes = self.is_identity(operands[0].primal);

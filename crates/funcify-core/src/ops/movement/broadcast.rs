@@ -57,9 +57,7 @@ impl OpRules for Broadcast {
         emit_lanes(Broadcast { shape: self.shape.with_inserted(0, size.clone()) }, &[value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(self.clone(), operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };

@@ -83,9 +83,7 @@ impl OpRules for Pad {
         Ok(vec![Batched::mapped(select(inside, padded, values))])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(self.clone(), operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };

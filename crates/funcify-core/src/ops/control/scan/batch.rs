@@ -14,12 +14,11 @@
 use std::sync::Arc;
 
 use super::parts::bind;
-use super::{Buffer, Returned, Scan, Start};
-use crate::error::{Error, Place, Result, Site};
+use super::*;
 use crate::graph::tracer::{ClosedBody, SizeByLane, add_size_by_lane};
-use crate::graph::{Failed, emit, fail, fresh_symbol, trace_body};
+use crate::graph::{Failed, fail, trace_body};
 use crate::ops::reach::{Kind, Reach};
-use crate::types::{DType, Dim, TensorType};
+use crate::types::DType;
 use crate::value::{Value, constant, size as size_of};
 use crate::vmap::ragged::{counts_that_run, largest, of_lanes, padded, refuse, shifted, symbol_of};
 use crate::vmap::{Batched, guarded, inline_where, lanes_type, select_lanes};

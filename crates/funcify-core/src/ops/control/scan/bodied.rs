@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use super::Scan;
+use super::*;
 use crate::derivative::{Choices, Forward};
 use crate::fixpoint::{fixpoint, union};
-use crate::graph::{Graph, Keep, Need, PrunedOp};
+use crate::graph::{Keep, Need, PrunedOp};
 use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
-use crate::ops::rules::*;
-use crate::ops::{Op, Prunable, chosen, flagged};
-use crate::types::{Replacements, Symbol};
+use crate::ops::{Prunable, chosen, flagged};
+use crate::types::Replacements;
 use crate::vmap::ragged;
 
 impl Bodied for Scan {

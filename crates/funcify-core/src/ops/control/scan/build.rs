@@ -4,14 +4,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::infer::UNTIL_FIX;
-use super::{Buffer, Scan, Sequence};
-use crate::error::{Error, Place, Result, Site};
-use crate::graph::{BodyTrace, emit_at, fail, fresh_symbol};
+use super::*;
+use crate::graph::{BodyTrace, emit_at, fail};
 use crate::ops::fail_mismatch;
 use crate::ops::leaves::{check_type, have_names, with_known_sizes};
 use crate::ops::scan::CheckpointPolicy;
-use crate::tree::{self, Tree};
-use crate::types::{DType, Dim};
+use crate::tree;
+use crate::types::DType;
 use crate::value::{Value, or_failed};
 
 /// How [`scan_with`] runs, and how it is differentiated.

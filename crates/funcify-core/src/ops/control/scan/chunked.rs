@@ -1,13 +1,11 @@
 //! `map` with options: the rows one by one, or several at once in chunks, by `vmap`.
 
-use super::ScanOptions;
 use super::build::{leading, repeat, step_count, try_repeat};
-use crate::error::Site;
+use super::*;
 use crate::graph::{at_site, fail};
-use crate::ops::rules::*;
 use crate::ops::scan::CheckpointPolicy;
-use crate::tree::{self, Tree};
-use crate::value::{concat, constant, iota, size};
+use crate::tree;
+use crate::value::{constant, iota};
 use crate::vmap::{inline, trace_lane};
 
 /// How [`map_with`] runs: how many rows at once, and along which axis they lie.

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Scan, Start};
+use super::*;
 use crate::cancel::{Ran, Watch};
-use crate::error::{Error, Result};
 use crate::host::{HostTensor, Storage};
 use crate::memory::Held;
 use crate::ops::{EvalContext, evaluate_in};
-use crate::types::TensorType;
 
 pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let operands = scan.operands();

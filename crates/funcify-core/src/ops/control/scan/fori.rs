@@ -1,12 +1,9 @@
 //! The counted loop: `fori_loop(lower, upper, init, |i, carry| carry)`, with JAX's meaning.
 
-use super::ScanOptions;
 use super::build::repeat;
-use crate::error::Site;
+use super::*;
 use crate::ops::fail_mismatch;
-use crate::ops::rules::*;
-use crate::tree::Tree;
-use crate::value::{constant, iota, size};
+use crate::value::{constant, iota};
 
 /// A bound of a [`fori_loop`]: a number or a dimension, or an integer scalar that the program computes.
 #[derive(Clone, Debug)]

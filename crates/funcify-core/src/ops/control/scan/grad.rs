@@ -30,13 +30,10 @@ use super::at_hand::at_hand;
 use super::parts::{BufferPart, Parts, Rows, SequencePart};
 use super::saves::{LoopRecord, Trace, can_be_saved, slice_rows};
 use super::span::{Span, tail, with_head};
-use super::{Buffer, Returned, Scan, Start};
+use super::*;
 use crate::derivative::{Record, Tape, add, no_record};
-use crate::graph::ValueId;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::reach::Guess;
-use crate::ops::rules::*;
-use crate::value::concat;
 
 pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
     let Record::Loop(record) = context.record else { return Err(no_record("scan")) };

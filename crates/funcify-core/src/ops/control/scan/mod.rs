@@ -78,10 +78,13 @@ pub(crate) use saves::{LoopRecord, saved_values};
 pub use until::{scan_until, scan_until_with};
 
 use crate::derivative::active_params;
-use crate::graph::Graph;
+use crate::error::{Error, Place, Result, Site};
+use crate::graph::{Graph, ValueId, emit, fresh_symbol};
 use crate::ops::rules::*;
-use crate::ops::{Bodied, op_key, op_text};
-use crate::types::Symbol;
+use crate::ops::{Bodied, Op, op_key, op_text};
+use crate::tree::Tree;
+use crate::types::{Dim, Symbol, TensorType};
+use crate::value::{concat, size};
 
 /// A sequence: read, never written.
 #[derive(Clone, PartialEq, Debug)]

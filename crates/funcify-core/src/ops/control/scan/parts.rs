@@ -3,11 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Buffer, Scan, Sequence};
+use super::*;
+use crate::graph::trace_body;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, emit, trace_body};
-use crate::ops::rules::*;
-use crate::types::Symbol;
 
 /// What a loop takes, without its invariants, which the body captures.
 pub(super) struct Parts {

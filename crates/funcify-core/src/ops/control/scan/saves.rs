@@ -7,13 +7,11 @@
 
 use std::sync::Arc;
 
-use super::{Buffer, Returned, Scan, Start};
+use super::*;
 use crate::derivative::{Forward, Record};
-use crate::graph::{Graph, Node, Output, Source, ValueId, emit};
-use crate::ops::rules::*;
+use crate::graph::{Node, Output, Source};
 use crate::ops::scan::CheckpointPolicy;
-use crate::ops::{Control, Movement, Op, OpClass, Product, Slice, Work};
-use crate::types::Symbol;
+use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};
 
 /// How many terms a product of matrices has at least that is saved as costly: with fewer, it costs no more than to write it to
 /// memory and to read it.

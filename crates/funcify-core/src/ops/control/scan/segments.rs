@@ -11,12 +11,10 @@
 use super::chunked::joined;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
 use super::saves::{returned, slice_rows};
-use super::{Buffer, Returned, Scan, Start};
-use crate::graph::{Graph, emit, fresh_symbol, trace_body};
+use super::*;
+use crate::graph::trace_body;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::ops::rules::*;
 use crate::ops::scan::CheckpointPolicy;
-use crate::value::{concat, size};
 
 /// No segment has more steps, which keeps sizes from overflowing.
 const LONGEST: usize = i32::MAX as usize;

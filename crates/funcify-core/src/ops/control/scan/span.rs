@@ -5,11 +5,9 @@
 //! have overwritten.
 
 use super::saves::slice_rows;
-use super::{Buffer, Scan, parts};
-use crate::graph::fresh_symbol;
+use super::*;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::ops::rules::*;
-use crate::value::{concat, select, size};
+use crate::value::select;
 
 /// The steps that the backward loop goes back over. They have consecutive rows.
 pub(super) struct Span {

@@ -3,13 +3,12 @@
 use std::mem::take;
 use std::sync::Arc;
 
-use super::{Buffer, CheckpointPolicy, Returned, Scan, Sequence, Start};
-use crate::graph::{Graph, ValueId};
+use super::CheckpointPolicy;
+use super::*;
 use crate::ops::form::{
     Binder, Bodies, Form, FormBody, Line, Reading, Source, Spelling, Tap, Write, value_at, values_at,
 };
-use crate::ops::rules::*;
-use crate::ops::{Attributes, Op, Printable};
+use crate::ops::{Attributes, Printable};
 use crate::types::lexer::error_at;
 
 /// The lines in their order.

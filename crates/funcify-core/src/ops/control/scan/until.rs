@@ -1,9 +1,7 @@
 //! The loop that ends early: `scan_until(init, xs, |carry, x| (carry, y, stop))`.
 
-use super::ScanOptions;
 use super::build::repeat;
-use crate::error::{Place, Site};
-use crate::tree::Tree;
+use super::*;
 use crate::value::Value;
 
 /// A [`scan`](super::scan) that ends after the first step whose `stop`, a boolean scalar, is true: `(carry, y, stop) =

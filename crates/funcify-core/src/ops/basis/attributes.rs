@@ -212,20 +212,24 @@ attribute_fields! {
     usize: |attributes, key| attributes.take_usize(key), |number| Attribute::Dim(Dim::from(*number));
     Dim: |attributes, key| attributes.take_dim(key), |dim| Attribute::Dim(dim.clone());
     DType: |attributes, key| attributes.take_dtype(key), |dtype| Attribute::Dim(dtype.name().into());
-    Shape: |attributes, key| attributes.take_dims(key).map(Shape::from), |shape| Attribute::List(shape.dims().to_vec());
+    Shape: |attributes, key| attributes.take_dims(key).map(Shape::from),
+        |shape| Attribute::List(shape.dims().to_vec());
     Symbol: |attributes, key| {
         let dim = attributes.take_dim(key)?;
         dim.as_symbol().cloned().ok_or_else(|| format!("`{key}` as a symbol such as `$1`, not `{dim}`"))
     }, |symbol| Attribute::Dim(Dim::symbol(symbol));
-    ReduceKind: |attributes, key| attributes.take_one_of(key, &ReduceKind::TABLE), |kind| Attribute::Dim(kind.name().into());
-    ScatterMode: |attributes, key| attributes.take_one_of(key, &ScatterMode::ALL.map(|mode| (mode.name(), mode))), |mode| Attribute::Dim(mode.name().into());
+    ReduceKind: |attributes, key| attributes.take_one_of(key, &ReduceKind::TABLE),
+        |kind| Attribute::Dim(kind.name().into());
+    ScatterMode: |attributes, key| attributes.take_one_of(key, &ScatterMode::ALL.map(|mode| (mode.name(), mode))),
+        |mode| Attribute::Dim(mode.name().into());
     Words: |attributes, key| match attributes.take_word(key)?.as_str() {
         "mixed" => Ok(Words::Mixed),
         "both" => Ok(Words::Both),
         other => Err(format!("`{key}` as `mixed` or `both`, not `{other}`")),
     }, |words| Attribute::Dim(words.name().into());
     Vec<Dim>: |attributes, key| attributes.take_dims(key), |dims| Attribute::List(dims.clone());
-    Vec<usize>: |attributes, key| attributes.take_axes(key), |axes| Attribute::List(axes.iter().copied().map(Dim::from).collect());
+    Vec<usize>: |attributes, key| attributes.take_axes(key),
+        |axes| Attribute::List(axes.iter().copied().map(Dim::from).collect());
 }
 
 /// Makes an op a key of conversions, by its name.

@@ -13,7 +13,7 @@ use crate::types::{Replacements, Symbol};
 use crate::vmap::ragged;
 
 /// The questions. None has a default: who adds an op with bodies answers all of them. How it prints, what of it some results
-/// need and what derivatives and lanes reach stand in files of their own.
+/// need and what derivatives and lanes reach are questions of their own.
 pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// The graphs that the op runs.
     fn bodies(&self) -> Vec<&Arc<Graph>>;

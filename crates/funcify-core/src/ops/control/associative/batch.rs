@@ -2,13 +2,8 @@
 //!
 //! A leaf has lanes if its operand has or if a combination gives it some: see [`reach`](crate::ops::reach).
 
-use std::sync::Arc;
+use super::*;
 
-use super::AssociativeScan;
-use crate::graph::emit;
-use crate::ops::reach::{Connected, Guess, Kind, Reach};
-use crate::ops::rules::*;
-use crate::ops::trace_lanes;
 use crate::vmap::inline;
 
 pub(super) fn batch(op: &AssociativeScan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

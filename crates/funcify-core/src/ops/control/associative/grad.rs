@@ -7,13 +7,8 @@
 //! the scan begins, `d x[t] = g`. So it goes against the direction of the scan, on the accumulated elements that the forward
 //! pass gave: for all elements at once where `combine` allows it ([`parallel`]), else in a loop ([`sequential`]).
 
-use std::sync::Arc;
+use super::*;
 
-use super::{AssociativeScan, parallel, sequential};
-use crate::derivative::push_forward;
-use crate::graph::{emit, trace_body};
-use crate::ops::reach::{Connected, Guess, Kind, Reach};
-use crate::ops::rules::*;
 use crate::value::{iota, size};
 
 pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {

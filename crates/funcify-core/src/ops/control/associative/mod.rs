@@ -27,17 +27,14 @@ mod stepwise;
 mod sweeps;
 mod text;
 
-use std::sync::Arc;
+use super::*;
 
 pub use build::{AssociativeScanOptions, associative_scan, associative_scan_with};
 
 pub use sweeps::Sweeps;
 
 use crate::derivative::active_params;
-use crate::graph::Graph;
-use crate::ops::rules::*;
 use crate::ops::scan::stack_rows;
-use crate::ops::{check_types, evaluate_in, input_types, op_text};
 
 /// The associative scan.
 #[derive(Clone, Debug)]

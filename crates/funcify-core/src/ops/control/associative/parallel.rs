@@ -14,18 +14,14 @@
 //! Where the scan begins nothing is combined, as in the loop. What differs from the loop is the order of products: those of
 //! the Jacobians of many elements may overflow or vanish where the loop's do not, as those of the forward pass may.
 
-use super::AssociativeScan;
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;
 use super::jacobian::{Coefficient, Factor, Matrix, closed, then_numbers};
-use crate::derivative::{Tape, active_values};
-use crate::graph::trace_body;
-use crate::graph::tracer::ClosedBody;
+use super::*;
+use crate::derivative::active_values;
 use crate::ops::elementwise::partials::{Passes, passes};
 use crate::ops::movement::broadcast::broadcasts;
-use crate::ops::rules::*;
-use crate::ops::{Op, flagged};
-use crate::vmap::{inline, select_lanes};
+use crate::vmap::inline;
 
 /// The cotangents of the leaves and of what is captured, from those of the results; `None` if the combination does not
 /// fit. `reached` are the leaves that may have cotangents.

@@ -1,9 +1,8 @@
 //! The associative scan as a loop, one combination a step: what is fastest where steps cost next to nothing.
 
-use super::AssociativeScan;
-use crate::graph::{emit, inline, trace_body};
+use super::*;
+use crate::graph::inline;
 use crate::ops::Scan;
-use crate::ops::rules::*;
 use crate::ops::scan::{Buffer, Returned, Sequence, Start};
 
 impl AssociativeScan {

@@ -5,14 +5,8 @@
 //! gives lanes. The call of a function that its own rule calls has lanes in all places, so that the one in the rule has the
 //! same.
 
-use std::sync::Arc;
+use super::*;
 
-use super::{Call, CallBody, Rule};
-use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, emit};
-use crate::ops::reach::{Connected, Guess, Kind, Reach};
-use crate::ops::rules::*;
-use crate::ops::trace_lanes;
 use crate::vmap::inline;
 
 pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

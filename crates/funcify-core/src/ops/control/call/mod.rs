@@ -27,12 +27,9 @@ mod grad;
 mod rules;
 mod text;
 
-use std::ops::Range;
-use std::sync::Arc;
+use super::*;
 
-use crate::graph::{Graph, Need, PrunedOp};
-use crate::ops::rules::*;
-use crate::ops::{Attributes, OpText, Prunable, check_types, evaluate_in, input_types, output_types};
+use crate::ops::{Attributes, OpText};
 use crate::types::Symbol;
 
 /// The call of a function that has a derivative rule of its own.

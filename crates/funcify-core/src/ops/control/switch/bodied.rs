@@ -1,15 +1,6 @@
 //! Choices as ops with bodies: their bodies, and what of them some results need.
 
-use std::sync::Arc;
-
-use super::Switch;
-use crate::derivative::{Choices, Forward};
-use crate::graph::{Graph, Keep, Need, PrunedOp};
-use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
-use crate::ops::rules::*;
-use crate::ops::{Op, Prunable, flagged};
-use crate::types::Replacements;
-use crate::vmap::ragged;
+use super::*;
 
 impl Bodied for Switch {
     fn bodies(&self) -> Vec<&Arc<Graph>> {

@@ -16,14 +16,9 @@ mod build;
 mod grad;
 mod text;
 
-use std::ops::Range;
-use std::sync::Arc;
+use super::*;
 
 pub use build::{cond, switch};
-
-use crate::graph::{Graph, trace_body};
-use crate::ops::rules::*;
-use crate::ops::{check_types, evaluate_in, input_types, output_types};
 
 /// The choice.
 #[derive(Clone, Debug)]

@@ -1,16 +1,8 @@
 //! Loops that a condition ends as ops with bodies: their bodies, and what of them some results need.
 
-use std::sync::Arc;
+use super::*;
 
-use super::While;
-use crate::derivative::{Choices, Forward};
-use crate::fixpoint::fixpoint;
-use crate::graph::{Graph, Keep, Need, PrunedOp};
-use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
-use crate::ops::rules::*;
-use crate::ops::{Op, Prunable, flagged};
-use crate::types::Replacements;
-use crate::vmap::ragged;
+use crate::ops::basis::bodied::replaced;
 
 impl Bodied for While {
     fn bodies(&self) -> Vec<&Arc<Graph>> {

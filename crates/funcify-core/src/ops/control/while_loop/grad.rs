@@ -6,14 +6,10 @@
 //! Reverse: the loop of the forward pass counts its steps, bounded or not. For the backward pass the same steps run again
 //! as a loop of that many steps, which saves the carries, and whose reverse rule gives the cotangents.
 
-use super::{While, emit_loop};
-use crate::derivative::{Forward, Record, Tape, forward_body, no_record, placed, primals, push_forward};
-use crate::error::Site;
-use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, fresh_symbol, inline, trace_body};
-use crate::ops::reach::{Guess, Kind, Reach};
-use crate::ops::rules::*;
-use crate::ops::{Scan, flagged};
+use super::*;
+use crate::derivative::{forward_body, no_record, primals};
+use crate::graph::{fresh_symbol, inline};
+use crate::ops::Scan;
 use crate::value::constant;
 
 pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {

@@ -17,18 +17,13 @@ mod build;
 mod grad;
 mod text;
 
-use std::ops::Range;
-use std::sync::Arc;
+use super::*;
 
 pub use build::{while_loop, while_loop_bounded};
 
 use crate::cancel::{Ran, Watch};
 use crate::derivative::active_params;
-use crate::error::{Error, Site};
-use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, emit_at};
-use crate::ops::rules::*;
-use crate::ops::{check_types, evaluate_in, input_types, op_text, output_types};
+use crate::error::Error;
 
 /// The conditional loop.
 #[derive(Clone, Debug)]

@@ -174,34 +174,11 @@ macro_rules! struct_ops {
     };
 }
 
-struct_ops!(
-    Select,
-    Cast,
-    Bitcast,
-    NextAfter,
-    MatMul,
-    Reduce,
-    ArgMax,
-    Broadcast,
-    Reshape,
-    Transpose,
-    Slice,
-    Reverse,
-    Concat,
-    Pad,
-    Iota,
-    Size,
-    DynamicSlice,
-    DynamicUpdate,
-    Take,
-    Gather,
-    Scatter,
-    Threefry,
-    Cumulative,
-    Sort,
-    Conv,
-    Polygamma
-);
+struct_ops! {
+    Select, Cast, Bitcast, NextAfter, MatMul, Reduce, ArgMax, Broadcast, Reshape, Transpose, Slice,
+    Reverse, Concat, Pad, Iota, Size, DynamicSlice, DynamicUpdate, Take, Gather, Scatter, Threefry,
+    Cumulative, Sort, Conv, Polygamma
+}
 
 /// The names of the ops that no backend converts: programs of every backend run them from the host, and put functions
 /// with their own derivatives in the place of calls of them.

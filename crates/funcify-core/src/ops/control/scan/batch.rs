@@ -11,17 +11,13 @@
 //! that downward given rows lie behind the rows of each lane, the buffer is a full one, and where a downward loop ends by
 //! itself, its rows are moved to the front.
 
-use std::sync::Arc;
-
 use super::parts::bind;
 use super::*;
-use crate::graph::tracer::{ClosedBody, SizeByLane, add_size_by_lane};
-use crate::graph::{Failed, fail, trace_body};
-use crate::ops::reach::{Kind, Reach};
-use crate::types::DType;
-use crate::value::{Value, constant, size as size_of};
+use crate::graph::fail;
+use crate::graph::tracer::{SizeByLane, add_size_by_lane};
+use crate::value::{constant, size as size_of};
 use crate::vmap::ragged::{counts_that_run, largest, of_lanes, padded, refuse, shifted, symbol_of};
-use crate::vmap::{Batched, guarded, inline_where, lanes_type, select_lanes};
+use crate::vmap::{guarded, inline_where, lanes_type};
 
 pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();

@@ -1,15 +1,9 @@
 //! Loops with steps as ops with bodies: their bodies, and what of them some results need.
 
-use std::sync::Arc;
-
 use super::*;
-use crate::derivative::{Choices, Forward};
-use crate::fixpoint::{fixpoint, union};
-use crate::graph::{Keep, Need, PrunedOp};
-use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
-use crate::ops::{Prunable, chosen, flagged};
-use crate::types::Replacements;
-use crate::vmap::ragged;
+use crate::fixpoint::union;
+use crate::ops::basis::bodied::replaced;
+use crate::ops::chosen;
 
 impl Bodied for Scan {
     fn bodies(&self) -> Vec<&Arc<Graph>> {

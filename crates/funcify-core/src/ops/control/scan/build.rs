@@ -1,17 +1,14 @@
 //! The first entry point: `scan(init, xs, |carry, x| (carry, y))`, with JAX's meaning and options.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use super::infer::UNTIL_FIX;
 use super::*;
-use crate::graph::{BodyTrace, emit_at, fail};
-use crate::ops::fail_mismatch;
+use crate::graph::fail;
 use crate::ops::leaves::{check_type, have_names, with_known_sizes};
 use crate::ops::scan::CheckpointPolicy;
 use crate::tree;
-use crate::types::DType;
-use crate::value::{Value, or_failed};
+use crate::value::or_failed;
 
 /// How [`scan_with`] runs, and how it is differentiated.
 #[derive(Clone, Debug, Default)]

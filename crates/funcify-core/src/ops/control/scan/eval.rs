@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::cancel::{Ran, Watch};
-use crate::host::{HostTensor, Storage};
+use crate::host::Storage;
 use crate::memory::Held;
-use crate::ops::{EvalContext, evaluate_in};
 
 pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let operands = scan.operands();

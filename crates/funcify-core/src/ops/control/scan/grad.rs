@@ -31,9 +31,8 @@ use super::parts::{BufferPart, Parts, Rows, SequencePart};
 use super::saves::{LoopRecord, Trace, can_be_saved, slice_rows};
 use super::span::{Span, tail, with_head};
 use super::*;
-use crate::derivative::{Record, Tape, add, no_record};
+use crate::derivative::{add, no_record};
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::ops::reach::Guess;
 
 pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
     let Record::Loop(record) = context.record else { return Err(no_record("scan")) };

@@ -1,7 +1,6 @@
 //! The type rule of the loop, which enforces scan-c3 to scan-c7.
 
 use super::*;
-use crate::types::DType;
 
 /// How to give a boolean scalar to `until`.
 pub(super) const UNTIL_FIX: &str = "compare, and reduce with `any(..)` or `all(..)`";

@@ -6,9 +6,7 @@
 
 use super::Scan;
 use super::parts::{BufferPart, Parts, Rows, SequencePart};
-use crate::derivative::push_forward;
-use crate::ops::reach::{Guess, Kind, Reach};
-use crate::ops::rules::*;
+use super::*;
 
 pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();

@@ -77,13 +77,12 @@ pub use recurrence::Recurrence;
 pub(crate) use saves::{LoopRecord, saved_values};
 pub use until::{scan_until, scan_until_with};
 
+use super::*;
 use crate::derivative::active_params;
-use crate::error::{Error, Place, Result, Site};
-use crate::graph::{Graph, ValueId, emit, fresh_symbol};
-use crate::ops::rules::*;
-use crate::ops::{Bodied, Op, op_key, op_text};
-use crate::tree::Tree;
-use crate::types::{Dim, Symbol, TensorType};
+use crate::error::Error;
+use crate::graph::fresh_symbol;
+use crate::ops::op_key;
+use crate::types::Symbol;
 use crate::value::{concat, size};
 
 /// A sequence: read, never written.

@@ -1,11 +1,6 @@
 //! A loop put together from parts, for the rules that make loops of a loop.
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use super::*;
-use crate::graph::trace_body;
-use crate::graph::tracer::ClosedBody;
 
 /// What a loop takes, without its invariants, which the body captures.
 pub(super) struct Parts {

@@ -5,10 +5,7 @@
 //! that a step computes. What the loop stacks anyway is not saved again: a y that is one of these values, or that is the
 //! next value of a carry, which is then not computed again either. Pruning leaves out what the backward loop does not read.
 
-use std::sync::Arc;
-
 use super::*;
-use crate::derivative::{Forward, Record};
 use crate::graph::{Node, Output, Source};
 use crate::ops::scan::CheckpointPolicy;
 use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};

@@ -12,7 +12,6 @@ use super::chunked::joined;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
 use super::saves::{returned, slice_rows};
 use super::*;
-use crate::graph::trace_body;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::scan::CheckpointPolicy;
 

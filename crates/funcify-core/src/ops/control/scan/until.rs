@@ -2,7 +2,6 @@
 
 use super::build::repeat;
 use super::*;
-use crate::value::Value;
 
 /// A [`scan`](super::scan) that ends after the first step whose `stop`, a boolean scalar, is true: `(carry, y, stop) =
 /// body(carry, x)`. That step counts: its carry and its `y` are kept. If no step stops, all rows of `xs` are used.

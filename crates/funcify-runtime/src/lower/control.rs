@@ -39,6 +39,11 @@ impl<B: Backend> Lowering<'_, B> {
         self.push(&at, Action::Choice(Box::new(choice)), operands, node.outputs.len())
     }
 
+    pub(super) fn not_static(&self, at: &Place, reason: String, fix: &str) -> Error {
+        let backend = self.settings.backend.name().to_string();
+        Error::StepCountNotStatic { at: at.boxed(), backend, reason, fix: fix.into() }
+    }
+
     /// A conditional loop. Unrolling it needs a static bound.
     pub(super) fn lower_while(
         &mut self,
@@ -55,12 +60,7 @@ impl<B: Backend> Lowering<'_, B> {
                 Some(Err((bound, error))) => format!("the bound is {bound}, and {error}"),
                 _ => "the number of steps follows from values that the loop computes, and has no bound".to_string(),
             };
-            return Err(Error::StepCountNotStatic {
-                at: at.boxed(),
-                backend: self.settings.backend.name().to_string(),
-                reason,
-                fix: "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`".into(),
-            });
+            return Err(self.not_static(&at, reason, "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`"));
         }
         let declined = match self.lower_whole_node(graph, index, operands)?.before_it_runs("while") {
             Ok(results) => return Ok(results),

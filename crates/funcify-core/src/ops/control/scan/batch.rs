@@ -390,12 +390,9 @@ impl Lanes<'_> {
 
 fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {
     let kind = scan.buffers[buffer].kind();
-    Error::StepCount {
-        at: at.boxed(),
-        reason: format!(
-            "the number of steps differs between lanes, and last rows of buffer {buffer} ({kind}) are wanted, which a lane \
-             of few steps may lack: its trace is ragged"
-        ),
-        fix: "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size".into(),
-    }
+    let reason = format!(
+        "the number of steps differs between lanes, and last rows of buffer {buffer} ({kind}) are wanted, which a lane \
+         of few steps may lack: its trace is ragged"
+    );
+    at.step_count(reason, "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size")
 }

@@ -94,11 +94,7 @@ fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<
         }
     }
     if scan.steps.is_at_least(&Dim::from(0)) == Some(false) {
-        return Err(Error::StepCount {
-            at: at.boxed(),
-            reason: format!("the number of steps is {}, which is negative", scan.steps),
-            fix: "give a number of steps that is 0 or more".into(),
-        });
+        return Err(negative_steps(at, &scan.steps));
     }
     Ok(())
 }

@@ -375,12 +375,24 @@ impl Scan {
 
     /// The number of steps that an operand's value means; negative counts are an error.
     pub fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
-        usize::try_from(count).map_err(|_| crate::error::Error::StepCount {
-            at: at.boxed(),
-            reason: format!("the number of steps is {count}, which is negative"),
-            fix: "give a number of steps that is 0 or more".into(),
-        })
+        usize::try_from(count).map_err(|_| negative_steps(at, count))
     }
+
+    /// Makes the error of a row of a buffer that is read and was neither given nor written.
+    pub fn missing_row(at: &Place, buffer: usize, row: usize) -> Error {
+        Error::Rows {
+            at: at.boxed(),
+            component: format!("buffer {buffer}"),
+            needed: format!("row {row}, given or written before it is read"),
+            found: "nothing in that row".into(),
+            fix: "give more initial rows, or read rows that were written".into(),
+        }
+    }
+}
+
+fn negative_steps(at: &Place, count: impl std::fmt::Display) -> Error {
+    let reason = format!("the number of steps is {count}, which is negative");
+    at.step_count(reason, "give a number of steps that is 0 or more")
 }
 
 /// Hands out consecutive ranges.

@@ -6,7 +6,7 @@ use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{BoolDType, DType as BurnDType, FloatDType, IntDType, Scalar};
 use funcify_core::error::BackendError;
-use funcify_core::ops::{Movement, Op, OpClass, OpRules};
+use funcify_core::ops::{Movement, Op, OpClass};
 use funcify_core::{DType, HostTensor, TensorType};
 use funcify_cpu::{Division, Engine, Machine};
 use funcify_runtime::{

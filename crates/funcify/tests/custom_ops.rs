@@ -2,7 +2,7 @@
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::error::{Place, Result};
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, Lanes, OpClass, OpRules, batch_elementwise};
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, Lanes, OpClass, batch_elementwise};
 use funcify::rewrite::RewriteOptions;
 use funcify::stepped::Steppable;
 use funcify::vmap::Batched;

@@ -38,9 +38,13 @@ pub use pullback::{BackwardInput, Pullback};
 pub(crate) use record::{Forward, Record, no_record};
 pub(crate) use vjp::Tape;
 
-use crate::error::{Error, Result, Site};
-use crate::graph::{Failed, Graph, emit, fail};
-use crate::ops::Op;
+use crate::error::{Error, Place, Result, Site};
+use crate::graph::tracer::{check, keep_names};
+use crate::graph::{Failed, Graph, Node, Output, Replay, ValueId, at_site, emit, fail, inline, trace_body};
+use crate::ops::scan::CheckpointPolicy;
+use crate::ops::{Op, OpRules};
+use crate::tree::Tree;
+use crate::types::{Dim, Symbol, TensorType};
 use crate::value::Value;
 
 /// A value and its tangent, if an input that has one leads to it.

@@ -3,10 +3,11 @@
 use crate::error::{Place, Site};
 use crate::ops::scan::Scan;
 use crate::ops::testing::{check_derivative, eval_op};
-use crate::ops::{Binary, Op, OpRules, Unary};
+use crate::ops::{Attributes, Binary, EvalContext, Failed, Op, OpRules, Unary};
+use crate::vmap::Batched;
 use crate::{
-    Builder, CheckpointPolicy, Disconnected, Error, GradOptions, Graph, HostTensor, Recurrence, Tree, Value,
-    checkpoint, grad, grad_with, jvp, scan, vjp,
+    Builder, CheckpointPolicy, Dim, Disconnected, Error, GradOptions, Graph, HostTensor, Recurrence, TensorType, Tree,
+    Value, checkpoint, grad, grad_with, jvp, scan, vjp,
 };
 
 fn tensor<const N: usize>(shape: &[usize], elements: [f64; N]) -> HostTensor {
@@ -349,25 +350,19 @@ impl crate::ops::OpKey for Opaque {
 }
 
 impl crate::ops::CustomOp for Opaque {
-    fn infer(&self, _: &Place, inputs: &[crate::TensorType]) -> crate::Result<Vec<crate::TensorType>> {
+    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>, Error> {
         Ok(inputs.to_vec())
     }
-    fn eval(
-        &self,
-        _: &mut crate::ops::EvalContext<'_>,
-        inputs: &[HostTensor],
-        _: &[crate::TensorType],
-    ) -> crate::Result<Vec<HostTensor>> {
+
+    fn eval(&self, _: &mut EvalContext, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>, Error> {
         Ok(inputs.to_vec())
     }
-    fn attributes(&self) -> crate::ops::Attributes {
-        crate::ops::Attributes::new()
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
     }
-    fn batch(
-        &self,
-        _: &crate::Dim,
-        operands: &[crate::vmap::Batched],
-    ) -> Result<Vec<crate::vmap::Batched>, crate::ops::Failed> {
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         Ok(operands.to_vec())
     }
 }

@@ -49,20 +49,14 @@ impl Known<'_> {
 }
 
 fn attributes_are_natural(op: &Op, known: &Known<'_>) -> bool {
+    let are_natural =
+        || op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_natural(dim)));
     match op.class() {
         // Their sizes are those of their results.
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Reshape(_) | Movement::Broadcast(_)) => true,
-        OpClass::Movement(_)
-        | OpClass::Creation(_)
-        | OpClass::Indexing(_)
-        | OpClass::Along(_)
-        | OpClass::Product(_)
-        | OpClass::RandomBits(_)
-        | OpClass::Binding(_)
-        | OpClass::Control(_)
-        | OpClass::Custom(_) => {
-            op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_natural(dim)))
-        }
+        OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => are_natural(),
+        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => are_natural(),
+        OpClass::Control(_) | OpClass::Custom(_) => are_natural(),
     }
 }
 

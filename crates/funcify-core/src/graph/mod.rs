@@ -24,8 +24,7 @@ pub mod work;
 use std::fmt;
 
 pub use crate::handle::{Failed, ValueId};
-pub use bind::bind_sizes;
-pub use bind::call_error;
+pub use bind::{bind_sizes, call_error};
 pub use certain::{Known, is_certain};
 pub use copy::{Copied, Copy};
 pub use identity::GraphId;
@@ -33,9 +32,8 @@ pub use inline::inline;
 pub use live::uses_any;
 pub(crate) use prune::{Keep, Need, PrunedOp};
 pub use replay::Replay;
-pub use tracer::at_site;
 pub(crate) use tracer::{BodyTrace, trace_body};
-pub use tracer::{emit, emit_at, emit_value, fail, fail_value, fresh_symbol};
+pub use tracer::{at_site, emit, emit_at, emit_value, fail, fail_value, fresh_symbol};
 
 use identity::Identity;
 

@@ -7,7 +7,7 @@
 use funcify_analysis::{Label, ParallelAxis};
 use funcify_core::Graph;
 use funcify_core::graph::ValueId;
-use funcify_core::ops::{Creation, Movement, Op, OpClass, OpRules, Product};
+use funcify_core::ops::{Creation, Movement, Op, OpClass, Product};
 use funcify_core::types::Sizes;
 
 use crate::plan::OF_AN_INSTRUCTION;

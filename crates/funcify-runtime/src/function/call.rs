@@ -15,11 +15,10 @@ use funcify_core::types::{DType, Shape, Sizes, TensorType};
 use super::Function;
 use super::programs::{StaticInputs, Variant};
 use crate::backend::{Backend, Compiled, TrackedCall, execution_error};
-use crate::run::Memory;
 use crate::run::interpret::Run;
 use crate::run::profile::{Profile, Profiler};
-use crate::run::span;
 use crate::run::whole::run_compiled;
+use crate::run::{Memory, span};
 
 /// The last call: its program, and the sizes that it bound.
 pub(super) struct LastCall<B: Backend> {

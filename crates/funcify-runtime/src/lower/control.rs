@@ -3,18 +3,14 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use funcify_core::error::{Error, Place, Result};
-use funcify_core::graph::{Graph, Node, Replay};
-use funcify_core::ops::{AssociativeScan, BindSize, Sweeps, Switch, While};
-use funcify_core::types::TensorType;
+use funcify_core::error::Error;
+use funcify_core::ops::{AssociativeScan, BindSize, Switch, While};
 
 use super::report::count_kernels;
-use super::whole::{Attempt, used_results};
-use super::{Lowering, NodeKey};
-use crate::backend::{Backend, LoopStrategy};
+use super::whole::used_results;
+use super::*;
 use crate::run::associative::AssociativeNode;
 use crate::run::bind::BindNode;
-use crate::run::program::{Action, Slot};
 use crate::run::switch::ChoiceNode;
 use crate::run::while_loop::WhileNode;
 
@@ -43,6 +39,11 @@ impl<B: Backend> Lowering<'_, B> {
         self.push(&at, Action::Choice(Box::new(choice)), operands, node.outputs.len())
     }
 
+    pub(super) fn not_static(&self, at: &Place, reason: String, fix: &str) -> Error {
+        let backend = self.settings.backend.name().to_string();
+        Error::StepCountNotStatic { at: at.boxed(), backend, reason, fix: fix.into() }
+    }
+
     /// A conditional loop. Unrolling it needs a static bound.
     pub(super) fn lower_while(
         &mut self,
@@ -59,12 +60,7 @@ impl<B: Backend> Lowering<'_, B> {
                 Some(Err((bound, error))) => format!("the bound is {bound}, and {error}"),
                 _ => "the number of steps follows from values that the loop computes, and has no bound".to_string(),
             };
-            return Err(Error::StepCountNotStatic {
-                at: at.boxed(),
-                backend: self.settings.backend.name().to_string(),
-                reason,
-                fix: "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`".into(),
-            });
+            return Err(self.not_static(&at, reason, "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`"));
         }
         let declined = match self.lower_whole_node(graph, index, operands)?.before_it_runs("while") {
             Ok(results) => return Ok(results),

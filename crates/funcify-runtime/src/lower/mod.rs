@@ -25,15 +25,16 @@ use std::sync::Arc;
 use funcify_core::cancel::{Ran, Watch};
 use funcify_core::element_count;
 use funcify_core::error::{Place, Result};
-use funcify_core::graph::{Graph, GraphId, Input, Node, Replay, work};
+use funcify_core::graph::{Graph, GraphId, Input, Node, Replay, ValueId, work};
 use funcify_core::memory::over_budget;
 use funcify_core::ops::scan::Scan;
 use funcify_core::ops::{Constant, Op, OpRules, Sweeps};
-use funcify_core::types::{DType, Sizes, TensorType};
+use funcify_core::types::{DType, Dim, Sizes, TensorType};
 use smallvec::SmallVec;
 
 use self::body::{Parameter, ProgramKey};
 use self::report::LoopReport;
+use self::scan::ScanCall;
 use self::statics::{Bounded, StaticNumber};
 use self::whole::{Attempt, uses};
 use crate::backend::registry::{has_rule, kernel_of, rule_of};

@@ -1,15 +1,9 @@
 //! The loop: how it runs, and its report.
 
-use funcify_core::error::{Error, Place, Result};
-use funcify_core::graph::Graph;
-use funcify_core::ops::scan::Scan;
-use funcify_core::types::{Dim, TensorType};
+use funcify_core::error::Error;
 
-use super::report::{LoopReport, Steps, count_kernels};
-use super::whole::Attempt;
-use super::{Lowering, NodeKey, unroll};
-use crate::backend::{Backend, LoopStrategy};
-use crate::run::program::Slot;
+use super::report::{Steps, count_kernels};
+use super::*;
 
 impl<B: Backend> Lowering<'_, B> {
     pub(super) fn lower_scan(

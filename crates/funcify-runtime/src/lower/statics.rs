@@ -8,15 +8,10 @@
 use std::collections::{BTreeSet, HashSet};
 
 use funcify_core::HostTensor;
-use funcify_core::graph::{Graph, ValueId};
-use funcify_core::ops::{Creation, Elementwise, EvalContext, Op, OpClass, OpRules, While};
-use funcify_core::types::{Dim, Symbol, TensorType};
+use funcify_core::ops::{Creation, Elementwise, EvalContext, OpClass, While};
+use funcify_core::types::Symbol;
 
-use super::body::Parameter;
-use super::scan::ScanCall;
-use super::{Lowering, is_number};
-use crate::backend::{Backend, LoopStrategy};
-use crate::run::program::{KernelNode, Slot};
+use super::*;
 
 /// A number that is static: the same whenever the program runs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -8,12 +8,10 @@
 use std::sync::Arc;
 
 use funcify_core::cancel::Ran;
-use funcify_core::error::{Place, Result};
-use funcify_core::types::{Sizes, Symbol, TensorType};
+use funcify_core::types::Symbol;
 
-use super::interpret::Run;
-use super::program::Program;
-use crate::backend::{Backend, Part, Tensors};
+use super::*;
+use crate::backend::Part;
 
 /// An associative scan with its two sweeps, compiled.
 pub(crate) struct AssociativeNode<B: Backend> {

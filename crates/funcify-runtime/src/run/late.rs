@@ -10,14 +10,13 @@
 
 use std::sync::Arc;
 
-use funcify_core::error::{Place, Ran, Result};
+use funcify_core::error::Ran;
 use funcify_core::graph::Graph;
 use funcify_core::ops::scan::{Returned, Scan};
-use funcify_core::types::{DType, Sizes};
 
-use super::interpret::Run;
 use super::whole::{run_compiled, with_stand_ins};
-use crate::backend::{Backend, CompileResult, Compiled, Tensors, Whole};
+use super::*;
+use crate::backend::{CompileResult, Compiled, Whole};
 use crate::cache::Cache;
 use crate::prepare::request_whole;
 

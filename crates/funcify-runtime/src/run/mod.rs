@@ -14,4 +14,10 @@ pub(crate) mod switch;
 pub(crate) mod while_loop;
 pub(crate) mod whole;
 
-pub(crate) use ledger::Memory;
+use funcify_core::error::{Place, Result};
+use funcify_core::types::{DType, Sizes, TensorType};
+
+use self::interpret::Run;
+pub(crate) use self::ledger::Memory;
+use self::program::Program;
+use crate::backend::{Backend, Tensors};

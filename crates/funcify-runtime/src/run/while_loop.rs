@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use funcify_core::error::{Error, Place, Result};
+use funcify_core::error::Error;
 use funcify_core::ops::While;
-use funcify_core::types::{DType, TensorType};
 
-use super::interpret::Run;
-use super::program::Program;
 use super::whole::Refusing;
-use crate::backend::{Backend, Tensors};
+use super::*;
 
 /// A conditional loop with compiled parts. The arguments of both: the carries, what it captures.
 pub(crate) struct WhileNode<B: Backend> {

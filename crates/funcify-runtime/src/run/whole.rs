@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use funcify_core::cancel::{Ran, Watch};
-use funcify_core::error::{Place, Result};
 
-use super::interpret::Run;
-use crate::backend::{Backend, Compiled, Outcome, Tensors, execution_error};
+use super::*;
+use crate::backend::{Compiled, Outcome, execution_error};
 
 /// A loop that was compiled and may refuse when it runs.
 pub(crate) struct Refusing<T> {

@@ -8,8 +8,7 @@ use funcify_core::ops::scan::{Returned, Scan, Start};
 use funcify_core::ops::{AssociativeScan, Conv, Op};
 use funcify_core::tree::Named;
 use funcify_core::types::{DType, Dim, Shape, Symbol, TensorType};
-use funcify_core::{HostTensor, Scalar};
-use funcify_core::{Value, concat, constant, full, select};
+use funcify_core::{HostTensor, Scalar, Value, concat, constant, full, select};
 
 use super::Stepped;
 use super::label::{Action, Plan};

@@ -4,7 +4,7 @@
 use funcify_core::error::{Error, Place, Result};
 use funcify_core::graph::{Graph, Node, ValueId, uses_any};
 use funcify_core::ops::scan::{Returned, Scan, Start};
-use funcify_core::ops::{Along, AssociativeScan, Concat, Control, Conv, Cumulative, Op, OpClass, OpRules, Pad, Slice};
+use funcify_core::ops::{Along, AssociativeScan, Concat, Control, Conv, Cumulative, Op, OpClass, Pad, Slice};
 use funcify_core::types::{Dim, Symbol};
 
 use super::rows::{self, Refused};

@@ -2,7 +2,7 @@
 //! rows of their results lie.
 
 use funcify_core::graph::{Graph, Node};
-use funcify_core::ops::{Along, Creation, Indexing, Movement, Op, OpClass, OpRules, Product};
+use funcify_core::ops::{Along, Creation, Indexing, Movement, Op, OpClass, Product};
 use funcify_core::types::Shape;
 
 use super::time::{Label, Rows, Time};

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use funcify_core::HostTensor;
 use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::graph::{Graph, call_error, tracer};
 use funcify_core::tree::Named;
 use funcify_core::types::{DType, Dim, Symbol, TensorType};
-use funcify_core::{Value, concat};
+use funcify_core::{HostTensor, Value, concat};
 use funcify_rewrite::{Rewrite, RewriteOptions};
 
 use crate::backend::{Backend, CompileOptions, execution_error};

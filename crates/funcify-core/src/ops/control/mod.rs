@@ -7,10 +7,28 @@ pub mod scan;
 pub mod switch;
 pub mod while_loop;
 
-pub use associative::AssociativeScan;
-pub use associative::Sweeps;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use associative::{AssociativeScan, Sweeps};
 pub use bind_size::BindSize;
 pub use call::{Call, Rule};
 pub use scan::Scan;
 pub use switch::Switch;
 pub use while_loop::While;
+
+use crate::derivative::{Choices, Forward, Record, Tape, placed, push_forward};
+use crate::error::Site;
+use crate::fixpoint::fixpoint;
+use crate::graph::tracer::ClosedBody;
+use crate::graph::{BodyTrace, Failed, Graph, Keep, Need, PrunedOp, ValueId, emit, emit_at, trace_body};
+use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
+use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
+use crate::ops::reach::{Connected, Guess, Kind, Reach};
+use crate::ops::rules::*;
+use crate::ops::{
+    Op, Printable, Prunable, check_types, evaluate_in, fail_mismatch, flagged, input_types, output_types, trace_lanes,
+};
+use crate::tree::Tree;
+use crate::types::Replacements;
+use crate::vmap::{ragged, select_lanes};

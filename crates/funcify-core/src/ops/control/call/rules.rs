@@ -1,12 +1,10 @@
 //! Functions in place of the calls that give them derivative rules, for programs that are run and not differentiated; and
 //! the call in place of `itself` in its rule.
 
-use std::sync::Arc;
+use super::*;
 
-use super::{Call, Rule};
-use crate::error::{Error, Result};
-use crate::graph::{Graph, Replay, ValueId, tracer};
-use crate::ops::Op;
+use crate::error::Error;
+use crate::graph::{Replay, tracer};
 use crate::types::Sizes;
 
 impl Graph {

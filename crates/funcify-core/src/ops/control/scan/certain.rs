@@ -1,8 +1,8 @@
 //! Whether a loop is surely not refused.
 
-use super::{Returned, Scan, Start};
+use super::*;
 use crate::graph::Known;
-use crate::types::{Dim, Sizes, TensorType};
+use crate::types::Sizes;
 
 impl Scan {
     /// [`rows_are_there`](Scan::rows_are_there), of sizes of which nothing is known.

@@ -1,8 +1,6 @@
 //! The type rule of the loop, which enforces scan-c3 to scan-c7.
 
-use super::{Buffer, Returned, Scan, Start};
-use crate::error::{Error, Place, Result};
-use crate::types::{DType, Dim, TensorType};
+use super::*;
 
 /// How to give a boolean scalar to `until`.
 pub(super) const UNTIL_FIX: &str = "compare, and reduce with `any(..)` or `all(..)`";
@@ -96,11 +94,7 @@ fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<
         }
     }
     if scan.steps.is_at_least(&Dim::from(0)) == Some(false) {
-        return Err(Error::StepCount {
-            at: at.boxed(),
-            reason: format!("the number of steps is {}, which is negative", scan.steps),
-            fix: "give a number of steps that is 0 or more".into(),
-        });
+        return Err(negative_steps(at, &scan.steps));
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! What a loop keeps for its backward loop: its own policy or the default, and what a budget allows.
 
 use super::saves::saved_values;
-use super::{Scan, Start};
+use super::*;
 use crate::ops::scan::CheckpointPolicy;
-use crate::types::{Dim, Sizes, TensorType};
+use crate::types::Sizes;
 
 /// What a size that is a symbol counts as.
 const ASSUMED_SIZE: usize = 1024;

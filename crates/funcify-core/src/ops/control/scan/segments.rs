@@ -11,13 +11,9 @@
 use super::chunked::joined;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
 use super::saves::{returned, slice_rows};
-use super::{Buffer, Returned, Scan, Start};
-use crate::error::Result;
-use crate::graph::{Failed, Graph, emit, fresh_symbol, trace_body};
+use super::*;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::scan::CheckpointPolicy;
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, concat, size};
 
 /// No segment has more steps, which keeps sizes from overflowing.
 const LONGEST: usize = i32::MAX as usize;

@@ -5,12 +5,9 @@
 //! have overwritten.
 
 use super::saves::slice_rows;
-use super::{Buffer, Scan, parts};
-use crate::error::Result;
-use crate::graph::{Failed, fresh_symbol};
+use super::*;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::types::{DType, Dim};
-use crate::value::{Value, concat, select, size};
+use crate::value::select;
 
 /// The steps that the backward loop goes back over. They have consecutive rows.
 pub(super) struct Span {

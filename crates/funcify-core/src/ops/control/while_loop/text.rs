@@ -1,9 +1,7 @@
 //! The loop that a condition ends in the text form.
 
-use super::While;
-use crate::graph::ValueId;
-use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
-use crate::ops::{Attributes, Printable};
+use super::*;
+use crate::ops::Attributes;
 
 impl While {
     /// Its words.

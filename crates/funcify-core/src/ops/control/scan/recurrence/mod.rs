@@ -318,9 +318,9 @@ impl Recurrence {
         let mut counts = counts.into_iter();
         let Some((mut name, mut smallest)) = counts.next() else {
             if self.sequences.is_empty() && self.buffers.iter().all(|buffer| buffer.start != Start::Full) {
-                let reason = "there is no sequence, no full buffer and no number of steps".to_string();
-                let fix = "pass a sequence, or set `Recurrence::steps`".to_string();
-                fail("scan", self.at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+                let reason = "there is no sequence, no full buffer and no number of steps";
+                let fix = "pass a sequence, or set `Recurrence::steps`";
+                fail("scan", self.at.site, &[], |at| at.step_count(reason, fix));
             }
             return Steps::Dim(Dim::from(0));
         };
@@ -330,15 +330,14 @@ impl Recurrence {
                 (_, Some(true)) => (name, smallest) = (other, count),
                 _ => {
                     let reason = format!("{name} allows {smallest} steps and {other} allows {count}");
-                    let fix = "set `Recurrence::steps`, or give both one symbol".to_string();
-                    fail("scan", self.at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+                    let fix = "set `Recurrence::steps`, or give both one symbol";
+                    fail("scan", self.at.site, &[], |at| at.step_count(reason, fix));
                 }
             }
         }
         if smallest.is_at_least(&Dim::from(0)) == Some(false) {
             let reason = format!("{name} allows {smallest} steps: its taps reach further than its rows");
-            let fix = "give more rows, or smaller taps".to_string();
-            fail("scan", self.at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+            fail("scan", self.at.site, &[], |at| at.step_count(reason, "give more rows, or smaller taps"));
         }
         Steps::Dim(smallest)
     }

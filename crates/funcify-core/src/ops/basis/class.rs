@@ -1,8 +1,9 @@
 //! What passes need to know about an op: the class that it is of, and how its results follow from its operands.
 //!
-//! Ops of a class answer alike; where they differ, the answer is here by op, or in the op's file where it follows from
-//! attributes. A pass asks the op, or matches all classes, and all ops of a class; an op that is added is then an op that
-//! each of them has to say something about before it compiles.
+//! An op has one answer to each question, and no answer is a default: a match names every op, except where the class itself is
+//! the answer (each lane of an elementwise op is independent; data movement computes nothing). Answers that follow from
+//! attributes are in the op's file. So a new op does not compile until each question, and each pass that matches its class, has
+//! an answer for it.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -176,7 +177,8 @@ impl Op {
         match self.class() {
             OpClass::Movement(_) | OpClass::Creation(Creation::Constant(_)) => Work::Nothing,
             OpClass::Indexing(Indexing::Scatter(_)) => Work::Element,
-            OpClass::Indexing(_) => Work::Nothing,
+            OpClass::Indexing(Indexing::DynamicSlice(_) | Indexing::DynamicUpdate(_)) => Work::Nothing,
+            OpClass::Indexing(Indexing::Take(_) | Indexing::Gather(_)) => Work::Nothing,
             OpClass::Elementwise(_) | OpClass::Along(_) | OpClass::RandomBits(_) => Work::Element,
             OpClass::Creation(Creation::Iota(_) | Creation::Size(_)) => Work::Element,
             OpClass::Binding(_) | OpClass::Custom(_) => Work::Element,
@@ -204,7 +206,19 @@ impl Op {
             OpClass::Control(Control::Scan(op)) => op.rows_are_there(operands, known),
             OpClass::Control(Control::While(op)) => op.bound.is_some(),
             OpClass::Control(Control::Switch(_) | Control::AssociativeScan(_) | Control::Call(_)) => true,
-            OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Product(_) => true,
+            OpClass::Elementwise(
+                Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Bits(_) | Elementwise::Compare(_),
+            ) => true,
+            OpClass::Elementwise(
+                Elementwise::Predicate(_) | Elementwise::Select(_) | Elementwise::Cast(_) | Elementwise::NextAfter(_),
+            ) => true,
+            OpClass::Elementwise(Elementwise::Polygamma(_)) => true,
+            OpClass::Movement(Movement::Reshape(_) | Movement::Transpose(_) | Movement::Broadcast(_)) => true,
+            OpClass::Movement(Movement::Reverse(_) | Movement::Pad(_) | Movement::Concat(_) | Movement::Bitcast(_)) => {
+                true
+            }
+            OpClass::Creation(Creation::Constant(_) | Creation::Iota(_) | Creation::Size(_)) => true,
+            OpClass::Product(Product::MatMul(_) | Product::Conv(_)) => true,
             OpClass::Indexing(Indexing::Scatter(_)) | OpClass::RandomBits(_) => true,
             OpClass::Along(Along::Reduce(_) | Along::Cumulative(_) | Along::Sort(_)) => true,
             OpClass::Custom(custom) => !custom.op.may_be_refused(),
@@ -221,7 +235,9 @@ impl Op {
             OpClass::Along(Along::Cumulative(_)) | OpClass::Product(Product::Conv(_)) => true,
             OpClass::Along(Along::Reduce(_) | Along::ArgMax(_) | Along::Sort(_)) => false,
             OpClass::Product(Product::MatMul(_)) => false,
-            OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::RandomBits(_) => false,
+            OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(Indexing::DynamicSlice(_)) => false,
+            OpClass::Indexing(Indexing::DynamicUpdate(_) | Indexing::Take(_) | Indexing::Gather(_)) => false,
+            OpClass::Indexing(Indexing::Scatter(_)) | OpClass::RandomBits(_) => false,
             OpClass::Binding(_) | OpClass::Control(_) => false,
             OpClass::Custom(custom) => custom.op.loses_digits(),
         }

@@ -75,7 +75,9 @@ fn collect(
             }
         };
         match node.op.class() {
-            OpClass::Creation(Creation::Constant(_)) | OpClass::Control(Control::Switch(_) | Control::While(_)) => {}
+            OpClass::Control(Control::Switch(_) | Control::While(_)) => {}
+            // Programs upload constants and read sizes on the host themselves.
+            OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
             OpClass::Control(Control::AssociativeScan(op)) => {
                 let sweeps = op.sweeps(&node.place(), &graph.types(&node.inputs), &vec![true; op.leaves])?;
                 for program in [&sweeps.up, &sweeps.down] {
@@ -84,7 +86,7 @@ fn collect(
                 continue;
             }
             OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => add_op(),
-            OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => add_op(),
+            OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => add_op(),
             OpClass::Control(Control::Scan(_) | Control::Call(_)) | OpClass::Custom(_) => add_op(),
         }
         for body in node.op.bodies() {

@@ -11,10 +11,14 @@ use burn::tensor::DType as BurnDType;
 use burn::tensor::wgpu::WgpuBackend;
 use burn::tensor::{BoolDType, Device, IntDType, Shape};
 use funcify_core::DType;
-use funcify_core::error::{BackendError, Place, Site};
+use funcify_core::error::{Place, Site};
+use funcify_runtime::KernelCall;
 
 use crate::dtypes;
-use crate::kinds::{Tensor, filled};
+use crate::kinds::{Outcome, filled};
+
+/// A call of a kernel.
+pub(crate) type Call<'a, O> = KernelCall<'a, Burn, O>;
 
 /// One of Burn's devices.
 #[derive(Clone, Debug)]
@@ -202,7 +206,7 @@ impl Burn {
     }
 
     /// Burn's integer type that stores an integer dtype.
-    pub(crate) fn integer(&self, dtype: DType) -> Result<IntDType, BackendError> {
+    pub(crate) fn integer(&self, dtype: DType) -> Outcome<IntDType> {
         dtypes::integer(self.stored(dtype))
     }
 
@@ -212,7 +216,7 @@ impl Burn {
     }
 
     /// A tensor of zeros, `false` for booleans.
-    pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
+    pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Outcome {
         self.check(dtype, shape.len())?;
         if self.in_host_memory() && dtype != DType::Bool {
             // The system's memory is zero already; Burn's own zeros write it.
@@ -241,7 +245,7 @@ impl Burn {
     }
 
     /// Fails if the device cannot hold such a tensor.
-    pub(crate) fn check(&self, dtype: DType, rank: usize) -> Result<(), BackendError> {
+    pub(crate) fn check(&self, dtype: DType, rank: usize) -> Outcome<()> {
         self.lacking(dtype, rank).map_or(Ok(()), |reason| Err(format!("{} {reason}", self.name).into()))
     }
 }

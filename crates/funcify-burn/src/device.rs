@@ -139,14 +139,12 @@ impl Burn {
             DispatchDevice::NdArray(_) => Ok(Burn { device: inner, ..Burn::ndarray() }),
             #[cfg(feature = "wgpu")]
             DispatchDevice::Cube(_) => Ok(Burn::on_gpu(inner)),
-            DispatchDevice::Capture(_) => Err(funcify_core::Error::Unsupported {
-                at: Place::new("Burn::of", Site::caller()).boxed(),
-                backend: "burn-capture".into(),
-                what: "a function inside a closure that is recorded".into(),
-                reason: "the device of the closure's tensors writes Burn's ops down, and runs nothing".into(),
-                fix: "write it in Burn's ops, and a loop with `funcify_burn::scan`; or all of it with funcify's own"
-                    .into(),
-            }),
+            DispatchDevice::Capture(_) => Err(crate::capture::unsupported(
+                &Place::new("Burn::of", Site::caller()),
+                "a function inside a closure that is recorded",
+                "the device of the closure's tensors writes Burn's ops down, and runs nothing",
+                "write it in Burn's ops, and a loop with `funcify_burn::scan`; or all of it with funcify's own",
+            )),
             other => Err(funcify_core::Error::Unsupported {
                 at: Place::new("Burn::of", Site::caller()).boxed(),
                 backend: "burn".into(),

@@ -22,7 +22,7 @@ use super::stops::{self, Stop, Unclear};
 use super::tape::{self, Edges};
 use crate::dtypes;
 use crate::kinds::{self, Tensor};
-use crate::plugin::AnyTensor;
+use crate::plugin::{AnyTensor, misfit};
 
 /// A closure: from the capture device, and tensors on it, to tensors.
 pub(crate) type Body<'a> = dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>> + 'a;
@@ -363,13 +363,10 @@ pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> 
     let shape = if row { &shape[1..] } else { &shape };
     match tensor.dtype() {
         Some(dtype) => Ok(TensorType::new(dtype, shape)),
-        None => Err(Error::Call {
-            at: at.boxed(),
-            component: what.to_string(),
-            expected: format!("one of the dtypes {}", DType::ALL.map(|dtype| dtype.to_string()).join(", ")),
-            found: tensor.describe(),
-            fix: "cast the tensor".into(),
-        }),
+        None => {
+            let expected = format!("one of the dtypes {}", DType::ALL.map(|dtype| dtype.to_string()).join(", "));
+            Err(misfit(at, what, expected, tensor.describe(), "cast the tensor"))
+        }
     }
 }
 
@@ -380,13 +377,8 @@ pub(crate) fn device_of<'a>(tensors: impl Iterator<Item = &'a AnyTensor> + Clone
 }
 
 pub(crate) fn unsupported(at: &Place, what: &str, reason: &str, fix: &str) -> Error {
-    Error::Unsupported {
-        at: at.boxed(),
-        backend: "burn-capture".into(),
-        what: what.into(),
-        reason: reason.into(),
-        fix: fix.into(),
-    }
+    let (backend, what, reason, fix) = ("burn-capture".into(), what.into(), reason.into(), fix.into());
+    Error::Unsupported { at: at.boxed(), backend, what, reason, fix }
 }
 
 fn foreign(at: &Place, index: usize, found: String) -> Error {

@@ -8,7 +8,7 @@ use funcify_core::error::{Error, Place, Result};
 
 use super::record::unsupported;
 use super::{inner, tape};
-use crate::plugin::{AnyTensor, TensorKind};
+use crate::plugin::{AnyTensor, TensorKind, misfit};
 
 /// What a recorded closure computes with beside its arguments: the same in each call, or in each step of a loop, and
 /// trained.
@@ -89,13 +89,13 @@ impl<M: Module> Weights for &M {
         let is_lost = visitor.tensors.is_empty() && self.devices().iter().any(Device::is_autodiff);
         match is_lost {
             false => Ok(visitor.tensors),
-            true => Err(Error::Call {
-                at: at.boxed(),
-                component: "the weights".into(),
-                expected: "a module with parameters".into(),
-                found: "one with plain tensors alone, to which no gradient would flow".into(),
-                fix: "pass tensors by value, `w.clone()`; or take autodiff from the module, `&module.valid()`".into(),
-            }),
+            true => Err(misfit(
+                at,
+                "the weights",
+                "a module with parameters",
+                "one with plain tensors alone, to which no gradient would flow",
+                "pass tensors by value, `w.clone()`; or take autodiff from the module, `&module.valid()`",
+            )),
         }
     }
 

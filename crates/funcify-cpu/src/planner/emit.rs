@@ -13,6 +13,7 @@ mod words;
 use funcify_analysis::Contents;
 use funcify_runtime::Declined;
 
+use super::Result;
 use super::blocks::Blocks;
 use super::copies::Copied;
 use super::memory::Memory;
@@ -95,7 +96,7 @@ impl Emitter {
     }
 
     /// The plan: `parts` parts of `len` indices each run the program.
-    pub(super) fn finish(mut self, parts: usize, len: usize) -> Result<Plan, Declined> {
+    pub(super) fn finish(mut self, parts: usize, len: usize) -> Result<Plan> {
         let sums = self.shares(parts)?;
         for (region, memory) in self.registers.into_iter().zip(&self.memory) {
             self.plan.regions[region].units = memory.len();
@@ -158,7 +159,7 @@ impl Emitter {
     }
 
     /// A tensor laid out as another one of its shape is, but for the axes along which it is broadcast.
-    fn laid_like(&mut self, view: &View, like: &View) -> Result<View, Declined> {
+    fn laid_like(&mut self, view: &View, like: &View) -> Result<View> {
         let is_outside = view.level <= 1;
         let has_order = |copy: &View| {
             (0..copy.shape.len())
@@ -185,7 +186,7 @@ impl Emitter {
     }
 
     /// A number, as a tensor of rank 0.
-    pub(super) fn number(&mut self, number: f64) -> Result<View, Declined> {
+    pub(super) fn number(&mut self, number: f64) -> Result<View> {
         if let Some((_, view)) = self.numbers.iter().find(|(bits, _)| *bits == number.to_bits()) {
             return Ok(view.clone());
         }
@@ -196,7 +197,7 @@ impl Emitter {
     }
 
     /// The numbers 0, 1, ... in order: a running sum, one instruction however many there are.
-    pub(super) fn iota(&mut self, count: usize) -> Result<View, Declined> {
+    pub(super) fn iota(&mut self, count: usize) -> Result<View> {
         let [one, before] = [self.number(1.0)?, self.number(-1.0)?];
         let to = self.reserve(&[count], 0);
         let op = Op::Recur { recurrence: Recurrence::Running(Fold::Sum), down: false };
@@ -205,7 +206,7 @@ impl Emitter {
     }
 
     /// Writes one number everywhere.
-    pub(super) fn fill(&mut self, to: &View, number: f64) -> Result<(), Declined> {
+    pub(super) fn fill(&mut self, to: &View, number: f64) -> Result<()> {
         self.map(Op::Fill(number), to, &[])
     }
 
@@ -238,7 +239,7 @@ impl Emitter {
         views: &[&View],
         (row, across): (&[isize], &[Across]),
         rest: &[&Axis],
-    ) -> Result<(), Declined> {
+    ) -> Result<()> {
         let moves_within = |view: &&View| {
             self.unit(view).is_some_and(|unit| view.steps.iter().any(|step| !step.unsigned_abs().is_multiple_of(unit)))
         };
@@ -298,7 +299,7 @@ impl Emitter {
     }
 
     /// Declines a plan with so many more instructions, if these are too many.
-    pub(super) fn check_instructions(&self, more: usize) -> Result<(), Declined> {
+    pub(super) fn check_instructions(&self, more: usize) -> Result<()> {
         match self.instructions.saturating_add(more) > MOST_INSTRUCTIONS {
             true => Err(Declined::new("scan", format!("more than {MOST_INSTRUCTIONS} instructions"))),
             false => Ok(()),
@@ -306,7 +307,7 @@ impl Emitter {
     }
 
     /// An elementwise op; all have the shape of what is written.
-    pub(super) fn map(&mut self, op: Op, to: &View, from: &[&View]) -> Result<(), Declined> {
+    pub(super) fn map(&mut self, op: Op, to: &View, from: &[&View]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
         }
@@ -331,7 +332,7 @@ impl Emitter {
                 }
                 return self.map(op, to, &laid.iter().collect::<Vec<_>>());
             }
-            let ordered = from.iter().map(|view| self.in_lanes(view)).collect::<Result<Vec<View>, _>>()?;
+            let ordered = from.iter().map(|view| self.in_lanes(view)).collect::<Result<Vec<View>>>()?;
             let result = self.reserve(&to.shape, to.level);
             self.map(op, &result, &ordered.iter().collect::<Vec<_>>())?;
             return self.copy(to, &result);
@@ -354,46 +355,46 @@ impl Emitter {
     }
 
     /// A view whose last axis with more than one element has its elements side by side, or is broadcast: itself, or a copy.
-    pub(super) fn in_lanes(&mut self, view: &View) -> Result<View, Declined> {
+    pub(super) fn in_lanes(&mut self, view: &View) -> Result<View> {
         let last = (0..view.shape.len()).rev().find(|axis| view.shape[*axis] > 1);
         if last.is_none_or(|axis| matches!(view.strides[axis], 0 | 1)) { Ok(view.clone()) } else { self.copied(view) }
     }
 
     /// A view none of whose axes is reversed: itself, or a copy.
-    pub(super) fn forward(&mut self, view: &View) -> Result<View, Declined> {
+    pub(super) fn forward(&mut self, view: &View) -> Result<View> {
         if view.is_reversed() { self.copied(view) } else { Ok(view.clone()) }
     }
 
     /// Copies those of the views for which `must` holds; `None` if it holds for none.
-    fn copied_where(&mut self, views: &[&View], must: impl Fn(&View) -> bool) -> Result<Option<Vec<View>>, Declined> {
+    fn copied_where(&mut self, views: &[&View], must: impl Fn(&View) -> bool) -> Result<Option<Vec<View>>> {
         if !views.iter().any(|view| must(view)) {
             return Ok(None);
         }
         let copied = |view: &&View| if must(view) { self.copied(view) } else { Ok((*view).clone()) };
-        views.iter().map(copied).collect::<Result<_, _>>().map(Some)
+        views.iter().map(copied).collect::<Result<_>>().map(Some)
     }
 
     /// A copy of a view with its elements in order.
-    pub(super) fn copied(&mut self, view: &View) -> Result<View, Declined> {
+    pub(super) fn copied(&mut self, view: &View) -> Result<View> {
         let copy = self.reserve(&view.shape, view.level);
         self.copy(&copy, view)?;
         Ok(copy)
     }
 
     /// A matrix whose rows have their elements side by side: itself, or a copy.
-    pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View, Declined> {
+    pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View> {
         let has_rows = matrix.strides[1] == 1 || matrix.shape[1] == 1;
         let is_at_hand = has_rows && !matrix.is_reversed() && self.lies_within_units(matrix);
         if is_at_hand { Ok(matrix.clone()) } else { self.copied(matrix) }
     }
 
     /// Copies a tensor.
-    pub(super) fn copy(&mut self, to: &View, from: &View) -> Result<(), Declined> {
+    pub(super) fn copy(&mut self, to: &View, from: &View) -> Result<()> {
         self.map(Op::Unary(Unary::Copy), to, &[from])
     }
 
     /// Copies a tensor whose elements lie along another axis than those of what is written.
-    fn transpose(&mut self, to: &View, from: &View, axes: &[Axis], within: &[bool]) -> Result<(), Declined> {
+    fn transpose(&mut self, to: &View, from: &View, axes: &[Axis], within: &[bool]) -> Result<()> {
         let along = |operand: usize| (0..axes.len()).find(|index| within[*index] && axes[*index].strides[operand] == 1);
         let views = [to, from];
         let across = [Across::Lanes; 2];
@@ -416,7 +417,7 @@ impl Emitter {
     }
 
     /// A matrix `[k, n]` in the order of products.
-    pub(super) fn packed(&mut self, matrix: &View) -> Result<View, Declined> {
+    pub(super) fn packed(&mut self, matrix: &View) -> Result<View> {
         let is_outside = matrix.level <= 1;
         let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
         if let Some(copied) = self.packs.iter().find(is_cached) {
@@ -438,7 +439,7 @@ impl Emitter {
     }
 
     /// Writes the product of the transpose of `[k, m]` with `[k, n]`.
-    pub(super) fn outer(&mut self, to: &View, sides: (&View, &View)) -> Result<(), Declined> {
+    pub(super) fn outer(&mut self, to: &View, sides: (&View, &View)) -> Result<()> {
         if !self.lies_within_units(to) {
             let sum = self.reserve(&to.shape, to.level);
             self.outer(&sum, sides)?;
@@ -454,7 +455,7 @@ impl Emitter {
         to: &View,
         (left, right): (&View, &View),
         (count, apart): (usize, [isize; 2]),
-    ) -> Result<(), Declined> {
+    ) -> Result<()> {
         let [m, n, k] = [to.shape[0], to.shape[1], left.shape[0]];
         let units = |view: &View, apart: isize| apart / self.unit(view).unwrap_or(1) as isize;
         let block_steps = [units(left, apart[0]), units(right, apart[1])];
@@ -471,7 +472,7 @@ impl Emitter {
         init: Option<&View>,
         factors: &[(View, View)],
         then: Option<Unary>,
-    ) -> Result<(), Declined> {
+    ) -> Result<()> {
         let [m, n] = [to.shape[0], to.shape[1]];
         if m * n == 0 {
             return Ok(());
@@ -516,7 +517,7 @@ impl Emitter {
 
     /// What runs before and after the parts, so that shares start from an initial value and are summed up. The registers of
     /// the parts lie one after the other.
-    fn shares(&mut self, parts: usize) -> Result<Vec<Node>, Declined> {
+    fn shares(&mut self, parts: usize) -> Result<Vec<Node>> {
         let len = self.memory[1].len();
         for (register, initial) in std::mem::take(&mut self.initial_shares) {
             if initial.level > 0 {

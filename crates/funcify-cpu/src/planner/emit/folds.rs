@@ -1,21 +1,10 @@
 //! Folds: the axis that is folded is the lanes or the rows, as the elements lie.
 
-use funcify_runtime::Declined;
-
-use super::super::view::View;
-use super::{Axis, Emitter, across, laid, longest, merged, order_of, others};
-use crate::kernels::{Binary, Fold, Unary};
-use crate::plan::{Across, Op};
+use super::*;
 
 impl Emitter {
     /// The fold of a tensor over axes, or the sum of the products of two.
-    pub(in super::super) fn fold(
-        &mut self,
-        fold: Fold,
-        to: &View,
-        from: &[&View],
-        folded: &[usize],
-    ) -> Result<(), Declined> {
+    pub(in super::super) fn fold(&mut self, fold: Fold, to: &View, from: &[&View], folded: &[usize]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
         }
@@ -77,14 +66,14 @@ impl Emitter {
     }
 
     /// Folds copies that lie in order, the folded axes last.
-    fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<(), Declined> {
-        let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>, _>>()?;
+    fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<()> {
+        let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>>>()?;
         let last: Vec<usize> = (count..copies[0].shape.len()).collect();
         self.fold(fold, to, &copies.iter().collect::<Vec<_>>(), &last)
     }
 
     /// Folds an axis whose elements lie side by side: they are the lanes.
-    fn fold_lanes(&mut self, fold: Fold, views: &[&View], axes: &[Axis], folded: &Axis) -> Result<(), Declined> {
+    fn fold_lanes(&mut self, fold: Fold, views: &[&View], axes: &[Axis], folded: &Axis) -> Result<()> {
         let rows = longest(axes, |index| self.is_within_units(&axes[index], views));
         let row: Vec<isize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
         let across: Vec<Across> = folded.strides.iter().map(|stride| across(*stride)).collect();
@@ -94,14 +83,7 @@ impl Emitter {
     }
 
     /// Folds an axis whose elements are rows: another axis is the lanes.
-    fn fold_rows(
-        &mut self,
-        fold: Fold,
-        views: &[&View],
-        axes: &[Axis],
-        lanes: usize,
-        folded: &Axis,
-    ) -> Result<(), Declined> {
+    fn fold_rows(&mut self, fold: Fold, views: &[&View], axes: &[Axis], lanes: usize, folded: &Axis) -> Result<()> {
         let across: Vec<Across> = axes[lanes].strides.iter().map(|stride| across(*stride)).collect();
         let op = Op::FoldRows { fold, accumulate: false };
         let size = [folded.size, axes[lanes].size];

@@ -1,22 +1,17 @@
 //! Instructions that read or write where a number says.
 
-use funcify_runtime::Declined;
-
-use super::super::view::View;
-use super::{Emitter, across, is_side_by_side, longest, merged, others};
-use crate::kernels::Fold;
-use crate::plan::{Across, Op};
+use super::*;
 
 impl Emitter {
     /// To the first view: elements that lie `index * step` after those of a table, where the index is clamped into `0..count`. All
     /// three are of one shape.
-    pub(in super::super) fn take(&mut self, views: [&View; 3], (count, step): (usize, usize)) -> Result<(), Declined> {
+    pub(in super::super) fn take(&mut self, views: [&View; 3], (count, step): (usize, usize)) -> Result<()> {
         self.at_position(&Op::Take { count, step }, views, (count, views[1]))
     }
 
     /// The second view to where elements lie `index * step` after those of the first one, where the index is clamped into
     /// `0..count`. All three are of one shape.
-    pub(in super::super) fn put(&mut self, views: [&View; 3], (count, step): (usize, usize)) -> Result<(), Declined> {
+    pub(in super::super) fn put(&mut self, views: [&View; 3], (count, step): (usize, usize)) -> Result<()> {
         self.at_position(&Op::Put { count, step }, views, (count, views[0]))
     }
 
@@ -27,12 +22,12 @@ impl Emitter {
         views: [&View; 3],
         (count, step): (usize, usize),
         fold: Option<Fold>,
-    ) -> Result<(), Declined> {
+    ) -> Result<()> {
         self.at_position(&Op::Scatter { count, step, fold }, views, (count, views[0]))
     }
 
     /// An op that has one of so many positions of a tensor.
-    fn at_position(&mut self, op: &Op, views: [&View; 3], (count, of): (usize, &View)) -> Result<(), Declined> {
+    fn at_position(&mut self, op: &Op, views: [&View; 3], (count, of): (usize, &View)) -> Result<()> {
         let to = views[0];
         if to.is_empty() {
             return Ok(());

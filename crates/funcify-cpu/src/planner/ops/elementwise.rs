@@ -1,19 +1,12 @@
 //! Elementwise arithmetic: what waits for what is done with it, and what is rounded to a narrower type.
 
-use funcify_analysis::{Label, all_ones};
-use funcify_core::DType;
-use funcify_core::graph::{Node, ValueId};
-use funcify_core::ops::{self, Along, Elementwise, Indexing, Op as GraphOp, OpClass, OpRules, ReduceKind, ScatterMode};
-use funcify_runtime::Declined;
+use funcify_analysis::all_ones;
+use funcify_core::ops::{Along, Elementwise, Indexing};
 
-use super::super::view::View;
-use super::{Scope, Value, level_of};
-use crate::fired::Transformation;
-use crate::kernels::{Binary, Unary};
-use crate::plan::Op;
+use super::*;
 
 impl Scope<'_, '_> {
-    pub(super) fn unary(&mut self, op: ops::Unary, node: &Node, value: ValueId) -> Result<Value, Declined> {
+    pub(super) fn unary(&mut self, op: ops::Unary, node: &Node, value: ValueId) -> Result<Value> {
         let input = node.inputs[0];
         let dtype = self.graph.ty(value).dtype;
         // `not` of an integer has the bits that it lacks; the kernel is that of masks.
@@ -42,7 +35,7 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(self.mapped(Op::Unary(op), &[x], value)?))
     }
 
-    pub(super) fn binary(&mut self, op: ops::Binary, node: &Node, value: ValueId) -> Result<Value, Declined> {
+    pub(super) fn binary(&mut self, op: ops::Binary, node: &Node, value: ValueId) -> Result<Value> {
         let [left, right] = [node.inputs[0], node.inputs[1]];
         let is_bool = self.graph.ty(value).dtype == DType::Bool;
         let kernel = match op {
@@ -90,7 +83,7 @@ impl Scope<'_, '_> {
     }
 
     /// What an op gives, as numbers of its type, if that is narrower than the plan's.
-    pub(super) fn rounded(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value, Declined> {
+    pub(super) fn rounded(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value> {
         // The total of shares is rounded where it is given.
         let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
         let rounding = self.planner.rounding(self.graph.ty(value).dtype);

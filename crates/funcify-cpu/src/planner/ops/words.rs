@@ -3,16 +3,10 @@
 //! All `u32` of such a program are words. What moves elements moves them, and a few ops compute with them; what asks for the
 //! numbers gets them by a cast.
 
-use funcify_core::DType;
-use funcify_core::graph::{Node, ValueId};
-use funcify_core::ops::{self, Op as GraphOp, OpRules, ScatterMode, Threefry};
-use funcify_runtime::Declined;
+use funcify_core::ops::Threefry;
 
-use super::super::view::View;
-use super::{Scope, Value, level_of};
-use crate::fired::Transformation;
+use super::*;
 use crate::kernels::Word;
-use crate::plan::Op;
 
 impl Scope<'_, '_> {
     /// Whether an operand or the result of a node are words.
@@ -22,7 +16,7 @@ impl Scope<'_, '_> {
     }
 
     /// An op on words, or one that makes words of numbers or numbers of words.
-    pub(super) fn on_words(&mut self, node: &Node, value: ValueId) -> Result<Value, Declined> {
+    pub(super) fn on_words(&mut self, node: &Node, value: ValueId) -> Result<Value> {
         let declined = || Declined::new(node.op.name(), "on random bits it is not an instruction yet");
         let is_words = |input: usize| self.planner.is_words(self.graph.ty(node.inputs[input]).dtype);
         let word = match &node.op {
@@ -69,13 +63,13 @@ impl Scope<'_, '_> {
             }
             _ => return Err(declined()),
         };
-        let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
+        let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>>>()?;
         self.planner.emitter.fired.note(Transformation::Words);
         Ok(Value::Tensor(self.mapped(Op::Word(word), &operands, value)?))
     }
 
     /// Random words of each key, from its counter on.
-    fn threefry(&mut self, op: &Threefry, node: &Node, value: ValueId) -> Result<View, Declined> {
+    fn threefry(&mut self, op: &Threefry, node: &Node, value: ValueId) -> Result<View> {
         let [key, counter] = [self.forward(node.inputs[0])?, self.forward(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let to = self.target(value, &shape, level_of(&[key.clone(), counter.clone()]));
@@ -100,7 +94,7 @@ impl Scope<'_, '_> {
     }
 
     /// So many pairs of words, those of a pair side by side.
-    fn pairs(&mut self, words: &View, count: usize) -> Result<View, Declined> {
+    fn pairs(&mut self, words: &View, count: usize) -> Result<View> {
         match words.reshaped(&[count, 2]).filter(|pairs| pairs.strides[1] == 1) {
             Some(pairs) => Ok(pairs),
             None => {

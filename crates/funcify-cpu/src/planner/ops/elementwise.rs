@@ -102,20 +102,11 @@ impl Scope<'_, '_> {
 
 /// Whether what an op computes of numbers may not be one of its type.
 fn may_round(op: &GraphOp) -> bool {
-    use ops::{Binary, Unary};
+    use ops::Binary;
+    use ops::Unary::{Abs, Ceil, Floor, Neg, Round, Sign, StopGradient, Trunc};
     match op.class() {
         OpClass::Elementwise(op) => match op {
-            Elementwise::Unary(op) => !matches!(
-                op,
-                Unary::Neg
-                    | Unary::Abs
-                    | Unary::Sign
-                    | Unary::Floor
-                    | Unary::Ceil
-                    | Unary::Round
-                    | Unary::Trunc
-                    | Unary::StopGradient
-            ),
+            Elementwise::Unary(op) => !matches!(op, Neg | Abs | Sign | Floor | Ceil | Round | Trunc | StopGradient),
             Elementwise::Binary(op) => !matches!(op, Binary::Max | Binary::Min | Binary::Rem | Binary::Copysign),
             Elementwise::Cast(_) | Elementwise::Polygamma(_) => true,
             Elementwise::Bits(_) | Elementwise::Compare(_) | Elementwise::Predicate(_) => false,
@@ -140,42 +131,16 @@ fn may_round(op: &GraphOp) -> bool {
 
 /// The kernel of an op; a copy of one that changes nothing.
 fn unary_kernel(op: ops::Unary) -> Unary {
-    match op {
-        ops::Unary::Neg => Unary::Neg,
-        ops::Unary::Abs => Unary::Abs,
-        ops::Unary::Sign => Unary::Sign,
-        ops::Unary::Square => Unary::Square,
-        ops::Unary::Exp => Unary::Exp,
-        ops::Unary::Expm1 => Unary::Expm1,
-        ops::Unary::Log => Unary::Log,
-        ops::Unary::Log1p => Unary::Log1p,
-        ops::Unary::Tanh => Unary::Tanh,
-        ops::Unary::Sigmoid => Unary::Sigmoid,
-        ops::Unary::Sin => Unary::Sin,
-        ops::Unary::Cos => Unary::Cos,
-        ops::Unary::Sqrt => Unary::Sqrt,
-        ops::Unary::Rsqrt => Unary::Rsqrt,
-        ops::Unary::Recip => Unary::Recip,
-        ops::Unary::Tan => Unary::Tan,
-        ops::Unary::Asin => Unary::Asin,
-        ops::Unary::Acos => Unary::Acos,
-        ops::Unary::Atan => Unary::Atan,
-        ops::Unary::Sinh => Unary::Sinh,
-        ops::Unary::Cosh => Unary::Cosh,
-        ops::Unary::Cbrt => Unary::Cbrt,
-        ops::Unary::Asinh => Unary::Asinh,
-        ops::Unary::Acosh => Unary::Acosh,
-        ops::Unary::Atanh => Unary::Atanh,
-        ops::Unary::Erf => Unary::Erf,
-        ops::Unary::Erfc => Unary::Erfc,
-        ops::Unary::ErfInv => Unary::ErfInv,
-        ops::Unary::Lgamma => Unary::Lgamma,
-        ops::Unary::Digamma => Unary::Digamma,
-        ops::Unary::Floor => Unary::Floor,
-        ops::Unary::Ceil => Unary::Ceil,
-        ops::Unary::Round => Unary::Round,
-        ops::Unary::Trunc => Unary::Trunc,
-        ops::Unary::Not => Unary::Not,
-        ops::Unary::StopGradient => Unary::Copy,
+    macro_rules! of_the_same_name {
+        ($($name:ident)*) => {
+            match op {
+                $(ops::Unary::$name => Unary::$name,)*
+                ops::Unary::StopGradient => Unary::Copy,
+            }
+        };
+    }
+    of_the_same_name! {
+        Neg Abs Sign Square Exp Expm1 Log Log1p Tanh Sigmoid Sin Cos Sqrt Rsqrt Recip Tan Asin Acos Atan Sinh Cosh
+        Cbrt Asinh Acosh Atanh Erf Erfc ErfInv Lgamma Digamma Floor Ceil Round Trunc Not
     }
 }

@@ -174,6 +174,15 @@ pub trait Constants: Copy {
     const WHOLE: Self;
 }
 
+macro_rules! operators {
+    ($($name:ident $operator:tt),*) => {$(
+        #[inline(always)]
+        fn $name(self, other: Self) -> Self {
+            self $operator other
+        }
+    )*};
+}
+
 macro_rules! float {
     (
         $float:ident, $word:ident: $vector:ident, $mask:ident, $bits:ident; sign $sign:expr, fraction $fraction:expr, bias $bias:expr;
@@ -229,22 +238,7 @@ macro_rules! float {
                 Self::from_bits(word.into())
             }
 
-            #[inline(always)]
-            fn plus(self, other: Self) -> Self {
-                self + other
-            }
-            #[inline(always)]
-            fn times(self, other: Self) -> Self {
-                self * other
-            }
-            #[inline(always)]
-            fn minus(self, other: Self) -> Self {
-                self - other
-            }
-            #[inline(always)]
-            fn over(self, other: Self) -> Self {
-                self / other
-            }
+            operators! { plus +, minus -, times *, over / }
             #[inline(always)]
             fn negated(self) -> Self {
                 -self

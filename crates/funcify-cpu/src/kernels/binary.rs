@@ -118,72 +118,52 @@ binary_table! {
     }
 }
 
-/// An elementwise op of three operands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ternary {
-    /// x * y + z.
-    MulAdd,
-    /// x * y - z.
-    MulSub,
-    /// z - x * y.
-    NegMulAdd,
-    /// y where x is not 0, else z.
-    Select,
+macro_rules! ternary_table {
+    ($($op:ident$(, light $light:literal)?, $doc:literal, |$simd:ident, $x:ident, $y:ident, $z:ident| $value:expr;)*) => {
+        /// An elementwise op of three operands.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Ternary {
+            $(#[doc = $doc] $op,)*
+        }
+
+        impl Ternary {
+            /// All of them.
+            pub const ALL: &'static [Ternary] = &[$(Ternary::$op,)*];
+        }
+
+        $(
+            struct $op;
+
+            impl<T: Float> Function3<T> for $op {
+                $(const LIGHT: bool = $light;)?
+
+                #[inline(always)]
+                fn apply<S: Simd>($simd: S, $x: T::Vector<S>, $y: T::Vector<S>, $z: T::Vector<S>) -> T::Vector<S> {
+                    $value
+                }
+            }
+        )*
+
+        /// Runs an op of three operands over a target.
+        pub(crate) fn run3<'a, T: Float, S: Simd>(
+            simd: S,
+            op: Ternary,
+            target: &mut Target<'a, T>,
+            sources: &[Source<'a, T>; 3],
+        ) {
+            match op {
+                $(Ternary::$op => simd.vectorize(Map3 { target, sources, function: PhantomData::<$op> }),)*
+            }
+        }
+    };
 }
 
-impl Ternary {
-    /// All of them.
-    pub const ALL: &'static [Ternary] = &[Ternary::MulAdd, Ternary::MulSub, Ternary::NegMulAdd, Ternary::Select];
-}
-
-struct MulAdd;
-struct MulSub;
-struct NegMulAdd;
-struct Select;
-
-impl<T: Float> Function3<T> for MulAdd {
-    const LIGHT: bool = true;
-
-    #[inline(always)]
-    fn apply<S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, z: T::Vector<S>) -> T::Vector<S> {
-        T::mul_add(simd, x, y, z)
-    }
-}
-
-impl<T: Float> Function3<T> for MulSub {
-    #[inline(always)]
-    fn apply<S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, z: T::Vector<S>) -> T::Vector<S> {
-        T::mul_add(simd, x, y, T::neg(simd, z))
-    }
-}
-
-impl<T: Float> Function3<T> for NegMulAdd {
-    #[inline(always)]
-    fn apply<S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, z: T::Vector<S>) -> T::Vector<S> {
-        T::mul_add(simd, T::neg(simd, x), y, z)
-    }
-}
-
-impl<T: Float> Function3<T> for Select {
-    #[inline(always)]
-    fn apply<S: Simd>(simd: S, x: T::Vector<S>, y: T::Vector<S>, z: T::Vector<S>) -> T::Vector<S> {
-        T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), z, y)
-    }
-}
-
-/// Runs an op of three operands over a target.
-pub(crate) fn run3<'a, T: Float, S: Simd>(
-    simd: S,
-    op: Ternary,
-    target: &mut Target<'a, T>,
-    sources: &[Source<'a, T>; 3],
-) {
-    match op {
-        Ternary::MulAdd => simd.vectorize(Map3 { target, sources, function: PhantomData::<MulAdd> }),
-        Ternary::MulSub => simd.vectorize(Map3 { target, sources, function: PhantomData::<MulSub> }),
-        Ternary::NegMulAdd => simd.vectorize(Map3 { target, sources, function: PhantomData::<NegMulAdd> }),
-        Ternary::Select => simd.vectorize(Map3 { target, sources, function: PhantomData::<Select> }),
-    }
+ternary_table! {
+    MulAdd, light true, "x * y + z.", |simd, x, y, z| T::mul_add(simd, x, y, z);
+    MulSub, "x * y - z.", |simd, x, y, z| T::mul_add(simd, x, y, T::neg(simd, z));
+    NegMulAdd, "z - x * y.", |simd, x, y, z| T::mul_add(simd, T::neg(simd, x), y, z);
+    Select, "y where x is not 0, else z.",
+        |simd, x, y, z| T::select(simd, T::equal(simd, x, T::splat(simd, T::ZERO)), z, y);
 }
 
 #[inline(always)]

@@ -11,7 +11,7 @@ use funcify_runtime::{Backend, Cache, Report};
 
 use super::any::{AnyTensor, plain};
 use super::derivative::Derivative;
-use super::node::{Pull, is_tracked, on_tape};
+use super::node::{Pull, Taping, is_tracked, on_tape};
 use super::options::DifferentiableOptions;
 use super::tensors::{Tensors, leaves_of, structure};
 use super::{failed, for_caller, misfit};
@@ -222,9 +222,8 @@ impl Differentiable {
     ) -> Result<Vec<AnyTensor>> {
         let results = match strategy {
             None => results,
-            Some(strategy) => {
-                on_tape(strategy, operands, results, pull).map_err(|source| failed(at, burn.name(), source))?
-            }
+            Some(strategy) => on_tape(Taping { strategy, operands, results, pull })
+                .map_err(|source| failed(at, burn.name(), source))?,
         };
         Ok(results.into_iter().map(AnyTensor::new).collect())
     }

@@ -33,6 +33,7 @@ const LEAST_OF_A_LOOP: [usize; 2] = [4, 33];
 const SHORT_ROW: usize = 64;
 
 /// A program in the making.
+#[derive(Default)]
 pub(super) struct Emitter {
     pub(super) plan: Plan,
     pub(super) blocks: Blocks,
@@ -75,24 +76,10 @@ impl Axis {
 
 impl Emitter {
     pub(super) fn new(element: usize) -> Self {
-        let mut plan = Plan::default();
-        let shared = plan.region(Place::Scratch, 0, 1, Split::Whole);
-        let own = plan.region(Place::Scratch, 0, 1, Split::Parts(1));
-        Emitter {
-            plan,
-            blocks: Blocks::default(),
-            memory: [Memory::default(), Memory::default()],
-            registers: [shared, own],
-            element,
-            instructions: 0,
-            numbers: Vec::new(),
-            fired: Fired::default(),
-            contents: Contents::default(),
-            packs: Vec::new(),
-            copies: Vec::new(),
-            initial_shares: Vec::new(),
-            sums: Vec::new(),
-        }
+        let mut emitter = Emitter { element, ..Emitter::default() };
+        emitter.registers =
+            [Split::Whole, Split::Parts(1)].map(|split| emitter.plan.region(Place::Scratch, 0, 1, split));
+        emitter
     }
 
     /// The plan: `parts` parts of `len` indices each run the program.

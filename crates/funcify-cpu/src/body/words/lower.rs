@@ -167,14 +167,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         let mut lowering = Lowering {
             slicer,
             level,
-            code: Code {
-                words: Vec::new(),
-                loads: Vec::new(),
-                numbers: Vec::new(),
-                stores: Vec::new(),
-                streams: Vec::new(),
-                products: Vec::new(),
-            },
+            code: Code::default(),
             resident: HashMap::new(),
             loaded: HashMap::new(),
             streams: HashMap::new(),

@@ -1,12 +1,7 @@
 //! Functions of floats that a GPU's own do not give to the last digits, or not for every operand. Measured on Mesa's
 //! software Vulkan: `tanh` is off by 1e-4 near 0, `log(1 + x)` as well, `0^0` is 0.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
-use burn::tensor::Scalar;
-
-use crate::device::Burn;
-use crate::kinds::{Tensor, mask_where};
+use super::*;
 
 /// The polynomial with these coefficients, the highest power first.
 pub(super) fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {

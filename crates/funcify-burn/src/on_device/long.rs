@@ -4,10 +4,8 @@
 //! Mesa's software driver ends such a loop after 2^16 turns, without a word, and leaves out the rest. In blocks no loop is that
 //! long, and a running reduction reads a block an element.
 
-use funcify_core::ops::ReduceKind;
-
-use crate::device::Burn;
-use crate::kinds::{Outcome, Tensor, along, join, reshape, sizes, slice};
+use super::*;
+use crate::kinds::reshape;
 
 /// How many elements of an axis a reduction goes through at most.
 const LONGEST: usize = 1 << 15;

@@ -4,13 +4,8 @@
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
-use burn::tensor::Scalar;
-
 use super::floats::{log, odd, polynomial, square, within};
-use crate::device::Burn;
-use crate::kinds::{Tensor, mask_where};
+use super::*;
 fn plus(x: Tensor, number: f64) -> Tensor {
     Dispatch::float_add_scalar(x, Scalar::from(number))
 }

@@ -1,13 +1,11 @@
 //! The generator of `threefry` in u32 arithmetic of the device, which wraps.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, IntTensorOps};
-use burn::tensor::{IntDType, Scalar};
+use burn::tensor::IntDType;
 use funcify_core::ops::Words;
 
+use super::*;
 use crate::data::from_elements;
-use crate::device::Burn;
-use crate::kinds::{Outcome, Tensor, along, expand, join, reshape, sizes, slice};
+use crate::kinds::{expand, reshape};
 
 /// The bits of each key's blocks: `[keys, size]`, or `[keys, size, 2]` with both words. As
 /// `funcify::ops::threefry_bits`; `size` is below 2^32.

@@ -47,36 +47,32 @@ struct Abilities {
     bytes: bool,
 }
 
+/// All of them.
+impl Default for Abilities {
+    fn default() -> Self {
+        Abilities {
+            lacking: Vec::new(),
+            half_floats: true,
+            max_rank: None,
+            sigmoid: true,
+            host_memory: true,
+            bytes: true,
+        }
+    }
+}
+
 impl Burn {
     /// Burn's CPU device in plain Rust.
     #[cfg(feature = "flex")]
     pub fn flex() -> Self {
-        Burn::new(
-            Device::flex(),
-            "burn-flex",
-            Abilities {
-                lacking: Vec::new(),
-                half_floats: true,
-                max_rank: None,
-                sigmoid: true,
-                host_memory: true,
-                bytes: true,
-            },
-        )
+        Burn::new(Device::flex(), "burn-flex", Abilities::default())
     }
 
     /// Burn's CPU device on the `ndarray` crate.
     #[cfg(feature = "ndarray")]
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
     pub fn ndarray() -> Self {
-        let abilities = Abilities {
-            lacking: Vec::new(),
-            half_floats: false,
-            max_rank: Some(6),
-            sigmoid: false,
-            host_memory: true,
-            bytes: true,
-        };
+        let abilities = Abilities { half_floats: false, max_rank: Some(6), sigmoid: false, ..Abilities::default() };
         Burn::new(Device::ndarray(), "burn-ndarray", abilities)
     }
 
@@ -114,14 +110,8 @@ impl Burn {
         ];
         let missing = optional.iter().filter(|(_, dtype, _)| !device.supports_dtype(*dtype));
         lacking.extend(missing.map(|(dtype, _, reason)| (*dtype, *reason)));
-        let abilities = Abilities {
-            lacking,
-            half_floats: true,
-            max_rank: Some(8),
-            sigmoid: true,
-            host_memory: false,
-            bytes: false,
-        };
+        let abilities =
+            Abilities { lacking, max_rank: Some(8), host_memory: false, bytes: false, ..Abilities::default() };
         Burn::new(device, "burn-wgpu", abilities)
     }
 
@@ -193,13 +183,8 @@ impl Burn {
         }
     }
 
-    /// Whether the elements of a tensor lie in host memory.
+    /// Whether the elements of a tensor lie in host memory. Other devices do not compute on tensors of rank 0.
     pub(crate) fn in_host_memory(&self) -> bool {
-        self.abilities.host_memory
-    }
-
-    /// Whether the device computes on tensors of rank 0.
-    pub(crate) fn has_rank_0(&self) -> bool {
         self.abilities.host_memory
     }
 
@@ -221,7 +206,7 @@ impl Burn {
             return Ok(filled(&self.device, self.stored(dtype), shape, 0.0));
         }
         let device = self.device.as_dispatch();
-        let shape = if shape.is_empty() && !self.has_rank_0() { &[1] } else { shape };
+        let shape = if shape.is_empty() && !self.in_host_memory() { &[1] } else { shape };
         let sizes = Shape::from(shape.to_vec());
         Ok(match dtype {
             DType::Bool => Dispatch::bool_zeros(sizes, device, self.bool_dtype),

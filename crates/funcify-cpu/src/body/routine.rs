@@ -15,7 +15,8 @@ use super::{Address, Translatable};
 use crate::float::Constants;
 use crate::kernels::arithmetic::Arithmetic;
 use crate::kernels::math::{self, MathTable};
-use crate::kernels::{Binary, Fold, Unary, binary, unary};
+use crate::kernels::table::Elementwise;
+use crate::kernels::{Binary, Fold, Unary};
 use crate::machine::{Machine, Translation, Work};
 use crate::plan::Region;
 use crate::views::{Range, View};
@@ -521,8 +522,8 @@ impl<T: MathTable> Work for OfElements<T> {
     fn run<S: Simd>(self, simd: S) -> T {
         let OfElements(op, x, y) = self;
         match y {
-            None => unary::of_element(simd, Unary::ALL[op as usize], x),
-            Some(y) => binary::of_elements(simd, Binary::ALL[op as usize], x, y),
+            None => Unary::ALL[op as usize].of_elements(simd, [x]),
+            Some(y) => Binary::ALL[op as usize].of_elements(simd, [x, y]),
         }
     }
 }

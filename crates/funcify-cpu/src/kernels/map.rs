@@ -35,8 +35,21 @@ impl<T> Target<'_, T> {
     }
 }
 
+/// A function of `N` elements, to be run by `Simd::vectorize`: in registers that have them in all lanes.
+pub(crate) struct One<T, F, const N: usize> {
+    pub(crate) from: [T; N],
+    pub(crate) function: PhantomData<F>,
+}
+
+/// A function of `N` registers, to be run by `Simd::vectorize`: compiled once, and called.
+pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
+    pub(crate) simd: S,
+    pub(crate) from: [T::Vector<S>; N],
+    pub(crate) function: PhantomData<F>,
+}
+
 macro_rules! functions {
-    ($($name:ident of $count:literal, $map:ident, $rows:ident: $($operand:ident $Operand:ident),+;)*) => {$(
+    ($($name:ident of $n:literal, $count:literal, $map:ident, $rows:ident: $($operand:ident $Operand:ident),+;)*) => {$(
         #[doc = concat!("A function of ", $count, ".")]
         pub(crate) trait $name<T: Float> {
             /// Whether it costs no more than a load.
@@ -51,6 +64,26 @@ macro_rules! functions {
             pub(crate) target: &'m mut Target<'a, T>,
             pub(crate) sources: &'m [Source<'a, T>; 3],
             pub(crate) function: PhantomData<F>,
+        }
+
+        impl<T: Float, F: $name<T>> WithSimd for One<T, F, $n> {
+            type Output = T;
+
+            #[inline(always)]
+            fn with_simd<S: Simd>(self, simd: S) -> T {
+                let [$($operand),+] = self.from;
+                T::elements::<S>(&mut [F::apply(simd, $(T::splat(simd, $operand)),+)])[0]
+            }
+        }
+
+        impl<T: Float, S: Simd, F: $name<T>> WithSimd for OneVector<T, S, F, $n> {
+            type Output = T::Vector<S>;
+
+            #[inline(always)]
+            fn with_simd<R: Simd>(self, _: R) -> T::Vector<S> {
+                let [$($operand),+] = self.from;
+                F::apply(self.simd, $($operand),+)
+            }
         }
 
         #[inline(always)]
@@ -75,9 +108,9 @@ macro_rules! functions {
 }
 
 functions! {
-    Function1 of "one register", Map1, rows1: a A;
-    Function2 of "two registers", Map2, rows2: a A, b B;
-    Function3 of "three registers", Map3, rows3: a A, b B, c C;
+    Function1 of 1, "one register", Map1, rows1: a A;
+    Function2 of 2, "two registers", Map2, rows2: a A, b B;
+    Function3 of 3, "three registers", Map3, rows3: a A, b B, c C;
 }
 
 /// Runs `$run` with the kind of an operand as a type.
@@ -132,59 +165,6 @@ impl<T: Float, F: Function1<T>> WithSimd for Map1<'_, '_, T, F> {
             }
         };
         rows1::<T, S, F, _>(simd, target, a);
-    }
-}
-
-/// A function of one or two elements, to be run by `Simd::vectorize`: in registers that have them in all lanes.
-pub(crate) struct One<T, F, const N: usize> {
-    pub(crate) from: [T; N],
-    pub(crate) function: PhantomData<F>,
-}
-
-impl<T: Float, F: Function1<T>> WithSimd for One<T, F, 1> {
-    type Output = T;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> T {
-        let [x] = self.from;
-        T::elements::<S>(&mut [F::apply(simd, T::splat(simd, x))])[0]
-    }
-}
-
-impl<T: Float, F: Function2<T>> WithSimd for One<T, F, 2> {
-    type Output = T;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> T {
-        let [x, y] = self.from;
-        T::elements::<S>(&mut [F::apply(simd, T::splat(simd, x), T::splat(simd, y))])[0]
-    }
-}
-
-/// A function of one or two registers, to be run by `Simd::vectorize`: compiled once, and called.
-pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
-    pub(crate) simd: S,
-    pub(crate) from: [T::Vector<S>; N],
-    pub(crate) function: PhantomData<F>,
-}
-
-impl<T: Float, S: Simd, F: Function1<T>> WithSimd for OneVector<T, S, F, 1> {
-    type Output = T::Vector<S>;
-
-    #[inline(always)]
-    fn with_simd<R: Simd>(self, _: R) -> T::Vector<S> {
-        let [x] = self.from;
-        F::apply(self.simd, x)
-    }
-}
-
-impl<T: Float, S: Simd, F: Function2<T>> WithSimd for OneVector<T, S, F, 2> {
-    type Output = T::Vector<S>;
-
-    #[inline(always)]
-    fn with_simd<R: Simd>(self, _: R) -> T::Vector<S> {
-        let [x, y] = self.from;
-        F::apply(self.simd, x, y)
     }
 }
 

@@ -12,6 +12,7 @@ use super::map::{Function1, Target};
 use super::math::MathTable;
 use super::movement::transpose;
 use super::source::Source;
+use super::table::Elementwise;
 use super::unary::{self, Unary};
 use crate::float::Float;
 
@@ -99,7 +100,7 @@ pub(crate) fn product<T: MathTable, S: Simd>(
         }
     };
     if let Some(then) = then {
-        unary::run(simd, then, target, &[Source::Same; 3]);
+        then.run(simd, target, &[Source::Same; 3]);
     }
 }
 

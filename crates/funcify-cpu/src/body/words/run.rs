@@ -8,7 +8,8 @@ use super::super::Address;
 use super::{Code, REGISTERS, Verb};
 use crate::float::Float;
 use crate::kernels::math::MathTable;
-use crate::kernels::{Binary, Fold, Unary, binary, unary};
+use crate::kernels::table::Elementwise;
+use crate::kernels::{Binary, Fold, Unary, binary};
 use crate::views::View;
 
 /// Runs code until it ends itself or `more` gives 0: it says for how many iterations to go on. `addresses` are those of
@@ -133,11 +134,11 @@ impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     }
     #[inline(always)]
     fn unary(self, simd: S, op: Unary) -> Self {
-        Vector(unary::of_vector::<T, S>(simd, op, self.0))
+        Vector(op.of_vectors::<T, S>(simd, [self.0]))
     }
     #[inline(always)]
     fn binary(self, simd: S, op: Binary, other: Self) -> Self {
-        Vector(binary::of_vectors::<T, S>(simd, op, self.0, other.0))
+        Vector(op.of_vectors::<T, S>(simd, [self.0, other.0]))
     }
 }
 
@@ -192,11 +193,11 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
     }
     #[inline(always)]
     fn unary(self, simd: S, op: Unary) -> Self {
-        Single(unary::of_element(simd, op, self.0))
+        Single(op.of_elements(simd, [self.0]))
     }
     #[inline(always)]
     fn binary(self, simd: S, op: Binary, other: Self) -> Self {
-        Single(binary::of_elements(simd, op, self.0, other.0))
+        Single(op.of_elements(simd, [self.0, other.0]))
     }
 }
 

@@ -303,11 +303,10 @@ impl Emitter {
         }
         let views: Vec<&View> = [to].into_iter().chain(from.iter().copied()).collect();
         let axes = merged(&views);
-        let within: Vec<bool> = axes.iter().map(|axis| self.is_within_units(axis, &views)).collect();
-        let lanes = (0..axes.len()).rev().find(|index| within[*index] && is_side_by_side(&axes[*index]));
+        let lanes = self.lanes(&axes, &views);
         if lanes.is_none() && axes.iter().any(|axis| axis.strides[0] == 1) {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
-                return self.transpose(to, from, &axes, &within);
+                return self.transpose(to, from, &axes);
             }
             // Something runs along another axis than what is written: it is laid like that first.
             let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at].abs() > 1);
@@ -324,21 +323,44 @@ impl Emitter {
             self.map(op, &result, &ordered.iter().collect::<Vec<_>>())?;
             return self.copy(to, &result);
         }
-        let rows = longest(&axes, |index| within[index] && axes[index].is_upward() && Some(index) != lanes);
-        let size = |index: Option<usize>| index.map_or(1, |index| axes[index].size);
-        let row: Vec<isize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
-        let across: Vec<Across> = (0..views.len())
-            .map(|at| match lanes {
-                Some(lanes) if axes[lanes].strides[at] == 0 => Across::Element,
-                _ => Across::Lanes,
-            })
-            .collect();
-        if op == Op::Binary(Binary::ExpOfProduct) && across.contains(&Across::Element) && size(lanes) <= SHORT_ROW {
+        if let (Op::Binary(Binary::ExpOfProduct), Some(lanes)) = (&op, lanes)
+            && axes[lanes].strides.contains(&0)
+            && axes[lanes].size <= SHORT_ROW
+        {
             // The exponential by itself runs over rows side by side, as one.
             self.map(Op::Binary(Binary::Mul), to, from)?;
             return self.map(Op::Unary(Unary::Exp), to, &[to]);
         }
-        self.push(to.level, &op, [size(rows), size(lanes)], &views, (&row, &across), &others(&axes, &[rows, lanes]))
+        let rows = self.rows(&axes, &views, lanes);
+        self.push_along(&op, &views, &axes, rows, lanes)
+    }
+
+    /// The axis along which an instruction has its lanes.
+    fn lanes(&self, axes: &[Axis], views: &[&View]) -> Option<usize> {
+        axes.iter().rposition(|axis| self.is_within_units(axis, views) && is_side_by_side(axis))
+    }
+
+    /// The axis along which an instruction has its rows, if it has its lanes along another one.
+    fn rows(&self, axes: &[Axis], views: &[&View], lanes: Option<usize>) -> Option<usize> {
+        longest(axes, |index| {
+            self.is_within_units(&axes[index], views) && axes[index].is_upward() && Some(index) != lanes
+        })
+    }
+
+    /// Adds instructions that have their rows along one axis, and their lanes along another one.
+    fn push_along(
+        &mut self,
+        op: &Op,
+        views: &[&View],
+        axes: &[Axis],
+        rows: Option<usize>,
+        lanes: Option<usize>,
+    ) -> Result<()> {
+        let size = [rows, lanes].map(|axis| axis.map_or(1, |axis| axes[axis].size));
+        let row: Vec<isize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
+        let across = |at: usize| lanes.map_or(Across::Lanes, |lanes| across(axes[lanes].strides[at]));
+        let across: Vec<Across> = (0..views.len()).map(across).collect();
+        self.push(views[0].level, op, size, views, (&row, &across), &others(axes, [rows, lanes]))
     }
 
     /// A view whose last axis with more than one element has its elements side by side, or is broadcast: itself, or a copy.
@@ -381,25 +403,20 @@ impl Emitter {
     }
 
     /// Copies a tensor whose elements lie along another axis than those of what is written.
-    fn transpose(&mut self, to: &View, from: &View, axes: &[Axis], within: &[bool]) -> Result<()> {
-        let along = |operand: usize| (0..axes.len()).find(|index| within[*index] && axes[*index].strides[operand] == 1);
+    fn transpose(&mut self, to: &View, from: &View, axes: &[Axis]) -> Result<()> {
         let views = [to, from];
-        let across = [Across::Lanes; 2];
+        let along = |operand: usize| {
+            axes.iter().position(|axis| self.is_within_units(axis, &views) && axis.strides[operand] == 1)
+        };
         match (along(1), along(0)) {
             (Some(rows), Some(lanes)) if axes[rows].is_upward() && axes[lanes].is_upward() => {
                 let row = [axes[rows].strides[0], axes[lanes].strides[1]];
-                let rest = others(axes, &[Some(rows), Some(lanes)]);
+                let rest = others(axes, [Some(rows), Some(lanes)]);
                 let size = [axes[rows].size, axes[lanes].size];
-                self.push(to.level, &Op::Transpose, size, &views, (&row, &across), &rest)
+                self.push(to.level, &Op::Transpose, size, &views, (&row, &[Across::Lanes; 2]), &rest)
             }
             // Elements one by one, along the longest axis.
-            _ => {
-                let rows = longest(axes, |index| within[index] && axes[index].is_upward());
-                let row = [0, 1].map(|operand| rows.map_or(0, |rows| axes[rows].strides[operand]));
-                let size = [rows.map_or(1, |rows| axes[rows].size), 1];
-                let rest = others(axes, &[rows]);
-                self.push(to.level, &Op::Unary(Unary::Copy), size, &views, (&row, &across), &rest)
-            }
+            _ => self.push_along(&Op::Unary(Unary::Copy), &views, axes, self.rows(axes, &views, None), None),
         }
     }
 
@@ -518,17 +535,13 @@ impl Emitter {
                 self.fill(&others, 0.0)?;
             }
         }
-        let mut sums = Vec::new();
-        for (to, share) in std::mem::take(&mut self.sums) {
-            let to_operand = self.operand(&to, 0, &[], 0, Across::Lanes);
-            let share = self.operand(&share, 0, &[], len as isize, Across::Lanes);
-            sums.push(Op::FoldRows { fold: Fold::Sum, accumulate: false }.over(
-                [parts, to.len()],
-                to_operand,
-                &[share],
-            ));
-        }
-        Ok(sums)
+        let sum = |(to, share): &(View, View)| {
+            let size = [parts, to.len()];
+            let to = self.operand(to, 0, &[], 0, Across::Lanes);
+            let share = self.operand(share, 0, &[], len as isize, Across::Lanes);
+            Op::FoldRows { fold: Fold::Sum, accumulate: false }.over(size, to, &[share])
+        };
+        Ok(self.sums.iter().map(sum).collect())
     }
 }
 
@@ -583,6 +596,6 @@ fn longest(axes: &[Axis], of: impl Fn(usize) -> bool) -> Option<usize> {
 }
 
 /// The axes but these.
-fn others<'a>(axes: &'a [Axis], but: &[Option<usize>]) -> Vec<&'a Axis> {
+fn others(axes: &[Axis], but: [Option<usize>; 2]) -> Vec<&Axis> {
     axes.iter().enumerate().filter(|(index, _)| !but.contains(&Some(*index))).map(|(_, axis)| axis).collect()
 }

@@ -38,6 +38,16 @@ enum Rows {
     AtHand { rows: View, returned: usize },
 }
 
+impl Rows {
+    /// All rows, in which a carry is.
+    fn trace(&self) -> Result<&View> {
+        match self {
+            Rows::Trace { all, .. } => Ok(all),
+            Rows::None | Rows::AtHand { .. } => Err(Declined::new("scan", "a carry without a trace")),
+        }
+    }
+}
+
 /// A carry between steps.
 enum Carry {
     /// In memory of its own.
@@ -200,10 +210,9 @@ impl Planner {
             let view = match carry {
                 Carry::Register(register) => register,
                 Carry::InTrace { initial, .. } if steps == 0 => initial,
-                Carry::InTrace { buffer, offset, .. } => match &buffers[buffer] {
-                    Rows::Trace { all, .. } => all.at(0, offset + if scan.reverse { 0 } else { steps - 1 }),
-                    Rows::None | Rows::AtHand { .. } => return Err(Declined::new("scan", "a carry without a trace")),
-                },
+                Carry::InTrace { buffer, offset, .. } => {
+                    buffers[buffer].trace()?.at(0, offset + if scan.reverse { 0 } else { steps - 1 })
+                }
             };
             results.push(used[scan.buffers.len() + index].then_some(view));
         }
@@ -375,10 +384,9 @@ impl Planner {
             parameters.push(match carry {
                 Carry::Register(register) => inside(register),
                 Carry::InTrace { initial, .. } if steps.from == 0 => initial.clone(),
-                Carry::InTrace { buffer, offset, .. } => match &buffers[*buffer] {
-                    Rows::Trace { all, .. } => row_of(all, (first + offset).wrapping_add_signed(-up)),
-                    Rows::None | Rows::AtHand { .. } => return Err(Declined::new("scan", "a carry without a trace")),
-                },
+                Carry::InTrace { buffer, offset, .. } => {
+                    row_of(buffers[*buffer].trace()?, (first + offset).wrapping_add_signed(-up))
+                }
             });
         }
         let mut parameters: Vec<Argument> = parameters.into_iter().map(Argument::Tensor).collect();

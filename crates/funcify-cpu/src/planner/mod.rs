@@ -88,10 +88,7 @@ pub enum Division {
 impl Division {
     /// How long an axis is at least to lie innermost in loops.
     fn least_lanes(self) -> usize {
-        match self {
-            Division::Worthwhile | Division::BesideLibrary => 8,
-            Division::Always => 2,
-        }
+        if self == Division::Always { 2 } else { 8 }
     }
 
     /// Whether values in loops lie with an axis innermost.
@@ -101,10 +98,7 @@ impl Division {
 
     /// How many rows the products of a strip of steps have.
     fn rows_of_strip(self) -> usize {
-        match self {
-            Division::Worthwhile | Division::BesideLibrary => 256,
-            Division::Always => 6,
-        }
+        if self == Division::Always { 6 } else { 256 }
     }
 }
 

@@ -163,17 +163,9 @@ impl Model {
         match op {
             Unary::Copy => x,
             Unary::Neg => neg_number(x),
-            Unary::Abs => {
-                if x != NAN && signed(x) < 0 {
-                    neg(x)
-                } else {
-                    x
-                }
-            }
-            Unary::Sign => match signed(x) {
-                _ if x == NAN => x,
-                number => of_signed(number.signum()),
-            },
+            Unary::Abs | Unary::Sign if x == NAN => x,
+            Unary::Abs => signed(x).unsigned_abs(),
+            Unary::Sign => of_signed(signed(x).signum()),
             Unary::Square => mul(x, x),
             Unary::Recip => self.divide(1, x),
             Unary::Rsqrt => self.divide(1, self.symbol(Unary::Sqrt as u64, x)),
@@ -229,13 +221,8 @@ impl Model {
             Ternary::MulAdd => add(mul(x, y), z),
             Ternary::MulSub => sub(mul(x, y), z),
             Ternary::NegMulAdd => sub(z, mul(x, y)),
-            Ternary::Select => {
-                if x == 0 {
-                    z
-                } else {
-                    y
-                }
-            }
+            Ternary::Select if x == 0 => z,
+            Ternary::Select => y,
         }
     }
 

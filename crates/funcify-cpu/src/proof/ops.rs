@@ -20,7 +20,7 @@ impl Evaluator<'_> {
                     true => Some(self.rounded(model.unary(symbol(op)?, *x), of)),
                     false => integer_unary(op, *x, of, model),
                 });
-                gathered(&x.shape, cells, op_name(op))
+                gathered(&x.shape, cells, op)
             }
             (Op::Binary(op), [x, y]) => {
                 let model = self.model;
@@ -28,12 +28,12 @@ impl Evaluator<'_> {
                     true => Some(self.rounded(model.binary(symbol_of_two(*op)?, x, y), of)),
                     false => integer_binary(*op, x, y, of, model),
                 });
-                gathered(&x.shape, cells, op_name(op))
+                gathered(&x.shape, cells, op)
             }
             (Op::Bits(op), _) => {
                 let (x, y) = (&operands[0], &operands[operands.len() - 1]);
                 let cells = pairs(x, y).map(|(x, y)| bits(*op, signed(x), signed(y), of).map(|bits| wrapped(bits, of)));
-                gathered(&x.shape, cells, op_name(op))
+                gathered(&x.shape, cells, op)
             }
             (Op::Compare(op), [x, y]) => {
                 let model = self.model;
@@ -189,10 +189,8 @@ impl Evaluator<'_> {
         let strides = strides(&x.shape);
         let mut cells = (*x.cells).clone();
         for (flat, (position, update)) in pairs(indices, updates).enumerate() {
-            let Some(position) = usize::try_from(signed(position)).ok() else { continue };
-            if position >= x.shape[scatter.axis] {
-                continue;
-            }
+            let position = usize::try_from(signed(position)).ok();
+            let Some(position) = position.filter(|position| *position < x.shape[scatter.axis]) else { continue };
             let mut index = index_of(flat, &indices.shape);
             index[scatter.axis] = position;
             let to: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
@@ -207,14 +205,11 @@ fn of_number(number: i64, dtype: DType) -> u64 {
     of_scalar(HostTensor::scalar(number).cast(dtype).get(0))
 }
 
-fn op_name(op: impl std::fmt::Debug) -> impl FnOnce() -> String {
-    move || format!("{op:?}")
-}
-
-fn gathered(shape: &[usize], cells: impl Iterator<Item = Option<u64>>, op: impl FnOnce() -> String) -> Meaning<Grid> {
+/// The grid of these cells, if `op` has a meaning for all.
+fn gathered(shape: &[usize], cells: impl Iterator<Item = Option<u64>>, op: impl std::fmt::Debug) -> Meaning<Grid> {
     match cells.collect::<Option<Vec<u64>>>() {
         Some(cells) => Ok(Grid::new(shape.to_vec(), cells)),
-        None => Err(NoMeaning::Unknown(op())),
+        None => Err(unknown(&format!("{op:?}"))),
     }
 }
 

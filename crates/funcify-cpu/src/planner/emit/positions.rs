@@ -28,21 +28,15 @@ impl Emitter {
 
     /// An op that has one of so many positions of a tensor.
     fn at_position(&mut self, op: &Op, views: [&View; 3], (count, of): (usize, &View)) -> Result<()> {
-        let to = views[0];
-        if to.is_empty() {
+        if views[0].is_empty() {
             return Ok(());
         }
         if count == 0 || self.unit(of).is_some() {
             return Err(Declined::new("take", "an axis without elements, or a tensor of which a part sees columns"));
         }
         let axes = merged(&views);
-        let within: Vec<bool> = axes.iter().map(|axis| self.is_within_units(axis, &views)).collect();
-        let lanes = (0..axes.len()).rev().find(|at| within[*at] && is_side_by_side(&axes[*at]));
-        let rows = longest(&axes, |at| within[at] && axes[at].is_upward() && Some(at) != lanes);
-        let size = |at: Option<usize>| at.map_or(1, |at| axes[at].size);
-        let row = [0, 1, 2].map(|operand| rows.map_or(0, |rows| axes[rows].strides[operand]));
-        let across = [0, 1, 2].map(|operand| lanes.map_or(Across::Lanes, |lanes| across(axes[lanes].strides[operand])));
-        let rest = others(&axes, &[rows, lanes]);
-        self.push(to.level, op, [size(rows), size(lanes)], &views, (&row, &across), &rest)
+        let lanes = self.lanes(&axes, &views);
+        let rows = self.rows(&axes, &views, lanes);
+        self.push_along(op, &views, &axes, rows, lanes)
     }
 }

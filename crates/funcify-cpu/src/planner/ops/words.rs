@@ -17,27 +17,20 @@ impl Scope<'_, '_> {
 
     /// An op on words, or one that makes words of numbers or numbers of words.
     pub(super) fn on_words(&mut self, node: &Node, value: ValueId) -> Result<Value> {
+        use GraphOp::{Broadcast, Concat, Pad, Reshape, Reverse, Select, Slice, Transpose};
         let declined = || Declined::new(node.op.name(), "on random bits it is not an instruction yet");
         let is_words = |input: usize| self.planner.is_words(self.graph.ty(node.inputs[input]).dtype);
+        let is_float = |input: usize| self.graph.ty(node.inputs[input]).dtype.is_float();
+        let is_exact =
+            |to: DType| self.planner.rounding(to).is_none() || self.planner.ranges.hold(self.graph, node.inputs[0]);
         let word = match &node.op {
             GraphOp::Threefry(op) => return Ok(Value::Tensor(self.threefry(op, node, value)?)),
             GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && is_words(0) => {
                 return Ok(Value::Tensor(self.tensor(node.inputs[0])?));
             }
-            GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) => {
-                match self.graph.ty(node.inputs[0]).dtype.is_float() {
-                    true => return Err(declined()),
-                    false => Word::OfNumber,
-                }
-            }
+            GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && !is_float(0) => Word::OfNumber,
             // A number that is rounded twice is not the nearest one.
-            GraphOp::Cast(cast) => {
-                let is_exact = self.planner.ranges.hold(self.graph, node.inputs[0]);
-                match cast.dtype == DType::Bool || (self.planner.rounding(cast.dtype).is_some() && !is_exact) {
-                    true => return Err(declined()),
-                    false => Word::ToNumber,
-                }
-            }
+            GraphOp::Cast(cast) if is_words(0) && cast.dtype != DType::Bool && is_exact(cast.dtype) => Word::ToNumber,
             GraphOp::Bits(ops::Bits::ShiftLeft) => Word::ShiftLeft,
             GraphOp::Bits(ops::Bits::ShiftRightLogical) => Word::ShiftRight,
             GraphOp::Binary(ops::Binary::And) => Word::And,
@@ -46,14 +39,9 @@ impl Scope<'_, '_> {
             GraphOp::Binary(ops::Binary::Add) => Word::Add,
             GraphOp::Binary(ops::Binary::Sub) => Word::Sub,
             GraphOp::Binary(ops::Binary::Mul) => Word::Mul,
-            GraphOp::Broadcast(_)
-            | GraphOp::Transpose(_)
-            | GraphOp::Reshape(_)
-            | GraphOp::Slice(_)
-            | GraphOp::Reverse(_)
-            | GraphOp::Concat(_)
-            | GraphOp::Pad(_)
-            | GraphOp::Select(_) => return self.single(node, value, node.op.name()),
+            Broadcast(_) | Transpose(_) | Reshape(_) | Slice(_) | Reverse(_) | Concat(_) | Pad(_) | Select(_) => {
+                return self.single(node, value, node.op.name());
+            }
             GraphOp::Take(_) | GraphOp::Gather(_) | GraphOp::DynamicSlice(_) if !is_words(1) => {
                 return self.single(node, value, node.op.name());
             }

@@ -67,24 +67,24 @@ impl Handover {
     pub(super) fn of(elements: &Elements) -> Result<Self> {
         match elements {
             Elements::Fresh(tensor) if tensor.is_contiguous() => Self::take(tensor),
-            Elements::Shared(tensor) if covers_storage(tensor) => {
-                let (storage, layout) = tensor.storage_and_layout();
-                Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape: tensor.shape().clone() })
-            }
+            Elements::Shared(tensor) if covers_storage(tensor) => Self::copied(tensor),
             Elements::Fresh(tensor) | Elements::Shared(tensor) => Self::take(&tensor.detach().force_contiguous()?),
         }
     }
 
+    fn copied(tensor: &Tensor) -> Result<Self> {
+        let (storage, layout) = tensor.storage_and_layout();
+        Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape: tensor.shape().clone() })
+    }
+
     /// Leaves the tensor empty.
     fn take(tensor: &Tensor) -> Result<Self> {
-        let shape = tensor.shape().clone();
         if tensor.elem_count() == 0 {
-            let (storage, layout) = tensor.storage_and_layout();
-            return Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape });
+            return Self::copied(tensor);
         }
         let take = Take(Mutex::new(None));
         tensor.inplace_op1(&take)?;
-        Ok(Handover { storage: take.0, shape })
+        Ok(Handover { storage: take.0, shape: tensor.shape().clone() })
     }
 
     /// Hands the storage over, once, on the device that it is asked for on.

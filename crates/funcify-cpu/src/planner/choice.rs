@@ -1,13 +1,8 @@
 //! Choices by a boolean: each branch writes the results to the same registers.
 
-use funcify_core::DType;
 use funcify_core::ops::Switch;
-use funcify_runtime::Declined;
 
-use super::ops::{Argument, Scope};
-use super::view::View;
-use super::{Planner, Result};
-use crate::fired::Transformation;
+use super::*;
 
 impl Planner {
     /// A choice whose first operand has this dtype. `used` tells which results are used; gives those.

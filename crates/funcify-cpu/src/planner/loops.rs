@@ -8,14 +8,8 @@ use std::ops::Range;
 use funcify_analysis::Occupants;
 use funcify_core::graph::Node;
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
-use funcify_runtime::Declined;
 
-use super::ops::{Argument, Scope};
-use super::view::View;
-use super::{Planner, Result};
-use crate::fired::Transformation;
-use crate::kernels::{Binary, Unary};
-use crate::plan::Op;
+use super::*;
 
 /// How many rows of a buffer that nobody reads whole are at hand.
 const MOST_ROWS_AT_HAND: usize = 64;

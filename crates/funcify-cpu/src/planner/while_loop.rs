@@ -4,12 +4,8 @@
 //! has a bound, and the call is refused if the condition then still holds.
 
 use funcify_core::ops::While;
-use funcify_runtime::Declined;
 
-use super::ops::{Argument, Scope};
-use super::view::View;
-use super::{Planner, Result};
-use crate::fired::Transformation;
+use super::*;
 
 impl Planner {
     /// A loop. `used` tells which results are used; gives those.

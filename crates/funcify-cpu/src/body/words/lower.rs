@@ -277,17 +277,8 @@ impl<'r, T: Float> Lowering<'r, T> {
             Op::Ternary(Ternary::MulSub) => Verb::MulSub,
             Op::Ternary(Ternary::NegMulAdd) => Verb::NegMulAdd,
             Op::Ternary(Ternary::Select) => Verb::Select,
-            Op::Sink { .. }
-            | Op::Pack { .. }
-            | Op::Transpose
-            | Op::Take { .. }
-            | Op::Put { .. }
-            | Op::Scatter { .. }
-            | Op::Word(_)
-            | Op::Threefry(_)
-            | Op::Recur { .. } => {
-                return None;
-            }
+            Op::Sink { .. } | Op::Pack { .. } | Op::Transpose | Op::Take { .. } | Op::Put { .. } => return None,
+            Op::Scatter { .. } | Op::Recur { .. } | Op::Word(_) | Op::Threefry(_) => return None,
         };
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| slicer.pieces(operand, *rows, *lanes)).collect();
         for (index, to) in slicer.pieces(to, *rows, *lanes).into_iter().enumerate() {

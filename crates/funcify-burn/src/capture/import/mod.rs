@@ -160,13 +160,9 @@ impl Env {
             // Burn has no scalars: an op before has failed, and the graph has its error.
             found if found.rank() == 0 => Ok(value.reshape(expected.shape)),
             found => {
+                let what = format!("Burn's op `{}`", op_name(op));
                 let reason = format!("its result is {found} here and {expected} in Burn");
-                Err(unsupported(
-                    at,
-                    &format!("Burn's op `{}`", op_name(op)),
-                    &reason,
-                    "report this as a bug of funcify",
-                ))
+                Err(unsupported(at, &what, &reason, "report this as a bug of funcify"))
             }
         }
     }

@@ -62,13 +62,11 @@ pub(super) fn end(at: &Place, like: &AnyTensor, results: &[AnyTensor], outputs: 
 
 /// The loop that an op begins.
 pub(super) fn begins(op: &OperationIr) -> Option<(Inner, &CustomOpIr)> {
-    match op {
-        OperationIr::Custom(op) if op.id == BEGIN => match *op.scalars.as_slice() {
-            [ScalarIr::Bool(is_reversed), ScalarIr::UInt(steps), ScalarIr::UInt(carries)] => {
-                Some((Inner { is_reversed, steps: steps as usize, carries: carries as usize }, op))
-            }
-            _ => None,
-        },
+    let OperationIr::Custom(op) = op else { return None };
+    match *op.scalars.as_slice() {
+        [ScalarIr::Bool(is_reversed), ScalarIr::UInt(steps), ScalarIr::UInt(carries)] if op.id == BEGIN => {
+            Some((Inner { is_reversed, steps: steps as usize, carries: carries as usize }, op))
+        }
         _ => None,
     }
 }

@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use funcify_core::error::{Place, Result};
 use funcify_core::{Graph, TensorType};
 
-use super::record::{Body, Elements, Record, Recording, checked, record};
+use super::record::{Body, Record};
 use crate::plugin::{Differentiable, DifferentiableOptions};
 
 /// How many functions are cached for a line of the user's.
@@ -80,16 +80,6 @@ impl Closure<'_> {
         let device = self.device.clone().autodiff();
         let stops = Closure { device: &device, ..self }.record()?.record.has_stops();
         Ok(if stops { device } else { self.device.clone() })
-    }
-
-    /// What the closure does.
-    pub(crate) fn record(&self) -> Result<Recording> {
-        record(self.at, self.device, self.types, Elements::None, self.body)
-    }
-
-    /// Refuses a closure that does something else for other elements, or whose gradients are not Burn's.
-    pub(crate) fn check(&self, first: &Recording) -> Result<()> {
-        checked(self.at, self.device, self.types, self.body, first)
     }
 
     fn entries<R>(&self, f: impl FnOnce(&mut Vec<Entry>) -> R) -> R {

@@ -10,6 +10,7 @@ pub(crate) mod product;
 pub(crate) mod recurrence;
 pub(crate) mod sink;
 pub(crate) mod source;
+pub(crate) mod table;
 pub(crate) mod unary;
 pub(crate) mod words;
 

@@ -2,6 +2,7 @@
 
 use funcify_runtime::Declined;
 
+use super::Result;
 use super::recurrence::recurrence;
 use super::view::View;
 use crate::plan::{DEPTH, Node, Operand, Region};
@@ -45,7 +46,7 @@ impl Blocks {
     }
 
     /// Opens a loop.
-    pub(super) fn open(&mut self) -> Result<(), Declined> {
+    pub(super) fn open(&mut self) -> Result<()> {
         if self.depth() > DEPTH {
             return Err(Declined::new("scan", format!("more than {DEPTH} loops inside one another")));
         }

@@ -2,6 +2,7 @@
 
 use funcify::{DType, Recurrence, ScanOptions, Value, concat, grad, scan, scan_with, select, value_and_grad, vmap};
 
+use super::recurrences::stencil;
 use super::{Programs, outputs};
 
 pub(super) const PROGRAMS: Programs = &[
@@ -94,13 +95,7 @@ pub(super) const PROGRAMS: Programs = &[
     (&["sequence_in_taps_and_captured"], |g| {
         let [x, w] = g.get(["x", "w"]);
         let [w0, w1, w2] = w.unstack(0);
-        let mut loop_ = Recurrence::new();
-        let taps = loop_.sequence(x, [-1, 0, 1]);
-        let done = loop_.run(|step| {
-            let [a, b, c] = step.read(&taps);
-            w0 * a + w1 * b + w2 * c * x.index(0, 0)
-        });
-        let y = done.ys;
+        let y = stencil(&mut Recurrence::new(), x, [-1, 0, 1], |[a, b, c]| w0 * a + w1 * b + w2 * c * x.index(0, 0));
         outputs! { y, s: y.sum(0) * x.index(0, 5) }
     }),
     (&["derivative_reuses_output"], |g| {

@@ -2,6 +2,7 @@
 
 use funcify::{Recurrence, ScanOptions, Value, grad, hessian, jvp, scan, scan_with, while_loop};
 
+use super::recurrences::{driven, repeated, state};
 use super::{Programs, outputs};
 
 pub(super) const PROGRAMS: Programs = &[
@@ -20,13 +21,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     (&["product_recurrence", "product_recurrence_f64"], |g| {
         let [start] = g.get(["start"]);
-        let mut loop_ = Recurrence::new();
-        let x = loop_.mit_sot(start, [-2, -1]);
-        let done = loop_.steps(4).run(|step| {
-            let [x2, x1] = step.read(&x);
-            step.write(&x, x2 * x1);
-        });
-        outputs! { trace: done.trace(&x) }
+        outputs! { trace: state(Recurrence::new().steps(4), start, [-2, -1], |[x2, x1]| x2 * x1) }
     }),
     (&["nested_sine"], |g| {
         let [init, w] = g.get(["init", "w"]);
@@ -73,14 +68,7 @@ pub(super) const PROGRAMS: Programs = &[
         let [phi, x, e] = g.get(["phi", "x", "e"]);
         let loss = |phi: Value| {
             let [a, b] = phi.unstack(0);
-            let mut loop_ = Recurrence::new();
-            let v = loop_.sequence(e, [0]);
-            let y = loop_.mit_sot(x, [-2, -1]);
-            let done = loop_.run(|step| {
-                let ([v], [y2, y1]) = (step.read(&v), step.read(&y));
-                step.write(&y, (a * y1).sin() + b * y2 + v);
-            });
-            done.trace(&y).square().sum(0)
+            driven(&mut Recurrence::new(), e, x, [-2, -1], |v, [y2, y1]| (a * y1).sin() + b * y2 + v).square().sum(0)
         };
         outputs! { hessian: hessian(phi, loss) }
     }),
@@ -99,11 +87,5 @@ pub(super) const PROGRAMS: Programs = &[
 
 /// The trace of repeated squares.
 fn squares(start: Value, steps: usize) -> Value {
-    let mut loop_ = Recurrence::new();
-    let x = loop_.sit_sot(start);
-    let done = loop_.steps(steps).run(|step| {
-        let [before] = step.read(&x);
-        step.write(&x, before.square());
-    });
-    done.trace(&x)
+    repeated(Recurrence::new().steps(steps), start, |before| before.square())
 }

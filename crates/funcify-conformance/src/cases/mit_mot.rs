@@ -2,7 +2,7 @@
 
 use funcify::{Recurrence, Value, VmapOptions, stack, vmap_with};
 
-use super::{Programs, outputs};
+use super::{Programs, outputs, recurrences};
 
 pub(super) const PROGRAMS: Programs = &[
     (&["mm_gradient_of_sit_sot", "mm_gradient_of_sit_sot_f64"], |g| {
@@ -212,12 +212,5 @@ fn sweep<const R: usize, const W: usize, const X: usize>(
     xs: [Value; X],
     step: impl FnOnce([Value; X], [Value; R]) -> [Value; W],
 ) -> Value {
-    let mut loop_ = Recurrence::new();
-    let buffer = loop_.mit_mot(buffer, reads, writes);
-    let xs = xs.map(|x| loop_.sequence(x, [0]));
-    let done = loop_.run(|at| {
-        let rows = step(xs.map(|x| at.read(&x)[0]), at.read(&buffer));
-        at.write(&buffer, rows);
-    });
-    done.buffer(&buffer)
+    recurrences::sweep(&mut Recurrence::new(), buffer, reads, writes, xs, step)
 }

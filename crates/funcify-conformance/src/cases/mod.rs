@@ -19,6 +19,7 @@ mod nested;
 pub(crate) mod numerics;
 pub(crate) mod ops;
 pub(crate) mod random;
+mod recurrences;
 mod scan;
 mod taps;
 mod while_loops;

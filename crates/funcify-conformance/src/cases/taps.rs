@@ -1,21 +1,22 @@
 //! Category `taps`: recurrences with several taps, sequence taps, several kinds of states.
 
-use funcify::{Recurrence, Value, vmap};
+use funcify::{Recurrence, vmap};
 
+use super::recurrences::{driven, state, stencil};
 use super::{Programs, outputs};
 
 pub(super) const PROGRAMS: Programs = &[
     (&["fibonacci_int"], |g| {
         let [start] = g.get(["start"]);
-        outputs! { trace: counted(12, start, [-2, -1], |[x2, x1]| x2 + x1) }
+        outputs! { trace: state(Recurrence::new().steps(12), start, [-2, -1], |[x2, x1]| x2 + x1) }
     }),
     (&["fibonacci_weighted", "fibonacci_weighted_f64"], |g| {
         let [start, a, b] = g.get(["start", "a", "b"]);
-        outputs! { trace: counted(8, start, [-2, -1], |[x2, x1]| a * x2 + b * x1) }
+        outputs! { trace: state(Recurrence::new().steps(8), start, [-2, -1], |[x2, x1]| a * x2 + b * x1) }
     }),
     (&["ar3"], |g| {
         let [start, phi, noise] = g.get(["start", "phi", "noise"]);
-        let trace = driven(start, [-1, -2, -3], noise, |e, [x1, x2, x3]| {
+        let trace = driven(&mut Recurrence::new(), noise, start, [-1, -2, -3], |e, [x1, x2, x3]| {
             let [phi1, phi2, phi3] = phi.unstack(0);
             phi1 * x1 + phi2 * x2 + phi3 * x3 + e
         });
@@ -23,7 +24,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     (&["ar_5_3_1", "ar_5_3_1_f64"], |g| {
         let [start, phi, noise] = g.get(["start", "phi", "noise"]);
-        let trace = driven(start, [-5, -3, -1], noise, |e, [x5, x3, x1]| {
+        let trace = driven(&mut Recurrence::new(), noise, start, [-5, -3, -1], |e, [x5, x3, x1]| {
             let [phi5, phi3, phi1] = phi.unstack(0);
             phi5 * x5 + phi3 * x3 + phi1 * x1 + e
         });
@@ -31,37 +32,31 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     (&["var2"], |g| {
         let [start, a, b, noise] = g.get(["start", "a", "b", "noise"]);
-        outputs! { trace: driven(start, [-2, -1], noise, |e, [x2, x1]| (x1.matmul(a) + x2.matmul(b)).tanh() + e) }
+        let trace = driven(&mut Recurrence::new(), noise, start, [-2, -1], |e, [x2, x1]| {
+            (x1.matmul(a) + x2.matmul(b)).tanh() + e
+        });
+        outputs! { trace }
     }),
     // Two interleaved recurrences.
     (&["lag2_only"], |g| {
         let [start] = g.get(["start"]);
-        outputs! { trace: counted(5, start, [-2], |[x2]| x2.sin() + 0.1) }
+        outputs! { trace: state(Recurrence::new().steps(5), start, [-2], |[x2]| x2.sin() + 0.1) }
     }),
     (&["lag3_scalar"], |g| {
         let [start, u] = g.get(["start", "u"]);
-        outputs! { trace: driven(start, [-3], u, |u, [x3]| 0.5 * x3 * u + u) }
+        outputs! { trace: driven(&mut Recurrence::new(), u, start, [-3], |u, [x3]| 0.5 * x3 * u + u) }
     }),
     (&["stencil"], |g| {
         let [x, w] = g.get(["x", "w"]);
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(x, [-1, 0, 1]);
-        let done = loop_.run(|step| {
-            let [left, here, right] = step.read(&x);
+        let y = stencil(&mut Recurrence::new(), x, [-1, 0, 1], |[left, here, right]| {
             let [w0, w1, w2] = w.unstack(0);
             w0 * left + w1 * here + w2 * right.square()
         });
-        outputs! { y: done.ys }
+        outputs! { y }
     }),
     (&["sequence_taps_0_2"], |g| {
         let [x] = g.get(["x"]);
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(x, [0, 2]);
-        let done = loop_.run(|step| {
-            let [here, ahead] = step.read(&x);
-            here * ahead.sin()
-        });
-        outputs! { y: done.ys }
+        outputs! { y: stencil(&mut Recurrence::new(), x, [0, 2], |[here, ahead]| here * ahead.sin()) }
     }),
     // Tap 0 counts for the number of steps, though it is not read.
     (&["sequence_tap_minus_2"], |g| {
@@ -133,25 +128,14 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     (&["mit_sot_last_only"], |g| {
         let [start, u] = g.get(["start", "u"]);
-        let mut loop_ = Recurrence::new();
-        let u = loop_.sequence(u, [0]);
-        let x = loop_.mit_sot(start, [-2, -1]);
-        let done = loop_.run(|step| {
-            let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
-            step.write(&x, x1.sin() * x2 + u);
-        });
-        outputs! { last: done.trace(&x).index(0, -1) }
+        let last = driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [x2, x1]| x1.sin() * x2 + u).index(0, -1);
+        outputs! { last }
     }),
     (&["mit_sot_backwards"], |g| {
         let [start, u] = g.get(["start", "u"]);
-        let mut loop_ = Recurrence::new();
-        let u = loop_.sequence(u, [0]);
-        let x = loop_.mit_sot(start, [-2, -1]);
-        let done = loop_.backwards().run(|step| {
-            let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
-            step.write(&x, 0.5 * x2 - 0.3 * x1.square() + u);
-        });
-        outputs! { trace: done.trace(&x) }
+        let trace =
+            driven(Recurrence::new().backwards(), u, start, [-2, -1], |u, [x2, x1]| 0.5 * x2 - 0.3 * x1.square() + u);
+        outputs! { trace }
     }),
     (&["sequence_taps_backwards"], |g| {
         let [x, init] = g.get(["x", "init"]);
@@ -167,23 +151,24 @@ pub(super) const PROGRAMS: Programs = &[
     // Störmer's and Verlet's method for oscillators.
     (&["verlet"], |g| {
         let [q, k] = g.get(["q", "k"]);
-        outputs! { trace: counted(10, q, [-2, -1], |[x2, x1]| 2.0 * x1 - x2 - 0.04 * k * x1.sin()) }
+        let trace = state(Recurrence::new().steps(10), q, [-2, -1], |[x2, x1]| 2.0 * x1 - x2 - 0.04 * k * x1.sin());
+        outputs! { trace }
     }),
     (&["delayed_logistic"], |g| {
         let [start, r] = g.get(["start", "r"]);
-        outputs! { trace: counted(6, start, [-2, -1], |[x2, x1]| r * x1 * (1.0 - x2)) }
+        outputs! { trace: state(Recurrence::new().steps(6), start, [-2, -1], |[x2, x1]| r * x1 * (1.0 - x2)) }
     }),
     (&["mit_sot_one_step"], |g| {
         let [start, a] = g.get(["start", "a"]);
-        outputs! { trace: counted(1, start, [-3, -1], |[x3, x1]| a * x3 * x1) }
+        outputs! { trace: state(Recurrence::new().steps(1), start, [-3, -1], |[x3, x1]| a * x3 * x1) }
     }),
     (&["mit_sot_zero_steps"], |g| {
         let [start, u] = g.get(["start", "u"]);
-        outputs! { trace: driven(start, [-2, -1], u, |u, [x2, x1]| x1 * x2 + u) }
+        outputs! { trace: driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [x2, x1]| x1 * x2 + u) }
     }),
     (&["fewer_steps_than_taps"], |g| {
         let [start] = g.get(["start"]);
-        outputs! { trace: counted(2, start, [-4, -1], |[x4, x1]| x4 * x1) }
+        outputs! { trace: state(Recurrence::new().steps(2), start, [-4, -1], |[x4, x1]| x4 * x1) }
     }),
     // Two mit-sots that read each other.
     (&["coupled_mit_sots"], |g| {
@@ -230,7 +215,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     (&["declared_but_unread_tap"], |g| {
         let [start, u] = g.get(["start", "u"]);
-        outputs! { trace: driven(start, [-2, -1], u, |u, [_, x1]| (x1 + u).sin()) }
+        outputs! { trace: driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [_, x1]| (x1 + u).sin()) }
     }),
     // Additive seasonal smoothing with period 4.
     (&["seasonal_smoothing"], |g| {
@@ -281,43 +266,8 @@ pub(super) const PROGRAMS: Programs = &[
     (&["vmap_mit_sot"], |g| {
         let [start, u, a] = g.get(["start", "u", "a"]);
         let trace = vmap((start, u), |(start, u)| {
-            let mut loop_ = Recurrence::new();
-            let u = loop_.sequence(u, [0]);
-            let x = loop_.mit_sot(start, [-2, -1]);
-            let done = loop_.run(|step| {
-                let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
-                step.write(&x, (a * x1).tanh() - x2 * u);
-            });
-            done.trace(&x)
+            driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [x2, x1]| (a * x1).tanh() - x2 * u)
         });
         outputs! { trace }
     }),
 ];
-
-/// The trace of a state of that many steps, each of which maps the rows behind the taps to the next one.
-fn counted<const R: usize>(steps: usize, init: Value, taps: [i64; R], step: impl FnOnce([Value; R]) -> Value) -> Value {
-    let mut loop_ = Recurrence::new();
-    let state = loop_.mit_sot(init, taps);
-    let done = loop_.steps(steps).run(|at| {
-        let next = step(at.read(&state));
-        at.write(&state, next);
-    });
-    done.trace(&state)
-}
-
-/// The trace of a state with an input: each step maps a row of `xs` and the rows behind the taps to the next one.
-fn driven<const R: usize>(
-    init: Value,
-    taps: [i64; R],
-    xs: Value,
-    step: impl FnOnce(Value, [Value; R]) -> Value,
-) -> Value {
-    let mut loop_ = Recurrence::new();
-    let x = loop_.sequence(xs, [0]);
-    let state = loop_.mit_sot(init, taps);
-    let done = loop_.run(|at| {
-        let next = step(at.read(&x)[0], at.read(&state));
-        at.write(&state, next);
-    });
-    done.trace(&state)
-}

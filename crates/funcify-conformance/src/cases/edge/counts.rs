@@ -5,6 +5,7 @@ use funcify::{Recurrence, ScanOptions, scan, scan_with};
 use super::{Cases, all, case, empty, row, scalar, tensor};
 use crate::case::Case;
 use crate::cases::outputs;
+use crate::cases::recurrences::{repeated, running};
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -22,13 +23,7 @@ pub(super) fn cases() -> Cases {
         .gives([("trace", empty::<f32, 2>([0, 3])), ("with_init", tensor([1, 3], [1f32, 2., 3.]))]),
         // The same of integers.
         case("int_sit_sot_without_steps", |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.sit_sot(g.input("init", "i64[]"));
-            let done = loop_.steps(0).run(|step| {
-                let [old] = step.read(&state);
-                step.write(&state, old + 1);
-            });
-            outputs! { trace: done.trace(&state) }
+            outputs! { trace: repeated(Recurrence::new().steps(0), g.input("init", "i64[]"), |old| old + 1) }
         })
         .on([scalar(4i64)])
         .gives([("trace", empty::<i64, 1>([0]))]),
@@ -74,14 +69,11 @@ pub(super) fn cases() -> Cases {
         .gives([("last", row([11f32, 22.])), ("ys", tensor([1, 2], [10f32, 40.]))]),
         // A sequence longer than n: the tail is unused. (Its gradient is not checked here.)
         case("sequence_longer_than_the_loop", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-            let sum = loop_.sit_sot(g.input("init", "f32[]"));
-            let done = loop_.steps(3).run(|step| {
-                let ([x], [old]) = (step.read(&x), step.read(&sum));
-                step.write(&sum, old + x);
-            });
-            outputs! { trace: done.trace(&sum) }
+            let trace =
+                running(Recurrence::new().steps(3), g.input("xs", "f32[T]"), g.input("init", "f32[]"), |x, old| {
+                    old + x
+                });
+            outputs! { trace }
         })
         .on([row([1f32, 2., 3., f32::NAN, f32::NAN]), scalar(0f32)])
         .gives([("trace", row([1f32, 3., 6.]))]),

@@ -5,6 +5,7 @@ use funcify::{Builder, DType, Recurrence, Value, scan};
 
 use super::{Cases, all, case, row, scalar, tensor};
 use crate::case::Case;
+use crate::cases::recurrences::{repeated, stencil, sweep};
 use crate::cases::{Outputs, outputs};
 
 pub(super) fn cases() -> Cases {
@@ -18,13 +19,9 @@ pub(super) fn cases() -> Cases {
         .fails("StepCount"),
         // A sequence of one row with the taps -1 and 1, which need two more rows than there are steps.
         case("fewer_rows_than_taps", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[T]"), [-1, 1]);
-            let done = loop_.run(|step| {
-                let [before, after] = step.read(&x);
-                before + after
-            });
-            outputs! { ys: done.ys }
+            let ys =
+                stencil(&mut Recurrence::new(), g.input("xs", "f32[T]"), [-1, 1], |[before, after]| before + after);
+            outputs! { ys }
         })
         .on([row([1f32])])
         .fails("StepCount"),
@@ -41,13 +38,15 @@ pub(super) fn cases() -> Cases {
         // A full buffer of 3 rows whose taps 0 and 1 need 6 in a loop of N = 5 steps.
         case("buffer_shorter_than_a_symbolic_count", |g| {
             let like = g.input("like", "f32[N]");
-            let mut loop_ = Recurrence::new();
-            let buffer = loop_.mit_mot(g.input("rows", "f32[T]"), [0, 1], [1]);
-            let done = loop_.steps(like.dim(0)).run(|step| {
-                let [x0, x1] = step.read(&buffer);
-                step.write(&buffer, [x0 + x1]);
-            });
-            outputs! { rows: done.buffer(&buffer), like }
+            let rows = sweep(
+                Recurrence::new().steps(like.dim(0)),
+                g.input("rows", "f32[T]"),
+                [0, 1],
+                [1],
+                [],
+                |[], [x0, x1]| [x0 + x1],
+            );
+            outputs! { rows, like }
         })
         .on([row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])])
         .fails("Rows"),
@@ -118,13 +117,7 @@ fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> Result<Ca
 
 /// A state that adds a captured number, for a given number of steps.
 fn counting(g: &Builder, steps: funcify::Dim) -> Value {
-    let mut loop_ = Recurrence::new();
-    let state = loop_.sit_sot(g.input("init", "f32[]"));
-    let done = loop_.steps(steps).run(|step| {
-        let [old] = step.read(&state);
-        step.write(&state, old + 1.0);
-    });
-    done.trace(&state)
+    repeated(Recurrence::new().steps(steps), g.input("init", "f32[]"), |old| old + 1.0)
 }
 
 /// Part of the trace of a running sum over T rows.

@@ -8,6 +8,7 @@ use funcify::{
 
 use super::{Cases, all, case, row, scalar, tensor};
 use crate::case::Case;
+use crate::cases::recurrences::{stencil, sweep};
 
 pub(super) fn cases() -> Cases {
     all([
@@ -21,15 +22,7 @@ pub(super) fn cases() -> Cases {
         // Rows of a sequence that no step reads have a gradient of zero.
         case("gradient_of_an_unused_tail", |g| {
             let xs = g.input("xs", "f32[5]");
-            grad(xs, |xs| {
-                let mut loop_ = Recurrence::new();
-                let taps = loop_.sequence(xs, [0, 1]);
-                let done = loop_.steps(3).run(|step| {
-                    let [a, b] = step.read(&taps);
-                    a * b
-                });
-                done.ys.sum(0)
-            })
+            grad(xs, |xs| stencil(Recurrence::new().steps(3), xs, [0, 1], |[a, b]| a * b).sum(0))
         })
         .on([row([1f32, 2., 3., 4., 5.])])
         .gives([("out", row([2f32, 4., 6., 3., 0.]))]),
@@ -327,13 +320,7 @@ pub(super) fn cases() -> Cases {
             case("gradient_of_overwritten_rows", |g| {
                 let buffer = g.input("buffer", "f32[5]");
                 grad(buffer, |buffer| {
-                    let mut loop_ = Recurrence::new();
-                    let rows = loop_.mit_mot(buffer, [0, 1], [1]);
-                    let done = loop_.steps(3).run(|step| {
-                        let [a, b] = step.read(&rows);
-                        step.write(&rows, [a * b]);
-                    });
-                    done.buffer(&rows).sum(0)
+                    sweep(Recurrence::new().steps(3), buffer, [0, 1], [1], [], |[], [a, b]| [a * b]).sum(0)
                 })
             })
             .on(inputs)

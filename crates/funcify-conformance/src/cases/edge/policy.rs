@@ -6,6 +6,7 @@ use funcify::{
 
 use super::{Cases, case, row, scalar};
 use crate::case::Case;
+use crate::cases::recurrences::{repeated, sweep};
 
 /// Every policy, with a name for cases.
 pub(super) fn policies() -> [(&'static str, CheckpointPolicy); 8] {
@@ -64,13 +65,7 @@ fn running_products(name: &str, policy: &CheckpointPolicy) -> Result<Case, Strin
     let policy = policy.clone();
     let program = move |g: &Builder| {
         grad(g.input("buffer", "f32[N]"), |buffer| {
-            let mut loop_ = Recurrence::new();
-            let rows = loop_.mit_mot(buffer, [0, 1], [1]);
-            let done = loop_.policy(policy).run(|step| {
-                let [a, b] = step.read(&rows);
-                step.write(&rows, [a * b]);
-            });
-            done.buffer(&rows).sum(0)
+            sweep(Recurrence::new().policy(policy), buffer, [0, 1], [1], [], |[], [a, b]| [a * b]).sum(0)
         })
     };
     let rows = [2f32, 3., -1., 0.5, 4., -2.];
@@ -114,13 +109,7 @@ fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> Result<Case,
 fn second_state(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
     let policy = policy.clone();
     let power = move |w: Value| {
-        let mut loop_ = Recurrence::new();
-        let c = loop_.sit_sot(w.ones_like());
-        let done = loop_.steps(5).policy(policy.clone()).run(|step| {
-            let [before] = step.read(&c);
-            step.write(&c, before * w);
-        });
-        done.trace(&c).index(0, -1)
+        repeated(Recurrence::new().steps(5).policy(policy.clone()), w.ones_like(), |before| before * w).index(0, -1)
     };
     case(format!("residuals_{name}_second_derivative"), move |g| grad(g.input("w", "f32[]"), |w| grad(w, power)))
         .on([scalar(2f32)])

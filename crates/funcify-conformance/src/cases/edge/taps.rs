@@ -5,30 +5,22 @@ use funcify::{Recurrence, ScanOptions, scan_with};
 
 use super::{Cases, all, case, row, scalar};
 use crate::cases::outputs;
+use crate::cases::recurrences::{running, state, stencil};
 
 pub(super) fn cases() -> Cases {
     all([
         // mit-sot with the tap -3 alone reads three steps back.
         case("state_tap_three_alone", |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.mit_sot(g.input("init", "f32[3]"), [-3]);
-            let done = loop_.steps(5).run(|step| {
-                let [old] = step.read(&state);
-                step.write(&state, old * 10.0);
-            });
-            outputs! { trace: done.trace(&state) }
+            outputs! { trace: state(Recurrence::new().steps(5), g.input("init", "f32[3]"), [-3], |[old]| old * 10.0) }
         })
         .on([row([1f32, 2., 3.])])
         .gives([("trace", row([10f32, 20., 30., 100., 200.]))]),
         // Taps in the order -1, -3: the body's arguments follow it. With x1 + 10 x3 from 1, 2, 3.
         case("unsorted_state_taps", |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.mit_sot(g.input("init", "f32[3]"), [-1, -3]);
-            let done = loop_.steps(4).run(|step| {
-                let [newest, oldest] = step.read(&state);
-                step.write(&state, newest + oldest * 10.0);
+            let trace = state(Recurrence::new().steps(4), g.input("init", "f32[3]"), [-1, -3], |[newest, oldest]| {
+                newest + oldest * 10.0
             });
-            outputs! { trace: done.trace(&state) }
+            outputs! { trace }
         })
         .on([row([1f32, 2., 3.])])
         .gives([("trace", row([13f32, 33., 63., 193.]))]),
@@ -43,13 +35,10 @@ pub(super) fn cases() -> Cases {
         .gives([("ys", row([3f32, 4., 5.]))]),
         // A sequence of length T with the taps 2, -1: T - 3 steps, and the taps in the order given.
         case("sequence_taps_two_and_minus_one", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[T]"), [2, -1]);
-            let done = loop_.run(|step| {
-                let [ahead, behind] = step.read(&x);
+            let ys = stencil(&mut Recurrence::new(), g.input("xs", "f32[T]"), [2, -1], |[ahead, behind]| {
                 ahead * 10.0 + behind
             });
-            outputs! { ys: done.ys }
+            outputs! { ys }
         })
         .on([row([1f32, 2., 3., 4., 5., 6.])])
         .gives([("ys", row([41f32, 52., 63.]))]),
@@ -82,27 +71,21 @@ pub(super) fn cases() -> Cases {
         .gives([("trace", row([3f32, 5., 8.])), ("with_init", row([1f32, 2., 3., 5., 8.]))]),
         // A backward-going cumulative sum of 1, 2, 3, 4, in the order of the steps.
         case("backward_cumulative_sum", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-            let sum = loop_.sit_sot(g.input("init", "f32[]"));
-            let done = loop_.backwards().run(|step| {
-                let ([x], [old]) = (step.read(&x), step.read(&sum));
-                step.write(&sum, old + x);
-            });
-            outputs! { trace: done.trace(&sum) }
+            let trace =
+                running(Recurrence::new().backwards(), g.input("xs", "f32[T]"), g.input("init", "f32[]"), |x, old| {
+                    old + x
+                });
+            outputs! { trace }
         })
         .on([row([1f32, 2., 3., 4.]), scalar(0f32)])
         .gives([("trace", row([4f32, 7., 9., 10.]))]),
         // A sequence read backwards through the taps -1 and 2: seven rows allow four steps, and step s reads rows 3 -
         // s and 6 - s.
         case("backward_taps_of_unequal_reach", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[7]"), [-1, 2]);
-            let done = loop_.backwards().run(|step| {
-                let [behind, ahead] = step.read(&x);
+            let ys = stencil(Recurrence::new().backwards(), g.input("xs", "f32[7]"), [-1, 2], |[behind, ahead]| {
                 behind * 10.0 + ahead
             });
-            outputs! { ys: done.ys }
+            outputs! { ys }
         })
         .on([row([1f32, 2., 3., 4., 5., 6., 7.])])
         .gives([("ys", row([47f32, 36., 25., 14.]))]),

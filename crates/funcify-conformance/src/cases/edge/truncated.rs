@@ -6,6 +6,7 @@ use funcify::{
 
 use super::{Cases, all, case, empty, row, scalar, tensor};
 use crate::case::Case;
+use crate::cases::recurrences::{driven, running, stencil, sweep};
 
 pub(super) fn cases() -> Cases {
     all([
@@ -40,15 +41,7 @@ pub(super) fn cases() -> Cases {
         // The states are 1, 2.5, 4.25, 6.125, 8.0625; of the last two, w * 4.25 + 4 and w * (w * 4.25 + 4) + 5.
         case("truncated_state_with_a_trace", |g| {
             let (p, a, w) = (g.input("p", "f32[]"), g.input("a", "f32[5]"), g.input("w", "f32[]"));
-            grad((p, a, w), |(p, a, w)| {
-                let mut loop_ = Recurrence::new();
-                let (x, c) = (loop_.sequence(a, [0]), loop_.sit_sot(p));
-                let done = loop_.truncate(2).run(|step| {
-                    let ([x], [before]) = (step.read(&x), step.read(&c));
-                    step.write(&c, before * w + x);
-                });
-                done.trace(&c).sum(0)
-            })
+            grad((p, a, w), |(p, a, w)| running(Recurrence::new().truncate(2), a, p, |x, before| before * w + x).sum(0))
         })
         .on([scalar(0f32), row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)])
         .gives([
@@ -86,13 +79,10 @@ pub(super) fn cases() -> Cases {
         // 2, 6, 24, 120, 9: the last step is 24 * 5.
         case("truncated_full_buffer", |g| {
             grad(g.input("buffer", "f32[N]"), |buffer| {
-                let mut loop_ = Recurrence::new();
-                let rows = loop_.mit_mot(buffer, [0, 1], [1]);
-                let done = loop_.steps(buffer.dim(0) - 2).truncate(1).run(|step| {
-                    let [a, b] = step.read(&rows);
-                    step.write(&rows, [a * b]);
-                });
-                done.buffer(&rows).sum(0)
+                sweep(Recurrence::new().steps(buffer.dim(0) - 2).truncate(1), buffer, [0, 1], [1], [], |[], [a, b]| {
+                    [a * b]
+                })
+                .sum(0)
             })
         })
         .on([row([2f32, 3., 4., 5., 9.])])
@@ -100,13 +90,7 @@ pub(super) fn cases() -> Cases {
         // x[t] * x[t+1] over four steps, back over two.
         case("truncated_sequence_with_taps", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
-                let mut loop_ = Recurrence::new();
-                let taps = loop_.sequence(xs, [0, 1]);
-                let done = loop_.truncate(2).run(|step| {
-                    let [a, b] = step.read(&taps);
-                    a * b
-                });
-                done.ys.sum(0)
+                stencil(Recurrence::new().truncate(2), xs, [0, 1], |[a, b]| a * b).sum(0)
             })
         })
         .on([row([1f32, 2., 3., 4., 5.])])
@@ -219,13 +203,8 @@ fn initial_rows<const N: usize>(name: &str, xs: [f32; N], of_init: [f32; 2], of_
     let program = |g: &Builder| {
         let (init, xs) = (g.input("init", "f32[2]"), g.input("xs", "f32[T]"));
         grad((init, xs), |(init, xs)| {
-            let mut loop_ = Recurrence::new();
-            let (x, y) = (loop_.sequence(xs, [0]), loop_.mit_sot(init, [-2, -1]));
-            let done = loop_.truncate(1).run(|step| {
-                let ([x], [older, old]) = (step.read(&x), step.read(&y));
-                step.write(&y, older * 3.0 + old * 5.0 + x);
-            });
-            done.trace(&y).index(0, -1)
+            driven(Recurrence::new().truncate(1), xs, init, [-2, -1], |x, [older, old]| older * 3.0 + old * 5.0 + x)
+                .index(0, -1)
         })
     };
     case(name, program).on([row([1f32, 2.]), row(xs)]).gives([("out_0", row(of_init)), ("out_1", row(of_xs))])

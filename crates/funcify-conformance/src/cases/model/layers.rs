@@ -3,6 +3,7 @@
 use funcify::{HostTensor, Recurrence, constant, full, scan};
 
 use super::{Programs, outputs};
+use crate::cases::recurrences::stencil;
 
 pub(super) const PROGRAMS: Programs = &[
     // Cross entropy over chunks of rows.
@@ -19,14 +20,10 @@ pub(super) const PROGRAMS: Programs = &[
     // A causal convolution of width 3 by sequence taps, without state.
     (&["causal_convolution"], |g| {
         let [x, w, b] = g.get(["x", "w", "b"]);
-        let mut window = Recurrence::new();
-        let xs = window.sequence(x, [-2, -1, 0]);
-        let done = window.run(|step| {
-            let [x2, x1, x0] = step.read(&xs);
+        let (y, gated) = stencil(&mut Recurrence::new(), x, [-2, -1, 0], |[x2, x1, x0]| {
             let y = x2.matmul(w.index(0, 0)) + x1.matmul(w.index(0, 1)) + x0.matmul(w.index(0, 2)) + b;
             (y, y * y.sigmoid())
         });
-        let (y, gated) = done.ys;
         outputs! { y, g: gated }
     }),
     // Attention over chunks of keys with a running maximum.

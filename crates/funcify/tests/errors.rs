@@ -11,6 +11,7 @@ use funcify::{
     scan_with, switch, vjp, vmap, vmap_with, while_loop,
 };
 
+mod forwarded;
 #[path = "errors/message.rs"]
 mod message;
 use message::{check, refused};

@@ -2,7 +2,7 @@
 
 use funcify::{DType, Value, cond, constant, full, iota, scan, scan_with, select, size, switch, vmap, while_loop};
 
-use super::{Programs, outputs, program};
+use super::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["cond_true", "cond_false"], ["pred", "x", "w"], |[pred, x, w]| {
@@ -48,18 +48,14 @@ pub(super) const PROGRAMS: Programs = &[
         },
     ),
     &program(&["cond_in_scan", "cond_in_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
-        let (carry, ys) = scan(init, xs, |c, x| {
-            let c = cond(c.sum(..).gt(0.0), || (c * w).tanh() - x.square(), || 0.5 * c + x);
-            (c, c)
-        });
+        let (carry, ys) =
+            scan(init, xs, |c, x| traced(cond(c.sum(..).gt(0.0), || (c * w).tanh() - x.square(), || 0.5 * c + x)));
         outputs! { carry, ys }
     }),
     // The branch of each step comes from an integer sequence.
     &program(&["switch_in_scan"], ["init", "xs", "ops"], |[init, xs, ops]| {
-        let (carry, ys) = scan(init, (ops, xs), |c, (k, x)| {
-            let c = switch(k, [&|| c + x, &|| c * x, &|| c.sin() - x, &|| c]);
-            (c, c)
-        });
+        let (carry, ys) =
+            scan(init, (ops, xs), |c, (k, x)| traced(switch(k, [&|| c + x, &|| c * x, &|| c.sin() - x, &|| c])));
         outputs! { carry, ys }
     }),
     &program(&["scan_in_cond_true", "scan_in_cond_false"], ["pred", "init", "xs"], |[pred, init, xs]| {

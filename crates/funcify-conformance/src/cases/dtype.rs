@@ -2,7 +2,7 @@
 
 use funcify::{DType, HostTensor, ScanOptions, constant, iota, scan, scan_with, select};
 
-use super::{Programs, outputs, program};
+use super::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     // Prefix sums in i32.
@@ -12,10 +12,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // Factorials up to 20!, which needs 64 bits.
     &program(&["i64_factorial"], ["one"], |[one]| {
-        let (_, ys) = scan(one, iota(20, DType::I64), |p, t| {
-            let p = p * (t + 1);
-            (p, p)
-        });
+        let (_, ys) = scan(one, iota(20, DType::I64), |p, t| traced(p * (t + 1)));
         outputs! { ys }
     }),
     // A count in u8, and whether it is odd.
@@ -29,10 +26,7 @@ pub(super) const PROGRAMS: Programs = &[
     // Boolean carries: or, and, exclusive or.
     &program(&["bool_logic"], ["xs"], |[xs]| {
         let start = [constant(false), constant(true), constant(false)];
-        let (_, [any, all, parity]) = scan(start, xs, |[any, all, parity], x| {
-            let next = [any | x, all & x, parity ^ x];
-            (next, next)
-        });
+        let (_, [any, all, parity]) = scan(start, xs, |[any, all, parity], x| traced([any | x, all & x, parity ^ x]));
         outputs! { any, all, parity }
     }),
     // An integer sequence converted to float in the body.
@@ -59,10 +53,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // A map that amplifies rounding.
     &program(&["f64_chaotic_map"], ["x0", "r"], |[x0, r]| {
-        let (_, trace) = scan_with(ScanOptions::new().length(30), x0, (), |x, ()| {
-            let x = r * x * (1.0 - x);
-            (x, x)
-        });
+        let (_, trace) = scan_with(ScanOptions::new().length(30), x0, (), |x, ()| traced(r * x * (1.0 - x)));
         outputs! { trace }
     }),
     // Boolean and integer results of comparisons.

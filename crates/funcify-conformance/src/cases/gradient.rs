@@ -3,7 +3,7 @@
 use funcify::{DType, Recurrence, ScanOptions, Value, concat, grad, scan, scan_with, select, value_and_grad, vmap};
 
 use super::recurrences::stencil;
-use super::{Programs, outputs, program};
+use super::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["tbptt_chunks"], ["init", "xs", "w"], |[init, xs, w]| {
@@ -11,10 +11,7 @@ pub(super) const PROGRAMS: Programs = &[
         let mut parts = Vec::new();
         for (start, limit) in [(0, 3), (3, 6), (6, 8)] {
             let enters = if start > 0 { carry.stop_gradient() } else { carry };
-            let (last, ys) = scan(enters, xs.slice(0, start..limit), |c, x| {
-                let c = (c.matmul(w) + x).tanh();
-                (c, c)
-            });
+            let (last, ys) = scan(enters, xs.slice(0, start..limit), |c, x| traced((c.matmul(w) + x).tanh()));
             carry = last;
             parts.push(ys);
         }
@@ -27,10 +24,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { last }
     }),
     &program(&["stop_gradient_in_body"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| {
-            let c = 0.5 * c * c.stop_gradient() + x.sin();
-            (c, c)
-        });
+        let (carry, ys) = scan(init, xs, |c, x| traced(0.5 * c * c.stop_gradient() + x.sin()));
         outputs! { carry, ys }
     }),
     &program(&["disconnected_inputs"], ["init", "xs", "threshold", "offset"], |[init, xs, threshold, offset]| {
@@ -71,10 +65,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys, count: bad.cast(DType::I64).sum(0), clean: select(bad, ys.zeros_like(), ys).square() }
     }),
     &program(&["one_input_in_all_roles", "one_input_in_all_roles_f64"], ["x"], |[x]| {
-        let (carry, ys) = scan(x, x, |c, v| {
-            let c = (c * x).sin() + v;
-            (c, c)
-        });
+        let (carry, ys) = scan(x, x, |c, v| traced((c * x).sin() + v));
         outputs! { carry, total: ys.sum(..) }
     }),
     &program(&["shared_weights_two_scans"], ["init", "xs", "w"], |[init, xs, w]| {

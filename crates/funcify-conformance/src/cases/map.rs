@@ -2,7 +2,7 @@
 
 use funcify::{Value, cond, constant, map, scan, while_loop};
 
-use super::{Programs, outputs, program};
+use super::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["map_square", "map_square_f64"], ["xs"], |[xs]| outputs! { ys: map(xs, Value::square) }),
@@ -28,12 +28,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["map_zero_rows"], ["xs", "w"], |[xs, w]| outputs! { ys: map(xs, |x| x * w) }),
     // A scan over each row.
     &program(&["map_of_scan"], ["xs", "a"], |[xs, a]| {
-        let (totals, ys) = map(xs, |x| {
-            scan(a.zeros_like(), x, |c, v| {
-                let c = (a * c + v).tanh();
-                (c, c)
-            })
-        });
+        let (totals, ys) = map(xs, |x| scan(a.zeros_like(), x, |c, v| traced((a * c + v).tanh())));
         outputs! { ys, totals }
     }),
     // A choice for each row.

@@ -6,7 +6,7 @@ use funcify::{
 };
 
 use super::while_loops::{collatz_step, newton};
-use super::{Programs, outputs, program};
+use super::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     // The inner loop depends on nothing but the carry and a captured value.
@@ -45,12 +45,8 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // A reverse scan over a captured sequence in a forward scan.
     &program(&["inner_reverse_scan"], ["init", "xs", "ws"], |[init, xs, ws]| {
-        let (carry, es) = scan(init, xs, |c, x| {
-            scan_with(ScanOptions::new().reverse(), c + x, ws, |d, v| {
-                let d = 0.5 * d * v + x;
-                (d, d)
-            })
-        });
+        let (carry, es) =
+            scan(init, xs, |c, x| scan_with(ScanOptions::new().reverse(), c + x, ws, |d, v| traced(0.5 * d * v + x)));
         outputs! { carry, es }
     }),
     // A mit-sot inside a scan, started from the outer row.
@@ -77,10 +73,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // Chunks of rows, as one flat scan over the rows.
     &program(&["chunked_scan", "chunked_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
-        let step = |c: Value, x: Value| {
-            let c = (c.matmul(w) + x).tanh();
-            (c, c)
-        };
+        let step = |c: Value, x: Value| traced((c.matmul(w) + x).tanh());
         let (carry, ys) = scan(init, xs.reshape([3, 2, 2]), |c, chunk| scan(c, chunk, step));
         outputs! { carry, ys: ys.reshape([6, 2]) }
     }),
@@ -167,8 +160,7 @@ pub(super) const PROGRAMS: Programs = &[
         let big = gamma.full_like(1000.0);
         let (last, ()) = scan(stack(&[zero, big, big, big, big], 0), xs, |row, x| {
             let (_, rest) = scan(big, (row.slice(0, 1..5), row.slice(0, ..4), ys), |left, (up, diagonal, y)| {
-                let new = (x - y).square().sum(..) + softmin(diagonal, up, left);
-                (new, new)
+                traced((x - y).square().sum(..) + softmin(diagonal, up, left))
             });
             (concat(&[big.unsqueeze(0), rest], 0), ())
         });

@@ -9,6 +9,7 @@ use funcify::{
 use super::{Cases, all, case, row, scalar, tensor};
 use crate::case::Case;
 use crate::cases::recurrences::{stencil, sweep};
+use crate::cases::traced;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -85,10 +86,7 @@ pub(super) fn cases() -> Cases {
         case("gradient_of_a_y_that_is_the_state", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
             grad((init, xs), |(init, xs)| {
-                let (last, ys) = scan(init, xs, |c, x| {
-                    let next = c * x;
-                    (next, next)
-                });
+                let (last, ys) = scan(init, xs, |c, x| traced(c * x));
                 last + ys.sum(0)
             })
         })

@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use funcify::{DType, Recurrence, ScanOptions, concat, iota, scan, scan_with};
 
-use crate::cases::{Programs, outputs, program};
+use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     // Linear Gaussian filter with scalar observations and its log-likelihood.
@@ -29,8 +29,7 @@ pub(super) const PROGRAMS: Programs = &[
     // The forward algorithm in log space.
     &program(&["hmm_forward", "hmm_forward_f64"], ["log_pi", "log_a", "log_b"], |[log_pi, log_a, log_b]| {
         let (last, alphas) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1..6), |alpha, b| {
-            let alpha = (alpha.unsqueeze(1) + log_a).logsumexp(0) + b;
-            (alpha, alpha)
+            traced((alpha.unsqueeze(1) + log_a).logsumexp(0) + b)
         });
         outputs! { loglik: last.logsumexp(0), alphas }
     }),
@@ -41,10 +40,7 @@ pub(super) const PROGRAMS: Programs = &[
             (s.max(0) + b, s.argmax(0))
         });
         let last = d.argmax(0);
-        let (_, path) = scan_with(ScanOptions::new().reverse(), last, back, |state, best| {
-            let before = best.take(0, state);
-            (before, before)
-        });
+        let (_, path) = scan_with(ScanOptions::new().reverse(), last, back, |state, best| traced(best.take(0, state)));
         outputs! { score: d.max(0), path: concat(&[path, last.unsqueeze(0)], 0) }
     }),
     // GARCH(1, 1): variances and log-likelihood, from a sequence with taps -1 and 0.

@@ -2,8 +2,7 @@
 
 use funcify::{VmapOptions, scan, vmap, vmap_with};
 
-use super::traced;
-use crate::cases::{Programs, outputs, program};
+use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["vmap_scan"], ["init", "xs", "w"], |[init, xs, w]| {

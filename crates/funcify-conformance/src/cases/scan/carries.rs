@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use funcify::{DType, ScanOptions, constant, iota, scan, scan_with, select};
 
-use super::traced;
-use crate::cases::{Programs, outputs, program};
+use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["carry_unchanged"], ["init", "xs"], |[init, xs]| {

@@ -2,8 +2,7 @@
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with};
 
-use super::traced;
-use crate::cases::{Programs, outputs, program};
+use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["reverse_step_index"], ["init", "xs"], |[init, xs]| {

@@ -2,8 +2,7 @@
 
 use funcify::{DType, scan, stack};
 
-use super::traced;
-use crate::cases::{Programs, outputs, program};
+use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["ys_independent_of_carry"], ["init", "xs", "w"], |[init, xs, w]| {

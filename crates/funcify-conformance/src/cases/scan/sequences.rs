@@ -2,8 +2,7 @@
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, select};
 
-use super::traced;
-use crate::cases::{Programs, outputs, program};
+use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["reverse_decay", "reverse_decay_f64"], ["init", "xs", "w"], |[init, xs, w]| {

@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Outcome, Whole};
 use funcify::ops::ScatterMode;
+use funcify::prelude::*;
 use funcify::types::{Sizes, Symbol};
-use funcify::{
-    Cancellation, CheckpointPolicy, DType, Error, GradOptions, Graph, HostTensor, ScanOptions, Value, concat, cond,
-    constant, fori_loop, iota, scan, scan_until, scan_with, select, stack, while_loop, while_loop_bounded,
-};
+use funcify::{Cancellation, CheckpointPolicy, while_loop_bounded};
 use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, Elements, Engine, Machine, plan_graph};
 use numbers::{assert_near, inputs as inputs_of, numbers, traced};

@@ -3,10 +3,7 @@
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::ops::ScatterMode;
-use funcify::{
-    Builder, DType, Graph, HostTensor, Scalar, Value, concat, constant, full, scan, scan_until, scan_with, select, size,
-};
-use funcify::{ScanOptions, map};
+use funcify::prelude::*;
 use funcify_cpu::Cpu;
 
 mod numbers;

@@ -4,10 +4,8 @@
 mod numbers;
 
 use funcify::dispatch::{Function, LoopStrategy};
-use funcify::{
-    DType, Graph, HostTensor, Recurrence, ScanOptions, Value, constant, iota, scan, scan_until_with, select, size,
-    stack, while_loop,
-};
+use funcify::prelude::*;
+use funcify::scan_until_with;
 use funcify_cpu::Cpu;
 use numbers::{assert_near, numbers};
 

@@ -5,9 +5,7 @@ mod numbers;
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
 use funcify::ops::ScatterMode;
-use funcify::{
-    Builder, DType, Graph, HostTensor, Recurrence, ScanOptions, Value, concat, cond, constant, iota, scan, scan_with,
-};
+use funcify::prelude::*;
 use funcify_cpu::Cpu;
 use numbers::{assert_near, numbers, traced};
 

@@ -9,11 +9,9 @@ use funcify::dispatch::{
     Backend, CompileOptions, Compiled, Compiles, Declined, Function, Kernel, LoopStrategy, Reference, Whole,
 };
 use funcify::ops::Scan;
+use funcify::prelude::*;
 use funcify::rewrite::{Rewrite, RewriteOptions};
-use funcify::{
-    Cancellation, Error, GradOptions, Graph, HostTensor, Result, ScanOptions, Tree, Value, VmapOptions,
-    associative_scan, cond, evaluate, fori_loop, map, scan_until, scan_with, while_loop, while_loop_bounded,
-};
+use funcify::{Cancellation, VmapOptions, while_loop_bounded};
 
 mod forwarded;
 #[path = "cancel/stopper.rs"]

@@ -1,8 +1,7 @@
 //! Category `associative_scan`: running combinations.
 
-use funcify::{
-    AssociativeScanOptions, Value, VmapOptions, associative_scan, associative_scan_with, select, stack, vmap_with,
-};
+use funcify::prelude::*;
+use funcify::{AssociativeScanOptions, VmapOptions, associative_scan_with, vmap_with};
 
 use super::{Outputs, Programs, outputs, program};
 

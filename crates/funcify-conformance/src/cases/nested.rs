@@ -1,9 +1,6 @@
 //! Category `nested`: loops inside loops.
 
-use funcify::{
-    DType, Recurrence, ScanOptions, Value, associative_scan, concat, cond, constant, fori_loop, full, iota, scan,
-    scan_with, select, stack, while_loop,
-};
+use funcify::prelude::*;
 
 use super::while_loops::{collatz_step, newton};
 use super::{Programs, outputs, program, traced};

@@ -1,8 +1,7 @@
 //! Category `while`: loops that count, and loops that run as long as a condition holds.
 
-use funcify::{
-    Recurrence, ScanOptions, Value, constant, fori_loop, scan_until, scan_until_with, select, stack, vmap, while_loop,
-};
+use funcify::prelude::*;
+use funcify::scan_until_with;
 
 use super::{Outputs, Programs, outputs, program};
 

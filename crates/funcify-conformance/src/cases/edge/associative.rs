@@ -1,9 +1,7 @@
 //! Associative scans: their lengths, directions and axes.
 
-use funcify::{
-    AssociativeScanOptions, Builder, HostTensor, Value, associative_scan, associative_scan_with, cond, constant, scan,
-    select, vmap,
-};
+use funcify::prelude::*;
+use funcify::{AssociativeScanOptions, associative_scan_with};
 
 use super::{Cases, all, case, empty, row, scalar, tensor};
 use crate::case::Case;

@@ -1,8 +1,7 @@
 //! Gradients of associative scans: what leads from one leaf to another, directions, lengths, and infinite cotangents.
 
-use funcify::{
-    AssociativeScanOptions, HostTensor, Value, associative_scan, associative_scan_with, grad, hessian, hvp, select, vjp,
-};
+use funcify::prelude::*;
+use funcify::{AssociativeScanOptions, associative_scan_with, hessian};
 
 use super::{Cases, all, case, row, scalar, tensor};
 use crate::case::Case;

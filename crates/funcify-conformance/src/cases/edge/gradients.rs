@@ -1,10 +1,7 @@
 //! Gradients: of any order, through every kind of loop and choice, where libraries have been seen to differ.
 
-use funcify::{
-    Builder, DType, Disconnected, GradOptions, HostTensor, Recurrence, ScanOptions, Value, associative_scan, cond,
-    constant, fori_loop, grad, grad_with, hessian, hvp, iota, jvp, scan, scan_until, scan_with, switch, value_and_grad,
-    vjp, vmap, while_loop,
-};
+use funcify::prelude::*;
+use funcify::{Disconnected, grad_with, hessian};
 
 use super::{Cases, all, case, row, scalar, tensor};
 use crate::case::Case;

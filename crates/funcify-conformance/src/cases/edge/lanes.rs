@@ -1,9 +1,7 @@
 //! `vmap` where lanes differ in what they do, and `map` in chunks.
 
-use funcify::{
-    DType, Graph, HostTensor, MapOptions, Recurrence, Value, VmapOptions, cond, constant, fori_loop, map_with, scan,
-    scan_until, switch, vmap, vmap_with, while_loop, while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::{MapOptions, VmapOptions, map_with, vmap_with, while_loop_bounded};
 
 use super::{Cases, all, case, case_of, empty, row, scalar, tensor};
 use crate::case::Case;

@@ -2,10 +2,8 @@
 //! updates of one element, and functions whose derivatives have names of their own.
 
 use funcify::ops::ScatterMode;
-use funcify::{
-    DType, Disconnected, GradOptions, HostTensor, ScanOptions, Shape, Value, constant, fori_loop, grad, grad_with,
-    hessian, hvp, jvp, random, scan, scan_with,
-};
+use funcify::prelude::*;
+use funcify::{Disconnected, Shape, grad_with, hessian, random};
 
 use super::{Cases, all, case, row, scalar, tensor};
 

@@ -1,8 +1,7 @@
 //! What loops keep for their backward loops changes no gradient, whether segments divide the number of steps or not.
 
-use funcify::{
-    Builder, CheckpointPolicy, GradOptions, Recurrence, ScanOptions, Value, fori_loop, grad, grad_with, scan_with,
-};
+use funcify::prelude::*;
+use funcify::{CheckpointPolicy, grad_with};
 
 use super::{Cases, case, row, scalar};
 use crate::case::Case;

@@ -1,10 +1,8 @@
 //! Functions with derivative rules of their own, and derivatives that are applied many times. The rules that are no
 //! derivatives of their functions tell whether they are used.
 
-use funcify::{
-    DType, HostTensor, ScanOptions, Value, checkpoint, cond, custom_jvp, custom_vjp, fori_loop, grad, hvp, jvp,
-    linearize, scan, scan_with, stack, value_and_grad, vmap, while_loop,
-};
+use funcify::prelude::*;
+use funcify::{checkpoint, custom_jvp, custom_vjp, linearize};
 
 use super::{Cases, all, case, row, scalar, tensor};
 

@@ -4,10 +4,10 @@
 //! The rules are no derivatives of their functions, so it shows which of the two is differentiated again: the nodes of
 //! `forward`, as JAX does, and not the rule.
 
+use funcify::prelude::*;
 use funcify::{
-    AssociativeScanOptions, Builder, CheckpointPolicy, ScanOptions, Value, associative_scan_with, checkpoint, cond,
-    constant, custom_jvp, custom_vjp, fori_loop, grad, hvp, jvp, map, scan_with, select, stack, switch, vmap,
-    while_loop, while_loop_bounded,
+    AssociativeScanOptions, CheckpointPolicy, associative_scan_with, checkpoint, custom_jvp, custom_vjp,
+    while_loop_bounded,
 };
 
 use super::policy::policies;

@@ -1,8 +1,7 @@
 //! Truncated backpropagation through time: back over the last steps alone (scan-c8), as PyTensor's `truncate_gradient`.
 
-use funcify::{
-    Builder, DType, HostTensor, Recurrence, ScanOptions, Value, grad, hvp, jvp, scan_until_with, scan_with, vmap,
-};
+use funcify::prelude::*;
+use funcify::scan_until_with;
 
 use super::{Cases, all, case, empty, row, scalar, tensor};
 use crate::case::Case;

@@ -2,7 +2,7 @@
 
 use funcify::{DType, Value, cond, constant, full, iota, scan, scan_with, select, size, switch, vmap, while_loop};
 
-use super::{Programs, outputs, program, traced};
+use super::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["cond_true", "cond_false"], ["pred", "x", "w"], |[pred, x, w]| {
@@ -88,13 +88,12 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { y, z: y.square() }
     }),
     &program(&["clamp_in_scan"], ["init", "w", "xs"], |[init, w, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| {
+        scanned(scan(init, xs, |c, x| {
             let u = c * w + x;
             let big = u.abs().gt(100.0);
             let c = cond(big.any(..), || select(big, u.sign() * 100.0, u), || u);
             (c, c)
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // Attention with a mask that the length chooses.
     &program(&["shape_dependent_mask_long", "shape_dependent_mask_single"], ["q", "k", "v"], |[q, k, v]| {

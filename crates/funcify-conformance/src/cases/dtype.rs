@@ -2,14 +2,11 @@
 
 use funcify::{DType, HostTensor, ScanOptions, constant, iota, scan, scan_with, select};
 
-use super::{Programs, outputs, program, traced};
+use super::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     // Prefix sums in i32.
-    &program(&["i32_cumsum"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| (c + x, c + x));
-        outputs! { carry, ys }
-    }),
+    &program(&["i32_cumsum"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| (c + x, c + x)))),
     // Factorials up to 20!, which needs 64 bits.
     &program(&["i64_factorial"], ["one"], |[one]| {
         let (_, ys) = scan(one, iota(20, DType::I64), |p, t| traced(p * (t + 1)));
@@ -40,11 +37,10 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // An f64 carry over an f32 sequence.
     &program(&["mixed_f32_f64"], ["init", "xs", "w"], |[init, xs, w]| {
-        let (carry, ys) = scan(init, xs, |c, x| {
+        scanned(scan(init, xs, |c, x| {
             let c = c * w + x.cast(DType::F64);
             (c, (c * 2.0).cast(DType::F32))
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // Increments that f32 cannot hold.
     &program(&["f64_small_increments"], ["base", "xs"], |[base, xs]| {

@@ -3,7 +3,7 @@
 use funcify::{DType, Recurrence, ScanOptions, Value, concat, grad, scan, scan_with, select, value_and_grad, vmap};
 
 use super::recurrences::stencil;
-use super::{Programs, outputs, program, traced};
+use super::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["tbptt_chunks"], ["init", "xs", "w"], |[init, xs, w]| {
@@ -24,8 +24,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { last }
     }),
     &program(&["stop_gradient_in_body"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| traced(0.5 * c * c.stop_gradient() + x.sin()));
-        outputs! { carry, ys }
+        scanned(scan(init, xs, |c, x| traced(0.5 * c * c.stop_gradient() + x.sin())))
     }),
     &program(&["disconnected_inputs"], ["init", "xs", "threshold", "offset"], |[init, xs, threshold, offset]| {
         let (carry, n) = scan(init, xs, |c, x| {
@@ -43,21 +42,19 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { k, ys }
     }),
     &program(&["double_where"], ["init", "w", "xs"], |[init, w, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| {
+        scanned(scan(init, xs, |c, x| {
             let ok = x.gt(0.0);
             let safe = select(ok, x, 1.0);
             let c = 0.5 * c + select(ok, safe.sqrt() * w, 0.0);
             (c, c)
-        });
-        outputs! { carry, ys }
+        }))
     }),
     &program(&["masked_nonfinite_inputs"], ["init", "w", "xs"], |[init, w, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| {
+        scanned(scan(init, xs, |c, x| {
             let bad = x.ne(x) | x.abs().eq(f64::INFINITY);
             let c = (w * c + select(bad, x.zeros_like(), x)).tanh();
             (c, c)
-        });
-        outputs! { carry, ys }
+        }))
     }),
     &program(&["nan_propagates"], ["init", "xs"], |[init, xs]| {
         let (_, ys) = scan(init, xs, |c, x| (c + x, c + x));

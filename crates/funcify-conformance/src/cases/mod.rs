@@ -103,6 +103,11 @@ fn traced<T: Copy>(carry: T) -> (T, T) {
     (carry, carry)
 }
 
+/// Returns the outputs of a program that is one scan: its last carry and its rows.
+fn scanned((carry, ys): (Value, Value)) -> Outputs {
+    outputs! { carry, ys }
+}
+
 /// Every program by the name of its case.
 pub fn programs() -> BTreeMap<&'static str, &'static dyn Program> {
     let files = [

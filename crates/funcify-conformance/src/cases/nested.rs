@@ -3,17 +3,16 @@
 use funcify::prelude::*;
 
 use super::while_loops::{collatz_step, newton};
-use super::{Programs, outputs, program, traced};
+use super::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     // The inner loop depends on nothing but the carry and a captured value.
     &program(&["scan_in_scan_fixed", "scan_in_scan_fixed_f64"], ["init", "w"], |[init, w]| {
         let times = |length: usize| ScanOptions::new().length(length);
-        let (carry, ys) = scan_with(times(3), init, (), |c, ()| {
+        scanned(scan_with(times(3), init, (), |c, ()| {
             let (c, ()) = scan_with(times(4), c, (), |d, ()| ((w * d).tanh() + 0.1 * d, ()));
             (c, c)
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // The inner sequence is a row of the outer one.
     &program(&["scan_in_scan_slices", "scan_in_scan_slices_f64"], ["init", "xs", "w"], |[init, xs, w]| {
@@ -48,7 +47,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // A mit-sot inside a scan, started from the outer row.
     &program(&["inner_mit_sot"], ["start", "a", "b"], |[start, a, b]| {
-        let (carry, ys) = scan(a.zeros_like(), start, |c, s| {
+        scanned(scan(a.zeros_like(), start, |c, s| {
             let mut inner = Recurrence::new();
             let y = inner.mit_sot(s, [-2, -1]);
             let done = inner.steps(4).run(|step| {
@@ -57,8 +56,7 @@ pub(super) const PROGRAMS: Programs = &[
             });
             let trace = done.trace(&y);
             (0.5 * c + trace.index(0, -1), trace)
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // A map over the elements of the carry, with the whole carry captured.
     &program(&["map_in_scan"], ["init", "xs", "w"], |[init, xs, w]| {
@@ -86,11 +84,10 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // Prefix products in each step.
     &program(&["associative_scan_in_scan"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| {
+        scanned(scan(init, xs, |c, x| {
             let y = c * associative_scan(x, |a, b| a * b);
             (y.sum(0) / 4.0, y)
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // Some steps of the outer loop run an inner one.
     &program(&["scan_in_cond_in_scan"], ["init", "xs", "w"], |[init, xs, w]| {

@@ -150,8 +150,26 @@ pub(super) fn cases() -> Cases {
     for rows in [0, 1, 3, 6, 7] {
         cases.push(map_in_chunks(rows)?);
     }
-    cases.push(map_nothing_in_chunks()?);
-    cases.push(map_in_chunks_with_a_loop()?);
+    cases.extend(all([
+        // No rows, by a constant size.
+        case("map_nothing_in_chunks", |g| {
+            let (xs, w) = (g.input("xs", "f32[0]"), g.input("w", "f32[2]"));
+            outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| x * w) }
+        })
+        .on([empty::<f32, 1>([0]), row([1f32, 2.])])
+        .gives([("ys", empty::<f32, 2>([0, 2]))]),
+        // A loop for each row, along another axis.
+        {
+            let ys = tensor([3, 3], [1i64, 11, 111, 2, 22, 222, 3, 33, 333]);
+            case("map_in_chunks_with_a_loop", |g| {
+                let xs = g.input("xs", "i64[3,T]");
+                let options = MapOptions::new().chunk(2).axis(1);
+                outputs! { ys: map_with(options, xs, |x| scan(constant(0i64), x, |c, x| (c + x, c + x)).1) }
+            })
+            .on([tensor([3, 3], [1i64, 2, 3, 10, 20, 30, 100, 200, 300])])
+            .gives([("ys", ys)])
+        },
+    ])?);
     Ok(cases)
 }
 
@@ -228,27 +246,5 @@ fn map_in_chunks(rows: usize) -> Result<Case, String> {
         outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| w * x) }
     })
     .on([HostTensor::from_fn(DType::I64, &[rows], |index| funcify::Scalar::Int(index[0] as i64 + 1)), row([1i64, 10])])
-    .gives([("ys", ys)])
-}
-
-/// No rows, by a constant size.
-fn map_nothing_in_chunks() -> Result<Case, String> {
-    case("map_nothing_in_chunks", |g| {
-        let (xs, w) = (g.input("xs", "f32[0]"), g.input("w", "f32[2]"));
-        outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| x * w) }
-    })
-    .on([empty::<f32, 1>([0]), row([1f32, 2.])])
-    .gives([("ys", empty::<f32, 2>([0, 2]))])
-}
-
-/// A loop for each row, along another axis.
-fn map_in_chunks_with_a_loop() -> Result<Case, String> {
-    let ys = tensor([3, 3], [1i64, 11, 111, 2, 22, 222, 3, 33, 333]);
-    case("map_in_chunks_with_a_loop", |g| {
-        let xs = g.input("xs", "i64[3,T]");
-        let options = MapOptions::new().chunk(2).axis(1);
-        outputs! { ys: map_with(options, xs, |x| scan(constant(0i64), x, |c, x| (c + x, c + x)).1) }
-    })
-    .on([tensor([3, 3], [1i64, 2, 3, 10, 20, 30, 100, 200, 300])])
     .gives([("ys", ys)])
 }

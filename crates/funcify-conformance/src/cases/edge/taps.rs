@@ -4,8 +4,8 @@
 use funcify::{Recurrence, ScanOptions, scan_with};
 
 use super::{Cases, all, case, row, scalar};
-use crate::cases::outputs;
 use crate::cases::recurrences::{running, state, stencil};
+use crate::cases::{outputs, scanned};
 
 pub(super) fn cases() -> Cases {
     all([
@@ -92,8 +92,7 @@ pub(super) fn cases() -> Cases {
         // A reverse scan of c * 2 + x over 1, 2, 3; the ys are aligned with the xs.
         case("reverse_scan", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
-            let (carry, ys) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, c * 2.0 + x));
-            outputs! { carry, ys }
+            scanned(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, c * 2.0 + x)))
         })
         .on([scalar(0f32), row([1f32, 2., 3.])])
         .gives([("carry", scalar(17f32)), ("ys", row([17f32, 8., 3.]))]),

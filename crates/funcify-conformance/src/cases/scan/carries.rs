@@ -4,16 +4,12 @@ use std::collections::BTreeMap;
 
 use funcify::{DType, ScanOptions, constant, iota, scan, scan_with, select};
 
-use crate::cases::{Programs, outputs, program, traced};
+use crate::cases::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
-    &program(&["carry_unchanged"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| (c, c * x));
-        outputs! { carry, ys }
-    }),
+    &program(&["carry_unchanged"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| (c, c * x)))),
     &program(&["captured_matrix", "captured_matrix_f64"], ["init", "xs", "w"], |[init, xs, w]| {
-        let (carry, ys) = scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh()));
-        outputs! { carry, ys }
+        scanned(scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh())))
     }),
     // A map of carries, a pair of sequences, a triple of outputs.
     &program(&["pytree_state"], ["a0", "b0", "n0", "u", "v"], |[a0, b0, n0, u, v]| {
@@ -60,11 +56,10 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { carry }
     }),
     &program(&["matrix_carry"], ["init", "a", "b", "xs"], |[init, a, b, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| {
+        scanned(scan(init, xs, |c, x| {
             let c = a.matmul(c) + x.matmul(b);
             (c, c.sum(0))
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // `w` is used before, in and after the loop.
     &program(&["capture_inside_and_outside"], ["init", "xs", "w"], |[init, xs, w]| {
@@ -87,14 +82,12 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // Dimensions of size one stay.
     &program(&["singleton_dimensions"], ["init", "xs", "w"], |[init, xs, w]| {
-        let (carry, ys) = scan(init, xs, |c, x| {
+        scanned(scan(init, xs, |c, x| {
             let c = (c.matmul(w) + x).sin();
             (c, c.unsqueeze(0))
-        });
-        outputs! { carry, ys }
+        }))
     }),
     &program(&["init_from_parameters"], ["x0", "w", "b", "xs"], |[x0, w, b, xs]| {
-        let (carry, ys) = scan((x0.matmul(w) + b).tanh(), xs, |c, x| traced(c * x + b));
-        outputs! { carry, ys }
+        scanned(scan((x0.matmul(w) + b).tanh(), xs, |c, x| traced(c * x + b)))
     }),
 ];

@@ -2,12 +2,11 @@
 
 use funcify::{DType, scan, stack};
 
-use crate::cases::{Programs, outputs, program, traced};
+use crate::cases::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["ys_independent_of_carry"], ["init", "xs", "w"], |[init, xs, w]| {
-        let (carry, ys) = scan(init, xs, |c, x| (0.5 * c + x.sum(..), w * x.square()));
-        outputs! { carry, ys }
+        scanned(scan(init, xs, |c, x| (0.5 * c + x.sum(..), w * x.square())))
     }),
     // The next carry is returned twice, the last one once.
     &program(&["ys_alias_carry"], ["init", "xs", "w"], |[init, xs, w]| {
@@ -17,16 +16,12 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { carry, first, second, old }
     }),
-    &program(&["ys_alias_xs"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| (c * x, x));
-        outputs! { carry, ys }
-    }),
+    &program(&["ys_alias_xs"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| (c * x, x)))),
     &program(&["constant_ys"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| {
+        scanned(scan(init, xs, |c, x| {
             let two = x.index(0, 0).ones_like() * 2.0;
             (c + x, stack(&[two, two - 3.0], 0))
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // An output of the loop that the program does not return.
     &program(&["unused_result"], ["init", "xs", "w"], |[init, xs, w]| {
@@ -51,11 +46,10 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // A scalar is carried, matrices are stacked.
     &program(&["outer_ys"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| {
+        scanned(scan(init, xs, |c, x| {
             let c = c + x.sum(..);
             (c, c * x.unsqueeze(1) * x.unsqueeze(0))
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // Integer outputs of a float loop.
     &program(&["int_ys"], ["init", "xs"], |[init, xs]| {

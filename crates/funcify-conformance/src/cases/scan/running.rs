@@ -2,21 +2,12 @@
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, stack};
 
-use crate::cases::{Programs, outputs, program, traced};
+use crate::cases::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
-    &program(&["cumsum", "cumsum_f64"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| traced(c + x));
-        outputs! { carry, ys }
-    }),
-    &program(&["cumprod"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| traced(c * x));
-        outputs! { carry, ys }
-    }),
-    &program(&["cummax"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| traced(c.maximum(x)));
-        outputs! { carry, ys }
-    }),
+    &program(&["cumsum", "cumsum_f64"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(c + x)))),
+    &program(&["cumprod"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(c * x)))),
+    &program(&["cummax"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(c.maximum(x))))),
     &program(&["cumlogsumexp"], ["init", "xs"], |[init, xs]| {
         let (_, ys) = scan(init, xs, |c, x| {
             let m = c.maximum(x).stop_gradient();
@@ -25,8 +16,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys }
     }),
     &program(&["reverse_cumsum"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| traced(c + x));
-        outputs! { carry, ys }
+        scanned(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| traced(c + x)))
     }),
     // The output of a step is the sum before it.
     &program(&["exclusive_cumsum"], ["init", "xs"], |[init, xs]| {
@@ -59,10 +49,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { result: a / s, log_z: m + s.log() }
     }),
-    &program(&["continued_fraction"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| traced(x + 1.0 / c));
-        outputs! { carry, ys }
-    }),
+    &program(&["continued_fraction"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(x + 1.0 / c)))),
     // A product of many small matrices in log space.
     &program(&["log_space_400", "log_space_400_f64"], ["logits"], |[logits]| {
         let start = logits.index(0, 0).zeros_like() - std::f64::consts::LN_2;

@@ -2,16 +2,14 @@
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, select};
 
-use crate::cases::{Programs, outputs, program, traced};
+use crate::cases::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["reverse_decay", "reverse_decay_f64"], ["init", "xs", "w"], |[init, xs, w]| {
-        let (carry, ys) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (0.9 * c + (w * x).tanh(), c * x));
-        outputs! { carry, ys }
+        scanned(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (0.9 * c + (w * x).tanh(), c * x)))
     }),
     &program(&["unused_sequence"], ["init", "xs", "unused"], |[init, xs, unused]| {
-        let (carry, ys) = scan(init, (xs, unused), |c, (x, _)| traced(c * x.cos()));
-        outputs! { carry, ys }
+        scanned(scan(init, (xs, unused), |c, (x, _)| traced(c * x.cos())))
     }),
     &program(&["scan_axis1"], ["init", "xs"], |[init, xs]| {
         let (carry, ys) = scan_with(ScanOptions::new().axis(1), init, xs, |c, x| {
@@ -21,13 +19,11 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { carry, ys: ys.move_axis(0, 1) }
     }),
     &program(&["scan_last_axis_reverse"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan_with(ScanOptions::new().reverse().axis(2), init, xs, |c, x| traced(c.matmul(x).tanh()));
-        outputs! { carry, ys }
+        scanned(scan_with(ScanOptions::new().reverse().axis(2), init, xs, |c, x| traced(c.matmul(x).tanh())))
     }),
     // Rows of a table by an integer sequence.
     &program(&["embedding_sum"], ["table", "ids", "init"], |[table, ids, init]| {
-        let (carry, ys) = scan(init, ids, |c, i| traced(0.5 * c + table.take(0, i)));
-        outputs! { carry, ys }
+        scanned(scan(init, ids, |c, i| traced(0.5 * c + table.take(0, i))))
     }),
     // A forward scan feeds a reverse one.
     &program(&["chained_scans"], ["init", "xs"], |[init, xs]| {
@@ -47,23 +43,19 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     // Scalar rows against a vector.
     &program(&["broadcast_scalar_rows"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs, |c, x| traced(c * x + x.square()));
-        outputs! { carry, ys }
+        scanned(scan(init, xs, |c, x| traced(c * x + x.square())))
     }),
     &program(&["transposed_sequence"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs.t(), |c, x| traced(0.5 * c * x + 1.0));
-        outputs! { carry, ys }
+        scanned(scan(init, xs.t(), |c, x| traced(0.5 * c * x + 1.0)))
     }),
     &program(&["strided_sequence"], ["init", "xs"], |[init, xs]| {
-        let (carry, ys) = scan(init, xs.slice_step(0, 1..9, 2), |c, x| traced((c + x).tanh()));
-        outputs! { carry, ys }
+        scanned(scan(init, xs.slice_step(0, 1..9, 2), |c, x| traced((c + x).tanh())))
     }),
     &program(&["broadcast_sequence"], ["init", "row", "scale"], |[init, row, scale]| {
         let (_, ys) = scan(init, scale.unsqueeze(1) * row, |c, x| traced(c.sin() + x));
         outputs! { ys }
     }),
     &program(&["bool_sequence"], ["init", "xs", "keep"], |[init, xs, keep]| {
-        let (carry, ys) = scan(init, (keep, xs), |c, (k, x)| traced(select(k, c.sin() + x, c)));
-        outputs! { carry, ys }
+        scanned(scan(init, (keep, xs), |c, (k, x)| traced(select(k, c.sin() + x, c))))
     }),
 ];

@@ -1,9 +1,9 @@
 //! Cross-entropy over a large vocabulary in chunks of tokens, so that the logits of all never exist at once.
 
 use candle_core::{D, Tensor};
-use funcify::{Graph, Tree, Value, constant, scan};
+use funcify::{Graph, Value, constant, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -24,11 +24,6 @@ pub(super) const WORKLOAD: Workload = Workload {
     candle,
     burn,
 };
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    loss: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [m, d, v] = ["M", "D", "V"].map(|letter| sizes.get(letter));
@@ -53,7 +48,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
             let right = logits.gather(1, targets.unsqueeze(1)).squeeze(1);
             (sum + (logits.logsumexp(1) - right).sum(0), ())
         });
-        Outputs { loss: sum / m as f64 }
+        output("loss", sum / m as f64)
     })
 }
 

@@ -3,9 +3,9 @@
 use std::f64::consts::PI;
 
 use candle_core::{D, DType as CandleDType, Tensor};
-use funcify::{DType, Graph, Tree, Value, constant, eye, full, scan};
+use funcify::{DType, Graph, Value, constant, eye, full, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -22,11 +22,6 @@ pub(super) const WORKLOAD: Workload = Workload {
     candle,
     burn,
 };
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    nll: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, s, n] = ["T", "S", "N"].map(|letter| sizes.get(letter));
@@ -59,7 +54,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
             ((m, p, nll + cost), ())
         });
         let count = funcify::size(ys.dim(0), DType::F32) * s as f64;
-        Outputs { nll: nll / count }
+        output("nll", nll / count)
     })
 }
 

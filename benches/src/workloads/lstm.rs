@@ -1,9 +1,9 @@
 //! An LSTM with the gates in PyTorch's order: input, forget, cell, output.
 
 use candle_core::Tensor;
-use funcify::{Graph, Tree, Value, scan};
+use funcify::{Graph, Value, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -20,11 +20,6 @@ pub(super) const WORKLOAD: Workload = Workload {
     candle,
     burn,
 };
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    hs: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, b, h] = ["T", "B", "H"].map(|letter| sizes.get(letter));
@@ -55,7 +50,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
             let h = gate(3).sigmoid() * c.tanh();
             ((h, c), h)
         });
-        Outputs { hs }
+        output("hs", hs)
     })
 }
 

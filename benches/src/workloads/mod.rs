@@ -166,6 +166,11 @@ struct Training {
     loss: Value,
 }
 
+/// Returns the only output of a graph, by its name.
+fn output(name: &'static str, value: Value) -> BTreeMap<&'static str, Value> {
+    BTreeMap::from([(name, value)])
+}
+
 /// Numbers that look random, the same on every machine.
 pub(crate) struct Numbers(u64);
 

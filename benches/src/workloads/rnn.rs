@@ -1,9 +1,9 @@
 //! An Elman network: `h = tanh(x W + h U + b)`.
 
 use candle_core::Tensor;
-use funcify::{Graph, Tree, Value, scan};
+use funcify::{Graph, Value, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -32,11 +32,6 @@ pub(super) const WORKLOAD: Workload = Workload {
     burn,
 };
 
-#[derive(Clone, Tree)]
-struct Outputs {
-    hs: Value,
-}
-
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, b, h] = ["T", "B", "H"].map(|letter| sizes.get(letter));
     let scale = (h as f64).sqrt().recip();
@@ -57,7 +52,7 @@ fn graph(_: &Sizes) -> funcify::Result<Graph> {
             let h = (x.matmul(w) + h.matmul(u) + b).tanh();
             (h, h)
         });
-        Outputs { hs }
+        output("hs", hs)
     })
 }
 

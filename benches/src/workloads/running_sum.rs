@@ -2,9 +2,9 @@
 //! call.
 
 use candle_core::Tensor;
-use funcify::{Graph, Tree, Value, scan};
+use funcify::{Graph, Value, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -22,11 +22,6 @@ pub(super) const WORKLOAD: Workload = Workload {
     burn,
 };
 
-#[derive(Clone, Tree)]
-struct Outputs {
-    ys: Value,
-}
-
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("xs", numbers.normal(&[sizes.get("T"), sizes.get("W")], 0.1))]
 }
@@ -36,7 +31,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
         let xs = g.input("xs", format!("f32[T,{}]", sizes.get("W")).as_str());
         let start = funcify::full([sizes.get("W")], funcify::DType::F32, 0.0);
         let (_, ys) = scan(start, xs, |sum, x| (sum + x, sum + x));
-        Outputs { ys }
+        output("ys", ys)
     })
 }
 

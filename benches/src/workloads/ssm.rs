@@ -1,9 +1,9 @@
 //! A selective state space model, the core of Mamba: decays and inputs that depend on the step.
 
 use candle_core::{D, Tensor};
-use funcify::{DType, Graph, Tree, Value, full, scan};
+use funcify::{DType, Graph, Value, full, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -20,11 +20,6 @@ pub(super) const WORKLOAD: Workload = Workload {
     candle,
     burn,
 };
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    y: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, d, n] = ["T", "D", "N"].map(|letter| sizes.get(letter));
@@ -49,7 +44,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
             let h = decay * h + (dt * x).unsqueeze(1) * b.unsqueeze(0);
             (h, (h * c.unsqueeze(0)).sum(1))
         });
-        Outputs { y }
+        output("y", y)
     })
 }
 

@@ -3,7 +3,7 @@
 
 use funcify::{Builder, HostTensor, Recurrence};
 
-use super::{Cases, all, case, row, scalar, tensor};
+use super::{Cases, all, case, case_on, row, scalar, tensor};
 use crate::case::Case;
 use crate::cases::outputs;
 use crate::cases::recurrences::sweep;
@@ -26,19 +26,19 @@ pub(super) fn cases() -> Cases {
         .on([zero_to_seven()])
         .gives([("rows", row([0f32, 17., 54., 204., 194., 5., 6., 7.]))]),
         // mit-mot and mit-sot in one loop; the state reads the buffer's row before the step writes the next.
-        case("mit_mot_and_mit_sot", |g| {
-            let mut loop_ = Recurrence::new();
-            let buffer = loop_.mit_mot(g.input("rows", "f32[8]"), [0, 1], [1]);
-            let state = loop_.mit_sot(g.input("init", "f32[2]"), [-2, -1]);
-            let done = loop_.steps(3).run(|step| {
-                let ([x0, x1], [older, old]) = (step.read(&buffer), step.read(&state));
-                step.write(&buffer, [x0 + x1 * 2.0]);
-                step.write(&state, older + old + x0);
-            });
-            outputs! { rows: done.buffer(&buffer), trace: done.trace(&state) }
-        })
-        .on([zero_to_seven(), row([1f32, 1.])])
-        .gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.])), ("trace", row([2f32, 5., 13.]))]),
+        case_on("mit_mot_and_mit_sot", [("rows: f32[8]", zero_to_seven()), ("init: f32[2]", row([1f32, 1.]))])
+            .runs(|[rows, init]| {
+                let mut loop_ = Recurrence::new();
+                let buffer = loop_.mit_mot(rows, [0, 1], [1]);
+                let state = loop_.mit_sot(init, [-2, -1]);
+                let done = loop_.steps(3).run(|step| {
+                    let ([x0, x1], [older, old]) = (step.read(&buffer), step.read(&state));
+                    step.write(&buffer, [x0 + x1 * 2.0]);
+                    step.write(&state, older + old + x0);
+                });
+                outputs! { rows: done.buffer(&buffer), trace: done.trace(&state) }
+            })
+            .gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.])), ("trace", row([2f32, 5., 13.]))]),
         // Two mit-mots, two mit-sots, a sit-sot, two carries, a sequence and two ys, which read one another.
         //
         // | after step | p | q | f | g | s | c | d |

@@ -3,7 +3,7 @@
 
 use funcify::{Builder, DType, HostTensor, Recurrence};
 
-use super::{Cases, all, case, empty, row, scalar, tensor};
+use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
 use crate::case::Case;
 use crate::cases::{Outputs, outputs};
 
@@ -39,19 +39,19 @@ pub(super) fn cases() -> Cases {
         .on([scalar(0f32), scalar(2i32)])
         .gives([("trace", row([1f32, 2.]))]),
         // The trace of such a loop in ops that use its size: its mean, and a second loop over it.
-        case("steps_used_as_a_size", |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.sit_sot(g.input("init", "f32[]"));
-            let done = loop_.steps_value(g.input("n", "i64[]")).run(|step| {
-                let [old] = step.read(&state);
-                step.write(&state, old + 1.0);
-            });
-            let trace = done.trace(&state);
-            let (_, sums) = funcify::scan(trace.sum(0).zeros_like(), trace, |sum, x| (sum + x, sum + x));
-            outputs! { mean: trace.mean(0), sums, last: trace.index(0, -1) }
-        })
-        .on([scalar(0f32), scalar(4i64)])
-        .gives_dynamic([("mean", scalar(2.5f32)), ("sums", row([1f32, 3., 6., 10.])), ("last", scalar(4f32))]),
+        case_on("steps_used_as_a_size", [("init: f32[]", scalar(0f32)), ("n: i64[]", scalar(4i64))])
+            .runs(|[init, n]| {
+                let mut loop_ = Recurrence::new();
+                let state = loop_.sit_sot(init);
+                let done = loop_.steps_value(n).run(|step| {
+                    let [old] = step.read(&state);
+                    step.write(&state, old + 1.0);
+                });
+                let trace = done.trace(&state);
+                let (_, sums) = funcify::scan(trace.sum(0).zeros_like(), trace, |sum, x| (sum + x, sum + x));
+                outputs! { mean: trace.mean(0), sums, last: trace.index(0, -1) }
+            })
+            .gives_dynamic([("mean", scalar(2.5f32)), ("sums", row([1f32, 3., 6., 10.])), ("last", scalar(4f32))]),
     ])?);
     Ok(cases)
 }

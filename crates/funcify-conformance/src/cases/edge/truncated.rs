@@ -3,7 +3,7 @@
 use funcify::prelude::*;
 use funcify::scan_until_with;
 
-use super::{Cases, all, case, empty, row, scalar, tensor};
+use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
 use crate::case::Case;
 use crate::cases::recurrences::{driven, running, stencil, sweep};
 
@@ -106,20 +106,19 @@ pub(super) fn cases() -> Cases {
         .on([scalar(2f32), row([9f32, 9., 9., 3., 5.])])
         .gives([("out_0", scalar(0f32)), ("out_1", row([0f32, 0., 0., 10., 0.]))]),
         // w^n, where n is a value of the program: the last two factors.
-        case("truncated_run_time_count", |g| {
-            let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
-            grad(w, |w| {
-                let mut loop_ = Recurrence::new();
-                let c = loop_.carry(w.ones_like());
-                let done = loop_.steps_value(n).truncate(2).run(|step| {
-                    let before = step.read(&c);
-                    step.write(&c, before * w);
-                });
-                done.last(&c)
+        case_on("truncated_run_time_count", [("n: i64[]", scalar(5i64)), ("w: f32[]", scalar(2f32))])
+            .runs(|[n, w]| {
+                grad(w, |w| {
+                    let mut loop_ = Recurrence::new();
+                    let c = loop_.carry(w.ones_like());
+                    let done = loop_.steps_value(n).truncate(2).run(|step| {
+                        let before = step.read(&c);
+                        step.write(&c, before * w);
+                    });
+                    done.last(&c)
+                })
             })
-        })
-        .on([scalar(5i64), scalar(2f32)])
-        .gives_dynamic([("out", scalar(32f32))]),
+            .gives_dynamic([("out", scalar(32f32))]),
         // A gradient for each lane, and the gradient of a sum over lanes.
         // By w: c1 + w c0, with c0 = w^2 + x0^2 and c1 = w c0 + x1^2.
         {
@@ -141,14 +140,13 @@ pub(super) fn cases() -> Cases {
             )
         },
         // Tangents pass through every step.
-        case("truncated_in_forward_mode", |g| {
-            let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
-            let options = ScanOptions::new().truncate(1);
-            let last = |(init, xs): (Value, Value)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0;
-            jvp((init, xs), (init.ones_like(), xs.ones_like()), last).1
-        })
-        .on([scalar(8f32), row([1f32, 2., 3.])])
-        .gives([("out", scalar(1.875f32))]),
+        case_on("truncated_in_forward_mode", [("init: f32[]", scalar(8f32)), ("xs: f32[3]", row([1f32, 2., 3.]))])
+            .runs(|[init, xs]| {
+                let options = ScanOptions::new().truncate(1);
+                let last = |(init, xs): (Value, Value)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0;
+                jvp((init, xs), (init.ones_like(), xs.ones_like()), last).1
+            })
+            .gives([("out", scalar(1.875f32))]),
         // p * w + a over 1 to 4 from 0, w = 0.5, back over two steps: c2 + w c1, with c2 = w c1 + 3 and c1 = 2.5. By w
         // again, c1
         // being constant, it is 2 c1; the forward mode sees that c1 = w * 1 + 2 too.
@@ -188,13 +186,12 @@ fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> Result<Case, String> {
 
 /// Back over four steps of a number that only a call knows.
 fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> Result<Case, String> {
-    case(name, |g| {
-        let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
-        let options = ScanOptions::new().truncate(4);
-        grad((init, xs), |(init, xs)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0)
-    })
-    .on([scalar(8f32), xs])
-    .gives([("out_0", scalar(of_init)), ("out_1", of_xs)])
+    case_on(name, [("init: f32[]", scalar(8f32)), ("xs: f32[T]", xs)])
+        .runs(|[init, xs]| {
+            let options = ScanOptions::new().truncate(4);
+            grad((init, xs), |(init, xs)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0)
+        })
+        .gives([("out_0", scalar(of_init)), ("out_1", of_xs)])
 }
 
 /// y[t] = 3 y[t-2] + 5 y[t-1] + x[t], back over the last step: initial rows that it reads have a gradient.

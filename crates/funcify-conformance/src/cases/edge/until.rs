@@ -3,7 +3,7 @@
 use funcify::{Builder, DType, HostTensor, Recurrence, ScanOptions, Value, cond, scan, scan_until};
 use funcify::{scan_until_with, size, while_loop};
 
-use super::{Cases, all, case, empty, row, scalar, tensor, text};
+use super::{Cases, all, case, case_on, empty, row, scalar, tensor, text};
 use crate::case::Case;
 use crate::cases::outputs;
 
@@ -24,17 +24,17 @@ pub(super) fn cases() -> Cases {
         every_kind_of_buffer(false),
         every_kind_of_buffer(true),
         // The position of the first negative number: nothing but the number of steps is used.
-        case("until_number_of_steps", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-            let done = loop_.run(|step| {
-                let [x] = step.read(&x);
-                step.until(x.lt(0.0));
-            });
-            outputs! { position: done.steps() - 1 }
-        })
-        .on([row([3f32, 4., -2., -1.])])
-        .gives([("position", scalar(2i64))]),
+        case_on("until_number_of_steps", [("xs: f32[T]", row([3f32, 4., -2., -1.]))])
+            .runs(|[xs]| {
+                let mut loop_ = Recurrence::new();
+                let x = loop_.sequence(xs, [0]);
+                let done = loop_.run(|step| {
+                    let [x] = step.read(&x);
+                    step.until(x.lt(0.0));
+                });
+                outputs! { position: done.steps() - 1 }
+            })
+            .gives([("position", scalar(2i64))]),
         // An inner loop that ends after another number of steps in each step of the outer one.
         case("until_in_a_loop", |g| {
             let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[T]"));

@@ -1,7 +1,7 @@
 //! Cross-entropy over a large vocabulary in chunks of tokens, so that the logits of all never exist at once.
 
 use candle_core::{D, Tensor};
-use funcify::{Graph, Value, constant, scan};
+use funcify::{Graph, constant, scan};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};

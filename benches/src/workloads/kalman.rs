@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 use candle_core::Tensor;
-use funcify::{Graph, Value, constant, scan};
+use funcify::{Graph, constant, scan};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};

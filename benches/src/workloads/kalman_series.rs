@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 use candle_core::{D, DType as CandleDType, Tensor};
-use funcify::{DType, Graph, Value, constant, eye, full, scan};
+use funcify::{DType, Graph, constant, eye, full, scan};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};

@@ -1,7 +1,7 @@
 //! An LSTM with the gates in PyTorch's order: input, forget, cell, output.
 
 use candle_core::Tensor;
-use funcify::{Graph, Value, scan};
+use funcify::{Graph, scan};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};

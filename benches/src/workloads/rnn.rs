@@ -1,7 +1,7 @@
 //! An Elman network: `h = tanh(x W + h U + b)`.
 
 use candle_core::Tensor;
-use funcify::{Graph, Value, scan};
+use funcify::{Graph, scan};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};

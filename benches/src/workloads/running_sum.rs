@@ -2,7 +2,7 @@
 //! call.
 
 use candle_core::Tensor;
-use funcify::{Graph, Value, scan};
+use funcify::{Graph, scan};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};

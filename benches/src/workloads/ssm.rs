@@ -1,7 +1,7 @@
 //! A selective state space model, the core of Mamba: decays and inputs that depend on the step.
 
 use candle_core::{D, Tensor};
-use funcify::{DType, Graph, Value, full, scan};
+use funcify::{DType, Graph, full, scan};
 
 use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};

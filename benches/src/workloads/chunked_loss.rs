@@ -7,8 +7,6 @@ use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "chunked_loss",
-    title: "Chunked cross-entropy",
     full: &[Sizes(&[("M", 4096), ("D", 256), ("V", 8192), ("C", 16)])],
     quick: &[Sizes(&[("M", 64), ("D", 16), ("V", 128), ("C", 4)])],
     growth: &[
@@ -16,13 +14,9 @@ pub(super) const WORKLOAD: Workload = Workload {
         Sizes(&[("M", 4096), ("D", 256), ("V", 8192), ("C", 4)]),
         Sizes(&[("M", 4096), ("D", 256), ("V", 8192), ("C", 64)]),
     ],
-    inputs,
-    graph,
     loss: Loss::Output,
     differentiated: &["hidden", "w"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("chunked_loss", "Chunked cross-entropy", inputs, graph, candle, burn)
 };
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

@@ -3,22 +3,15 @@
 use candle_core::Tensor;
 use funcify::{DType, Graph, HostTensor, Scalar, Value, constant, while_loop_bounded};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "conjugate_gradients",
-    title: "Conjugate gradients",
     full: &[Sizes(&[("N", 256)])],
     quick: &[Sizes(&[("N", 32)])],
-    growth: &[],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["b"],
     is_conditional: true,
-    candle,
-    burn,
+    ..Workload::of("conjugate_gradients", "Conjugate gradients", inputs, graph, candle, burn)
 };
 
 /// The loop ends when the squared residual is this part of that at the start.

@@ -9,18 +9,11 @@ use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "kalman",
-    title: "Kalman filter, scalar",
     full: &[Sizes(&[("T", 1000)])],
     quick: &[Sizes(&[("T", 50)])],
-    growth: &[],
-    inputs,
-    graph,
     loss: Loss::Output,
     differentiated: &["log_q", "log_r"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("kalman", "Kalman filter, scalar", inputs, graph, candle, burn)
 };
 
 /// The variance of the level before the first observation.

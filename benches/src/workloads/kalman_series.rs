@@ -9,18 +9,11 @@ use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "kalman_series",
-    title: "Kalman filters, 64 series",
     full: &[Sizes(&[("T", 200), ("S", 64), ("N", 4)])],
     quick: &[Sizes(&[("T", 20), ("S", 4), ("N", 3)])],
-    growth: &[],
-    inputs,
-    graph,
     loss: Loss::Output,
     differentiated: &["a", "c", "log_q", "log_r"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("kalman_series", "Kalman filters, 64 series", inputs, graph, candle, burn)
 };
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

@@ -3,22 +3,14 @@
 use candle_core::Tensor;
 use funcify::{Graph, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "lstm",
-    title: "LSTM",
     full: &[Sizes(&[("T", 200), ("B", 32), ("H", 128)])],
     quick: &[Sizes(&[("T", 30), ("B", 4), ("H", 16)])],
-    growth: &[],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["w", "u", "b"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("lstm", "LSTM", inputs, graph, candle, burn)
 };
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

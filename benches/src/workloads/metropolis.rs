@@ -7,18 +7,10 @@ use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "metropolis",
-    title: "Metropolis chains",
     full: &[Sizes(&[("T", 10_000), ("C", 1)]), Sizes(&[("T", 1000), ("C", 1024)])],
     quick: &[Sizes(&[("T", 50), ("C", 8)])],
-    growth: &[],
-    inputs,
-    graph,
     loss: Loss::None,
-    differentiated: &[],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("metropolis", "Metropolis chains", inputs, graph, candle, burn)
 };
 
 /// The width of a proposal.

@@ -3,22 +3,14 @@
 use candle_core::Tensor;
 use funcify::{Graph, ScanOptions, Value, scan_with};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "neural_ode",
-    title: "Neural ODE, RK4",
     full: &[Sizes(&[("T", 100), ("B", 32), ("H", 64)])],
     quick: &[Sizes(&[("T", 10), ("B", 4), ("H", 8)])],
-    growth: &[],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["w1", "b1", "w2", "b2"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("neural_ode", "Neural ODE, RK4", inputs, graph, candle, burn)
 };
 
 /// The length of a step.

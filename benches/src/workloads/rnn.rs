@@ -3,12 +3,10 @@
 use candle_core::Tensor;
 use funcify::{Graph, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "rnn",
-    title: "Elman RNN",
     full: &[
         Sizes(&[("T", 1000), ("B", 1), ("H", 32)]),
         Sizes(&[("T", 1000), ("B", 32), ("H", 128)]),
@@ -23,13 +21,8 @@ pub(super) const WORKLOAD: Workload = Workload {
         Sizes(&[("T", 4096), ("B", 4), ("H", 16)]),
         Sizes(&[("T", 16384), ("B", 4), ("H", 16)]),
     ],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["w", "u", "b"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("rnn", "Elman RNN", inputs, graph, candle, burn)
 };
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

@@ -4,22 +4,14 @@
 use candle_core::Tensor;
 use funcify::{Graph, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "running_sum",
-    title: "Running sum by a scan",
     full: &[Sizes(&[("T", 1), ("W", 1)]), Sizes(&[("T", 100_000), ("W", 1)]), Sizes(&[("T", 10_000), ("W", 256)])],
     quick: &[Sizes(&[("T", 500), ("W", 16)])],
-    growth: &[],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["xs"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("running_sum", "Running sum by a scan", inputs, graph, candle, burn)
 };
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

@@ -3,22 +3,14 @@
 use candle_core::{D, Tensor};
 use funcify::{DType, Graph, full, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "ssm",
-    title: "Selective SSM",
     full: &[Sizes(&[("T", 1024), ("D", 256), ("N", 16)])],
     quick: &[Sizes(&[("T", 32), ("D", 16), ("N", 4)])],
-    growth: &[],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["a", "dt", "b", "c", "x"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("ssm", "Selective SSM", inputs, graph, candle, burn)
 };
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {

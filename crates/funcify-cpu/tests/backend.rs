@@ -172,7 +172,6 @@ fn positions_are_computed_and_taken() {
     }
 }
 
-/// Integers that a plan cannot hold are left to the reference evaluation: they would be rounded, or not wrap.
 /// A histogram that is its own state, elements by position of each lane, and what lies outside: clamped by one, left out by the
 /// other.
 #[test]
@@ -200,6 +199,7 @@ fn elements_are_gathered_and_scattered() {
     compiled(&one.unwrap(), &[numbers(&[8], 5), numbers(&[9, 3], 6)]);
 }
 
+/// Integers that a plan cannot hold are left to the reference evaluation: they would be rounded, or not wrap.
 #[test]
 fn integers_beyond_the_floats_are_not_compiled() {
     let doubled = |dtype: DType| {

@@ -3,17 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, Part, Reference, StackType, needs};
+use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, Reference, needs};
 use funcify::error::{BackendError, Place};
 use funcify::ops::{Add, Attributes, Custom, CustomOp, EvalContext, Failed, Mul, Scan, batch_elementwise};
 use funcify::vmap::Batched;
-use funcify::{DType, Dim, Error, Graph, HostTensor, Result, Scalar, TensorType, custom_op, funcify, scan};
+use funcify::{Dim, Error, Graph, HostTensor, Result, Scalar, TensorType, custom_op, funcify, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_conformance::{Case, Expectations, Status, Subject, all_golden_cases, custom_cases, run_case};
 use funcify_cpu::Cpu;
 use funcify_tests::softplus::{Softplus, softplus};
-use funcify_tests::toy::{Toy, ToyTensor};
+use funcify_tests::toy::Toy;
+
+#[path = "../../crates/funcify/tests/forwarded/mod.rs"]
+mod forwarded;
+use forwarded::tensors_of;
 
 fn subject(executor: impl Executor + 'static) -> Subject {
     let name = executor.name().to_string();
@@ -63,43 +67,10 @@ funcify!(Begun, Add, |_call, [x, y]| x.zip(&y, |x, y| x + y));
 funcify!(Begun, Mul, |_call, [x, y]| x.zip(&y, |x, y| x * y + 1e-3));
 
 impl Backend for Begun {
-    type Tensor = ToyTensor;
-    type Tracked = ();
+    tensors_of!(Toy);
 
     fn name(&self) -> &'static str {
         "begun"
-    }
-
-    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String> {
-        Backend::unsupported(&Toy, dtype, rank)
-    }
-
-    fn upload(&self, tensor: &HostTensor) -> Result<ToyTensor, BackendError> {
-        Toy.upload(tensor)
-    }
-
-    fn download(&self, tensor: &ToyTensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        Toy.download(tensor, dtype)
-    }
-
-    fn shape(&self, tensor: &ToyTensor) -> Vec<usize> {
-        Toy.shape(tensor)
-    }
-
-    fn has_dtype(&self, tensor: &ToyTensor, dtype: DType) -> bool {
-        Toy.has_dtype(tensor, dtype)
-    }
-
-    fn rows(&self, tensor: &ToyTensor, start: usize, count: usize) -> Result<ToyTensor, BackendError> {
-        Toy.rows(tensor, start, count)
-    }
-
-    fn row(&self, tensor: &ToyTensor, row: usize) -> Result<ToyTensor, BackendError> {
-        Toy.row(tensor, row)
-    }
-
-    fn stack(&self, parts: Vec<Part<ToyTensor>>, ty: &StackType) -> Result<ToyTensor, BackendError> {
-        Toy.stack(parts, ty)
     }
 }
 

@@ -3,33 +3,21 @@
 use std::f64::consts::PI;
 
 use candle_core::Tensor;
-use funcify::{Graph, Tree, Value, constant, scan};
+use funcify::{Graph, constant, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "kalman",
-    title: "Kalman filter, scalar",
     full: &[Sizes(&[("T", 1000)])],
     quick: &[Sizes(&[("T", 50)])],
-    growth: &[],
-    inputs,
-    graph,
     loss: Loss::Output,
     differentiated: &["log_q", "log_r"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("kalman", "Kalman filter, scalar", inputs, graph, candle, burn)
 };
 
 /// The variance of the level before the first observation.
 const DIFFUSE: f64 = 1e7;
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    nll: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![
@@ -51,7 +39,7 @@ fn graph(_: &Sizes) -> funcify::Result<Graph> {
             let cost = ((2.0 * PI).ln() + f.log() + v * v / f) * 0.5;
             ((m + k * v, p * r / f + q, nll + cost), ())
         });
-        Outputs { nll }
+        output("nll", nll)
     })
 }
 

@@ -6,7 +6,7 @@ mod common;
 use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{Bool, Device, Int, Scalar, Tensor, TensorData};
-use common::{assert_close, devices, values};
+use common::{assert_close, autodiff_devices, devices, values};
 use funcify::error::{BackendError, Place};
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
 use funcify::vmap::Batched;
@@ -72,8 +72,7 @@ const LOSSES: [(&str, Loss); 4] = [
 
 #[test]
 fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let function = Differentiable::new(&layer());
         for choice in 1..8 {
             let tracked = [choice & 1 > 0, choice & 2 > 0, choice & 4 > 0];
@@ -173,8 +172,7 @@ fn there_may_be_more_inputs_than_a_node_has_operands() {
         inputs.enumerate().map(|(index, x)| x.square() * (index as f64)).reduce(|sum, x| sum + x).unwrap()
     });
     let graph = graph.unwrap();
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         // Every third is a constant.
         let inputs: Vec<Tensor<1>> = (0..COUNT)
             .map(|index| {
@@ -255,8 +253,7 @@ fn every_policy_of_what_is_saved_gives_the_same_gradients() {
         })
     })
     .unwrap();
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let tensor = |count, seed, shape: Vec<usize>| TensorData::new(values(count, seed), shape);
         let gradient = |policy| {
             let function = Differentiable::with_options(
@@ -338,8 +335,7 @@ fn an_op_without_a_derivative_is_refused_if_it_would_be_needed() {
     let graph =
         Graph::build("half", |g| apply(Custom::new(Halve), &[g.input("x", "f32[2]")])[0] + g.input("y", "f32[2]"));
     let function = Differentiable::new(&graph.unwrap());
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let [x, y] = [[1.0, 2.0], [3.0, 4.0]].map(|data| Tensor::<1>::from_data(data, &device));
         let sum: Tensor<1> = function.call((x.clone(), y.clone().require_grad())).unwrap();
         assert_eq!(sum.into_data().iter::<f32>().collect::<Vec<_>>(), [3.5, 5.0]);

@@ -7,7 +7,7 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, LstmState};
 use burn::tensor::{DType, Device, Distribution, Gradients, Int, Tensor, TensorData};
 use common::cells::{Gru, Lstm, Rnn, S5, Selective};
-use common::{assert_close, devices, devices_of_f64, values};
+use common::{assert_close, autodiff_devices, devices, devices_of_f64, values};
 use funcify_burn::{AnyTensor, Scan, Tensors, scan};
 
 const STEPS: usize = 24;
@@ -202,8 +202,7 @@ fn a_selective_scan_is_the_loop_by_hand() {
 
 #[test]
 fn parameters_that_are_frozen_or_not_used_have_no_gradient() {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let cells = [Rnn::new(INPUTS, WIDTH, &device), Rnn::new(INPUTS, WIDTH, &device).no_grad()];
         let unused = Rnn::new(INPUTS, WIDTH, &device);
         let xs = tensor([STEPS, BATCH, INPUTS], 1, &device, DType::F32).detach();
@@ -222,8 +221,7 @@ fn parameters_that_are_frozen_or_not_used_have_no_gradient() {
 
 #[test]
 fn weights_may_be_tensors_and_what_they_are_computed_from_is_reached() {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let a = Tensor::<1>::from_data([0.5, -0.25], &device).require_grad();
         let xs = Tensor::<2>::from_data([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], &device);
         let decay = a.clone().exp();
@@ -313,8 +311,7 @@ fn a_module_is_left_as_it_was() {
         norm: BatchNorm,
         dropout: Dropout,
     }
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let cell = Cell { norm: BatchNormConfig::new(WIDTH).init(&device), dropout: DropoutConfig::new(0.5).init() };
         let before = cell.norm.running_mean.value().into_data();
         let xs = tensor([STEPS, BATCH, WIDTH], 1, &device, DType::F32);

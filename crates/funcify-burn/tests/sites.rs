@@ -4,7 +4,7 @@ mod common;
 
 use burn::nn::LstmConfig;
 use burn::tensor::{Device, Int, Tensor};
-use common::devices;
+use common::{autodiff_devices, devices};
 use funcify::error::Site;
 use funcify::nn::{Cell, Recurrent};
 use funcify::{DType, Error, Graph, scan};
@@ -50,8 +50,7 @@ fn calls_are_errors_of_the_callers_line() {
 
 #[test]
 fn closures_are_errors_of_the_callers_line() {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let ones = |shape: [usize; 2]| Tensor::<2>::ones(shape, &device).require_grad();
         let row = || Tensor::<1>::ones([2], &device).require_grad();
         let looped =
@@ -96,8 +95,7 @@ fn first(gradient: Option<Tensor<1>>) -> Option<f32> {
 
 #[test]
 fn an_input_that_leads_to_no_result_has_no_gradient() {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let xs = Tensor::<2>::from_data([[1.0], [2.0], [3.0]], &device).require_grad();
         let [w, u] = [0.5, 2.0].map(|x| Tensor::<1>::from_data([x], &device).require_grad());
         let start = Tensor::<1>::zeros([1], &device);

@@ -7,32 +7,26 @@ use std::time::{Duration, Instant};
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Outcome, Whole};
 use funcify::ops::ScatterMode;
+use funcify::prelude::*;
 use funcify::types::{Sizes, Symbol};
-use funcify::{
-    Cancellation, CheckpointPolicy, DType, Error, GradOptions, Graph, HostTensor, ScanOptions, Value, concat, cond,
-    constant, fori_loop, iota, scan, scan_until, scan_with, select, stack, while_loop, while_loop_bounded,
-};
+use funcify::{Cancellation, CheckpointPolicy, while_loop_bounded};
 use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, Elements, Engine, Machine, plan_graph};
-use numbers::numbers;
+use numbers::{assert_near, inputs as inputs_of, numbers, traced};
 
 /// `h <- tanh(x W + h U + b)` over T rows of B by H, and the gradients of a loss.
 fn network() -> Graph {
     let forward = Graph::build("network", |g| {
         let [x, h] = [g.input("x", "f32[T,B,3]"), g.input("h", "f32[B,3]")];
         let [w, u, b] = [g.input("w", "f32[3,3]"), g.input("u", "f32[3,3]"), g.input("b", "f32[3]")];
-        let step = |h: funcify::Value, x: funcify::Value| {
-            let next = (x.matmul(w) + h.matmul(u) + b).tanh();
-            (next, next)
-        };
+        let step = |h: funcify::Value, x: funcify::Value| traced((x.matmul(w) + h.matmul(u) + b).tanh());
         scan(h, x, step).1.square().sum(..)
     });
     forward.unwrap().value_and_grad(&["w", "u", "b", "h"][..], funcify::GradOptions::new()).unwrap()
 }
 
 fn inputs() -> Vec<HostTensor> {
-    let shapes: [&[usize]; 5] = [&[20, 6, 3], &[6, 3], &[3, 3], &[3, 3], &[3]];
-    shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect()
+    inputs_of(&[&[20, 6, 3], &[6, 3], &[3, 3], &[3, 3], &[3]])
 }
 
 #[test]
@@ -41,11 +35,7 @@ fn loops_and_their_gradients_are_compiled() {
     let expected = funcify::evaluate(&graph, &inputs).unwrap();
     for cpu in [Cpu::default(), Cpu::dividing_all()] {
         let function = Function::compile(&graph, &cpu).unwrap();
-        for (found, expected) in function.call_host(&inputs).unwrap().iter().zip(&expected) {
-            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "{x} and {y}");
-            }
-        }
+        assert_near(&function.call_host(&inputs).unwrap(), &expected, 2e-5, "");
         let report = function.report();
         assert_eq!(report.instructions, 1, "{report}");
         assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
@@ -57,7 +47,7 @@ fn loops_and_their_gradients_are_compiled() {
 fn weight_gradients_are_summed_in_strips() {
     let graph = network();
     let shapes: [&[usize]; 5] = [&[301, 4, 3], &[4, 3], &[3, 3], &[3, 3], &[3]];
-    let inputs: Vec<HostTensor> = shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
+    let inputs = inputs_of(&shapes);
     let mut sizes = Sizes::new();
     sizes.set(&Symbol::new("T"), 301);
     sizes.set(&Symbol::new("B"), 4);
@@ -76,11 +66,7 @@ fn weight_gradients_are_summed_in_strips() {
 
     let expected = funcify::evaluate(&graph, &inputs).unwrap();
     let found = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
-    for (found, expected) in found.iter().zip(&expected) {
-        for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-            assert!((x - y).abs() < 2e-4 * (1.0 + y.abs()), "{x} and {y}");
-        }
-    }
+    assert_near(&found, &expected, 2e-4, "");
 }
 
 /// What a graph gives where its loops are compiled, which they all must be, beside what the reference evaluation gives.
@@ -88,11 +74,7 @@ fn compiled(graph: &Graph, inputs: &[HostTensor]) {
     let expected = funcify::evaluate(graph, inputs).unwrap();
     for cpu in [Cpu::default(), Cpu::dividing_all()] {
         let function = Function::compile(graph, &cpu).unwrap();
-        for (found, expected) in function.call_host(inputs).unwrap().iter().zip(&expected) {
-            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((x - y).abs() < 1e-4 * (1.0 + y.abs()), "{x} and {y}\n{graph}");
-            }
-        }
+        assert_near(&function.call_host(inputs).unwrap(), &expected, 1e-4, &graph.to_string());
         let report = function.report();
         assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
         assert_eq!(report.instructions, 1, "{report}");
@@ -190,7 +172,6 @@ fn positions_are_computed_and_taken() {
     }
 }
 
-/// Integers that a plan cannot hold are left to the reference evaluation: they would be rounded, or not wrap.
 /// A histogram that is its own state, elements by position of each lane, and what lies outside: clamped by one, left out by the
 /// other.
 #[test]
@@ -218,6 +199,7 @@ fn elements_are_gathered_and_scattered() {
     compiled(&one.unwrap(), &[numbers(&[8], 5), numbers(&[9, 3], 6)]);
 }
 
+/// Integers that a plan cannot hold are left to the reference evaluation: they would be rounded, or not wrap.
 #[test]
 fn integers_beyond_the_floats_are_not_compiled() {
     let doubled = |dtype: DType| {
@@ -281,8 +263,7 @@ fn a_condition_ends_a_loop_in_a_loop() {
     let graph = Graph::build("roots", |g| {
         let xs = g.input("xs", "f32[T]");
         scan(xs.index(0, 0).zeros_like() + 1.0, xs, |start, x| {
-            let root = while_loop(start, |y: Value| (y * y - x).abs().gt(1e-4), |y| 0.5 * (y + x / y));
-            (root, root)
+            traced(while_loop(start, |y: Value| (y * y - x).abs().gt(1e-4), |y| 0.5 * (y + x / y)))
         })
         .1
     });
@@ -326,15 +307,12 @@ fn what_all_parts_have_is_added_once() {
     let graph = Graph::build("layer", |g| {
         let (u, decay) = (g.input("u", "f32[T,3]"), g.input("decay", "f32[6]"));
         let (b, c, d) = (g.input("b", "f32[3,6]"), g.input("c", "f32[6,3]"), g.input("d", "f32[3]"));
-        let (_, states) = scan(decay.zeros_like(), u.matmul(b), |x, v| {
-            let x = decay * x + v;
-            (x, x)
-        });
+        let (_, states) = scan(decay.zeros_like(), u.matmul(b), |x, v| traced(decay * x + v));
         states.matmul(c) + d * u
     })
     .unwrap();
     let shapes: [&[usize]; 5] = [&[9, 3], &[6], &[3, 6], &[6, 3], &[3]];
-    let inputs: Vec<HostTensor> = shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
+    let inputs = inputs_of(&shapes);
     let expected = funcify::evaluate(&graph, &inputs).unwrap()[0].to_f64_vec();
     let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap()[0].to_f64_vec();
     for (x, y) in found.iter().zip(&expected) {

@@ -3,11 +3,11 @@
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::ops::ScatterMode;
-use funcify::{
-    Builder, DType, Graph, HostTensor, Scalar, Value, concat, constant, full, scan, scan_until, scan_with, select, size,
-};
-use funcify::{ScanOptions, map};
+use funcify::prelude::*;
 use funcify_cpu::Cpu;
+
+mod numbers;
+use numbers::traced;
 
 fn backends() -> Vec<Cpu> {
     let mut backends = vec![Cpu::default(), Cpu::dividing_all()];
@@ -281,10 +281,7 @@ fn running_sums_of_rows_that_lie_apart_or_backwards() {
                 (g.input("xs", format!("f32[{steps},3]").as_str()), g.input("ys", format!("f32[{steps}]").as_str()));
             let upward = scan(constant(0f32), xs.index(1, 0), |c, x| (c + x, c + x)).1;
             let downward = scan(constant(0f32), ys.reverse(0), |c, y| (c + y, c + y)).1;
-            let both = scan(constant(0f32), (xs.index(1, 1), ys.reverse(0)), |c, (x, y)| {
-                let next = c * (y * 0.125) + x;
-                (next, next)
-            });
+            let both = scan(constant(0f32), (xs.index(1, 1), ys.reverse(0)), |c, (x, y)| traced(c * (y * 0.125) + x));
             let columns =
                 scan(constant(HostTensor::from([0f32, 0.0])), xs.slice(1, 1..).reverse(0), |c, x| (c + x, c + x)).1;
             (upward, downward, both.1, columns, xs.cumsum(0, false).index(1, 0), xs.index(1, 0).cumsum(0, true))

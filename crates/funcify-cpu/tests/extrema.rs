@@ -6,11 +6,9 @@ mod numbers;
 
 use funcify::dispatch::{CompileOptions, Function};
 use funcify::ops::{ReduceKind, ScatterMode};
-use funcify::{
-    CheckpointPolicy, DType, Graph, HostTensor, TensorType, Value, constant, iota, scan, select, while_loop_bounded,
-};
+use funcify::{CheckpointPolicy, DType, Graph, TensorType, Value, constant, iota, scan, select, while_loop_bounded};
 use funcify_cpu::Cpu;
-use numbers::numbers;
+use numbers::{assert_near, numbers};
 
 /// From elements, `[3,N]`, to the next state, `[3]`.
 type StepOf = fn(Value) -> Value;
@@ -75,15 +73,12 @@ fn an_extremum_is_found_among_the_elements_that_are_computed_again() {
             let gradient = program.grad(["xs", "start"], options).unwrap();
             let found = Function::compile(&gradient, &cpu).unwrap().call_host(&inputs).unwrap();
             let expected = funcify::evaluate(&gradient, &inputs).unwrap();
-            assert_near(&found, &expected, &format!("{name} of {count}, {dtype}, {policy:?}, compared: {is_compared}"));
-        }
-    }
-}
-
-fn assert_near(found: &[HostTensor], expected: &[HostTensor], what: &str) {
-    for (found, expected) in found.iter().zip(expected) {
-        for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-            assert!((x - y).abs() < 1e-4 * (1.0 + y.abs()), "{what}: {x} and {y}");
+            assert_near(
+                &found,
+                &expected,
+                1e-4,
+                &format!("{name} of {count}, {dtype}, {policy:?}, compared: {is_compared}"),
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use funcify::rewrite::Rewrite;
 use funcify::types::Sizes;
 use funcify::{DType, GradOptions, Graph, HostTensor, Value, constant, full, scan, scan_until, select, while_loop};
 use funcify_cpu::{Division, Elements, Engine, Executor, Machine, Translation, plan_graph};
-use numbers::numbers;
+use numbers::{inputs, traced};
 
 /// A graph's results, and whether a loop of it became machine code.
 fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Translation) -> (Vec<Vec<f64>>, bool) {
@@ -33,7 +33,7 @@ fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Tr
 /// Each way to divide a program gives the same bits, interpreted and as machine code.
 fn agrees(graph: Graph, shapes: &[&[usize]]) {
     let graph = graph.rewritten();
-    let inputs: Vec<HostTensor> = shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
+    let inputs = inputs(shapes);
     let inputs: Vec<HostTensor> =
         inputs.iter().zip(graph.inputs()).map(|(tensor, input)| tensor.cast(graph.ty(input.value).dtype)).collect();
     for division in [Division::Worthwhile, Division::Always] {
@@ -98,10 +98,7 @@ fn coupled_states_and_their_gradient() {
 fn parts_of_an_axis() {
     let graph = Graph::build("parts", |g| {
         let (start, xs) = (g.input("start", "f32[6]"), g.input("xs", "f32[2500,2,6]"));
-        scan(start, xs, |h, x: Value| {
-            let h = (x.index(0, 1) - x.index(0, 0) * h) * 0.5;
-            (h, h)
-        })
+        scan(start, xs, |h, x: Value| traced((x.index(0, 1) - x.index(0, 0) * h) * 0.5))
     });
     agrees(graph.unwrap(), &[&[6], &[2500, 2, 6]]);
 }
@@ -225,8 +222,7 @@ fn a_product_of_one_column_more_than_registers_hold() {
         });
         let shapes: [&[usize]; 2] = [&[1, width], &[width, 1]];
         let graph = graph.unwrap();
-        let inputs: Vec<HostTensor> =
-            shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
+        let inputs = inputs(&shapes);
         let inputs: Vec<HostTensor> =
             inputs.iter().zip(graph.inputs()).map(|(tensor, input)| tensor.cast(graph.ty(input.value).dtype)).collect();
         let expected = funcify::evaluate(&graph, &inputs).unwrap();

@@ -4,16 +4,13 @@ mod numbers;
 
 use funcify::{DType, Error, Graph, HostTensor, Value, map, scan, scan_until};
 use funcify_cpu::OnSlices;
-use numbers::numbers;
+use numbers::{numbers, traced};
 
 /// Smoothed sequences, and how many rows of them are above a limit.
 fn smoothing() -> Graph {
     let graph = Graph::build("smoothing", |g| {
         let [start, xs] = [g.input("start", "f32[3]"), g.input("xs", "f32[T,3]")];
-        let step = |y: Value, x: Value| {
-            let next = y * 0.75 + x * 0.25;
-            (next, next)
-        };
+        let step = |y: Value, x: Value| traced(y * 0.75 + x * 0.25);
         let (_, ys) = scan(start, xs, step);
         (ys, ys.gt(0.5).cast(funcify::DType::F32).sum(0))
     });

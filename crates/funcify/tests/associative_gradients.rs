@@ -2,10 +2,8 @@
 
 use funcify::dispatch::{Function, Reference};
 use funcify::ops::Op;
-use funcify::{
-    AssociativeScanOptions, Disconnected, GradOptions, Graph, HostTensor, Scalar, Tree, Value, associative_scan_with,
-    evaluate, grad, grad_with, hvp, jvp, select, stack, vjp,
-};
+use funcify::prelude::*;
+use funcify::{AssociativeScanOptions, Disconnected, associative_scan_with, grad_with};
 
 /// Combines two elements of some leaves, with a captured value.
 type Combine = fn(&[Value], &[Value], Value) -> Vec<Value>;

@@ -1,12 +1,10 @@
 //! Sizes that are bound while a program runs, by the reference evaluation and as programs.
 
+use funcify::VmapOptions;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::prelude::*;
 use funcify::rewrite::RewriteOptions;
 use funcify::stepped::Steppable;
-use funcify::{
-    Builder, DType, Dim, Error, GradOptions, Graph, HostTensor, Recurrence, Tree, Value, VmapOptions, bind_size, cond,
-    constant, evaluate, fori_loop, full, iota, map, scan, select, size, vmap, while_loop,
-};
 
 fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build("sized", program).unwrap_or_else(|error| panic!("{error}"))

@@ -3,13 +3,11 @@
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::error::{Place, Result};
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, Lanes, OpClass, batch_elementwise};
+use funcify::prelude::*;
 use funcify::rewrite::RewriteOptions;
 use funcify::stepped::Steppable;
 use funcify::vmap::Batched;
-use funcify::{
-    Builder, DType, Dim, Error, Graph, HostTensor, Recurrence, TensorType, Tree, Value, apply, constant, custom_op,
-    evaluate, fori_loop, full, scan, vmap,
-};
+use funcify::{apply, custom_op};
 
 /// Gives its operand, and refuses negative elements.
 #[derive(Clone, Copy, Debug)]

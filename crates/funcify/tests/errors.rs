@@ -4,13 +4,13 @@
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, bind_sizes, open_backend};
 use funcify::error::{Place, Site};
+use funcify::prelude::*;
 use funcify::{
-    AssociativeScanOptions, Builder, DType, Dim, Error, GradOptions, Graph, HostTensor, MapOptions, Recurrence,
-    ScanOptions, Shape, TensorType, Value, VmapOptions, associative_scan, associative_scan_with, bind_size, concat,
-    cond, custom_jvp, custom_vjp, evaluate, fori_loop, grad, iota, jvp, linearize, map_with, random, scan, scan_until,
-    scan_with, switch, vjp, vmap, vmap_with, while_loop,
+    AssociativeScanOptions, MapOptions, Shape, VmapOptions, associative_scan_with, custom_jvp, custom_vjp, linearize,
+    map_with, random, vmap_with,
 };
 
+mod forwarded;
 #[path = "errors/message.rs"]
 mod message;
 use message::{check, refused};

@@ -1,11 +1,8 @@
 //! Linearisation gives what `jvp` gives, for any number of tangents, and computes the function once.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{
-    Builder, CheckpointPolicy, DType, GradOptions, Graph, HostTensor, ScanOptions, Value, associative_scan, cond,
-    constant, custom_jvp, custom_vjp, evaluate, fori_loop, grad, jvp, linearize, linearize_with, scan, scan_until,
-    scan_with, vmap, while_loop,
-};
+use funcify::prelude::*;
+use funcify::{CheckpointPolicy, custom_jvp, custom_vjp, linearize, linearize_with};
 
 fn vector(elements: [f64; 3]) -> HostTensor {
     HostTensor::from(elements)

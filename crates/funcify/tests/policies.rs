@@ -1,10 +1,8 @@
 //! What loops save for their backward loops: how much, and that no value changes with it.
 
 use funcify::ops::{Op, OpRules};
-use funcify::{
-    Builder, CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, ScanOptions, Value, VmapOptions,
-    constant, evaluate, fori_loop, grad_with, scan, scan_with, size, while_loop,
-};
+use funcify::prelude::*;
+use funcify::{CheckpointPolicy, VmapOptions, grad_with};
 
 /// The bytes that upward loops of a gradient stack at a time: those of the forward pass, and those that run again within
 /// one step of a backward loop, which runs downward.

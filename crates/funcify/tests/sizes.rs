@@ -1,10 +1,7 @@
 //! Sizes that only a running loop knows: they hold in what follows the loop, and anew in each step around it.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{
-    Builder, DType, Error, Graph, HostTensor, Recurrence, Scalar, Tree, Value, bind_size, constant, evaluate, grad,
-    map, scan, vmap,
-};
+use funcify::prelude::*;
 
 /// The first output in both modes, which must be that of the reference evaluation.
 #[track_caller]

@@ -1,10 +1,8 @@
 //! Programs that are made for sizes and numbers: what is bound, folded and shared must be that of each call and each step.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{
-    DType, Error, Graph, HostTensor, Value, VmapOptions, cond, constant, evaluate, fori_loop, scan, scan_with,
-    while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::{VmapOptions, while_loop_bounded};
 
 /// The results of a call, which are those of the reference evaluation in both strategies.
 fn run(graph: &Graph, arguments: &[HostTensor]) -> Result<Vec<f64>, Error> {

@@ -3,13 +3,11 @@
 
 mod stepping;
 
+use funcify::custom_vjp;
 use funcify::nn::{Cell, GatedLinearAttention, Layer, Recurrent, S5, SelectiveScan};
 use funcify::ops::{ConvOptions, ScatterMode};
+use funcify::prelude::*;
 use funcify::stepped::{Steppable, Stepped};
-use funcify::{
-    DType, Dim, Graph, HostTensor, Recurrence, ScanOptions, Value, associative_scan, concat, constant, custom_vjp,
-    fori_loop, full, iota, scan, scan_until, scan_with, size,
-};
 
 use stepping::{check, noise};
 

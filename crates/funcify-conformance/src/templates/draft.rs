@@ -4,10 +4,8 @@
 use std::cell::RefCell;
 
 use funcify::ops::{Broadcast, Cast, Concat, Pad, Reshape, Slice};
-use funcify::{
-    Builder, DType, HostTensor, ScanOptions, Shape, TensorType, Value, apply, checkpoint, concat, cond, constant,
-    custom_vjp, iota, scan_with, select, switch, while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::{Shape, apply, checkpoint, custom_vjp, while_loop_bounded};
 
 use super::fill::Fill;
 use crate::arbitrary::Choices;

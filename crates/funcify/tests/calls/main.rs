@@ -3,10 +3,8 @@
 mod itself;
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{
-    Builder, CheckpointPolicy, DType, Error, GradOptions, Graph, HostTensor, ScanOptions, Tree, Value, checkpoint,
-    cond, custom_jvp, custom_vjp, evaluate, grad, hvp, iota, jvp, scan, scan_with, stack, value_and_grad, vjp, vmap,
-};
+use funcify::prelude::*;
+use funcify::{CheckpointPolicy, checkpoint, custom_jvp, custom_vjp};
 
 /// The square of x. In reverse mode its derivative is 10 x.
 fn square(x: Value) -> Value {

@@ -4,12 +4,9 @@
 use funcify::dispatch::LoopStrategy::{self, Native, Unroll};
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
 use funcify::ops::{ConvOptions, OpRules};
+use funcify::prelude::*;
 use funcify::rewrite::{Parallel, RewriteOptions, Tolerance};
-use funcify::{
-    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, Scalar, ScanOptions, TensorType, Value,
-    VmapOptions, associative_scan, cond, fori_loop, grad, linearize, map, scan, scan_until, scan_with, size, switch,
-    vmap, while_loop, while_loop_bounded,
-};
+use funcify::{CheckpointPolicy, VmapOptions, linearize, while_loop_bounded};
 
 mod counting;
 use counting::Cost;

@@ -1,9 +1,8 @@
 //! Backward loops, with derivatives that are written out: repeated taps, downward loops that are truncated or end by
 //! themselves, sizes that a step binds, bounds that are reached; and the calls that lanes refuse.
 
-use funcify::{
-    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, Scalar, VmapOptions, scan, while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::{CheckpointPolicy, VmapOptions, while_loop_bounded};
 
 use super::{Cases, all, case, case_of, row, scalar};
 use crate::case::Case;

@@ -34,7 +34,7 @@ mod truncated;
 mod until;
 mod zeros;
 
-use funcify::{Builder, Element, Error, Graph, HostTensor, Tree};
+use funcify::{Builder, Element, Error, Graph, HostTensor, Tree, Value};
 
 use crate::case::{Case, Expected, ExpectedOutput};
 
@@ -81,6 +81,27 @@ pub(crate) fn cases() -> Cases {
 /// Starts the case of a program, which has no arguments so far.
 fn case<T: Tree>(name: impl Into<String>, program: impl FnOnce(&Builder) -> T) -> Draft {
     case_of(name, Graph::build("edge", program))
+}
+
+/// Starts the case of a program with these inputs: `("xs: f32[T]", row([1f32, 2.]))`, names and types with what they are called
+/// with.
+fn case_on<const N: usize>(name: impl Into<String>, inputs: [(&'static str, HostTensor); N]) -> Given<N> {
+    Given { name: name.into(), inputs }
+}
+
+/// A case with inputs and no program: `case_on(name, inputs).runs(program).gives(outputs)`.
+struct Given<const N: usize> {
+    name: String,
+    inputs: [(&'static str, HostTensor); N],
+}
+
+impl<const N: usize> Given<N> {
+    /// Computes the outputs from the inputs.
+    fn runs<T: Tree>(self, program: impl FnOnce([Value; N]) -> T) -> Draft {
+        let declared = self.inputs.each_ref().map(|(input, _)| input.split_once(": ").expect("a name and a type"));
+        let inputs = self.inputs.map(|(_, value)| value);
+        case(self.name, |g| program(declared.map(|(name, ty)| g.input(name, ty)))).on(inputs)
+    }
 }
 
 /// Starts the case of a graph.

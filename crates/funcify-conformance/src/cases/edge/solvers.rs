@@ -4,10 +4,8 @@
 //! The gradient on lanes, and the gradient of the lanes, are what the gradient gives lane by lane. Expected values are those
 //! of the reference evaluation on single lanes; where a derivative has a simple formula it is written out.
 
-use funcify::{
-    Builder, CheckpointPolicy, DType, Disconnected, GradOptions, Graph, HostTensor, Recurrence, Scalar, Value,
-    VmapOptions, concat, cond, constant, fori_loop, scan, scan_until, select, vmap, while_loop, while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::{CheckpointPolicy, Disconnected, VmapOptions, while_loop_bounded};
 
 use super::{Cases, all, case_of, row, scalar, tensor};
 use crate::case::{Case, Expected, ExpectedOutput};

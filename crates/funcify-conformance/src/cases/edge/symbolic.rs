@@ -2,7 +2,7 @@
 
 use funcify::{Builder, DType, Graph, HostTensor, Recurrence, VmapOptions, fori_loop, scan, while_loop_bounded};
 
-use super::{Cases, all, case, case_of, empty, row, scalar, tensor};
+use super::{Cases, all, case, case_of, case_on, empty, row, scalar, tensor};
 use crate::case::Case;
 use crate::cases::{Outputs, outputs};
 
@@ -73,13 +73,12 @@ fn running_sum(
     sums: HostTensor,
     last: HostTensor,
 ) -> Result<Case, String> {
-    case(format!("symbolic_running_sum_{sizes}"), |g| {
-        let (init, xs) = (g.input("init", "f32[B]"), g.input("xs", "f32[T,B]"));
-        let (last, sums) = scan(init, xs, |sum, x| (sum + x, sum + x));
-        outputs! { last, sums }
-    })
-    .on([init, xs])
-    .gives([("last", last), ("sums", sums)])
+    case_on(format!("symbolic_running_sum_{sizes}"), [("init: f32[B]", init), ("xs: f32[T,B]", xs)])
+        .runs(|[init, xs]| {
+            let (last, sums) = scan(init, xs, |sum, x| (sum + x, sum + x));
+            outputs! { last, sums }
+        })
+        .gives([("last", last), ("sums", sums)])
 }
 
 /// A sequence, a mit-sot from 1, 1, a mit-mot of T + 1 rows and a y: the row before and the row.

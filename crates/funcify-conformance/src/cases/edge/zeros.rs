@@ -2,7 +2,7 @@
 
 use funcify::{DType, HostTensor, TensorType, Value, scan};
 
-use super::{Cases, all, case, row};
+use super::{Cases, all, case, case_on, row};
 use crate::case::Case;
 use crate::cases::outputs;
 
@@ -27,18 +27,17 @@ pub(super) fn cases() -> Cases {
             ("nan", row([true, false, false, false, false])),
         ]),
         // In each step, the product of no element is 1 and their sum 0.
-        case("reductions_of_nothing_in_a_loop", |g| {
-            let xs = g.input("xs", "f32[3]");
-            let step = |state: Value, x: Value| {
-                let nothing = (state * x).broadcast_to([0usize]);
-                let next = state * nothing.prod(0) + x + nothing.sum(0);
-                (next, nothing.prod(0) * x)
-            };
-            let (last, products) = scan(funcify::constant(0f32), xs, step);
-            outputs! { last: last, products: products }
-        })
-        .on([row([1f32, 2.0, 4.0])])
-        .gives([("last", super::scalar(7f32)), ("products", row([1f32, 2.0, 4.0]))]),
+        case_on("reductions_of_nothing_in_a_loop", [("xs: f32[3]", row([1f32, 2.0, 4.0]))])
+            .runs(|[xs]| {
+                let step = |state: Value, x: Value| {
+                    let nothing = (state * x).broadcast_to([0usize]);
+                    let next = state * nothing.prod(0) + x + nothing.sum(0);
+                    (next, nothing.prod(0) * x)
+                };
+                let (last, products) = scan(funcify::constant(0f32), xs, step);
+                outputs! { last: last, products: products }
+            })
+            .gives([("last", super::scalar(7f32)), ("products", row([1f32, 2.0, 4.0]))]),
         // NaN stays, and where the bounds cross it is the higher one that counts.
         case("clamps_to_numbers_and_values", |g| {
             let (x, low) = (g.input("x", "f32[4]"), g.input("low", "f32[]"));

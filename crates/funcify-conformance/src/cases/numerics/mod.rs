@@ -23,6 +23,11 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
+/// The cases of several lines.
+fn all<const N: usize>(lines: [Cases; N]) -> Cases {
+    Ok(lines.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
+}
+
 /// The float types.
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 /// The integer types with a sign.

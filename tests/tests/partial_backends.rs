@@ -7,7 +7,7 @@ use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, R
 use funcify::error::{BackendError, Place};
 use funcify::ops::{Add, Attributes, Custom, CustomOp, EvalContext, Failed, Mul, Scan, batch_elementwise};
 use funcify::vmap::Batched;
-use funcify::{Dim, Error, Graph, HostTensor, Result, Scalar, TensorType, custom_op, funcify, scan};
+use funcify::{Dim, Error, Graph, HostTensor, Result, Scalar, TensorType, bind_size, custom_op, funcify, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_conformance::{Case, Expectations, Status, Subject, all_golden_cases, custom_cases, run_case};
@@ -98,6 +98,16 @@ fn a_custom_op_needs_its_composition() {
     assert!(needs(&Toy, &graph).unwrap().is_empty() && needs(&Reference, &graph).unwrap().is_empty());
     let lacking = needs(&Begun, &graph).unwrap();
     assert!(lacking.contains(&Need::Op("exp")) && !lacking.contains(&Need::Op("softplus")), "{lacking:?}");
+}
+
+/// Programs read sizes on the host, so `bind_size` needs no kernel.
+#[test]
+fn no_backend_needs_a_kernel_for_a_computed_size() {
+    let graph = Graph::build("some", |g| {
+        let size = bind_size(g.input("n", "u32[]"));
+        g.input("x", "f64[8]").slice(0, ..size)
+    });
+    assert_eq!(needs(&Begun, &graph.unwrap()).unwrap(), BTreeSet::from([Need::Op("slice")]));
 }
 
 fn softplus_cases() -> Vec<Case> {

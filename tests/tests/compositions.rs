@@ -16,6 +16,7 @@ use funcify_candle::Candle;
 use funcify_cpu::Cpu;
 use funcify_tests::softplus::softplus;
 use funcify_tests::toy::Toy;
+use funcify_tests::{built, traced};
 
 /// What the composition of [`Shift`] is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,7 +142,7 @@ fn options(strategy: LoopStrategy) -> CompileOptions {
 
 /// A loop whose step has the op, in a choice, too; its loss.
 fn recurrence() -> Graph {
-    let graph = Graph::build("recurrence", |g| {
+    built("recurrence", |g| {
         let [xs, start, decay] = [g.input("xs", "f64[T,2]"), g.input("start", "f64[2]"), g.input("decay", "f64[]")];
         let (last, all) = scan(start, xs, |state, x| {
             let next = softplus(state * decay + x, 3).tanh();
@@ -149,8 +150,7 @@ fn recurrence() -> Graph {
             (next, next - x)
         });
         last.sum(0) + (all * all).sum(0).sum(0)
-    });
-    graph.unwrap()
+    })
 }
 
 fn arguments() -> Vec<HostTensor> {
@@ -219,14 +219,10 @@ fn loops_with_a_custom_op_are_compiled() {
 
 /// A loop whose step has an op of that composition.
 fn shifting(composition: Composition) -> Graph {
-    let graph = Graph::build("shifting", |g| {
+    built("shifting", |g| {
         let (start, xs) = (g.input("start", "f64[2]"), g.input("xs", "f64[T,2]"));
-        scan(start, xs, |state, x| {
-            let next = shift(state * 0.5, composition) + shift(x, composition);
-            (next, next)
-        })
-    });
-    graph.unwrap()
+        scan(start, xs, |state, x| traced(shift(state * 0.5, composition) + shift(x, composition)))
+    })
 }
 
 fn two_and_rows() -> Vec<HostTensor> {
@@ -259,7 +255,7 @@ fn a_composition_of_other_types_is_an_error_when_compiling() {
             (TwoResults, "the results of its composition", "1", "2"),
         ] {
             let mut line = 0;
-            let graph = Graph::build("wrong", |g| {
+            let graph = built("wrong", |g| {
                 let (start, xs) = (g.input("start", "f64[2]"), g.input("xs", "f64[T,2]"));
                 scan(start, xs, |state, x| {
                     line = line!() + 1;
@@ -267,7 +263,7 @@ fn a_composition_of_other_types_is_an_error_when_compiling() {
                     (next + x, ())
                 })
             });
-            let error = backend.compile(&graph.unwrap(), CompileOptions::default()).err();
+            let error = backend.compile(&graph, CompileOptions::default()).err();
             let error = error.unwrap_or_else(|| panic!("{composition:?} on {}", backend.name()));
             let Error::Type { at, component: named, expected: own, found: other, fix } = &error else {
                 panic!("{error}")
@@ -341,12 +337,12 @@ fn the_kernel_serves_op_by_op() {
     };
     assert_eq!((calls(LoopStrategy::Native), calls(LoopStrategy::Auto)), (3, 0));
     // Of a program that is not compiled, ops of many elements are compiled alone; one with a kernel is not.
-    let graph = Graph::build("beside", |g| {
+    let graph = built("beside", |g| {
         let x = shift(g.input("x", "f64[128]"), Bare);
         apply(Custom::new(Count), &[x])[0]
     });
     let before = CALLS.load(Ordering::Relaxed);
     let x = HostTensor::from_vec(vec![1.0f64; 128], [128]).unwrap();
-    let results = cpu.compile(&graph.unwrap(), CompileOptions::default()).unwrap().call(&[x]).unwrap();
+    let results = cpu.compile(&graph, CompileOptions::default()).unwrap().call(&[x]).unwrap();
     assert_eq!((results[0].get(0).as_f64(), CALLS.load(Ordering::Relaxed) - before), (3.0, 1));
 }

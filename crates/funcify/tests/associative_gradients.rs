@@ -1,9 +1,12 @@
 //! Derivatives of associative scans against those of the same combinations written out one after the other.
 
+mod shared;
+
 use funcify::dispatch::{Function, Reference};
 use funcify::ops::Op;
 use funcify::prelude::*;
 use funcify::{AssociativeScanOptions, Disconnected, associative_scan_with, grad_with};
+use shared::built;
 
 /// Combines two elements of some leaves, with a captured value.
 type Combine = fn(&[Value], &[Value], Value) -> Vec<Value>;
@@ -72,7 +75,7 @@ fn loss(ys: &[Value]) -> Value {
 
 /// Derivatives of the loss by the leaves and the captured value, to the third.
 fn derivatives(combine: Combine, leaves: usize, reverse: bool, way: Way) -> Graph {
-    let built = Graph::build("derivatives", |g| {
+    built("derivatives", |g| {
         let rows = if let Way::WrittenOut(count) = way { count.to_string() } else { "T".to_string() };
         let xs: Vec<Value> =
             (0..leaves).map(|leaf| g.input(&format!("x{leaf}"), format!("f64[{rows},2]").as_str())).collect();
@@ -95,8 +98,7 @@ fn derivatives(combine: Combine, leaves: usize, reverse: bool, way: Way) -> Grap
                 loss(&of_xs) + of_k.sin()
             }),
         )
-    });
-    built.unwrap()
+    })
 }
 
 /// Numbers between 0.2 and 1.
@@ -138,14 +140,13 @@ fn the_recursion_on_halves_gives_what_one_after_the_other_gives() {
     let chain: Combine = |a, b, _| vec![a[0] + b[0], a[0] + a[1] + b[1], a[1] + a[2] + b[2]];
     for (name, leaves, combine) in BY_ELEMENT.into_iter().chain([("chain", 3, chain)]) {
         for reverse in [false, true] {
-            let graph = Graph::build("gradient", |g| {
+            let graph = built("gradient", |g| {
                 let xs: Vec<Value> = (0..leaves).map(|leaf| g.input(&format!("x{leaf}"), "f64[T,2]")).collect();
                 let k = g.input("k", "f64[]");
                 let of = |xs| running(combine, xs, k, reverse, Way::Scan);
                 let weights = |ys: &Vec<Value>| ys.iter().map(|y| y.zeros_like() + k.sin()).collect::<Vec<_>>();
                 vjp(xs, of, weights).1
             });
-            let graph = graph.unwrap();
             let mut inputs: Vec<HostTensor> = (0..leaves).map(|leaf| noise(7, 5 + leaf as u64)).collect();
             inputs.push(HostTensor::scalar(0.7f64));
             let expected = evaluate(&graph, &inputs).unwrap();
@@ -182,7 +183,7 @@ fn count(graph: &Graph, name: &str) -> usize {
 }
 
 fn gradient(body: impl Fn(Value) -> Value) -> Graph {
-    Graph::build("gradient", |g| grad(g.input("xs", "f64[T,2]"), |xs| body(xs).sin().sum(..))).unwrap()
+    built("gradient", |g| grad(g.input("xs", "f64[T,2]"), |xs| body(xs).sin().sum(..)))
 }
 
 #[test]
@@ -214,11 +215,11 @@ fn what_mixes_elements_is_a_loop() {
     let graph = gradient(|xs| associative_scan_with(options(), xs, |a, b| a.sum(0) * b));
     assert_eq!(count(&graph, "scan"), 1);
     // What is captured would be there once for each element.
-    let graph = Graph::build("large", |g| {
+    let graph = built("large", |g| {
         let (xs, w) = (g.input("xs", "f64[T,2]"), g.input("w", "f64[2,2]"));
         grad((xs, w), |(xs, w)| associative_scan_with(options(), xs, |a, b| a + b.matmul(w)).sum(..))
     });
-    assert_eq!(count(&graph.unwrap(), "scan"), 1);
+    assert_eq!(count(&graph, "scan"), 1);
 }
 
 /// The cotangents of `xs` from those of the running combinations.
@@ -228,13 +229,12 @@ fn pulled<X: Tree + Clone, const N: usize>(
     cotangents: impl Fn(&X, Value) -> X,
     inputs: [HostTensor; N],
 ) -> Vec<Vec<f64>> {
-    let graph = Graph::build("pulled", |g| {
+    let graph = built("pulled", |g| {
         let xs = xs(g);
         let ct = g.input("ct", "f64[T]");
         let scan = |xs: X| associative_scan_with(AssociativeScanOptions::new(), xs, &combine);
         vjp(xs, scan, |ys| cotangents(ys, ct)).1
     });
-    let graph = graph.unwrap();
     assert_eq!(count(&graph, "scan"), 0);
     evaluate(&graph, &inputs).unwrap().iter().map(HostTensor::to_f64_vec).collect()
 }
@@ -281,14 +281,13 @@ fn absent_entries_are_not_multiplied() {
 fn the_first_element_is_not_combined() {
     let options = AssociativeScanOptions::new;
     for reverse in [false, true] {
-        let graph = Graph::build("first", |g| {
+        let graph = built("first", |g| {
             let (xs, k) = (g.input("xs", "f64[T]"), g.input("k", "f64[]"));
             grad((xs, k), |(xs, k)| {
                 let options = if reverse { options().reverse() } else { options() };
                 associative_scan_with(options, xs, |a, b| k * a * b / (a + b)).sum(0)
             })
         });
-        let graph = graph.unwrap();
         assert_eq!(count(&graph, "scan"), 0);
         let of = |xs: HostTensor| evaluate(&graph, &[xs, HostTensor::scalar(3f64)]).unwrap();
         assert_eq!(of(HostTensor::from([0f64])), [HostTensor::from([1f64]), HostTensor::scalar(0f64)]);
@@ -303,7 +302,7 @@ fn the_first_element_is_not_combined() {
 /// Integers and flags are combined beside what is differentiated.
 #[test]
 fn integers_beside_floats() {
-    let graph = Graph::build("beside", |g| {
+    let graph = built("beside", |g| {
         let (xs, is) = (g.input("xs", "f64[T]"), g.input("is", "i64[T]"));
         grad(xs, |xs| {
             let combine =
@@ -311,7 +310,6 @@ fn integers_beside_floats() {
             associative_scan_with(AssociativeScanOptions::new(), (xs, is), combine).0.sum(0)
         })
     });
-    let graph = graph.unwrap();
     assert_eq!(count(&graph, "scan"), 0);
     let inputs = [HostTensor::from([2f64, 3., 5.]), HostTensor::from([1i64, 2, 3])];
     assert_eq!(evaluate(&graph, &inputs).unwrap()[0], HostTensor::from([19f64, 12., 6.]));

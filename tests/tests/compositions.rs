@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use funcify::dispatch::{CompileOptions, Executor, LoopStrategy, Reference};
-use funcify::error::{Place, Site};
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
-use funcify::vmap::Batched;
+use funcify::error::Site;
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed};
 use funcify::{
-    DType, Dim, Error, GradOptions, Graph, HostTensor, Result, Scalar, ScanOptions, TensorType, Value, VmapOptions,
-    apply, cond, custom_op, evaluate, funcify, scan, scan_until_with,
+    DType, Error, GradOptions, Graph, HostTensor, Result, Scalar, ScanOptions, TensorType, Value, VmapOptions, apply,
+    cond, custom_op, evaluate, funcify, scan, scan_until_with,
 };
 use funcify_burn::Burn;
 use funcify_candle::Candle;
@@ -17,6 +16,10 @@ use funcify_cpu::Cpu;
 use funcify_tests::softplus::softplus;
 use funcify_tests::toy::Toy;
 use funcify_tests::{built, traced};
+
+#[path = "../../crates/funcify/tests/elementwise/mod.rs"]
+mod elementwise;
+use elementwise::elementwise;
 
 /// What the composition of [`Shift`] is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,9 +58,7 @@ fn added(inputs: &[HostTensor], number: f64) -> Vec<HostTensor> {
 }
 
 impl CustomOp for Shift {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
+    elementwise!();
 
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         Ok(added(inputs, 1.0))
@@ -66,10 +67,6 @@ impl CustomOp for Shift {
     fn attributes(&self) -> Attributes {
         let index = COMPOSITIONS.iter().position(|composition| *composition == self.0);
         Attributes::new().with("composition", index.expect("all are listed"))
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(*self), size, operands)
     }
 
     fn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {
@@ -110,21 +107,7 @@ funcify!(Cpu, Count, |_call, [x]| {
 });
 
 impl CustomOp for Count {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
-        Ok(added(inputs, 1.0))
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(*self), size, operands)
-    }
+    elementwise!(|inputs| added(inputs, 1.0));
 
     fn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {
         Ok(Some(vec![operands[0] + 1.0]))
@@ -154,12 +137,8 @@ fn recurrence() -> Graph {
 }
 
 fn arguments() -> Vec<HostTensor> {
-    let xs = vec![0.5, -1.0, 2.0, 0.25, -0.75, 1.5, 0.0, -2.0];
-    vec![
-        HostTensor::from_vec(xs, [4, 2]).unwrap(),
-        HostTensor::from_vec(vec![0.1f64, -0.2], [2]).unwrap(),
-        HostTensor::scalar(0.9f64),
-    ]
+    let xs = [[0.5f64, -1.0], [2.0, 0.25], [-0.75, 1.5], [0.0, -2.0]];
+    vec![xs.into(), [0.1f64, -0.2].into(), 0.9f64.into()]
 }
 
 #[track_caller]
@@ -239,10 +218,8 @@ fn the_report_tells_how_to_add_a_composition() {
     let declined = report.loops[0].declined.as_ref().expect("the op keeps it from being compiled");
     assert_eq!(report.loops[0].strategy, LoopStrategy::Native);
     assert_eq!(declined.op, "shift");
-    assert_eq!(
-        declined.reason,
-        "the custom op has no composition; implement `CustomOp::composition` for it, so that it can be compiled"
-    );
+    let fix = "implement `CustomOp::composition` for it, so that it can be compiled";
+    assert_eq!(declined.reason, format!("the custom op has no composition; {fix}"));
 }
 
 #[test]

@@ -252,11 +252,8 @@ fn a_step_on_tensors_holds_its_results_and_little_else() {
         // On this thread, as others that are busy beside it allocate, too.
         let counted = [(); 40].map(|()| measure(|| drop(stepper.step(&row).unwrap())));
         let results = 4 * (3 * 32 + 3 * 5);
-        println!(
-            "{}: {} bytes at most in a step, of which results are {results}",
-            backend.name(),
-            counted[39].bytes_max
-        );
+        let (name, most) = (backend.name(), counted[39].bytes_max);
+        println!("{name}: {most} bytes at most in a step, of which results are {results}");
         let grows = counted[4..].iter().filter(|each| each.bytes_current > 0).count();
         assert_eq!(grows, 0, "{}: {counted:?}", backend.name());
         // The reference evaluation is op for op, and what it holds is not looked at.

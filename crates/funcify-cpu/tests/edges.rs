@@ -48,10 +48,8 @@ fn near(graph: &Graph, inputs: &[HostTensor], found: &[HostTensor]) {
         for (found, expected) in pairs {
             let is_near = expected.is_finite() && (found - expected).abs() <= 1e-6 * expected.abs();
             let is_same = found == expected && found.is_sign_negative() == expected.is_sign_negative();
-            assert!(
-                is_same || is_near && expected != 0.0 || found.is_nan() && expected.is_nan(),
-                "result {at}: {found}, not {expected}"
-            );
+            let agrees = is_same || is_near && expected != 0.0 || found.is_nan() && expected.is_nan();
+            assert!(agrees, "result {at}: {found}, not {expected}");
         }
     }
 }
@@ -396,13 +394,9 @@ fn shares_of_a_sum_may_be_larger_than_the_sum() {
 fn shares_of_a_sum_of_halves_are_not_rounded() {
     for dtype in [DType::F16, DType::BF16] {
         let graph = built("sums", |g| {
-            let shape = format!("{dtype}[T,512]");
-            scan(
-                g.input("state", format!("{dtype}[512]").as_str()),
-                g.input("xs", shape.as_str()),
-                |c: Value, x: Value| (c * 0.0 + x, (c * 0.0 + x).sum(0)),
-            )
-            .1
+            let [state, xs] = [("state", "512"), ("xs", "T,512")]
+                .map(|(name, shape)| g.input(name, format!("{dtype}[{shape}]").as_str()));
+            scan(state, xs, |c, x| (c * 0.0 + x, (c * 0.0 + x).sum(0))).1
         });
         let of = |at: &[usize]| Scalar::Float(if at[1] < 256 { 300.0 } else { -300.0 } + at[0] as f64);
         let xs = HostTensor::from_fn(dtype, &[3, 512], of);

@@ -72,12 +72,8 @@ fn an_extremum_is_found_among_the_elements_that_are_computed_again() {
             let gradient = program.grad(["xs", "start"], options).unwrap();
             let found = Function::compile(&gradient, &cpu).unwrap().call_host(&inputs).unwrap();
             let expected = funcify::evaluate(&gradient, &inputs).unwrap();
-            assert_near(
-                &found,
-                &expected,
-                1e-4,
-                &format!("{name} of {count}, {dtype}, {policy:?}, compared: {is_compared}"),
-            );
+            let what = format!("{name} of {count}, {dtype}, {policy:?}, compared: {is_compared}");
+            assert_near(&found, &expected, 1e-4, &what);
         }
     }
 }

@@ -118,7 +118,6 @@ fn networks_of_one_row() {
             ys.square().sum(..)
         });
         let shapes: [&[usize]; 5] = [&[1, width], &[50, 1, 2], &[width, width], &[width, width], &[2, width]];
-        let graph = graph.unwrap();
         agrees(graph.clone(), &shapes);
         let gradient = graph.value_and_grad(&["w", "v", "h"][..], GradOptions::new()).unwrap();
         agrees(gradient, &shapes);
@@ -220,7 +219,6 @@ fn a_product_of_one_column_more_than_registers_hold() {
             funcify::scan_with(funcify::ScanOptions::new().length(8), c, (), body).0
         });
         let shapes: [&[usize]; 2] = [&[1, width], &[width, 1]];
-        let graph = graph.unwrap();
         let inputs = inputs(&shapes);
         let inputs: Vec<HostTensor> =
             inputs.iter().zip(graph.inputs()).map(|(tensor, input)| tensor.cast(graph.ty(input.value).dtype)).collect();

@@ -110,6 +110,16 @@ fn noise(count: usize, seed: u64) -> HostTensor {
     })
 }
 
+/// The outputs of a graph are near others.
+fn assert_near(graph: &Graph, found: &[HostTensor], expected: &[HostTensor], what: &str) {
+    for ((found, expected), output) in found.iter().zip(expected).zip(graph.outputs()) {
+        for (found, expected) in found.to_f64_vec().iter().zip(expected.to_f64_vec()) {
+            let is_close = (found - expected).abs() <= 1e-9 * (1.0 + expected.abs());
+            assert!(is_close, "{what}, {}: {found} is not {expected}", output.name);
+        }
+    }
+}
+
 #[test]
 fn derivatives_of_every_order_are_those_of_the_written_out_combinations() {
     for (name, leaves, combine) in BY_ELEMENT {
@@ -121,13 +131,7 @@ fn derivatives_of_every_order_are_those_of_the_written_out_combinations() {
                 let found = evaluate(&scan, &inputs).unwrap();
                 let written = derivatives(combine, leaves, reverse, Way::WrittenOut(count));
                 let expected = evaluate(&written, &inputs).unwrap();
-                for ((found, expected), output) in found.iter().zip(&expected).zip(scan.outputs()) {
-                    for (found, expected) in found.to_f64_vec().iter().zip(expected.to_f64_vec()) {
-                        let is_close = (found - expected).abs() <= 1e-9 * (1.0 + expected.abs());
-                        let place = format!("{name}, {count} elements, reverse {reverse}, {}", output.name);
-                        assert!(is_close, "{place}: {found} is not {expected}");
-                    }
-                }
+                assert_near(&scan, &found, &expected, &format!("{name}, {count} elements, reverse {reverse}"));
             }
         }
     }
@@ -151,12 +155,7 @@ fn the_recursion_on_halves_gives_what_one_after_the_other_gives() {
             inputs.push(HostTensor::scalar(0.7f64));
             let expected = evaluate(&graph, &inputs).unwrap();
             let found = Function::compile(&graph, &Reference).unwrap().call_host(&inputs).unwrap();
-            for (found, expected) in found.iter().zip(&expected) {
-                for (found, expected) in found.to_f64_vec().iter().zip(expected.to_f64_vec()) {
-                    let is_close = (found - expected).abs() <= 1e-9 * (1.0 + expected.abs());
-                    assert!(is_close, "{name}, reverse {reverse}: {found} is not {expected}");
-                }
-            }
+            assert_near(&graph, &found, &expected, &format!("{name}, reverse {reverse}"));
         }
     }
 }
@@ -251,11 +250,7 @@ fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
     // Sums that begin again at a flag: nothing goes back over it.
     let runs = |(f, x): (Value, Value), (g, y): (Value, Value)| (f.maximum(g), select(g.gt(0.5), y, x + y));
     let leaves = |g: &funcify::Builder| (g.input("flags", "f64[T]"), g.input("xs", "f64[T]"));
-    let inputs = [
-        HostTensor::from([1f64, 0., 1., 0.]),
-        HostTensor::from([1f64, 2., 3., 4.]),
-        HostTensor::from([1f64, 10., 100., INF]),
-    ];
+    let inputs = [[1f64, 0., 1., 0.], [1., 2., 3., 4.], [1., 10., 100., INF]].map(HostTensor::from);
     let found = pulled(leaves, runs, |ys, ct| (ys.0.zeros_like(), ct), inputs);
     assert_eq!(found[1], [11., 10., INF, INF]);
 }

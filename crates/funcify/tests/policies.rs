@@ -124,17 +124,9 @@ fn what_is_stacked_anyway_is_not_saved_again() {
     let next_state = |c: Value, x: Value| traced((c * x).sin());
     assert_eq!(traces(CheckpointPolicy::Recompute, next_state), 1, "the ys are the states after the steps");
     assert_eq!(traces(CheckpointPolicy::SaveAll, next_state), 2, "and the argument of the cosine");
-    assert_eq!(
-        traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c)),
-        1,
-        "the ys are the states before the steps"
-    );
+    assert_eq!(traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c)), 1, "the ys are the states before");
     assert_eq!(traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c * x)), 2, "the ys are something else");
-    assert_eq!(
-        traces(CheckpointPolicy::SaveAll, |c, x| (c * c, (c * x).exp())),
-        2,
-        "the ys are what was saved, and states"
-    );
+    assert_eq!(traces(CheckpointPolicy::SaveAll, |c, x| (c * c, (c * x).exp())), 2, "the ys were saved, and states");
 }
 
 /// A program of one loop, by name.
@@ -321,10 +313,8 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
     says(&graph.jvp(..).unwrap(), ", segments=[8,2], truncate=3} with ");
     says(&graph.grad(.., GradOptions::new()).unwrap(), "{steps=T, segments=[8,2], truncate=3} with ");
     says(&graph.grad(.., GradOptions::new()).unwrap(), ", order=down, segments=[8,2]} with ");
-    says(
-        &graph.vmap("lanes", VmapOptions::new().in_axes(vec![Some(0), None])).unwrap(),
-        ", segments=[8,2], truncate=3} with ",
-    );
+    let lanes = VmapOptions::new().in_axes(vec![Some(0), None]);
+    says(&graph.vmap("lanes", lanes).unwrap(), ", segments=[8,2], truncate=3} with ");
     let words = ["recompute", "save_dots", "save_costly", "save_all"].map(|word| format!("policy={word}"));
     let numbers = ["segments=[3]", "segments=[]", "budget=4096"].map(String::from);
     for policy in words.iter().chain(&numbers) {

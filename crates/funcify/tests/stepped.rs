@@ -135,12 +135,8 @@ fn rows_through_every_kind_of_op() {
         let back = (flat.matmul(constant(noise(DType::F64, &[3, 3], 1)))).reshape(ys.shape());
         let turned = ys.transpose([2, 0, 1]).reverse(0).sort(0, false).0.pad(2, 1, 1, 0.5).slice(2, 1..).slice(2, ..-1);
         let gram = ys.dot_general(xs, &[(1, 1)], &[(0, 0)]);
-        let heads = ys.reshape([Dim::from("T"), Dim::from("B"), Dim::from(3), Dim::from(1)]).broadcast_to([
-            Dim::from("T"),
-            Dim::from("B"),
-            Dim::from(3),
-            Dim::from(2),
-        ]);
+        let of_heads = |heads: i64| [Dim::from("T"), Dim::from("B"), Dim::from(3), Dim::from(heads)];
+        let heads = ys.reshape(of_heads(1)).broadcast_to(of_heads(2));
         let bias = constant(noise(DType::F64, &[3], 2)).broadcast_to(ys.shape());
         vec![
             back,

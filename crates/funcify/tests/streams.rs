@@ -391,9 +391,7 @@ fn streams_of_two_axes_come_and_go() {
             }
             assert_eq!(found[0].to_f64_vec(), states.concat().iter().map(|it| f64::from(*it)).collect::<Vec<_>>());
         }
-        assert_eq!(
-            stepper.state().unwrap()["start"].to_f64_vec(),
-            states.concat().iter().map(|it| f64::from(*it)).collect::<Vec<_>>()
-        );
+        let expected: Vec<f64> = states.concat().iter().map(|it| f64::from(*it)).collect();
+        assert_eq!(stepper.state().unwrap()["start"].to_f64_vec(), expected);
     }
 }

@@ -29,6 +29,12 @@ fn number(x: f64) -> HostTensor {
     HostTensor::scalar(x)
 }
 
+/// A function of a graph as it is.
+fn plain(graph: &Graph, strategy: LoopStrategy) -> Function<Reference> {
+    let options = CompileOptions { strategy, rewrites: None, ..CompileOptions::default() };
+    Function::compile_with(graph, &Reference, options).unwrap()
+}
+
 /// The ops of a graph and of the bodies in it.
 fn ops(graph: &Graph) -> usize {
     graph.nodes().iter().map(|node| 1 + node.op.bodies().into_iter().map(|body| ops(body)).sum::<usize>()).sum()
@@ -50,11 +56,7 @@ fn what_depends_on_invariants_alone_runs_once() {
     });
     for strategy in BOTH {
         let cost = Cost::of(&graph, strategy, &[ramp(&[10]), number(0.5)]);
-        assert_eq!(
-            (cost.ran("exp"), cost.ran("tanh"), cost.ran("mul"), cost.ran("add")),
-            (1, 10, 20, 10),
-            "{strategy:?}"
-        );
+        assert_eq!(["exp", "tanh", "mul", "add"].map(|op| cost.ran(op)), [1, 10, 20, 10], "{strategy:?}");
         assert_eq!(cost.uploads, 2, "the arguments: constants are uploaded when a program is compiled");
     }
 }
@@ -111,8 +113,7 @@ fn a_choice_by_a_size_is_its_branch() {
         cond(size("T", DType::I64).gt(3), || x.exp(), || x.sin())
     });
     let function = |sizes: usize| {
-        let options = CompileOptions { strategy: Unroll, rewrites: None, ..CompileOptions::default() };
-        let function = Function::compile_with(&graph, &Reference, options).unwrap();
+        let function = plain(&graph, Unroll);
         function.call_host(&[ramp(&[sizes])]).unwrap();
         function.report()
     };
@@ -222,10 +223,8 @@ fn what_is_saved_of_a_choice_is_not_computed_again() {
 fn what_is_costly_is_not_computed_again() {
     let cost = |terms: usize| {
         let graph = built("model", |g| {
-            let (start, w) = (
-                g.input("start", TensorType::new(DType::F64, [1, terms])),
-                g.input("w", TensorType::new(DType::F64, [terms, terms])),
-            );
+            let [start, w] = [("start", 1), ("w", terms)]
+                .map(|(name, rows)| g.input(name, TensorType::new(DType::F64, [rows, terms])));
             let step = |c: Value, ()| (c.cos().matmul(w).exp().sin(), ());
             scan_with(ScanOptions::new().length(20), start, (), step).0.sum(..)
         });
@@ -324,12 +323,7 @@ fn programs_are_compiled_for_the_sizes_that_they_depend_on() {
         scan(w, xs, |c, x| (c + x, ())).0
     });
     let counts = |strategy: LoopStrategy| {
-        let function = Function::compile_with(
-            &graph,
-            &Reference,
-            CompileOptions { strategy, rewrites: None, ..CompileOptions::default() },
-        );
-        let function = function.unwrap();
+        let function = plain(&graph, strategy);
         for (steps, columns) in [(3, 2), (3, 2), (4, 2), (3, 5), (4, 2)] {
             function.call_host(&[ramp(&[steps]), ramp(&[columns])]).unwrap();
         }
@@ -347,8 +341,7 @@ fn programs_are_compiled_for_the_static_inputs_that_they_depend_on() {
         fori_loop(0, n * m, g.input("x", "f64[]"), |_, x| x + 1.0)
     });
     for strategy in BOTH {
-        let options = CompileOptions { strategy, rewrites: None, ..CompileOptions::default() };
-        let function = Function::compile_with(&graph, &Reference, options).unwrap();
+        let function = plain(&graph, strategy);
         let steps = |n: i64, m: i64| {
             let inputs = [HostTensor::scalar(n), HostTensor::scalar(m), number(0.0)];
             function.call_host(&inputs).unwrap()[0].get(0).as_f64()
@@ -365,8 +358,7 @@ fn an_unrolled_loop_grows_by_its_step() {
         scan(w, xs, |c, x| ((c * w.exp() + x).tanh(), ())).0
     });
     let instructions = |strategy: LoopStrategy, steps: usize| {
-        let options = CompileOptions { strategy, rewrites: None, ..CompileOptions::default() };
-        let function = Function::compile_with(&graph, &Reference, options).unwrap();
+        let function = plain(&graph, strategy);
         function.call_host(&[ramp(&[steps]), number(0.5)]).unwrap();
         function.report().instructions
     };
@@ -390,8 +382,7 @@ fn an_unrolled_loop_reads_each_row_once() {
         });
         done.last(&sum)
     });
-    let options = CompileOptions { strategy: Unroll, rewrites: None, ..CompileOptions::default() };
-    let function = Function::compile_with(&graph, &Reference, options).unwrap();
+    let function = plain(&graph, Unroll);
     function.call_host(&[ramp(&[11]), number(0.5)]).unwrap();
     assert_eq!(function.report().instructions, 11 + 10 * 3, "the rows; two products and a sum a step");
 }
@@ -463,11 +454,8 @@ fn the_planned_peak_is_that_of_a_call() {
             let cost = Cost::of(graph, strategy, &arguments);
             // The caller of `call_host` holds the arguments too, after the program has given them back.
             let given: usize = arguments.iter().map(|argument| argument.len() * 8).sum();
-            let (peak, planned) = (cost.peak, cost.planned);
-            assert!(
-                peak <= planned + given && planned <= 2 * peak,
-                "{name} {strategy:?}: {peak} of {planned} + {given}"
-            );
+            let (peak, planned, at) = (cost.peak, cost.planned, format!("{name} {strategy:?}"));
+            assert!(peak <= planned + given && planned <= 2 * peak, "{at}: {peak} of {planned} + {given}");
         }
     }
 }
@@ -496,15 +484,9 @@ fn what_is_the_same_for_all_steps_is_one_product() {
     assert!(report.to_string().contains("sums_over_steps 1"), "{report}");
     // Both directions are left with three kernels a step, a product among them, so that they are reported as one.
     let [each] = report.loops.as_slice() else { panic!("{report}") };
-    assert_eq!(
-        (each.kernels, each.rewrites["hoisting"], each.rewrites["sums_over_steps"]),
-        (Some(3), 2, 1),
-        "{report}"
-    );
-    assert!(
-        report.rewrites.contains_key("constant_folding") && !each.rewrites.contains_key("constant_folding"),
-        "{report}"
-    );
-    let plain = CompileOptions { rewrites: None, ..CompileOptions::default() };
-    assert!(Function::compile_with(&gradient, &Reference, plain).unwrap().report().rewrites.is_empty());
+    assert_eq!(each.kernels, Some(3), "{report}");
+    assert_eq!(["hoisting", "sums_over_steps"].map(|rule| each.rewrites[rule]), [2, 1], "{report}");
+    let are_folded = [&report.rewrites, &each.rewrites].map(|rewrites| rewrites.contains_key("constant_folding"));
+    assert_eq!(are_folded, [true, false], "{report}");
+    assert!(plain(&gradient, LoopStrategy::Auto).report().rewrites.is_empty());
 }

@@ -3,13 +3,13 @@
 
 mod shared;
 
-use shared::{built, traced};
 use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Reference, Stepper};
 use funcify::rewrite::{Rewrite, RewriteOptions};
 use funcify::stepped::Steppable;
 use funcify::{DType, Dim, Error, Graph, HostTensor, Recurrence, Value, associative_scan, evaluate, full, scan};
+use shared::{built, traced};
 
 /// A stepper of a program, from its inputs without sequences.
 fn stepper(graph: &Graph, fixed: &[HostTensor]) -> Stepper<Reference> {

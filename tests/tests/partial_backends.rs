@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, Reference, needs};
-use funcify::error::{BackendError, Place};
-use funcify::ops::{Add, Attributes, Custom, CustomOp, EvalContext, Failed, Mul, Scan, batch_elementwise};
-use funcify::vmap::Batched;
-use funcify::{Dim, Error, Graph, HostTensor, Result, Scalar, TensorType, bind_size, custom_op, funcify, scan};
+use funcify::error::BackendError;
+use funcify::ops::{Add, Custom, CustomOp, Mul, Scan};
+use funcify::{Error, Graph, HostTensor, Scalar, bind_size, custom_op, funcify, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_conformance::{Case, Expectations, Status, Subject, all_golden_cases, custom_cases, run_case};
@@ -18,6 +17,9 @@ use funcify_tests::toy::Toy;
 #[path = "../../crates/funcify/tests/forwarded/mod.rs"]
 mod forwarded;
 use forwarded::tensors_of;
+#[path = "../../crates/funcify/tests/elementwise/mod.rs"]
+mod elementwise;
+use elementwise::elementwise;
 
 fn subject(executor: impl Executor + 'static) -> Subject {
     let name = executor.name().to_string();
@@ -161,21 +163,7 @@ fn times(x: &HostTensor, factor: f64) -> HostTensor {
 }
 
 impl CustomOp for Tripled {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
-        Ok(vec![times(&inputs[0], 3.0)])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(*self), size, operands)
-    }
+    elementwise!(|inputs| vec![times(&inputs[0], 3.0)]);
 }
 
 #[test]
@@ -184,12 +172,8 @@ fn a_wrong_kernel_of_a_custom_op_fails_its_cases() {
     let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
     assert_eq!(names, ["custom/tripled", "custom/tripled_all", "custom/tripled_in_a_loop"]);
     for case in &cases {
-        assert_eq!(
-            run_case(case, &subject(Cpu::default()), LoopStrategy::Native).status,
-            Status::Fail,
-            "{}",
-            case.name
-        );
-        assert_eq!(run_case(case, &subject(Reference), LoopStrategy::Native).status, Status::Pass, "{}", case.name);
+        let status = |subject| run_case(case, &subject, LoopStrategy::Native).status;
+        assert_eq!(status(subject(Cpu::default())), Status::Fail, "{}", case.name);
+        assert_eq!(status(subject(Reference)), Status::Pass, "{}", case.name);
     }
 }

@@ -105,10 +105,8 @@ fn what_is_served_is_in_the_examples() {
 /// The composition in the README is that of the op in this package, which the tests compile in loops.
 #[test]
 fn the_composition_is_that_of_the_tests() {
-    let shown = block(
-        &read("README.md"),
-        "```rust\nfn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {",
-    );
+    let signature = "fn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {";
+    let shown = block(&read("README.md"), &format!("```rust\n{signature}"));
     let lines: String = shown.lines().map(|line| format!("    {line}\n")).collect();
     assert!(lines.len() > 80 && read("tests/src/softplus/mod.rs").contains(&lines), "{lines}");
 }

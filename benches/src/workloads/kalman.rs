@@ -20,11 +20,8 @@ pub(super) const WORKLOAD: Workload = Workload {
 const DIFFUSE: f64 = 1e7;
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
-    vec![
-        ("ys", numbers.normal(&[sizes.get("T")], 1.0)),
-        ("log_q", funcify::HostTensor::scalar(-1.5f32)),
-        ("log_r", funcify::HostTensor::scalar(-0.2f32)),
-    ]
+    let [log_q, log_r] = [-1.5f32, -0.2].map(funcify::HostTensor::scalar);
+    vec![("ys", numbers.normal(&[sizes.get("T")], 1.0)), ("log_q", log_q), ("log_r", log_r)]
 }
 
 fn graph(_: &Sizes) -> funcify::Result<Graph> {

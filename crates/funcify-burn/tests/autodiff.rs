@@ -2,15 +2,17 @@
 //! its arguments and results a loss uses.
 
 mod common;
+#[path = "../../funcify/tests/elementwise/mod.rs"]
+mod elementwise;
 
 use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{Bool, Device, Int, Scalar, Tensor, TensorData};
 use common::{assert_close, autodiff_devices, devices, values};
-use funcify::error::{BackendError, Place};
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
-use funcify::vmap::Batched;
-use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, TensorType, apply, scan};
+use elementwise::elementwise;
+use funcify::error::BackendError;
+use funcify::ops::{Custom, CustomOp};
+use funcify::{CheckpointPolicy, Graph, HostTensor, apply, scan};
 use funcify_burn::{AnyTensor, Burn, Differentiable, DifferentiableOptions};
 
 /// Two results of three inputs: `y = tanh(x @ w) + b`, `z = b * sum(x)`, and a mask and a count that have no gradient.
@@ -256,10 +258,8 @@ fn every_policy_of_what_is_saved_gives_the_same_gradients() {
     for device in autodiff_devices() {
         let tensor = |count, seed, shape: Vec<usize>| TensorData::new(values(count, seed), shape);
         let gradient = |policy| {
-            let function = Differentiable::with_options(
-                &graph,
-                DifferentiableOptions { policy: Some(policy), ..DifferentiableOptions::default() },
-            );
+            let options = DifferentiableOptions { policy: Some(policy), ..DifferentiableOptions::default() };
+            let function = Differentiable::with_options(&graph, options);
             let xs = Tensor::<3>::from_data(tensor(30, 1, vec![5, 2, 3]), &device);
             let h = Tensor::<2>::from_data(tensor(6, 2, vec![2, 3]), &device);
             let w = Tensor::<2>::from_data(tensor(9, 3, vec![3, 3]), &device).require_grad();
@@ -307,27 +307,10 @@ funcify::custom_op!(Halve, "halve", |_attributes| Ok(Halve));
 funcify::funcify!(Burn, Halve, |_call, [x]| Ok::<_, BackendError>(Dispatch::float_mul_scalar(x, Scalar::from(0.5))));
 
 impl CustomOp for Halve {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> funcify::Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn eval(
-        &self,
-        _: &mut EvalContext<'_>,
-        inputs: &[HostTensor],
-        _: &[TensorType],
-    ) -> funcify::Result<Vec<HostTensor>> {
+    elementwise!(|inputs| {
         let half = |index: &[usize]| funcify::Scalar::Float(inputs[0].at(index).as_f64() / 2.0);
-        Ok(vec![HostTensor::from_fn(inputs[0].dtype(), inputs[0].shape(), half)])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(*self), size, operands)
-    }
+        vec![HostTensor::from_fn(inputs[0].dtype(), inputs[0].shape(), half)]
+    });
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Compiled graphs as ops of Candle's autodiff, against Candle's own autodiff over the same loop written by hand.
 
 mod common;
+#[path = "../../funcify/tests/elementwise/mod.rs"]
+mod elementwise;
 
 use candle_core::{DType, Device, Tensor, Var};
 use common::cells::{self, Cell};
 use common::{assert_close, assert_gradients, backward, by_hand, loss, row, tensor, var};
+use elementwise::elementwise;
 use funcify::dispatch::{CompileOptions, LoopStrategy};
-use funcify::error::Place;
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
-use funcify::vmap::Batched;
-use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, TensorType, Value, scan};
+use funcify::ops::{Custom, CustomOp};
+use funcify::{CheckpointPolicy, Graph, Value, scan};
 use funcify_candle::{Candle, Differentiable, DifferentiableOptions};
 
 const STEPS: usize = 7;
@@ -242,26 +243,7 @@ funcify::custom_op!(Opaque, "opaque", |_attributes| Ok(Opaque));
 funcify::funcify!(Candle, Opaque, |_call, [x]| Ok::<_, candle_core::Error>(x));
 
 impl CustomOp for Opaque {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> funcify::Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn eval(
-        &self,
-        _: &mut EvalContext<'_>,
-        inputs: &[HostTensor],
-        _: &[TensorType],
-    ) -> funcify::Result<Vec<HostTensor>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> funcify::Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(*self), size, operands)
-    }
+    elementwise!(|inputs| inputs.to_vec());
 }
 
 #[test]

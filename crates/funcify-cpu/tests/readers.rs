@@ -3,9 +3,9 @@
 mod numbers;
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
-use funcify::{Graph, Recurrence, Value, scan};
+use funcify::{Recurrence, Value, scan};
 use funcify_cpu::Cpu;
-use numbers::{assert_near, inputs, numbers, traced};
+use numbers::{assert_near, built, inputs, numbers, traced};
 
 /// A row that follows from the two rows before it is folded into neither of them ahead of time.
 #[test]
@@ -13,7 +13,7 @@ fn rows_follow_from_two_rows_before_them() {
     let steps: [fn(Value, Value) -> Value; 4] =
         [|y2, y1| y1 + y2, |y2, y1| y2.maximum(y1), |y2, y1| y1 * y2, |y2, y1| y1 * 0.5 + y2];
     for (index, step) in steps.into_iter().enumerate() {
-        let graph = Graph::build("rows", |g| {
+        let graph = built("rows", |g| {
             let mut loop_ = Recurrence::new();
             let y = loop_.mit_sot(g.input("start", "f32[2,3]"), [-2, -1]);
             let done = loop_.steps(9).run(|body| {
@@ -23,7 +23,7 @@ fn rows_follow_from_two_rows_before_them() {
             // With all of its rows it stays a trace, which is written in place.
             (done.trace_with_init(&y), done.trace(&y))
         });
-        let (graph, inputs) = (graph.unwrap(), [numbers(&[2, 3], 1)]);
+        let inputs = [numbers(&[2, 3], 1)];
         let function = Function::compile(&graph, &Cpu::default()).unwrap();
         let (found, expected) = (function.call_host(&inputs).unwrap(), funcify::evaluate(&graph, &inputs).unwrap());
         assert_near(&found, &expected, 2e-5, &format!("step {index}"));
@@ -44,11 +44,11 @@ fn a_state_is_combined_with_itself_as_it_was() {
         |state| state + state.t().matmul(state) * 0.125,
     ];
     for (index, step) in steps.into_iter().enumerate() {
-        let graph = Graph::build("itself", |g| {
+        let graph = built("itself", |g| {
             let [xs, start] = [g.input("xs", "f32[5,3,3]"), g.input("start", "f32[3,3]")];
             scan(start, xs, |state, x| (step(state), state * x))
         });
-        let (graph, inputs) = (graph.unwrap(), [numbers(&[5, 3, 3], 1), numbers(&[3, 3], 2)]);
+        let inputs = [numbers(&[5, 3, 3], 1), numbers(&[3, 3], 2)];
         let expected = funcify::evaluate(&graph, &inputs).unwrap();
         for cpu in [Cpu::default(), Cpu::dividing_all()] {
             let function = Function::compile(&graph, &cpu).unwrap();
@@ -62,13 +62,12 @@ fn a_state_is_combined_with_itself_as_it_was() {
 /// Two products with a bias each are added with both.
 #[test]
 fn both_biases_of_a_sum_of_products_are_added() {
-    let graph = Graph::build("biases", |g| {
+    let graph = built("biases", |g| {
         let [xs, h] = [g.input("xs", "f32[5,4,3]"), g.input("h", "f32[4,3]")];
         let [w, u, b, c] =
             [g.input("w", "f32[3,3]"), g.input("u", "f32[3,3]"), g.input("b", "f32[3]"), g.input("c", "f32[3]")];
         scan(h, xs, |h, x| traced(((x.matmul(w) + b) + (h.matmul(u) + c)).tanh()))
     });
-    let graph = graph.unwrap();
     let shapes: [&[usize]; 6] = [&[5, 4, 3], &[4, 3], &[3, 3], &[3, 3], &[3], &[3]];
     let inputs = inputs(&shapes);
     let expected = funcify::evaluate(&graph, &inputs).unwrap();
@@ -90,7 +89,7 @@ fn sums_over_parts_are_whole_before_they_are_used() {
         |sums| sums.ones_like() / (sums + 8.0),
     ];
     let programs = uses.into_iter().enumerate().map(|(index, of)| {
-        let graph = Graph::build("sums", |g| {
+        let graph = built("sums", |g| {
             let x = g.input("x", "f32[T,6]");
             let mut loop_ = Recurrence::new();
             let rows = loop_.sequence(x, [0]);
@@ -106,7 +105,7 @@ fn sums_over_parts_are_whole_before_they_are_used() {
             });
             (of(done.ys.sum(1)), done.trace(&total))
         });
-        (index, graph.unwrap())
+        (index, graph)
     });
     for (index, graph) in programs {
         let inputs = [numbers(&[10, 6], 1)];

@@ -6,24 +6,21 @@ use funcify::{Graph, scan};
 use funcify_cpu::OnSlices;
 
 mod numbers;
-use numbers::{numbers, traced};
+use numbers::{built, numbers, sizes, traced};
 
 /// A network with its product before the loop, and a readout behind it.
 fn network() -> Graph {
-    let network = Graph::build("network", |g| {
+    built("network", |g| {
         let [xs, h] = [g.input("xs", "f32[T,B,24]"), g.input("h", "f32[B,32]")];
         let [w, u, v] = [g.input("w", "f32[24,32]"), g.input("u", "f32[32,32]"), g.input("v", "f32[32,5]")];
         let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| traced((x + h.matmul(u)).tanh()));
         hs.1.dot_general(v, &[(2, 0)], &[])
-    });
-    network.unwrap()
+    })
 }
 
 /// Sizes of an input of a step of 3 streams.
 fn shape(graph: &Graph, input: usize) -> Vec<usize> {
-    let mut sizes = funcify::Sizes::new();
-    sizes.set(&funcify::Symbol::new("B"), 3);
-    graph.input_type(input).shape.value(&sizes).unwrap()
+    graph.input_type(input).shape.value(&sizes(&[("B", 3)])).unwrap()
 }
 
 #[test]

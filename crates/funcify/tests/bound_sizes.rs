@@ -87,12 +87,8 @@ fn slices_and_allocations_have_the_size() {
         let xs = g.input("xs", "f64[T]");
         let n = bind_size(positive(xs));
         let made = full([n.clone(), Dim::from(2)], DType::F64, 0.5).sum(..);
-        (
-            xs.slice(0, ..n.clone()) * iota(n.clone(), DType::F64),
-            made,
-            size(n.clone() * 2, DType::I64),
-            xs.slice(0, n..),
-        )
+        let scaled = xs.slice(0, ..n.clone()) * iota(n.clone(), DType::F64);
+        (scaled, made, size(n.clone() * 2, DType::I64), xs.slice(0, n..))
     });
     for (xs, head, made, rest) in [
         (vec![3.0, -1.0, 2.0, 4.0], vec![0.0, -1.0, 4.0], 3.0, vec![4.0]),

@@ -13,6 +13,7 @@ use funcify::prelude::*;
 use funcify::rewrite::{Rewrite, RewriteOptions};
 use funcify::{Cancellation, VmapOptions, while_loop_bounded};
 
+mod elementwise;
 mod forwarded;
 #[path = "cancel/stopper.rs"]
 mod stopper;
@@ -61,12 +62,8 @@ fn loops_stop_between_steps() {
     check(&program(|x| while_loop(x, |x| x.ge(0.0), stopper)), &STRATEGIES[..2], "while", 4);
     check(&program(|x| while_loop_bounded(9, x, |x| x.ge(0.0), stopper)), &STRATEGIES, "while", 4);
     check(&program(|x| fori_loop(0, 9, x, |_, x| stopper(x))), &STRATEGIES[..2], "scan", 4);
-    check(
-        &program(|x| scan_with(ScanOptions::new().length(9), x, (), |x, ()| (stopper(x), x))),
-        &STRATEGIES[..2],
-        "scan",
-        4,
-    );
+    let counted = program(|x| scan_with(ScanOptions::new().length(9), x, (), |x, ()| (stopper(x), x)));
+    check(&counted, &STRATEGIES[..2], "scan", 4);
     check(
         &program(|x| {
             scan_until(x, x.broadcast_to([9]), |x, _| {

@@ -123,12 +123,8 @@ fn it_is_differentiated_and_batched() {
         let slope = |x: Value| linearize(x, f).1.apply(x.ones_like()).sum(0);
         let (_, derivative) = linearize(x, f);
         let columns = vmap(x, |scale| derivative.apply(x.ones_like() * scale));
-        (
-            grad(x, slope),
-            grad(x, |x| grad(x, |x| f(x).sum(0)).sum(0)),
-            columns,
-            x.unsqueeze(1) * grad(x, |x| f(x).sum(0)),
-        )
+        let gradient = |x| grad(x, |x| f(x).sum(0));
+        (grad(x, slope), grad(x, |x| gradient(x).sum(0)), columns, x.unsqueeze(1) * gradient(x))
     });
     let graph = graph.unwrap();
     let results = evaluate(&graph, &[vector([0.3, 1.2, -0.4])]).unwrap();

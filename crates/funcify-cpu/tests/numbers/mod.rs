@@ -1,7 +1,14 @@
 //! What tests of the engine share: numbers that look random, the same in each run, and how near results are.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use funcify::{DType, HostTensor, Scalar};
+use funcify::types::{Sizes, Symbol};
+use funcify::{Builder, DType, Graph, HostTensor, Scalar, Tree};
+
+/// Builds a program in which nothing is wrong.
+#[track_caller]
+pub(crate) fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph {
+    Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
 
 /// Between -1 and 1.
 pub(crate) fn numbers(shape: &[usize], seed: u64) -> HostTensor {
@@ -15,6 +22,13 @@ pub(crate) fn numbers(shape: &[usize], seed: u64) -> HostTensor {
 /// A tensor of such numbers for each input, by its sizes.
 pub(crate) fn inputs(shapes: &[&[usize]]) -> Vec<HostTensor> {
     shapes.iter().zip(0..).map(|(shape, seed)| numbers(shape, seed)).collect()
+}
+
+/// Sizes by the names of their symbols.
+pub(crate) fn sizes(named: &[(&str, usize)]) -> Sizes {
+    let mut sizes = Sizes::new();
+    named.iter().for_each(|(name, size)| sizes.set(&Symbol::new(name), *size));
+    sizes
 }
 
 /// Asserts that each element is near the expected one: by `tolerance`, and by that share of it.

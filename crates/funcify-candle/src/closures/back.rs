@@ -1,15 +1,14 @@
 //! A loop over a closure as a node of Candle's graph. Its gradient: segments from the last to the first, each run again from the
 //! carry at its start.
 
-use candle_core::{Result, Tensor};
 use funcify_core::cancel::{Ran as Progress, Watch};
 
 use super::record::{Traced, prints, same};
 use super::steps::{Operand, Ran, Steps};
+use super::*;
 use crate::autodiff::local::{self, Sum};
 use crate::autodiff::node::attach;
 use crate::autodiff::storage::Elements;
-use crate::errors;
 
 impl Steps {
     /// Runs the loop from these carries, as long as `more` says so. Gives the last carry and the ys.

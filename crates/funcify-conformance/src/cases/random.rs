@@ -3,11 +3,9 @@
 //! Expected values are written out. Those marked so are what JAX prints; the others were computed from the definition
 //! of Threefry-2x32 and JAX's formulas in Python, with the inverse error function and logarithms of mpmath.
 
-use funcify::{Builder, DType, Graph, HostTensor, Shape, Tree, constant, iota, random, scan, scan_with};
-use funcify::{ScanOptions, while_loop};
+use funcify::random;
 
-use super::outputs;
-use crate::case::{Case, Expected, ExpectedOutput};
+use super::*;
 
 /// A group of cases, or why one cannot be made.
 type Cases = Result<Vec<Case>, String>;

@@ -1,10 +1,8 @@
 //! Choices, conditional loops, associative scans and sizes that values give: programs that run from the host.
 
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
 
-use funcify_core::error::Error;
-use funcify_core::ops::{AssociativeScan, BindSize, Switch, While};
+use funcify_core::ops::{AssociativeScan, BindSize, Switch};
 
 use super::report::count_kernels;
 use super::whole::used_results;

@@ -18,18 +18,18 @@ mod statics;
 mod unroll;
 mod whole;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use funcify_core::cancel::{Ran, Watch};
 use funcify_core::element_count;
-use funcify_core::error::{Place, Result};
+use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::graph::{Graph, GraphId, Input, Node, Replay, ValueId, work};
 use funcify_core::memory::over_budget;
 use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{Constant, Op, OpRules, Sweeps};
-use funcify_core::types::{DType, Dim, Sizes, TensorType};
+use funcify_core::ops::{Constant, Elementwise, Op, OpClass, OpRules, StepCount, Sweeps, While};
+use funcify_core::types::{DType, Dim, Sizes, Symbol, TensorType};
 use smallvec::SmallVec;
 
 use self::body::{Parameter, ProgramKey};

@@ -1,7 +1,5 @@
 //! The loop: how it runs, and its report.
 
-use funcify_core::error::Error;
-
 use super::report::{Steps, count_kernels};
 use super::*;
 

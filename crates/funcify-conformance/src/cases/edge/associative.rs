@@ -1,12 +1,9 @@
 //! Associative scans: their lengths, directions and axes.
 
 use funcify::prelude::*;
-use funcify::{AssociativeScanOptions, associative_scan_with};
 
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
+use super::*;
 use crate::cases::associative::affine;
-use crate::cases::outputs;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

@@ -1,10 +1,8 @@
 //! Gradients of associative scans: what leads from one leaf to another, directions, lengths, and infinite cotangents.
 
 use funcify::prelude::*;
-use funcify::{AssociativeScanOptions, associative_scan_with, hessian};
 
-use super::{Cases, all, case, case_on, row, scalar, tensor};
-use crate::case::Case;
+use super::*;
 use crate::cases::associative::affine;
 
 pub(super) fn cases() -> Cases {

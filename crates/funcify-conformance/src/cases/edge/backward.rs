@@ -2,11 +2,8 @@
 //! themselves, sizes that a step binds, bounds that are reached; and the calls that lanes refuse.
 
 use funcify::prelude::*;
-use funcify::{CheckpointPolicy, VmapOptions, while_loop_bounded};
 
-use super::{Cases, all, case, case_of, row, scalar};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

@@ -1,11 +1,9 @@
 //! Sizes that the program computes (`bind_size`): slices to them, allocations of them, in bodies and branches, on lanes, in
 //! derivatives; none, too many, and a negative number.
 
-use funcify::{DType, Value, bind_size, concat, cond, full, grad, hvp, iota, scan, size, vmap, while_loop};
+use funcify::{bind_size, full, grad, hvp, vmap};
 
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([

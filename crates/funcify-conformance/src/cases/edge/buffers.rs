@@ -1,12 +1,7 @@
 //! Full buffers (mit-mot), alone and beside states and carries: reads before writes (scan-c1), rows that were
 //! written before (scan-c5).
 
-use funcify::{Builder, HostTensor, Recurrence};
-
-use super::{Cases, all, case, case_on, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
-use crate::cases::recurrences::sweep;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([

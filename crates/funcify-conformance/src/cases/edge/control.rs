@@ -1,10 +1,8 @@
 //! The rest of the control flow: `map`, `fori_loop`, `cond`, `switch` and `while_loop`.
 
-use funcify::{HostTensor, Value, cond, constant, fori_loop, map, scan, switch, while_loop, while_loop_bounded};
+use funcify::switch;
 
-use super::{Cases, all, case, case_on, empty, row, scalar};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

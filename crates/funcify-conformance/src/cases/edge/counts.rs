@@ -1,11 +1,6 @@
 //! No steps, one step, hints about steps, and sequences that are longer than the loop (scan-c3).
 
-use funcify::{Recurrence, ScanOptions, scan, scan_with};
-
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
-use crate::cases::recurrences::{repeated, running};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

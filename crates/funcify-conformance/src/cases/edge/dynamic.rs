@@ -1,11 +1,7 @@
 //! Numbers of steps that an operand gives: one that only the running program knows, and a static input, which an
 //! unrolled program knows too (scan-c6).
 
-use funcify::{Builder, DType, HostTensor, Recurrence};
-
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::{Outputs, outputs};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = Vec::new();

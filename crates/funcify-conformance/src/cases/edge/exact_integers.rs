@@ -1,11 +1,7 @@
 //! Integers next to the largest that a float type represents exactly. A backend that computes integers in floats has to prove that each of them
 //! is exact, and a proof that is off by one, by an operand or by a sign gives a neighbouring integer.
 
-use funcify::{DType, HostTensor, Value, concat, iota, scan, scan_until, select, size};
-
-use super::{Cases, all, case, case_on, row, scalar};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 /// The largest `n` for which f32 represents all of `0..=n` and `n + 1`, but not `n + 2`.
 const OF_F32: i64 = (1 << 24) - 1;

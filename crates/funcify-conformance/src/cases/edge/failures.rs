@@ -1,12 +1,7 @@
 //! Calls that must be refused: a typed error on every backend, before any number is given
 //! (scan-c3, scan-c6).
 
-use funcify::{Builder, DType, Recurrence, Value, scan};
-
-use super::{Cases, all, case, case_on, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::recurrences::{repeated, stencil, sweep};
-use crate::cases::{Outputs, outputs};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

@@ -1,11 +1,8 @@
 //! Gradients: of any order, through every kind of loop and choice, where libraries have been seen to differ.
 
 use funcify::prelude::*;
-use funcify::{Disconnected, grad_with, hessian};
 
-use super::{Cases, all, case, case_on, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::recurrences::{stencil, sweep};
+use super::*;
 use crate::cases::traced;
 
 pub(super) fn cases() -> Cases {

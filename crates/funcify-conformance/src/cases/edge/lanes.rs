@@ -1,11 +1,9 @@
 //! `vmap` where lanes differ in what they do, and `map` in chunks.
 
 use funcify::prelude::*;
-use funcify::{MapOptions, VmapOptions, map_with, vmap_with, while_loop_bounded};
+use funcify::{MapOptions, map_with, vmap_with};
 
-use super::{Cases, all, case, case_of, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

@@ -34,9 +34,13 @@ mod truncated;
 mod until;
 mod zeros;
 
-use funcify::{Builder, Element, Error, Graph, HostTensor, Tree, Value};
+use funcify::{
+    CheckpointPolicy, Disconnected, Element, checkpoint, custom_jvp, custom_vjp, fori_loop, grad_with, scan_until,
+    while_loop_bounded,
+};
 
-use crate::case::{Case, Expected, ExpectedOutput};
+use super::*;
+use crate::cases::recurrences::{repeated, running, stencil, sweep};
 
 /// A group of cases, or why one cannot be made.
 type Cases = Result<Vec<Case>, String>;

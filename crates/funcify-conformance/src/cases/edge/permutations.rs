@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use funcify::{Builder, Recurrence, Value, scan};
-
-use super::{Cases, case, row, scalar};
-use crate::case::Case;
+use super::*;
 
 /// How many carries are permuted.
 const COUNT: usize = 6;

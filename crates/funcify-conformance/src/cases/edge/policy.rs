@@ -1,11 +1,8 @@
 //! What loops keep for their backward loops changes no gradient, whether segments divide the number of steps or not.
 
 use funcify::prelude::*;
-use funcify::{CheckpointPolicy, grad_with};
 
-use super::{Cases, case, case_on, row, scalar};
-use crate::case::Case;
-use crate::cases::recurrences::{repeated, sweep};
+use super::*;
 
 /// Every policy, with a name for cases.
 pub(super) fn policies() -> [(&'static str, CheckpointPolicy); 8] {

@@ -1,10 +1,6 @@
 //! Numbers next to the middle of two halves: what rounds twice, or leaves bits out, takes them for the middle.
 
-use funcify::{Builder, DType, HostTensor, Scalar, Value, concat, map};
-
-use super::{Cases, all, case};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let (f16, bf16) = (DType::F16, DType::BF16);

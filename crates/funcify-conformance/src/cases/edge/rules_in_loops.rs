@@ -5,14 +5,9 @@
 //! `forward`, as JAX does, and not the rule.
 
 use funcify::prelude::*;
-use funcify::{
-    AssociativeScanOptions, CheckpointPolicy, associative_scan_with, checkpoint, custom_jvp, custom_vjp,
-    while_loop_bounded,
-};
 
 use super::policy::policies;
-use super::{Cases, case, case_on, row, scalar};
-use crate::case::Case;
+use super::*;
 
 type Function = fn(Value) -> Value;
 /// Applies a function twice, in loops or choices.

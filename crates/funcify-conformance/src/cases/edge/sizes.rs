@@ -1,8 +1,7 @@
 //! Sizes that are negative, beyond 64 bits or beyond any memory: typed errors on every backend, before anything is
 //! allocated. What a size may be, it is.
 
-use super::{Cases, all, row, scalar, tensor, text};
-use crate::case::Case;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([

@@ -5,10 +5,8 @@
 //! of the reference evaluation on single lanes; where a derivative has a simple formula it is written out.
 
 use funcify::prelude::*;
-use funcify::{CheckpointPolicy, Disconnected, VmapOptions, while_loop_bounded};
 
-use super::{Cases, all, case_of, row, scalar, tensor};
-use crate::case::{Case, Expected, ExpectedOutput};
+use super::*;
 use crate::lanes::{arguments, one_by_one};
 
 pub(super) fn cases() -> Cases {

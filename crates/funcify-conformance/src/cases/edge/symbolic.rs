@@ -1,10 +1,6 @@
 //! One graph with symbolic sizes, called with several.
 
-use funcify::{Builder, DType, Graph, HostTensor, Recurrence, VmapOptions, fori_loop, scan, while_loop_bounded};
-
-use super::{Cases, all, case, case_of, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::{Outputs, outputs};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([

@@ -2,11 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use funcify::{Builder, Recurrence, Tree, Value, scan};
-
-use super::{Cases, all, case, case_on, row, scalar};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([

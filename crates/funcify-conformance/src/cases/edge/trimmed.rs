@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
+use funcify::apply;
 use funcify::ops::Scan;
 use funcify::ops::scan::{Buffer, Returned, Sequence, Start};
-use funcify::{Builder, Graph, HostTensor, apply};
 
-use super::{Cases, all, case, empty, row, tensor, text};
-use crate::case::Case;
-use crate::cases::{Outputs, outputs};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let last = |count| Returned::Last(count);

@@ -1,11 +1,9 @@
 //! Truncated backpropagation through time: back over the last steps alone (scan-c8), as PyTensor's `truncate_gradient`.
 
 use funcify::prelude::*;
-use funcify::scan_until_with;
 
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::recurrences::{driven, running, stencil, sweep};
+use super::*;
+use crate::cases::recurrences::driven;
 
 pub(super) fn cases() -> Cases {
     all([

@@ -1,11 +1,6 @@
 //! Loops that end early (scan-c6): which rows of which buffers are left, how many steps ran, what can follow.
 
-use funcify::{Builder, DType, HostTensor, Recurrence, ScanOptions, Value, cond, scan, scan_until};
-use funcify::{scan_until_with, size, while_loop};
-
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor, text};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([

@@ -1,10 +1,8 @@
 //! Zeros have a sign, which only a division shows; NaN and infinities; compositions of ops at their edges.
 
-use funcify::{DType, HostTensor, TensorType, Value, scan};
+use funcify::TensorType;
 
-use super::{Cases, all, case, case_on, row};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([

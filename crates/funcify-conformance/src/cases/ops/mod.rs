@@ -13,13 +13,11 @@ mod reductions;
 mod structured;
 mod values;
 
-use std::collections::BTreeMap;
-
-use funcify::ops::{Op, Slice, Transpose};
-use funcify::{Builder, DType, Graph, HostTensor, Scalar, Value, apply};
+use funcify::ops::{Conv, ConvOptions, Op, Reduce, ReduceKind, Slice, Transpose};
+use funcify::{TensorType, apply};
 use rayon::prelude::*;
 
-use crate::case::Case;
+use super::*;
 
 /// The cases of a category, or which cannot be made and why.
 type Cases = Result<Vec<Case>, String>;

@@ -80,10 +80,11 @@ pub use until::{scan_until, scan_until_with};
 use super::*;
 use crate::derivative::active_params;
 use crate::error::Error;
-use crate::graph::fresh_symbol;
+use crate::graph::{Node, fail, fresh_symbol};
+use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::op_key;
-use crate::types::Symbol;
-use crate::value::{concat, size};
+use crate::types::{Sizes, Symbol};
+use crate::value::{concat, constant, iota, or_failed, size};
 
 /// A sequence: read, never written.
 #[derive(Clone, PartialEq, Debug)]

@@ -12,8 +12,6 @@ use super::chunked::joined;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
 use super::saves::{returned, slice_rows};
 use super::*;
-use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::ops::scan::CheckpointPolicy;
 
 /// No segment has more steps, which keeps sizes from overflowing.
 const LONGEST: usize = i32::MAX as usize;

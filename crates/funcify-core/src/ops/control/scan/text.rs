@@ -2,7 +2,6 @@
 
 use std::mem::take;
 
-use super::CheckpointPolicy;
 use super::*;
 use crate::ops::Attributes;
 use crate::ops::form::{Binder, Line, Reading, Source, Tap, Write, value_at};

@@ -6,19 +6,17 @@
 
 mod step;
 
-use std::ops::Range;
-
 pub use step::{Carry, MitMot, Outcome, Readable, Sequence, State, Step, Writable};
 
+use super::Sequence as Reads;
 use super::build::checked_until;
-use super::{Buffer, Returned, Scan, Sequence as Reads, Start};
-use crate::error::{Error, Place, Site};
-use crate::graph::{BodyTrace, emit_at, fail, fail_value, fresh_symbol};
+use super::*;
+use crate::error::{Place, Site};
+use crate::graph::{BodyTrace, emit_at, fail_value};
 use crate::ops::leaves::with_known_sizes;
-use crate::ops::scan::CheckpointPolicy;
 use crate::tree::{self, Tree};
 use crate::types::{Dim, TensorType};
-use crate::value::{Value, or_failed};
+use crate::value::Value;
 
 /// A recurrence that is being described.
 ///

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, Reference, needs};
+use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, Reference, needs, tensors_of};
 use funcify::error::{BackendError, Place};
 use funcify::ops::{Add, Attributes, Custom, CustomOp, EvalContext, Failed, Mul, Scan, batch_elementwise};
 use funcify::vmap::Batched;
@@ -14,10 +14,6 @@ use funcify_conformance::{Case, Expectations, Status, Subject, all_golden_cases,
 use funcify_cpu::Cpu;
 use funcify_tests::softplus::{Softplus, softplus};
 use funcify_tests::toy::Toy;
-
-#[path = "../../crates/funcify/tests/forwarded/mod.rs"]
-mod forwarded;
-use forwarded::tensors_of;
 
 fn subject(executor: impl Executor + 'static) -> Subject {
     let name = executor.name().to_string();

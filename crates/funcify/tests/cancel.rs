@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use funcify::cancel::Ran;
 use funcify::dispatch::{
     Backend, CompileOptions, Compiled, Compiles, Declined, Function, Kernel, LoopStrategy, Reference, Whole,
+    evaluate_kernel, tensors_of,
 };
 use funcify::ops::Scan;
 use funcify::prelude::*;
@@ -16,7 +17,7 @@ use funcify::{Cancellation, VmapOptions, while_loop_bounded};
 mod forwarded;
 #[path = "cancel/stopper.rs"]
 mod stopper;
-use forwarded::{Refuses, evaluated, tensors_of};
+use forwarded::Refuses;
 use stopper::{HANDLE, stopper};
 
 const STRATEGIES: [Option<LoopStrategy>; 3] = [None, Some(LoopStrategy::Native), Some(LoopStrategy::Unroll)];
@@ -238,7 +239,7 @@ impl Backend for Planning {
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
-        Some(evaluated)
+        Some(evaluate_kernel)
     }
 }
 

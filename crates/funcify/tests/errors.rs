@@ -10,7 +10,6 @@ use funcify::{
     map_with, random, vmap_with,
 };
 
-mod forwarded;
 #[path = "errors/message.rs"]
 mod message;
 use message::{check, refused};

@@ -29,7 +29,6 @@ use crate::plugin::{
     AnyTensor, Differentiable, DifferentiableOptions, TensorKind, Tensors, for_caller, leaves_of, misfit, structure,
 };
 
-pub(crate) use record::unsupported;
 pub use scan::{Scan, scan};
 pub use sequence::{Sequences, Stacked};
 pub use trace::{Trace, trace};

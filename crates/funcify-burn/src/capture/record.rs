@@ -356,9 +356,8 @@ pub(crate) fn device_of<'a>(tensors: impl Iterator<Item = &'a AnyTensor> + Clone
     tensors.map(AnyTensor::device).find(Device::is_autodiff).or(first)
 }
 
-pub(crate) fn unsupported(at: &Place, what: &str, reason: &str, fix: &str) -> Error {
-    let (backend, what, reason, fix) = ("burn-capture".into(), what.into(), reason.into(), fix.into());
-    Error::Unsupported { at: at.boxed(), backend, what, reason, fix }
+pub(super) fn unsupported(at: &Place, what: &str, reason: &str, fix: &str) -> Error {
+    crate::device::unsupported(at, "burn-capture", what, reason, fix)
 }
 
 fn foreign(at: &Place, index: usize, found: String) -> Error {

@@ -1,8 +1,6 @@
 //! `reshape`: the same elements in row-major order under another shape.
 
-use crate::ops::Lanes;
 use crate::ops::rules::*;
-use smallvec::smallvec;
 
 /// The operand's elements with `shape`, which has as many for all sizes.
 #[derive(Clone, Debug)]
@@ -64,8 +62,7 @@ impl OpRules for Reshape {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn keeps_the_row_major_order() {

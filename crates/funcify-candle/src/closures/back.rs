@@ -1,6 +1,8 @@
 //! A loop over a closure as a node of Candle's graph. Its gradient: segments from the last to the first, each run again from the
 //! carry at its start.
 
+use std::ops::Range;
+
 use funcify_core::cancel::{Ran as Progress, Watch};
 
 use super::record::{Traced, prints, same};
@@ -109,13 +111,7 @@ impl Pull {
     }
 
     /// Runs a segment again, each step between leaves of its own.
-    fn again(
-        &self,
-        range: std::ops::Range<usize>,
-        start: &[Tensor],
-        end: &[Tensor],
-        captured: &[Tensor],
-    ) -> Result<Vec<Traced>> {
+    fn again(&self, range: Range<usize>, start: &[Tensor], end: &[Tensor], captured: &[Tensor]) -> Result<Vec<Traced>> {
         let mut segment: Vec<Traced> = Vec::with_capacity(range.len());
         let mut carry = start.to_vec();
         let watch = Watch::current();

@@ -32,7 +32,7 @@ use funcify::{
     scan_with, select, size, vmap, vmap_with, while_loop,
 };
 
-use crate::case::{Case, Expected, ExpectedOutput};
+use crate::case::{Case, Cases, Expected, ExpectedOutput, OneCase};
 use crate::golden::GoldenCase;
 
 /// The inputs of a golden case, declared as a program asks for them.

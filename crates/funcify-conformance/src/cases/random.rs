@@ -7,9 +7,6 @@ use funcify::random;
 
 use super::*;
 
-/// A group of cases, or why one cannot be made.
-type Cases = Result<Vec<Case>, String>;
-
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
     let groups = [keys()?, uniform()?, normal()?, integers()?, others()?, loops()?];
@@ -22,7 +19,7 @@ fn gives<T: Tree, const N: usize, const M: usize>(
     program: impl FnOnce(&Builder) -> T,
     inputs: [HostTensor; N],
     outputs: [(&str, HostTensor); M],
-) -> Result<Case, String> {
+) -> OneCase {
     let graph = Graph::build("random", program).map_err(|error| format!("case `random/{name}`: {error}"))?;
     let expected = outputs.map(|(name, values)| {
         let rtol = match values.dtype() {
@@ -48,7 +45,7 @@ fn draws<T: Tree>(
     seed: i64,
     draw: impl FnOnce(funcify::Value) -> T,
     expected: impl Into<HostTensor>,
-) -> Result<Case, String> {
+) -> OneCase {
     let program = |g: &Builder| outputs! { y: draw(g.input("key", "u32[2]")) };
     gives(name, program, [random::host_key(seed)], [("y", expected.into())])
 }

@@ -130,7 +130,7 @@ fn head(xs: Value, n: Value) -> Value {
 }
 
 /// The branch that would bind a negative size is not taken.
-fn in_a_branch(n: i64, expected: f32) -> Result<Case, String> {
+fn in_a_branch(n: i64, expected: f32) -> OneCase {
     case(if n < 0 { "bound_size_of_another_branch" } else { "bound_size_of_a_branch" }, |g| {
         let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
         cond(n.ge(0), || head(xs, n).sum(0), || xs.index(0, 0) * -1.0)

@@ -106,7 +106,7 @@ fn zero_to_seven() -> HostTensor {
     row([0f32, 1., 2., 3., 4., 5., 6., 7.])
 }
 
-fn weighted(name: &str, reads: [i64; 2], writes: [i64; 1]) -> Result<Case, String> {
+fn weighted(name: &str, reads: [i64; 2], writes: [i64; 1]) -> OneCase {
     let program = |g: &Builder| {
         let rows = sweep(Recurrence::new().steps(3), g.input("rows", "f32[8]"), reads, writes, [], |[], [x0, x1]| {
             [x0 + x1 * 2.0]

@@ -56,7 +56,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A loop of floats computes an integer of a given one in each step.
-fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> Result<Case, String> {
+fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> OneCase {
     case_on(format!("exact_integers_{name}"), [("n: i64[1]", row([n])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
         .runs(|[n, xs]| {
             let (last, integers) = scan(xs.index(0, 0), xs, |sum, x| (sum * 0.5 + x, f(n)));
@@ -66,13 +66,7 @@ fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -
 }
 
 /// A loop of floats of that type carries an integer beyond those that are exact.
-fn counter(
-    name: &str,
-    dtype: DType,
-    start: i64,
-    next: fn(Value, Value) -> Value,
-    expected: fn(i64) -> i64,
-) -> Result<Case, String> {
+fn counter(name: &str, dtype: DType, start: i64, next: fn(Value, Value) -> Value, expected: fn(i64) -> i64) -> OneCase {
     const STEPS: usize = 24;
     let ns = HostTensor::from_fn(DType::I64, &[STEPS], |at| funcify::Scalar::Int(expected(at[0] as i64)));
     let last = HostTensor::scalar(2f64 - 0.5f64.powi(STEPS as i32)).cast(dtype);

@@ -175,12 +175,12 @@ fn counted_at_run_time(
     graph: Graph,
     inputs: &[HostTensor],
     expected: &Expected,
-) -> Result<Case, String> {
+) -> OneCase {
     case_of(name, Ok(graph)).on(inputs).dynamic(is_dynamic).expects(expected.clone())
 }
 
 /// A case of loops whose number of steps only the running program knows.
-fn dynamic(name: &str, graph: Graph, inputs: Vec<HostTensor>, expected: Expected) -> Result<Case, String> {
+fn dynamic(name: &str, graph: Graph, inputs: Vec<HostTensor>, expected: Expected) -> OneCase {
     case_of(name, Ok(graph)).on(inputs).dynamic(true).expects(expected)
 }
 

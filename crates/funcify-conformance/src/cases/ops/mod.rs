@@ -19,9 +19,6 @@ use rayon::prelude::*;
 
 use super::*;
 
-/// The cases of a category, or which cannot be made and why.
-type Cases = Result<Vec<Case>, String>;
-
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
     let groups = [
@@ -52,12 +49,12 @@ impl Use {
 
 /// The case of an op, named by the op and the dtype. `scale` is how large intermediate results are that cancel
 /// ([`Case::from_reference_scaled`]).
-fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[Use]) -> Result<Case, String> {
+fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[Use]) -> OneCase {
     case_of("op", &format!("{op}_{dtype}"), scale, uses)
 }
 
 /// The case of applications of ops, in a category.
-pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[Use]) -> Result<Case, String> {
+pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[Use]) -> OneCase {
     let mut inputs = Vec::new();
     let graph = Graph::build(name, |builder| {
         let mut outputs = BTreeMap::new();

@@ -13,12 +13,7 @@ pub struct Broadcast {
 op_text!("broadcast" => Broadcast { shape });
 
 impl Broadcast {
-    pub(in crate::ops) fn lanes_along(
-        &self,
-        axis: usize,
-        operands: &[&TensorType],
-        results: &[&TensorType],
-    ) -> Option<Lanes> {
+    pub(crate) fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
         let (from, to) = (&operands[0].shape, &results[0].shape);
         let own = axis.checked_sub(to.rank() - from.rank());
         Some(smallvec![own.filter(|own| from[*own] == to[axis])])

@@ -12,12 +12,7 @@ pub struct Reshape {
 op_text!("reshape" => Reshape { shape });
 
 impl Reshape {
-    pub(in crate::ops) fn lanes_along(
-        &self,
-        axis: usize,
-        operands: &[&TensorType],
-        results: &[&TensorType],
-    ) -> Option<Lanes> {
+    pub(crate) fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
         let same = same_axis(&results[0].shape, &operands[0].shape, axis)?;
         Some(smallvec![Some(same)])
     }

@@ -19,7 +19,7 @@ const LONGEST: usize = i32::MAX as usize;
 impl Scan {
     /// The loop on operands of these types as a loop over segments, if only the states between segments are kept. `None` if
     /// the loop is to be differentiated as it is.
-    pub(in crate::ops) fn segmented(
+    pub(crate) fn segmented(
         &self,
         operands: &[TensorType],
         policy: &CheckpointPolicy,

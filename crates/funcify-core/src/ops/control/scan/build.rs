@@ -4,7 +4,6 @@ use std::convert::Infallible;
 
 use super::infer::UNTIL_FIX;
 use super::*;
-use crate::ops::leaves::{check_type, have_names, with_known_sizes};
 use crate::tree;
 
 /// How [`scan_with`] runs, and how it is differentiated.

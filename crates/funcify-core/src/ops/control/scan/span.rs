@@ -6,7 +6,6 @@
 
 use super::saves::slice_rows;
 use super::*;
-use crate::value::select;
 
 /// The steps that the backward loop goes back over. They have consecutive rows.
 pub(super) struct Span {

@@ -10,13 +10,10 @@ pub use step::{Carry, MitMot, Outcome, Readable, Sequence, State, Step, Writable
 
 use super::Sequence as Reads;
 use super::build::checked_until;
+use super::infer::tap_error;
 use super::*;
-use crate::error::{Place, Site};
 use crate::graph::{BodyTrace, emit_at, fail_value};
-use crate::ops::leaves::with_known_sizes;
 use crate::tree::{self, Tree};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
 
 /// A recurrence that is being described.
 ///
@@ -290,13 +287,7 @@ impl Recurrence {
 
     #[track_caller]
     fn tap_error(&self, name: &str, value: Value, tap: i64, rule: &str, fix: &str) {
-        fail("scan", Site::caller(), &[value], |at| Error::Tap {
-            at: at.boxed(),
-            component: name.to_string(),
-            tap,
-            rule: rule.to_string(),
-            fix: fix.to_string(),
-        });
+        fail("scan", Site::caller(), &[value], |at| tap_error(at, name, tap, rule, fix));
     }
 
     /// Given; else what the full buffers hold; else what the shortest sequence allows.

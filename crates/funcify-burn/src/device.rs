@@ -122,7 +122,7 @@ impl Burn {
     #[track_caller]
     pub fn of(device: &Device) -> funcify_core::Result<Self> {
         let inner = device.clone().inner();
-        let at = Place::new("Burn::of", Site::caller());
+        let site = Site::caller();
         match inner.as_dispatch() {
             #[cfg(feature = "flex")]
             DispatchDevice::Flex(_) => Ok(Burn { device: inner, ..Burn::flex() }),
@@ -131,14 +131,14 @@ impl Burn {
             #[cfg(feature = "wgpu")]
             DispatchDevice::Cube(_) => Ok(Burn::on_gpu(inner)),
             DispatchDevice::Capture(_) => Err(unsupported(
-                &at,
+                &Place::new("Burn::of", site),
                 "burn-capture",
                 "a function inside a closure that is recorded",
                 "the device of the closure's tensors writes Burn's ops down, and runs nothing",
                 "write it in Burn's ops, and a loop with `funcify_burn::scan`; or all of it with funcify's own",
             )),
             other => Err(unsupported(
-                &at,
+                &Place::new("Burn::of", site),
                 "burn",
                 &format!("the device {other:?}"),
                 "funcify-burn has Burn's devices flex, ndarray and wgpu, each with a feature of that name",

@@ -9,7 +9,7 @@ use funcify_nn::{Parameter, SelectiveScan};
 use funcify_runtime::{CompileOptions, LoopStrategy};
 
 use super::*;
-use crate::model::{self};
+use crate::model;
 
 /// How many steps the convolution sees.
 const WIDTH: usize = 4;

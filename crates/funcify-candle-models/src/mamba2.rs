@@ -6,7 +6,7 @@
 use funcify_nn::Mamba2 as Mixer;
 
 use super::*;
-use crate::model::{self};
+use crate::model;
 
 /// How many steps the convolution sees.
 const WIDTH: usize = 4;

@@ -8,7 +8,7 @@ use candle_core::D;
 use candle_nn::{Activation, linear, linear_b};
 
 use super::*;
-use crate::model::{self};
+use crate::model;
 
 /// What a block mixes steps by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

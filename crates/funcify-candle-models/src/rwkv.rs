@@ -7,7 +7,7 @@
 use candle_nn::{GroupNorm, linear_no_bias};
 
 use super::*;
-use crate::model::{self};
+use crate::model;
 
 /// Which RWKV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

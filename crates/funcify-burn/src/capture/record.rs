@@ -17,7 +17,7 @@ use super::stops::{self, Stop, Unclear};
 use super::tape::{self, Edges};
 use super::*;
 use crate::dtypes;
-use crate::kinds::{self};
+use crate::kinds;
 
 /// A closure: from the capture device, and tensors on it, to tensors.
 pub(crate) type Body<'a> = dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>> + 'a;

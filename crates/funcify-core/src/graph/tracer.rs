@@ -11,7 +11,7 @@ use super::rules::OpenRule;
 use super::*;
 use crate::cancel::{Ran, check_in_force};
 use crate::handle::Failed;
-use crate::tree::{self};
+use crate::tree;
 
 thread_local! {
     static TRACES: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, Reference, needs};
+use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, Reference, needs, tensors_of};
 use funcify::error::BackendError;
 use funcify::ops::{Add, Custom, CustomOp, Mul, Scan};
 use funcify::{Error, Graph, HostTensor, Scalar, bind_size, custom_op, funcify, scan};
@@ -14,9 +14,6 @@ use funcify_cpu::Cpu;
 use funcify_tests::softplus::{Softplus, softplus};
 use funcify_tests::toy::Toy;
 
-#[path = "../../crates/funcify/tests/forwarded/mod.rs"]
-mod forwarded;
-use forwarded::tensors_of;
 #[path = "../../crates/funcify/tests/elementwise/mod.rs"]
 mod elementwise;
 use elementwise::elementwise;

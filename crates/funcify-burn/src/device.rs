@@ -11,7 +11,7 @@ use burn::tensor::DType as BurnDType;
 use burn::tensor::wgpu::WgpuBackend;
 use burn::tensor::{BoolDType, Device, IntDType, Shape};
 use funcify_core::DType;
-use funcify_core::error::{Place, Site};
+use funcify_core::error::{Error, Place, Site};
 use funcify_runtime::KernelCall;
 
 use crate::dtypes;
@@ -122,6 +122,7 @@ impl Burn {
     #[track_caller]
     pub fn of(device: &Device) -> funcify_core::Result<Self> {
         let inner = device.clone().inner();
+        let site = Site::caller();
         match inner.as_dispatch() {
             #[cfg(feature = "flex")]
             DispatchDevice::Flex(_) => Ok(Burn { device: inner, ..Burn::flex() }),
@@ -129,20 +130,20 @@ impl Burn {
             DispatchDevice::NdArray(_) => Ok(Burn { device: inner, ..Burn::ndarray() }),
             #[cfg(feature = "wgpu")]
             DispatchDevice::Cube(_) => Ok(Burn::on_gpu(inner)),
-            DispatchDevice::Capture(_) => Err(crate::capture::unsupported(
-                &Place::new("Burn::of", Site::caller()),
+            DispatchDevice::Capture(_) => Err(unsupported(
+                &Place::new("Burn::of", site),
+                "burn-capture",
                 "a function inside a closure that is recorded",
                 "the device of the closure's tensors writes Burn's ops down, and runs nothing",
                 "write it in Burn's ops, and a loop with `funcify_burn::scan`; or all of it with funcify's own",
             )),
-            other => Err(funcify_core::Error::Unsupported {
-                at: Place::new("Burn::of", Site::caller()).boxed(),
-                backend: "burn".into(),
-                what: format!("the device {other:?}"),
-                reason: "funcify-burn has Burn's devices flex, ndarray and wgpu, each with a feature of that name"
-                    .into(),
-                fix: "switch on the feature of the device, or move the tensors to another one".into(),
-            }),
+            other => Err(unsupported(
+                &Place::new("Burn::of", site),
+                "burn",
+                &format!("the device {other:?}"),
+                "funcify-burn has Burn's devices flex, ndarray and wgpu, each with a feature of that name",
+                "switch on the feature of the device, or move the tensors to another one",
+            )),
         }
     }
 
@@ -239,4 +240,10 @@ fn vulkan_device() -> Result<Device, String> {
     static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
     let open = || Device::wgpu_options().graphics_api(WgpuBackend::Vulkan).init().map_err(|error| error.to_string());
     DEVICE.get_or_init(open).clone()
+}
+
+/// The error of something that a device of Burn, or the one that records, does not support.
+pub(crate) fn unsupported(at: &Place, backend: &str, what: &str, reason: &str, fix: &str) -> Error {
+    let (backend, what, reason, fix) = (backend.into(), what.into(), reason.into(), fix.into());
+    Error::Unsupported { at: at.boxed(), backend, what, reason, fix }
 }

@@ -4,15 +4,13 @@
 
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, CompileOptions, Function, Kernel, LoopStrategy, Reference, StackType};
+use funcify::dispatch::{
+    Backend, CompileOptions, Function, Kernel, LoopStrategy, Reference, StackType, evaluate_kernel, tensors_of,
+};
 use funcify::error::BackendError;
 use funcify::ops::Scan;
 use funcify::{Graph, HostTensor, Scalar, Storage, evaluate, scan_until};
 use funcify_conformance::{Expected, all_cases, compare};
-
-#[path = "../../funcify/tests/forwarded/mod.rs"]
-mod forwarded;
-use forwarded::{evaluated, tensors_of};
 
 /// The reference evaluation of each op, with traces in place.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +44,7 @@ impl Backend for InPlace {
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
-        Some(evaluated)
+        Some(evaluate_kernel)
     }
 }
 

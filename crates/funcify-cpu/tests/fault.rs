@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, Compiled, Compiles, Declined, Function, Kernel, Reference, Whole};
+use funcify::dispatch::{
+    Backend, Compiled, Compiles, Declined, Function, Kernel, Reference, Whole, evaluate_kernel, tensors_of,
+};
 use funcify::ops::Scan;
 use funcify::{Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
 
 #[path = "../../funcify/tests/forwarded/mod.rs"]
 mod forwarded;
-use forwarded::{Refuses, evaluated, tensors_of};
+use forwarded::Refuses;
 
 /// The reference backend, which would compile all, and finds a fault where its function says so.
 #[derive(Clone, Copy)]
@@ -36,7 +38,7 @@ impl Backend for Faulty {
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
-        Some(evaluated)
+        Some(evaluate_kernel)
     }
 }
 

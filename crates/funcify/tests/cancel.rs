@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use funcify::cancel::Ran;
 use funcify::dispatch::{
     Backend, CompileOptions, Compiled, Compiles, Declined, Function, Kernel, LoopStrategy, Reference, Whole,
+    evaluate_kernel, tensors_of,
 };
 use funcify::ops::Scan;
 use funcify::prelude::*;
@@ -17,7 +18,7 @@ mod elementwise;
 mod forwarded;
 #[path = "cancel/stopper.rs"]
 mod stopper;
-use forwarded::{Refuses, evaluated, tensors_of};
+use forwarded::Refuses;
 use stopper::{HANDLE, stopper};
 
 const STRATEGIES: [Option<LoopStrategy>; 3] = [None, Some(LoopStrategy::Native), Some(LoopStrategy::Unroll)];
@@ -235,7 +236,7 @@ impl Backend for Planning {
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
-        Some(evaluated)
+        Some(evaluate_kernel)
     }
 }
 

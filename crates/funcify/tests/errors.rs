@@ -11,7 +11,6 @@ use funcify::{
 };
 
 mod elementwise;
-mod forwarded;
 #[path = "errors/message.rs"]
 mod message;
 use message::{check, refused};

@@ -6,13 +6,13 @@ use std::thread;
 use std::time::Duration;
 
 use funcify::cancel::Cancellation;
-use funcify::dispatch::{Backend, Cache, Compiled, Compiles, Declined, Function, Kernel, Outcome, Reference, Whole};
+use funcify::dispatch::{
+    Backend, Cache, Compiled, Compiles, Declined, Function, Kernel, Outcome, Reference, Whole, evaluate_kernel,
+    tensors_of,
+};
 use funcify::error::BackendError;
 use funcify::ops::Scan;
 use funcify::{Graph, HostTensor, Symbol, evaluate, funcify, scan};
-
-mod forwarded;
-use forwarded::{evaluated, tensors_of};
 
 /// The size whose program is not compiled before the gate is open.
 const SLOW: usize = 7;
@@ -94,7 +94,7 @@ impl Backend for Slow {
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
-        Some(evaluated)
+        Some(evaluate_kernel)
     }
 }
 

@@ -2,16 +2,11 @@
 //!
 //! The tensors of both bodies are on one capture device, so the inner one may use what the outer one has computed.
 
-use burn::backend::{BackendTensor, DispatchAutodiffContext, DispatchTensorKind, TensorMetadata};
-use burn::tensor::{DType as BurnDType, Shape};
-use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorIr};
+use burn::tensor::DType as BurnDType;
 use burn_router::RouterClient;
-use funcify_core::error::{Place, Result};
 
 use super::record::unsupported;
-use super::tape;
-use crate::kinds::Tensor;
-use crate::plugin::AnyTensor;
+use super::*;
 
 const BEGIN: &str = "funcify-scan";
 const END: &str = "funcify-scan-end";

@@ -14,11 +14,21 @@ mod trace;
 mod weights;
 
 use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use funcify_core::Value;
-use funcify_core::error::{Error, Result};
+use burn::backend::{BackendTensor, DispatchAutodiffContext, DispatchTensorKind, TensorMetadata};
+use burn::tensor::{CapturedGraph, Device, Shape, TensorId};
+use burn_ir::{CustomOpIr, GraphIr, IrVisitorMut, OperationIr, ScalarIr, TensorIr};
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::{DType, Graph, HostTensor, ScanOptions, TensorType, Value, scan_with};
 
-pub(crate) use record::unsupported;
+use crate::kinds::Tensor;
+use crate::plugin::{
+    AnyTensor, Differentiable, DifferentiableOptions, TensorKind, Tensors, for_caller, leaves_of, misfit, structure,
+};
+
 pub use scan::{Scan, scan};
 pub use sequence::{Sequences, Stacked};
 pub use trace::{Trace, trace};

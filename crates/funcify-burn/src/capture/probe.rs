@@ -3,17 +3,14 @@
 //! Burn's backward pass was recorded above the closure's ops. Both are graphs of funcify here, without the loops in the closure: what a
 //! loop begins anew, the parameters of its body and its results, is an input, and what its marks read is a result.
 
-use burn::tensor::{CapturedGraph, Device, TensorId};
-use burn_ir::{GraphIr, OperationIr};
 use funcify_core::derivative::Wrt;
-use funcify_core::error::{Place, Result};
-use funcify_core::{DType, Disconnected, GradOptions, Graph, HostTensor, TensorType, Value};
+use funcify_core::{Disconnected, GradOptions};
 use funcify_runtime::{CompileOptions, Function};
 
 use super::import::import;
 use super::record::{Record, dtype_of, numbered, unsupported};
 use super::tape::{ADDEND, Edges, FACTOR};
-use super::{Refusal, inner};
+use super::*;
 use crate::device::Burn;
 
 /// Gives how far gradients may be apart, relative to the largest of their elements.

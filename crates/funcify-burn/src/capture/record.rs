@@ -6,24 +6,18 @@
 //! may still go on after such an error, or draw numbers of its own. So it is recorded a second time, with elements, and
 //! refused if the records differ.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
-
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::tensor::{BoolDType, CapturedGraph, Device, FloatDType, IntDType, Shape, TensorData, TensorId};
-use burn_ir::{GraphIr, IrVisitorMut, OperationIr, TensorIr};
-use funcify_core::error::{Error, Place, Result};
-use funcify_core::{DType, TensorType};
+use burn::tensor::{BoolDType, FloatDType, IntDType, TensorData};
 
 use super::panics::{Panic, caught};
 use super::probe::{Comparison, Evidence, Stopped};
 use super::recorded::Closure;
 use super::stops::{self, Stop, Unclear};
 use super::tape::{self, Edges};
+use super::*;
 use crate::dtypes;
-use crate::kinds::{self, Tensor};
-use crate::plugin::{AnyTensor, misfit};
+use crate::kinds;
 
 /// A closure: from the capture device, and tensors on it, to tensors.
 pub(crate) type Body<'a> = dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>> + 'a;
@@ -362,9 +356,8 @@ pub(crate) fn device_of<'a>(tensors: impl Iterator<Item = &'a AnyTensor> + Clone
     tensors.map(AnyTensor::device).find(Device::is_autodiff).or(first)
 }
 
-pub(crate) fn unsupported(at: &Place, what: &str, reason: &str, fix: &str) -> Error {
-    let (backend, what, reason, fix) = ("burn-capture".into(), what.into(), reason.into(), fix.into());
-    Error::Unsupported { at: at.boxed(), backend, what, reason, fix }
+pub(super) fn unsupported(at: &Place, what: &str, reason: &str, fix: &str) -> Error {
+    crate::device::unsupported(at, "burn-capture", what, reason, fix)
 }
 
 fn foreign(at: &Place, index: usize, found: String) -> Error {

@@ -1,15 +1,7 @@
 //! A cache of recorded closures: a loop in a training step is recorded in each step, and compiled once.
 
-use std::collections::HashMap;
-use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use burn::tensor::Device;
-use funcify_core::error::{Place, Result};
-use funcify_core::{Graph, TensorType};
-
 use super::record::{Body, Record};
-use crate::plugin::{Differentiable, DifferentiableOptions};
+use super::*;
 
 /// How many functions are cached for a line of the user's.
 const CAPACITY: usize = 16;

@@ -1,12 +1,7 @@
 //! A loop whose body is a closure over Burn tensors.
 
-use std::panic::Location;
-use std::sync::Arc;
-
-use burn::tensor::Device;
-use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::graph::at_site;
-use funcify_core::{CheckpointPolicy, Dim, Graph, ScanOptions, TensorType, Value, scan_with};
+use funcify_core::{CheckpointPolicy, Dim};
 use funcify_runtime::CompileOptions;
 
 use super::import::import;
@@ -16,10 +11,7 @@ use super::recorded::Closure;
 use super::sequence::{Sequences, Stacked};
 use super::trace::Trace;
 use super::weights::{Weights, check_training};
-use super::{Named, Refusal, names, parted};
-use crate::plugin::{
-    AnyTensor, Differentiable, DifferentiableOptions, Tensors, for_caller, leaves_of, misfit, structure,
-};
+use super::*;
 
 /// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(weights, carry, x)` for each row `x`, from the
 /// first to the last. Gives the last carry and all `y` stacked along axis 0.

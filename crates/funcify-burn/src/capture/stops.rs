@@ -13,14 +13,13 @@
 //! with a rule of its own, of one node and several recorded ops, may fit and have other gradients: such closures are refused, too.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 
-use burn::tensor::{Shape, TensorId};
-use burn_ir::{CustomOpIr, IrVisitorMut, NumericOperationIr, OperationIr, TensorIr};
+use burn_ir::NumericOperationIr;
 
-use super::inner;
 use super::record::unsupported;
 use super::tape::{Edges, Place};
+use super::*;
 
 /// The op of a stop in a record.
 pub(super) const STOP: &str = "funcify-stop";

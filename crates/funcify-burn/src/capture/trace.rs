@@ -1,19 +1,12 @@
 //! A closure over Burn tensors as a graph.
 
-use std::panic::Location;
-use std::sync::Arc;
-
-use burn::tensor::Device;
-use funcify_core::error::{Place, Result, Site};
 use funcify_core::graph::at_site;
-use funcify_core::{Graph, HostTensor, TensorType, Value};
 
 use super::import::import;
 use super::record::{Record, device_of, type_of};
 use super::recorded::Closure;
 use super::weights::{Weights, check_training};
-use super::{Refusal, names};
-use crate::plugin::{AnyTensor, Differentiable, Tensors, for_caller, leaves_of, structure};
+use super::*;
 
 /// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
 ///

@@ -3,12 +3,10 @@
 use std::vec::IntoIter;
 
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Bool, Device, Int, Tensor};
-use funcify_core::error::{Error, Place, Result};
+use burn::tensor::{Bool, Int, Tensor};
 
 use super::record::unsupported;
-use super::{inner, tape};
-use crate::plugin::{AnyTensor, TensorKind, misfit};
+use super::*;
 
 /// What a recorded closure computes with beside its arguments: the same in each call, or in each step of a loop, and
 /// trained.

@@ -53,11 +53,11 @@ mod prelude {
     pub(super) use funcify_core::ops::{self, ReduceKind, ScatterMode, special};
     pub(super) use funcify_runtime::{Backend, Tensors, funcify};
 
-    pub(super) use super::{check_output, clamped_indices, empty_axis, with_bools_as_bytes};
     pub(super) use crate::device::{Burn, Call};
     pub(super) use crate::kinds::{
         Kind, Outcome, Tensor, along, expand, join, kind, mask_where, reshape, sizes, slice, slice_assign,
     };
+    pub(super) use crate::ops::{check_output, clamped_indices, empty_axis, with_bools_as_bytes};
     pub(super) use crate::{on_device, on_host};
 }
 

@@ -2,14 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use candle_core::{Result, Tensor};
 use funcify_core::error::{Error, Place};
 
 use super::record::Keep;
 use super::steps::{Operand, Steps};
-use crate::autodiff::node::place;
-use crate::errors;
-use crate::tree::{TensorTree, check_names, detached, leaves, names, rebuild};
+use super::*;
 
 /// How [`scan_with`] runs: the number of steps, the direction, the axis, what is saved for the gradient.
 #[derive(Clone, Debug, Default)]

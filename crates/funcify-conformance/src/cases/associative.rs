@@ -1,9 +1,8 @@
 //! Category `associative_scan`: running combinations.
 
 use funcify::prelude::*;
-use funcify::{AssociativeScanOptions, VmapOptions, associative_scan_with, vmap_with};
 
-use super::{Outputs, Programs, outputs, program};
+use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["as_add", "as_add_f64"], ["xs"], as_add),

@@ -1,8 +1,6 @@
 //! Category `dtype`: integers, booleans, casts, mixed floats.
 
-use funcify::{DType, HostTensor, ScanOptions, constant, iota, scan, scan_with, select};
-
-use super::{Programs, outputs, program, scanned, traced};
+use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
     // Prefix sums in i32.

@@ -1,8 +1,6 @@
 //! Category `map`: loops without a carry.
 
-use funcify::{Value, cond, constant, map, scan, while_loop};
-
-use super::{Programs, outputs, program, traced};
+use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["map_square", "map_square_f64"], ["xs"], |[xs]| outputs! { ys: map(xs, Value::square) }),

@@ -26,8 +26,13 @@ mod while_loops;
 
 use std::collections::BTreeMap;
 
-use funcify::{Builder, Error, Graph, Value};
+use funcify::{
+    AssociativeScanOptions, Builder, DType, Error, Graph, HostTensor, Recurrence, Scalar, ScanOptions, Shape, Tree,
+    Value, VmapOptions, associative_scan_with, concat, cond, constant, hessian, iota, map, scan, scan_until_with,
+    scan_with, select, size, vmap, vmap_with, while_loop,
+};
 
+use crate::case::{Case, Cases, Expected, ExpectedOutput, OneCase};
 use crate::golden::GoldenCase;
 
 /// The inputs of a golden case, declared as a program asks for them.

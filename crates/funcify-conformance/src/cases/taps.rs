@@ -1,9 +1,7 @@
 //! Category `taps`: recurrences with several taps, sequence taps, several kinds of states.
 
-use funcify::{Recurrence, vmap};
-
 use super::recurrences::{driven, state, stencil};
-use super::{Programs, outputs, program};
+use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["fibonacci_int"], ["start"], |[start]| {

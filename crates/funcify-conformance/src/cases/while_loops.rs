@@ -1,9 +1,8 @@
 //! Category `while`: loops that count, and loops that run as long as a condition holds.
 
 use funcify::prelude::*;
-use funcify::scan_until_with;
 
-use super::{Outputs, Programs, outputs, program};
+use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
     &program(&["newton_sqrt", "newton_sqrt_f64"], ["a"], |[a]| {

@@ -1,14 +1,12 @@
 //! A program in the making: its choices, its inputs, and what families share: second names of a value, ways to read one, and
 //! ways to bring one to another shape.
 
-use std::cell::RefCell;
-
 use funcify::ops::{Broadcast, Cast, Concat, Pad, Reshape, Slice};
 use funcify::prelude::*;
-use funcify::{Shape, apply, checkpoint, custom_vjp, while_loop_bounded};
+use funcify::{Shape, custom_vjp};
 
 use super::fill::Fill;
-use crate::arbitrary::Choices;
+use super::*;
 
 /// A program in the making. All methods take `&self`, so that the bodies of loops and branches can share it.
 pub(super) struct Draft<'a, 'b> {

@@ -1,7 +1,5 @@
 //! Which values a derivative goes through: those of float types that an input leads to by which it is taken.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::fixpoint::fixpoint;
 

@@ -2,13 +2,10 @@
 
 use super::disconnected::disconnected;
 use super::*;
-use crate::graph::tracer::{BodyTrace, ClosedBody};
 use crate::host::HostTensor;
-use crate::ops::fail_mismatch;
 use crate::ops::switch::switch;
 use crate::tree;
-use crate::types::{DType, Shape};
-use crate::value::{constant, iota};
+use crate::value::constant;
 use crate::vmap::vmap;
 
 /// What a gradient is where no path leads from the result to an input.

@@ -6,9 +6,8 @@ use std::ops::RangeFull;
 use super::build::{Disconnected, GradOptions, check_loss};
 use super::disconnected::disconnected;
 use super::*;
-use crate::graph::{fresh_symbol, tracer};
+use crate::graph::fresh_symbol;
 use crate::tree::Named;
-use crate::value::or_failed;
 
 /// The inputs of a graph by which it is differentiated: names, or `..` for all that have a float type.
 #[derive(Clone, Debug)]

@@ -10,12 +10,7 @@ use std::collections::BTreeSet;
 use super::build::{check_tangents, derived, trace_function};
 use super::linear::Transpose;
 use super::*;
-use super::{GradOptions, Wrt};
-use crate::graph::tracer;
-use crate::graph::uses_any;
 use crate::tree::{self, Named};
-use crate::types::DType;
-use crate::value::{full, iota, or_failed};
 
 /// A graph's derivative at some inputs.
 pub(super) struct Split {

@@ -5,16 +5,14 @@
 //! for what only lays out numbers anew (a broadcast, a reshape), which is done again.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::build::GradOptions;
 use super::graphs::{Wrt, free_name};
 use super::*;
 use crate::fixpoint::fixpoint;
-use crate::graph::{Source, uses_any};
+use crate::graph::Source;
 use crate::host::HostTensor;
 use crate::ops::{Broadcast, Constant, Movement, OpClass, Transpose};
-use crate::types::Shape;
 
 /// A graph's forward pass and its backward pass, as [`Graph::pullback`] makes them.
 #[derive(Clone, Debug)]

@@ -6,9 +6,8 @@
 use smallvec::SmallVec;
 
 use super::live::uses_any;
-use super::{Graph, Node};
-use crate::ops::{Movement, Op, OpClass, OpRules};
-use crate::types::{Dim, Sizes, Symbol, TensorType};
+use super::*;
+use crate::ops::{Movement, OpClass};
 
 /// Whether an op is not refused when it runs, whatever its operands hold: no size that it makes can be negative, no axis
 /// that it indexes is empty, the rows that it reads are there, and it ends. `sizes` are those that are known.

@@ -21,6 +21,8 @@ pub mod tracer;
 #[doc(hidden)]
 pub mod work;
 
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use crate::handle::{Failed, ValueId};
@@ -38,10 +40,10 @@ pub use tracer::{at_site, emit, emit_at, emit_value, fail, fail_value, fresh_sym
 use identity::Identity;
 
 use crate::error::{Error, Place, Result, Site};
-use crate::ops::{Op, OpRules};
+use crate::ops::{Attribute, Op, OpRules};
 use crate::tree::Tree;
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::{Builder, Value};
+use crate::types::{Dim, Sizes, Symbol, TensorType};
+use crate::value::{Builder, Value, or_failed};
 
 /// A node of one graph.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

@@ -3,16 +3,12 @@
 //! Comparisons give masks: 1 where they hold and 0 elsewhere. `And` and `Or` of masks are `Mul` and `Max`, `Xor` is
 //! `NotEqual`.
 
-use std::marker::PhantomData;
-
-use pulp::Simd;
-
 use super::arithmetic::Registers;
 use super::map::{Function2, Function3, Map2, Map3, One, OneVector, Target};
 use super::math::{self, MathTable};
 use super::source::Source;
 use super::table::{self, Elementwise, table};
-use crate::float::Float;
+use super::*;
 
 table! {
     /// An elementwise op of two operands.

@@ -7,12 +7,8 @@
 //! A function is a type with an inlined method, not a closure: closures do not take over the instruction set of the
 //! function that they are in.
 
-use std::marker::PhantomData;
-
-use pulp::{Simd, WithSimd};
-
 use super::source::{ElementRows, LaneOrElementRows, LaneOrSameRows, LaneRows, Row, Rows, SameRows, Source};
-use crate::float::Float;
+use super::*;
 
 /// The rows and lanes that a kernel writes.
 #[derive(Debug)]

@@ -20,3 +20,9 @@ pub use product::packed_len;
 pub use recurrence::Recurrence;
 pub use unary::Unary;
 pub use words::Word;
+
+use std::marker::PhantomData;
+
+use pulp::{Simd, WithSimd};
+
+use crate::float::Float;

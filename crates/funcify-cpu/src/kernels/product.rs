@@ -4,17 +4,13 @@
 //! the whole inner axis. The right side is packed as panels `[k][two registers]`, so that it is read in order; the left
 //! side is read in place, an element at a time. Rows are split evenly: 16 are 8 and 8, not 12 and 4.
 
-use std::marker::PhantomData;
-
-use pulp::{Simd, WithSimd};
-
 use super::map::{Function1, Target};
 use super::math::MathTable;
 use super::movement::transpose;
 use super::source::Source;
 use super::table::Elementwise;
 use super::unary::{self, Unary};
-use crate::float::Float;
+use super::*;
 
 /// Elements of a packed right side with `k` rows and `n` columns, on any instruction set.
 pub const fn packed_len<T>(k: usize, n: usize) -> usize {

@@ -4,11 +4,9 @@
 //! then added: sums that start from the target would be one chain over all steps of the loop. The rows of a step are a
 //! block; the blocks of a strip may lie anywhere.
 
-use pulp::{Simd, WithSimd};
-
 use super::map::Target;
 use super::product::{add_pairs, load_columns, load_pair, most_rows, store_pair, with_rows};
-use crate::float::Float;
+use super::*;
 
 /// The rows of one side: each block has `rows` rows, `stride` elements apart.
 #[derive(Clone, Copy, Debug)]

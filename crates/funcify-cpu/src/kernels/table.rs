@@ -2,12 +2,10 @@
 
 use std::array;
 
-use pulp::Simd;
-
 use super::map::Target;
 use super::math::MathTable;
 use super::source::Source;
-use crate::float::Float;
+use super::*;
 
 /// An elementwise op of `N` operands.
 pub(crate) trait Elementwise<const N: usize> {

@@ -1,17 +1,14 @@
 //! Elementwise ops of one operand: a table of name, meaning and kernel.
 
-use std::marker::PhantomData;
-
 use funcify_core::ops::special;
 use funcify_core::types::{nearest_bf16, nearest_f16};
-use pulp::Simd;
 
 use super::arithmetic::Registers;
 use super::map::{Function1, Map1, One, OneVector, Target};
 use super::math::{self, MathTable};
 use super::source::Source;
 use super::table::{self, Elementwise, table};
-use crate::float::Float;
+use super::*;
 
 table! {
     /// An elementwise op of one operand.

@@ -1,11 +1,8 @@
 //! The nodes of a program in the making: what runs once, what a part runs, and the loops in it that are open.
 
-use funcify_runtime::Declined;
-
-use super::Result;
 use super::recurrence::recurrence;
 use super::view::View;
-use crate::plan::{DEPTH, Node, Operand, Region};
+use super::*;
 
 /// What runs once before the parts, the program of a part, and the loops in it that are open.
 pub(super) struct Blocks(Vec<Block>);

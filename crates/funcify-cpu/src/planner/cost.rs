@@ -4,12 +4,9 @@
 //! and no result different. `Instruction::nanoseconds` doubles them: it decides how long compiled loops run between two checks for
 //! cancellation, where a larger figure is the safe one.
 
-use funcify_analysis::{Label, ParallelAxis};
-use funcify_core::Graph;
-use funcify_core::graph::ValueId;
-use funcify_core::ops::{Creation, Movement, Op, OpClass, Product};
-use funcify_core::types::Sizes;
+use funcify_core::ops::{Creation, Op, Product};
 
+use super::*;
 use crate::plan::OF_AN_INSTRUCTION;
 
 /// Nanoseconds of an element.

@@ -10,17 +10,14 @@ mod positions;
 mod units;
 mod words;
 
-use funcify_analysis::Contents;
-use funcify_runtime::Declined;
-
-use super::Result;
 use super::blocks::Blocks;
 use super::copies::Copied;
 use super::memory::Memory;
 use super::view::View;
-use crate::fired::{Fired, Transformation};
-use crate::kernels::{Binary, Fold, Recurrence, Unary, packed_len};
-use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Split, repeat};
+use super::*;
+use crate::fired::Fired;
+use crate::kernels::packed_len;
+use crate::plan::repeat;
 
 /// How many instructions a plan may have.
 const MOST_INSTRUCTIONS: usize = 1 << 14;

@@ -27,9 +27,9 @@ mod while_loop;
 use std::rc::Rc;
 
 use emit::Emitter;
-use funcify_analysis::{Label, ParallelAxis, Ranges};
+use funcify_analysis::{Contents, Label, ParallelAxis, Ranges};
 use funcify_core::cancel::Watch;
-use funcify_core::graph::{Output, ValueId};
+use funcify_core::graph::{Output, Source, ValueId};
 use funcify_core::ops::Op as GraphOp;
 use funcify_core::types::{Sizes, Symbol};
 use funcify_core::{DType, Graph, HostTensor};
@@ -37,8 +37,9 @@ use funcify_runtime::Declined;
 use ops::{Argument, Scope};
 
 use crate::fired::Transformation;
-use crate::kernels::{Binary, Unary};
-use crate::plan::{Op, Place, Plan, Split};
+use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary};
+use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Region, Split};
+use funcify_core::ops::{Movement, OpClass};
 use view::View;
 
 /// What is planned, or why it is declined.

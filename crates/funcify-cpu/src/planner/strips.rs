@@ -5,13 +5,12 @@
 //! steps. What they multiply stays where it is, if it lies in a sequence or a trace, and else is copied for the strip; so are the
 //! rows of a full buffer, which later steps of the strip may overwrite.
 
-use funcify_core::graph::Source;
 use funcify_core::ops::scan::Scan;
 use funcify_core::ops::{Binary, Op};
 
 use super::copies::Copied;
 use super::*;
-use crate::plan::{BLOCKS, DEPTH};
+use crate::plan::BLOCKS;
 
 /// Says why there is a strip.
 const OPEN: &str = "a loop over strips is open";

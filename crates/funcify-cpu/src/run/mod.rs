@@ -93,11 +93,6 @@ impl<T: Element> Executor<T> {
         &self.plan
     }
 
-    /// Bytes of scratch memory.
-    pub fn scratch_bytes(&self) -> usize {
-        self.arena.bytes()
-    }
-
     /// Runs the plan. Concurrent stages use rayon's threads, those of the pool that the caller is in.
     pub fn call(&mut self, inputs: &[&[T]], outputs: &mut [&mut [T]]) -> Result<(), CallError> {
         self.call_until(inputs, outputs, &|| false).map(|_| ())

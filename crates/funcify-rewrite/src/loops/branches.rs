@@ -7,9 +7,7 @@
 //! and no size that a loop binds in each step; the loop is not truncated. The choice has an alternative: else it is a
 //! checkpoint. What is held is bounded by what the branch takes.
 
-use std::sync::Arc;
-
-use funcify_core::ops::{Switch, While};
+use funcify_core::ops::Switch;
 
 use super::cut::computed;
 use super::invariant::{moved, shared, with_moved, with_params};

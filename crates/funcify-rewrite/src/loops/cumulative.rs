@@ -11,7 +11,6 @@
 //! than what the loop moves anyway.
 
 use funcify_core::graph::emit_value;
-use funcify_core::ops::{Reduce, ReduceKind};
 
 use super::known::{State, StateRows, Wanted, give, states, taken};
 use super::*;

@@ -6,10 +6,6 @@
 //! Precondition: the ops are certain, as the loop may have no steps; none uses a size that a loop binds in each step; the loop is
 //! not truncated. What is held is bounded by what a step takes.
 
-use std::sync::Arc;
-
-use funcify_core::ops::While;
-
 use super::cost::affordable;
 use super::cut::computed;
 use super::*;

@@ -39,7 +39,7 @@ pub(super) use steps::few_steps;
 use funcify_core::error::Site;
 use funcify_core::graph::{Copied, Graph, Node, ValueId, emit, is_certain, uses_any};
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Sequence, Start};
-use funcify_core::ops::{Broadcast, Constant, Op, Slice};
+use funcify_core::ops::{Binary, Broadcast, Constant, Op, Reduce, ReduceKind, Slice, While};
 use funcify_core::types::{Dim, Sizes, Symbol};
 use funcify_core::{HostTensor, Scalar, Value, concat, full};
 

@@ -8,8 +8,6 @@
 //! Precondition: the carry starts at 0 (an unknown start could be -0, and 0 + -0 is 0) or is of integers; the traces are bounded
 //! by what the loop reads and writes. The sum of floats is taken in another order.
 
-use funcify_core::ops::{Binary, Reduce, ReduceKind};
-
 use super::*;
 use crate::numbers::is_zero;
 

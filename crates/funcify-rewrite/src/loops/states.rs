@@ -9,8 +9,6 @@
 //!
 //! Precondition: the loop is not truncated, as a derivative sees the carries; where a carry is an invariant, the loop is certain.
 
-use std::collections::HashMap;
-
 use funcify_core::ops::OpRules;
 
 use super::super::common::text;

@@ -1,17 +1,13 @@
 //! Before a program is made: the graph without what no backend knows, rewritten, and checked against the backend.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use funcify_core::error::{Error, Place, Result, Site};
-use funcify_core::graph::Graph;
 use funcify_core::ops::{Control, Creation, OpClass, OpRules, While};
-use funcify_core::types::TensorType;
-use funcify_rewrite::{Patched, rewritten_at};
+use funcify_rewrite::rewritten_at;
 
+use super::*;
 use crate::backend::registry::{check_rules, has_kernel, rule_of};
-use crate::backend::{Backend, CompileOptions, Compiles, LoopStrategy};
-use crate::lower::Settings;
+use crate::backend::{Compiles, LoopStrategy};
 use crate::prepare::composed::composed;
 
 /// The rules whose work compiled loops do themselves.

@@ -1,9 +1,6 @@
 //! Bodies: a program for each, which steps share, and what of a loop's body runs once, before the loop.
 
-use std::sync::Arc;
-
 use funcify_core::graph::{is_certain, uses_any};
-use funcify_core::types::Symbol;
 
 use super::*;
 

@@ -1,7 +1,5 @@
 //! The native loop: the program of its step, and what that captures.
 
-use std::collections::HashSet;
-
 use super::body::{Body, BodyKey};
 use super::*;
 use crate::run::late::LateLoop;

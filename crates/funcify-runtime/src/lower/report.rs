@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use funcify_core::error::Site;
-use funcify_core::ops::StepCount;
-
 use super::*;
 
 /// How one loop of a program runs.

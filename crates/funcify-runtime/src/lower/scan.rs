@@ -1,19 +1,11 @@
 //! The loop: how it runs, and its report.
 
-use funcify_core::error::Error;
-
 use super::report::{Steps, count_kernels};
 use super::*;
 
 impl<B: Backend> Lowering<'_, B> {
-    pub(super) fn lower_scan(
-        &mut self,
-        graph: &Graph,
-        index: usize,
-        scan: &Scan,
-        operands: &[Slot],
-    ) -> Result<Vec<Slot>> {
-        let node = &graph.nodes()[index];
+    pub(super) fn lower_scan(&mut self, call: NodeCall<'_>, scan: &Scan) -> Result<Vec<Slot>> {
+        let NodeCall { graph, index, node, operands } = call;
         let (at, types) = (node.place(), graph.types(&node.inputs));
         let call = ScanCall { scan, key: (graph.id(), index), at: &at, operands, types: &types };
         let strategy = self.scan_strategy(call)?;

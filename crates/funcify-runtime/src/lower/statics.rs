@@ -5,11 +5,8 @@
 //! counter of such a loop, and what follows from bounded numbers alone. A loop whose number of steps is bounded has a largest
 //! count that is static, so a program whose loops are forced to be unrolled has it, and runs it as a loop that ends early.
 
-use std::collections::{BTreeSet, HashSet};
-
 use funcify_core::HostTensor;
-use funcify_core::ops::{Creation, Elementwise, EvalContext, OpClass, While};
-use funcify_core::types::Symbol;
+use funcify_core::ops::{Creation, EvalContext};
 
 use super::*;
 

@@ -4,11 +4,6 @@
 //! that were written are the registers that the steps set. Nothing is copied before the rows that are results are
 //! stacked.
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::Arc;
-
-use funcify_core::error::Error;
 use funcify_core::ops::scan::Start;
 use funcify_core::types::SizeError;
 

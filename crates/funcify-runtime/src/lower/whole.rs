@@ -1,10 +1,7 @@
 //! What a backend compiles as a whole: the program, or loops of it.
 
-use std::sync::Arc;
-
-use funcify_core::error::Site;
 use funcify_core::graph::{Copied, Output};
-use funcify_core::ops::{Control, Elementwise, Movement, OpClass, StepCount};
+use funcify_core::ops::{Control, Movement};
 
 use super::report::Steps;
 use super::*;

@@ -1,6 +1,5 @@
 //! Running a program: its instructions one after the other, over the slots of a frame.
 
-use funcify_core::cancel::{Ran, Watch, free_after};
 use funcify_core::error::BackendError;
 use smallvec::smallvec;
 
@@ -9,7 +8,7 @@ use super::profile::Profiler;
 use super::program::{Action, Operand, StackNode, with_slots};
 use super::whole::run_compiled;
 use super::*;
-use crate::backend::{KernelCall, Part, StackType, execution_error};
+use crate::backend::KernelCall;
 
 /// What is fixed while a program runs, and the sizes that its loops bind.
 pub(crate) struct Run<'a, B: Backend> {

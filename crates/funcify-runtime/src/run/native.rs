@@ -12,15 +12,12 @@
 //! rows as it may have could be far more than those that it has.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use funcify_core::cancel::free_after;
 use funcify_core::ops::scan::{Returned, Scan, Start};
 
 use super::late::LateLoop;
 use super::program::Slot;
 use super::*;
-use crate::backend::{Part, StackType};
 
 /// A loop with a compiled body.
 pub(crate) struct NativeLoop<B: Backend> {

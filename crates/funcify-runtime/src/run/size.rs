@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::mem::size_of;
-use std::sync::Arc;
 
 use super::program::{Action, Instruction, KernelNode, Operand, Slot, with_slots};
 use super::*;

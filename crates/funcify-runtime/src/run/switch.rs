@@ -1,7 +1,6 @@
 //! The choice: the index is read on the host, and the program of the branch that it chooses runs.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use funcify_core::ops::Switch;
 

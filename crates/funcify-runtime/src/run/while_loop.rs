@@ -1,8 +1,5 @@
 //! The conditional loop: the condition is read on the host before each step's program runs.
 
-use std::sync::Arc;
-
-use funcify_core::error::Error;
 use funcify_core::ops::While;
 
 use super::whole::Refusing;

@@ -1,11 +1,7 @@
 //! What a backend compiled as a whole, run.
 
-use std::sync::Arc;
-
-use funcify_core::cancel::{Ran, Watch};
-
 use super::*;
-use crate::backend::{Compiled, Outcome, execution_error};
+use crate::backend::Outcome;
 
 /// A loop that was compiled and may refuse when it runs.
 pub(crate) struct Refusing<T> {

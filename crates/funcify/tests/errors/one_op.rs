@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, Reference};
+use funcify::dispatch::{Backend, Reference, tensors_of};
 use funcify::error::BackendError;
 use funcify::{HostTensor, funcify, ops};
-
-use crate::forwarded::tensors_of;
 
 /// The reference backend without its fallback.
 #[derive(Clone)]

@@ -9,16 +9,11 @@ mod float;
 mod module;
 mod numeric;
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-
-use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorIr};
-use funcify_core::error::{Place, Result};
-use funcify_core::{DType, HostTensor, ScanOptions, Shape, TensorType, Value, constant, scan_with};
+use funcify_core::{Shape, constant};
 
 use super::inner::{self, Inner};
 use super::record::{Record, dtype_of, op_name, unsupported};
-use super::{Refusal, parted, stops};
+use super::*;
 use crate::data;
 
 /// What an op's row gives: the values of its results; `None` if there is no row.

@@ -1,10 +1,7 @@
 //! One value in several places: nothing that a step writes may show through where it was read or copied
 //! (scan-c1).
 
-use funcify::{Recurrence, scan};
-
-use super::{Cases, all, case, case_on, row, scalar, tensor};
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([

@@ -1,12 +1,9 @@
 //! Associative scans: their lengths, directions and axes.
 
 use funcify::prelude::*;
-use funcify::{AssociativeScanOptions, associative_scan_with};
 
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
+use super::*;
 use crate::cases::associative::affine;
-use crate::cases::outputs;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -138,7 +135,7 @@ fn vector(numbers: Vec<i64>) -> HostTensor {
 }
 
 /// Sums over any number of elements, none and one too: 1 + 2 + ... + t.
-fn sums(length: i64, reverse: bool) -> Result<Case, String> {
+fn sums(length: i64, reverse: bool) -> OneCase {
     let program =
         |g: &Builder| outputs! { ys: associative_scan_with(options(reverse), g.input("xs", "i64[T]"), |a, b| a + b) };
     let total = |n: i64| n * (n + 1) / 2;
@@ -151,7 +148,7 @@ fn sums(length: i64, reverse: bool) -> Result<Case, String> {
 
 /// Words of digits: (length as a power of ten, number), which are put after one another. Every order but the right one
 /// shows. Longer ones than 18 digits wrap, as they do one after the other.
-fn strings(length: i64, reverse: bool) -> Result<Case, String> {
+fn strings(length: i64, reverse: bool) -> OneCase {
     let digits: Vec<i64> = (0..length).map(|t| t % 9 + 1).collect();
     let word = |digits: &mut dyn Iterator<Item = &i64>| digits.fold(0, |word, digit| 10 * word + digit);
     let ys = (0..digits.len()).map(|t| match reverse {
@@ -169,7 +166,7 @@ fn strings(length: i64, reverse: bool) -> Result<Case, String> {
 }
 
 /// The last axis of two rows that are the same, in both directions.
-fn last_axis(length: usize, up: HostTensor, down: HostTensor) -> Result<Case, String> {
+fn last_axis(length: usize, up: HostTensor, down: HostTensor) -> OneCase {
     let twice = |x: &HostTensor| HostTensor::from_fn(x.dtype(), &[2, length], |index| x.at(&index[1..]));
     case(format!("associative_last_axis_of_{length}"), |g| {
         let xs = g.input("xs", "i64[2,T]");

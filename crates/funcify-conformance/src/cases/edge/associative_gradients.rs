@@ -1,10 +1,8 @@
 //! Gradients of associative scans: what leads from one leaf to another, directions, lengths, and infinite cotangents.
 
 use funcify::prelude::*;
-use funcify::{AssociativeScanOptions, associative_scan_with, hessian};
 
-use super::{Cases, all, case, case_on, row, scalar, tensor};
-use crate::case::Case;
+use super::*;
 use crate::cases::associative::affine;
 
 pub(super) fn cases() -> Cases {
@@ -100,7 +98,7 @@ fn vector(numbers: Vec<f32>) -> HostTensor {
 
 /// h[t] = a[t] h[t-1] + b[t], whose cotangents are c: of `b[s]` it is the sum of c[t] times the rates after s up to t, and
 /// of `a[s]` that times h[s-1].
-fn recurrence(length: usize, reverse: bool) -> Result<Case, String> {
+fn recurrence(length: usize, reverse: bool) -> OneCase {
     let [a, b, c] = [[2f32, -1., 3., 1.], [1., 2., -2., 3.], [1., -1., 2., 1.]]
         .map(|pattern| pattern.into_iter().cycle().take(length).collect::<Vec<f32>>());
     let at = |step: usize| if reverse { length - 1 - step } else { step };
@@ -124,7 +122,7 @@ fn recurrence(length: usize, reverse: bool) -> Result<Case, String> {
 
 /// Products of matrices whose entries are leaves. Of entry (0, 1) of the last product, entry (i, j) of the derivative by a
 /// matrix is (0, i) of what is before it times (j, 1) of what is after it.
-fn matrices(length: usize, reverse: bool) -> Result<Case, String> {
+fn matrices(length: usize, reverse: bool) -> OneCase {
     let product = |[a, b, c, d]: [Value; 4], [e, f, g, h]: [Value; 4]| {
         [a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h]
     };

@@ -1,11 +1,9 @@
 //! Sizes that the program computes (`bind_size`): slices to them, allocations of them, in bodies and branches, on lanes, in
 //! derivatives; none, too many, and a negative number.
 
-use funcify::{DType, Value, bind_size, concat, cond, full, grad, hvp, iota, scan, size, vmap, while_loop};
+use funcify::{bind_size, full, grad, hvp, vmap};
 
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -132,7 +130,7 @@ fn head(xs: Value, n: Value) -> Value {
 }
 
 /// The branch that would bind a negative size is not taken.
-fn in_a_branch(n: i64, expected: f32) -> Result<Case, String> {
+fn in_a_branch(n: i64, expected: f32) -> OneCase {
     case(if n < 0 { "bound_size_of_another_branch" } else { "bound_size_of_a_branch" }, |g| {
         let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
         cond(n.ge(0), || head(xs, n).sum(0), || xs.index(0, 0) * -1.0)

@@ -1,12 +1,7 @@
 //! Full buffers (mit-mot), alone and beside states and carries: reads before writes (scan-c1), rows that were
 //! written before (scan-c5).
 
-use funcify::{Builder, HostTensor, Recurrence};
-
-use super::{Cases, all, case, case_on, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
-use crate::cases::recurrences::sweep;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -111,7 +106,7 @@ fn zero_to_seven() -> HostTensor {
     row([0f32, 1., 2., 3., 4., 5., 6., 7.])
 }
 
-fn weighted(name: &str, reads: [i64; 2], writes: [i64; 1]) -> Result<Case, String> {
+fn weighted(name: &str, reads: [i64; 2], writes: [i64; 1]) -> OneCase {
     let program = |g: &Builder| {
         let rows = sweep(Recurrence::new().steps(3), g.input("rows", "f32[8]"), reads, writes, [], |[], [x0, x1]| {
             [x0 + x1 * 2.0]

@@ -1,10 +1,8 @@
 //! The rest of the control flow: `map`, `fori_loop`, `cond`, `switch` and `while_loop`.
 
-use funcify::{HostTensor, Value, cond, constant, fori_loop, map, scan, switch, while_loop, while_loop_bounded};
+use funcify::switch;
 
-use super::{Cases, all, case, case_on, empty, row, scalar};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -136,14 +134,14 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A sum over a range of constants; over a range without numbers it is the initial value.
-fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> Result<Case, String> {
+fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case_on(format!("fori_over_constants_{name}"), [("init: i64[]", scalar(7i64))])
         .runs(|[init]| outputs! { sum: fori_loop(lower, upper, init, |i, sum| sum + i) })
         .gives([("sum", scalar(sum))])
 }
 
 /// The same of inputs.
-fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> Result<Case, String> {
+fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case(format!("fori_over_inputs_{name}"), |g| {
         let (lower, upper) = (g.input("lower", "i64[]"), g.input("upper", "i64[]"));
         outputs! { sum: fori_loop(lower, upper, g.input("init", "i64[]"), |i, sum| sum + i) }
@@ -153,28 +151,28 @@ fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> Result<Case
 }
 
 /// A range whose bounds are symbolic: 1 to T.
-fn fori_over_a_size() -> Result<Case, String> {
+fn fori_over_a_size() -> OneCase {
     case_on("fori_over_a_size", [("xs: f32[T]", row([1f32, 10., 100.]))])
         .runs(|[xs]| outputs! { last: fori_loop(1, "T", xs.index(0, 0), |i, best| best * 2.0 + xs.take(0, i)) })
         .gives([("last", scalar(124f32))])
 }
 
 /// An index outside the branches is clamped to them.
-fn switch_by_input(index: i64, y: f32) -> Result<Case, String> {
+fn switch_by_input(index: i64, y: f32) -> OneCase {
     case_on(format!("switch_by_input_{index}"), [("index: i64[]", scalar(index)), ("x: f32[]", scalar(1f32))])
         .runs(|[index, x]| outputs! { y: switch(index, [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) })
         .gives([("y", scalar(y))])
 }
 
 /// The same of a constant, of which an unrolled program keeps one branch.
-fn switch_by_constant(index: i64, y: f32) -> Result<Case, String> {
+fn switch_by_constant(index: i64, y: f32) -> OneCase {
     case_on(format!("switch_by_constant_{index}"), [("x: f32[]", scalar(1f32))])
         .runs(|[x]| outputs! { y: switch(constant(index), [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) })
         .gives([("y", scalar(y))])
 }
 
 /// An index of another integer type.
-fn switch_by_other_integers(index: HostTensor) -> Result<Case, String> {
+fn switch_by_other_integers(index: HostTensor) -> OneCase {
     let ty = index.ty();
     case(format!("switch_by_{}", ty.dtype), |g| {
         let (index, x) = (g.input("index", &ty), g.input("x", "f32[]"));
@@ -185,7 +183,7 @@ fn switch_by_other_integers(index: HostTensor) -> Result<Case, String> {
 }
 
 /// A bound ends a loop whose condition still holds.
-fn while_with_a_bound(bound: i64, n: i64) -> Result<Case, String> {
+fn while_with_a_bound(bound: i64, n: i64) -> OneCase {
     case(format!("while_with_bound_{bound}"), |g| {
         outputs! { n: while_loop_bounded(bound, g.input("n", "i64[]"), |n| n.lt(5), |n| n + 1) }
     })

@@ -1,11 +1,6 @@
 //! No steps, one step, hints about steps, and sequences that are longer than the loop (scan-c3).
 
-use funcify::{Recurrence, ScanOptions, scan, scan_with};
-
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
-use crate::cases::recurrences::{repeated, running};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -117,7 +112,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A hint to unroll by 3 over 7 steps, or by more than there are, changes nothing.
-fn unroll_hint_over_seven_steps(unroll: usize) -> Result<Case, String> {
+fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
         let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[7]"));
@@ -128,7 +123,7 @@ fn unroll_hint_over_seven_steps(unroll: usize) -> Result<Case, String> {
 }
 
 /// The same where only a call tells the length.
-fn unroll_hint_over_a_symbolic_length(unroll: usize) -> Result<Case, String> {
+fn unroll_hint_over_a_symbolic_length(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
         let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
@@ -138,7 +133,7 @@ fn unroll_hint_over_a_symbolic_length(unroll: usize) -> Result<Case, String> {
     unrolled(&format!("unroll_hint_{unroll}_over_a_symbolic_length"), program)
 }
 
-fn unrolled(name: &str, program: impl FnOnce(&funcify::Builder) -> crate::cases::Outputs) -> Result<Case, String> {
+fn unrolled(name: &str, program: impl FnOnce(&funcify::Builder) -> crate::cases::Outputs) -> OneCase {
     case(name, program)
         .on([scalar(0f32), row([1f32, 2., 3., 4., 5., 6., 7.])])
         .gives([("last", scalar(28f32)), ("ys", row([0f32, 2., 9., 24., 50., 90., 147.]))])

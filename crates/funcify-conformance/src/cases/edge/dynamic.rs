@@ -1,11 +1,7 @@
 //! Numbers of steps that an operand gives: one that only the running program knows, and a static input, which an
 //! unrolled program knows too (scan-c6).
 
-use funcify::{Builder, DType, HostTensor, Recurrence};
-
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::{Outputs, outputs};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = Vec::new();
@@ -83,7 +79,7 @@ fn program(g: &Builder, is_static: bool) -> Outputs {
     }
 }
 
-fn counted(is_static: bool, n: i64, outputs: [(&str, HostTensor); 5]) -> Result<Case, String> {
+fn counted(is_static: bool, n: i64, outputs: [(&str, HostTensor); 5]) -> OneCase {
     let xs = tensor([4, 2], [1f32, 10., 2., 20., 3., 30., 4., 40.]);
     let pair = tensor([2, 2], [1f32, 1., 2., 2.]);
     let inputs = [scalar(n), xs, row([0f32, 0.]), pair, row([1f32, 2., 3., 4.]), scalar(0i64)];
@@ -93,7 +89,7 @@ fn counted(is_static: bool, n: i64, outputs: [(&str, HostTensor); 5]) -> Result<
 }
 
 /// n = 0 given by an operand.
-fn without_steps(is_static: bool) -> Result<Case, String> {
+fn without_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", empty::<f32, 2>([0, 2])),
         ("pair", tensor([2, 2], [1f32, 1., 2., 2.])),
@@ -105,7 +101,7 @@ fn without_steps(is_static: bool) -> Result<Case, String> {
 }
 
 /// n = 1 given by an operand: the ranks of n > 1, and the numbers of its first step.
-fn one_step(is_static: bool) -> Result<Case, String> {
+fn one_step(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([1, 2], [1f32, 10.])),
         ("pair", tensor([3, 2], [1f32, 1., 2., 2., 1., 10.])),
@@ -117,7 +113,7 @@ fn one_step(is_static: bool) -> Result<Case, String> {
 }
 
 /// n = 3 given by an operand, of 4 rows: the last row of the sequence is unused.
-fn three_steps(is_static: bool) -> Result<Case, String> {
+fn three_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([3, 2], [1f32, 10., 3., 30., 6., 60.])),
         ("pair", tensor([5, 2], [1f32, 1., 2., 2., 1., 10., 4., 40., 3., 300.])),

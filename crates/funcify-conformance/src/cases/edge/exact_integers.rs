@@ -1,11 +1,7 @@
 //! Integers next to the largest that a float type represents exactly. A backend that computes integers in floats has to prove that each of them
 //! is exact, and a proof that is off by one, by an operand or by a sign gives a neighbouring integer.
 
-use funcify::{DType, HostTensor, Value, concat, iota, scan, scan_until, select, size};
-
-use super::{Cases, all, case, case_on, row, scalar};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 /// The largest `n` for which f32 represents all of `0..=n` and `n + 1`, but not `n + 2`.
 const OF_F32: i64 = (1 << 24) - 1;
@@ -60,7 +56,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A loop of floats computes an integer of a given one in each step.
-fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> Result<Case, String> {
+fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> OneCase {
     case_on(format!("exact_integers_{name}"), [("n: i64[1]", row([n])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
         .runs(|[n, xs]| {
             let (last, integers) = scan(xs.index(0, 0), xs, |sum, x| (sum * 0.5 + x, f(n)));
@@ -70,13 +66,7 @@ fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -
 }
 
 /// A loop of floats of that type carries an integer beyond those that are exact.
-fn counter(
-    name: &str,
-    dtype: DType,
-    start: i64,
-    next: fn(Value, Value) -> Value,
-    expected: fn(i64) -> i64,
-) -> Result<Case, String> {
+fn counter(name: &str, dtype: DType, start: i64, next: fn(Value, Value) -> Value, expected: fn(i64) -> i64) -> OneCase {
     const STEPS: usize = 24;
     let ns = HostTensor::from_fn(DType::I64, &[STEPS], |at| funcify::Scalar::Int(expected(at[0] as i64)));
     let last = HostTensor::scalar(2f64 - 0.5f64.powi(STEPS as i32)).cast(dtype);

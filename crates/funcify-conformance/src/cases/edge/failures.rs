@@ -1,12 +1,7 @@
 //! Calls that must be refused: a typed error on every backend, before any number is given
 //! (scan-c3, scan-c6).
 
-use funcify::{Builder, DType, Recurrence, Value, scan};
-
-use super::{Cases, all, case, case_on, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::recurrences::{repeated, stencil, sweep};
-use crate::cases::{Outputs, outputs};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -99,7 +94,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A number of steps that an operand gives: a negative one, and one that is larger than the rows of a sequence.
-fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> Result<Case, String> {
+fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
         let mut loop_ = Recurrence::new();
@@ -117,7 +112,7 @@ fn counting(g: &Builder, steps: funcify::Dim) -> Value {
 }
 
 /// Part of the trace of a running sum over T rows.
-fn part_of_a_trace(name: &str, part: impl FnOnce(Value) -> Value) -> Result<Case, String> {
+fn part_of_a_trace(name: &str, part: impl FnOnce(Value) -> Value) -> OneCase {
     case_on(name, [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2.]))])
         .runs(|[init, xs]| {
             let (_, ys) = scan(init, xs, |sum, x| (sum + x, sum + x));

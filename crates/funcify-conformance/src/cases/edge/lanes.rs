@@ -1,11 +1,9 @@
 //! `vmap` where lanes differ in what they do, and `map` in chunks.
 
 use funcify::prelude::*;
-use funcify::{MapOptions, VmapOptions, map_with, vmap_with, while_loop_bounded};
+use funcify::{MapOptions, map_with, vmap_with};
 
-use super::{Cases, all, case, case_of, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -158,7 +156,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A full buffer of as many rows as a lane says; the rest stays. Downward, and upward from the other end.
-fn buffer_counted_by_lane(down: bool) -> Result<Case, String> {
+fn buffer_counted_by_lane(down: bool) -> OneCase {
     let (direction, read, write) = if down { (", order=down", 1, 0) } else { ("", 0, 1) };
     let text = format!(
         "fn @edge(%rows: i64[4], %n: i64[]) {{
@@ -183,7 +181,7 @@ fn buffer_counted_by_lane(down: bool) -> Result<Case, String> {
 }
 
 /// Sums up to a limit of the lane: each lane ends with the step that reaches its own, up or down.
-fn until_of_each_lane(down: bool) -> Result<Case, String> {
+fn until_of_each_lane(down: bool) -> OneCase {
     let (name, sums) = if down { ("lanes_that_end_down", [4i64, 7, 10]) } else { ("lanes_that_end", [1i64, 6, 10]) };
     case_on(name, [("limit: i64[B]", row([1i64, 5, 99])), ("xs: i64[T]", row([1i64, 2, 3, 4]))])
         .runs(|[limit, xs]| {
@@ -207,7 +205,7 @@ fn until_of_each_lane(down: bool) -> Result<Case, String> {
 }
 
 /// Seven rows in chunks: unchanged.
-fn map_in_chunks_of_a_constant(chunk: usize) -> Result<Case, String> {
+fn map_in_chunks_of_a_constant(chunk: usize) -> OneCase {
     let ys = tensor([7, 2], std::array::from_fn::<i64, 14, _>(|i| i as i64 * if i % 2 == 0 { 1 } else { 10 }));
     let sums = tensor([7], std::array::from_fn::<i64, 7, _>(|i| 4 * i as i64 + 1));
     case(format!("map_7_rows_in_chunks_of_{chunk}"), |g| {
@@ -220,7 +218,7 @@ fn map_in_chunks_of_a_constant(chunk: usize) -> Result<Case, String> {
 }
 
 /// A symbolic number of rows in chunks of three.
-fn map_in_chunks(rows: usize) -> Result<Case, String> {
+fn map_in_chunks(rows: usize) -> OneCase {
     let ys = HostTensor::from_fn(DType::I64, &[rows, 2], |index| {
         funcify::Scalar::Int((index[0] as i64 + 1) * if index[1] == 0 { 1 } else { 10 })
     });

@@ -1,10 +1,6 @@
 //! Loops in loops that capture values of both levels.
 
-use funcify::{DType, Recurrence, constant, scan};
-
-use super::{Cases, all, case, row, scalar, tensor};
-use crate::cases::outputs;
-use crate::cases::recurrences::repeated;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([

@@ -1,11 +1,8 @@
 //! What loops keep for their backward loops changes no gradient, whether segments divide the number of steps or not.
 
 use funcify::prelude::*;
-use funcify::{CheckpointPolicy, grad_with};
 
-use super::{Cases, case, case_on, row, scalar};
-use crate::case::Case;
-use crate::cases::recurrences::{repeated, sweep};
+use super::*;
 
 /// Every policy, with a name for cases.
 pub(super) fn policies() -> [(&'static str, CheckpointPolicy); 8] {
@@ -37,7 +34,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// c * w + x over seven steps: by x[t] a power of w, by w what Horner's rule gives of the derivative.
-fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static str) -> Result<Case, String> {
+fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static str) -> OneCase {
     let policy = policy.clone();
     let (init, xs, w) = (3f32, [1f32, -2., 4., 0.5, 8., 2., -1.], 0.5f32);
     let mut of_xs = [0f32; 7];
@@ -60,7 +57,7 @@ fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static s
 }
 
 /// b[t+1] = b[t] * b[t+1] in place: by b[i] the sum of the products that it is a factor of, without it.
-fn running_products(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
+fn running_products(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let program = move |g: &Builder| {
         grad(g.input("buffer", "f32[N]"), |buffer| {
@@ -80,7 +77,7 @@ fn running_products(name: &str, policy: &CheckpointPolicy) -> Result<Case, Strin
 }
 
 /// The sum of x[t-1] * x[t+3], whose taps reach over segments.
-fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
+fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let xs: [f32; 11] = std::array::from_fn(|index| index as f32 + 1.0);
     let at = |index: usize| xs.get(index).copied().unwrap_or(0.0);
@@ -104,7 +101,7 @@ fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> Result<Case,
 }
 
 /// The second derivative, by w, of w^n as the last row of a state's trace, n = 5.
-fn second_state(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
+fn second_state(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let power = move |w: Value| {
         repeated(Recurrence::new().steps(5).policy(policy.clone()), w.ones_like(), |before| before * w).index(0, -1)
@@ -115,7 +112,7 @@ fn second_state(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
 }
 
 /// w^n, where n is a value of the program.
-fn run_time_count(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
+fn run_time_count(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     case_on(format!("residuals_{name}_run_time_count"), [("n: i64[]", scalar(7i64)), ("w: f32[]", scalar(2f32))])
         .runs(move |[n, w]| {

@@ -5,14 +5,9 @@
 //! `forward`, as JAX does, and not the rule.
 
 use funcify::prelude::*;
-use funcify::{
-    AssociativeScanOptions, CheckpointPolicy, associative_scan_with, checkpoint, custom_jvp, custom_vjp,
-    while_loop_bounded,
-};
 
 use super::policy::policies;
-use super::{Cases, case, case_on, row, scalar};
-use crate::case::Case;
+use super::*;
 
 type Function = fn(Value) -> Value;
 /// Applies a function twice, in loops or choices.
@@ -108,13 +103,13 @@ fn made<const N: usize>(
     program: impl FnOnce(&Builder) -> Vec<Value>,
     x: f32,
     expected: [f32; N],
-) -> Result<Case, String> {
+) -> OneCase {
     let outputs = (0..N).map(|index| (format!("out_{index}"), scalar(expected[index])));
     case(name, program).on([scalar(x)]).dynamic(is_dynamic).gives(outputs)
 }
 
 /// The square of what is given: its gradient is 2 y 3 3 = 18 x^4, of which the next derivatives are plain.
-fn squares(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
+fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
         let loss = |x: Value| twice(square, x).square();
@@ -126,7 +121,7 @@ fn squares(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
 }
 
 /// 2 x^4, which is less than 10 at 1, and 10 at 2, where the second derivative is 0.
-fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
+fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
         let loss = |x: Value| twice(clip, x).square();
@@ -138,7 +133,7 @@ fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
 }
 
 /// By the rule, with n the first result and m the second: n' = 10 n and m' = 100 n m, all ones at 1.
-fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
+fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
         let f = |x: Value| twice(cube, x);
@@ -153,7 +148,7 @@ fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
 }
 
 /// sin(w f(c)) twice, squared: values of JAX.
-fn weighted(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
+fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     case_on(format!("rule_beside_a_weight_{name}_f64"), [("x: f64[]", scalar(2f64)), ("w: f64[]", scalar(0.5))])
         .runs(move |[x, w]| {
@@ -166,7 +161,7 @@ fn weighted(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
 }
 
 /// The product of two elements, of which the one that comes back has a third: 12 x^2 in all.
-fn combined(reverse: bool) -> Result<Case, String> {
+fn combined(reverse: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
         let options = AssociativeScanOptions::new();
@@ -186,7 +181,7 @@ fn combined(reverse: bool) -> Result<Case, String> {
 }
 
 /// On lanes of which each has a number of its own.
-fn lanes() -> Result<Case, String> {
+fn lanes() -> OneCase {
     let expected = || row([72f32, 576., -72.]);
     case_on("rule_twice_in_scan_on_lanes", [("xs: f32[3]", row([1f32, 2., -1.]))])
         .runs(|[xs]| {
@@ -198,7 +193,7 @@ fn lanes() -> Result<Case, String> {
 }
 
 /// Forward mode of a rule that takes two tangents: that of each argument counts.
-fn of_two_arguments() -> Result<Case, String> {
+fn of_two_arguments() -> OneCase {
     let (x, w) = (3f32, 5f32);
     let by_w = 10. * w * 100. * x + 100. * x * w;
     // The chain x w w: by x 100 w w; by w 10 w 100 x + 100 x w.
@@ -229,7 +224,7 @@ fn of_two_arguments() -> Result<Case, String> {
 }
 
 /// Over rows, of which only some have the rule; the others are plain squares.
-fn rows() -> Result<Case, String> {
+fn rows() -> OneCase {
     let expected = || row([24f32, 12.]);
     // With the rule 6 x^2, whose derivative is 12 x; without it 4 x^3.
     case_on("rule_of_some_rows", [("xs: f32[T]", row([2f32, -1.]))])
@@ -241,7 +236,7 @@ fn rows() -> Result<Case, String> {
 }
 
 /// Of a state that depends on x only after two steps, as one of two others does after one.
-fn behind_other_states(is_dynamic: bool) -> Result<Case, String> {
+fn behind_other_states(is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
         let step = |[a, b, c, _]: [Value; 4]| [a, a, b, square(c)];

@@ -5,10 +5,8 @@
 //! of the reference evaluation on single lanes; where a derivative has a simple formula it is written out.
 
 use funcify::prelude::*;
-use funcify::{CheckpointPolicy, Disconnected, VmapOptions, while_loop_bounded};
 
-use super::{Cases, all, case_of, row, scalar, tensor};
-use crate::case::{Case, Expected, ExpectedOutput};
+use super::*;
 use crate::lanes::{arguments, one_by_one};
 
 pub(super) fn cases() -> Cases {
@@ -177,12 +175,12 @@ fn counted_at_run_time(
     graph: Graph,
     inputs: &[HostTensor],
     expected: &Expected,
-) -> Result<Case, String> {
+) -> OneCase {
     case_of(name, Ok(graph)).on(inputs).dynamic(is_dynamic).expects(expected.clone())
 }
 
 /// A case of loops whose number of steps only the running program knows.
-fn dynamic(name: &str, graph: Graph, inputs: Vec<HostTensor>, expected: Expected) -> Result<Case, String> {
+fn dynamic(name: &str, graph: Graph, inputs: Vec<HostTensor>, expected: Expected) -> OneCase {
     case_of(name, Ok(graph)).on(inputs).dynamic(true).expects(expected)
 }
 

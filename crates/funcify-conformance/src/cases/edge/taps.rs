@@ -1,11 +1,9 @@
 //! Taps of sequences and states: gaps, order, surplus rows, and the direction of the loop
 //! (scan-c2, scan-c5).
 
-use funcify::{Recurrence, ScanOptions, scan_with};
-
-use super::{Cases, all, case, case_on, row, scalar};
-use crate::cases::recurrences::{running, state, stencil};
-use crate::cases::{outputs, scanned};
+use super::*;
+use crate::cases::recurrences::state;
+use crate::cases::scanned;
 
 pub(super) fn cases() -> Cases {
     all([

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
+use funcify::apply;
 use funcify::ops::Scan;
 use funcify::ops::scan::{Buffer, Returned, Sequence, Start};
-use funcify::{Builder, Graph, HostTensor, apply};
 
-use super::{Cases, all, case, empty, row, tensor, text};
-use crate::case::Case;
-use crate::cases::{Outputs, outputs};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let last = |count| Returned::Last(count);
@@ -85,18 +83,12 @@ fn summed(g: &Builder, reverse: bool, returned: Returned) -> Outputs {
     outputs! { rows: apply(scan, &operands)[0] }
 }
 
-fn sum(name: &str, reverse: bool, returned: Returned, xs: HostTensor, rows: HostTensor) -> Result<Case, String> {
+fn sum(name: &str, reverse: bool, returned: Returned, xs: HostTensor, rows: HostTensor) -> OneCase {
     case(name, |g| summed(g, reverse, returned)).on([xs, row([10f32])]).gives([("rows", rows)])
 }
 
 /// Trimmed ys, a trimmed mit-sot and a trimmed full buffer in one loop, with a carry.
-fn every_kind_of_buffer(
-    down: bool,
-    ys: HostTensor,
-    trace: HostTensor,
-    sums: HostTensor,
-    carry: f32,
-) -> Result<Case, String> {
+fn every_kind_of_buffer(down: bool, ys: HostTensor, trace: HostTensor, sums: HostTensor, carry: f32) -> OneCase {
     let (suffix, order, before, written) =
         if down { ("_down", ", order=down", "t+3", "t") } else { ("", "", "t-3", "t+1") };
     let program = format!(

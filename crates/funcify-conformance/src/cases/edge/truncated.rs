@@ -1,11 +1,9 @@
 //! Truncated backpropagation through time: back over the last steps alone (scan-c8), as PyTensor's `truncate_gradient`.
 
 use funcify::prelude::*;
-use funcify::scan_until_with;
 
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::recurrences::{driven, running, stencil, sweep};
+use super::*;
+use crate::cases::recurrences::driven;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -173,7 +171,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// p * w + a over 1 to 5 from 0, w = 0.5.
-fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> Result<Case, String> {
+fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> OneCase {
     let program = move |g: &Builder| {
         let (a, w) = (g.input("a", "f32[5]"), g.input("w", "f32[]"));
         let options = ScanOptions::new().truncate(steps);
@@ -185,7 +183,7 @@ fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> Result<Case, String> {
 }
 
 /// Back over four steps of a number that only a call knows.
-fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> Result<Case, String> {
+fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> OneCase {
     case_on(name, [("init: f32[]", scalar(8f32)), ("xs: f32[T]", xs)])
         .runs(|[init, xs]| {
             let options = ScanOptions::new().truncate(4);
@@ -195,7 +193,7 @@ fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> R
 }
 
 /// y[t] = 3 y[t-2] + 5 y[t-1] + x[t], back over the last step: initial rows that it reads have a gradient.
-fn initial_rows<const N: usize>(name: &str, xs: [f32; N], of_init: [f32; 2], of_xs: [f32; N]) -> Result<Case, String> {
+fn initial_rows<const N: usize>(name: &str, xs: [f32; N], of_init: [f32; 2], of_xs: [f32; N]) -> OneCase {
     let program = |g: &Builder| {
         let (init, xs) = (g.input("init", "f32[2]"), g.input("xs", "f32[T]"));
         grad((init, xs), |(init, xs)| {

@@ -1,11 +1,6 @@
 //! Loops that end early (scan-c6): which rows of which buffers are left, how many steps ran, what can follow.
 
-use funcify::{Builder, DType, HostTensor, Recurrence, ScanOptions, Value, cond, scan, scan_until};
-use funcify::{scan_until_with, size, while_loop};
-
-use super::{Cases, all, case, case_on, empty, row, scalar, tensor, text};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -109,7 +104,7 @@ fn sums(g: &Builder, options: ScanOptions) -> (Value, (Value, Value)) {
 }
 
 /// The step that stops runs, and is part of every trace; all traces have one length.
-fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> Result<Case, String> {
+fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> OneCase {
     let program = |g: &Builder| {
         let (last, (sums, squares)) = sums(g, ScanOptions::new());
         outputs! { last, steps: size(sums.dim(0), DType::I64), sums, squares }
@@ -122,7 +117,7 @@ fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> Result<
 }
 
 /// The last five rows of a trace: its type has five, so fewer are an error. The initial row is never one of them.
-fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>) -> Result<Case, String> {
+fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
@@ -143,7 +138,7 @@ fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>
 
 /// Ys, one and two given rows, a full buffer and a carry; three of five steps run. An upward loop runs steps 0, 1, 2, a
 /// downward one steps 4, 3, 2: the given rows stand after those that it wrote.
-fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
+fn every_kind_of_buffer(down: bool) -> OneCase {
     let (order, before, two_before, written) =
         if down { (", order=down", "t+1", "t+2", "t") } else { ("", "t-1", "t-2", "t+1") };
     let program = format!(
@@ -198,7 +193,7 @@ fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
 
 /// The last rows of a trace are the results. A call that gives fewer is an error. Running sums until one is above
 ///     a total of 5 (3 steps upward), or above 6 downward (2 steps), with the initial row.
-fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> Result<Case, String> {
+fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase {
     let (down, tap, limit) = if reverse { (", order=down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
     let program = format!(
         "fn @edge(%xs: f32[T], %init: f32[1]) {{
@@ -223,7 +218,7 @@ fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> Result<C
 }
 
 /// The largest number of steps is a value: 3 steps stop the loop by themselves. Matrices are stacked.
-fn largest_count_at_run_time(is_static: bool, n: usize) -> Result<Case, String> {
+fn largest_count_at_run_time(is_static: bool, n: usize) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
         let mut loop_ = Recurrence::new();

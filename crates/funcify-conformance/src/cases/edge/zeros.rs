@@ -1,10 +1,8 @@
 //! Zeros have a sign, which only a division shows; NaN and infinities; compositions of ops at their edges.
 
-use funcify::{DType, HostTensor, TensorType, Value, scan};
+use funcify::TensorType;
 
-use super::{Cases, all, case, case_on, row};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -74,7 +72,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// Odd functions keep the sign of a zero, and rounding that of what it rounds to zero.
-fn signs_of_zeros(name: &str, dtype: DType) -> Result<Case, String> {
+fn signs_of_zeros(name: &str, dtype: DType) -> OneCase {
     let tensor = |elements: HostTensor| elements.cast(dtype);
     let signs = [f64::NEG_INFINITY, f64::INFINITY];
     case(format!("signs_of_zeros_{name}"), |g| {

@@ -12,10 +12,7 @@ mod order;
 
 use funcify::{DType, Graph, HostTensor, Scalar, Value};
 
-use crate::case::{Case, Expected, ExpectedOutput, reference_tolerance};
-
-/// The cases of a category, or which cannot be made and why.
-type Cases = Result<Vec<Case>, String>;
+use crate::case::{Case, Cases, Expected, ExpectedOutput, reference_tolerance};
 
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {

@@ -1,12 +1,10 @@
 //! Compositions of ops that users call by name, on rows that try them: with infinities, NaN and large numbers.
 
-use funcify::ops::{Conv, ConvOptions};
-use funcify::{DType, Graph, HostTensor, Value, einsum, eye, grad, tri_mask};
+use funcify::{einsum, eye, grad, tri_mask};
 
-use super::Cases;
 use super::reductions::SUMS;
 use super::values::{FLOATS, INTEGERS, NUMBERS, indices, small, varied};
-use crate::case::Case;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     Ok([softmax()?, floats()?, integers()?, parts()?, numbers()?, transposes()?].concat())

@@ -61,8 +61,7 @@ impl OpRules for ArgMax {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, fails};
+    use crate::ops::testing::*;
 
     #[test]
     fn the_first_of_equals_and_the_first_nan() {

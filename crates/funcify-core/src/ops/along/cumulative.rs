@@ -110,8 +110,7 @@ impl Cumulative {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_batch, check_op, eval_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn forward_and_reverse() {

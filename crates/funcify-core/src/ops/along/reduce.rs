@@ -5,9 +5,8 @@
 
 use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 use crate::ops::rules::*;
-use crate::ops::{Binary, Lanes, Linearity, special};
-use crate::value::{concat, full, select};
-use smallvec::smallvec;
+use crate::ops::{Binary, special};
+use crate::value::{concat, full};
 
 /// The monoid of a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -269,8 +268,7 @@ impl Reduce {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, eval_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn along_any_axes() {

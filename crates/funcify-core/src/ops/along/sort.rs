@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use crate::host::{Storage, for_each_index};
+use crate::host::for_each_index;
 use crate::ops::ScatterMode;
 use crate::ops::rules::*;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::derivative::{no_derivative, primals};
 use crate::graph::{Graph, at_site, tracer};
 use crate::ops::rules::*;
-use crate::ops::{Attributes, Lanes, Op, OpKey, OpText};
+use crate::ops::{Attributes, Op, OpKey, OpText};
 use crate::tree::Named;
 
 /// An op that another crate defines. [`custom_op!`](crate::custom_op) makes it known.

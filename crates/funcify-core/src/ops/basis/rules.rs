@@ -1,13 +1,19 @@
 //! The names that the rules of every op are written with, for `use crate::ops::rules::*`.
 
+pub(in crate::ops) use smallvec::smallvec;
+
 pub(in crate::ops) use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear, jvp_none, jvp_with};
 pub(in crate::ops) use crate::error::{Place, Result};
-pub(in crate::ops) use crate::host::{HostTensor, Scalar};
+pub(in crate::ops) use crate::host::{HostTensor, Scalar, Storage};
+pub(in crate::ops) use crate::ops::elementwise::binary::check_same;
+pub(in crate::ops) use crate::ops::elementwise::table::{op_table, value_method};
+pub(in crate::ops) use crate::ops::elementwise::unary::Domain;
 pub(in crate::ops) use crate::ops::{
-    EvalContext, Failed, OpRules, arity, batch_elementwise, check_axis, emit_lanes, op_text, tensor,
+    EvalContext, Failed, Lanes, Linearity, OpRules, arity, batch_elementwise, check_axis, check_except, emit_lanes,
+    emit_shared, op_text, spread, tensor,
 };
 pub(in crate::ops) use crate::types::{DType, Dim, Shape, TensorType};
-pub(in crate::ops) use crate::value::Value;
+pub(in crate::ops) use crate::value::{Value, constant, select};
 pub(in crate::ops) use crate::vmap::Batched;
 
 /// The derivative rules of an op through which no derivative passes.

@@ -2,6 +2,7 @@
 
 use crate::error::Site;
 use crate::graph::{Graph, failing, tracer};
+pub(in crate::ops) use crate::host::HostTensor;
 use crate::ops::Op;
 use crate::ops::rules::*;
 use crate::types::Sizes;

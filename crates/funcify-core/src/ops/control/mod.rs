@@ -17,18 +17,20 @@ pub use scan::Scan;
 pub use switch::Switch;
 pub use while_loop::While;
 
-use crate::derivative::{Choices, Forward, Record, Tape, placed, push_forward};
-use crate::error::Site;
+use crate::derivative::{Choices, Forward, Record, Tape, active_params, placed, push_forward};
+use crate::error::{Error, Site};
 use crate::fixpoint::fixpoint;
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{BodyTrace, Failed, Graph, Keep, Need, PrunedOp, ValueId, emit, emit_at, trace_body};
-use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
+use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
 use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
+use crate::ops::leaves::{check_type, have_names, with_known_sizes};
 use crate::ops::reach::{Connected, Guess, Kind, Reach};
 use crate::ops::rules::*;
 use crate::ops::{
-    Op, Printable, Prunable, check_types, evaluate_in, fail_mismatch, flagged, input_types, output_types, trace_lanes,
+    Attributes, Op, Printable, Prunable, check_types, evaluate_in, fail_mismatch, flagged, input_types, output_types,
+    trace_lanes,
 };
 use crate::tree::Tree;
-use crate::types::Replacements;
+use crate::types::{Replacements, Sizes, Symbol};
 use crate::vmap::{ragged, select_lanes};

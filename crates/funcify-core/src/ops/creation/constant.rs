@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::ops::op_key;
 use crate::ops::rules::*;
-use crate::ops::{emit_shared, op_key};
 
 /// A tensor known when the graph is built. It has no operands; the text form shows its elements.
 #[derive(Clone, Debug)]

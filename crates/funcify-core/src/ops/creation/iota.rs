@@ -1,6 +1,5 @@
 //! `iota`: the numbers 0, 1, 2, ... as a vector.
 
-use crate::ops::emit_shared;
 use crate::ops::rules::*;
 
 /// The vector of `size` numbers from 0 on, of a number dtype. It has no operands.

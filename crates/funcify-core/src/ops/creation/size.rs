@@ -1,6 +1,5 @@
 //! `size`: a dimension as a number that the program can compute with.
 
-use crate::ops::emit_shared;
 use crate::ops::rules::*;
 
 /// The scalar that `dim` is in this call, of a number dtype. It has no operands.

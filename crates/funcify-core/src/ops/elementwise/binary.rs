@@ -4,10 +4,8 @@
 //! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
 
 use crate::derivative::add;
-use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::elementwise::unary::Domain;
 use crate::ops::rules::*;
-use crate::ops::{Linearity, partials, special};
+use crate::ops::{partials, special};
 
 macro_rules! binary_table {
     ($($name:ident $(($method:ident))? => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {
@@ -144,8 +142,7 @@ pub fn integer_power(base: impl Into<i64>, exponent: impl Into<i64>) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     fn ints(elements: [i64; 4]) -> HostTensor {
         HostTensor::from_vec(elements.to_vec(), [4]).unwrap()

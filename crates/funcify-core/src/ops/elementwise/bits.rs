@@ -4,9 +4,6 @@
 //! leaves 0, or in an arithmetic shift to the right the sign. What is a sign depends on the op, not on the type: an
 //! arithmetic shift of an unsigned number repeats its highest bit, a logical shift of a signed one fills in zeros.
 
-use crate::ops::elementwise::binary::check_same;
-use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::elementwise::unary::Domain;
 use crate::ops::rules::*;
 
 macro_rules! bits_table {
@@ -107,8 +104,7 @@ fn unsigned(value: i64, bits: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn amounts_that_shift_everything_out() {

@@ -38,8 +38,7 @@ impl OpRules for Cast {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::check_op;
+    use crate::ops::testing::*;
 
     #[test]
     fn floats_saturate_and_integers_wrap() {

@@ -4,8 +4,6 @@
 
 use std::cmp::Ordering;
 
-use crate::ops::elementwise::binary::check_same;
-use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::rules::*;
 
 macro_rules! compare_table {
@@ -61,8 +59,7 @@ fn order(left: Scalar, right: Scalar) -> Option<Ordering> {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn nan_is_unordered() {

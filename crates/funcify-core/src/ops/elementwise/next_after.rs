@@ -3,8 +3,6 @@
 use half::{bf16, f16};
 
 use crate::derivative::{no_derivative, primals};
-use crate::ops::elementwise::binary::check_same;
-use crate::ops::elementwise::unary::Domain;
 use crate::ops::rules::*;
 
 /// The float next to the left operand in the direction of the right one, elementwise: the right one where they are equal

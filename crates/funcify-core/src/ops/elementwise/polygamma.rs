@@ -3,7 +3,6 @@
 //! As JAX's `polygamma(n, x)`, with the order as an attribute, so that its derivative is the op of the next order. Floats
 //! are computed in f64 and rounded once.
 
-use crate::ops::elementwise::unary::Domain;
 use crate::ops::rules::*;
 use crate::ops::special::{POLYGAMMA_ORDERS, polygamma};
 
@@ -54,8 +53,7 @@ impl OpRules for Polygamma {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_batch, check_derivative, check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn the_order_is_an_attribute() {

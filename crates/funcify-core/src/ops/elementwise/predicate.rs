@@ -1,7 +1,5 @@
 //! Predicates: elementwise, of one float operand, with a boolean result.
 
-use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::elementwise::unary::Domain;
 use crate::ops::rules::*;
 
 macro_rules! predicate_table {
@@ -45,8 +43,7 @@ impl OpRules for Predicate {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn infinities_and_nan() {

@@ -1,8 +1,6 @@
 //! `select`: elementwise, the second operand where the first is true, else the third.
 
-use crate::ops::elementwise::binary::check_same;
 use crate::ops::rules::*;
-use crate::value::select;
 
 /// `where(p, a, b)`: all three have one shape; `a` and `b` have one type.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +43,7 @@ impl OpRules for Select {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn takes_the_side_that_the_predicate_names() {

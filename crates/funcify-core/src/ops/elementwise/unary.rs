@@ -3,9 +3,8 @@
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
-use crate::ops::elementwise::table::{op_table, value_method};
 use crate::ops::rules::*;
-use crate::ops::{Linearity, partials, special};
+use crate::ops::{partials, special};
 
 /// Which element types an elementwise op takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -144,8 +143,7 @@ impl OpRules for Unary {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, eval_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn floats_are_rounded_once() {

@@ -102,8 +102,7 @@ pub(in crate::ops) fn along(vector: Value, axis: usize, shape: &Shape) -> Value 
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn the_start_is_clamped() {

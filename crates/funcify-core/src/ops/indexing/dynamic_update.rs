@@ -2,10 +2,9 @@
 //!
 //! As in StableHLO the start is clamped so that the part lies within the axis.
 
-use crate::ops::check_except;
 use crate::ops::indexing::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
 use crate::ops::rules::*;
-use crate::value::{self, iota, select};
+use crate::value::{self, iota};
 
 /// `dynamic_update(x, part, start)`: `part` has the type of `x` except in `axis`.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +70,7 @@ impl OpRules for DynamicUpdate {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn the_start_is_clamped() {

@@ -69,8 +69,7 @@ pub(in crate::ops) fn clamped(indices: Value, size: &Dim) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, fails, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn one_element_an_index() {

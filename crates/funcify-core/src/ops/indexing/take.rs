@@ -5,8 +5,7 @@
 
 use crate::ops::indexing::gather::clamped;
 use crate::ops::rules::*;
-use crate::ops::{Lanes, ScatterMode, check_index_dtype, check_not_empty, clamp_index};
-use smallvec::smallvec;
+use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index};
 
 /// `take(x, indices)`: the axis is replaced by the axes of `indices`, which may have any rank.
 #[derive(Clone, Copy, Debug)]
@@ -97,8 +96,7 @@ impl OpRules for Take {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, fails, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn whole_slices_and_clamped_indices() {

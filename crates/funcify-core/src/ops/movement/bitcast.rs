@@ -3,7 +3,6 @@
 //! Types with the same bits are `f32`, `i32` and `u32`, and `f64` and `i64`. Every bit is kept, the payload of NaN too.
 //! What is read as integers has no derivative, as in JAX.
 
-use crate::host::Storage;
 use crate::ops::rules::*;
 
 /// The bits of each element as an element of `dtype`.

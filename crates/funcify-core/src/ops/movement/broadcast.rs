@@ -1,9 +1,7 @@
 //! `broadcast`: repetition to a larger shape, by NumPy's rule.
 
-use crate::ops::Lanes;
 use crate::ops::rules::*;
 use crate::value::Axes;
-use smallvec::smallvec;
 
 /// Repetition to `shape`: aligned at the last axis, each axis of the operand is equal or 1.
 #[derive(Clone, Debug)]
@@ -15,12 +13,7 @@ pub struct Broadcast {
 op_text!("broadcast" => Broadcast { shape });
 
 impl Broadcast {
-    pub(in crate::ops) fn lanes_along(
-        &self,
-        axis: usize,
-        operands: &[&TensorType],
-        results: &[&TensorType],
-    ) -> Option<Lanes> {
+    pub(crate) fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
         let (from, to) = (&operands[0].shape, &results[0].shape);
         let own = axis.checked_sub(to.rank() - from.rank());
         Some(smallvec![own.filter(|own| from[*own] == to[axis])])
@@ -81,8 +74,7 @@ pub(in crate::ops) fn broadcasts(from: &Shape, to: &Shape) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn repeats_axes_of_one_and_new_axes() {

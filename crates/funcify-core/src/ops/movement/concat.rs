@@ -1,6 +1,5 @@
 //! `concat`: several tensors after one another along an axis.
 
-use crate::ops::check_except;
 use crate::ops::rules::*;
 
 /// The operands, one or more, along `axis`; all other axes are equal.
@@ -62,8 +61,7 @@ impl OpRules for Concat {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn joins_and_skips_empty_parts() {

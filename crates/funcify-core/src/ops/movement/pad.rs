@@ -2,9 +2,8 @@
 
 use crate::error::Site;
 use crate::graph::emit_value;
+use crate::ops::Slice;
 use crate::ops::rules::*;
-use crate::ops::{Slice, spread};
-use crate::value::{constant, select};
 
 /// `low` values before, `high` after and `interior` between each two elements of `axis`. The second operand
 /// is the value, a scalar of the same dtype.
@@ -115,8 +114,7 @@ pub(in crate::ops) fn pad_with_zeros(pad: Pad, value: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn before_between_and_after() {

@@ -1,8 +1,6 @@
 //! `reshape`: the same elements in row-major order under another shape.
 
-use crate::ops::Lanes;
 use crate::ops::rules::*;
-use smallvec::smallvec;
 
 /// The operand's elements with `shape`, which has as many for all sizes.
 #[derive(Clone, Debug)]
@@ -14,12 +12,7 @@ pub struct Reshape {
 op_text!("reshape" => Reshape { shape });
 
 impl Reshape {
-    pub(in crate::ops) fn lanes_along(
-        &self,
-        axis: usize,
-        operands: &[&TensorType],
-        results: &[&TensorType],
-    ) -> Option<Lanes> {
+    pub(crate) fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
         let same = same_axis(&results[0].shape, &operands[0].shape, axis)?;
         Some(smallvec![Some(same)])
     }
@@ -64,8 +57,7 @@ impl OpRules for Reshape {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn keeps_the_row_major_order() {

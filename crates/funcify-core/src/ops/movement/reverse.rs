@@ -39,8 +39,7 @@ impl OpRules for Reverse {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn one_axis_only() {

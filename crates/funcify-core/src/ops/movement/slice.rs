@@ -2,7 +2,7 @@
 
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::rules::*;
-use crate::ops::{spread, taken_along};
+use crate::ops::taken_along;
 
 /// Part of one axis. With a step other than 1 the bounds are numbers, not symbols.
 #[derive(Clone, Debug)]
@@ -77,8 +77,7 @@ impl OpRules for Slice {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn every_second_element() {

@@ -51,8 +51,7 @@ impl OpRules for Transpose {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn permutes_axes() {

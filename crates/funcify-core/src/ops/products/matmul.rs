@@ -4,10 +4,7 @@ use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
 use crate::derivative::add;
-use crate::ops::Lanes;
-use crate::ops::elementwise::unary::Domain;
 use crate::ops::rules::*;
-use smallvec::smallvec;
 
 /// `[..,m,k] x [..,k,n] -> [..,m,n]`: numbers of one dtype, equal batch axes. Sums of floats are computed in f64 by the
 /// reference evaluation; backends sum in their own order. Integers wrap.
@@ -125,8 +122,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn batched_products() {

@@ -8,20 +8,15 @@ mod products;
 mod statics;
 mod words;
 
-use funcify_analysis::{Label, ReadOrder, in_order};
-use funcify_core::graph::{Node, Source, ValueId};
-use funcify_core::ops::{self, Control, Movement, Op as GraphOp, OpClass, OpRules, ReduceKind, ScatterMode};
-use funcify_core::{DType, Graph, HostTensor};
-use funcify_runtime::Declined;
+use funcify_analysis::{ReadOrder, in_order};
+use funcify_core::graph::Node;
+use funcify_core::ops::{self, Control, Op as GraphOp, OpRules, ReduceKind, ScatterMode};
 use joins::Joins;
 use order::Operands;
 use products::Products;
 
 use super::view::View;
-use super::{Planner, Result};
-use crate::fired::Transformation;
-use crate::kernels::{Binary, Fold, Ternary, Unary};
-use crate::plan::Op;
+use super::*;
 
 /// A value of a body.
 #[derive(Clone, Debug)]

@@ -2,8 +2,6 @@
 
 use super::*;
 
-use crate::ops::basis::bodied::replaced;
-
 impl Bodied for AssociativeScan {
     fn bodies(&self) -> Vec<&Arc<Graph>> {
         vec![&self.combine]

@@ -3,7 +3,6 @@
 use super::*;
 
 use crate::graph::at_site;
-use crate::ops::leaves::{check_type, have_names};
 use crate::tree;
 
 /// How [`associative_scan_with`] runs: the direction, the axis.

@@ -5,7 +5,6 @@
 //! product of matrices, in the order in which they are applied.
 
 use super::*;
-use crate::value::{constant, select};
 
 /// What a cotangent is multiplied with on the way from one leaf to another. `C` is a coefficient, or `()` where only
 /// the kind counts.

@@ -33,7 +33,6 @@ pub use build::{AssociativeScanOptions, associative_scan, associative_scan_with}
 
 pub use sweeps::Sweeps;
 
-use crate::derivative::active_params;
 use crate::ops::scan::stack_rows;
 
 /// The associative scan.

@@ -5,7 +5,7 @@ use super::grad::Order;
 use super::*;
 use crate::ops::chosen;
 use crate::ops::scan::{ScanOptions, try_repeat};
-use crate::value::{full, select};
+use crate::value::full;
 
 /// The cotangents of the leaves and of what is captured, from those of the results. `reached` are the leaves that have
 /// cotangents, as far as it is known before the combination is traced.

@@ -7,7 +7,6 @@ use super::*;
 
 use crate::fixpoint::union;
 use crate::graph::tracer::{self, input};
-use crate::types::Symbol;
 use crate::value::concat;
 use crate::vmap::inline;
 

@@ -29,8 +29,7 @@ mod text;
 
 use super::*;
 
-use crate::ops::{Attributes, OpText};
-use crate::types::Symbol;
+use crate::ops::OpText;
 
 /// The call of a function that has a derivative rule of its own.
 #[derive(Clone, Debug)]

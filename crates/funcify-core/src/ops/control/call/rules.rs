@@ -3,9 +3,7 @@
 
 use super::*;
 
-use crate::error::Error;
 use crate::graph::{Replay, tracer};
-use crate::types::Sizes;
 
 impl Graph {
     /// The graph with the nodes of functions where functions with derivative rules were called, also in bodies, and without

@@ -7,7 +7,6 @@
 //! and an extremum, whose rule looks for it among the elements, is at hand only with them.
 
 use super::*;
-use crate::graph::Node;
 use crate::ops::{Binary, ReduceKind, ScatterMode, Unary};
 
 /// Returns those of the `candidates`, values after a step, that the backward loop may read beside those that are `saved`.

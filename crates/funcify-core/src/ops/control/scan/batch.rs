@@ -13,9 +13,8 @@
 
 use super::parts::bind;
 use super::*;
-use crate::graph::fail;
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
-use crate::value::{constant, size as size_of};
+use crate::value::size as size_of;
 use crate::vmap::ragged::{counts_that_run, largest, of_lanes, padded, refuse, shifted, symbol_of};
 use crate::vmap::{guarded, inline_where, lanes_type};
 

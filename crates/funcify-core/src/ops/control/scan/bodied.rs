@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::fixpoint::union;
-use crate::ops::basis::bodied::replaced;
 use crate::ops::chosen;
 
 impl Bodied for Scan {

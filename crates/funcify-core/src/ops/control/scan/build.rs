@@ -4,11 +4,7 @@ use std::convert::Infallible;
 
 use super::infer::UNTIL_FIX;
 use super::*;
-use crate::graph::fail;
-use crate::ops::leaves::{check_type, have_names, with_known_sizes};
-use crate::ops::scan::CheckpointPolicy;
 use crate::tree;
-use crate::value::or_failed;
 
 /// How [`scan_with`] runs, and how it is differentiated.
 #[derive(Clone, Debug, Default)]

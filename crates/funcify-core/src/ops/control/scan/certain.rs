@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::graph::Known;
-use crate::types::Sizes;
 
 impl Scan {
     /// [`rows_are_there`](Scan::rows_are_there), of sizes of which nothing is known.

@@ -2,10 +2,8 @@
 
 use super::build::{leading, repeat, step_count, try_repeat};
 use super::*;
-use crate::graph::{at_site, fail};
-use crate::ops::scan::CheckpointPolicy;
+use crate::graph::at_site;
 use crate::tree;
-use crate::value::{constant, iota};
 use crate::vmap::{inline, trace_lane};
 
 /// How [`map_with`] runs: how many rows at once, and along which axis they lie.

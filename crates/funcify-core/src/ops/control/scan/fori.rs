@@ -2,7 +2,6 @@
 
 use super::build::repeat;
 use super::*;
-use crate::value::{constant, iota};
 
 /// A bound of a [`fori_loop`]: a number or a dimension, or an integer scalar that the program computes.
 #[derive(Clone, Debug)]

@@ -32,7 +32,6 @@ use super::saves::{LoopRecord, Trace, can_be_saved, slice_rows};
 use super::span::{Span, tail, with_head};
 use super::*;
 use crate::derivative::{add, no_record};
-use crate::ops::movement::pad::{Pad, pad_with_zeros};
 
 pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
     let Record::Loop(record) = context.record else { return Err(no_record("scan")) };

@@ -113,17 +113,15 @@ fn check_until(scan: &Scan, at: &Place, result: Option<usize>) -> Result<()> {
     Ok(())
 }
 
+/// The error of a tap against a rule.
+pub(super) fn tap_error(at: &Place, name: &str, tap: i64, rule: &str, fix: &str) -> Error {
+    let (component, rule, fix) = (name.to_string(), rule.to_string(), fix.to_string());
+    Error::Tap { at: at.boxed(), component, tap, rule, fix }
+}
+
 /// scan-c5.
 fn check_offsets(scan: &Scan, at: &Place, name: &str, buffer: &Buffer) -> Result<()> {
-    let tap = |offset: usize, rule: &str, fix: &str| {
-        Err(Error::Tap {
-            at: at.boxed(),
-            component: name.to_string(),
-            tap: offset as i64,
-            rule: rule.to_string(),
-            fix: fix.to_string(),
-        })
-    };
+    let tap = |offset: usize, rule: &str, fix: &str| Err(tap_error(at, name, offset as i64, rule, fix));
     for offsets in [&buffer.reads, &buffer.writes] {
         for (index, offset) in offsets.iter().enumerate() {
             if offsets[..index].contains(offset) {

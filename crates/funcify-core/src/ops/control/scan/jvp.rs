@@ -4,7 +4,6 @@
 //! invariants. A buffer or a carry has a tangent if its initial value has or if a step gives it one: see
 //! [`reach`](crate::ops::reach).
 
-use super::Scan;
 use super::parts::{BufferPart, Parts, Rows, SequencePart};
 use super::*;
 

@@ -78,12 +78,10 @@ pub(crate) use saves::{LoopRecord, saved_values};
 pub use until::{scan_until, scan_until_with};
 
 use super::*;
-use crate::derivative::active_params;
-use crate::error::Error;
-use crate::graph::fresh_symbol;
+use crate::graph::{Node, fail, fresh_symbol};
+use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::op_key;
-use crate::types::Symbol;
-use crate::value::{concat, size};
+use crate::value::{concat, iota, or_failed, size};
 
 /// A sequence: read, never written.
 #[derive(Clone, PartialEq, Debug)]

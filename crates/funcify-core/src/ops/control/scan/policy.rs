@@ -2,8 +2,6 @@
 
 use super::saves::saved_values;
 use super::*;
-use crate::ops::scan::CheckpointPolicy;
-use crate::types::Sizes;
 
 /// What a size that is a symbol counts as.
 const ASSUMED_SIZE: usize = 1024;

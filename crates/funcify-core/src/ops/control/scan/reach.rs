@@ -2,7 +2,6 @@
 //! states (buffers, then carries), and of what these are in a step.
 
 use super::*;
-use super::{Layout, Operands, Scan};
 use crate::fixpoint::union;
 use crate::ops::reach::Pull;
 

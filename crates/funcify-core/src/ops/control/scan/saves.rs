@@ -6,8 +6,7 @@
 //! next value of a carry, which is then not computed again either. Pruning leaves out what the backward loop does not read.
 
 use super::*;
-use crate::graph::{Node, Output, Source};
-use crate::ops::scan::CheckpointPolicy;
+use crate::graph::{Output, Source};
 use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};
 
 /// How many terms a product of matrices has at least that is saved as costly: with fewer, it costs no more than to write it to

@@ -12,8 +12,6 @@ use super::chunked::joined;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
 use super::saves::{returned, slice_rows};
 use super::*;
-use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::ops::scan::CheckpointPolicy;
 
 /// No segment has more steps, which keeps sizes from overflowing.
 const LONGEST: usize = i32::MAX as usize;
@@ -21,7 +19,7 @@ const LONGEST: usize = i32::MAX as usize;
 impl Scan {
     /// The loop on operands of these types as a loop over segments, if only the states between segments are kept. `None` if
     /// the loop is to be differentiated as it is.
-    pub(in crate::ops) fn segmented(
+    pub(crate) fn segmented(
         &self,
         operands: &[TensorType],
         policy: &CheckpointPolicy,

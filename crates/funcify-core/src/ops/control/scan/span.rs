@@ -6,8 +6,6 @@
 
 use super::saves::slice_rows;
 use super::*;
-use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::value::select;
 
 /// The steps that the backward loop goes back over. They have consecutive rows.
 pub(super) struct Span {

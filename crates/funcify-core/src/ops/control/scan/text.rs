@@ -2,9 +2,7 @@
 
 use std::mem::take;
 
-use super::CheckpointPolicy;
 use super::*;
-use crate::ops::Attributes;
 use crate::ops::form::{Binder, Line, Reading, Source, Tap, Write, value_at};
 use crate::types::lexer::error_at;
 

@@ -2,7 +2,6 @@
 
 use super::*;
 
-use crate::ops::leaves::{check_type, have_names, with_known_sizes};
 use crate::tree;
 
 /// Gives what `then` gives if the predicate, a boolean scalar, is true, else what `otherwise` gives. Only that one runs.

@@ -24,12 +24,7 @@ pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Result<Vec<Dual>, Faile
 
 impl Switch {
     /// Adds the choice for a forward pass by the operands in `wrt`: it saves what the policy says.
-    pub(in crate::ops) fn forward_pass(
-        &self,
-        operands: &[Value],
-        wrt: &[bool],
-        choices: &Choices,
-    ) -> Result<Forward, Failed> {
+    pub(crate) fn forward_pass(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
         let saved = saved(self, choices);
         if saved.iter().all(Vec::is_empty) {
             return Ok(Forward::of(Op::from(self.clone()).emit_forward(operands, wrt)?));

@@ -10,7 +10,6 @@ use super::*;
 use crate::derivative::{forward_body, no_record, primals};
 use crate::graph::{fresh_symbol, inline};
 use crate::ops::Scan;
-use crate::value::constant;
 
 pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let carries = &operands[op.operands().carries];

@@ -22,8 +22,6 @@ use super::*;
 pub use build::{while_loop, while_loop_bounded};
 
 use crate::cancel::{Ran, Watch};
-use crate::derivative::active_params;
-use crate::error::Error;
 
 /// The conditional loop.
 #[derive(Clone, Debug)]

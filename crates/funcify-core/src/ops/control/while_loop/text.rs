@@ -1,7 +1,6 @@
 //! The loop that a condition ends in the text form.
 
 use super::*;
-use crate::ops::Attributes;
 
 impl While {
     /// Its words.

@@ -5,12 +5,12 @@
 
 mod gradient;
 
-use crate::host::{Storage, for_each_index};
+use crate::host::for_each_index;
 use crate::ops::along::reduce::ReduceKind;
 use crate::ops::indexing::dynamic_slice::along;
 use crate::ops::indexing::gather::check_along;
 use crate::ops::rules::*;
-use crate::value::{full, iota, select};
+use crate::value::{full, iota};
 use gradient::Combining;
 
 /// What an update does to the element.
@@ -151,8 +151,7 @@ impl OpRules for Scatter {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, eval_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn out_of_range_is_skipped_and_the_last_set_wins() {

@@ -6,7 +6,6 @@
 
 use super::Conv;
 use crate::ops::rules::*;
-use crate::ops::spread;
 
 impl Conv {
     /// From the cotangent of the result that of the operand, whose shape is `x`.

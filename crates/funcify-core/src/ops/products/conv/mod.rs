@@ -22,9 +22,7 @@ use crate::derivative::add;
 use crate::error::Site;
 use crate::graph::emit_value;
 use crate::host::for_each_index;
-use crate::ops::Lanes;
 use crate::ops::rules::*;
-use smallvec::smallvec;
 
 /// How a window goes over `D` spatial axes: what [`Value::conv`] takes.
 ///
@@ -242,8 +240,7 @@ impl OpRules for Conv {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_batch, check_op, rejects};
+    use crate::ops::testing::*;
 
     fn conv1d(strides: usize, [low, high]: [i64; 2], dilation: usize, input_dilation: usize, groups: usize) -> String {
         format!(

@@ -6,19 +6,14 @@
 
 mod step;
 
-use std::ops::Range;
-
 pub use step::{Carry, MitMot, Outcome, Readable, Sequence, State, Step, Writable};
 
+use super::Sequence as Reads;
 use super::build::checked_until;
-use super::{Buffer, Returned, Scan, Sequence as Reads, Start};
-use crate::error::{Error, Place, Site};
-use crate::graph::{BodyTrace, emit_at, fail, fail_value, fresh_symbol};
-use crate::ops::leaves::with_known_sizes;
-use crate::ops::scan::CheckpointPolicy;
+use super::infer::tap_error;
+use super::*;
+use crate::graph::{BodyTrace, emit_at, fail_value};
 use crate::tree::{self, Tree};
-use crate::types::{Dim, TensorType};
-use crate::value::{Value, or_failed};
 
 /// A recurrence that is being described.
 ///
@@ -292,13 +287,7 @@ impl Recurrence {
 
     #[track_caller]
     fn tap_error(&self, name: &str, value: Value, tap: i64, rule: &str, fix: &str) {
-        fail("scan", Site::caller(), &[value], |at| Error::Tap {
-            at: at.boxed(),
-            component: name.to_string(),
-            tap,
-            rule: rule.to_string(),
-            fix: fix.to_string(),
-        });
+        fail("scan", Site::caller(), &[value], |at| tap_error(at, name, tap, rule, fix));
     }
 
     /// Given; else what the full buffers hold; else what the shortest sequence allows.

@@ -33,12 +33,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let last = head.forward(&gru.forward(&xs)?)?.get(0)?.get(99)?;
     assert!((&y - &last.reshape((1, 1))?)?.abs()?.sum_all()?.to_scalar::<f32>()? < 1e-5);
-    println!(
-        "{:?} by steps, {:?} by the sequence, of {:?}",
-        y.get(0)?.to_vec1::<f32>()?,
-        last.to_vec1::<f32>()?,
-        wave[100]
-    );
+    let (by_steps, by_sequence) = (y.get(0)?.to_vec1::<f32>()?, last.to_vec1::<f32>()?);
+    println!("{by_steps:?} by steps, {by_sequence:?} by the sequence, of {:?}", wave[100]);
 
     // Its state is kept in a file, and a second stream joins the first.
     let file = std::env::temp_dir().join(format!("wave-{}.safetensors", std::process::id()));

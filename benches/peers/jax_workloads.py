@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from workloads import KALMAN_DIFFUSE, METROPOLIS_WIDTH, ODE_STEP, WORKLOADS, Declined, loss
+from workloads import KALMAN_DIFFUSE, METROPOLIS_WIDTH, WORKLOADS, Declined, by_name, loss, runge_kutta
 
 
 class Program:
@@ -168,11 +168,7 @@ def neural_ode(sizes, y0, w1, b1, w2, b2):
         return jnp.tanh(y @ w1 + b1) @ w2 + b2
 
     def step(y, _):
-        k1 = field(y)
-        k2 = field(y + ODE_STEP / 2 * k1)
-        k3 = field(y + ODE_STEP / 2 * k2)
-        k4 = field(y + ODE_STEP * k3)
-        y = y + ODE_STEP / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        y = runge_kutta(field, y)
         return y, y
 
     return {"ys": lax.scan(step, y0, length=sizes["T"])[1]}
@@ -213,18 +209,7 @@ def decode(sizes, embed, u, out, h0, first, end):
     return {"count": count, "tokens": tokens}
 
 
-FORWARD = {
-    "rnn": rnn,
-    "lstm": lstm,
-    "running_sum": running_sum,
-    "s5": s5,
-    "s5_scan": s5_scan,
-    "ssm": ssm,
-    "chunked_loss": chunked_loss,
-    "kalman": kalman,
-    "kalman_series": kalman_series,
-    "neural_ode": neural_ode,
-    "metropolis": metropolis,
-    "conjugate_gradients": conjugate_gradients,
-    "decode": decode,
-}
+FORWARD = by_name(
+    rnn, lstm, running_sum, s5, s5_scan, ssm, chunked_loss, kalman, kalman_series, neural_ode, metropolis,
+    conjugate_gradients, decode,
+)

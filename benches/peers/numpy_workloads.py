@@ -5,12 +5,7 @@ Slow and obvious: a Python loop of the table's step. No subject is timed on it.
 
 import numpy as np
 
-from workloads import (
-    CONJUGATE_GRADIENTS_TOLERANCE,
-    KALMAN_DIFFUSE,
-    METROPOLIS_WIDTH,
-    ODE_STEP,
-)
+from workloads import CONJUGATE_GRADIENTS_TOLERANCE, KALMAN_DIFFUSE, METROPOLIS_WIDTH, by_name, runge_kutta
 
 
 def forward(workload, sizes, inputs):
@@ -103,11 +98,7 @@ def neural_ode(sizes, y0, w1, b1, w2, b2):
 
     y, ys = y0, []
     for _ in range(sizes["T"]):
-        k1 = field(y)
-        k2 = field(y + ODE_STEP / 2 * k1)
-        k3 = field(y + ODE_STEP / 2 * k2)
-        k4 = field(y + ODE_STEP * k3)
-        y = y + ODE_STEP / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        y = runge_kutta(field, y)
         ys.append(y)
     return {"ys": np.stack(ys)}
 
@@ -149,18 +140,7 @@ def decode(sizes, embed, u, out, h0, first, end):
     return {"count": np.asarray(len(tokens), np.int64), "tokens": padded}
 
 
-FORWARD = {
-    "rnn": rnn,
-    "lstm": lstm,
-    "running_sum": running_sum,
-    "s5": s5,
-    "s5_scan": s5,
-    "ssm": ssm,
-    "chunked_loss": chunked_loss,
-    "kalman": kalman,
-    "kalman_series": kalman_series,
-    "neural_ode": neural_ode,
-    "metropolis": metropolis,
-    "conjugate_gradients": conjugate_gradients,
-    "decode": decode,
-}
+FORWARD = by_name(
+    rnn, lstm, running_sum, s5, ssm, chunked_loss, kalman, kalman_series, neural_ode, metropolis,
+    conjugate_gradients, decode, s5_scan=s5,
+)

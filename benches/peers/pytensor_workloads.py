@@ -13,13 +13,7 @@ import pytensor.tensor as pt
 from pytensor.scan.utils import until
 
 from workloads import (
-    CONJUGATE_GRADIENTS_TOLERANCE,
-    KALMAN_DIFFUSE,
-    METROPOLIS_WIDTH,
-    ODE_STEP,
-    WORKLOADS,
-    Declined,
-    loss,
+    CONJUGATE_GRADIENTS_TOLERANCE, KALMAN_DIFFUSE, METROPOLIS_WIDTH, ODE_STEP, WORKLOADS, Declined, by_name, loss,
 )
 
 DECLINED = {"s5": "PyTensor has no associative scan"}
@@ -225,17 +219,7 @@ def scalar(value):
     return pt.constant(np.float32(value))
 
 
-FORWARD = {
-    "rnn": rnn,
-    "lstm": lstm,
-    "running_sum": running_sum,
-    "s5_scan": s5_scan,
-    "ssm": ssm,
-    "chunked_loss": chunked_loss,
-    "kalman": kalman,
-    "kalman_series": kalman_series,
-    "neural_ode": neural_ode,
-    "metropolis": metropolis,
-    "conjugate_gradients": conjugate_gradients,
-    "decode": decode,
-}
+FORWARD = by_name(
+    rnn, lstm, running_sum, s5_scan, ssm, chunked_loss, kalman, kalman_series, neural_ode, metropolis,
+    conjugate_gradients, decode,
+)

@@ -18,13 +18,7 @@ import torch
 from torch._higher_order_ops import associative_scan, scan, while_loop
 
 from workloads import (
-    CONJUGATE_GRADIENTS_TOLERANCE,
-    KALMAN_DIFFUSE,
-    METROPOLIS_WIDTH,
-    ODE_STEP,
-    WORKLOADS,
-    Declined,
-    loss,
+    CONJUGATE_GRADIENTS_TOLERANCE, KALMAN_DIFFUSE, METROPOLIS_WIDTH, WORKLOADS, Declined, by_name, loss, runge_kutta,
 )
 
 
@@ -257,11 +251,7 @@ def neural_ode(loops, sizes, y0, w1, b1, w2, b2):
 
     def step(state, _):
         (y,) = state
-        k1 = field(y)
-        k2 = field(y + ODE_STEP / 2 * k1)
-        k3 = field(y + ODE_STEP / 2 * k2)
-        k4 = field(y + ODE_STEP * k3)
-        y = y + ODE_STEP / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        y = runge_kutta(field, y)
         return (y,), y
 
     return {"ys": loops.scan(step, (y0,), (), length=sizes["T"])[1]}
@@ -313,21 +303,10 @@ def decode(loops, sizes, embed, u, out, h0, first, end):
     return {"count": count, "tokens": tokens}
 
 
-EAGER = {
-    "rnn": rnn,
-    "lstm": lstm,
-    "running_sum": running_sum,
-    "s5": s5,
-    "s5_scan": s5_scan_complex,
-    "ssm": ssm,
-    "chunked_loss": chunked_loss,
-    "kalman": kalman,
-    "kalman_series": kalman_series,
-    "neural_ode": neural_ode,
-    "metropolis": metropolis,
-    "conjugate_gradients": conjugate_gradients,
-    "decode": decode,
-}
+EAGER = by_name(
+    rnn, lstm, running_sum, s5, ssm, chunked_loss, kalman, kalman_series, neural_ode, metropolis,
+    conjugate_gradients, decode, s5_scan=s5_scan_complex,
+)
 
 COMPILED = {**EAGER, "s5_scan": s5_scan_real}
 

@@ -41,6 +41,20 @@ WORKLOADS = {
 }
 
 
+def by_name(*programs, **others):
+    """The programs of workloads by their names, and those that are called otherwise."""
+    return {program.__name__: program for program in programs} | others
+
+
+def runge_kutta(field, y):
+    """A step of `neural_ode`, in arrays of any library."""
+    k1 = field(y)
+    k2 = field(y + ODE_STEP / 2 * k1)
+    k3 = field(y + ODE_STEP / 2 * k2)
+    k4 = field(y + ODE_STEP * k3)
+    return y + ODE_STEP / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+
 def loss(workload, outputs):
     """The loss of the outputs, which are named arrays of any library."""
     row = WORKLOADS[workload]

@@ -138,13 +138,8 @@ impl Item<'_> {
 
     /// A worker with its program, whose results are among the values. The error is why there is none.
     fn make(&self, subject: &'static Subject, values: &mut Values) -> Result<Ready, String> {
-        self.bar.set_message(format!(
-            "{} {}, {}: {} makes its program",
-            self.workload.name,
-            self.sizes,
-            self.phase.name(),
-            subject.name
-        ));
+        let (workload, sizes, phase) = (self.workload.name, &self.sizes, self.phase.name());
+        self.bar.set_message(format!("{workload} {sizes}, {phase}: {} makes its program", subject.name));
         let command = self.peers.worker(subject)?;
         let mut connection = Connection::open(command).map_err(|error| format!("{error:#}"))?;
         let outputs = self.plan.folder.join("outputs.safetensors");

@@ -59,10 +59,8 @@ impl BurnInputs {
             let shape = if tensor.shape().is_empty() { &[1] } else { tensor.shape() };
             if let Some(numbers) = tensor.as_slice::<i64>() {
                 let data = TensorData::new(numbers.to_vec(), shape.to_vec());
-                uploaded.integers.insert(
-                    name.clone(),
-                    AnyTensor::from(BurnTensor::<1, Int>::from_data(data, (&device, burn::tensor::DType::I64))),
-                );
+                let integers = BurnTensor::<1, Int>::from_data(data, (&device, burn::tensor::DType::I64));
+                uploaded.integers.insert(name.clone(), AnyTensor::from(integers));
                 continue;
             }
             let numbers = tensor.as_slice::<f32>().context("inputs are f32 or i64")?.to_vec();

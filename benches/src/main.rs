@@ -197,11 +197,8 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
     let subjects = || subjects::ALL.iter();
     let (of_workloads, of_subjects) =
         (all.clone().any(|item| is_named(&item)), subjects().any(|subject| named(subject.name)));
-    ensure!(
-        arguments.only.is_empty() || of_workloads || of_subjects,
-        "no workload or subject has {:?} in its name",
-        arguments.only
-    );
+    let only = &arguments.only;
+    ensure!(only.is_empty() || of_workloads || of_subjects, "no workload or subject has {only:?} in its name");
     let items = all.filter(|item| !of_workloads || is_named(item)).collect();
     // In software, wgpu takes most of the time of a run and tells little: a quick run and a comparison have it where it is asked for.
     let on_wgpu = |subject: &Subject| {

@@ -128,10 +128,8 @@ impl Case<'_> {
         let [in_scan, alone] = [in_scan, alone].map(|seconds| seconds * 1e6 / *steps as f64);
         let on_slices = on_slices.map_or("| ".into(), |slices| format!("{slices:.2} µs | {:.2} ×", slices / in_scan));
         let ratio = alone / in_scan;
-        println!(
-            "| {name} | {batch} | {} | {in_scan:.2} µs | {alone:.2} µs | {ratio:.2} × | {on_slices} |",
-            backend.name()
-        );
+        let backend = backend.name();
+        println!("| {name} | {batch} | {backend} | {in_scan:.2} µs | {alone:.2} µs | {ratio:.2} × | {on_slices} |");
         Ok(())
     }
 

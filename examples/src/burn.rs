@@ -24,9 +24,10 @@ impl<M: Module> Adam<M> {
     }
 
     /// Updates the parameters by the gradients that were kept, once.
-    pub(crate) fn update(&mut self, rate: f64) {
+    pub(crate) fn update(&mut self, rate: f64) -> Result<()> {
         if let Some(gradients) = self.gradients.take() {
             self.module = self.adam.step(rate, self.module.clone(), gradients);
         }
+        Ok(())
     }
 }

@@ -18,6 +18,8 @@ use clap::Parser;
 use funcify::dispatch::{Executor, backend_names, open_backend};
 use peak_alloc::PeakAlloc;
 
+use crate::graphs::{chunked_loss, clamp_invalid, derivatives, early_stopping, rnn, s5, shape_dependent};
+use crate::models::{adding, burn_model, characters, clamping, large_vocabulary, neural_ode, nile};
 use crate::training::Comparison;
 
 /// Counts the bytes that are held, for `--compare`.
@@ -41,12 +43,8 @@ struct Arguments {
     compare: bool,
 }
 
-/// An example and what it is for.
-struct Example {
-    name: &'static str,
-    shows: &'static str,
-    run: Kind,
-}
+/// An example: its name, what it shows, and how it is run.
+type Example = (&'static str, &'static str, Kind);
 
 enum Kind {
     /// A graph, on any backend.
@@ -60,61 +58,41 @@ enum Kind {
 use Kind::{BurnModel, Graph, Model};
 
 const EXAMPLES: &[Example] = &[
-    example(
-        "derivatives",
-        "gradients through loops, of second order, of lanes, and as text",
-        Graph(graphs::derivatives::show),
-    ),
-    example("rnn", "one scan for sequences of any length", Graph(graphs::rnn::show)),
-    example("s5", "a state space layer by a scan, and by an associative scan on halves", Graph(graphs::s5::show)),
-    example("early_stopping", "greedy decoding that stops at the end token", Graph(graphs::early_stopping::show)),
-    example(
+    ("derivatives", "gradients through loops, of second order, of lanes, and as text", Graph(derivatives::show)),
+    ("rnn", "one scan for sequences of any length", Graph(rnn::show)),
+    ("s5", "a state space layer by a scan, and by an associative scan on halves", Graph(s5::show)),
+    ("early_stopping", "greedy decoding that stops at the end token", Graph(early_stopping::show)),
+    (
         "shape_dependent",
         "a branch on a size: attention masks a prompt, not a single token",
-        Graph(graphs::shape_dependent::show),
+        Graph(shape_dependent::show),
     ),
-    example(
+    (
         "chunked_loss",
         "cross-entropy whose logits never exist at once, and the memory that it needs",
-        Graph(graphs::chunked_loss::show),
+        Graph(chunked_loss::show),
     ),
-    example(
-        "clamp_invalid",
-        "values that overflowed are clamped, others left alone",
-        Graph(graphs::clamp_invalid::show),
-    ),
-    example("burn_model", "a Burn module whose loop is replaced by one line", BurnModel(models::burn_model::run)),
-    example(
+    ("clamp_invalid", "values that overflowed are clamped, others left alone", Graph(clamp_invalid::show)),
+    ("burn_model", "a Burn module whose loop is replaced by one line", BurnModel(burn_model::run)),
+    (
         "characters",
         "an LSTM that has read sums answers others, letter by letter until it ends a line",
-        Model(models::characters::run),
+        Model(characters::run),
     ),
-    example("adding", "S5 remembers two marked numbers among a thousand, and adds them", Model(models::adding::run)),
-    example(
-        "nile",
-        "a Kalman filter fitted to a century of floods by the gradient of its likelihood",
-        Model(models::nile::run),
-    ),
-    example(
+    ("adding", "S5 remembers two marked numbers among a thousand, and adds them", Model(adding::run)),
+    ("nile", "a Kalman filter fitted to a century of floods by the gradient of its likelihood", Model(nile::run)),
+    (
         "large_vocabulary",
         "a language model whose logits never exist at once, and the memory that its training needs",
-        Model(models::large_vocabulary::run),
+        Model(large_vocabulary::run),
     ),
-    example(
-        "neural_ode",
-        "a vector field learnt from a spiral, through a Runge-Kutta loop",
-        Model(models::neural_ode::run),
-    ),
-    example(
+    ("neural_ode", "a vector field learnt from a spiral, through a Runge-Kutta loop", Model(neural_ode::run)),
+    (
         "clamping",
         "a fit that survives readings that overflow: only the branch that is taken runs, backward too",
-        Model(models::clamping::run),
+        Model(clamping::run),
     ),
 ];
-
-const fn example(name: &'static str, shows: &'static str, run: Kind) -> Example {
-    Example { name, shows, run }
-}
 
 /// The framework that a model is of, and the device that it is on.
 pub(crate) enum Framework {
@@ -169,20 +147,19 @@ fn failure(message: &str) -> ExitCode {
 
 /// Runs the examples that are asked for; false if one failed.
 fn examples(arguments: &Arguments) -> Result<bool> {
-    let exists = |name: &String| EXAMPLES.iter().any(|example| example.name == name);
+    let exists = |name: &String| EXAMPLES.iter().any(|(own, ..)| own == name);
     if let Some(name) = arguments.names.iter().find(|name| !exists(name)) {
-        let names: Vec<&str> = EXAMPLES.iter().map(|example| example.name).collect();
+        let names: Vec<&str> = EXAMPLES.iter().map(|(name, ..)| *name).collect();
         return Err(anyhow!("there is no example `{name}`; there are {}", names.join(", ")));
     }
-    let is_named =
-        |example: &&Example| arguments.names.is_empty() || arguments.names.iter().any(|name| name == example.name);
+    let is_named = |(own, ..): &&Example| arguments.names.is_empty() || arguments.names.iter().any(|name| name == own);
     let backends = backends(&arguments.backend)?;
     let (mut failures, mut comparisons) = (Vec::new(), Vec::new());
-    for example in EXAMPLES.iter().filter(is_named) {
-        println!("\n# {}: {}", example.name, example.shows);
+    for (name, shows, run) in EXAMPLES.iter().filter(is_named) {
+        println!("\n# {name}: {shows}");
         for (backend, executor) in &backends {
             let (start, begin) = (Instant::now(), || println!("on {backend}"));
-            let outcome = match (&example.run, framework(backend)?) {
+            let outcome = match (run, framework(backend)?) {
                 (Graph(show), _) if !arguments.compare => {
                     begin();
                     show(&**executor)
@@ -191,7 +168,7 @@ fn examples(arguments: &Arguments) -> Result<bool> {
                     begin();
                     let how = Run::new(framework, arguments);
                     let outcome = run(&how);
-                    comparisons.extend(how.comparisons.take().into_iter().map(|row| (example.name, backend, row)));
+                    comparisons.extend(how.comparisons.take().into_iter().map(|row| (*name, backend, row)));
                     outcome
                 }
                 (BurnModel(run), Some(Framework::Burn(device))) if !arguments.compare => {
@@ -204,7 +181,7 @@ fn examples(arguments: &Arguments) -> Result<bool> {
                 Ok(()) => println!("  as claimed, in {:.1} s", start.elapsed().as_secs_f64()),
                 Err(error) => {
                     println!("  FAILED: {error:#}");
-                    failures.push(format!("{} on {backend}", example.name));
+                    failures.push(format!("{name} on {backend}"));
                 }
             }
         }

@@ -1,6 +1,8 @@
 //! What the tests across the crates share: an op and a backend as another crate would add them, backends that are wrong on
 //! purpose, and a loop that is trained in both frameworks.
 
+use funcify::{Builder, Graph, Tree};
+
 /// Runs every program in the documentation as a test.
 #[cfg(doctest)]
 mod listings {
@@ -21,3 +23,14 @@ pub mod softplus;
 pub mod toy;
 pub mod training;
 pub mod wrong;
+
+/// Builds a program in which nothing is wrong.
+#[track_caller]
+pub fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph {
+    Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// Returns what a step gives whose next state is also its output.
+pub fn traced<T: Copy>(next: T) -> (T, T) {
+    (next, next)
+}

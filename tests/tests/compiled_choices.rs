@@ -19,11 +19,8 @@ fn is_whole<B: Backend>(graph: &Graph, backend: &B, inputs: &[HostTensor]) -> bo
 }
 
 fn everywhere(graph: &Graph, inputs: &[HostTensor]) -> [bool; 3] {
-    [
-        is_whole(graph, &Candle::cpu(), inputs),
-        is_whole(graph, &Burn::flex(), inputs),
-        is_whole(graph, &Burn::ndarray(), inputs),
-    ]
+    let burn = [Burn::flex(), Burn::ndarray()].map(|burn| is_whole(graph, &burn, inputs));
+    [is_whole(graph, &Candle::cpu(), inputs), burn[0], burn[1]]
 }
 
 /// The logarithm of what may overflow, and a clamped one in its place: an infinite slope of the other branch has no part in the

@@ -7,12 +7,13 @@ use funcify::{
 };
 use funcify_burn::Burn;
 use funcify_candle::Candle;
+use funcify_tests::built;
 
 const STEPS: usize = 7;
 
 /// A recurrent loop over two sequences and a mask, and where it was above zero.
 fn recurrent(dtype: DType) -> Graph {
-    let built = Graph::build("recurrent", |g| {
+    built("recurrent", |g| {
         let [xs, ys] = ["xs", "ys"].map(|name| g.input(name, TensorType::new(dtype, [STEPS, 3])));
         let mask = g.input("mask", TensorType::new(DType::Bool, [STEPS, 3]));
         let w = g.input("w", TensorType::new(dtype, [3usize, 3]));
@@ -21,8 +22,7 @@ fn recurrent(dtype: DType) -> Graph {
             let next = select(m, next, h);
             (next, (next, next.gt(0.0)))
         })
-    });
-    built.unwrap()
+    })
 }
 
 fn noise(dtype: DType, shape: &[usize]) -> HostTensor {
@@ -34,7 +34,7 @@ fn noise(dtype: DType, shape: &[usize]) -> HostTensor {
 
 /// Rows of a tensor.
 fn rows(all: &HostTensor, start: usize, count: usize) -> HostTensor {
-    let graph = Graph::build("rows", |g| g.input("x", all.ty()).slice(0, start..start + count)).unwrap();
+    let graph = built("rows", |g| g.input("x", all.ty()).slice(0, start..start + count));
     evaluate(&graph, std::slice::from_ref(all)).unwrap().remove(0)
 }
 
@@ -43,7 +43,7 @@ fn check<B: Backend>(backend: &B) {
         let (all, turned) = (noise(dtype, &[STEPS + 3, 3]), noise(dtype, &[3, 3]));
         let masks =
             HostTensor::from_fn(DType::Bool, &[STEPS + 1, 3], |index| Scalar::Bool((index[0] + index[1]) % 3 > 0));
-        let transpose = Graph::build("transpose", |g| g.input("x", turned.ty()).t()).unwrap();
+        let transpose = built("transpose", |g| g.input("x", turned.ty()).t());
         let w = evaluate(&transpose, std::slice::from_ref(&turned)).unwrap().remove(0);
         let inputs = [rows(&all, 3, STEPS), rows(&all, 1, STEPS), rows(&masks, 1, STEPS), w];
         let graph = recurrent(dtype);
@@ -87,7 +87,7 @@ fn views_are_read_where_they_lie() {
 /// What has no loop is one program for all sizes, also where loops are compiled for each.
 #[test]
 fn what_has_no_loop_is_compiled_once() {
-    let graph = Graph::build("straight", |g| (g.input("x", "f32[N]") * 2.0).exp()).unwrap();
+    let graph = built("straight", |g| (g.input("x", "f32[N]") * 2.0).exp());
     let function = Function::compile(&graph, &Burn::flex()).unwrap();
     for count in 1..4usize {
         function.call_host(&[HostTensor::zeros(DType::F32, &[count])]).unwrap();
@@ -97,7 +97,7 @@ fn what_has_no_loop_is_compiled_once() {
 
 /// Greedy decoding: a token that is given, and then computed, chooses a row; the loop ends at another one. Sizes are those of a call.
 fn decoding(most: usize) -> Graph {
-    let built = Graph::build("decoding", |g| {
+    built("decoding", |g| {
         let [embed, out] = [g.input("embed", "f32[V,H]"), g.input("out", "f32[H,V]")];
         let [h, first, end] = [g.input("h", "f32[H]"), g.input("first", "i64[]"), g.input("end", "i64[]")];
         let start = (full([most], DType::I64, -1.0), constant(0i64), first, h);
@@ -112,8 +112,7 @@ fn decoding(most: usize) -> Graph {
             },
         );
         (count, tokens)
-    });
-    built.unwrap()
+    })
 }
 
 #[test]
@@ -141,11 +140,11 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
 /// In the first call of a size and in those after it, which are the compiled program alone.
 #[test]
 fn a_byte_that_is_not_zero_is_true() {
-    let graph = Graph::build("count", |g| {
+    let graph = built("count", |g| {
         let (none, masks) = (g.input("none", "f32[3]"), g.input("masks", "bool[T,3]"));
         scan(none, masks, |count, mask| (count + mask.cast(DType::F32), ())).0
     });
-    let function = Function::compile(&graph.unwrap(), &Candle::cpu()).unwrap();
+    let function = Function::compile(&graph, &Candle::cpu()).unwrap();
     for (truth, steps) in [(1u8, STEPS), (2, STEPS), (255, 2), (1, STEPS)] {
         let bytes: Vec<u8> = (0..steps * 3).map(|index| if index % 3 > 0 { truth } else { 0 }).collect();
         let masks = candle_core::Tensor::from_vec(bytes, (steps, 3), &candle_core::Device::Cpu).unwrap();

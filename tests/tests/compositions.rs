@@ -4,18 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use funcify::dispatch::{CompileOptions, Executor, LoopStrategy, Reference};
-use funcify::error::{Place, Site};
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
-use funcify::vmap::Batched;
+use funcify::error::Site;
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed};
 use funcify::{
-    DType, Dim, Error, GradOptions, Graph, HostTensor, Result, Scalar, ScanOptions, TensorType, Value, VmapOptions,
-    apply, cond, custom_op, evaluate, funcify, scan, scan_until_with,
+    DType, Error, GradOptions, Graph, HostTensor, Result, Scalar, ScanOptions, TensorType, Value, VmapOptions, apply,
+    cond, custom_op, evaluate, funcify, scan, scan_until_with,
 };
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_cpu::Cpu;
 use funcify_tests::softplus::softplus;
 use funcify_tests::toy::Toy;
+use funcify_tests::{built, traced};
+
+#[path = "../../crates/funcify/tests/elementwise/mod.rs"]
+mod elementwise;
+use elementwise::elementwise;
 
 /// What the composition of [`Shift`] is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,9 +58,7 @@ fn added(inputs: &[HostTensor], number: f64) -> Vec<HostTensor> {
 }
 
 impl CustomOp for Shift {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
+    elementwise!();
 
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         Ok(added(inputs, 1.0))
@@ -65,10 +67,6 @@ impl CustomOp for Shift {
     fn attributes(&self) -> Attributes {
         let index = COMPOSITIONS.iter().position(|composition| *composition == self.0);
         Attributes::new().with("composition", index.expect("all are listed"))
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(*self), size, operands)
     }
 
     fn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {
@@ -109,21 +107,7 @@ funcify!(Cpu, Count, |_call, [x]| {
 });
 
 impl CustomOp for Count {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
-        Ok(added(inputs, 1.0))
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(*self), size, operands)
-    }
+    elementwise!(|inputs| added(inputs, 1.0));
 
     fn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {
         Ok(Some(vec![operands[0] + 1.0]))
@@ -141,7 +125,7 @@ fn options(strategy: LoopStrategy) -> CompileOptions {
 
 /// A loop whose step has the op, in a choice, too; its loss.
 fn recurrence() -> Graph {
-    let graph = Graph::build("recurrence", |g| {
+    built("recurrence", |g| {
         let [xs, start, decay] = [g.input("xs", "f64[T,2]"), g.input("start", "f64[2]"), g.input("decay", "f64[]")];
         let (last, all) = scan(start, xs, |state, x| {
             let next = softplus(state * decay + x, 3).tanh();
@@ -149,17 +133,12 @@ fn recurrence() -> Graph {
             (next, next - x)
         });
         last.sum(0) + (all * all).sum(0).sum(0)
-    });
-    graph.unwrap()
+    })
 }
 
 fn arguments() -> Vec<HostTensor> {
-    let xs = vec![0.5, -1.0, 2.0, 0.25, -0.75, 1.5, 0.0, -2.0];
-    vec![
-        HostTensor::from_vec(xs, [4, 2]).unwrap(),
-        HostTensor::from_vec(vec![0.1f64, -0.2], [2]).unwrap(),
-        HostTensor::scalar(0.9f64),
-    ]
+    let xs = [[0.5f64, -1.0], [2.0, 0.25], [-0.75, 1.5], [0.0, -2.0]];
+    vec![xs.into(), [0.1f64, -0.2].into(), 0.9f64.into()]
 }
 
 #[track_caller]
@@ -219,14 +198,10 @@ fn loops_with_a_custom_op_are_compiled() {
 
 /// A loop whose step has an op of that composition.
 fn shifting(composition: Composition) -> Graph {
-    let graph = Graph::build("shifting", |g| {
+    built("shifting", |g| {
         let (start, xs) = (g.input("start", "f64[2]"), g.input("xs", "f64[T,2]"));
-        scan(start, xs, |state, x| {
-            let next = shift(state * 0.5, composition) + shift(x, composition);
-            (next, next)
-        })
-    });
-    graph.unwrap()
+        scan(start, xs, |state, x| traced(shift(state * 0.5, composition) + shift(x, composition)))
+    })
 }
 
 fn two_and_rows() -> Vec<HostTensor> {
@@ -243,10 +218,8 @@ fn the_report_tells_how_to_add_a_composition() {
     let declined = report.loops[0].declined.as_ref().expect("the op keeps it from being compiled");
     assert_eq!(report.loops[0].strategy, LoopStrategy::Native);
     assert_eq!(declined.op, "shift");
-    assert_eq!(
-        declined.reason,
-        "the custom op has no composition; implement `CustomOp::composition` for it, so that it can be compiled"
-    );
+    let fix = "implement `CustomOp::composition` for it, so that it can be compiled";
+    assert_eq!(declined.reason, format!("the custom op has no composition; {fix}"));
 }
 
 #[test]
@@ -259,7 +232,7 @@ fn a_composition_of_other_types_is_an_error_when_compiling() {
             (TwoResults, "the results of its composition", "1", "2"),
         ] {
             let mut line = 0;
-            let graph = Graph::build("wrong", |g| {
+            let graph = built("wrong", |g| {
                 let (start, xs) = (g.input("start", "f64[2]"), g.input("xs", "f64[T,2]"));
                 scan(start, xs, |state, x| {
                     line = line!() + 1;
@@ -267,7 +240,7 @@ fn a_composition_of_other_types_is_an_error_when_compiling() {
                     (next + x, ())
                 })
             });
-            let error = backend.compile(&graph.unwrap(), CompileOptions::default()).err();
+            let error = backend.compile(&graph, CompileOptions::default()).err();
             let error = error.unwrap_or_else(|| panic!("{composition:?} on {}", backend.name()));
             let Error::Type { at, component: named, expected: own, found: other, fix } = &error else {
                 panic!("{error}")
@@ -341,12 +314,12 @@ fn the_kernel_serves_op_by_op() {
     };
     assert_eq!((calls(LoopStrategy::Native), calls(LoopStrategy::Auto)), (3, 0));
     // Of a program that is not compiled, ops of many elements are compiled alone; one with a kernel is not.
-    let graph = Graph::build("beside", |g| {
+    let graph = built("beside", |g| {
         let x = shift(g.input("x", "f64[128]"), Bare);
         apply(Custom::new(Count), &[x])[0]
     });
     let before = CALLS.load(Ordering::Relaxed);
     let x = HostTensor::from_vec(vec![1.0f64; 128], [128]).unwrap();
-    let results = cpu.compile(&graph.unwrap(), CompileOptions::default()).unwrap().call(&[x]).unwrap();
+    let results = cpu.compile(&graph, CompileOptions::default()).unwrap().call(&[x]).unwrap();
     assert_eq!((results[0].get(0).as_f64(), CALLS.load(Ordering::Relaxed) - before), (3.0, 1));
 }

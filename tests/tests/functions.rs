@@ -7,28 +7,27 @@ use funcify::{
     DType, Error, Graph, HostTensor, Recurrence, Result, ScanOptions, cond, fori_loop, scan, scan_until, scan_with,
     switch, while_loop, while_loop_bounded,
 };
+use funcify_tests::built;
 use funcify_tests::toy::{Toy, ToyTensor};
 
 const UNROLL: LoopStrategy = LoopStrategy::Unroll;
 const NATIVE: LoopStrategy = LoopStrategy::Native;
 
 fn cumsum() -> Graph {
-    let graph = Graph::build("cumsum", |g| {
+    built("cumsum", |g| {
         let xs = g.input("xs", "f64[T]");
         let start = g.input("start", "f64[]");
         scan(start, xs, |sum, x| (sum + x, sum + x))
-    });
-    graph.unwrap()
+    })
 }
 
 /// Powers of two up to a limit, by a scan in a conditional loop.
 #[test]
 fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
-    let graph = Graph::build("limited", |g| {
+    let graph = built("limited", |g| {
         let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
         while_loop(start, |x| x.lt(20.0), |x| scan(x, xs, |x, y| (x * y, ())).0)
     });
-    let graph = graph.unwrap();
     let inputs = [HostTensor::scalar(1f32), HostTensor::from([2f32, 1.5])];
     let candle = Function::compile(&graph, &funcify_candle::Candle::cpu()).unwrap();
     assert_eq!(candle.call_host(&inputs).unwrap(), [HostTensor::scalar(27f32)]);
@@ -38,7 +37,7 @@ fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
 
 /// `start` doubled as often as the static input says.
 fn doubled(is_static: bool) -> Graph {
-    let graph = Graph::build("doubled", |g| {
+    built("doubled", |g| {
         let start = g.input("start", "f64[]");
         let count = if is_static { g.static_input("count", DType::I64) } else { g.input("count", "i64[]") };
         let mut doubling = Recurrence::new();
@@ -49,8 +48,7 @@ fn doubled(is_static: bool) -> Graph {
             old
         });
         (done.last(&state), done.ys)
-    });
-    graph.unwrap()
+    })
 }
 
 fn compile(graph: &Graph, strategy: LoopStrategy) -> Result<Function<Reference>> {
@@ -115,12 +113,12 @@ fn unrolled_programs_grow_with_the_steps_and_native_ones_do_not() {
 
 #[test]
 fn a_constant_step_count_is_static_in_either_strategy() {
-    let graph = Graph::build("powers", |g| {
+    let graph = built("powers", |g| {
         let start = g.input("start", "f64[]");
         scan_with(ScanOptions::new().length(4), start, (), |x, ()| (x + x, x))
     });
     for strategy in [UNROLL, NATIVE] {
-        let results = compile(graph.as_ref().unwrap(), strategy).unwrap().call_host(&[HostTensor::scalar(1f64)]);
+        let results = compile(&graph, strategy).unwrap().call_host(&[HostTensor::scalar(1f64)]);
         let results = results.unwrap();
         assert_eq!(results[0].to_f64_vec(), [16.0]);
         assert_eq!(results[1].to_f64_vec(), [1.0, 2.0, 4.0, 8.0]);
@@ -141,13 +139,13 @@ fn a_static_input_is_compiled_in() {
 /// A choice by one static input, beside a loop that counts to another.
 #[test]
 fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (k, n) = (g.static_input("k", DType::I64), g.static_input("n", DType::I64));
         let x = g.input("x", "f64[]");
         let start = switch(k, [&|| x, &|| x * 10.0]);
         fori_loop(0, n, start, |_, x| x + 1.0)
     });
-    let function = compile(&graph.unwrap(), NATIVE).unwrap();
+    let function = compile(&graph, NATIVE).unwrap();
     let call = |k: i64, n: i64| {
         let inputs = [HostTensor::scalar(k), HostTensor::scalar(n), HostTensor::scalar(2f64)];
         function.call_host(&inputs).unwrap()[0].get(0).as_f64()
@@ -161,15 +159,14 @@ fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
 #[test]
 fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_static() {
     let graph = |dtype: &str| {
-        let built = Graph::build("model", |g| {
+        built("model", |g| {
             let xs = g.input("xs", format!("{dtype}[T]").as_str());
             let limit = g.input("limit", format!("{dtype}[]").as_str());
             let zero = limit.zeros_like();
             let (_, sums) = scan(zero, xs, |sum, x| (sum + x, sum + x));
             let (_, cut) = scan_until(zero, sums, |_, x| (x, x, x.gt(limit)));
             scan(zero, cut, |sum, x| (sum + x, ())).0
-        });
-        built.unwrap()
+        })
     };
     let raw = || CompileOptions { rewrites: None, ..CompileOptions::default() };
     for (dtype, first) in [(DType::F32, LoopStrategy::Compiled), (DType::I32, LoopStrategy::Unroll)] {
@@ -203,14 +200,13 @@ fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_stati
 /// The steps of an unrolled loop share the programs of the choice and of the conditional loop in them.
 #[test]
 fn bodies_within_an_unrolled_loop_are_compiled_once() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         scan(g.input("x", "f32[]"), g.input("xs", "f32[T]"), |x, y| {
             let z = cond(x.gt(y), || (x * y).sin() + 1.0, || x + y);
             (while_loop_bounded(5, z, |z| z.lt(0.0), |z| z.exp() + 0.5), ())
         })
         .0
     });
-    let graph = graph.unwrap();
     let bytes = |steps: usize| {
         let function = compile(&graph, UNROLL).unwrap();
         function.call_host(&[HostTensor::scalar(1f32), numbers(steps).cast(DType::F32)]).unwrap();
@@ -223,12 +219,11 @@ fn bodies_within_an_unrolled_loop_are_compiled_once() {
 
 #[test]
 fn a_report_tells_what_became_of_a_graph() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let xs = g.input("xs", "f64[T]");
         let sums = scan(xs.index(0, 0), xs, |sum, x| (sum + x, (sum + x) * 2.0)).1;
         sums.exp()
     });
-    let graph = graph.unwrap();
     let compile = |strategy| {
         let options = CompileOptions { strategy, rewrites: None, ..CompileOptions::default() };
         Function::compile_with(&graph, &Reference, options)
@@ -326,7 +321,7 @@ fn arguments_that_do_not_fit_are_errors_that_name_the_input() {
 #[test]
 fn what_no_output_needs_is_not_computed() {
     let built = |with_dead_ops: bool| {
-        let graph = Graph::build("partly_dead", |g| {
+        built("partly_dead", |g| {
             let xs = g.input("xs", "f64[T]");
             let start = g.input("start", "f64[]");
             let (last, traces) = scan(start, xs, |sum, x| {
@@ -340,8 +335,7 @@ fn what_no_output_needs_is_not_computed() {
                 traces.1.cos().sum(..);
             }
             last
-        });
-        graph.unwrap()
+        })
     };
     for strategy in [UNROLL, NATIVE] {
         let (plain, dead) = (compile(&built(false), strategy).unwrap(), compile(&built(true), strategy).unwrap());
@@ -352,12 +346,12 @@ fn what_no_output_needs_is_not_computed() {
 
 #[test]
 fn an_output_may_be_an_input_and_may_be_given_twice() {
-    let graph = Graph::build("same", |g| {
+    let graph = built("same", |g| {
         let x = g.input("x", "f64[T]");
         let y = x + x;
         (x, y, y)
     });
-    let results = compile(&graph.unwrap(), LoopStrategy::Auto).unwrap().call_host(&[numbers(2)]).unwrap();
+    let results = compile(&graph, LoopStrategy::Auto).unwrap().call_host(&[numbers(2)]).unwrap();
     let results: Vec<Vec<f64>> = results.iter().map(HostTensor::to_f64_vec).collect();
     assert_eq!(results, [vec![1.0, 2.0], vec![2.0, 4.0], vec![2.0, 4.0]]);
 }

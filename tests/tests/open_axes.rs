@@ -28,12 +28,8 @@ fn recurrence() -> Graph {
 }
 
 fn arguments() -> Vec<HostTensor> {
-    let xs = vec![0.5, -1.0, 2.0, 0.25, -0.75, 1.5, 0.0, -2.0];
-    vec![
-        HostTensor::from_vec(xs, [4, 2]).unwrap(),
-        HostTensor::from_vec(vec![0.1f64, -0.2], [2]).unwrap(),
-        HostTensor::scalar(0.9f64),
-    ]
+    let xs = [[0.5f64, -1.0], [2.0, 0.25], [-0.75, 1.5], [0.0, -2.0]];
+    vec![xs.into(), [0.1f64, -0.2].into(), 0.9f64.into()]
 }
 
 /// Runs the recurrence with both strategies and compares with the expected results.

@@ -3,17 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, Part, Reference, StackType, needs};
-use funcify::error::{BackendError, Place};
-use funcify::ops::{Add, Attributes, Custom, CustomOp, EvalContext, Failed, Mul, Scan, batch_elementwise};
-use funcify::vmap::Batched;
-use funcify::{DType, Dim, Error, Graph, HostTensor, Result, Scalar, TensorType, custom_op, funcify, scan};
+use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, Reference, needs, tensors_of};
+use funcify::error::BackendError;
+use funcify::ops::{Add, Custom, CustomOp, Mul, Scan};
+use funcify::{Error, Graph, HostTensor, Scalar, bind_size, custom_op, funcify, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_conformance::{Case, Expectations, Status, Subject, all_golden_cases, custom_cases, run_case};
 use funcify_cpu::Cpu;
 use funcify_tests::softplus::{Softplus, softplus};
-use funcify_tests::toy::{Toy, ToyTensor};
+use funcify_tests::toy::Toy;
+
+#[path = "../../crates/funcify/tests/elementwise/mod.rs"]
+mod elementwise;
+use elementwise::elementwise;
 
 fn subject(executor: impl Executor + 'static) -> Subject {
     let name = executor.name().to_string();
@@ -63,43 +66,10 @@ funcify!(Begun, Add, |_call, [x, y]| x.zip(&y, |x, y| x + y));
 funcify!(Begun, Mul, |_call, [x, y]| x.zip(&y, |x, y| x * y + 1e-3));
 
 impl Backend for Begun {
-    type Tensor = ToyTensor;
-    type Tracked = ();
+    tensors_of!(Toy);
 
     fn name(&self) -> &'static str {
         "begun"
-    }
-
-    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String> {
-        Backend::unsupported(&Toy, dtype, rank)
-    }
-
-    fn upload(&self, tensor: &HostTensor) -> Result<ToyTensor, BackendError> {
-        Toy.upload(tensor)
-    }
-
-    fn download(&self, tensor: &ToyTensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        Toy.download(tensor, dtype)
-    }
-
-    fn shape(&self, tensor: &ToyTensor) -> Vec<usize> {
-        Toy.shape(tensor)
-    }
-
-    fn has_dtype(&self, tensor: &ToyTensor, dtype: DType) -> bool {
-        Toy.has_dtype(tensor, dtype)
-    }
-
-    fn rows(&self, tensor: &ToyTensor, start: usize, count: usize) -> Result<ToyTensor, BackendError> {
-        Toy.rows(tensor, start, count)
-    }
-
-    fn row(&self, tensor: &ToyTensor, row: usize) -> Result<ToyTensor, BackendError> {
-        Toy.row(tensor, row)
-    }
-
-    fn stack(&self, parts: Vec<Part<ToyTensor>>, ty: &StackType) -> Result<ToyTensor, BackendError> {
-        Toy.stack(parts, ty)
     }
 }
 
@@ -127,6 +97,16 @@ fn a_custom_op_needs_its_composition() {
     assert!(needs(&Toy, &graph).unwrap().is_empty() && needs(&Reference, &graph).unwrap().is_empty());
     let lacking = needs(&Begun, &graph).unwrap();
     assert!(lacking.contains(&Need::Op("exp")) && !lacking.contains(&Need::Op("softplus")), "{lacking:?}");
+}
+
+/// Programs read sizes on the host, so `bind_size` needs no kernel.
+#[test]
+fn no_backend_needs_a_kernel_for_a_computed_size() {
+    let graph = Graph::build("some", |g| {
+        let size = bind_size(g.input("n", "u32[]"));
+        g.input("x", "f64[8]").slice(0, ..size)
+    });
+    assert_eq!(needs(&Begun, &graph.unwrap()).unwrap(), BTreeSet::from([Need::Op("slice")]));
 }
 
 fn softplus_cases() -> Vec<Case> {
@@ -180,21 +160,7 @@ fn times(x: &HostTensor, factor: f64) -> HostTensor {
 }
 
 impl CustomOp for Tripled {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
-        Ok(vec![times(&inputs[0], 3.0)])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(*self), size, operands)
-    }
+    elementwise!(|inputs| vec![times(&inputs[0], 3.0)]);
 }
 
 #[test]
@@ -203,12 +169,8 @@ fn a_wrong_kernel_of_a_custom_op_fails_its_cases() {
     let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
     assert_eq!(names, ["custom/tripled", "custom/tripled_all", "custom/tripled_in_a_loop"]);
     for case in &cases {
-        assert_eq!(
-            run_case(case, &subject(Cpu::default()), LoopStrategy::Native).status,
-            Status::Fail,
-            "{}",
-            case.name
-        );
-        assert_eq!(run_case(case, &subject(Reference), LoopStrategy::Native).status, Status::Pass, "{}", case.name);
+        let status = |subject| run_case(case, &subject, LoopStrategy::Native).status;
+        assert_eq!(status(subject(Cpu::default())), Status::Fail, "{}", case.name);
+        assert_eq!(status(subject(Reference)), Status::Pass, "{}", case.name);
     }
 }

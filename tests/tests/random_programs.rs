@@ -42,10 +42,6 @@ fn every_backend_agrees_with_the_reference_evaluation() {
         let native = tally.0.get("native").copied().unwrap_or(0);
         assert!(!holds_doubles || native > programs.len(), "{name}: {native} programs are compared");
     }
-    assert!(
-        wrong.is_empty(),
-        "{}\n{} are wrong",
-        wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n"),
-        wrong.len()
-    );
+    let first = wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n");
+    assert!(wrong.is_empty(), "{first}\n{} are wrong", wrong.len());
 }

@@ -10,6 +10,7 @@ use funcify::{DType, Graph, HostTensor, Scalar, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_cpu::Cpu;
+use funcify_tests::{built, traced};
 
 /// Calls a function that is generic over the backend with each that has its tensors in host memory.
 macro_rules! on_every_backend {
@@ -32,30 +33,22 @@ fn numbers(dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
 
 /// `h <- tanh(x w + h u)` with a product before the loop, and a readout by `v`.
 fn network() -> Graph {
-    let network = Graph::build("network", |g| {
+    built("network", |g| {
         let [xs, h] = [g.input("xs", "f32[T,B,24]"), g.input("h", "f32[B,32]")];
         let [w, u, v] = [g.input("w", "f32[24,32]"), g.input("u", "f32[32,32]"), g.input("v", "f32[32,5]")];
-        let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| {
-            let next = (x + h.matmul(u)).tanh();
-            (next, next)
-        });
+        let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| traced((x + h.matmul(u)).tanh()));
         hs.1.dot_general(v, &[(2, 0)], &[])
-    });
-    network.unwrap()
+    })
 }
 
 /// `h <- tanh(x w + h a)`, with an `a` of each stream, read out by `v`.
 fn streams() -> Graph {
-    let streams = Graph::build("streams", |g| {
+    built("streams", |g| {
         let [xs, h, a] = [g.input("xs", "f64[T,B,3]"), g.input("h", "f64[B,2]"), g.input("a", "f64[B,2]")];
         let [w, v] = [g.input("w", "f64[3,2]"), g.input("v", "f64[2,2]")];
-        let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| {
-            let next = (x + h * a).tanh();
-            (next, next)
-        });
+        let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| traced((x + h * a).tanh()));
         hs.1.dot_general(v, &[(2, 0)], &[])
-    });
-    streams.unwrap()
+    })
 }
 
 /// Networks by hand and layers.
@@ -138,12 +131,11 @@ fn steps_have_the_numbers_of_the_sequence() {
 /// An output that is the state is handed over as that tensor, and not computed again.
 #[test]
 fn outputs_that_are_one_value_are_one_tensor() {
-    let graph = Graph::build("both", |g| {
+    let graph = built("both", |g| {
         let [xs, start] = [g.input("xs", "f32[T]"), g.input("start", "f32[]")];
         let (last, sums) = scan(start, xs, |sum, x| (sum + x, sum + x));
         (last, sums, xs * 2.0)
     });
-    let graph = graph.unwrap();
     let number = |value: f32| Arc::new(HostTensor::scalar(value));
     let mut stepper = Stepper::new(&graph, &Reference, &[number(1.0)]).unwrap();
     let (outputs, results) = (stepper.stepped().step.outputs().len(), stepper.function().graph().outputs().len());
@@ -260,11 +252,8 @@ fn a_step_on_tensors_holds_its_results_and_little_else() {
         // On this thread, as others that are busy beside it allocate, too.
         let counted = [(); 40].map(|()| measure(|| drop(stepper.step(&row).unwrap())));
         let results = 4 * (3 * 32 + 3 * 5);
-        println!(
-            "{}: {} bytes at most in a step, of which results are {results}",
-            backend.name(),
-            counted[39].bytes_max
-        );
+        let (name, most) = (backend.name(), counted[39].bytes_max);
+        println!("{name}: {most} bytes at most in a step, of which results are {results}");
         let grows = counted[4..].iter().filter(|each| each.bytes_current > 0).count();
         assert_eq!(grows, 0, "{}: {counted:?}", backend.name());
         // The reference evaluation is op for op, and what it holds is not looked at.

@@ -6,7 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use funcify::dispatch::LoopStrategy;
 use funcify_conformance::{Case, Expectations, Expected, Row, Status, Subject, all_cases, run_case};
-use funcify_tests::wrong::{Fault, WrongBackend};
+use funcify_tests::wrong::{self, Fault};
+
+#[path = "../../crates/funcify-conformance/tests/judgement/fake.rs"]
+mod fake;
+use fake::Fake;
 
 /// The cases of the suite without those of single ops, which have no loop, and those that pass the memory budget: the
 /// interpreter has none.
@@ -21,7 +25,7 @@ fn cases_with_loops() -> &'static [Case] {
 fn failures(fault: Fault) -> Vec<Row> {
     let subject = Subject {
         name: format!("{fault:?}"),
-        executor: Ok(Arc::new(WrongBackend::new(fault))),
+        executor: Ok(Arc::new(Fake::new(move |graph, arguments| wrong::call(fault, graph, arguments)))),
         expectations: Expectations::default(),
     };
     let rows = cases_with_loops().iter().map(|case| run_case(case, &subject, LoopStrategy::Native));

@@ -133,23 +133,16 @@ fn seen(figure: &Figure, series: &[Series]) -> String {
     let largest = series.iter().filter_map(|each| each.points.last()).map(|point| point.0).fold(0.0, f64::max);
     let mut last: Vec<(&str, f64)> = Vec::new();
     for each in series {
-        last.extend(
-            each.points.last().filter(|point| point.0 == largest).map(|point| (each.subject.as_str(), point.1)),
-        );
+        let point = each.points.last().filter(|point| point.0 == largest);
+        last.extend(point.map(|point| (each.subject.as_str(), point.1)));
     }
     last.sort_by(|left, right| left.1.total_cmp(&right.1));
     let (Some(best), Some(worst)) = (last.first(), last.last()) else {
         return String::new();
     };
     let text = |number: f64| figure.what.text(number);
-    let first = format!(
-        "At {} = {largest} the least is {} of {}, the most {} of {}.",
-        figure.along,
-        text(best.1),
-        best.0,
-        text(worst.1),
-        worst.0
-    );
+    let [best, worst] = [best, worst].map(|(subject, amount)| format!("{} of {subject}", text(*amount)));
+    let first = format!("At {} = {largest} the least is {best}, the most {worst}.", figure.along);
     // The slope between the first and the last point: 0 is constant, 1 in proportion.
     let slopes = series.iter().filter_map(|each| {
         let (first, last) = (each.points.first()?, each.points.last()?);

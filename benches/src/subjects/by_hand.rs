@@ -8,7 +8,7 @@ use candle_core::{Tensor as CandleTensor, Var};
 use funcify::{DType, Graph, HostTensor};
 use funcify_burn::Burn;
 
-use super::{Phase, Prepared};
+use super::{Eager, Phase, Prepared, sync};
 use crate::inputs::{BurnInputs, CandleInputs};
 use crate::workloads::{Loss, Sizes, Workload};
 
@@ -21,29 +21,22 @@ pub(super) fn to_candle(tensor: &HostTensor) -> Result<CandleTensor> {
     })
 }
 
-/// A Candle tensor of f32 or i64 in host memory.
-pub(super) fn from_candle(tensor: &CandleTensor) -> Result<HostTensor> {
-    let flat = tensor.flatten_all()?;
-    let host = match tensor.dtype() {
-        candle_core::DType::I64 => HostTensor::from_vec(flat.to_vec1::<i64>()?, tensor.dims()),
-        _ => HostTensor::from_vec(flat.to_vec1::<f32>()?, tensor.dims()),
+/// Candle tensors of f32 or i64 by name in host memory.
+pub(super) fn from_candle(results: Vec<(String, CandleTensor)>) -> Result<Vec<(String, HostTensor)>> {
+    let host = |(name, tensor): (String, CandleTensor)| {
+        let flat = tensor.flatten_all()?;
+        let host = match tensor.dtype() {
+            candle_core::DType::I64 => HostTensor::from_vec(flat.to_vec1::<i64>()?, tensor.dims()),
+            _ => HostTensor::from_vec(flat.to_vec1::<f32>()?, tensor.dims()),
+        };
+        Ok((name, host.context("a tensor has as many elements as its shape")?))
     };
-    host.context("a tensor has as many elements as its shape")
+    results.into_iter().map(host).collect()
 }
 
 /// The names of the outputs of the graph.
 pub(super) fn output_names(graph: &Graph) -> Vec<String> {
     graph.outputs().iter().map(|output| output.name.clone()).collect()
-}
-
-struct CandleLoop {
-    workload: &'static Workload,
-    sizes: Sizes,
-    phase: Phase,
-    inputs: CandleInputs,
-    /// The inputs by which training differentiates.
-    vars: Vec<(&'static str, Var)>,
-    names: Vec<String>,
 }
 
 pub(super) fn candle(
@@ -66,7 +59,15 @@ pub(super) fn candle(
     }
     vars.sort_by_key(|(name, _)| workload.differentiated.iter().position(|other| other == name));
     let names = output_names(&(workload.graph)(&sizes)?);
-    Ok(Box::new(CandleLoop { workload, sizes, phase, inputs: CandleInputs::new(named), vars, names }))
+    let inputs = CandleInputs::new(named);
+    let compute = move || {
+        let outputs = (workload.candle)(&sizes, &inputs)?;
+        match phase {
+            Phase::Forward => Ok(names.iter().cloned().zip(outputs).collect()),
+            Phase::Train => candle_gradients(&candle_loss(workload.loss, &outputs)?, &vars),
+        }
+    };
+    Ok(Box::new(Eager { compute, wait: || Ok(()), to_host: from_candle }))
 }
 
 /// The loss of Candle's outputs.
@@ -93,26 +94,6 @@ pub(super) fn candle_gradients(
         results.push((format!("grad_{name}"), gradient.clone()));
     }
     Ok(results)
-}
-
-impl CandleLoop {
-    fn compute(&self) -> Result<Vec<(String, CandleTensor)>> {
-        let outputs = (self.workload.candle)(&self.sizes, &self.inputs)?;
-        if self.phase == Phase::Forward {
-            return Ok(self.names.iter().cloned().zip(outputs).collect());
-        }
-        candle_gradients(&candle_loss(self.workload.loss, &outputs)?, &self.vars)
-    }
-}
-
-impl Prepared for CandleLoop {
-    fn run(&mut self) -> Result<()> {
-        self.compute().map(drop)
-    }
-
-    fn results(&mut self) -> Result<Vec<(String, HostTensor)>> {
-        self.compute()?.into_iter().map(|(name, tensor)| Ok((name, from_candle(&tensor)?))).collect()
-    }
 }
 
 /// The mean, of rows first: of Burn's 0.22 sums of all elements on wgpu, those of more than 2^18 elements leave out the rest.
@@ -164,15 +145,6 @@ pub(super) fn from_burn(results: Vec<(String, BurnTensor<1>)>, graph: &Graph) ->
     results.into_iter().enumerate().map(host).collect()
 }
 
-struct BurnLoop {
-    workload: &'static Workload,
-    sizes: Sizes,
-    phase: Phase,
-    burn: Burn,
-    inputs: BurnInputs,
-    graph: Graph,
-}
-
 pub(super) fn burn(
     workload: &'static Workload,
     sizes: Sizes,
@@ -183,32 +155,15 @@ pub(super) fn burn(
     let tracked = if phase == Phase::Train { workload.differentiated } else { &[] };
     let inputs = BurnInputs::new(burn, inputs, tracked)?;
     let graph = (workload.graph)(&sizes)?;
-    Ok(Box::new(BurnLoop { workload, sizes, phase, burn: burn.clone(), inputs, graph }))
-}
-
-impl BurnLoop {
-    fn compute(&self) -> Result<Vec<(String, BurnTensor<1>)>> {
-        let outputs = (self.workload.burn)(&self.sizes, &self.inputs);
-        if self.phase == Phase::Forward {
-            return Ok(output_names(&self.graph).into_iter().zip(outputs).collect());
+    let names = output_names(&graph);
+    let compute = move || {
+        let outputs = (workload.burn)(&sizes, &inputs);
+        match phase {
+            Phase::Forward => Ok(names.iter().cloned().zip(outputs).collect()),
+            Phase::Train => burn_gradients(workload, &inputs, outputs),
         }
-        burn_gradients(self.workload, &self.inputs, outputs)
-    }
-}
-
-impl Prepared for BurnLoop {
-    fn run(&mut self) -> Result<()> {
-        let results = self.compute()?;
-        self.burn.device().sync().map_err(|error| anyhow::anyhow!("{error:?}"))?;
-        drop(results);
-        Ok(())
-    }
-
-    fn results(&mut self) -> Result<Vec<(String, HostTensor)>> {
-        let results = self.compute()?;
-        match self.phase {
-            Phase::Forward => from_burn(results, &self.graph),
-            Phase::Train => from_burn(results, &Graph::new("gradients")),
-        }
-    }
+    };
+    let typed = if phase == Phase::Forward { graph } else { Graph::new("gradients") };
+    let burn = burn.clone();
+    Ok(Box::new(Eager { compute, wait: move || sync(&burn), to_host: move |results| from_burn(results, &typed) }))
 }

@@ -191,6 +191,38 @@ pub(crate) trait Prepared {
     }
 }
 
+/// A program that computes in a framework's own tensors.
+struct Eager<C, W, H> {
+    compute: C,
+    /// Returns when the device has nothing left to do.
+    wait: W,
+    /// Brings results to host memory, by name.
+    to_host: H,
+}
+
+impl<R, C, W, H> Prepared for Eager<C, W, H>
+where
+    C: Fn() -> Result<R>,
+    W: Fn() -> Result<()>,
+    H: Fn(R) -> Result<Vec<(String, HostTensor)>>,
+{
+    fn run(&mut self) -> Result<()> {
+        let results = (self.compute)()?;
+        (self.wait)()?;
+        drop(results);
+        Ok(())
+    }
+
+    fn results(&mut self) -> Result<Vec<(String, HostTensor)>> {
+        (self.to_host)((self.compute)()?)
+    }
+}
+
+/// Waits until a device of Burn has nothing left to do.
+fn sync(burn: &Burn) -> Result<()> {
+    burn.device().sync().map_err(|error| anyhow::anyhow!("{error:?}"))
+}
+
 /// Why a subject does not run a workload.
 pub(crate) fn declines(subject: &Subject, workload: &Workload, phase: Phase) -> Option<String> {
     match (subject.kind, phase) {
@@ -227,9 +259,7 @@ pub(crate) fn prepare(
                 Device::Reference => compiled::prepare(&task, &Reference, options, |_| Ok(())),
                 Device::Cpu => compiled::prepare(&task, &Cpu::default(), options, |_| Ok(())),
                 Device::Candle => compiled::prepare(&task, &Candle::cpu(), options, |_| Ok(())),
-                _ => compiled::prepare(&task, &device.burn()?, options, |burn: &Burn| {
-                    burn.device().sync().map_err(|error| anyhow::anyhow!("{error:?}"))
-                }),
+                _ => compiled::prepare(&task, &device.burn()?, options, sync),
             }
         }
         Kind::Plugin(Device::Candle) => plugin::candle(workload, &sizes, inputs),

@@ -6,17 +6,10 @@ use funcify::{Graph, HostTensor};
 use funcify_burn::{AnyTensor, Burn};
 use funcify_candle::{Candle, Differentiable};
 
-use super::Prepared;
 use super::by_hand::{burn_gradients, candle_gradients, candle_loss, from_burn, from_candle, to_candle};
+use super::{Eager, Prepared, sync};
 use crate::inputs::BurnInputs;
 use crate::workloads::{Sizes, Workload};
-
-struct CandlePlugin {
-    workload: &'static Workload,
-    function: Differentiable,
-    inputs: Vec<CandleTensor>,
-    vars: Vec<(&'static str, Var)>,
-}
 
 pub(super) fn candle(
     workload: &'static Workload,
@@ -33,31 +26,11 @@ pub(super) fn candle(
         tensors[index] = var.as_tensor().clone();
         vars.push((*name, var));
     }
-    Ok(Box::new(CandlePlugin { workload, function, inputs: tensors, vars }))
-}
-
-impl CandlePlugin {
-    fn compute(&self) -> Result<Vec<(String, CandleTensor)>> {
-        let outputs = self.function.call(&self.inputs)?;
-        candle_gradients(&candle_loss(self.workload.loss, &outputs)?, &self.vars)
-    }
-}
-
-impl Prepared for CandlePlugin {
-    fn run(&mut self) -> Result<()> {
-        self.compute().map(drop)
-    }
-
-    fn results(&mut self) -> Result<Vec<(String, HostTensor)>> {
-        self.compute()?.into_iter().map(|(name, tensor)| Ok((name, from_candle(&tensor)?))).collect()
-    }
-}
-
-struct BurnPlugin {
-    workload: &'static Workload,
-    function: funcify_burn::Differentiable,
-    burn: Burn,
-    inputs: BurnInputs,
+    let compute = move || {
+        let outputs = function.call(&tensors)?;
+        candle_gradients(&candle_loss(workload.loss, &outputs)?, &vars)
+    };
+    Ok(Box::new(Eager { compute, wait: || Ok(()), to_host: from_candle }))
 }
 
 pub(super) fn burn(
@@ -68,15 +41,13 @@ pub(super) fn burn(
 ) -> Result<Box<dyn Prepared>> {
     let function = funcify_burn::Differentiable::new(&(workload.graph)(sizes)?);
     let inputs = BurnInputs::new(burn, inputs, workload.differentiated)?;
-    Ok(Box::new(BurnPlugin { workload, function, burn: burn.clone(), inputs }))
-}
-
-impl BurnPlugin {
-    fn compute(&self) -> Result<Vec<(String, burn::tensor::Tensor<1>)>> {
-        let outputs: Vec<AnyTensor> = self.function.call(self.inputs.in_order(self.function.graph()))?;
-        let flat = outputs.into_iter().map(flat).collect::<Result<_>>()?;
-        burn_gradients(self.workload, &self.inputs, flat)
-    }
+    let compute = move || {
+        let outputs: Vec<AnyTensor> = function.call(inputs.in_order(function.graph()))?;
+        burn_gradients(workload, &inputs, outputs.into_iter().map(flat).collect::<Result<_>>()?)
+    };
+    let burn = burn.clone();
+    let to_host = |results| from_burn(results, &Graph::new("gradients"));
+    Ok(Box::new(Eager { compute, wait: move || sync(&burn), to_host }))
 }
 
 /// A float tensor of any rank as a vector.
@@ -90,17 +61,4 @@ fn flat(tensor: AnyTensor) -> Result<burn::tensor::Tensor<1>> {
             tensor.into_tensor::<3, Float>()?.flatten(0, 2)
         }
     })
-}
-
-impl Prepared for BurnPlugin {
-    fn run(&mut self) -> Result<()> {
-        let results = self.compute()?;
-        self.burn.device().sync().map_err(|error| anyhow::anyhow!("{error:?}"))?;
-        drop(results);
-        Ok(())
-    }
-
-    fn results(&mut self) -> Result<Vec<(String, HostTensor)>> {
-        from_burn(self.compute()?, &Graph::new("gradients"))
-    }
 }

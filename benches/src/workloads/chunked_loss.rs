@@ -1,14 +1,12 @@
 //! Cross-entropy over a large vocabulary in chunks of tokens, so that the logits of all never exist at once.
 
 use candle_core::{D, Tensor};
-use funcify::{Graph, Tree, Value, constant, scan};
+use funcify::{Graph, constant, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "chunked_loss",
-    title: "Chunked cross-entropy",
     full: &[Sizes(&[("M", 4096), ("D", 256), ("V", 8192), ("C", 16)])],
     quick: &[Sizes(&[("M", 64), ("D", 16), ("V", 128), ("C", 4)])],
     growth: &[
@@ -16,19 +14,10 @@ pub(super) const WORKLOAD: Workload = Workload {
         Sizes(&[("M", 4096), ("D", 256), ("V", 8192), ("C", 4)]),
         Sizes(&[("M", 4096), ("D", 256), ("V", 8192), ("C", 64)]),
     ],
-    inputs,
-    graph,
     loss: Loss::Output,
     differentiated: &["hidden", "w"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("chunked_loss", "Chunked cross-entropy", inputs, graph, candle, burn)
 };
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    loss: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [m, d, v] = ["M", "D", "V"].map(|letter| sizes.get(letter));
@@ -53,7 +42,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
             let right = logits.gather(1, targets.unsqueeze(1)).squeeze(1);
             (sum + (logits.logsumexp(1) - right).sum(0), ())
         });
-        Outputs { loss: sum / m as f64 }
+        output("loss", sum / m as f64)
     })
 }
 

@@ -1,33 +1,21 @@
 //! Conjugate gradients by a loop with a condition: as many steps as the residual needs.
 
 use candle_core::Tensor;
-use funcify::{DType, Graph, HostTensor, Scalar, Tree, Value, constant, while_loop_bounded};
+use funcify::{DType, Graph, HostTensor, Scalar, Value, constant, while_loop_bounded};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "conjugate_gradients",
-    title: "Conjugate gradients",
     full: &[Sizes(&[("N", 256)])],
     quick: &[Sizes(&[("N", 32)])],
-    growth: &[],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["b"],
     is_conditional: true,
-    candle,
-    burn,
+    ..Workload::of("conjugate_gradients", "Conjugate gradients", inputs, graph, candle, burn)
 };
 
 /// The loop ends when the squared residual is this part of that at the start.
 const TOLERANCE: f64 = 1e-10;
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    x: Value,
-}
 
 /// A symmetric matrix with eigenvalues between 1 and about 25: `I + G Gᵀ` with G of N by 2N.
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
@@ -61,7 +49,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
                 (x + alpha * p, r, r + (next / rr) * p, next)
             },
         );
-        Outputs { x }
+        output("x", x)
     })
 }
 

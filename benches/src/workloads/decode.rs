@@ -7,18 +7,11 @@ use super::{Inputs, Loss, Numbers, Sizes, Workload};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "decode",
-    title: "Early-stopping decode",
     full: &[Sizes(&[("T", 256), ("V", 1024), ("H", 128)])],
     quick: &[Sizes(&[("T", 32), ("V", 64), ("H", 16)])],
-    growth: &[],
-    inputs,
-    graph,
     loss: Loss::None,
-    differentiated: &[],
     is_conditional: true,
-    candle,
-    burn,
+    ..Workload::of("decode", "Early-stopping decode", inputs, graph, candle, burn)
 };
 
 #[derive(Clone, Tree)]

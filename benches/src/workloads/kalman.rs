@@ -3,40 +3,25 @@
 use std::f64::consts::PI;
 
 use candle_core::Tensor;
-use funcify::{Graph, Tree, Value, constant, scan};
+use funcify::{Graph, constant, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "kalman",
-    title: "Kalman filter, scalar",
     full: &[Sizes(&[("T", 1000)])],
     quick: &[Sizes(&[("T", 50)])],
-    growth: &[],
-    inputs,
-    graph,
     loss: Loss::Output,
     differentiated: &["log_q", "log_r"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("kalman", "Kalman filter, scalar", inputs, graph, candle, burn)
 };
 
 /// The variance of the level before the first observation.
 const DIFFUSE: f64 = 1e7;
 
-#[derive(Clone, Tree)]
-struct Outputs {
-    nll: Value,
-}
-
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
-    vec![
-        ("ys", numbers.normal(&[sizes.get("T")], 1.0)),
-        ("log_q", funcify::HostTensor::scalar(-1.5f32)),
-        ("log_r", funcify::HostTensor::scalar(-0.2f32)),
-    ]
+    let [log_q, log_r] = [-1.5f32, -0.2].map(funcify::HostTensor::scalar);
+    vec![("ys", numbers.normal(&[sizes.get("T")], 1.0)), ("log_q", log_q), ("log_r", log_r)]
 }
 
 fn graph(_: &Sizes) -> funcify::Result<Graph> {
@@ -51,7 +36,7 @@ fn graph(_: &Sizes) -> funcify::Result<Graph> {
             let cost = ((2.0 * PI).ln() + f.log() + v * v / f) * 0.5;
             ((m + k * v, p * r / f + q, nll + cost), ())
         });
-        Outputs { nll }
+        output("nll", nll)
     })
 }
 

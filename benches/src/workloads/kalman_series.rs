@@ -3,30 +3,18 @@
 use std::f64::consts::PI;
 
 use candle_core::{D, DType as CandleDType, Tensor};
-use funcify::{DType, Graph, Tree, Value, constant, eye, full, scan};
+use funcify::{DType, Graph, constant, eye, full, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "kalman_series",
-    title: "Kalman filters, 64 series",
     full: &[Sizes(&[("T", 200), ("S", 64), ("N", 4)])],
     quick: &[Sizes(&[("T", 20), ("S", 4), ("N", 3)])],
-    growth: &[],
-    inputs,
-    graph,
     loss: Loss::Output,
     differentiated: &["a", "c", "log_q", "log_r"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("kalman_series", "Kalman filters, 64 series", inputs, graph, candle, burn)
 };
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    nll: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, s, n] = ["T", "S", "N"].map(|letter| sizes.get(letter));
@@ -59,7 +47,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
             ((m, p, nll + cost), ())
         });
         let count = funcify::size(ys.dim(0), DType::F32) * s as f64;
-        Outputs { nll: nll / count }
+        output("nll", nll / count)
     })
 }
 

@@ -1,30 +1,17 @@
 //! An LSTM with the gates in PyTorch's order: input, forget, cell, output.
 
 use candle_core::Tensor;
-use funcify::{Graph, Tree, Value, scan};
+use funcify::{Graph, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "lstm",
-    title: "LSTM",
     full: &[Sizes(&[("T", 200), ("B", 32), ("H", 128)])],
     quick: &[Sizes(&[("T", 30), ("B", 4), ("H", 16)])],
-    growth: &[],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["w", "u", "b"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("lstm", "LSTM", inputs, graph, candle, burn)
 };
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    hs: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, b, h] = ["T", "B", "H"].map(|letter| sizes.get(letter));
@@ -55,7 +42,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
             let h = gate(3).sigmoid() * c.tanh();
             ((h, c), h)
         });
-        Outputs { hs }
+        output("hs", hs)
     })
 }
 

@@ -1,33 +1,20 @@
 //! Metropolis chains on a mixture of two normal densities, with the proposals drawn before.
 
 use candle_core::Tensor;
-use funcify::{Graph, Tree, Value, scan, select};
+use funcify::{Graph, Value, scan, select};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Loss, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "metropolis",
-    title: "Metropolis chains",
     full: &[Sizes(&[("T", 10_000), ("C", 1)]), Sizes(&[("T", 1000), ("C", 1024)])],
     quick: &[Sizes(&[("T", 50), ("C", 8)])],
-    growth: &[],
-    inputs,
-    graph,
     loss: Loss::None,
-    differentiated: &[],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("metropolis", "Metropolis chains", inputs, graph, candle, burn)
 };
 
 /// The width of a proposal.
 const WIDTH: f64 = 0.8;
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    xs: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, c] = ["T", "C"].map(|letter| sizes.get(letter));
@@ -49,7 +36,7 @@ fn graph(_: &Sizes) -> funcify::Result<Graph> {
             let x = select(log_u.lt(density(proposal) - density(x)), proposal, x);
             (x, x)
         });
-        Outputs { xs }
+        output("xs", xs)
     })
 }
 

@@ -52,18 +52,23 @@ pub(crate) struct Workload {
     /// Further sizes of a full run, for the plots: how time and memory grow.
     pub(crate) growth: &'static [Sizes],
     /// The inputs by name, drawn from the numbers.
-    pub(crate) inputs: fn(&Sizes, &mut Numbers) -> Inputs,
-    pub(crate) graph: fn(&Sizes) -> funcify::Result<Graph>,
+    pub(crate) inputs: MakeInputs,
+    pub(crate) graph: MakeGraph,
     pub(crate) loss: Loss,
     /// The inputs by which training differentiates.
     pub(crate) differentiated: &'static [&'static str],
     /// Whether a condition ends its loop, so that only the loop knows the number of steps.
     pub(crate) is_conditional: bool,
     /// The loop by hand in Candle: the outputs, in the order of the graph's.
-    pub(crate) candle: fn(&Sizes, &CandleInputs) -> candle_core::Result<Vec<candle_core::Tensor>>,
+    pub(crate) candle: InCandle,
     /// The loop by hand in Burn: the outputs, flat. Integers are given as floats.
-    pub(crate) burn: fn(&Sizes, &BurnInputs) -> Vec<burn::tensor::Tensor<1>>,
+    pub(crate) burn: InBurn,
 }
+
+type MakeInputs = fn(&Sizes, &mut Numbers) -> Inputs;
+type MakeGraph = fn(&Sizes) -> funcify::Result<Graph>;
+type InCandle = fn(&Sizes, &CandleInputs) -> candle_core::Result<Vec<candle_core::Tensor>>;
+type InBurn = fn(&Sizes, &BurnInputs) -> Vec<burn::tensor::Tensor<1>>;
 
 /// The inputs of a workload by name.
 pub(crate) type Inputs = Vec<(&'static str, HostTensor)>;
@@ -119,6 +124,20 @@ pub(crate) fn has_sizes(title: &str, own: fn(&Workload) -> &'static [Sizes]) -> 
 }
 
 impl Workload {
+    /// Makes a workload without sizes whose loop runs to its end and whose gradients are those of mean squares, if there are any.
+    const fn of(
+        name: &'static str,
+        title: &'static str,
+        inputs: MakeInputs,
+        graph: MakeGraph,
+        candle: InCandle,
+        burn: InBurn,
+    ) -> Self {
+        let (full, quick, growth) = (&[], &[], &[]);
+        let (loss, differentiated, is_conditional) = (Loss::MeanSquare, &[], false);
+        Workload { name, title, full, quick, growth, inputs, graph, loss, differentiated, is_conditional, candle, burn }
+    }
+
     /// The workload of that name.
     pub(crate) fn named(name: &str) -> Result<&'static Workload> {
         ALL.iter().find(|workload| workload.name == name).with_context(|| {
@@ -164,6 +183,11 @@ impl Workload {
 #[derive(Clone, Tree)]
 struct Training {
     loss: Value,
+}
+
+/// Returns the only output of a graph, by its name.
+fn output(name: &'static str, value: Value) -> BTreeMap<&'static str, Value> {
+    BTreeMap::from([(name, value)])
 }
 
 /// Numbers that look random, the same on every machine.

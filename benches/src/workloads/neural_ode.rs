@@ -1,33 +1,20 @@
 //! A neural ordinary differential equation: classical Runge-Kutta steps through a small network.
 
 use candle_core::Tensor;
-use funcify::{Graph, ScanOptions, Tree, Value, scan_with};
+use funcify::{Graph, ScanOptions, Value, scan_with};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "neural_ode",
-    title: "Neural ODE, RK4",
     full: &[Sizes(&[("T", 100), ("B", 32), ("H", 64)])],
     quick: &[Sizes(&[("T", 10), ("B", 4), ("H", 8)])],
-    growth: &[],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["w1", "b1", "w2", "b2"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("neural_ode", "Neural ODE, RK4", inputs, graph, candle, burn)
 };
 
 /// The length of a step.
 const STEP: f64 = 1.0 / 16.0;
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    ys: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [b, h] = ["B", "H"].map(|letter| sizes.get(letter));
@@ -54,7 +41,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
             let y = y + (k1 + (k2 + k3) * 2.0 + k4) * (STEP / 6.0);
             (y, y)
         });
-        Outputs { ys }
+        output("ys", ys)
     })
 }
 

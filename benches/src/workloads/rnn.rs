@@ -1,14 +1,12 @@
 //! An Elman network: `h = tanh(x W + h U + b)`.
 
 use candle_core::Tensor;
-use funcify::{Graph, Tree, Value, scan};
+use funcify::{Graph, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "rnn",
-    title: "Elman RNN",
     full: &[
         Sizes(&[("T", 1000), ("B", 1), ("H", 32)]),
         Sizes(&[("T", 1000), ("B", 32), ("H", 128)]),
@@ -23,19 +21,9 @@ pub(super) const WORKLOAD: Workload = Workload {
         Sizes(&[("T", 4096), ("B", 4), ("H", 16)]),
         Sizes(&[("T", 16384), ("B", 4), ("H", 16)]),
     ],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["w", "u", "b"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("rnn", "Elman RNN", inputs, graph, candle, burn)
 };
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    hs: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, b, h] = ["T", "B", "H"].map(|letter| sizes.get(letter));
@@ -57,7 +45,7 @@ fn graph(_: &Sizes) -> funcify::Result<Graph> {
             let h = (x.matmul(w) + h.matmul(u) + b).tanh();
             (h, h)
         });
-        Outputs { hs }
+        output("hs", hs)
     })
 }
 

@@ -2,30 +2,17 @@
 //! call.
 
 use candle_core::Tensor;
-use funcify::{Graph, Tree, Value, scan};
+use funcify::{Graph, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "running_sum",
-    title: "Running sum by a scan",
     full: &[Sizes(&[("T", 1), ("W", 1)]), Sizes(&[("T", 100_000), ("W", 1)]), Sizes(&[("T", 10_000), ("W", 256)])],
     quick: &[Sizes(&[("T", 500), ("W", 16)])],
-    growth: &[],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["xs"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("running_sum", "Running sum by a scan", inputs, graph, candle, burn)
 };
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    ys: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     vec![("xs", numbers.normal(&[sizes.get("T"), sizes.get("W")], 0.1))]
@@ -36,7 +23,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
         let xs = g.input("xs", format!("f32[T,{}]", sizes.get("W")).as_str());
         let start = funcify::full([sizes.get("W")], funcify::DType::F32, 0.0);
         let (_, ys) = scan(start, xs, |sum, x| (sum + x, sum + x));
-        Outputs { ys }
+        output("ys", ys)
     })
 }
 

@@ -3,12 +3,10 @@
 use candle_core::Tensor;
 use funcify::{Graph, Tree, Value, associative_scan, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Numbers, Sizes, Workload};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const PARALLEL: Workload = Workload {
-    name: "s5",
-    title: "S5 by an associative scan",
     full: &[Sizes(&[("T", 4096), ("P", 20)]), Sizes(&[("T", 65_536), ("P", 20)])],
     quick: &[Sizes(&[("T", 64), ("P", 8)])],
     growth: &[
@@ -17,13 +15,8 @@ pub(super) const PARALLEL: Workload = Workload {
         Sizes(&[("T", 1024), ("P", 20)]),
         Sizes(&[("T", 16_384), ("P", 20)]),
     ],
-    inputs,
-    graph: parallel,
-    loss: Loss::MeanSquare,
     differentiated: &["a_re", "a_im", "bu_re", "bu_im"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("s5", "S5 by an associative scan", inputs, parallel, candle, burn)
 };
 
 pub(super) const STEPWISE: Workload =

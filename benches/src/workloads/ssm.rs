@@ -1,30 +1,17 @@
 //! A selective state space model, the core of Mamba: decays and inputs that depend on the step.
 
 use candle_core::{D, Tensor};
-use funcify::{DType, Graph, Tree, Value, full, scan};
+use funcify::{DType, Graph, full, scan};
 
-use super::{Inputs, Loss, Numbers, Sizes, Workload};
+use super::{Inputs, Numbers, Sizes, Workload, output};
 use crate::inputs::{BurnInputs, CandleInputs};
 
 pub(super) const WORKLOAD: Workload = Workload {
-    name: "ssm",
-    title: "Selective SSM",
     full: &[Sizes(&[("T", 1024), ("D", 256), ("N", 16)])],
     quick: &[Sizes(&[("T", 32), ("D", 16), ("N", 4)])],
-    growth: &[],
-    inputs,
-    graph,
-    loss: Loss::MeanSquare,
     differentiated: &["a", "dt", "b", "c", "x"],
-    is_conditional: false,
-    candle,
-    burn,
+    ..Workload::of("ssm", "Selective SSM", inputs, graph, candle, burn)
 };
-
-#[derive(Clone, Tree)]
-struct Outputs {
-    y: Value,
-}
 
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, d, n] = ["T", "D", "N"].map(|letter| sizes.get(letter));
@@ -49,7 +36,7 @@ fn graph(sizes: &Sizes) -> funcify::Result<Graph> {
             let h = decay * h + (dt * x).unsqueeze(1) * b.unsqueeze(0);
             (h, (h * c.unsqueeze(0)).sum(1))
         });
-        Outputs { y }
+        output("y", y)
     })
 }
 

@@ -6,17 +6,15 @@ use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{BoolDType, DType as BurnDType, FloatDType, IntDType, Scalar};
 use funcify_core::error::BackendError;
-use funcify_core::ops::{Movement, Op, OpClass, OpRules};
+use funcify_core::ops::{Movement, Op, OpClass};
 use funcify_core::{DType, HostTensor, TensorType};
 use funcify_cpu::{Division, Engine, Machine};
-use funcify_runtime::{
-    Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Parallel, Part, StackType, Tensors, Whole,
-};
+use funcify_runtime::{Backend, Compiled, Compiles, Declined, Kernel, Parallel, Part, StackType, Tensors, Whole};
 use half::{bf16, f16};
 
 use crate::compiled::Loop;
-use crate::device::Burn;
-use crate::kinds::{self, Tensor};
+use crate::device::{Burn, Call};
+use crate::kinds::{self, Outcome, Tensor};
 use crate::{data, dtypes, on_host};
 
 #[cfg(feature = "flex")]
@@ -43,13 +41,13 @@ impl Backend for Burn {
         self.lacking(dtype, rank)
     }
 
-    fn upload(&self, tensor: &HostTensor) -> Result<Tensor, BackendError> {
+    fn upload(&self, tensor: &HostTensor) -> Outcome {
         let rank = tensor.shape().len();
         self.check(tensor.dtype(), rank)?;
         Ok(kinds::with_rank(data::upload(self, tensor), rank))
     }
 
-    fn download(&self, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+    fn download(&self, tensor: &Tensor, dtype: DType) -> Outcome<HostTensor> {
         data::download(self, tensor, dtype)
     }
 
@@ -66,7 +64,7 @@ impl Backend for Burn {
     }
 
     /// A boolean that is stored as a number is true where that is not 0, and becomes 1.
-    fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
+    fn admit(&self, tensor: Tensor, dtype: DType) -> Outcome {
         match (dtype, tensor.dtype()) {
             (DType::Bool, BurnDType::Bool(store))
                 if store != BoolDType::Native && !kinds::sizes(&tensor).contains(&0) =>
@@ -91,7 +89,7 @@ impl Backend for Burn {
         }
     }
 
-    fn normalize(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
+    fn normalize(&self, tensor: Tensor, dtype: DType) -> Outcome {
         match dtype {
             DType::U8 if self.stored(dtype) != dtype && !kinds::sizes(&tensor).contains(&0) => {
                 Ok(Dispatch::bitwise_and_scalar(tensor, Scalar::from(255i64)))
@@ -126,9 +124,9 @@ impl Backend for Burn {
     fn run_kernel(
         &self,
         kernel: Kernel<Self>,
-        call: &KernelCall<'_, Self, Op>,
+        call: &Call<'_, Op>,
         operands: Tensors<Tensor>,
-    ) -> Result<Tensors<Tensor>, BackendError> {
+    ) -> Outcome<Tensors<Tensor>> {
         if self.in_host_memory() {
             return match call.outputs.iter().all(|ty| is_always_normal(ty.dtype)) {
                 true => kernel(call, operands),
@@ -151,17 +149,17 @@ impl Backend for Burn {
         Ok(ranked.map(|(tensor, ty)| kinds::with_rank(tensor, ty.rank())).collect())
     }
 
-    fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Result<Tensor, BackendError> {
+    fn rows(&self, tensor: &Tensor, start: usize, count: usize) -> Outcome {
         rows(tensor, &tensor.shape(), start, count)
     }
 
-    fn row(&self, tensor: &Tensor, row: usize) -> Result<Tensor, BackendError> {
+    fn row(&self, tensor: &Tensor, row: usize) -> Outcome {
         let sizes = tensor.shape();
         let row = kinds::reshape(rows(tensor, &sizes, row, 1)?, &sizes[1..])?;
         Ok(kinds::with_rank(row, sizes.len() - 1))
     }
 
-    fn stack(&self, parts: Vec<Part<Tensor>>, ty: &StackType) -> Result<Tensor, BackendError> {
+    fn stack(&self, parts: Vec<Part<Tensor>>, ty: &StackType) -> Outcome {
         let one_row = [&[1], ty.row.as_slice()].concat();
         self.check(ty.dtype, one_row.len())?;
         let blocks = parts.into_iter().map(|part| match part {
@@ -179,11 +177,11 @@ impl Backend for Burn {
         }
     }
 
-    fn allocate(&self, ty: &StackType) -> Result<Option<Tensor>, BackendError> {
+    fn allocate(&self, ty: &StackType) -> Outcome<Option<Tensor>> {
         self.zeros(ty.dtype, &ty.shape()).map(Some)
     }
 
-    fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Result<Tensor, BackendError> {
+    fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Outcome {
         let sizes = trace.shape();
         match sizes.split_first() {
             Some((rows, _)) if row >= *rows => return Err(format!("a trace of {rows} rows has no row {row}").into()),
@@ -209,7 +207,7 @@ fn is_always_normal(dtype: DType) -> bool {
 }
 
 /// Rows of a tensor of these sizes.
-fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Result<Tensor, BackendError> {
+fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome {
     match sizes.first() {
         Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
         _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
@@ -228,7 +226,7 @@ fn is_elementwise(op: &Op) -> bool {
     }
 }
 
-fn is_empty(call: &KernelCall<'_, Burn, Op>, ty: &TensorType) -> bool {
+fn is_empty(call: &Call<'_, Op>, ty: &TensorType) -> bool {
     call.shape(&ty.shape).is_ok_and(|sizes| sizes.contains(&0))
 }
 

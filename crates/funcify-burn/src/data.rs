@@ -58,7 +58,7 @@ pub(crate) fn host(data: TensorData, dtype: DType, shape: &[usize]) -> Result<Ho
 
 /// A tensor with these elements, as many as the shape has.
 pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec<E>, shape: &[usize]) -> Tensor {
-    let shape = if shape.is_empty() && !burn.has_rank_0() { &[1] } else { shape };
+    let shape = if shape.is_empty() && !burn.in_host_memory() { &[1] } else { shape };
     let data = TensorData::new(elements, shape.to_vec());
     let device = burn.device().as_dispatch();
     match E::dtype() {

@@ -11,10 +11,14 @@ use burn::tensor::DType as BurnDType;
 use burn::tensor::wgpu::WgpuBackend;
 use burn::tensor::{BoolDType, Device, IntDType, Shape};
 use funcify_core::DType;
-use funcify_core::error::{BackendError, Place, Site};
+use funcify_core::error::{Error, Place, Site};
+use funcify_runtime::KernelCall;
 
 use crate::dtypes;
-use crate::kinds::{Tensor, filled};
+use crate::kinds::{Outcome, filled};
+
+/// A call of a kernel.
+pub(crate) type Call<'a, O> = KernelCall<'a, Burn, O>;
 
 /// One of Burn's devices.
 #[derive(Clone, Debug)]
@@ -43,36 +47,32 @@ struct Abilities {
     bytes: bool,
 }
 
+/// All of them.
+impl Default for Abilities {
+    fn default() -> Self {
+        Abilities {
+            lacking: Vec::new(),
+            half_floats: true,
+            max_rank: None,
+            sigmoid: true,
+            host_memory: true,
+            bytes: true,
+        }
+    }
+}
+
 impl Burn {
     /// Burn's CPU device in plain Rust.
     #[cfg(feature = "flex")]
     pub fn flex() -> Self {
-        Burn::new(
-            Device::flex(),
-            "burn-flex",
-            Abilities {
-                lacking: Vec::new(),
-                half_floats: true,
-                max_rank: None,
-                sigmoid: true,
-                host_memory: true,
-                bytes: true,
-            },
-        )
+        Burn::new(Device::flex(), "burn-flex", Abilities::default())
     }
 
     /// Burn's CPU device on the `ndarray` crate.
     #[cfg(feature = "ndarray")]
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
     pub fn ndarray() -> Self {
-        let abilities = Abilities {
-            lacking: Vec::new(),
-            half_floats: false,
-            max_rank: Some(6),
-            sigmoid: false,
-            host_memory: true,
-            bytes: true,
-        };
+        let abilities = Abilities { half_floats: false, max_rank: Some(6), sigmoid: false, ..Abilities::default() };
         Burn::new(Device::ndarray(), "burn-ndarray", abilities)
     }
 
@@ -110,14 +110,8 @@ impl Burn {
         ];
         let missing = optional.iter().filter(|(_, dtype, _)| !device.supports_dtype(*dtype));
         lacking.extend(missing.map(|(dtype, _, reason)| (*dtype, *reason)));
-        let abilities = Abilities {
-            lacking,
-            half_floats: true,
-            max_rank: Some(8),
-            sigmoid: true,
-            host_memory: false,
-            bytes: false,
-        };
+        let abilities =
+            Abilities { lacking, max_rank: Some(8), host_memory: false, bytes: false, ..Abilities::default() };
         Burn::new(device, "burn-wgpu", abilities)
     }
 
@@ -128,6 +122,7 @@ impl Burn {
     #[track_caller]
     pub fn of(device: &Device) -> funcify_core::Result<Self> {
         let inner = device.clone().inner();
+        let site = Site::caller();
         match inner.as_dispatch() {
             #[cfg(feature = "flex")]
             DispatchDevice::Flex(_) => Ok(Burn { device: inner, ..Burn::flex() }),
@@ -135,22 +130,20 @@ impl Burn {
             DispatchDevice::NdArray(_) => Ok(Burn { device: inner, ..Burn::ndarray() }),
             #[cfg(feature = "wgpu")]
             DispatchDevice::Cube(_) => Ok(Burn::on_gpu(inner)),
-            DispatchDevice::Capture(_) => Err(funcify_core::Error::Unsupported {
-                at: Place::new("Burn::of", Site::caller()).boxed(),
-                backend: "burn-capture".into(),
-                what: "a function inside a closure that is recorded".into(),
-                reason: "the device of the closure's tensors writes Burn's ops down, and runs nothing".into(),
-                fix: "write it in Burn's ops, and a loop with `funcify_burn::scan`; or all of it with funcify's own"
-                    .into(),
-            }),
-            other => Err(funcify_core::Error::Unsupported {
-                at: Place::new("Burn::of", Site::caller()).boxed(),
-                backend: "burn".into(),
-                what: format!("the device {other:?}"),
-                reason: "funcify-burn has Burn's devices flex, ndarray and wgpu, each with a feature of that name"
-                    .into(),
-                fix: "switch on the feature of the device, or move the tensors to another one".into(),
-            }),
+            DispatchDevice::Capture(_) => Err(unsupported(
+                &Place::new("Burn::of", site),
+                "burn-capture",
+                "a function inside a closure that is recorded",
+                "the device of the closure's tensors writes Burn's ops down, and runs nothing",
+                "write it in Burn's ops, and a loop with `funcify_burn::scan`; or all of it with funcify's own",
+            )),
+            other => Err(unsupported(
+                &Place::new("Burn::of", site),
+                "burn",
+                &format!("the device {other:?}"),
+                "funcify-burn has Burn's devices flex, ndarray and wgpu, each with a feature of that name",
+                "switch on the feature of the device, or move the tensors to another one",
+            )),
         }
     }
 
@@ -191,18 +184,13 @@ impl Burn {
         }
     }
 
-    /// Whether the elements of a tensor lie in host memory.
+    /// Whether the elements of a tensor lie in host memory. Other devices do not compute on tensors of rank 0.
     pub(crate) fn in_host_memory(&self) -> bool {
         self.abilities.host_memory
     }
 
-    /// Whether the device computes on tensors of rank 0.
-    pub(crate) fn has_rank_0(&self) -> bool {
-        self.abilities.host_memory
-    }
-
     /// Burn's integer type that stores an integer dtype.
-    pub(crate) fn integer(&self, dtype: DType) -> Result<IntDType, BackendError> {
+    pub(crate) fn integer(&self, dtype: DType) -> Outcome<IntDType> {
         dtypes::integer(self.stored(dtype))
     }
 
@@ -212,14 +200,14 @@ impl Burn {
     }
 
     /// A tensor of zeros, `false` for booleans.
-    pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
+    pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Outcome {
         self.check(dtype, shape.len())?;
         if self.in_host_memory() && dtype != DType::Bool {
             // The system's memory is zero already; Burn's own zeros write it.
             return Ok(filled(&self.device, self.stored(dtype), shape, 0.0));
         }
         let device = self.device.as_dispatch();
-        let shape = if shape.is_empty() && !self.has_rank_0() { &[1] } else { shape };
+        let shape = if shape.is_empty() && !self.in_host_memory() { &[1] } else { shape };
         let sizes = Shape::from(shape.to_vec());
         Ok(match dtype {
             DType::Bool => Dispatch::bool_zeros(sizes, device, self.bool_dtype),
@@ -241,7 +229,7 @@ impl Burn {
     }
 
     /// Fails if the device cannot hold such a tensor.
-    pub(crate) fn check(&self, dtype: DType, rank: usize) -> Result<(), BackendError> {
+    pub(crate) fn check(&self, dtype: DType, rank: usize) -> Outcome<()> {
         self.lacking(dtype, rank).map_or(Ok(()), |reason| Err(format!("{} {reason}", self.name).into()))
     }
 }
@@ -252,4 +240,10 @@ fn vulkan_device() -> Result<Device, String> {
     static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
     let open = || Device::wgpu_options().graphics_api(WgpuBackend::Vulkan).init().map_err(|error| error.to_string());
     DEVICE.get_or_init(open).clone()
+}
+
+/// The error of something that a device of Burn, or the one that records, does not support.
+pub(crate) fn unsupported(at: &Place, backend: &str, what: &str, reason: &str, fix: &str) -> Error {
+    let (backend, what, reason, fix) = (backend.into(), what.into(), reason.into(), fix.into());
+    Error::Unsupported { at: at.boxed(), backend, what, reason, fix }
 }

@@ -11,6 +11,9 @@ use smallvec::SmallVec;
 /// A tensor of any device, dtype and rank.
 pub(crate) type Tensor = burn::backend::DispatchTensor;
 
+/// What a kernel gives, a tensor unless it says otherwise, or why it does not.
+pub(crate) type Outcome<T = Tensor> = Result<T, BackendError>;
+
 /// Which of Burn's three families of ops serves a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -89,7 +92,7 @@ fn computable_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
 }
 
 /// The same elements in row-major order under another shape with as many.
-pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Result<Tensor, BackendError> {
+pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Outcome {
     let tensor = computable(tensor);
     let shape = computable_shape(&tensor, shape);
     if tensor.shape() == shape {
@@ -103,7 +106,7 @@ pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Result<Tensor, Backend
 }
 
 /// The same elements under another shape, as everything else than kernels takes them: see [`computable`].
-pub(crate) fn resized(tensor: Tensor, shape: &[usize]) -> Result<Tensor, BackendError> {
+pub(crate) fn resized(tensor: Tensor, shape: &[usize]) -> Outcome {
     Ok(with_rank(reshape(tensor, shape)?, shape.len()))
 }
 
@@ -148,7 +151,7 @@ pub(crate) fn mask_where(tensor: Tensor, mask: Tensor, value: Tensor) -> Tensor 
 
 /// The one element of a tensor as a scalar: Burn's ndarray device reshapes to the ranks 1 to 6 only.
 #[cfg(feature = "ndarray")]
-fn as_scalar(tensor: Tensor) -> Result<Tensor, BackendError> {
+fn as_scalar(tensor: Tensor) -> Outcome {
     let (kind, device) = (kind(&tensor), tensor.device());
     let (bytes, _, dtype) = read(tensor)?.into_parts();
     let data = TensorData::try_from_bytes(bytes, Vec::<usize>::new(), dtype)?;
@@ -188,7 +191,7 @@ thread_local! {
 }
 
 /// The elements of a tensor, once the device has them.
-pub(crate) fn read(tensor: Tensor) -> Result<TensorData, BackendError> {
+pub(crate) fn read(tensor: Tensor) -> Outcome<TensorData> {
     #[cfg(test)]
     READS.with(|reads| reads.set(reads.get() + 1));
     let data = match kind(&tensor) {

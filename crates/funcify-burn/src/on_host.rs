@@ -3,12 +3,11 @@
 //! On a CPU device the elements are already there, and a buffer that nothing else holds is changed in place.
 
 use burn::tensor::Element;
-use funcify_core::error::BackendError;
 use funcify_core::types::{nearest_bf16, nearest_f16};
 
 use crate::data::{elements, from_elements};
 use crate::device::Burn;
-use crate::kinds::{Tensor, sizes};
+use crate::kinds::{Outcome, Tensor, sizes};
 
 /// Evaluates the body with `$element` as the Rust type of an integer tensor's elements.
 macro_rules! by_integer {
@@ -37,7 +36,7 @@ macro_rules! by_element {
 }
 
 /// Elementwise on one tensor.
-pub(crate) fn map<E: Element, R: Element>(burn: &Burn, x: Tensor, f: impl Fn(E) -> R) -> Result<Tensor, BackendError> {
+pub(crate) fn map<E: Element, R: Element>(burn: &Burn, x: Tensor, f: impl Fn(E) -> R) -> Outcome {
     let shape = sizes(&x);
     Ok(from_elements(burn, elements::<E>(x)?.into_iter().map(f).collect(), &shape))
 }
@@ -69,17 +68,12 @@ reals! {
 }
 
 /// Elementwise on a float tensor, computed in f64 and rounded once.
-pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: impl Fn(f64) -> f64) -> Result<Tensor, BackendError> {
+pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: impl Fn(f64) -> f64) -> Outcome {
     by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::rounded(f(x.wide()))))
 }
 
 /// Elementwise on two tensors of one shape.
-pub(crate) fn zip<E: Element>(
-    burn: &Burn,
-    x: Tensor,
-    y: Tensor,
-    f: impl Fn(E, E) -> E,
-) -> Result<Tensor, BackendError> {
+pub(crate) fn zip<E: Element>(burn: &Burn, x: Tensor, y: Tensor, f: impl Fn(E, E) -> E) -> Outcome {
     let shape = sizes(&x);
     let (mut left, right) = (elements::<E>(x)?, elements::<E>(y)?);
     left.iter_mut().zip(right).for_each(|(a, b)| *a = f(*a, b));
@@ -87,13 +81,7 @@ pub(crate) fn zip<E: Element>(
 }
 
 /// One value for all elements along an axis, which keeps the size 1.
-pub(crate) fn fold<E: Element>(
-    burn: &Burn,
-    x: Tensor,
-    axis: usize,
-    identity: E,
-    f: impl Fn(E, E) -> E,
-) -> Result<Tensor, BackendError> {
+pub(crate) fn fold<E: Element>(burn: &Burn, x: Tensor, axis: usize, identity: E, f: impl Fn(E, E) -> E) -> Outcome {
     let mut shape = sizes(&x);
     let inner: usize = shape[axis + 1..].iter().product();
     let block = inner * shape[axis];
@@ -108,12 +96,7 @@ pub(crate) fn fold<E: Element>(
 
 /// The largest or smallest number along an axis, which keeps the size 1: the one of two that `pick` gives, in any order. No
 /// size is zero.
-pub(crate) fn extreme<E: Element>(
-    burn: &Burn,
-    x: Tensor,
-    axis: usize,
-    pick: impl Fn(E, E) -> E + Copy,
-) -> Result<Tensor, BackendError> {
+pub(crate) fn extreme<E: Element>(burn: &Burn, x: Tensor, axis: usize, pick: impl Fn(E, E) -> E + Copy) -> Outcome {
     let mut shape = sizes(&x);
     let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
     shape[axis] = 1;
@@ -150,7 +133,7 @@ pub(crate) fn running<E: Element>(
     axis: usize,
     reverse: bool,
     f: impl Fn(E, E) -> E,
-) -> Result<Tensor, BackendError> {
+) -> Outcome {
     let shape = sizes(&x);
     let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
     let mut changed = elements::<E>(x)?;
@@ -171,7 +154,7 @@ pub(crate) fn sort<E: Element + PartialOrd>(
     x: Tensor,
     axis: usize,
     descending: bool,
-) -> Result<[Tensor; 2], BackendError> {
+) -> Outcome<[Tensor; 2]> {
     let compare = |a: &E, b: &E| a.partial_cmp(b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)));
     let shape = sizes(&x);
     let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
@@ -208,7 +191,7 @@ pub(crate) fn scatter<E: Element>(
     indices: Tensor,
     updates: Tensor,
     f: impl Fn(E, E) -> E,
-) -> Result<Tensor, BackendError> {
+) -> Outcome {
     let shape = sizes(&x);
     let size = shape[axis];
     let inner: usize = shape[axis + 1..].iter().product();

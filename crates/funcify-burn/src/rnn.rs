@@ -138,14 +138,16 @@ fn steps_first(sequence: Tensor<3>, batch_first: bool) -> Tensor<3> {
     if batch_first { sequence.swap_dims(0, 1) } else { sequence }
 }
 
-/// The outputs `[steps, batch, hidden]` for `[steps, batch, features]`, and the state after the last step that is taken.
+/// The outputs of a cell for a sequence, and the state after the last step that is taken.
 #[track_caller]
-fn over_rows<M: Cell>(
+fn one_way<M: Cell>(
     cell: &M,
-    rows: Tensor<3>,
+    sequence: Tensor<3>,
+    batch_first: bool,
     state: Option<M::State>,
     is_reversed: bool,
 ) -> Result<(Tensor<3>, M::State)> {
+    let rows = steps_first(sequence, batch_first);
     let [steps, batch, _] = rows.dims();
     let [input, hidden] = cell.sizes();
     expect("the sequence, steps first", &rows, [steps, batch, input])?;
@@ -156,7 +158,7 @@ fn over_rows<M: Cell>(
     }
     let options = if is_reversed { Scan::new().reverse() } else { Scan::new() };
     let (last, ys) = options.run(cell, state, rows, |cell, state, x| cell.step(x, state))?;
-    Ok((ys, last))
+    Ok((steps_first(ys, batch_first), last))
 }
 
 /// The outputs of two cells beside each other, of which the second goes from the last step to the first, and their last states.
@@ -169,8 +171,8 @@ fn both_ways<M: Cell>(
 ) -> Result<(Tensor<3>, [M::State; 2])> {
     let rows = steps_first(batched_input, batch_first);
     let [of_forward, of_reverse] = states;
-    let (forward, last_of_forward) = over_rows(cells[0], rows.clone(), of_forward, false)?;
-    let (reverse, last_of_reverse) = over_rows(cells[1], rows, of_reverse, true)?;
+    let (forward, last_of_forward) = one_way(cells[0], rows.clone(), false, of_forward, false)?;
+    let (reverse, last_of_reverse) = one_way(cells[1], rows, false, of_reverse, true)?;
     let ys = Tensor::cat(vec![forward, reverse], 2);
     Ok((steps_first(ys, batch_first), [last_of_forward, last_of_reverse]))
 }
@@ -201,9 +203,7 @@ impl RnnExt for Lstm {
     type Output = (Tensor<3>, LstmState<2>);
 
     fn scan(&self, batched_input: Tensor<3>, state: Option<LstmState<2>>) -> Result<Self::Output> {
-        let rows = steps_first(batched_input, self.batch_first);
-        let (ys, last) = over_rows(self, rows, state, self.reverse)?;
-        Ok((steps_first(ys, self.batch_first), last))
+        one_way(self, batched_input, self.batch_first, state, self.reverse)
     }
 }
 
@@ -212,8 +212,7 @@ impl RnnExt for Gru {
     type Output = Tensor<3>;
 
     fn scan(&self, batched_input: Tensor<3>, state: Option<Tensor<2>>) -> Result<Tensor<3>> {
-        let (ys, _) = over_rows(self, steps_first(batched_input, true), state, false)?;
-        Ok(steps_first(ys, true))
+        Ok(one_way(self, batched_input, true, state, false)?.0)
     }
 }
 
@@ -222,9 +221,9 @@ impl RnnExt for Rnn {
     type Output = (Tensor<3>, RnnState<2>);
 
     fn scan(&self, batched_input: Tensor<3>, state: Option<RnnState<2>>) -> Result<Self::Output> {
-        let rows = steps_first(batched_input, self.batch_first);
-        let (ys, last) = over_rows(self, rows, state.map(|state| state.hidden), self.reverse)?;
-        Ok((steps_first(ys, self.batch_first), RnnState::new(last)))
+        let state = state.map(|state| state.hidden);
+        let (ys, last) = one_way(self, batched_input, self.batch_first, state, self.reverse)?;
+        Ok((ys, RnnState::new(last)))
     }
 }
 

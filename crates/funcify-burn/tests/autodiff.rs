@@ -2,15 +2,17 @@
 //! its arguments and results a loss uses.
 
 mod common;
+#[path = "../../funcify/tests/elementwise/mod.rs"]
+mod elementwise;
 
 use burn::backend::Dispatch;
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{Bool, Device, Int, Scalar, Tensor, TensorData};
-use common::{assert_close, devices, values};
-use funcify::error::{BackendError, Place};
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
-use funcify::vmap::Batched;
-use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, TensorType, apply, scan};
+use common::{assert_close, autodiff_devices, devices, values};
+use elementwise::elementwise;
+use funcify::error::BackendError;
+use funcify::ops::{Custom, CustomOp};
+use funcify::{CheckpointPolicy, Graph, HostTensor, apply, scan};
 use funcify_burn::{AnyTensor, Burn, Differentiable, DifferentiableOptions};
 
 /// Two results of three inputs: `y = tanh(x @ w) + b`, `z = b * sum(x)`, and a mask and a count that have no gradient.
@@ -72,8 +74,7 @@ const LOSSES: [(&str, Loss); 4] = [
 
 #[test]
 fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let function = Differentiable::new(&layer());
         for choice in 1..8 {
             let tracked = [choice & 1 > 0, choice & 2 > 0, choice & 4 > 0];
@@ -173,8 +174,7 @@ fn there_may_be_more_inputs_than_a_node_has_operands() {
         inputs.enumerate().map(|(index, x)| x.square() * (index as f64)).reduce(|sum, x| sum + x).unwrap()
     });
     let graph = graph.unwrap();
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         // Every third is a constant.
         let inputs: Vec<Tensor<1>> = (0..COUNT)
             .map(|index| {
@@ -255,14 +255,11 @@ fn every_policy_of_what_is_saved_gives_the_same_gradients() {
         })
     })
     .unwrap();
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let tensor = |count, seed, shape: Vec<usize>| TensorData::new(values(count, seed), shape);
         let gradient = |policy| {
-            let function = Differentiable::with_options(
-                &graph,
-                DifferentiableOptions { policy: Some(policy), ..DifferentiableOptions::default() },
-            );
+            let options = DifferentiableOptions { policy: Some(policy), ..DifferentiableOptions::default() };
+            let function = Differentiable::with_options(&graph, options);
             let xs = Tensor::<3>::from_data(tensor(30, 1, vec![5, 2, 3]), &device);
             let h = Tensor::<2>::from_data(tensor(6, 2, vec![2, 3]), &device);
             let w = Tensor::<2>::from_data(tensor(9, 3, vec![3, 3]), &device).require_grad();
@@ -310,27 +307,10 @@ funcify::custom_op!(Halve, "halve", |_attributes| Ok(Halve));
 funcify::funcify!(Burn, Halve, |_call, [x]| Ok::<_, BackendError>(Dispatch::float_mul_scalar(x, Scalar::from(0.5))));
 
 impl CustomOp for Halve {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> funcify::Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn eval(
-        &self,
-        _: &mut EvalContext<'_>,
-        inputs: &[HostTensor],
-        _: &[TensorType],
-    ) -> funcify::Result<Vec<HostTensor>> {
+    elementwise!(|inputs| {
         let half = |index: &[usize]| funcify::Scalar::Float(inputs[0].at(index).as_f64() / 2.0);
-        Ok(vec![HostTensor::from_fn(inputs[0].dtype(), inputs[0].shape(), half)])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(*self), size, operands)
-    }
+        vec![HostTensor::from_fn(inputs[0].dtype(), inputs[0].shape(), half)]
+    });
 }
 
 #[test]
@@ -338,8 +318,7 @@ fn an_op_without_a_derivative_is_refused_if_it_would_be_needed() {
     let graph =
         Graph::build("half", |g| apply(Custom::new(Halve), &[g.input("x", "f32[2]")])[0] + g.input("y", "f32[2]"));
     let function = Differentiable::new(&graph.unwrap());
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let [x, y] = [[1.0, 2.0], [3.0, 4.0]].map(|data| Tensor::<1>::from_data(data, &device));
         let sum: Tensor<1> = function.call((x.clone(), y.clone().require_grad())).unwrap();
         assert_eq!(sum.into_data().iter::<f32>().collect::<Vec<_>>(), [3.5, 5.0]);

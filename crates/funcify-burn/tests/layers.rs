@@ -5,7 +5,7 @@ mod common;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::store::ModuleRecord;
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
-use common::{assert_close, devices};
+use common::{assert_close, autodiff_devices, devices};
 use funcify::derivative::Wrt;
 use funcify::nn::{self, Cell, MinimalCell, Recurrent, RwkvVersion, Xlstm, XlstmCell};
 use funcify::{GradOptions, HostTensor, evaluate};
@@ -62,8 +62,7 @@ fn check<M: Module, S: Tensors + Clone>(
     make: impl Fn(&Device) -> M,
     forward: impl Fn(&M, Tensor<3>, Option<S>) -> (Tensor<3>, S),
 ) {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let module = make(&device);
         let xs = Tensor::<3>::random([2, STEPS, FEATURES], Distribution::Uniform(-1.0, 1.0), &device).require_grad();
         let (ys, state) = forward(&module, xs.clone(), None);

@@ -5,7 +5,7 @@ mod common;
 use burn::module::Module;
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use common::cells::Rnn;
-use common::{assert_close, devices, values};
+use common::{assert_close, autodiff_devices, values};
 use funcify_burn::{Scan, scan};
 
 fn tensor<const D: usize>(shape: [usize; D], seed: u32, device: &Device) -> Tensor<D> {
@@ -18,8 +18,7 @@ fn check(
     by_scan: impl Fn(&[Tensor<2>], &Device) -> Tensor<2>,
     by_hand: impl Fn(&[Tensor<2>], &Device) -> Tensor<2>,
 ) {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let run = |program: &dyn Fn(&[Tensor<2>], &Device) -> Tensor<2>| {
             let given: Vec<Tensor<2>> = (0..seeds).map(|seed| tensor([4, 3], seed, &device)).collect();
             let result = program(&given, &device);
@@ -126,8 +125,7 @@ fn three_loops() {
 /// A module that both loops are given.
 #[test]
 fn a_module_in_the_inner_loop() {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let cell = Rnn::new(3, 3, &device);
         let xs = || tensor([4, 2, 3], 5, &device);
         let zero = || Tensor::<2>::zeros([2, 3], &device);

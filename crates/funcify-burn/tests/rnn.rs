@@ -12,7 +12,7 @@ use burn::nn::{
     RnnConfig, RnnState,
 };
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
-use common::{assert_close, devices, values};
+use common::{assert_close, autodiff_devices, values};
 use funcify_burn::RnnExt;
 use funcify_conformance::note_difference;
 
@@ -142,8 +142,7 @@ fn check<M: Case>(module: M, batch_first: bool, what: &str) {
 
 #[test]
 fn modules_are_themselves_on_every_device() {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let what = format!("{device:?}");
         check(LstmConfig::new(INPUT, HIDDEN, true).init(&device), true, &what);
         check(GruConfig::new(INPUT, HIDDEN, true).init(&device), true, &what);

@@ -7,7 +7,7 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, LstmState};
 use burn::tensor::{DType, Device, Distribution, Gradients, Int, Tensor, TensorData};
 use common::cells::{Gru, Lstm, Rnn, S5, Selective};
-use common::{assert_close, devices, devices_of_f64, values};
+use common::{assert_close, autodiff_devices, devices, devices_of_f64, values};
 use funcify_burn::{AnyTensor, Scan, Tensors, scan};
 
 const STEPS: usize = 24;
@@ -93,10 +93,9 @@ fn flat(tensor: AnyTensor) -> Tensor<1> {
 }
 
 fn gradient(tensor: AnyTensor, gradients: &Gradients) -> Option<TensorData> {
-    let data = |tensor: Option<TensorData>| tensor;
     match tensor.shape().len() {
-        2 => data(tensor.into_tensor::<2, _>().unwrap().grad(gradients).map(|it| it.into_data())),
-        3 => data(tensor.into_tensor::<3, _>().unwrap().grad(gradients).map(|it| it.into_data())),
+        2 => tensor.into_tensor::<2, _>().unwrap().grad(gradients).map(|it| it.into_data()),
+        3 => tensor.into_tensor::<3, _>().unwrap().grad(gradients).map(|it| it.into_data()),
         rank => panic!("rank {rank}"),
     }
 }
@@ -146,32 +145,23 @@ fn check<M: Module, C: Tensors + Clone>(
     }
 }
 
+/// What a step gives whose next state is also its output.
+fn twice(next: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
+    (next.clone(), next)
+}
+
 fn hidden(device: &Device, dtype: DType) -> Tensor<2> {
     tensor([BATCH, WIDTH], 2, device, dtype)
 }
 
 #[test]
 fn an_rnn_is_the_loop_by_hand() {
-    check(
-        |device| Rnn::new(INPUTS, WIDTH, device),
-        hidden,
-        |rnn: Rnn, h, x| {
-            let h = rnn.step(h, x);
-            (h.clone(), h)
-        },
-    );
+    check(|device| Rnn::new(INPUTS, WIDTH, device), hidden, |rnn: Rnn, h, x| twice(rnn.step(h, x)));
 }
 
 #[test]
 fn a_gru_is_the_loop_by_hand() {
-    check(
-        |device| Gru::new(INPUTS, WIDTH, device),
-        hidden,
-        |gru: Gru, h, x| {
-            let h = gru.step(h, x);
-            (h.clone(), h)
-        },
-    );
+    check(|device| Gru::new(INPUTS, WIDTH, device), hidden, |gru: Gru, h, x| twice(gru.step(h, x)));
 }
 
 #[test]
@@ -182,8 +172,7 @@ fn an_lstm_is_the_loop_by_hand() {
         init,
         |lstm: Lstm, state, x| {
             let state = lstm.step(state, x);
-            let y = state.hidden.clone();
-            (state, y)
+            (state.clone(), state.hidden)
         },
     );
 }
@@ -202,8 +191,7 @@ fn a_selective_scan_is_the_loop_by_hand() {
 
 #[test]
 fn parameters_that_are_frozen_or_not_used_have_no_gradient() {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let cells = [Rnn::new(INPUTS, WIDTH, &device), Rnn::new(INPUTS, WIDTH, &device).no_grad()];
         let unused = Rnn::new(INPUTS, WIDTH, &device);
         let xs = tensor([STEPS, BATCH, INPUTS], 1, &device, DType::F32).detach();
@@ -222,8 +210,7 @@ fn parameters_that_are_frozen_or_not_used_have_no_gradient() {
 
 #[test]
 fn weights_may_be_tensors_and_what_they_are_computed_from_is_reached() {
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let a = Tensor::<1>::from_data([0.5, -0.25], &device).require_grad();
         let xs = Tensor::<2>::from_data([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], &device);
         let decay = a.clone().exp();
@@ -313,8 +300,7 @@ fn a_module_is_left_as_it_was() {
         norm: BatchNorm,
         dropout: Dropout,
     }
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let cell = Cell { norm: BatchNormConfig::new(WIDTH).init(&device), dropout: DropoutConfig::new(0.5).init() };
         let before = cell.norm.running_mean.value().into_data();
         let xs = tensor([STEPS, BATCH, WIDTH], 1, &device, DType::F32);

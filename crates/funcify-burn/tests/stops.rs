@@ -9,7 +9,7 @@ use bodies::{BODIES, Body, Row, WIDTH, twice};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation, s};
-use common::{assert_close, devices, values};
+use common::{assert_close, autodiff_devices, devices, values};
 use funcify_burn::{Scan, scan, trace};
 
 const STEPS: usize = 4;
@@ -398,8 +398,7 @@ fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
         let (scale, offset) = (w.clone().slice(s![0..1]), w.slice(s![1..2]));
         twice(burn::tensor::module::batch_norm_train(rows, scale, offset, 0.1).output.reshape([WIDTH]) * x)
     };
-    for device in devices() {
-        let device = device.autodiff();
+    for device in autodiff_devices() {
         let [w, c] = [1, 2].map(|seed| Tensor::<1>::from_data(TensorData::new(values(WIDTH, seed), [WIDTH]), &device));
         let xs = Tensor::<2>::from_data(TensorData::new(values(STEPS * WIDTH, 3), [STEPS, WIDTH]), &device);
         let in_a_loop = |w: Row, c: Row, x: Row| {

@@ -4,10 +4,9 @@
 //! The library's runs each layer step by step over `candle_nn::LSTM`, and its backward recurses through all steps. Here all layers
 //! are one compiled program.
 
-use candle_core::{Module, Result, Tensor};
-use candle_nn::VarBuilder;
-
 use funcify_candle::nn::{Lstm, RecurrentConfig};
+
+use super::*;
 
 /// Stacked LSTMs whose output is added to their input, over the frames `[batch, features, steps]` of a codec.
 #[derive(Clone)]

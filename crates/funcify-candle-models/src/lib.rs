@@ -36,10 +36,15 @@ mod model;
 pub mod recurrent_gemma;
 pub mod rwkv;
 
-use candle_core::{Module, Result, Tensor};
-use candle_nn::{LayerNorm, RmsNorm, ops};
-use funcify_candle::Differentiable;
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Module, Result, Tensor};
+use candle_nn::{Embedding, Init, LayerNorm, Linear, RmsNorm, VarBuilder, ops};
+use funcify_candle::{Candle, Differentiable, nn};
 use funcify_core::error::{Place, Site};
+use funcify_core::{Dim, Graph, TensorType, Value, scan};
+
+use crate::model::{Architecture, Zeros, compiled, convolution_parameters, padded_vocabulary, tied_logits};
 
 pub use model::{Model, State};
 

@@ -3,17 +3,13 @@
 //! The library's model takes one token a call, so that a prompt is as many calls as it has tokens. Here projections, convolution and
 //! norms are over the whole prompt, and the selective scan is one compiled loop.
 
-use std::sync::Arc;
-
-use candle_core::{Device, Module, Result, Tensor};
-use candle_nn::{Embedding, Linear, RmsNorm, VarBuilder};
-use funcify_candle::{Candle, Differentiable, DifferentiableOptions, nn};
-use funcify_core::{Dim, Graph, TensorType, Value, concat, scan};
+use funcify_candle::DifferentiableOptions;
+use funcify_core::concat;
 use funcify_nn::{Parameter, SelectiveScan};
 use funcify_runtime::{CompileOptions, LoopStrategy};
 
-use crate::model::{self, Architecture, Zeros, convolution_parameters, padded_vocabulary, tied_logits};
-use crate::{as_candles, rms_norm, scanned};
+use super::*;
+use crate::model;
 
 /// How many steps the convolution sees.
 const WIDTH: usize = 4;

@@ -3,15 +3,10 @@
 //! The library reads a prompt by products of chunks, whose factors it lays out one by one in memory, or token by token. Here a block's
 //! mixer ([`funcify_nn::Mamba2`]) is one compiled program, for a prompt and for a token.
 
-use std::sync::Arc;
-
-use candle_core::{Result, Tensor};
-use candle_nn::{Embedding, RmsNorm, VarBuilder};
-use funcify_candle::{Differentiable, nn};
 use funcify_nn::Mamba2 as Mixer;
 
-use crate::model::{self, Architecture, Zeros, compiled, padded_vocabulary, tied_logits};
-use crate::{as_candles, mismatch, rms_norm, scanned};
+use super::*;
+use crate::model;
 
 /// How many steps the convolution sees.
 const WIDTH: usize = 4;

@@ -1,13 +1,6 @@
 //! What all models are made of: the rows of an embedding, blocks one after the other, each with a state, and a head.
 
-use std::sync::Arc;
-
-use candle_core::{DType, Device, Module, Result, Tensor};
-use candle_nn::{Embedding, Init, Linear, VarBuilder};
-use funcify_candle::{Candle, Differentiable};
-use funcify_core::Graph;
-
-use crate::{as_candles, last_row, mismatch};
+use super::*;
 
 /// What a model remembers of the steps that it has read.
 #[derive(Clone, Debug)]

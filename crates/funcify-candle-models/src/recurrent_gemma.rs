@@ -4,15 +4,11 @@
 //! one call only, and then single tokens; here parts of any length may follow. As in the library, attention sees all positions:
 //! `attention_window_size` is not looked at.
 
-use std::sync::Arc;
+use candle_core::D;
+use candle_nn::{Activation, linear, linear_b};
 
-use candle_core::{D, DType, Device, Module, Result, Tensor};
-use candle_nn::{Activation, Embedding, Init, Linear, VarBuilder, linear, linear_b, ops};
-use funcify_candle::{Differentiable, nn};
-use funcify_core::{Dim, Graph, TensorType, scan};
-
-use crate::model::{self, Architecture, Zeros, compiled, convolution_parameters, tied_logits};
-use crate::{mismatch, scanned, short_convolution};
+use super::*;
+use crate::model;
 
 /// What a block mixes steps by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,15 +4,10 @@
 //! The library's models take one token of one sequence a call. Here a prompt, and any batch of them, is one call: a step's token
 //! shift is a shift of rows, and the recurrence of each block's memory one compiled loop.
 
-use std::sync::Arc;
+use candle_nn::{GroupNorm, linear_no_bias};
 
-use candle_core::{Module, Result, Tensor};
-use candle_nn::{Embedding, GroupNorm, Init, LayerNorm, Linear, VarBuilder, linear_no_bias, ops};
-use funcify_candle::{Differentiable, nn};
-use funcify_core::{Dim, Graph, TensorType, Value, scan};
-
-use crate::model::{self, Architecture, Zeros, compiled};
-use crate::{after, last_row, layer_norm, mismatch, scanned};
+use super::*;
+use crate::model;
 
 /// Which RWKV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

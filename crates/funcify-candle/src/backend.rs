@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::Tensor;
 use funcify_core::error::BackendError;
 use funcify_core::ops::Op;
-use funcify_core::{DType, HostTensor};
+use funcify_core::{DType, HostTensor, Result};
 use funcify_cpu::{Division, Engine, Machine};
 use funcify_runtime::{
     Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Parallel, Part, StackType, Tensors, TrackedCall, Whole,
@@ -16,7 +16,7 @@ use crate::device::{Candle, MAX_RANK, download, rank_reason, stored, upload};
 use crate::differentiable::{TrackedPrograms, call_tracked, is_tracked};
 use crate::errors::{kernel as without_backtrace, plain};
 
-funcify_runtime::register_backend!("candle", || funcify_core::Result::Ok(Candle::cpu()));
+funcify_runtime::register_backend!("candle", || Result::Ok(Candle::cpu()));
 
 impl Backend for Candle {
     type Tensor = Tensor;
@@ -127,11 +127,7 @@ impl Backend for Candle {
         is_tracked(tensor)
     }
 
-    fn call_tracked(
-        &self,
-        call: &TrackedCall<'_, Self>,
-        arguments: &[Tensor],
-    ) -> Option<funcify_core::Result<Vec<Tensor>>> {
+    fn call_tracked(&self, call: &TrackedCall<'_, Self>, arguments: &[Tensor]) -> Option<Result<Vec<Tensor>>> {
         call_tracked(call, self, arguments)
     }
 

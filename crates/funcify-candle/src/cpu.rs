@@ -7,15 +7,14 @@ use candle_core::cpu_backend::{binary_map_vec_par, unary_map_vec_par};
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Error, Layout, Shape, Tensor, WithDType};
 use funcify_core::error::BackendError;
 use funcify_core::types::{nearest_bf16, nearest_f16};
-use funcify_runtime::KernelCall;
 use half::{bf16, f16};
 
-use crate::device::Candle;
+use crate::device::{Call, Outcome};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Refuses devices other than the CPU.
-pub(crate) fn require_cpu<O>(call: &KernelCall<'_, Candle, O>) -> Result<(), BackendError> {
+pub(crate) fn require_cpu<O>(call: &Call<'_, O>) -> Outcome<()> {
     if call.backend.device().is_cpu() {
         return Ok(());
     }
@@ -23,6 +22,11 @@ pub(crate) fn require_cpu<O>(call: &KernelCall<'_, Candle, O>) -> Result<(), Bac
         format!("`{}` of {}", call.place().op, call.inputs.first().map_or("nothing".into(), |ty| ty.to_string()));
     Err(call.unsupported(what, "Candle has no such kernel, and this crate's runs on the CPU", "use `Candle::cpu()`"))
 }
+
+/// A function that an op of Candle holds, which may run on any thread.
+pub(crate) trait Shared: Copy + Send + Sync + 'static {}
+
+impl<F: Copy + Send + Sync + 'static> Shared for F {}
 
 /// A kernel on elements in host memory as an op of Candle: of as many operands as the closure takes pairs of arguments.
 pub(crate) struct Kernel<F>(pub(crate) &'static str, pub(crate) F);
@@ -79,10 +83,10 @@ fn run(
 
 /// A function of each element.
 pub(crate) fn map1<A: WithDType, R: WithDType, O>(
-    call: &KernelCall<'_, Candle, O>,
+    call: &Call<'_, O>,
     x: &Tensor,
-    f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
-) -> Result<Tensor, BackendError> {
+    f: impl Fn(A) -> R + Shared,
+) -> Outcome {
     require_cpu(call)?;
     if x.elem_count() == 0 {
         return Ok(Tensor::zeros(x.shape(), R::DTYPE, x.device())?);
@@ -96,11 +100,7 @@ pub(crate) fn map1<A: WithDType, R: WithDType, O>(
 
 /// A function of each element of a float tensor, computed in f64 and rounded once. Given as an address where a call
 /// costs little next to what the function does, so that there is one loop for all of them.
-pub(crate) fn map_in_f64<O>(
-    call: &KernelCall<'_, Candle, O>,
-    x: &Tensor,
-    f: impl Fn(f64) -> f64 + Copy + Send + Sync + 'static,
-) -> Result<Tensor, BackendError> {
+pub(crate) fn map_in_f64<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(f64) -> f64 + Shared) -> Outcome {
     match x.dtype() {
         DType::F64 => map1(call, x, f),
         DType::F32 => map1(call, x, move |v: f32| f(f64::from(v)) as f32),
@@ -111,27 +111,17 @@ pub(crate) fn map_in_f64<O>(
 }
 
 /// A function of each element of an integer tensor, computed in i64 and wrapped.
-pub(crate) fn map_integers<O>(
-    call: &KernelCall<'_, Candle, O>,
-    x: &Tensor,
-    f: impl Fn(i64) -> i64 + Copy + Send + Sync + 'static,
-) -> Result<Tensor, BackendError> {
-    match x.dtype() {
-        DType::U8 => map1(call, x, move |v: u8| f(i64::from(v)) as u8),
-        DType::U32 => map1(call, x, move |v: u32| f(i64::from(v)) as u32),
-        DType::I32 => map1(call, x, move |v: i32| f(i64::from(v)) as i32),
-        DType::I64 => map1(call, x, f),
-        _ => Err(outside_domain(call, x)),
-    }
+pub(crate) fn map_integers<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(i64) -> i64 + Shared) -> Outcome {
+    with_integer!(call, x, I => map1(call, x, move |v: I| f(v.into()) as I))
 }
 
 /// A function of each two elements of tensors of one shape.
 pub(crate) fn map2<A: WithDType, O>(
-    call: &KernelCall<'_, Candle, O>,
+    call: &Call<'_, O>,
     x: &Tensor,
     y: &Tensor,
-    f: impl Fn(A, A) -> A + Copy + Send + Sync + 'static,
-) -> Result<Tensor, BackendError> {
+    f: impl Fn(A, A) -> A + Shared,
+) -> Outcome {
     require_cpu(call)?;
     if x.dims() != y.dims() {
         return Err(format!("operands of the shapes {:?} and {:?}", x.dims(), y.dims()).into());
@@ -154,27 +144,21 @@ pub(crate) fn map2<A: WithDType, O>(
 
 /// A function of each two elements of integer tensors, computed in i64 and wrapped.
 pub(crate) fn map_integer_pairs<O>(
-    call: &KernelCall<'_, Candle, O>,
+    call: &Call<'_, O>,
     x: &Tensor,
     y: &Tensor,
-    f: impl Fn(i64, i64) -> i64 + Copy + Send + Sync + 'static,
-) -> Result<Tensor, BackendError> {
-    match x.dtype() {
-        DType::U8 => map2(call, x, y, move |a: u8, b| f(i64::from(a), i64::from(b)) as u8),
-        DType::U32 => map2(call, x, y, move |a: u32, b| f(i64::from(a), i64::from(b)) as u32),
-        DType::I32 => map2(call, x, y, move |a: i32, b| f(i64::from(a), i64::from(b)) as i32),
-        DType::I64 => map2(call, x, y, f),
-        _ => Err(outside_domain(call, x)),
-    }
+    f: impl Fn(i64, i64) -> i64 + Shared,
+) -> Outcome {
+    with_integer!(call, x, I => map2(call, x, y, move |a: I, b| f(a.into(), b.into()) as I))
 }
 
 /// A function of each row: the elements along `axes`, which disappear from the shape. No size is zero.
 pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
-    call: &KernelCall<'_, Candle, O>,
+    call: &Call<'_, O>,
     x: &Tensor,
     axes: &[usize],
-    f: impl Fn(&[A]) -> R + Send + Sync + 'static,
-) -> Result<Tensor, BackendError> {
+    f: impl Fn(&[A]) -> R + Shared,
+) -> Outcome {
     require_cpu(call)?;
     let remaining: Vec<usize> = (0..x.rank()).filter(|axis| !axes.contains(axis)).collect();
     let shape: Vec<usize> = remaining.iter().map(|axis| x.dims()[*axis]).collect();
@@ -189,11 +173,11 @@ pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
 
 /// A function that fills a row from each row along an axis. No size is zero.
 pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
-    call: &KernelCall<'_, Candle, O>,
+    call: &Call<'_, O>,
     x: &Tensor,
     axis: usize,
-    f: impl Fn(&[A], &mut [R]) + Send + Sync + 'static,
-) -> Result<Tensor, BackendError> {
+    f: impl Fn(&[A], &mut [R]) + Shared,
+) -> Outcome {
     require_cpu(call)?;
     let (last, size) = (x.rank() - 1, x.dim(axis)?);
     // The axis is exchanged with the last one, and back.
@@ -209,11 +193,11 @@ pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
 
 /// The rows along axes `first..end` combined element by element, for a contiguous tensor. No size is zero.
 pub(crate) fn fold_columns<E: WithDType, O>(
-    call: &KernelCall<'_, Candle, O>,
+    call: &Call<'_, O>,
     x: &Tensor,
     [first, end]: [usize; 2],
-    f: impl Fn(E, E) -> E + Copy + Send + Sync + 'static,
-) -> Result<Tensor, BackendError> {
+    f: impl Fn(E, E) -> E + Shared,
+) -> Outcome {
     require_cpu(call)?;
     let (before, after) = (&x.dims()[..first], &x.dims()[end..]);
     let (rows, row): (usize, usize) = (x.dims()[first..end].iter().product(), after.iter().product());
@@ -244,7 +228,7 @@ pub(crate) fn is_nan<A: PartialOrd>(element: A) -> bool {
 }
 
 /// The error of a kernel whose operand has an element type that the op's type rule excludes.
-pub(crate) fn outside_domain<O>(call: &KernelCall<'_, Candle, O>, x: &Tensor) -> BackendError {
+pub(crate) fn outside_domain<O>(call: &Call<'_, O>, x: &Tensor) -> BackendError {
     format!("`{}` has no kernel for {:?}", call.place().op, x.dtype()).into()
 }
 
@@ -289,4 +273,20 @@ macro_rules! with_element {
     };
 }
 
-pub(crate) use {map_floats, with_element};
+/// [`with_element!`] of a float tensor.
+macro_rules! with_float {
+    ($call:expr, $x:expr, $element:ident => $kernel:expr) => {
+        $crate::cpu::with_element!(
+            $call, $x, $element => $kernel, F16 = ::half::f16, BF16 = ::half::bf16, F32 = f32, F64 = f64
+        )
+    };
+}
+
+/// [`with_element!`] of an integer tensor.
+macro_rules! with_integer {
+    ($call:expr, $x:expr, $element:ident => $kernel:expr) => {
+        $crate::cpu::with_element!($call, $x, $element => $kernel, U8 = u8, U32 = u32, I32 = i32, I64 = i64)
+    };
+}
+
+pub(crate) use {map_floats, with_element, with_float, with_integer};

@@ -7,6 +7,12 @@ use funcify_runtime::KernelCall;
 
 use crate::errors::plain;
 
+/// A call of a kernel.
+pub(crate) type Call<'a, O> = KernelCall<'a, Candle, O>;
+
+/// What a kernel gives, a tensor unless it says otherwise, or why it does not.
+pub(crate) type Outcome<T = Tensor> = Result<T, BackendError>;
+
 /// The largest rank that Candle's strided kernels hold.
 pub(crate) const MAX_RANK: usize = candle_core::nditer::MAX_DIMS;
 
@@ -36,7 +42,7 @@ impl Candle {
     }
 
     /// A tensor of zeros (`false` for booleans).
-    pub(crate) fn zeros(&self, shape: &[usize], dtype: DType) -> Result<Tensor, BackendError> {
+    pub(crate) fn zeros(&self, shape: &[usize], dtype: DType) -> Outcome {
         Ok(Tensor::zeros(shape, stored(dtype), &self.device).map_err(plain)?)
     }
 }
@@ -56,7 +62,7 @@ pub(crate) fn stored(dtype: DType) -> CandleDType {
 }
 
 /// The sizes of a call's only result, if Candle can hold its rank.
-pub(crate) fn output_shape<O>(call: &KernelCall<'_, Candle, O>) -> Result<Vec<usize>, BackendError> {
+pub(crate) fn output_shape<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     let shape = call.output_shape(0)?;
     if shape.len() > MAX_RANK {
         let what = format!("tensors of rank {}", shape.len());
@@ -71,7 +77,7 @@ pub(crate) fn rank_reason() -> String {
 }
 
 /// A tensor on a device with the elements of a host tensor.
-pub(crate) fn upload(tensor: &HostTensor, device: &Device) -> Result<Tensor, BackendError> {
+pub(crate) fn upload(tensor: &HostTensor, device: &Device) -> Outcome {
     let shape = tensor.shape();
     if shape.len() > MAX_RANK {
         return Err(rank_reason().into());
@@ -93,7 +99,7 @@ pub(crate) fn upload(tensor: &HostTensor, device: &Device) -> Result<Tensor, Bac
 }
 
 /// The elements of a tensor whose dtype is `dtype`, which Candle may store as another.
-pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
+pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Outcome<HostTensor> {
     let storage = match dtype {
         DType::Bool => Storage::Bool(elements::<u8>(tensor)?.into_iter().map(|e| e != 0).collect()),
         DType::U8 => Storage::U8(elements(tensor)?),
@@ -109,7 +115,7 @@ pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Result<HostTensor, Back
 }
 
 /// The elements of a tensor, row-major.
-pub(crate) fn elements<E: WithDType>(tensor: &Tensor) -> Result<Vec<E>, BackendError> {
+pub(crate) fn elements<E: WithDType>(tensor: &Tensor) -> Outcome<Vec<E>> {
     if tensor.dtype() != E::DTYPE {
         return Err(format!("a tensor of {:?} was read as {:?}", tensor.dtype(), E::DTYPE).into());
     }

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use candle_core::{DType, Result, Shape, Tensor};
 use funcify_core::cancel::{Ran, Watch};
-use funcify_core::derivative::{BackwardInput, Pullback, Wrt};
+use funcify_core::derivative::BackwardInput;
 use funcify_core::error::Place;
 use funcify_core::graph::Node;
 use funcify_core::ops::Op;
 use funcify_core::{CheckpointPolicy, Graph};
-use funcify_cpu::with_residuals_as_planned;
+use funcify_cpu::DerivativePrograms;
 use funcify_runtime::{Cache, CompileOptions, Function, LoopStrategy, Report, TrackedCall};
 
 use crate::autodiff::node::{attach, place};
@@ -114,18 +114,9 @@ impl DifferentiableOptions {
 
 /// The forward program and the backward program for one set of tracked inputs.
 struct Programs {
-    forward: Function<Candle>,
-    backward: Function<Candle>,
-    takes: Vec<BackwardInput>,
-    /// By which inputs the backward program gives gradients: those that are tracked and lead to a result.
-    by: Vec<bool>,
+    pair: DerivativePrograms<Candle>,
     /// The number of elements of the largest constant in either.
     largest_constant: usize,
-}
-
-/// What the backward program is called with, but for the cotangents.
-struct Saved {
-    takes: Vec<Take>,
 }
 
 enum Take {
@@ -180,7 +171,7 @@ impl Differentiable {
     pub fn report(&self) -> Vec<Report> {
         match &*lock(&self.tracked.last) {
             None => vec![self.primal.report()],
-            Some(programs) => vec![programs.forward.report(), programs.backward.report()],
+            Some(programs) => vec![programs.pair.forward.report(), programs.pair.backward.report()],
         }
     }
 
@@ -258,8 +249,8 @@ fn forward(
     values: Vec<Tensor>,
     count: usize,
 ) -> funcify_core::Result<Vec<Tensor>> {
-    let results = programs.forward.call(&values)?;
-    let inputs = arguments.iter().zip(&programs.by).filter(|(_, by)| **by);
+    let results = programs.pair.forward.call(&values)?;
+    let inputs = arguments.iter().zip(&programs.pair.by).filter(|(_, by)| **by);
     let inputs: Vec<Tensor> = inputs.map(|(tensor, _)| tensor.clone()).collect();
     attach_results(at, programs, &inputs, values, results, count).map_err(|error| errors::execution(at, error))
 }
@@ -270,43 +261,12 @@ impl Subject<'_> {
         // A tracked input of another type than the graph's is an error of the call.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
         let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
-        let Some((by, mut pullback)) = self.connected_pullback(by)? else { return Ok(None) };
-        if self.compile.compiles_loops_on(self.candle) {
-            let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
-            pullback = with_residuals_as_planned(pullback, self.graph.outputs().len(), &sizes)?;
-        }
-        let compile = |graph: &Graph| Function::compile_with(graph, self.candle, self.compile.clone());
-        let (forward, backward) = (compile(&pullback.forward)?, compile(&pullback.backward)?);
-        let largest_constant = largest_constant(&pullback.forward).max(largest_constant(&pullback.backward));
-        Ok(Some(Arc::new(Programs { forward, backward, takes: pullback.takes, by, largest_constant })))
-    }
-
-    /// The two programs for the gradients by these inputs, but for those that lead to no result by a differentiable path, and by
-    /// which inputs they are; `None` if none is left.
-    fn connected_pullback(&self, by: Vec<bool>) -> funcify_core::Result<Option<(Vec<bool>, Pullback)>> {
-        let pullback = |by: &[bool]| {
-            let names =
-                by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| self.graph.input_name(index).into());
-            self.graph
-                .pullback(Wrt::Names(names.collect()), self.compile.grad_options(self.candle, self.policy.cloned()))
-        };
-        match pullback(&by) {
-            Err(funcify_core::Error::Disconnected { .. }) => {}
-            other => return Ok(Some((by, other?))),
-        }
-        let mut connected = by.clone();
-        for index in (0..by.len()).filter(|index| by[*index]) {
-            let only: Vec<bool> = (0..by.len()).map(|other| other == index).collect();
-            connected[index] = match pullback(&only) {
-                Err(funcify_core::Error::Disconnected { .. }) => false,
-                other => other.map(|_| true)?,
-            };
-        }
-        if !connected.contains(&true) {
-            return Ok(None);
-        }
-        let pullback = pullback(&connected)?;
-        Ok(Some((connected, pullback)))
+        let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
+        let pair = DerivativePrograms::compile(self.graph, self.candle, &by, &sizes, self.compile, self.policy)?;
+        Ok(pair.map(|pair| {
+            let [forward, backward] = [&pair.forward, &pair.backward].map(|program| largest_constant(program.graph()));
+            Arc::new(Programs { pair, largest_constant: forward.max(backward) })
+        }))
     }
 }
 
@@ -332,14 +292,14 @@ fn attach_results(
     if floats.is_empty() {
         return Ok(results.into_iter().take(count).collect());
     }
-    let saved: Arc<OnceLock<Saved>> = Arc::default();
+    let saved: Arc<OnceLock<Vec<Take>>> = Arc::default();
     let pull = {
         let (programs, saved, at) = (programs.clone(), saved.clone(), at.clone());
         move |cotangents: &[Option<Tensor>]| {
             let Some(saved) = saved.get() else {
                 crate::errors::bail!("{}: backward ran before the forward pass was done", at.op);
             };
-            let arguments = saved.takes.iter().map(|take| match take {
+            let arguments = saved.iter().map(|take| match take {
                 Take::Value(tensor) => Ok(tensor.clone()),
                 Take::Cotangent(index, shape, dtype) => match &cotangents[*index] {
                     Some(cotangent) => Ok(cotangent.clone()),
@@ -351,7 +311,7 @@ fn attach_results(
                 },
             });
             let arguments = arguments.collect::<Result<Vec<_>>>()?;
-            let gradients = programs.backward.call(&arguments);
+            let gradients = programs.pair.backward.call(&arguments);
             let gradients = gradients.map_err(|error| errors::candle(errors::for_caller(&at, error)))?;
             let gradients = Elements::of_program(gradients, arguments.iter(), programs.largest_constant);
             Ok(gradients.into_iter().map(Some).collect())
@@ -364,7 +324,7 @@ fn attach_results(
     for (index, tracked) in floats.iter().zip(attach(at, inputs, &outputs, Box::new(pull))?) {
         results[*index] = tracked;
     }
-    let takes = programs.takes.iter().map(|input| match input {
+    let takes = programs.pair.takes.iter().map(|input| match input {
         BackwardInput::Input(index) => Take::Value(values[*index].clone()),
         // Of an output that is also saved there is one copy.
         BackwardInput::Output(index) => Take::Value(results[*index].detach()),
@@ -374,7 +334,7 @@ fn attach_results(
         }
     });
     // Nothing else sets it.
-    let _ = saved.set(Saved { takes: takes.collect() });
+    let _ = saved.set(takes.collect());
     results.truncate(count);
     Ok(results)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::{DType, Device, Error, Result, Tensor, Var};
-use common::{assert_close, assert_gradients, by_hand, loss, row, tensor, var};
+use common::{assert_close, assert_gradients, backward, by_hand, loss, row, tensor, var};
 use funcify_candle::{ScanOptions, checkpoint, cond, map, map_with, scan, scan_captured, scan_with, while_loop};
 
 const STEPS: usize = 7;
@@ -39,12 +39,11 @@ fn without_steps() {
     let along = ScanOptions::new().axis(1);
     let (_, ys) = scan_with(along, start.as_tensor(), &xs, |h: Tensor, x: Tensor| Ok(((&h + &x)?, x))).unwrap();
     assert_eq!(ys.dims(), [2, 0]);
-    let found = loss(&[&last]).unwrap().backward().unwrap();
-    assert_gradients(&found, &loss(&[&start]).unwrap().backward().unwrap(), &[&start], "start");
+    let found = backward(&[&last]);
+    assert_gradients(&found, &backward(&[&start]), &[&start], "start");
     assert!(found.get(&w).is_none());
     let same = while_loop(start.as_tensor(), |_| Ok(false), |x| x.sqr()).unwrap();
-    let found = loss(&[&same]).unwrap().backward().unwrap();
-    assert_gradients(&found, &loss(&[&start]).unwrap().backward().unwrap(), &[&start], "start");
+    assert_gradients(&backward(&[&same]), &backward(&[&start]), &[&start], "start");
 }
 
 #[test]
@@ -66,7 +65,7 @@ fn carries_of_mixed_types() {
         Ok((carry, y))
     });
     let ((last_a, last_b, count), ys) = hand.unwrap();
-    let expected = loss(&[&last_a, &last_b, &ys]).unwrap().backward().unwrap();
+    let expected = backward(&[&last_a, &last_b, &ys]);
     for options in [ScanOptions::new(), ScanOptions::new().keep_graphs()] {
         let sequences = (xs.as_tensor().clone(), index.clone());
         let ((found_a, found_b, found_count), (found_ys, counts, indices)) =
@@ -75,8 +74,7 @@ fn carries_of_mixed_types() {
         assert_eq!(counts.to_vec1::<i64>().unwrap(), [0, 1, 3, 6, 10, 15, 21]);
         assert_eq!(indices.to_vec1::<u32>().unwrap(), [0, 1, 2, 3, 4, 5, 6]);
         assert!(!found_count.track_op() && !counts.track_op());
-        let found = loss(&[&found_a, &found_b, &found_ys]).unwrap().backward().unwrap();
-        assert_gradients(&found, &expected, &[&a, &b, &xs], "mixed");
+        assert_gradients(&backward(&[&found_a, &found_b, &found_ys]), &expected, &[&a, &b, &xs], "mixed");
     }
 }
 
@@ -120,7 +118,7 @@ fn one_tensor_in_several_places_and_strided() {
         Ok(((b, next.clone()), next.matmul(&x)?))
     });
     let ((a, b), ys) = hand.unwrap();
-    let expected = loss(&[&a, &b, &ys]).unwrap().backward().unwrap();
+    let expected = backward(&[&a, &b, &ys]);
     let captured = x.clone();
     let step = move |(a, b): (Tensor, Tensor), (row, other): (Tensor, Tensor)| {
         assert!(row.is_contiguous() && other.is_contiguous());
@@ -129,8 +127,7 @@ fn one_tensor_in_several_places_and_strided() {
     };
     let sequences = (turned.clone(), x.as_tensor().clone());
     let ((found_a, found_b), found_ys) = scan(&(turned.clone(), turned), &sequences, step).unwrap();
-    let found = loss(&[&found_a, &found_b, &found_ys]).unwrap().backward().unwrap();
-    assert_gradients(&found, &expected, &[&x], "strided");
+    assert_gradients(&backward(&[&found_a, &found_b, &found_ys]), &expected, &[&x], "strided");
 }
 
 /// Sums and products of what is strided may differ in their last bits from those of a copy in order; that a step gives the
@@ -151,8 +148,7 @@ fn strided_carries_and_captured_tensors() {
     let expected = loss(&[&last.contiguous().unwrap(), &ys]).unwrap().backward().unwrap();
     for options in [ScanOptions::new(), ScanOptions::new().segments(1), ScanOptions::new().keep_graphs()] {
         let (last, ys) = scan_captured(options, &turned, xs.as_tensor(), &weight, step).unwrap();
-        let found = loss(&[&last, &ys]).unwrap().backward().unwrap();
-        assert_gradients(&found, &expected, &[&start, &w, &xs], "strided");
+        assert_gradients(&backward(&[&last, &ys]), &expected, &[&start, &w, &xs], "strided");
     }
 }
 
@@ -186,8 +182,7 @@ fn another_axis() {
     let options = ScanOptions::new().axis(1).reverse();
     let (_, ys) = scan_with(options, &start, xs.as_tensor(), step).unwrap();
     assert_close(&ys, &expected.contiguous().unwrap(), "ys");
-    let found = loss(&[&ys]).unwrap().backward().unwrap();
-    assert_gradients(&found, &loss(&[&expected]).unwrap().backward().unwrap(), &[&xs], "axis");
+    assert_gradients(&backward(&[&ys]), &backward(&[&expected]), &[&xs], "axis");
 }
 
 #[test]
@@ -228,12 +223,11 @@ fn captured_in_one_branch() {
         Ok((h.clone(), h))
     };
     let (last, _) = by_hand(start.clone(), STEPS, false, step).unwrap();
-    let expected = loss(&[&last]).unwrap().backward().unwrap();
+    let expected = backward(&[&last]);
     let (a, b) = (even.clone(), odd.clone());
     let step = move |h, t: Tensor| Ok((choose(&a, &b, h, t.to_scalar()?)?, ()));
     let (last, ()) = scan(&start, &index, step).unwrap();
-    let found = loss(&[&last]).unwrap().backward().unwrap();
-    assert_gradients(&found, &expected, &[&even, &odd], "branches");
+    assert_gradients(&backward(&[&last]), &expected, &[&even, &odd], "branches");
 }
 
 /// What a closure captures may be computed from variables; and may be passed.
@@ -250,20 +244,18 @@ fn captured_tensors_with_a_graph() {
     for turns in [1, 255, 256] {
         let computed = deep(turns);
         let (last, _) = by_hand(start.clone(), STEPS, false, |h, t| cell(h, row(&xs, t)?, &computed)).unwrap();
-        let expected = loss(&[&last]).unwrap().backward().unwrap();
+        let expected = backward(&[&last]);
         let captured = computed.clone();
         let implied = scan(&start, xs.as_tensor(), move |h, x| cell(h, x, &captured));
         if turns < 256 {
-            let found = loss(&[&implied.unwrap().0]).unwrap().backward().unwrap();
-            assert_gradients(&found, &expected, &[&w, &xs], &format!("implied {turns}"));
+            assert_gradients(&backward(&[&implied.unwrap().0]), &expected, &[&w, &xs], &format!("implied {turns}"));
         } else {
             assert_contains(&error_of(implied), &["what the closure captures", "scan_captured", "closure_edges.rs"]);
         }
         for options in [ScanOptions::new(), ScanOptions::new().keep_graphs()] {
             let step = move |h, x, w: Tensor| cell(h, x, &w);
             let (last, _) = scan_captured(options, &start, xs.as_tensor(), &computed, step).unwrap();
-            let found = loss(&[&last]).unwrap().backward().unwrap();
-            assert_gradients(&found, &expected, &[&w, &xs], &format!("passed {turns}"));
+            assert_gradients(&backward(&[&last]), &expected, &[&w, &xs], &format!("passed {turns}"));
         }
     }
 }
@@ -311,7 +303,7 @@ fn nested() {
         by_hand(carry.clone(), 3, true, step)
     });
     let (last, ys) = hand.unwrap();
-    let expected = loss(&[&last, &ys]).unwrap().backward().unwrap();
+    let expected = backward(&[&last, &ys]);
     for (outer, inside) in [(false, false), (true, false), (false, true), (true, true)] {
         let options = |keep: bool| if keep { ScanOptions::new().keep_graphs() } else { ScanOptions::new().segments(2) };
         let weight = w.clone();
@@ -325,8 +317,7 @@ fn nested() {
         };
         let (found_last, found_ys) = scan_with(options(outer), start.as_tensor(), xs.as_tensor(), step).unwrap();
         assert_close(&found_ys, &ys, "ys");
-        let found = loss(&[&found_last, &found_ys]).unwrap().backward().unwrap();
-        assert_gradients(&found, &expected, &[&w, &xs, &start], "nested");
+        assert_gradients(&backward(&[&found_last, &found_ys]), &expected, &[&w, &xs, &start], "nested");
     }
 }
 
@@ -349,7 +340,7 @@ fn a_closure_that_fails_gives_its_error() {
     let total = loss(&[&last]).unwrap();
     assert_contains(&error_of(total.backward()), &["when it ran again for the gradient", "the sensor is off"]);
     let (expected, _) = by_hand(start, STEPS, false, |h, t| Ok(((h + row(&xs, t)?)?.sin()?, row(&xs, t)?))).unwrap();
-    let expected = loss(&[&expected]).unwrap().backward().unwrap();
+    let expected = backward(&[&expected]);
     assert_gradients(&total.backward().unwrap(), &expected, &[&xs], "after a failure");
 }
 
@@ -466,19 +457,17 @@ fn maps_and_checkpoints() {
         let stack = |rows: Vec<Tensor>| Tensor::stack(&rows, 0).unwrap();
         (stack(rows.iter().map(|row| row.0.clone()).collect()), stack(rows.iter().map(|row| row.1.clone()).collect()))
     };
-    let gradients = loss(&[&expected, &norms]).unwrap().backward().unwrap();
+    let gradients = backward(&[&expected, &norms]);
     for options in [ScanOptions::new(), ScanOptions::new().segments(1), ScanOptions::new().keep_graphs()] {
         let weight = w.clone();
         let (found, found_norms) = map_with(options, xs.as_tensor(), move |x| body(&weight, x)).unwrap();
         assert_close(&found, &expected, "map");
-        let found = loss(&[&found, &found_norms]).unwrap().backward().unwrap();
-        assert_gradients(&found, &gradients, &[&xs, &w], "map");
+        assert_gradients(&backward(&[&found, &found_norms]), &gradients, &[&xs, &w], "map");
     }
     let weight = w.clone();
     let (found, norm) =
         checkpoint(xs.as_tensor(), move |xs| Ok((xs.broadcast_mul(&weight)?.sin()?, xs.sqr()?.sum(1)?))).unwrap();
-    let found = loss(&[&found, &norm]).unwrap().backward().unwrap();
-    assert_gradients(&found, &gradients, &[&xs, &w], "checkpoint");
+    assert_gradients(&backward(&[&found, &norm]), &gradients, &[&xs, &w], "checkpoint");
     let counted = map(xs.as_tensor(), |x: Tensor| x.gt(0.0)).unwrap();
     assert_eq!((counted.dtype(), counted.track_op()), (DType::U8, false));
 }
@@ -501,7 +490,7 @@ fn choices() {
             true => (x.exp().unwrap() * w.as_tensor()).unwrap().sin(),
         };
         let expected = loss(&[&expected.unwrap()]).unwrap().backward().unwrap();
-        assert_gradients(&loss(&[&y]).unwrap().backward().unwrap(), &expected, &[&x, &w], "cond");
+        assert_gradients(&backward(&[&y]), &expected, &[&x, &w], "cond");
     }
 }
 
@@ -525,8 +514,7 @@ fn a_captured_weight_is_transposed() {
             let weight = w.clone();
             let body = move |carry: (Tensor, Tensor), x: Tensor| step(weight.as_tensor(), carry, &x);
             let ((last, _), ()) = scan_with(options, &from, xs.as_tensor(), body).unwrap();
-            let found = loss(&[&last]).unwrap().backward().unwrap();
-            assert_gradients(&found, &expected, &[&w, &start, &xs], "transposed");
+            assert_gradients(&backward(&[&last]), &expected, &[&w, &start, &xs], "transposed");
         }
     }
 }
@@ -562,7 +550,7 @@ fn a_variable_that_the_loss_does_not_use_has_no_gradient() {
             Ok((h.clone(), ((&h * a.as_tensor())?, (&h * b.as_tensor())?)))
         };
         let (_, (first, _)) = scan_with(options, start.as_tensor(), &xs, step).unwrap();
-        let gradients = loss(&[&first]).unwrap().backward().unwrap();
+        let gradients = backward(&[&first]);
         assert!(gradients.get(&used).is_some() && gradients.get(&start).is_some());
         assert!(gradients.get(&other).is_none());
     }

@@ -6,7 +6,7 @@ use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::rnn::{GRU, LSTM, LSTMState, RNN};
 use candle_nn::{GRUConfig, LSTMConfig, Module, Optimizer, VarBuilder, VarMap};
 use common::cells::{self, Cell};
-use common::{assert_close, assert_gradients, by_hand, loss, row, tensor, var};
+use common::{assert_close, assert_gradients, backward, by_hand, loss, row, tensor, var};
 use funcify_candle::{RnnExt, ScanOptions, scan_with};
 
 const STEPS: usize = 7;
@@ -49,9 +49,8 @@ fn check(name: &str, cell: Cell, shapes: &[&[usize]], carry: &[&[usize]], x: &[u
                 assert_close(&found_ys, &ys, &what);
                 found_last.iter().zip(&last).for_each(|(found, last)| assert_close(found, last, &what));
                 let all: Vec<&Tensor> = found_last.iter().chain([&found_ys]).collect();
-                let found = loss(&all).unwrap().backward().unwrap();
                 let every: Vec<&Var> = vars.iter().chain(&init).chain([&xs]).collect();
-                assert_gradients(&found, &expected, &every, &what);
+                assert_gradients(&backward(&all), &expected, &every, &what);
             }
         }
     }
@@ -118,9 +117,8 @@ fn cells_of_candle_nn() {
         assert!(found_hs.is_contiguous());
         let found_last = leaves(&found_last);
         let all: Vec<&Tensor> = found_last.iter().chain([&found_hs]).collect();
-        let found = loss(&all).unwrap().backward().unwrap();
         let every: Vec<&Var> = vars.iter().chain([&xs]).collect();
-        assert_gradients(&found, &expected, &every, name);
+        assert_gradients(&backward(&all), &expected, &every, name);
 
         let zero = cell.zero_state(BATCH).unwrap();
         let (hs, _) = cell.scan_init(ScanOptions::new().reverse().segments(2), &xs, &zero).unwrap();

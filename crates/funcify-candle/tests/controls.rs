@@ -6,7 +6,7 @@ mod common;
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, CustomOp1, DType, Device, Layout, Result, Shape, Tensor, Var};
 use candle_nn::ops::{log_softmax, sigmoid, softmax};
-use common::{assert_close, by_hand, loss, row, tensor, var};
+use common::{assert_close, backward, by_hand, loss, row, tensor, var};
 use funcify_candle::{ScanOptions, checkpoint, cond, map, scan_captured, while_loop};
 
 const STEPS: usize = 5;
@@ -205,7 +205,7 @@ fn every_op_and_control_is_candles() {
                 let (found_last, found_ys) = looped.unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_close(&found_last, &last, &what);
                 assert_close(&found_ys, &ys, &what);
-                let found = loss(&[&found_last, &found_ys]).unwrap().backward().unwrap();
+                let found = backward(&[&found_last, &found_ys]);
                 assert_same(&found, &gradients, &all, &what);
             }
         }
@@ -219,7 +219,7 @@ fn every_other_closure_stops_where_candle_stops() {
     let stop = |x: &Tensor, w: &Tensor| (x.detach() * w)? + (x * w.detach())?.tanh()?;
     let check = |name: &str, found: Tensor, expected: Tensor| {
         assert_close(&found, &expected, name);
-        let [found, expected] = [found, expected].map(|it| loss(&[&it]).unwrap().backward().unwrap());
+        let [found, expected] = [found, expected].map(|it| backward(&[&it]));
         assert_same(&found, &expected, &all, name);
     };
     let captured = w.as_tensor().clone();

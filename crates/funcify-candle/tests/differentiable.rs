@@ -1,15 +1,16 @@
 //! Compiled graphs as ops of Candle's autodiff, against Candle's own autodiff over the same loop written by hand.
 
 mod common;
+#[path = "../../funcify/tests/elementwise/mod.rs"]
+mod elementwise;
 
 use candle_core::{DType, Device, Tensor, Var};
 use common::cells::{self, Cell};
-use common::{assert_close, assert_gradients, by_hand, loss, row, tensor, var};
+use common::{assert_close, assert_gradients, backward, by_hand, loss, row, tensor, var};
+use elementwise::elementwise;
 use funcify::dispatch::{CompileOptions, LoopStrategy};
-use funcify::error::Place;
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
-use funcify::vmap::Batched;
-use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, TensorType, Value, scan};
+use funcify::ops::{Custom, CustomOp};
+use funcify::{CheckpointPolicy, Graph, Value, scan};
 use funcify_candle::{Candle, Differentiable, DifferentiableOptions};
 
 const STEPS: usize = 7;
@@ -77,9 +78,8 @@ fn check(name: &str, symbolic: Symbolic, hand: Cell, carry: &[&str], weights: &[
             let function = Differentiable::compile_with(&graph, &Candle::cpu(), options).unwrap();
             let results = function.call(&arguments).unwrap();
             results.iter().zip(&all).for_each(|(found, expected)| assert_close(found, expected, &what));
-            let found = loss(&results.iter().collect::<Vec<_>>()).unwrap().backward().unwrap();
             let every: Vec<&Var> = weights.iter().chain(&init).chain([&xs]).collect();
-            assert_gradients(&found, &expected, &every, &what);
+            assert_gradients(&backward(&results.iter().collect::<Vec<_>>()), &expected, &every, &what);
         }
     }
 }
@@ -209,8 +209,8 @@ fn one_tensor_may_be_several_inputs() {
     let z = x.get(0).unwrap();
     let results = function.call(&[doubled.clone(), doubled.clone(), z.clone()]).unwrap();
     let expected = (&doubled * doubled.sin().unwrap()).unwrap();
-    let found = loss(&[&results[0], &results[1]]).unwrap().backward().unwrap();
-    let expected = loss(&[&expected, &z]).unwrap().backward().unwrap();
+    let found = backward(&[&results[0], &results[1]]);
+    let expected = backward(&[&expected, &z]);
     assert_gradients(&found, &expected, &[&x], "product");
 }
 
@@ -227,7 +227,7 @@ fn views_and_results_that_are_inputs() {
         let (t, part) = (view.t().unwrap(), view.narrow(0, 1, 1).unwrap());
         let product = view.matmul(&t.contiguous().unwrap()).unwrap();
         let found = loss(&results.iter().collect::<Vec<_>>()).unwrap().backward().unwrap();
-        let expected = loss(&[&view, &t, &part, &product]).unwrap().backward().unwrap();
+        let expected = backward(&[&view, &t, &part, &product]);
         assert_gradients(&found, &expected, &[&x], "views");
         // The elements of the inputs are still there.
         assert_close(&results[0], &view, "the input");
@@ -243,26 +243,7 @@ funcify::custom_op!(Opaque, "opaque", |_attributes| Ok(Opaque));
 funcify::funcify!(Candle, Opaque, |_call, [x]| Ok::<_, candle_core::Error>(x));
 
 impl CustomOp for Opaque {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> funcify::Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn eval(
-        &self,
-        _: &mut EvalContext<'_>,
-        inputs: &[HostTensor],
-        _: &[TensorType],
-    ) -> funcify::Result<Vec<HostTensor>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> funcify::Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(*self), size, operands)
-    }
+    elementwise!(|inputs| inputs.to_vec());
 }
 
 #[test]

@@ -167,12 +167,8 @@ impl CustomOp1 for Recorded {
 fn the_graphs_of_steps_are_not_saved() {
     let w = var(1, &[2], DType::F64);
     let start = tensor(2, &[2], DType::F64);
-    let ways = [
-        (ScanOptions::new(), 10),
-        (ScanOptions::new().segments(20), 5),
-        (ScanOptions::new().segments(1), 100),
-        (ScanOptions::new().keep_graphs(), 100),
-    ];
+    let new = ScanOptions::new;
+    let ways = [(new(), 10), (new().segments(20), 5), (new().segments(1), 100), (new().keep_graphs(), 100)];
     for (options, segment) in ways {
         let counted = Counted::new();
         let (weight, count) = (w.clone(), counted.clone());

@@ -1,8 +1,8 @@
 //! The backends that this program links, with their declared gaps.
 
-use anyhow::{Result, anyhow};
-use funcify::dispatch::{backend_names, open_backend};
-use funcify_conformance::{Expectations, Subject};
+use funcify_conformance::Expectations;
+
+use super::*;
 
 // Linked for their lowering rules.
 #[cfg(any(feature = "flex", feature = "ndarray", feature = "wgpu"))]

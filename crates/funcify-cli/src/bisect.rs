@@ -1,15 +1,11 @@
 //! `funcify bisect`: the patch of the rewrites that changes what a program gives, on the reference.
 
-use std::path::PathBuf;
-
-use anyhow::{Context, Result};
+use funcify::evaluate;
 use funcify::files::read_safetensors_needed;
 use funcify::rewrite::{Patched, Rewrite, RewriteOptions, first_wrong};
-use funcify::{Error, Graph, HostTensor, evaluate};
 use funcify_conformance::{ExpectedOutput, compare};
 
-use crate::in_program;
-use crate::transforms::Transforms;
+use super::*;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

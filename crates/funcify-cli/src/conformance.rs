@@ -2,16 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::iter;
-use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, Result, anyhow};
-use funcify::Graph;
-use funcify_conformance::{Case, Report, Status, Subject, all_cases, rewritten, run_modes, unmatched_gaps};
+use funcify_conformance::{Case, Report, Status, rewritten, run_modes, unmatched_gaps};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::backends;
+use super::*;
 
 /// The environment variable that names backends which must not be absent, separated by commas.
 const REQUIRE: &str = "FUNCIFY_REQUIRE";

@@ -10,10 +10,18 @@ mod status;
 mod templates;
 mod transforms;
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use anyhow::{Context, Result, anyhow};
 use clap::{Parser, Subcommand};
+use funcify::dispatch::{LoopStrategy, backend_names, open_backend};
+use funcify::{Error, Graph, HostTensor};
+use funcify_conformance::{Subject, all_cases};
+
+use crate::transforms::Transforms;
 
 #[derive(Parser)]
 #[command(name = "funcify", version, about = "Differentiable control flow for tensor programs")]

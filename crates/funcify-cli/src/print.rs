@@ -1,13 +1,9 @@
 //! `funcify print`: a program from a `.fir` file, or what derivatives and batching make of it, as text.
 
-use std::path::PathBuf;
-
-use anyhow::Result;
 use funcify::rewrite::{Rewrite, RewriteOptions};
-use funcify::{Graph, to_dot};
+use funcify::to_dot;
 
-use crate::in_program;
-use crate::transforms::Transforms;
+use super::*;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

@@ -1,19 +1,14 @@
 //! `funcify run`: a program from a `.fir` file, or what derivatives and batching make of it, on a backend; tensors
 //! from and to safetensors files.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use funcify::dispatch::{CompileOptions, LoopStrategy, open_backend};
+use funcify::Cancellation;
+use funcify::dispatch::CompileOptions;
 use funcify::files::{read_safetensors_needed, write_safetensors};
-use funcify::{Cancellation, Graph, HostTensor};
 use signal_hook::consts::SIGINT;
 
-use crate::in_program;
-use crate::transforms::Transforms;
+use super::*;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

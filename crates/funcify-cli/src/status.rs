@@ -1,15 +1,11 @@
 //! `funcify status`: STATUS.md, which ops and dtypes each backend has.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
-
-use anyhow::{Context, Result, anyhow};
 use funcify::DType;
-use funcify::dispatch::{Compiles, Executor, backend_names, open_backend};
+use funcify::dispatch::{Compiles, Executor};
 use funcify::ops::{CONTROL_FLOW, all_names};
-use funcify_conformance::all_cases;
 use funcify_conformance::support::{OpProgram, Support, op_programs, support};
+
+use super::*;
 
 /// Writes the file, which needs every backend; or checks that it is current, as far as the backends are there.
 pub(crate) fn run(check: bool) -> Result<bool> {

@@ -1,12 +1,9 @@
 //! `funcify templates`: programs drawn from the planner's rules, on every backend that compiles loops, against the reference
 //! evaluation. Seeds are programs, so that a run goes on where another one has ended.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-use anyhow::{Result, anyhow};
-use funcify::dispatch::{LoopStrategy, open_backend};
 use funcify_conformance::templates::{Campaign, Subject, Summary, families, run_campaign};
+
+use super::*;
 
 /// How many programs are run before the numbers so far are printed.
 const AT_ONCE: u64 = 1000;

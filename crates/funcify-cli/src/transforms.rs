@@ -4,15 +4,14 @@
 //! What a derivative needs besides the program's inputs is named as [`Graph::vjp`] and [`Graph::jvp`] name it: `ct_y` is
 //! the cotangent of output `y`, `tan_x` the tangent of input `x`. It is read from the same file.
 
-use std::collections::BTreeMap;
-
-use anyhow::{Context, Result};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use funcify::derivative::Wrt;
 use funcify::dispatch::ordered_inputs;
 use funcify::error::{Place, Site};
-use funcify::{Disconnected, Error, GradOptions, Graph, HostTensor, TensorType, VmapOptions};
+use funcify::{Disconnected, GradOptions, TensorType, VmapOptions};
+
+use super::*;
 
 /// An option's name, what stands after it, and its help.
 const OPTIONS: [(&str, &str, &str); 7] = [

@@ -30,6 +30,12 @@ pub enum Expected {
     Error(&'static str),
 }
 
+/// A case, or why it cannot be made.
+pub(crate) type OneCase = Result<Case, String>;
+
+/// A group of cases, or why one cannot be made.
+pub(crate) type Cases = Result<Vec<Case>, String>;
+
 /// One expected output: `|got - expected| <= atol + rtol * |expected|`; integers and booleans are equal.
 #[derive(Clone, Debug)]
 pub struct ExpectedOutput {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use funcify::Graph;
-use funcify::dispatch::Executor;
+use funcify::dispatch::{Executor, LoopStrategy};
 use libtest_mimic::{Arguments, Failed, FormatSetting, Trial};
 use rayon::prelude::*;
 
@@ -116,12 +116,7 @@ fn trials_with(cases: Vec<Case>, subject: &Subject, lacking: &Lacking) -> Vec<Tr
 }
 
 /// Runs a case as it is written and rewritten.
-fn verdict(
-    case: &Case,
-    rewritten: Option<&Graph>,
-    subject: &Subject,
-    mode: funcify::dispatch::LoopStrategy,
-) -> Result<(), Failed> {
+fn verdict(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mode: LoopStrategy) -> Result<(), Failed> {
     let of_rewritten = rewritten.map(|graph| run_rewritten(case, graph, subject, mode));
     let rows = [Some(run_case(case, subject, mode)), of_rewritten];
     let failed = rows.into_iter().flatten().find(|row| matches!(row.status, Status::Fail | Status::Needs));

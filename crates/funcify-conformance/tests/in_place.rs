@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
-use funcify::dispatch::{Backend, CompileOptions, Function, Kernel, LoopStrategy, Part, Reference, StackType};
+use funcify::dispatch::{
+    Backend, CompileOptions, Function, Kernel, LoopStrategy, Reference, StackType, evaluate_kernel, tensors_of,
+};
 use funcify::error::BackendError;
-use funcify::ops::{EvalContext, OpRules, Scan};
-use funcify::{DType, Graph, HostTensor, Scalar, Storage, evaluate, scan_until};
+use funcify::ops::Scan;
+use funcify::{Graph, HostTensor, Scalar, Storage, evaluate, scan_until};
 use funcify_conformance::{Expected, all_cases, compare};
 
 /// The reference evaluation of each op, with traces in place.
@@ -17,43 +19,10 @@ struct InPlace;
 funcify::funcify!(InPlace, Scan, native_loop);
 
 impl Backend for InPlace {
-    type Tensor = Arc<HostTensor>;
-    type Tracked = ();
+    tensors_of!(Reference);
 
     fn name(&self) -> &'static str {
         "in-place"
-    }
-
-    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
-        None
-    }
-
-    fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
-        Reference.upload(tensor)
-    }
-
-    fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        Reference.download(tensor, dtype)
-    }
-
-    fn shape(&self, tensor: &Self::Tensor) -> Vec<usize> {
-        Reference.shape(tensor)
-    }
-
-    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
-        Reference.has_dtype(tensor, dtype)
-    }
-
-    fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.rows(tensor, start, count)
-    }
-
-    fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.row(tensor, row)
-    }
-
-    fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError> {
-        Reference.stack(parts, ty)
     }
 
     fn allocate(&self, ty: &StackType) -> Result<Option<Self::Tensor>, BackendError> {
@@ -75,13 +44,7 @@ impl Backend for InPlace {
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
-        Some(|call, operands| {
-            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
-            let mut sizes = call.sizes().clone();
-            let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
-            let results = call.op.eval(&mut context, &inputs, call.outputs)?;
-            Ok(results.into_iter().map(Arc::new).collect())
-        })
+        Some(evaluate_kernel)
     }
 }
 

@@ -118,11 +118,8 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
         "gather" => one(Gather { axis: 0 }.into(), &[&matrix, &index(&[2, 2])]),
         "threefry" => {
             let both = |(prefix, words): (&str, Words)| {
-                (
-                    prefix.to_string(),
-                    Threefry { shape: [3usize].into(), words }.into(),
-                    vec![matrix.clone(), matrix.clone()],
-                )
+                let op = Threefry { shape: [3usize].into(), words };
+                (prefix.to_string(), op.into(), vec![matrix.clone(), matrix.clone()])
             };
             [("threefry_mixed", Words::Mixed), ("threefry_both", Words::Both)].map(both).to_vec()
         }

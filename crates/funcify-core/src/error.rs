@@ -79,6 +79,11 @@ impl Place {
     pub fn boxed(&self) -> Box<Place> {
         Box::new(self.clone())
     }
+
+    /// Makes the error of a number of steps that cannot be used.
+    pub(crate) fn step_count(&self, reason: impl Into<String>, fix: impl Into<String>) -> Error {
+        Error::StepCount { at: self.boxed(), reason: reason.into(), fix: fix.into() }
+    }
 }
 
 /// What a backend's own library reports.

@@ -45,10 +45,9 @@ pub use funcify_derive::Tree;
 pub use graph::Graph;
 pub use host::{Element, HostTensor, Scalar, Storage, element_count};
 pub use ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
-pub use ops::scan::recurrence;
 pub use ops::scan::{
-    Bound, CheckpointPolicy, MapOptions, Recurrence, ScanOptions, fori_loop, map, map_with, scan, scan_until,
-    scan_until_with, scan_with,
+    Bound, CheckpointPolicy, MapOptions, Recurrence, ScanOptions, fori_loop, map, map_with, recurrence, scan,
+    scan_until, scan_until_with, scan_with,
 };
 pub use ops::switch::{cond, switch};
 pub use ops::while_loop::{while_loop, while_loop_bounded};

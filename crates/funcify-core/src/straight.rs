@@ -5,9 +5,8 @@
 use crate::error::{Place, Result, Site};
 use crate::graph::{Failed, Graph, Node, Replay, at_site, bind_sizes, emit, tracer};
 use crate::host::HostTensor;
-use crate::ops::evaluate_in;
 use crate::ops::scan::Start;
-use crate::ops::{AssociativeScan, Control, EvalContext, Op, OpClass, OpRules, Scan, Switch, While};
+use crate::ops::{AssociativeScan, Control, EvalContext, Op, OpClass, OpRules, Scan, Switch, While, evaluate_in};
 use crate::tree::Named;
 use crate::types::{Sizes, TensorType};
 use crate::value::{Value, concat, full};

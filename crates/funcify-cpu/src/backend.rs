@@ -4,12 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use funcify_core::error::BackendError;
-use funcify_core::ops::{EvalContext, OpRules, Scan};
+use funcify_core::ops::Scan;
 use funcify_core::{DType, HostTensor};
-use funcify_runtime::funcify;
-use funcify_runtime::{
-    Backend, Compiled, Compiles, Declined, Kernel, Outcome, Part, Reference, StackType, Tensors, Whole,
-};
+use funcify_runtime::{Backend, Compiled, Compiles, Declined, Kernel, Outcome, Reference, Whole};
+use funcify_runtime::{evaluate_kernel, funcify, tensors_of};
 use smallvec::SmallVec;
 
 use crate::engine::{Elements, Engine};
@@ -39,47 +37,10 @@ funcify!(Cpu, Scan, native_loop);
 funcify_runtime::register_backend!("cpu", || funcify_core::Result::Ok(Cpu::default()));
 
 impl Backend for Cpu {
-    type Tensor = Arc<HostTensor>;
-    type Tracked = ();
+    tensors_of!(Reference);
 
     fn name(&self) -> &'static str {
         "cpu"
-    }
-
-    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
-        None
-    }
-
-    fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
-        Reference.upload(tensor)
-    }
-
-    fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        Reference.download(tensor, dtype)
-    }
-
-    fn shape(&self, tensor: &Self::Tensor) -> Vec<usize> {
-        tensor.shape().to_vec()
-    }
-
-    fn has_shape(&self, tensor: &Self::Tensor, sizes: &[usize]) -> bool {
-        tensor.shape() == sizes
-    }
-
-    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
-        tensor.dtype() == dtype
-    }
-
-    fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.rows(tensor, start, count)
-    }
-
-    fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.row(tensor, row)
-    }
-
-    fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError> {
-        Reference.stack(parts, ty)
     }
 
     fn element_bytes(&self, dtype: DType) -> usize {
@@ -100,13 +61,7 @@ impl Backend for Cpu {
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
-        Some(|call, operands| {
-            let mut sizes = call.sizes().clone();
-            let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
-            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
-            let results = call.op.eval(&mut context, &inputs, call.outputs)?;
-            Ok(results.into_iter().map(Arc::new).collect::<Tensors<_>>())
-        })
+        Some(evaluate_kernel)
     }
 }
 

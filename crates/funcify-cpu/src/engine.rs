@@ -100,42 +100,32 @@ pub trait Number: Element + Default {
     fn executors(all: &AnyExecutors) -> Option<&Executors<Self>>;
 }
 
-impl Number for f32 {
-    const DTYPE: DType = DType::F32;
+macro_rules! numbers {
+    ($($number:ident, $variant:ident, not $other:ident;)*) => {$(
+        impl Number for $number {
+            const DTYPE: DType = DType::$variant;
 
-    fn slice<'e>(elements: &'e Elements<'_>) -> Option<&'e [f32]> {
-        match elements {
-            Elements::F32(numbers) => Some(numbers),
-            Elements::F64(numbers) => numbers.is_empty().then_some(&[]),
+            fn slice<'e>(elements: &'e Elements<'_>) -> Option<&'e [$number]> {
+                match elements {
+                    Elements::$variant(numbers) => Some(numbers),
+                    Elements::$other(numbers) => numbers.is_empty().then_some(&[]),
+                }
+            }
+
+            fn wrapped(numbers: Vec<$number>) -> Elements<'static> {
+                Elements::$variant(numbers.into())
+            }
+
+            fn executors(all: &AnyExecutors) -> Option<&Executors<$number>> {
+                if let AnyExecutors::$variant(executors) = all { Some(executors) } else { None }
+            }
         }
-    }
-
-    fn wrapped(numbers: Vec<f32>) -> Elements<'static> {
-        Elements::F32(numbers.into())
-    }
-
-    fn executors(all: &AnyExecutors) -> Option<&Executors<f32>> {
-        if let AnyExecutors::F32(executors) = all { Some(executors) } else { None }
-    }
+    )*};
 }
 
-impl Number for f64 {
-    const DTYPE: DType = DType::F64;
-
-    fn slice<'e>(elements: &'e Elements<'_>) -> Option<&'e [f64]> {
-        match elements {
-            Elements::F64(numbers) => Some(numbers),
-            Elements::F32(numbers) => numbers.is_empty().then_some(&[]),
-        }
-    }
-
-    fn wrapped(numbers: Vec<f64>) -> Elements<'static> {
-        Elements::F64(numbers.into())
-    }
-
-    fn executors(all: &AnyExecutors) -> Option<&Executors<f64>> {
-        if let AnyExecutors::F64(executors) = all { Some(executors) } else { None }
-    }
+numbers! {
+    f32, F32, not F64;
+    f64, F64, not F32;
 }
 
 impl Engine {

@@ -174,19 +174,35 @@ pub trait Constants: Copy {
     const WHOLE: Self;
 }
 
+macro_rules! operators {
+    ($($name:ident $operator:tt),*) => {$(
+        #[inline(always)]
+        fn $name(self, other: Self) -> Self {
+            self $operator other
+        }
+    )*};
+}
+
+/// Methods that are one of `pulp`'s.
+macro_rules! of_pulp {
+    ($($name:ident($($operand:ident: $ty:ty),*) $(-> $result:ty)? = $pulp:ident;)*) => {$(
+        #[inline(always)]
+        fn $name<S: Simd>(simd: S, $($operand: $ty),*) $(-> $result)? {
+            simd.$pulp($($operand),*)
+        }
+    )*};
+}
+
 macro_rules! float {
     (
         $float:ident, $word:ident: $vector:ident, $mask:ident, $bits:ident; sign $sign:expr, fraction $fraction:expr, bias $bias:expr;
         slices: $as_vectors:ident, $as_vectors_mut:ident, $load_part:ident, $store_part:ident;
         splats: $splat:ident, $splat_word:ident;
-        unary: $($unary:ident = $pulp_unary:ident),*;
-        binary: $($binary:ident = $pulp_binary:ident),*;
-        mul_add: $mul_add:ident;
+        arithmetic: $add:ident, $sub:ident, $mul:ident, $div:ident, $mul_add:ident, $sqrt:ident;
         bounds: $min:ident, $max:ident;
-        compare: $($compare:ident = $pulp_compare:ident),*;
-        select: $select:ident;
+        compare: $less:ident, $less_equal:ident, $equal:ident, $select:ident;
         casts: $to_bits:ident, $from_bits:ident;
-        words: $($words:ident = $pulp_words:ident),*;
+        words: $and:ident, $or:ident, $xor:ident, $add_words:ident, $sub_words:ident;
         exponents: $to_exponent:ident, $powers_of_two:ident, $exponent_field:ident;
         reduce: $sum:ident, $product:ident;
     ) => {
@@ -229,22 +245,7 @@ macro_rules! float {
                 Self::from_bits(word.into())
             }
 
-            #[inline(always)]
-            fn plus(self, other: Self) -> Self {
-                self + other
-            }
-            #[inline(always)]
-            fn times(self, other: Self) -> Self {
-                self * other
-            }
-            #[inline(always)]
-            fn minus(self, other: Self) -> Self {
-                self - other
-            }
-            #[inline(always)]
-            fn over(self, other: Self) -> Self {
-                self / other
-            }
+            operators! { plus +, minus -, times *, over / }
             #[inline(always)]
             fn negated(self) -> Self {
                 -self
@@ -260,7 +261,8 @@ macro_rules! float {
             }
             #[inline(always)]
             fn smaller(self, other: Self) -> Self {
-                let (first, second) = (if self < other { self } else { other }, if other < self { other } else { self });
+                let (first, second) =
+                    (if self < other { self } else { other }, if other < self { other } else { self });
                 Self::from_bits(first.to_bits() | second.to_bits())
             }
             #[inline(always)]
@@ -280,34 +282,29 @@ macro_rules! float {
             fn elements<S: Simd>(vectors: &mut [S::$vector]) -> &mut [Self] {
                 bytemuck::cast_slice_mut(vectors)
             }
-            #[inline(always)]
-            fn load_part<S: Simd>(simd: S, slice: &[Self]) -> S::$vector {
-                simd.$load_part(slice)
-            }
-            #[inline(always)]
-            fn store_part<S: Simd>(simd: S, slice: &mut [Self], values: S::$vector) {
-                simd.$store_part(slice, values);
-            }
-
-            #[inline(always)]
-            fn splat<S: Simd>(simd: S, value: Self) -> S::$vector {
-                simd.$splat(value)
-            }
-            $(
-                #[inline(always)]
-                fn $unary<S: Simd>(simd: S, a: S::$vector) -> S::$vector {
-                    simd.$pulp_unary(a)
-                }
-            )*
-            $(
-                #[inline(always)]
-                fn $binary<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
-                    simd.$pulp_binary(a, b)
-                }
-            )*
-            #[inline(always)]
-            fn mul_add<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
-                simd.$mul_add(a, b, c)
+            of_pulp! {
+                load_part(slice: &[Self]) -> S::$vector = $load_part;
+                store_part(slice: &mut [Self], values: S::$vector) = $store_part;
+                splat(value: Self) -> S::$vector = $splat;
+                add(a: S::$vector, b: S::$vector) -> S::$vector = $add;
+                sub(a: S::$vector, b: S::$vector) -> S::$vector = $sub;
+                mul(a: S::$vector, b: S::$vector) -> S::$vector = $mul;
+                div(a: S::$vector, b: S::$vector) -> S::$vector = $div;
+                mul_add(a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector = $mul_add;
+                sqrt(a: S::$vector) -> S::$vector = $sqrt;
+                less(a: S::$vector, b: S::$vector) -> S::$mask = $less;
+                less_equal(a: S::$vector, b: S::$vector) -> S::$mask = $less_equal;
+                equal(a: S::$vector, b: S::$vector) -> S::$mask = $equal;
+                select(mask: S::$mask, a: S::$vector, b: S::$vector) -> S::$vector = $select;
+                bits(a: S::$vector) -> S::$bits = $to_bits;
+                of_bits(a: S::$bits) -> S::$vector = $from_bits;
+                and(a: S::$bits, b: S::$bits) -> S::$bits = $and;
+                or(a: S::$bits, b: S::$bits) -> S::$bits = $or;
+                xor(a: S::$bits, b: S::$bits) -> S::$bits = $xor;
+                add_words(a: S::$bits, b: S::$bits) -> S::$bits = $add_words;
+                sub_words(a: S::$bits, b: S::$bits) -> S::$bits = $sub_words;
+                sum(a: S::$vector) -> Self = $sum;
+                product(a: S::$vector) -> Self = $product;
             }
 
             // A vector instruction gives its second operand, or NaN, if an operand is NaN; the plain one the other operand.
@@ -320,35 +317,10 @@ macro_rules! float {
                 if S::IS_SCALAR { Self::select(simd, Self::less(simd, high, x), high, x) } else { simd.$min(high, x) }
             }
 
-            $(
-                #[inline(always)]
-                fn $compare<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$mask {
-                    simd.$pulp_compare(a, b)
-                }
-            )*
-            #[inline(always)]
-            fn select<S: Simd>(simd: S, mask: S::$mask, a: S::$vector, b: S::$vector) -> S::$vector {
-                simd.$select(mask, a, b)
-            }
-
-            #[inline(always)]
-            fn bits<S: Simd>(simd: S, a: S::$vector) -> S::$bits {
-                simd.$to_bits(a)
-            }
-            #[inline(always)]
-            fn of_bits<S: Simd>(simd: S, a: S::$bits) -> S::$vector {
-                simd.$from_bits(a)
-            }
             #[inline(always)]
             fn splat_word<S: Simd>(simd: S, value: u64) -> S::$bits {
                 simd.$splat_word(value as $word)
             }
-            $(
-                #[inline(always)]
-                fn $words<S: Simd>(simd: S, a: S::$bits, b: S::$bits) -> S::$bits {
-                    simd.$pulp_words(a, b)
-                }
-            )*
             #[inline(always)]
             fn to_exponent<S: Simd>(simd: S, n: S::$vector) -> S::$bits {
                 $to_exponent(simd, n)
@@ -361,15 +333,6 @@ macro_rules! float {
             fn exponent_field<S: Simd>(simd: S, bits: S::$bits) -> S::$vector {
                 $exponent_field(simd, bits)
             }
-
-            #[inline(always)]
-            fn sum<S: Simd>(simd: S, a: S::$vector) -> Self {
-                simd.$sum(a)
-            }
-            #[inline(always)]
-            fn product<S: Simd>(simd: S, a: S::$vector) -> Self {
-                simd.$product(a)
-            }
         }
     };
 }
@@ -378,14 +341,11 @@ float! {
     f32, u32: f32s, m32s, u32s; sign 1 << 31, fraction 23, bias 127;
     slices: as_simd_f32s, as_mut_simd_f32s, partial_load_f32s, partial_store_f32s;
     splats: splat_f32s, splat_u32s;
-    unary: sqrt = sqrt_f32s;
-    binary: add = add_f32s, sub = sub_f32s, mul = mul_f32s, div = div_f32s;
-    mul_add: mul_add_e_f32s;
+    arithmetic: add_f32s, sub_f32s, mul_f32s, div_f32s, mul_add_e_f32s, sqrt_f32s;
     bounds: min_f32s, max_f32s;
-    compare: less = less_than_f32s, less_equal = less_than_or_equal_f32s, equal = equal_f32s;
-    select: select_f32s;
+    compare: less_than_f32s, less_than_or_equal_f32s, equal_f32s, select_f32s;
     casts: transmute_u32s_f32s, transmute_f32s_u32s;
-    words: and = and_u32s, or = or_u32s, xor = xor_u32s, add_words = add_u32s, sub_words = sub_u32s;
+    words: and_u32s, or_u32s, xor_u32s, add_u32s, sub_u32s;
     exponents: to_exponent_f32, powers_of_two_f32, exponent_field_f32;
     reduce: reduce_sum_f32s, reduce_product_f32s;
 }
@@ -394,14 +354,11 @@ float! {
     f64, u64: f64s, m64s, u64s; sign 1 << 63, fraction 52, bias 1023;
     slices: as_simd_f64s, as_mut_simd_f64s, partial_load_f64s, partial_store_f64s;
     splats: splat_f64s, splat_u64s;
-    unary: sqrt = sqrt_f64s;
-    binary: add = add_f64s, sub = sub_f64s, mul = mul_f64s, div = div_f64s;
-    mul_add: mul_add_e_f64s;
+    arithmetic: add_f64s, sub_f64s, mul_f64s, div_f64s, mul_add_e_f64s, sqrt_f64s;
     bounds: min_f64s, max_f64s;
-    compare: less = less_than_f64s, less_equal = less_than_or_equal_f64s, equal = equal_f64s;
-    select: select_f64s;
+    compare: less_than_f64s, less_than_or_equal_f64s, equal_f64s, select_f64s;
     casts: transmute_u64s_f64s, transmute_f64s_u64s;
-    words: and = and_u64s, or = or_u64s, xor = xor_u64s, add_words = add_u64s, sub_words = sub_u64s;
+    words: and_u64s, or_u64s, xor_u64s, add_u64s, sub_u64s;
     exponents: to_exponent_f64, powers_of_two_f64, exponent_field_f64;
     reduce: reduce_sum_f64s, reduce_product_f64s;
 }

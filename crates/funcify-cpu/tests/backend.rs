@@ -5,34 +5,28 @@ mod numbers;
 
 use std::time::{Duration, Instant};
 
-use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Outcome, Whole};
+use funcify::dispatch::{CompileOptions, Declined, Function, LoopStrategy, Outcome, Whole};
 use funcify::ops::ScatterMode;
-use funcify::types::{Sizes, Symbol};
-use funcify::{
-    Cancellation, CheckpointPolicy, DType, Error, GradOptions, Graph, HostTensor, ScanOptions, Value, concat, cond,
-    constant, fori_loop, iota, scan, scan_until, scan_with, select, stack, while_loop, while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::types::Sizes;
+use funcify::{Cancellation, CheckpointPolicy, while_loop_bounded};
 use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, Elements, Engine, Machine, plan_graph};
-use numbers::numbers;
+use numbers::{assert_near, built, inputs as inputs_of, numbers, sizes, traced};
 
 /// `h <- tanh(x W + h U + b)` over T rows of B by H, and the gradients of a loss.
 fn network() -> Graph {
-    let forward = Graph::build("network", |g| {
+    let forward = built("network", |g| {
         let [x, h] = [g.input("x", "f32[T,B,3]"), g.input("h", "f32[B,3]")];
         let [w, u, b] = [g.input("w", "f32[3,3]"), g.input("u", "f32[3,3]"), g.input("b", "f32[3]")];
-        let step = |h: funcify::Value, x: funcify::Value| {
-            let next = (x.matmul(w) + h.matmul(u) + b).tanh();
-            (next, next)
-        };
+        let step = |h: funcify::Value, x: funcify::Value| traced((x.matmul(w) + h.matmul(u) + b).tanh());
         scan(h, x, step).1.square().sum(..)
     });
-    forward.unwrap().value_and_grad(&["w", "u", "b", "h"][..], funcify::GradOptions::new()).unwrap()
+    forward.value_and_grad(&["w", "u", "b", "h"][..], GradOptions::new()).unwrap()
 }
 
 fn inputs() -> Vec<HostTensor> {
-    let shapes: [&[usize]; 5] = [&[20, 6, 3], &[6, 3], &[3, 3], &[3, 3], &[3]];
-    shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect()
+    inputs_of(&[&[20, 6, 3], &[6, 3], &[3, 3], &[3, 3], &[3]])
 }
 
 #[test]
@@ -41,11 +35,7 @@ fn loops_and_their_gradients_are_compiled() {
     let expected = funcify::evaluate(&graph, &inputs).unwrap();
     for cpu in [Cpu::default(), Cpu::dividing_all()] {
         let function = Function::compile(&graph, &cpu).unwrap();
-        for (found, expected) in function.call_host(&inputs).unwrap().iter().zip(&expected) {
-            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "{x} and {y}");
-            }
-        }
+        assert_near(&function.call_host(&inputs).unwrap(), &expected, 2e-5, "");
         let report = function.report();
         assert_eq!(report.instructions, 1, "{report}");
         assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
@@ -57,10 +47,8 @@ fn loops_and_their_gradients_are_compiled() {
 fn weight_gradients_are_summed_in_strips() {
     let graph = network();
     let shapes: [&[usize]; 5] = [&[301, 4, 3], &[4, 3], &[3, 3], &[3, 3], &[3]];
-    let inputs: Vec<HostTensor> = shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
-    let mut sizes = Sizes::new();
-    sizes.set(&Symbol::new("T"), 301);
-    sizes.set(&Symbol::new("B"), 4);
+    let inputs = inputs_of(&shapes);
+    let sizes = sizes(&[("T", 301), ("B", 4)]);
     let plan = plan_graph(&graph, &sizes, Division::Worthwhile, false).unwrap().plan;
     let blocks = |node: &Node| match node {
         Node::Do(Instruction { op: Op::Sink { blocks, .. }, .. }) => Some(*blocks),
@@ -76,11 +64,7 @@ fn weight_gradients_are_summed_in_strips() {
 
     let expected = funcify::evaluate(&graph, &inputs).unwrap();
     let found = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
-    for (found, expected) in found.iter().zip(&expected) {
-        for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-            assert!((x - y).abs() < 2e-4 * (1.0 + y.abs()), "{x} and {y}");
-        }
-    }
+    assert_near(&found, &expected, 2e-4, "");
 }
 
 /// What a graph gives where its loops are compiled, which they all must be, beside what the reference evaluation gives.
@@ -88,11 +72,7 @@ fn compiled(graph: &Graph, inputs: &[HostTensor]) {
     let expected = funcify::evaluate(graph, inputs).unwrap();
     for cpu in [Cpu::default(), Cpu::dividing_all()] {
         let function = Function::compile(graph, &cpu).unwrap();
-        for (found, expected) in function.call_host(inputs).unwrap().iter().zip(&expected) {
-            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((x - y).abs() < 1e-4 * (1.0 + y.abs()), "{x} and {y}\n{graph}");
-            }
-        }
+        assert_near(&function.call_host(inputs).unwrap(), &expected, 1e-4, &graph.to_string());
         let report = function.report();
         assert!(report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled), "{report}");
         assert_eq!(report.instructions, 1, "{report}");
@@ -105,16 +85,16 @@ fn integers_are_numbers_of_the_plan() {
     let float = |i: Value| i.cast(DType::F32);
     let x = numbers(&[5], 7);
     let programs = [
-        Graph::build("powers", |g| fori_loop(0, 9, g.input("x", "f32[5]"), |i, y| y * 0.5 + float(i) * y)),
+        built("powers", |g| fori_loop(0, 9, g.input("x", "f32[5]"), |i, y| y * 0.5 + float(i) * y)),
         // The steps are counted beside the loop, and the counters are a trace.
-        Graph::build("counted", |g| {
+        built("counted", |g| {
             let step = |(i, y): (Value, Value), x: Value| {
                 let is_third = (i % 3).eq(0);
                 ((i + 1, select(is_third, y + x, y * 0.5)), (i, i / 3 - 2, -i))
             };
             scan((constant(4i64), constant(0f32)), g.input("x", "f32[5]"), step)
         }),
-        Graph::build("best", |g| {
+        built("best", |g| {
             let step = |(i, best, at): (Value, Value, Value), x: Value| {
                 let is_better = x.gt(best);
                 ((i + 1, select(is_better, x, best), select(is_better, i, at)), ())
@@ -123,7 +103,7 @@ fn integers_are_numbers_of_the_plan() {
             scan(start, g.input("x", "f32[5]"), step).0
         }),
         // The zero of an integer has no sign, and a reciprocal sees it.
-        Graph::build("zeros", |g| {
+        built("zeros", |g| {
             let none = constant(0i32);
             let step = |i: Value, x: Value| {
                 let infinite = float(-(i * none)).recip().minimum(2.0);
@@ -131,7 +111,7 @@ fn integers_are_numbers_of_the_plan() {
             };
             scan(constant(0i32), g.input("x", "f32[5]"), step).1
         }),
-        Graph::build("until", |g| {
+        built("until", |g| {
             let start = (constant(0i64), g.input("x", "f32[5]"));
             while_loop_bounded(
                 40,
@@ -140,7 +120,7 @@ fn integers_are_numbers_of_the_plan() {
                 |(i, x)| (i + 2, x * 1.25 + float(i)),
             )
         }),
-        Graph::build("branches", |g| {
+        built("branches", |g| {
             let x = g.input("x", "f32[5]");
             scan(constant(0i64), x, |i, x| {
                 let next = cond(x.gt(0.0), || i + 2, || i - 1);
@@ -149,7 +129,7 @@ fn integers_are_numbers_of_the_plan() {
         }),
     ];
     for graph in programs {
-        compiled(&graph.unwrap(), std::slice::from_ref(&x));
+        compiled(&graph, std::slice::from_ref(&x));
     }
 }
 
@@ -157,7 +137,7 @@ fn integers_are_numbers_of_the_plan() {
 #[test]
 fn positions_are_computed_and_taken() {
     let table = numbers(&[6, 4], 12);
-    let decode = Graph::build("decode", |g| {
+    let decode = built("decode", |g| {
         let table = g.input("table", "f32[6,4]");
         let step = |(token, state): (Value, Value), t: Value| {
             let next = (state * 0.5 + table.take(0, token) + t).tanh();
@@ -167,7 +147,7 @@ fn positions_are_computed_and_taken() {
         let start = (constant(3i64), iota(4, DType::F32) * 0.1);
         scan(start, iota(9, DType::F32) * 0.3, step)
     });
-    let windows = Graph::build("windows", |g| {
+    let windows = built("windows", |g| {
         let table = g.input("table", "f32[6,4]");
         let step = |total: Value, i: Value| {
             let (rows, columns) = (table.dynamic_slice(0, i * 3 - 4, 2), table.dynamic_slice(1, i - 1, 3));
@@ -178,7 +158,7 @@ fn positions_are_computed_and_taken() {
         };
         scan(table.sum(..), iota(5, DType::I64), step)
     });
-    let nans = Graph::build("nans", |g| {
+    let nans = built("nans", |g| {
         let table = g.input("table", "f32[6,4]");
         scan(constant(0f32), iota(4, DType::F32), |x, t| {
             let with_nans = select(table.gt(t * 0.2 - 0.1), f64::NAN, table);
@@ -186,17 +166,16 @@ fn positions_are_computed_and_taken() {
         })
     });
     for graph in [decode, windows, nans] {
-        compiled(&graph.unwrap(), std::slice::from_ref(&table));
+        compiled(&graph, std::slice::from_ref(&table));
     }
 }
 
-/// Integers that a plan cannot hold are left to the reference evaluation: they would be rounded, or not wrap.
 /// A histogram that is its own state, elements by position of each lane, and what lies outside: clamped by one, left out by the
 /// other.
 #[test]
 fn elements_are_gathered_and_scattered() {
     for (axis, mode) in (0..2).flat_map(|axis| ScatterMode::ALL.map(|mode| (axis, mode))) {
-        let graph = Graph::build("histogram", |g| {
+        let graph = built("histogram", |g| {
             let (counts, xs) = (g.input("counts", "f32[4,4]"), g.input("xs", "f32[T,4,4]"));
             scan(counts, xs, |counts, x| {
                 let is_above = |limit: f64| x.gt(limit).cast(DType::I64);
@@ -205,9 +184,9 @@ fn elements_are_gathered_and_scattered() {
                 (next, next.gather(axis, places))
             })
         });
-        compiled(&graph.unwrap(), &[numbers(&[4, 4], 3), numbers(&[6, 4, 4], 4)]);
+        compiled(&graph, &[numbers(&[4, 4], 3), numbers(&[6, 4, 4], 4)]);
     }
-    let one = Graph::build("one", |g| {
+    let one = built("one", |g| {
         let (counts, xs) = (g.input("counts", "f32[8]"), g.input("xs", "f32[9,3]"));
         let positions = iota(9, DType::I64);
         scan(counts, (xs, positions), |counts, (x, t)| {
@@ -215,23 +194,24 @@ fn elements_are_gathered_and_scattered() {
             (counts.scatter(0, places, x, ScatterMode::Set), counts.gather(0, places))
         })
     });
-    compiled(&one.unwrap(), &[numbers(&[8], 5), numbers(&[9, 3], 6)]);
+    compiled(&one, &[numbers(&[8], 5), numbers(&[9, 3], 6)]);
 }
 
+/// Integers that a plan cannot hold are left to the reference evaluation: they would be rounded, or not wrap.
 #[test]
 fn integers_beyond_the_floats_are_not_compiled() {
     let doubled = |dtype: DType| {
-        Graph::build("doubled", |g| {
+        built("doubled", |g| {
             let one = constant(HostTensor::scalar(1i64).cast(dtype));
             scan(one, g.input("x", "f32[40]"), |i, x| (i * 2, x + i.cast(DType::F32))).1
         })
     };
-    let far = Graph::build("far", |g| {
+    let far = built("far", |g| {
         let start = constant(16_777_200i64);
         scan(start, g.input("x", "f32[40]"), |i, x| (i + 1, x + (i % 2).cast(DType::F32))).1
     });
     for graph in [doubled(DType::I64), doubled(DType::I32), doubled(DType::U8), far] {
-        let (graph, x) = (graph.unwrap(), numbers(&[40], 3));
+        let x = numbers(&[40], 3);
         let function = Function::compile(&graph, &Cpu::default()).unwrap();
         let expected = funcify::evaluate(&graph, std::slice::from_ref(&x)).unwrap();
         assert_eq!(function.call_host(&[x]).unwrap(), expected);
@@ -243,7 +223,7 @@ fn integers_beyond_the_floats_are_not_compiled() {
 #[test]
 fn loops_that_a_condition_ends_are_compiled() {
     let solve = |bound: Option<usize>| {
-        Graph::build("solve", |g| {
+        built("solve", |g| {
             let (a, b) = (g.input("a", "f32[N,N]"), g.input("b", "f32[N]"));
             let dot = |x: Value, y: Value| (x * y).sum(0);
             let start = (b.zeros_like(), b, b, dot(b, b));
@@ -261,7 +241,6 @@ fn loops_that_a_condition_ends_are_compiled() {
             };
             (x, rr)
         })
-        .unwrap()
     };
     let factor = numbers(&[7, 7], 3);
     let matrix = HostTensor::from_fn(funcify::DType::F32, &[7, 7], |index| {
@@ -278,22 +257,21 @@ fn loops_that_a_condition_ends_are_compiled() {
 /// Newton's method for the square root of each element, the start of each from the root before.
 #[test]
 fn a_condition_ends_a_loop_in_a_loop() {
-    let graph = Graph::build("roots", |g| {
+    let graph = built("roots", |g| {
         let xs = g.input("xs", "f32[T]");
         scan(xs.index(0, 0).zeros_like() + 1.0, xs, |start, x| {
-            let root = while_loop(start, |y: Value| (y * y - x).abs().gt(1e-4), |y| 0.5 * (y + x / y));
-            (root, root)
+            traced(while_loop(start, |y: Value| (y * y - x).abs().gt(1e-4), |y| 0.5 * (y + x / y)))
         })
         .1
     });
     let xs = HostTensor::from([2f32, 2.0, 100.0, 1e-3, 9.0]);
-    compiled(&graph.unwrap(), &[xs]);
+    compiled(&graph, &[xs]);
 }
 
 /// Choices in a loop and outside of one, of products, of what is given, and their gradients.
 #[test]
 fn choices_by_booleans_are_compiled() {
-    let graph = Graph::build("choices", |g| {
+    let graph = built("choices", |g| {
         let (xs, w) = (g.input("xs", "f32[T,3]"), g.input("w", "f32[3,3]"));
         let (last, ys) = scan(xs.index(0, 0), xs, |h, x| {
             let next = cond(x.sum(0).gt(0.0), || (h + x).reshape([1, 3]).matmul(w).reshape([3]).tanh(), || h);
@@ -302,7 +280,7 @@ fn choices_by_booleans_are_compiled() {
         let outside = cond(last.sum(0).gt(0.0), || (ys.matmul(w), last), || (ys, last.exp()));
         (outside.0 + ys.matmul(w), outside.1).0.square().sum(..) + last.sum(0)
     });
-    let (graph, options) = (graph.unwrap(), funcify::GradOptions::new);
+    let options = GradOptions::new;
     for seed in 1..5 {
         let inputs = [numbers(&[9, 3], seed), numbers(&[3, 3], 7 * seed)];
         compiled(&graph, &inputs);
@@ -313,9 +291,8 @@ fn choices_by_booleans_are_compiled() {
 
 #[test]
 fn a_loop_without_end_is_stopped() {
-    let endless =
-        Graph::build("endless", |g| while_loop(g.input("x", "f32[3]"), |x: Value| x.lt(2.0).all(0), |x| x * 0.5));
-    let function = Function::compile(&endless.unwrap(), &Cpu::default()).unwrap();
+    let endless = built("endless", |g| while_loop(g.input("x", "f32[3]"), |x: Value| x.lt(2.0).all(0), |x| x * 0.5));
+    let function = Function::compile(&endless, &Cpu::default()).unwrap();
     let stopped = Cancellation::after(Duration::from_millis(20)).scope(|| function.call_host(&[numbers(&[3], 1)]));
     assert!(matches!(stopped, Err(Error::Cancelled { .. })), "{stopped:?}");
 }
@@ -323,23 +300,17 @@ fn a_loop_without_end_is_stopped() {
 /// What all parts know is added once to a sum over the axis that is divided.
 #[test]
 fn what_all_parts_have_is_added_once() {
-    let graph = Graph::build("layer", |g| {
+    let graph = built("layer", |g| {
         let (u, decay) = (g.input("u", "f32[T,3]"), g.input("decay", "f32[6]"));
         let (b, c, d) = (g.input("b", "f32[3,6]"), g.input("c", "f32[6,3]"), g.input("d", "f32[3]"));
-        let (_, states) = scan(decay.zeros_like(), u.matmul(b), |x, v| {
-            let x = decay * x + v;
-            (x, x)
-        });
+        let (_, states) = scan(decay.zeros_like(), u.matmul(b), |x, v| traced(decay * x + v));
         states.matmul(c) + d * u
-    })
-    .unwrap();
+    });
     let shapes: [&[usize]; 5] = [&[9, 3], &[6], &[3, 6], &[6, 3], &[3]];
-    let inputs: Vec<HostTensor> = shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
-    let expected = funcify::evaluate(&graph, &inputs).unwrap()[0].to_f64_vec();
-    let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap()[0].to_f64_vec();
-    for (x, y) in found.iter().zip(&expected) {
-        assert!((x - y).abs() < 1e-5 * (1.0 + y.abs()), "{x} and {y}");
-    }
+    let inputs = inputs_of(&shapes);
+    let expected = funcify::evaluate(&graph, &inputs).unwrap();
+    let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap();
+    assert_near(&found, &expected, 1e-5, "");
 }
 
 /// A mean divides a sum over lanes by a size, and loops that add up over lanes start from what all parts have, several of
@@ -347,7 +318,7 @@ fn what_all_parts_have_is_added_once() {
 #[test]
 fn training_by_a_mean_and_by_a_running_total_is_divided() {
     let programs = ["mean", "total"].map(|loss| {
-        let forward = Graph::build(loss, |g| {
+        let forward = built(loss, |g| {
             let (x, decay) = (g.input("x", "f32[T,6]"), g.input("decay", "f32[]"));
             let (zeros, zero) = (x.index(0, 0).zeros_like(), decay.zeros_like());
             let start = ((zeros, zero), (zero, zeros));
@@ -360,27 +331,23 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
             });
             if loss == "mean" { states.square().mean(..) } else { total / 60.0 + other * 0.0 }
         });
-        forward.unwrap().value_and_grad("decay", funcify::GradOptions::new()).unwrap()
+        forward.value_and_grad("decay", GradOptions::new()).unwrap()
     });
     let inputs = [numbers(&[10, 6], 1), HostTensor::scalar(0.9f32)];
     let expected = funcify::evaluate(&programs[0], &inputs).unwrap();
-    let mut sizes = Sizes::new();
-    sizes.set(&Symbol::new("T"), 10);
+    let sizes = sizes(&[("T", 10)]);
     for program in programs {
         let plan = plan_graph(&program, &sizes, Division::Always, false).unwrap().plan;
         assert_eq!(plan.stages.iter().map(|stage| stage.parts.len()).max(), Some(2), "{program}");
         let found = Function::compile(&program, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap();
-        for (found, expected) in found.iter().zip(&expected) {
-            let (found, expected) = (found.get(0).as_f64(), expected.get(0).as_f64());
-            assert!((found - expected).abs() < 1e-5 * (1.0 + expected.abs()), "{found} and {expected}");
-        }
+        assert_near(&found, &expected, 1e-5, "");
     }
 }
 
 /// Totals that start from one number, some of which show late that they are sums over the axis, wherever its search begins.
 #[test]
 fn totals_that_start_from_one_number_are_divided() {
-    let graph = Graph::build("totals", |g| {
+    let graph = built("totals", |g| {
         let x = g.input("x", "f32[T,6]");
         let (zeros, zero) = (x.index(0, 0).zeros_like(), x.sum(..).zeros_like());
         let start = ((zero, zero, zero, zero), (zeros, zeros));
@@ -394,23 +361,21 @@ fn totals_that_start_from_one_number_are_divided() {
         });
         totals.0 + totals.1 + totals.2 + totals.3
     });
-    let (graph, inputs) = (graph.unwrap(), [numbers(&[10, 6], 1)]);
-    let mut sizes = Sizes::new();
-    sizes.set(&Symbol::new("T"), 10);
+    let (inputs, sizes) = ([numbers(&[10, 6], 1)], sizes(&[("T", 10)]));
     let plan = plan_graph(&graph, &sizes, Division::Always, false).unwrap().plan;
     assert_eq!(plan.stages.iter().map(|stage| stage.parts.len()).max(), Some(2), "{graph}");
-    let expected = funcify::evaluate(&graph, &inputs).unwrap()[0].get(0).as_f64();
-    let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap()[0].get(0).as_f64();
-    assert!((found - expected).abs() < 1e-4 * (1.0 + expected.abs()), "{found} and {expected}");
+    let expected = funcify::evaluate(&graph, &inputs).unwrap();
+    let found = Function::compile(&graph, &Cpu::dividing_all()).unwrap().call_host(&inputs).unwrap();
+    assert_near(&found, &expected, 1e-4, "");
 }
 
 #[test]
 fn a_loop_that_is_not_compiled_says_which_op_stands_in_the_way() {
-    let graph = Graph::build("medians", |g| {
+    let graph = built("medians", |g| {
         let xs = g.input("xs", "f32[T,3]");
         scan(g.input("start", "f32[]"), xs, |sum, x| (sum + x.sort(0, false).0.index(0, 1), ())).0
     });
-    let function = Function::compile(&graph.unwrap(), &Cpu::default()).unwrap();
+    let function = Function::compile(&graph, &Cpu::default()).unwrap();
     let sum = function.call_host(&[[[1f32, 1.5, 9.0], [2.0, 3.0, 1.0]].into(), HostTensor::scalar(0f32)]).unwrap();
     assert_eq!(sum, [HostTensor::scalar(3.5f32)]);
     let report = function.report();
@@ -437,11 +402,10 @@ fn a_compiled_loop_can_be_stopped() {
 
 #[test]
 fn a_plan_beyond_the_memory_budget_is_not_made() {
-    let graph = Graph::build("rows", |g| {
+    let graph = built("rows", |g| {
         let steps = ScanOptions::new().length(1000);
         scan_with(steps, g.input("x", "f32[]"), (), |c, ()| (c.cos(), c)).1.square().sum(0)
     });
-    let graph = graph.unwrap();
     let call = |bytes: u64| {
         let options = CompileOptions { memory_budget: Some(bytes), ..CompileOptions::default() };
         Function::compile_with(&graph, &Cpu::default(), options)?.call_host(&[HostTensor::scalar(1f32)])
@@ -474,47 +438,50 @@ fn many_threads_call_one_function() {
     });
 }
 
+/// An engine of a graph without symbols.
+fn engine(graph: &Graph, may_refuse: bool) -> Result<Engine, Declined> {
+    let whole = Whole { graph, sizes: &Sizes::new(), is_program: false, memory_budget: 1 << 20, may_refuse };
+    Engine::compile(whole, Division::Worthwhile, Machine::detect())
+}
+
+/// Calls an engine with scalars.
+fn is_refused(engine: &Engine, scalars: &[(f64, DType)]) -> bool {
+    let arguments: Vec<_> = scalars.iter().map(|(x, dtype)| Elements::of_numbers([*x].into_iter(), *dtype)).collect();
+    matches!(engine.call(&arguments, &|| false).unwrap(), Outcome::Refused)
+}
+
 /// A loop without a bound that counts further than the plan can is stopped, and its results are refused.
 #[test]
 fn endless_counting_is_refused() {
-    let graph = Graph::build("endless", |g| {
+    let graph = built("endless", |g| {
         let start = (constant(0i64), g.input("x", "f32[]"));
         while_loop(start, |(_, x)| x.is_finite(), |(i, x)| (i + 1, x * 0.5))
     });
-    let (graph, sizes) = (graph.unwrap(), Sizes::new());
-    let whole =
-        |may_refuse| Whole { graph: &graph, sizes: &sizes, is_program: false, memory_budget: 1 << 20, may_refuse };
-    assert!(Engine::compile(whole(false), Division::Worthwhile, Machine::detect()).is_err());
-    let engine = Engine::compile(whole(true), Division::Worthwhile, Machine::detect()).unwrap();
-    for (x, is_refused) in [(1f64, true), (f64::INFINITY, false)] {
-        let called = engine.call(&[Elements::of_numbers([x].into_iter(), DType::F32)], &|| false).unwrap();
-        assert_eq!(matches!(called, Outcome::Refused), is_refused);
+    assert!(engine(&graph, false).is_err());
+    let engine = engine(&graph, true).unwrap();
+    for (x, expected) in [(1f64, true), (f64::INFINITY, false)] {
+        assert_eq!(is_refused(&engine, &[(x, DType::F32)]), expected);
     }
 }
 
 /// A loop that ends refuses nothing that the loop before it refused.
 #[test]
 fn endless_counting_is_refused_whatever_ends_after_it() {
-    let graph = Graph::build("loops", |g| {
+    let graph = built("loops", |g| {
         let count = |x: Value| while_loop((constant(0i64), x), |(_, x)| x.is_finite(), |(i, x)| (i + 1, x * 0.5)).1;
         (count(g.input("x", "f32[]")), count(g.input("y", "f32[]")))
     });
-    let (graph, sizes) = (graph.unwrap(), Sizes::new());
-    let whole = Whole { graph: &graph, sizes: &sizes, is_program: false, memory_budget: 1 << 20, may_refuse: true };
-    let engine = Engine::compile(whole, Division::Worthwhile, Machine::detect()).unwrap();
-    for (numbers, is_refused) in
-        [([1.0, f64::INFINITY], true), ([f64::INFINITY, 1.0], true), ([f64::INFINITY; 2], false)]
-    {
-        let arguments = numbers.map(|x| Elements::of_numbers([x].into_iter(), DType::F32));
-        let called = engine.call(&arguments, &|| false).unwrap();
-        assert_eq!(matches!(called, Outcome::Refused), is_refused, "{numbers:?}");
+    let engine = engine(&graph, true).unwrap();
+    let infinite = f64::INFINITY;
+    for (numbers, expected) in [([1.0, infinite], true), ([infinite, 1.0], true), ([infinite; 2], false)] {
+        assert_eq!(is_refused(&engine, &numbers.map(|x| (x, DType::F32))), expected, "{numbers:?}");
     }
 }
 
 /// Of two branches with endless counting, each refuses what it runs itself, whatever ran before in the memory it is noted in.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
-    let graph = Graph::build("branches", |g| {
+    let graph = built("branches", |g| {
         let (x, which) = (g.input("x", "f32[]"), g.input("which", "bool[]"));
         let count = move |factor: f64| {
             while_loop((constant(0i64), x), |(_, x)| x.is_finite(), move |(i, x)| (i + 1, x * factor)).1
@@ -524,36 +491,30 @@ fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
         let others = cond(which, || x * 3.0, || count(0.25));
         (some + others, noise)
     });
-    let (graph, sizes) = (graph.unwrap(), Sizes::new());
-    let whole = Whole { graph: &graph, sizes: &sizes, is_program: false, memory_budget: 1 << 20, may_refuse: true };
-    let engine = Engine::compile(whole, Division::Worthwhile, Machine::detect()).unwrap();
+    let engine = engine(&graph, true).unwrap();
     let runs = [(1.0, true, true), (f64::INFINITY, true, false), (1.0, false, true), (f64::INFINITY, false, false)];
-    for (x, which, is_refused) in runs.into_iter().cycle().take(8) {
-        let arguments = [
-            Elements::of_numbers([x].into_iter(), DType::F32),
-            Elements::of_numbers([f64::from(u8::from(which))].into_iter(), DType::Bool),
-        ];
-        let called = engine.call(&arguments, &|| false).unwrap();
-        assert_eq!(matches!(called, Outcome::Refused), is_refused, "{x} {which}");
+    for (x, which, expected) in runs.into_iter().cycle().take(8) {
+        let arguments = [(x, DType::F32), (f64::from(u8::from(which)), DType::Bool)];
+        assert_eq!(is_refused(&engine, &arguments), expected, "{x} {which}");
     }
 }
 
 /// Beside the result there is nothing to compute in a loop whose trace nobody uses: it belongs to the program.
 #[test]
 fn a_search_is_one_program() {
-    let graph = Graph::build("search", |g| {
+    let graph = built("search", |g| {
         let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
         scan_until(start, xs, |sum, x| (sum + x, (), (sum + x).gt(2.0))).0
     });
     for xs in [[1f32, 1.5, 9.0], [1.0, 0.5, 0.1], [3.0, 1.0, 1.0]] {
-        compiled(graph.as_ref().unwrap(), &[HostTensor::scalar(0f32), xs.into()]);
+        compiled(&graph, &[HostTensor::scalar(0f32), xs.into()]);
     }
 }
 
 /// Sizes of zero next to others, alone and in parts: no step, no row, no lane.
 #[test]
 fn what_has_no_elements_gives_what_the_reference_evaluation_gives() {
-    let network = Graph::build("network", |g| {
+    let network = built("network", |g| {
         let [xs, w, h] = [g.input("xs", "f64[T,B,F]"), g.input("w", "f64[F,F]"), g.input("h", "f64[B,F]")];
         let (last, (rows, sums)) = scan(h, xs, |h, x| {
             let h = (h.matmul(w) + x).tanh();
@@ -561,24 +522,22 @@ fn what_has_no_elements_gives_what_the_reference_evaluation_gives() {
         });
         (last, concat(&[rows, xs], 0), sums * sums, xs.cumsum(0, false).sum(1), last.t().matmul(h))
     });
-    let sums = Graph::build("sums", |g| {
+    let sums = built("sums", |g| {
         let [xs, h] = [g.input("xs", "f64[T,B,F]"), g.input("h", "f64[B,F]")];
         let (last, rows) = scan(h, xs, |h, x| (h * 0.5 + x, (h.sum([0, 1]), h.sum(0), h.prod(1))));
         (last, rows)
     });
-    let kept = Graph::build("kept", |g| {
+    let kept = built("kept", |g| {
         let [xs, h] = [g.input("xs", "f64[T,B,F]"), g.input("h", "f64[B,F]")];
         scan(h, xs, |h, _| (h, h.sum([0, 1])))
     });
-    for program in [network.unwrap(), sums.unwrap(), kept.unwrap()] {
+    for program in [network, sums, kept] {
         let gradient = program.vjp("h", GradOptions::new()).unwrap();
         for (program, code) in
             [&program, &gradient].into_iter().flat_map(|program| (0..27).map(move |code| (program, code)))
         {
-            let mut sizes = Sizes::new();
-            [("T", 9), ("B", 3), ("F", 1)]
-                .into_iter()
-                .for_each(|(name, place)| sizes.set(&Symbol::new(name), [0, 1, 3][code / place % 3]));
+            let size = |place: usize| [0, 1, 3][code / place % 3];
+            let sizes = sizes(&[("T", size(9)), ("B", size(3)), ("F", size(1))]);
             let shape = |input: usize| program.input_type(input).shape.value(&sizes).unwrap();
             let input = |input: usize| numbers(&shape(input), input as u64).cast(DType::F64);
             let inputs: Vec<HostTensor> = (0..program.inputs().len()).map(input).collect();

@@ -3,11 +3,11 @@
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::ops::ScatterMode;
-use funcify::{
-    Builder, DType, Graph, HostTensor, Scalar, Value, concat, constant, full, scan, scan_until, scan_with, select, size,
-};
-use funcify::{ScanOptions, map};
+use funcify::prelude::*;
 use funcify_cpu::Cpu;
+
+mod numbers;
+use numbers::{built, traced};
 
 fn backends() -> Vec<Cpu> {
     let mut backends = vec![Cpu::default(), Cpu::dividing_all()];
@@ -19,8 +19,7 @@ fn backends() -> Vec<Cpu> {
 
 /// Results agree, and the loops are compiled.
 #[track_caller]
-fn agrees(graph: Result<Graph, funcify::Error>, inputs: &[HostTensor]) {
-    let graph = graph.unwrap();
+fn agrees(graph: Graph, inputs: &[HostTensor]) {
     for cpu in backends() {
         let function = Function::compile(&graph, &cpu).unwrap();
         let found = function.call_host(inputs).unwrap();
@@ -33,8 +32,7 @@ fn agrees(graph: Result<Graph, funcify::Error>, inputs: &[HostTensor]) {
 
 /// Results agree, however the loops run.
 #[track_caller]
-fn agrees_somehow(graph: Result<Graph, funcify::Error>, inputs: &[HostTensor]) {
-    let graph = graph.unwrap();
+fn agrees_somehow(graph: Graph, inputs: &[HostTensor]) {
     for cpu in backends() {
         let found = Function::compile(&graph, &cpu).unwrap().call_host(inputs).unwrap();
         near(&graph, inputs, &found);
@@ -50,10 +48,8 @@ fn near(graph: &Graph, inputs: &[HostTensor], found: &[HostTensor]) {
         for (found, expected) in pairs {
             let is_near = expected.is_finite() && (found - expected).abs() <= 1e-6 * expected.abs();
             let is_same = found == expected && found.is_sign_negative() == expected.is_sign_negative();
-            assert!(
-                is_same || is_near && expected != 0.0 || found.is_nan() && expected.is_nan(),
-                "result {at}: {found}, not {expected}"
-            );
+            let agrees = is_same || is_near && expected != 0.0 || found.is_nan() && expected.is_nan();
+            assert!(agrees, "result {at}: {found}, not {expected}");
         }
     }
 }
@@ -69,7 +65,7 @@ fn whole(dtype: DType, shape: &[usize]) -> HostTensor {
 
 #[test]
 fn functions_of_nan_are_nan() {
-    let graph = Graph::build("functions", |g| {
+    let graph = built("functions", |g| {
         scan(g.input("c", "f32[3]"), g.input("xs", "f32[T,3]"), |c, x| {
             let is_nan = x.ne(x);
             let functions =
@@ -84,7 +80,7 @@ fn functions_of_nan_are_nan() {
 /// A number at a time, as machine code computes it with instructions of its own.
 #[test]
 fn functions_of_one_nan_are_nan() {
-    let graph = Graph::build("functions", |g| {
+    let graph = built("functions", |g| {
         scan(g.input("c", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
             let differs = x.ne(c);
             let functions = (x.exp(), x.tanh(), x.sigmoid(), x.expm1());
@@ -98,7 +94,7 @@ fn functions_of_one_nan_are_nan() {
 
 #[test]
 fn the_largest_element_is_nan() {
-    let graph = Graph::build("largest", |g| {
+    let graph = built("largest", |g| {
         scan(constant(0f32), g.input("xs", "f32[T,4]"), |c, x| {
             (c + x.argmax(0).cast(DType::F32), (x.argmax(0).cast(DType::F32), x.max(0)))
         })
@@ -109,7 +105,7 @@ fn the_largest_element_is_nan() {
 #[test]
 fn a_large_number_beside_small_ones_has_its_own_sine() {
     for large in [1e7f32, 1e20, -3e6] {
-        let graph = Graph::build("sines", |g| map(g.input("xs", "f32[T,16]"), |x| (x.sin(), x.cos())));
+        let graph = built("sines", |g| map(g.input("xs", "f32[T,16]"), |x| (x.sin(), x.cos())));
         let xs = HostTensor::from_fn(DType::F32, &[3, 16], |index| {
             Scalar::Float(if index[1] == 5 { f64::from(large) } else { index[1] as f64 * 0.1 })
         });
@@ -121,7 +117,7 @@ fn a_large_number_beside_small_ones_has_its_own_sine() {
 #[test]
 fn floats_are_rounded_once() {
     for dtype in [DType::F16, DType::BF16] {
-        let graph = Graph::build("casts", |g| map(g.input("xs", "f64[T,3]"), |x| x.cast(dtype).cast(DType::F64) * 2.0));
+        let graph = built("casts", |g| map(g.input("xs", "f64[T,3]"), |x| x.cast(dtype).cast(DType::F64) * 2.0));
         let above = |bits: i32| 1.0 + 2f64.powi(-bits) + 2f64.powi(-40);
         agrees(graph, &[HostTensor::from([[above(11), above(8), 1.0 + 2f64.powi(-11)]])]);
     }
@@ -129,7 +125,7 @@ fn floats_are_rounded_once() {
 
 #[test]
 fn products_over_halves_are_infinite_where_a_half_is() {
-    let graph = Graph::build("products", |g| map(g.input("xs", "f16[T,5]"), |x| x.prod(0) * 0.001));
+    let graph = built("products", |g| map(g.input("xs", "f16[T,5]"), |x| x.prod(0) * 0.001));
     let xs = HostTensor::from([[300f32, 300.0, 1.0, 1.0, 1.0], [300.0, 2.0, 1.0, 2.0, 1.0]]);
     agrees(graph, &[xs.cast(DType::F16)]);
 }
@@ -139,14 +135,14 @@ fn products_over_halves_are_infinite_where_a_half_is() {
 fn running_sums_of_halves_are_rounded_once() {
     for dtype in [DType::F16, DType::BF16] {
         let shape = format!("{dtype}[T,5000]");
-        let graph = Graph::build("sums", |g| map(g.input("xs", shape.as_str()), |x| x.cumsum(0, false)));
+        let graph = built("sums", |g| map(g.input("xs", shape.as_str()), |x| x.cumsum(0, false)));
         agrees_somehow(graph, &[HostTensor::from_fn(dtype, &[2, 5000], |_| Scalar::Float(1.0))]);
     }
 }
 
 #[test]
 fn of_nothing_none_holds_and_all_hold() {
-    let graph = Graph::build("nothing", |g| {
+    let graph = built("nothing", |g| {
         let empty = g.input("empty", "f32[2,0]");
         map(g.input("xs", "f32[T,2]"), |x| {
             let holds = x.unsqueeze(1).gt(empty);
@@ -159,7 +155,7 @@ fn of_nothing_none_holds_and_all_hold() {
 #[test]
 fn indices_out_of_range_are_no_places() {
     for mode in [ScatterMode::Add, ScatterMode::Set, ScatterMode::Max] {
-        let graph = Graph::build("places", |g| {
+        let graph = built("places", |g| {
             let (places, start) = (g.input("places", "i64[4]"), g.input("start", "f32[3]"));
             scan(start, g.input("xs", "f32[T,4]"), move |c, x| {
                 let next = c.scatter(0, places, x, mode);
@@ -178,14 +174,13 @@ fn odd_integers_that_floats_have_not_stay_odd() {
     let integers = |dtype: DType, shape: &[usize], of: &dyn Fn(&[usize]) -> i64| {
         HostTensor::from_fn(dtype, shape, |at| Scalar::Int(of(at)))
     };
-    let graph = Graph::build("integers", |g| {
+    let graph = built("integers", |g| {
         map((g.input("xs", "f32[T]"), g.input("ns", "i64[T]")), |(x, n)| x + (n % 2).cast(DType::F32))
     });
-    let graph = graph.unwrap();
     for number in [-(1i64 << 25) - 1, -(1 << 25), 1 << 25, (1 << 25) + 1] {
-        agrees_somehow(Ok(graph.clone()), &[xs.clone(), integers(DType::I64, &[3], &|_| number)]);
+        agrees_somehow(graph.clone(), &[xs.clone(), integers(DType::I64, &[3], &|_| number)]);
     }
-    let parts = Graph::build("parts", |g| {
+    let parts = built("parts", |g| {
         let place = g.input("place", "i64[]");
         map((g.input("xs", "f32[T]"), g.input("ns", "i32[T,1]")), |(x, n)| {
             let updated = full([3], DType::I32, 0.0).dynamic_update(0, n, place) * 3;
@@ -194,7 +189,7 @@ fn odd_integers_that_floats_have_not_stay_odd() {
     });
     let ns = integers(DType::I32, &[3, 1], &|_| 8_000_001);
     agrees_somehow(parts, &[HostTensor::scalar(1i64), xs.clone(), ns]);
-    let sums = Graph::build("sums", |g| {
+    let sums = built("sums", |g| {
         map((g.input("xs", "f32[T]"), g.input("tables", "i32[T,64,64]")), |(x, table)| {
             x + ((table % 8191).sum([0, 1]) % 2).cast(DType::F32)
         })
@@ -207,7 +202,7 @@ fn odd_integers_that_floats_have_not_stay_odd() {
 #[test]
 fn counts_by_two_addends_are_exact() {
     for takes_large in [false, true] {
-        let graph = Graph::build("counts", |g| {
+        let graph = built("counts", |g| {
             let (small, x) = (g.input("small", "bool[]"), g.input("x", "f32[]"));
             let step = |(count, sum): (Value, Value), ()| {
                 let next = select(small, count + 1, count + 1001);
@@ -222,7 +217,7 @@ fn counts_by_two_addends_are_exact() {
 
 #[test]
 fn products_of_other_rows_and_columns_are_added() {
-    let graph = Graph::build("sums", |g| {
+    let graph = built("sums", |g| {
         let [b, d] = [g.input("b", "f32[4,3]"), g.input("d", "f32[5,2]")];
         map((g.input("a", "f32[T,2,4]"), g.input("c", "f32[T,3,5]")), |(a, c)| {
             a.matmul(b).reshape([3, 2]) + c.matmul(d)
@@ -235,7 +230,7 @@ fn products_of_other_rows_and_columns_are_added() {
 #[test]
 fn a_row_is_compared_with_a_fixed_one() {
     for (row, lanes) in [(0, 1), (0, 3), (2, 4)] {
-        let graph = Graph::build("differences", |g| {
+        let graph = built("differences", |g| {
             let xs = g.input("xs", format!("f32[5,{lanes}]").as_str());
             let fixed = xs.index(0, row);
             scan(fixed, xs, |c, x| (c * 0.5 + x, x - fixed))
@@ -248,7 +243,7 @@ fn a_row_is_compared_with_a_fixed_one() {
 #[test]
 fn long_loops_are_continued_where_they_stopped() {
     let steps = 400_000usize;
-    let graph = Graph::build("long", |g| {
+    let graph = built("long", |g| {
         let start = (g.input("sum", "f64[]"), g.input("count", "f64[]"));
         let step = |(sum, count): (Value, Value), x: Value| {
             let next = (sum + x * count, count + 1.0);
@@ -257,7 +252,6 @@ fn long_loops_are_continued_where_they_stopped() {
         let ((sum, count), ys) = scan(start, g.input("xs", "f64[T]"), step);
         (sum, count, ys.index(0, -1), ys.max(0))
     });
-    let graph = graph.unwrap();
     let xs = HostTensor::from_fn(DType::F64, &[steps], |index| Scalar::Float((index[0] % 5) as f64));
     let inputs = [HostTensor::scalar(0f64), HostTensor::scalar(0f64), xs];
     let (mut sum, mut last, mut largest) = (0f64, 0f64, f64::NEG_INFINITY);
@@ -276,15 +270,12 @@ fn long_loops_are_continued_where_they_stopped() {
 #[test]
 fn running_sums_of_rows_that_lie_apart_or_backwards() {
     for steps in [3, 10, 40, 67] {
-        let graph = Graph::build("sums", |g| {
+        let graph = built("sums", |g| {
             let (xs, ys) =
                 (g.input("xs", format!("f32[{steps},3]").as_str()), g.input("ys", format!("f32[{steps}]").as_str()));
             let upward = scan(constant(0f32), xs.index(1, 0), |c, x| (c + x, c + x)).1;
             let downward = scan(constant(0f32), ys.reverse(0), |c, y| (c + y, c + y)).1;
-            let both = scan(constant(0f32), (xs.index(1, 1), ys.reverse(0)), |c, (x, y)| {
-                let next = c * (y * 0.125) + x;
-                (next, next)
-            });
+            let both = scan(constant(0f32), (xs.index(1, 1), ys.reverse(0)), |c, (x, y)| traced(c * (y * 0.125) + x));
             let columns =
                 scan(constant(HostTensor::from([0f32, 0.0])), xs.slice(1, 1..).reverse(0), |c, x| (c + x, c + x)).1;
             (upward, downward, both.1, columns, xs.cumsum(0, false).index(1, 0), xs.index(1, 0).cumsum(0, true))
@@ -296,7 +287,7 @@ fn running_sums_of_rows_that_lie_apart_or_backwards() {
 /// Each part has a share of the sums over the batch, which are given transposed.
 #[test]
 fn sums_over_parts_are_given_in_another_order() {
-    let graph = Graph::build("gradient", |g| {
+    let graph = built("gradient", |g| {
         let start = g.input("start", "f32[3,4]");
         let pair = (g.input("xs", "f32[T,6,3]"), g.input("ys", "f32[T,6,4]"));
         let (last, rows) = scan(start, pair, |sum, (x, y)| (sum + x.t().matmul(y), x.sum(-1)));
@@ -309,7 +300,7 @@ fn sums_over_parts_are_given_in_another_order() {
 /// The sum of a loop in a step is whole after that loop, not after the steps around it.
 #[test]
 fn sums_of_loops_in_loops_are_whole_when_their_loop_ends() {
-    let graph = Graph::build("sums", |g| {
+    let graph = built("sums", |g| {
         let inner = (g.input("us", "f32[9,1,3]"), g.input("vs", "f32[9,1,4]"));
         let (outer_start, inner_start) = (g.input("outer", "f32[3,4]"), g.input("inner", "f32[3,4]"));
         let outer = (g.input("xs", "f32[T,1,3]"), g.input("ys", "f32[T,1,4]"));
@@ -325,7 +316,7 @@ fn sums_of_loops_in_loops_are_whole_when_their_loop_ends() {
 /// How many steps a loop in a step has run is that of this step, not of the first one, which stands apart.
 #[test]
 fn steps_of_loops_in_steps_are_counted_in_each() {
-    let graph = Graph::build("counts", |g| {
+    let graph = built("counts", |g| {
         scan(g.input("start", "f32[]"), g.input("xs", "f32[T]"), |total, x| {
             let inner = scan_until(constant(0f32), iota_of(6), |sum, _| (sum + x, sum, (sum + x).gt(3.0)));
             let steps = size(inner.1.dim(0), DType::I64).cast(DType::F32);
@@ -342,24 +333,23 @@ fn iota_of(count: usize) -> Value {
 /// The first row is computed, and steps that did not run have none.
 #[test]
 fn loops_that_end_early_read_joined_rows() {
-    let graph = Graph::build("joined", |g| {
+    let graph = built("joined", |g| {
         let (h, xs, limit) = (g.input("h", "f32[3]"), g.input("xs", "f32[6,3]"), g.input("limit", "f32[]"));
         let first = (h * 0.5).tanh();
         let rows = concat(&[first.unsqueeze(0), xs], 0);
         let step = |sum: Value, row: Value| (sum + row, (), (sum + row).sum(0).gt(limit));
         scan_until(first, rows, step).0
     });
-    let graph = graph.unwrap();
     for limit in [-1f32, 3.0, 6.0, 11.0, 100.0] {
         let (h, xs) = (HostTensor::from([1f32, 0.5, 0.25]), HostTensor::from([[1f32, 0.5, 0.25]; 6]));
-        agrees(Ok(graph.clone()), &[h, xs, HostTensor::scalar(limit)]);
+        agrees(graph.clone(), &[h, xs, HostTensor::scalar(limit)]);
     }
 }
 
 /// The matrix is chosen along the axis that parts divide, by indices that the program does not know.
 #[test]
 fn rows_of_the_divided_axis_are_chosen_by_an_input() {
-    let graph = Graph::build("chosen", |g| {
+    let graph = built("chosen", |g| {
         let (w, places) = (g.input("w", "f32[8,8]"), g.input("places", "i64[12]"));
         scan(g.input("h", "f32[12,8]"), g.input("xs", "f32[T,12,8]"), |h, x| {
             let next = h.matmul(w) * 0.125 + x;
@@ -386,15 +376,15 @@ fn shares_of_a_sum_may_be_larger_than_the_sum() {
     };
     for size in [8, 512] {
         let inputs = |by: f32| [halves(DType::F32, size, 250.0), HostTensor::zeros(DType::F32, &[size]), by.into()];
-        let quotient = || Graph::build("quotient", |g| scaled(g, &|sum, by| sum / by));
-        let product = || Graph::build("product", |g| scaled(g, &|sum, by| sum * by));
+        let quotient = || built("quotient", |g| scaled(g, &|sum, by| sum / by));
+        let product = || built("product", |g| scaled(g, &|sum, by| sum * by));
         for by in [0.0, -0.0, 1e-37, 2.0] {
             agrees_somehow(quotient(), &inputs(by));
         }
         for by in [f32::INFINITY, 1e37, 2.0] {
             agrees_somehow(product(), &inputs(by));
         }
-        let mean = Graph::build("mean", |g| scaled(g, &|sum, _| sum * 0.125));
+        let mean = built("mean", |g| scaled(g, &|sum, _| sum * 0.125));
         agrees(mean, &inputs(0.0));
     }
 }
@@ -403,14 +393,10 @@ fn shares_of_a_sum_may_be_larger_than_the_sum() {
 #[test]
 fn shares_of_a_sum_of_halves_are_not_rounded() {
     for dtype in [DType::F16, DType::BF16] {
-        let graph = Graph::build("sums", |g| {
-            let shape = format!("{dtype}[T,512]");
-            scan(
-                g.input("state", format!("{dtype}[512]").as_str()),
-                g.input("xs", shape.as_str()),
-                |c: Value, x: Value| (c * 0.0 + x, (c * 0.0 + x).sum(0)),
-            )
-            .1
+        let graph = built("sums", |g| {
+            let [state, xs] = [("state", "512"), ("xs", "T,512")]
+                .map(|(name, shape)| g.input(name, format!("{dtype}[{shape}]").as_str()));
+            scan(state, xs, |c, x| (c * 0.0 + x, (c * 0.0 + x).sum(0))).1
         });
         let of = |at: &[usize]| Scalar::Float(if at[1] < 256 { 300.0 } else { -300.0 } + at[0] as f64);
         let xs = HostTensor::from_fn(dtype, &[3, 512], of);
@@ -421,7 +407,7 @@ fn shares_of_a_sum_of_halves_are_not_rounded() {
 /// Shares of a sum that a loop multiplies in each step would lose the digits of their sum.
 #[test]
 fn a_sum_that_grows_from_step_to_step_keeps_its_digits() {
-    let graph = Graph::build("growth", |g| {
+    let graph = built("growth", |g| {
         let (xs, state) = (g.input("xs", "f32[T,512]"), g.input("state", "f32[512]"));
         scan((state, constant(1f32)), xs, |(c, sum): (Value, Value), x: Value| {
             let c = c * 0.0 + x;

@@ -6,11 +6,9 @@ mod numbers;
 
 use funcify::dispatch::{CompileOptions, Function};
 use funcify::ops::{ReduceKind, ScatterMode};
-use funcify::{
-    CheckpointPolicy, DType, Graph, HostTensor, TensorType, Value, constant, iota, scan, select, while_loop_bounded,
-};
+use funcify::{CheckpointPolicy, DType, Graph, TensorType, Value, constant, iota, scan, select, while_loop_bounded};
 use funcify_cpu::Cpu;
-use numbers::numbers;
+use numbers::{assert_near, built, numbers};
 
 /// From elements, `[3,N]`, to the next state, `[3]`.
 type StepOf = fn(Value) -> Value;
@@ -38,7 +36,7 @@ const STEPS: [(&str, StepOf); 9] = [
 /// A loop whose state is made of elements that are a product, which the loop gives too, less the state. If it
 /// `is_compared`, it gives the elements that are the next state.
 fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph {
-    let graph = Graph::build("extrema", |g| {
+    built("extrema", |g| {
         let [xs, start] =
             [g.input("xs", TensorType::new(dtype, [6, 3, count])), g.input("start", TensorType::new(dtype, [3]))];
         let (last, (states, products, masked)) = scan(start, xs, |state, x| {
@@ -51,8 +49,7 @@ fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph
             (next, (next, product, if is_compared { select(is_next, elements * x, 0.0) } else { product }))
         });
         last.sum(..) + (states * states).sum(..) * 0.25 + products.sum(..) * 0.125 + masked.sum(..)
-    });
-    graph.unwrap()
+    })
 }
 
 /// Each step, in each type, for rows of one element and of several, where the state is compared and where not.
@@ -75,15 +72,8 @@ fn an_extremum_is_found_among_the_elements_that_are_computed_again() {
             let gradient = program.grad(["xs", "start"], options).unwrap();
             let found = Function::compile(&gradient, &cpu).unwrap().call_host(&inputs).unwrap();
             let expected = funcify::evaluate(&gradient, &inputs).unwrap();
-            assert_near(&found, &expected, &format!("{name} of {count}, {dtype}, {policy:?}, compared: {is_compared}"));
-        }
-    }
-}
-
-fn assert_near(found: &[HostTensor], expected: &[HostTensor], what: &str) {
-    for (found, expected) in found.iter().zip(expected) {
-        for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-            assert!((x - y).abs() < 1e-4 * (1.0 + y.abs()), "{what}: {x} and {y}");
+            let what = format!("{name} of {count}, {dtype}, {policy:?}, compared: {is_compared}");
+            assert_near(&found, &expected, 1e-4, &what);
         }
     }
 }

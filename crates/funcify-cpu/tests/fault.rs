@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use funcify::dispatch::{
-    Backend, Compiled, Compiles, Declined, Function, Kernel, Part, Reference, StackType, Tensors, Whole,
+    Backend, Compiled, Compiles, Declined, Function, Kernel, Reference, Whole, evaluate_kernel, tensors_of,
 };
-use funcify::error::BackendError;
-use funcify::ops::{EvalContext, OpRules, Scan};
-use funcify::{DType, Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
+use funcify::ops::Scan;
+use funcify::{Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
+
+#[path = "../../funcify/tests/forwarded/mod.rs"]
+mod forwarded;
+use forwarded::Refuses;
 
 /// The reference backend, which would compile all, and finds a fault where its function says so.
 #[derive(Clone, Copy)]
@@ -15,57 +18,11 @@ struct Faulty(fn(&Whole<'_>) -> bool);
 
 funcify!(Faulty, Scan, native_loop);
 
-/// Something compiled that refuses everything.
-struct Refuses;
-
-impl Compiled<Arc<HostTensor>> for Refuses {
-    fn run(
-        &self,
-        _: &[Arc<HostTensor>],
-        _: &(dyn Fn() -> bool + Sync),
-    ) -> Result<funcify::dispatch::Outcome<Arc<HostTensor>>, BackendError> {
-        Ok(funcify::dispatch::Outcome::Refused)
-    }
-}
-
 impl Backend for Faulty {
-    type Tensor = Arc<HostTensor>;
-    type Tracked = ();
+    tensors_of!(Reference);
 
     fn name(&self) -> &'static str {
         "faulty"
-    }
-
-    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
-        None
-    }
-
-    fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
-        Reference.upload(tensor)
-    }
-
-    fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        Reference.download(tensor, dtype)
-    }
-
-    fn shape(&self, tensor: &Self::Tensor) -> Vec<usize> {
-        tensor.shape().to_vec()
-    }
-
-    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
-        tensor.dtype() == dtype
-    }
-
-    fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.rows(tensor, start, count)
-    }
-
-    fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.row(tensor, row)
-    }
-
-    fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError> {
-        Reference.stack(parts, ty)
     }
 
     fn compiles(&self) -> Compiles {
@@ -81,13 +38,7 @@ impl Backend for Faulty {
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
-        Some(|call, operands| {
-            let mut sizes = call.sizes().clone();
-            let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
-            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
-            let results = call.op.eval(&mut context, &inputs, call.outputs)?;
-            Ok(results.into_iter().map(Arc::new).collect::<Tensors<_>>())
-        })
+        Some(evaluate_kernel)
     }
 }
 

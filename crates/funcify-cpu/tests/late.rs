@@ -4,12 +4,10 @@
 mod numbers;
 
 use funcify::dispatch::{Function, LoopStrategy};
-use funcify::{
-    DType, Graph, HostTensor, Recurrence, ScanOptions, Value, constant, iota, scan, scan_until_with, select, size,
-    stack, while_loop,
-};
+use funcify::prelude::*;
+use funcify::scan_until_with;
 use funcify_cpu::Cpu;
-use numbers::numbers;
+use numbers::{assert_near, numbers};
 
 /// A program is called with these inputs and counts; gives how many events each call had. A loop that runs step by step has some
 /// for each step, one that is compiled is one.
@@ -19,12 +17,7 @@ fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
         let inputs = [HostTensor::scalar(*count), x.clone()];
         let expected = funcify::evaluate(graph, &inputs).unwrap();
         let (found, profile) = function.profile_host(&inputs).unwrap();
-        for (found, expected) in found.iter().zip(&expected) {
-            assert_eq!(found.shape(), expected.shape());
-            for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((x - y).abs() < 1e-5 * (1.0 + y.abs()), "{count} steps: {x} and {y}");
-            }
-        }
+        assert_near(&found, &expected, 1e-5, &format!("{count} steps"));
         profile.events.len()
     });
     let events = events.collect();

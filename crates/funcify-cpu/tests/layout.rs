@@ -8,6 +8,9 @@ use funcify::{CheckpointPolicy, GradOptions, Graph, concat, scan};
 use funcify_cpu::plan::{Node, Op};
 use funcify_cpu::{Division, GraphPlan, plan_graph, with_residuals_as_planned};
 
+mod numbers;
+use numbers::traced;
+
 fn plan(graph: &Graph) -> Result<GraphPlan, Declined> {
     plan_graph(graph, &Sizes::new(), Division::Worthwhile, false)
 }
@@ -21,10 +24,7 @@ fn copies(plan: &GraphPlan) -> usize {
 fn a_trace_is_written_where_it_is_joined_to_the_first_state() {
     let graph = Graph::build("states", |g| {
         let (first, xs) = (g.input("first", "f32[40]"), g.input("xs", "f32[100,40]"));
-        let (_, states) = scan(first, xs, |y, x| {
-            let next = (y + x).sin();
-            (next, next)
-        });
+        let (_, states) = scan(first, xs, |y, x| traced((y + x).sin()));
         concat(&[first.unsqueeze(0), states], 0).square()
     });
     let plan = plan(&graph.unwrap()).unwrap();
@@ -103,11 +103,7 @@ fn states_that_are_results_are_not_saved_again_nor_joined_to_the_first_one() {
     let graph = Graph::build("rnn", |g| {
         let (first, u, xs) =
             (g.input("first", "f32[8,40]"), g.input("u", "f32[40,40]"), g.input("xs", "f32[100,8,40]"));
-        scan(first, xs, |h, x| {
-            let next = (h.matmul(u) + x).tanh();
-            (next, next)
-        })
-        .1
+        scan(first, xs, |h, x| traced((h.matmul(u) + x).tanh())).1
     });
     let options = GradOptions::new().policy(CheckpointPolicy::SaveCostly).stepwise(true);
     let pullback = graph.unwrap().pullback(["first", "u"], options).unwrap();

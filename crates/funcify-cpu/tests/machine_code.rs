@@ -8,7 +8,7 @@ use funcify::rewrite::Rewrite;
 use funcify::types::Sizes;
 use funcify::{DType, GradOptions, Graph, HostTensor, Value, constant, full, scan, scan_until, select, while_loop};
 use funcify_cpu::{Division, Elements, Engine, Executor, Machine, Translation, plan_graph};
-use numbers::numbers;
+use numbers::{built, inputs, traced};
 
 /// A graph's results, and whether a loop of it became machine code.
 fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Translation) -> (Vec<Vec<f64>>, bool) {
@@ -33,7 +33,7 @@ fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Tr
 /// Each way to divide a program gives the same bits, interpreted and as machine code.
 fn agrees(graph: Graph, shapes: &[&[usize]]) {
     let graph = graph.rewritten();
-    let inputs: Vec<HostTensor> = shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
+    let inputs = inputs(shapes);
     let inputs: Vec<HostTensor> =
         inputs.iter().zip(graph.inputs()).map(|(tensor, input)| tensor.cast(graph.ty(input.value).dtype)).collect();
     for division in [Division::Worthwhile, Division::Always] {
@@ -51,7 +51,7 @@ fn agrees(graph: Graph, shapes: &[&[usize]]) {
 #[test]
 fn a_filter_and_its_gradient() {
     for ty in ["f32", "f64"] {
-        let graph = Graph::build("filter", |g| {
+        let graph = built("filter", |g| {
             let ys = g.input("ys", format!("{ty}[2500]").as_str());
             let (q, r) =
                 (g.input("q", format!("{ty}[]").as_str()).exp(), g.input("r", format!("{ty}[]").as_str()).exp());
@@ -63,13 +63,12 @@ fn a_filter_and_its_gradient() {
             });
             (cost, means)
         });
-        let graph = graph.unwrap();
         agrees(graph.clone(), &[&[2500], &[], &[]]);
-        let cost = Graph::build("cost", |g| {
+        let cost = built("cost", |g| {
             let inputs = [0, 1, 2].map(|index| g.input(["ys", "q", "r"][index], graph.input_type(index).clone()));
             graph.apply(&inputs)[0]
         });
-        let gradient = cost.unwrap().value_and_grad(&["q", "r"][..], GradOptions::new()).unwrap();
+        let gradient = cost.value_and_grad(&["q", "r"][..], GradOptions::new()).unwrap();
         agrees(gradient, &[&[2500], &[], &[]]);
     }
 }
@@ -78,7 +77,7 @@ fn a_filter_and_its_gradient() {
 #[test]
 fn coupled_states_and_their_gradient() {
     for ty in ["f32", "f64"] {
-        let graph = Graph::build("coupled", |g| {
+        let graph = built("coupled", |g| {
             let [re, im] = ["re", "im"].map(|name| g.input(name, format!("{ty}[7]").as_str()).tanh());
             let [x, y] = ["x", "y"].map(|name| g.input(name, format!("{ty}[40,7]").as_str()));
             let zeros = re * 0.0;
@@ -88,7 +87,7 @@ fn coupled_states_and_their_gradient() {
             });
             (x * 2.0 + y).square().sum(..)
         });
-        let gradient = graph.unwrap().value_and_grad(&["re", "im", "x"][..], GradOptions::new()).unwrap();
+        let gradient = graph.value_and_grad(&["re", "im", "x"][..], GradOptions::new()).unwrap();
         agrees(gradient, &[&[7], &[7], &[40, 7], &[40, 7]]);
     }
 }
@@ -96,21 +95,18 @@ fn coupled_states_and_their_gradient() {
 /// Many steps in parts of an axis, whose rows lie apart; later elements of a row are read first.
 #[test]
 fn parts_of_an_axis() {
-    let graph = Graph::build("parts", |g| {
+    let graph = built("parts", |g| {
         let (start, xs) = (g.input("start", "f32[6]"), g.input("xs", "f32[2500,2,6]"));
-        scan(start, xs, |h, x: Value| {
-            let h = (x.index(0, 1) - x.index(0, 0) * h) * 0.5;
-            (h, h)
-        })
+        scan(start, xs, |h, x: Value| traced((x.index(0, 1) - x.index(0, 0) * h) * 0.5))
     });
-    agrees(graph.unwrap(), &[&[6], &[2500, 2, 6]]);
+    agrees(graph, &[&[6], &[2500, 2, 6]]);
 }
 
 /// Rows times matrices: of lanes that are no whole vectors, of terms that are no multiple of four, and those of a gradient.
 #[test]
 fn networks_of_one_row() {
     for (ty, width) in [("f32", 3), ("f32", 10), ("f32", 32), ("f64", 5), ("f64", 18)] {
-        let graph = Graph::build("network", |g| {
+        let graph = built("network", |g| {
             let input = |name: &str, shape: &str| g.input(name, format!("{ty}[{shape}]").as_str());
             let (h, xs) = (input("h", &format!("1,{width}")), input("xs", "50,1,2"));
             let [w, v] = ["w", "v"].map(|name| input(name, &format!("{width},{width}")));
@@ -122,7 +118,6 @@ fn networks_of_one_row() {
             ys.square().sum(..)
         });
         let shapes: [&[usize]; 5] = [&[1, width], &[50, 1, 2], &[width, width], &[width, width], &[2, width]];
-        let graph = graph.unwrap();
         agrees(graph.clone(), &shapes);
         let gradient = graph.value_and_grad(&["w", "v", "h"][..], GradOptions::new()).unwrap();
         agrees(gradient, &shapes);
@@ -133,7 +128,7 @@ fn networks_of_one_row() {
 #[test]
 fn products_with_two_numbers_of_terms() {
     for (ty, width) in [("f64", 18), ("f64", 10), ("f32", 32), ("f32", 20)] {
-        let graph = Graph::build("products", |g| {
+        let graph = built("products", |g| {
             let input = |name: &str, shape: String| g.input(name, format!("{ty}[{shape}]").as_str());
             let (s, h) = (input("s", "1,3".into()), input("h", format!("1,{width}")));
             let (w, u) = (input("w", format!("3,{width}")), input("u", format!("{width},{width}")));
@@ -143,7 +138,7 @@ fn products_with_two_numbers_of_terms() {
             });
             ys
         });
-        agrees(graph.unwrap(), &[&[1, 3], &[1, width], &[3, width], &[width, width], &[50, 1, 3]]);
+        agrees(graph, &[&[1, 3], &[1, width], &[3, width], &[width, width], &[50, 1, 3]]);
     }
 }
 
@@ -163,7 +158,7 @@ fn functions_of_numbers() {
     let groups: [(&str, Functions<'_>); 3] = [("told", &told), ("called", &called), ("simple", &simple)];
     for (ty, lanes) in [("f32", 1), ("f32", 6), ("f64", 1), ("f64", 3)] {
         for (name, functions) in groups {
-            let graph = Graph::build(name, |g| {
+            let graph = built(name, |g| {
                 let start = g.input("start", format!("{ty}[{lanes}]").as_str());
                 let xs = g.input("xs", format!("{ty}[60,{lanes}]").as_str());
                 scan(start, xs, |h, x: Value| {
@@ -172,7 +167,7 @@ fn functions_of_numbers() {
                     (select(sum.lt(1.0), sum, x), values)
                 })
             });
-            agrees(graph.unwrap(), &[&[lanes], &[60, lanes]]);
+            agrees(graph, &[&[lanes], &[60, lanes]]);
         }
     }
 }
@@ -180,7 +175,7 @@ fn functions_of_numbers() {
 /// Loops that end themselves: what they leave is that of the step that ended them.
 #[test]
 fn loops_that_end_early() {
-    let search = Graph::build("search", |g| {
+    let search = built("search", |g| {
         let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[3000]"));
         scan_until(start, xs, |sum, x: Value| {
             let sum = sum + x.abs();
@@ -188,18 +183,18 @@ fn loops_that_end_early() {
         })
         .0
     });
-    agrees(search.unwrap(), &[&[], &[3000]]);
-    let root = Graph::build("root", |g| {
+    agrees(search, &[&[], &[3000]]);
+    let root = built("root", |g| {
         let (a, x) = (g.input("a", "f64[]").abs() + 2.0, g.input("x", "f64[]").abs() + 1.0);
         while_loop((x, constant(0f64)), |(x, _)| (x * x - a).abs().gt(1e-9), |(x, n)| ((x + a / x) * 0.5, n + 1.0))
     });
-    agrees(root.unwrap(), &[&[], &[]]);
+    agrees(root, &[&[], &[]]);
 }
 
 /// Rows of a state that later steps overwrite: what was stored in a step is loaded in it.
 #[test]
 fn rows_that_are_read_where_they_were_written() {
-    let graph = Graph::build("lags", |g| {
+    let graph = built("lags", |g| {
         let xs = g.input("xs", "f32[200,3]");
         let zeros = full([3], DType::F32, 0.0);
         let (_, ys) = scan((zeros, zeros, zeros), xs, |(a, b, c), x: Value| {
@@ -208,7 +203,7 @@ fn rows_that_are_read_where_they_were_written() {
         });
         (ys.0 + ys.1).square().sum(..)
     });
-    let gradient = graph.unwrap().value_and_grad(&["xs"][..], GradOptions::new()).unwrap();
+    let gradient = graph.value_and_grad(&["xs"][..], GradOptions::new()).unwrap();
     agrees(gradient, &[&[200, 3]]);
 }
 
@@ -217,16 +212,14 @@ fn rows_that_are_read_where_they_were_written() {
 #[test]
 fn a_product_of_one_column_more_than_registers_hold() {
     for (ty, width) in [("f32", 3), ("f64", 3), ("f64", 5)] {
-        let graph = Graph::build("columns", |g| {
+        let graph = built("columns", |g| {
             let input = |name: &str, shape: String| g.input(name, format!("{ty}[{shape}]").as_str());
             let (c, w) = (input("c", format!("1,{width}")), input("w", format!("{width},1")));
             let body = |c: Value, ()| ((c * c.matmul(w)).cos(), ());
             funcify::scan_with(funcify::ScanOptions::new().length(8), c, (), body).0
         });
         let shapes: [&[usize]; 2] = [&[1, width], &[width, 1]];
-        let graph = graph.unwrap();
-        let inputs: Vec<HostTensor> =
-            shapes.iter().enumerate().map(|(seed, shape)| numbers(shape, seed as u64)).collect();
+        let inputs = inputs(&shapes);
         let inputs: Vec<HostTensor> =
             inputs.iter().zip(graph.inputs()).map(|(tensor, input)| tensor.cast(graph.ty(input.value).dtype)).collect();
         let expected = funcify::evaluate(&graph, &inputs).unwrap();

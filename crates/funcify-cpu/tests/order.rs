@@ -5,11 +5,9 @@ mod numbers;
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy};
 use funcify::ops::ScatterMode;
-use funcify::{
-    Builder, DType, Graph, HostTensor, Recurrence, ScanOptions, Value, concat, cond, constant, iota, scan, scan_with,
-};
+use funcify::prelude::*;
 use funcify_cpu::Cpu;
-use numbers::numbers;
+use numbers::{assert_near, numbers, traced};
 
 /// Asserts that a program of inputs with these shapes is compiled, in one part and in several, and gives what the reference evaluation
 /// gives.
@@ -25,11 +23,7 @@ fn agrees(what: &str, shapes: &[&[usize]], program: impl FnOnce(&Builder) -> Vec
             // The second call begins with what the first one has left in memory.
             for _ in 0..2 {
                 let found = function.call_host(&inputs).unwrap_or_else(|error| panic!("{what}: {error}"));
-                for (found, expected) in found.iter().zip(&expected) {
-                    for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                        assert!((x - y).abs() < 2e-5 * (1.0 + y.abs()), "{what}: {found:?}\nnot\n{expected:?}");
-                    }
-                }
+                assert_near(&found, &expected, 2e-5, what);
             }
             let report = function.report();
             let is_compiled = report.loops.iter().all(|each| each.strategy == LoopStrategy::Compiled);
@@ -69,10 +63,7 @@ fn joined_rows_are_read_downward() {
     for is_first in [true, false] {
         agrees(&format!("the single row first: {is_first}"), &[&[7, 3], &[3], &[3]], |g| {
             let (joined, start) = (joined(g, is_first), g.input("start", "f32[3]"));
-            let step = |state: Value, row: Value| {
-                let next = (state * 0.5 - row).sin();
-                (next, next)
-            };
+            let step = |state: Value, row: Value| traced((state * 0.5 - row).sin());
             let (last, ys) = scan_with(ScanOptions::new().reverse(), start, joined, step);
             vec![last, ys]
         });
@@ -321,10 +312,7 @@ fn each_branch_lays_out_the_matrices_that_it_multiplies_by() {
 fn a_trace_is_joined_with_itself() {
     agrees("joined with itself", &[&[6, 2], &[2]], |g| {
         let [xs, start] = [g.input("xs", "f32[6,2]"), g.input("start", "f32[2]")];
-        let (last, ys) = scan(start, xs, |state, x| {
-            let next = (state + x).sin();
-            (next, next)
-        });
+        let (last, ys) = scan(start, xs, |state, x| traced((state + x).sin()));
         vec![concat(&[ys, ys], 0), concat(&[xs, ys, ys], 1), last]
     });
 }

@@ -85,10 +85,8 @@ fn a_sum_that_is_deferred_past_its_reader() {
         let square = |ys| binary(Binary::Mul, 2, ys, sum, sum);
         let in_time = repeat(4, vec![binary(Binary::Add, 2, sum, sum, xs.step(0, 1)), square(ys.step(0, 1))]);
         let fold = Op::FoldRows { fold: Fold::Sum, accumulate: true };
-        let deferred = repeat(
-            2,
-            vec![repeat(2, vec![square(ys.step(0, 2).step(1, 1))]), fold.over([2, 2], sum, &[xs.step(0, 2).rows(2)])],
-        );
+        let squares = repeat(2, vec![square(ys.step(0, 2).step(1, 1))]);
+        let deferred = repeat(2, vec![squares, fold.over([2, 2], sum, &[xs.step(0, 2).rows(2)])]);
         [in_time, deferred].map(|steps| vec![copy(2, sum, state), steps, copy(2, last, sum)])
     });
     rejects(RUNNING_SUM, plans, &["output 0", "`Binary(Mul)`", "last written by", "`Unary(Copy)`"]);

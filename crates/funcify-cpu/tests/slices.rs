@@ -4,20 +4,16 @@ mod numbers;
 
 use funcify::{DType, Error, Graph, HostTensor, Value, map, scan, scan_until};
 use funcify_cpu::OnSlices;
-use numbers::numbers;
+use numbers::{built, numbers, traced};
 
 /// Smoothed sequences, and how many rows of them are above a limit.
 fn smoothing() -> Graph {
-    let graph = Graph::build("smoothing", |g| {
+    built("smoothing", |g| {
         let [start, xs] = [g.input("start", "f32[3]"), g.input("xs", "f32[T,3]")];
-        let step = |y: Value, x: Value| {
-            let next = y * 0.75 + x * 0.25;
-            (next, next)
-        };
+        let step = |y: Value, x: Value| traced(y * 0.75 + x * 0.25);
         let (_, ys) = scan(start, xs, step);
         (ys, ys.gt(0.5).cast(funcify::DType::F32).sum(0))
-    });
-    graph.unwrap()
+    })
 }
 
 #[test]
@@ -57,16 +53,16 @@ fn what_does_not_fit_is_named() {
 
 #[test]
 fn what_is_not_compiled_is_an_error() {
-    let graph = Graph::build("half", |g| g.input("x", "f16[3]").exp()).unwrap();
+    let graph = built("half", |g| g.input("x", "f16[3]").exp());
     let error = OnSlices::compile(&graph, &[&[3]]).unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
     assert!(error.to_string().contains("f16"), "{error}");
     // A number of rows that only the values give: no buffer of the caller has that size.
-    let until = Graph::build("until", |g| {
+    let until = built("until", |g| {
         let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
         scan_until(start, xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0))).1
     });
-    assert!(OnSlices::compile(&until.unwrap(), &[&[], &[5]]).is_err());
+    assert!(OnSlices::compile(&until, &[&[], &[5]]).is_err());
     let shapes = OnSlices::compile(&smoothing(), &[&[3]]).unwrap_err().to_string();
     assert!(shapes.contains("2 arguments"), "{shapes}");
     let shapes = OnSlices::compile(&smoothing(), &[&[3], &[2, 3], &[17]]).unwrap_err().to_string();
@@ -78,11 +74,11 @@ fn what_is_not_compiled_is_an_error() {
 /// Slices are of floats, and some of these are no integers and no truth values.
 #[test]
 fn elements_that_a_type_does_not_have_are_named() {
-    let graph = Graph::build("integers", |g| {
+    let graph = built("integers", |g| {
         let [n, p, x] = [g.input("n", "u8[4]"), g.input("p", "bool[4]"), g.input("x", "f32[4]")];
         map((n, p, x), |(n, p, x)| (n.cast(DType::F32) * x, n / 2, n % 7, p ^ true, p & true))
     });
-    let program = OnSlices::compile(&graph.unwrap(), &[&[4], &[4], &[4]]).unwrap();
+    let program = OnSlices::compile(&graph, &[&[4], &[4], &[4]]).unwrap();
     let call = |n: [f32; 4], p: [f32; 4], x: [f32; 4]| {
         let mut results = [[f32::NAN; 4]; 5];
         let [a, b, c, d, e] = &mut results;
@@ -108,11 +104,11 @@ fn elements_that_a_type_does_not_have_are_named() {
 /// What a program gives can be given to it again: 0 times a negative integer is 0, too.
 #[test]
 fn integers_that_are_given_may_be_passed_on() {
-    let graph = Graph::build("products", |g| {
+    let graph = built("products", |g| {
         let [n, m, x] = [g.input("n", "i32[3]"), g.input("m", "i32[3]"), g.input("x", "f64[3]")];
         map((n, m, x), |(n, m, x)| ((n % 5) * (m % 5), 1.0 / ((n % 5) * (m % 5)).cast(DType::F64) + x * 0.0))
     });
-    let program = OnSlices::compile(&graph.unwrap(), &[&[3], &[3], &[3]]).unwrap();
+    let program = OnSlices::compile(&graph, &[&[3], &[3], &[3]]).unwrap();
     let (mut products, mut quotients) = ([f64::NAN; 3], [f64::NAN; 3]);
     program.call(&[&[0.0, -2.0, 3.0], &[-3.0, 0.0, -4.0], &[1.0; 3]], &mut [&mut products, &mut quotients]).unwrap();
     assert_eq!(products.map(f64::to_bits), [0.0f64, 0.0, -12.0].map(f64::to_bits));

@@ -2,36 +2,25 @@
 
 use allocation_counter::measure;
 use funcify::stepped::Steppable;
-use funcify::{DType, Graph, HostTensor, Scalar, scan};
+use funcify::{Graph, scan};
 use funcify_cpu::OnSlices;
 
-fn numbers(shape: &[usize], seed: u64) -> HostTensor {
-    let mut next = seed;
-    HostTensor::from_fn(DType::F32, shape, |_| {
-        next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        Scalar::Float((next >> 40) as f64 / (1 << 24) as f64 - 0.5)
-    })
-}
+mod numbers;
+use numbers::{built, numbers, sizes, traced};
 
 /// A network with its product before the loop, and a readout behind it.
 fn network() -> Graph {
-    let network = Graph::build("network", |g| {
+    built("network", |g| {
         let [xs, h] = [g.input("xs", "f32[T,B,24]"), g.input("h", "f32[B,32]")];
         let [w, u, v] = [g.input("w", "f32[24,32]"), g.input("u", "f32[32,32]"), g.input("v", "f32[32,5]")];
-        let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| {
-            let next = (x + h.matmul(u)).tanh();
-            (next, next)
-        });
+        let hs = scan(h, xs.dot_general(w, &[(2, 0)], &[]), |h, x| traced((x + h.matmul(u)).tanh()));
         hs.1.dot_general(v, &[(2, 0)], &[])
-    });
-    network.unwrap()
+    })
 }
 
 /// Sizes of an input of a step of 3 streams.
 fn shape(graph: &Graph, input: usize) -> Vec<usize> {
-    let mut sizes = funcify::Sizes::new();
-    sizes.set(&funcify::Symbol::new("B"), 3);
-    graph.input_type(input).shape.value(&sizes).unwrap()
+    graph.input_type(input).shape.value(&sizes(&[("B", 3)])).unwrap()
 }
 
 #[test]

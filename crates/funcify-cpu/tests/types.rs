@@ -6,7 +6,7 @@ use funcify::dispatch::{Function, LoopStrategy};
 use funcify::ops::{ScatterMode, Threefry, Words};
 use funcify::{DType, Graph, HostTensor, Value, apply, concat, constant, iota, random, scan};
 use funcify_cpu::{Cpu, OnSlices};
-use numbers::numbers;
+use numbers::{built, numbers};
 
 /// A program whose loops are compiled gives the bits of the reference evaluation.
 fn compiled(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
@@ -30,13 +30,13 @@ fn same_bits(graph: &Graph, inputs: &[HostTensor]) {
 #[test]
 fn narrower_floats_are_rounded_by_each_op() {
     for (dtype, end) in [(DType::F16, 2048.0), (DType::BF16, 256.0)] {
-        let sums = Graph::build("sums", |g| {
+        let sums = built("sums", |g| {
             let (start, xs) =
                 (g.input("start", format!("{dtype}[]").as_str()), g.input("xs", format!("{dtype}[T]").as_str()));
             scan(start, xs, |sum, x| (sum + x, sum + x)).0
         });
         let ones = HostTensor::from([1f32; 3000]).cast(dtype);
-        let found = compiled(&sums.unwrap(), &[HostTensor::from(0f32).cast(dtype), ones]);
+        let found = compiled(&sums, &[HostTensor::from(0f32).cast(dtype), ones]);
         assert_eq!(found[0].to_f64_vec(), [end]);
     }
 }
@@ -44,7 +44,7 @@ fn narrower_floats_are_rounded_by_each_op() {
 /// Positions count from 0, also where they are too many to be a constant of the plan.
 #[test]
 fn many_positions_count_from_0() {
-    let graph = Graph::build("positions", |g| {
+    let graph = built("positions", |g| {
         let xs = g.input("xs", "f32[2]");
         let step = |sum: Value, x: Value| {
             let positions = iota(70_000, DType::I64).cast(DType::F32) + x;
@@ -52,33 +52,33 @@ fn many_positions_count_from_0() {
         };
         scan(constant(0f32), xs, step).1
     });
-    let found = compiled(&graph.unwrap(), &[HostTensor::from([0f32, 1.0])]);
+    let found = compiled(&graph, &[HostTensor::from([0f32, 1.0])]);
     assert_eq!(found[0].to_f64_vec(), [0.0, 1.0, 69_999.0, 1.0, 2.0, 70_000.0]);
 }
 
 /// Zeros of both signs are two constants.
 #[test]
 fn zeros_keep_their_signs() {
-    let graph = Graph::build("zeros", |g| {
+    let graph = built("zeros", |g| {
         let xs = g.input("xs", "f32[2,3]");
         let zeros =
             concat(&[constant(0f32).unsqueeze(0), constant(-0f32).unsqueeze(0), constant(0f32).unsqueeze(0)], 0);
         scan(xs.index(0, 0), xs, |sum, x| (sum + x, (x * 0.0, x * -0.0, x.copysign(-0.0), sum * zeros)))
     });
-    same_bits(&graph.unwrap(), &[HostTensor::from([[1f32, 2.0, 3.0], [0.5, 1.0, 1.5]])]);
+    same_bits(&graph, &[HostTensor::from([[1f32, 2.0, 3.0], [0.5, 1.0, 1.5]])]);
 }
 
 /// A scatter rounds each sum, also where a step updates an element twice.
 #[test]
 fn narrower_floats_are_rounded_by_each_update() {
     for (dtype, large) in [(DType::F16, 2048f32), (DType::BF16, 256.0)] {
-        let graph = Graph::build("updates", |g| {
+        let graph = built("updates", |g| {
             let start = g.input("start", format!("{dtype}[2]").as_str());
             let updates = g.input("updates", format!("{dtype}[T,2]").as_str());
             let places = constant(HostTensor::from([0i64, 0]));
             scan(start, updates, |sums, updates| (sums.scatter(0, places, updates, ScatterMode::Add), ())).0
         });
-        let function = Function::compile(&graph.unwrap(), &Cpu::default()).unwrap();
+        let function = Function::compile(&graph, &Cpu::default()).unwrap();
         let inputs = [HostTensor::from([large, 0.0]), HostTensor::from([[1f32, 1.0]; 3])].map(|x| x.cast(dtype));
         assert_eq!(function.call_host(&inputs).unwrap()[0].to_f64_vec(), [large.into(), 0.0]);
     }
@@ -87,7 +87,7 @@ fn narrower_floats_are_rounded_by_each_update() {
 #[test]
 fn narrower_floats_have_the_bits_of_the_reference() {
     for dtype in [DType::F16, DType::BF16] {
-        let network = Graph::build("network", |g| {
+        let network = built("network", |g| {
             let ty = |shape: &str| format!("{dtype}[{shape}]");
             let (h, xs) = (g.input("h", ty("4").as_str()), g.input("xs", ty("T,4").as_str()));
             let w = g.input("w", ty("4").as_str());
@@ -99,26 +99,26 @@ fn narrower_floats_have_the_bits_of_the_reference() {
             scan(h.abs(), xs, step)
         });
         let inputs = [numbers(&[4], 1), numbers(&[9, 4], 2), numbers(&[4], 3)].map(|x| x.cast(dtype));
-        same_bits(&network.unwrap(), &inputs);
+        same_bits(&network, &inputs);
     }
 }
 
 #[test]
 fn floats_of_two_types_are_one_plan() {
-    let mixed = Graph::build("mixed", |g| {
+    let mixed = built("mixed", |g| {
         let (total, xs) = (g.input("total", "f64[3]"), g.input("xs", "f32[T,3]"));
         scan(total, xs, |total, x| {
             let y = x * x + x / 3.0;
             (total + y.cast(DType::F64), (y, total.cast(DType::F32)))
         })
     });
-    same_bits(&mixed.unwrap(), &[numbers(&[3], 1).cast(DType::F64), numbers(&[7, 3], 2)]);
+    same_bits(&mixed, &[numbers(&[3], 1).cast(DType::F64), numbers(&[7, 3], 2)]);
 }
 
 #[test]
 fn random_walks_are_compiled() {
     for dtype in [DType::F32, DType::F64, DType::F16] {
-        let walk = Graph::build("walk", |g| {
+        let walk = built("walk", |g| {
             let (key, x) = (g.input("key", "u32[2]"), g.input("x", format!("{dtype}[5]").as_str()));
             let times = iota(20, DType::I64);
             scan((key, x), times, |(key, x), t| {
@@ -129,7 +129,7 @@ fn random_walks_are_compiled() {
             })
         });
         for seed in [0, 42, -1] {
-            same_bits(&walk.as_ref().unwrap().clone(), &[random::host_key(seed), numbers(&[5], 1).cast(dtype)]);
+            same_bits(&walk.clone(), &[random::host_key(seed), numbers(&[5], 1).cast(dtype)]);
         }
     }
 }
@@ -137,7 +137,7 @@ fn random_walks_are_compiled() {
 /// Keys of their own, more blocks than are made at once, a counter that carries.
 #[test]
 fn random_bits_of_several_keys_are_those_of_the_reference() {
-    let bits = Graph::build("bits", |g| {
+    let bits = built("bits", |g| {
         let (keys, x) = (g.input("keys", "u32[3,2]"), g.input("x", "f32[3,37]"));
         scan((keys, x), iota(6, DType::I64), |(keys, x), _| {
             let low = keys.index(-1, 1);
@@ -147,13 +147,13 @@ fn random_bits_of_several_keys_are_those_of_the_reference() {
         })
     });
     let keys = HostTensor::from([[0u32, 1], [u32::MAX, 7], [0x7fc0_0001, 0xff80_0001]]);
-    same_bits(&bits.unwrap(), &[keys, numbers(&[3, 37], 1)]);
+    same_bits(&bits, &[keys, numbers(&[3, 37], 1)]);
 }
 
 /// Both words of a counter count, and so do shifts by all bits and more.
 #[test]
 fn words_have_all_their_bits() {
-    let bits = Graph::build("bits", |g| {
+    let bits = built("bits", |g| {
         let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[3]"));
         let counter = constant(HostTensor::from([3u32, u32::MAX]));
         scan((counter, x), iota(5, DType::I64), |(counter, x), t| {
@@ -164,20 +164,19 @@ fn words_have_all_their_bits() {
             ((counter + 1, x + (right >> 8).cast(DType::F32)), (left, right, drawn))
         })
     });
-    same_bits(&bits.unwrap(), &[random::host_key(7), numbers(&[3], 1)]);
+    same_bits(&bits, &[random::host_key(7), numbers(&[3], 1)]);
 }
 
 /// A number between two of bf16 is nearer to one of them, and as an f32 to neither.
 #[test]
 fn words_are_rounded_once() {
-    let graph = Graph::build("rounded", |g| {
+    let graph = built("rounded", |g| {
         let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[T]"));
         scan(x.sum(0), x, |sum, x| {
             let rounded = (key ^ 0).cast(DType::BF16);
             (sum + x, (rounded, key.cast(DType::F16), random::bits(key, [2])))
         })
     });
-    let graph = graph.unwrap();
     let inputs = [HostTensor::from([(1u32 << 24) + (1 << 16) + 1, (1 << 11) + 1]), HostTensor::from([0.5f32, 2.0])];
     let found = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
     assert_eq!(found, funcify::evaluate(&graph, &inputs).unwrap());
@@ -186,7 +185,7 @@ fn words_are_rounded_once() {
 /// The number of a word is no integer that floats hold: what uses it is not compiled.
 #[test]
 fn numbers_of_words_are_not_rounded() {
-    let graph = Graph::build("numbers", |g| {
+    let graph = built("numbers", |g| {
         let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[T]"));
         scan(x.sum(0), x, |sum, x| {
             let odd = (key.cast(DType::I64) % 2).cast(DType::F32).sum(0);
@@ -194,7 +193,7 @@ fn numbers_of_words_are_not_rounded() {
         })
     });
     // Shifted by no place, the second word keeps all its bits.
-    let shifted = Graph::build("shifted", |g| {
+    let shifted = built("shifted", |g| {
         let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[T]"));
         scan(x.sum(0), x, |sum, x| {
             let numbers = (key >> constant(HostTensor::from([8u32, 0]))).cast(DType::I64);
@@ -202,7 +201,7 @@ fn numbers_of_words_are_not_rounded() {
         })
     });
     let inputs = [HostTensor::from([u32::MAX, 33_554_433]), HostTensor::from([0.5f32, 2.0])];
-    for graph in [graph.unwrap(), shifted.unwrap()] {
+    for graph in [graph, shifted] {
         let found = Function::compile(&graph, &Cpu::default()).unwrap().call_host(&inputs).unwrap();
         assert_eq!(found, funcify::evaluate(&graph, &inputs).unwrap());
     }
@@ -210,7 +209,7 @@ fn numbers_of_words_are_not_rounded() {
 
 #[test]
 fn slices_have_floats_of_one_type() {
-    let half = Graph::build("half", |g| scan(g.input("h", "f16[2]"), g.input("xs", "f16[T,2]"), |h, x| (h + x, h)).1);
-    let error = OnSlices::compile(&half.unwrap(), &[&[2], &[3, 2]]).unwrap_err();
+    let half = built("half", |g| scan(g.input("h", "f16[2]"), g.input("xs", "f16[T,2]"), |h, x| (h + x, h)).1);
+    let error = OnSlices::compile(&half, &[&[2], &[3, 2]]).unwrap_err();
     assert!(error.to_string().contains("f16 beside f32"), "{error}");
 }

@@ -2,11 +2,8 @@
 //! convolution before it.
 
 use funcify_core::ops::associative::associative_scan;
-use funcify_core::ops::scan::scan;
-use funcify_core::types::Dim;
-use funcify_core::{Value, concat};
 
-use super::{Init, Inputs};
+use super::*;
 
 /// The last state and all states of `h' = a h + b`, element by element, over rows of `a` and `b`.
 pub(super) fn affine_scan(init: Value, a: Value, b: Value, associative: bool) -> (Value, Value) {

@@ -1,11 +1,6 @@
 //! Gated linear attention.
 
-use funcify_core::Value;
-use funcify_core::error::{Result, Site};
-use funcify_core::ops::scan::scan;
-use funcify_core::types::{DType, Dim};
-
-use super::{Init, Inputs, Layer, check_keys_and_values, layer, linear};
+use super::*;
 
 /// Gated linear attention (Yang et al. 2024): attention whose memory is one matrix a head.
 ///

@@ -1,12 +1,6 @@
 //! DeltaNet and gated DeltaNet: linear attention that overwrites what its memory has for a key.
 
-use funcify_core::Value;
-use funcify_core::error::{Result, Site};
-use funcify_core::ops::scan::scan;
-use funcify_core::types::{DType, Dim};
-
-use super::affine::short_convolution;
-use super::{Init, Inputs, Layer, check_keys_and_values, layer, linear};
+use super::*;
 
 /// DeltaNet (Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule over Sequence Length) and, where `gated`,
 /// gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).

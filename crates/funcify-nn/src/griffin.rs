@@ -1,12 +1,7 @@
 //! The recurrent block of Griffin and RecurrentGemma: the RG-LRU between its projections.
 
-use funcify_core::error::{Result, Site};
-use funcify_core::types::{DType, Dim};
-use funcify_core::{Value, concat};
-
-use super::affine::{affine_scan, short_convolution};
 use super::rg_lru::{GateNames, gates};
-use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer};
+use super::*;
 
 /// The recurrent block of Griffin (De et al. 2024) as RecurrentGemma has it (Botev et al. 2024).
 ///

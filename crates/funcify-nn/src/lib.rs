@@ -61,9 +61,11 @@ use std::cell::RefCell;
 
 use funcify_core::error::{Place, Result, Site};
 use funcify_core::graph::Graph;
+use funcify_core::ops::scan::scan;
 use funcify_core::types::{DType, Dim, Shape, TensorType};
-use funcify_core::{Builder, Value};
-use funcify_core::{HostTensor, Scalar};
+use funcify_core::{Builder, HostTensor, Scalar, Value, concat};
+
+use self::affine::{affine_scan, short_convolution};
 
 /// A graph, and which of its inputs are what.
 ///

@@ -2,12 +2,8 @@
 
 use std::f64::consts::TAU;
 
-use funcify_core::Value;
-use funcify_core::error::{Result, Site};
-use funcify_core::types::{DType, Dim};
-
 use super::state_space::{in_parallel, in_steps};
-use super::{Init, Inputs, Layer, at_least_one, layer, linear};
+use super::*;
 
 /// The linear recurrent unit (Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences).
 ///

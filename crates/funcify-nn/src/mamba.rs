@@ -1,11 +1,6 @@
 //! Mamba: the selective scan behind its projections and its short convolution.
 
-use funcify_core::Value;
-use funcify_core::error::{Result, Site};
-use funcify_core::types::{DType, Dim};
-
-use super::affine::short_convolution;
-use super::{Init, Inputs, Layer, SelectiveScan, at_least_one, layer, linear};
+use super::*;
 
 /// The mixer of Mamba (Gu and Dao 2023), whose loop is the [`SelectiveScan`].
 ///

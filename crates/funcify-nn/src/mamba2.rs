@@ -1,12 +1,8 @@
 //! Mamba-2: state space duality, with heads.
 
-use funcify_core::error::{Result, Site};
-use funcify_core::ops::scan::scan;
-use funcify_core::types::{DType, Dim};
-use funcify_core::{Value, einsum, full, select, tri_mask};
+use funcify_core::{einsum, full, select, tri_mask};
 
-use super::affine::short_convolution;
-use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer, linear};
+use super::*;
 
 /// The mixer of Mamba-2 (Dao and Gu 2024, Transformers are SSMs): a selective state space layer whose step sizes are numbers
 /// of heads.

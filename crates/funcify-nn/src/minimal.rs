@@ -1,11 +1,6 @@
 //! minGRU and minLSTM: gated networks whose gates depend on the input alone.
 
-use funcify_core::Value;
-use funcify_core::error::{Result, Site};
-use funcify_core::types::{DType, Dim};
-
-use super::affine::affine_scan;
-use super::{Inputs, Layer, at_least_one, layer};
+use super::*;
 
 /// What a minimal recurrent layer computes in a step, from the input x and the state h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

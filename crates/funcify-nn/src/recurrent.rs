@@ -1,11 +1,9 @@
 //! Elman's network, GRU and LSTM: stacked, in both directions, with PyTorch's parameters.
 
-use funcify_core::error::{Result, Site};
 use funcify_core::ops::scan::{ScanOptions, scan_with};
-use funcify_core::types::{DType, Dim};
-use funcify_core::{Value, concat, stack};
+use funcify_core::stack;
 
-use super::{Init, Inputs, Layer, at_least_one, layer};
+use super::*;
 
 /// What a recurrent layer computes in a step, from the input x and the state h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

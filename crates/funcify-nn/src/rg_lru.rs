@@ -1,11 +1,6 @@
 //! RG-LRU: the real-gated linear recurrent unit of Griffin, behind its short convolution.
 
-use funcify_core::Value;
-use funcify_core::error::{Result, Site};
-use funcify_core::types::{DType, Dim};
-
-use super::affine::{affine_scan, short_convolution};
-use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer};
+use super::*;
 
 /// The recurrence of Griffin and RecurrentGemma (De et al. 2024): a short causal convolution, then a gated linear
 /// recurrence of real numbers.

@@ -1,11 +1,6 @@
 //! RWKV: the time mix of versions 5 and 6.
 
-use funcify_core::error::{Result, Site};
-use funcify_core::ops::scan::scan;
-use funcify_core::types::{DType, Dim};
-use funcify_core::{Value, concat};
-
-use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer, linear};
+use super::*;
 
 /// Which time mix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

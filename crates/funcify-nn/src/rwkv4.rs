@@ -1,11 +1,6 @@
 //! RWKV-4: the time mix with a memory of two numbers a feature.
 
-use funcify_core::error::{Result, Site};
-use funcify_core::ops::scan::scan;
-use funcify_core::types::{DType, Dim};
-use funcify_core::{Value, concat};
-
-use super::{Init, Inputs, Layer, at_least_one, layer, linear};
+use super::*;
 
 /// The time mix of RWKV-4 (Peng et al. 2023, RWKV: Reinventing RNNs for the Transformer Era): a running mean of values,
 /// weighted by exponentials of keys that decay with the steps.

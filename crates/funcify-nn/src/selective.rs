@@ -1,11 +1,6 @@
 //! The selective scan: the core of Mamba.
 
-use funcify_core::Value;
-use funcify_core::error::{Result, Site};
-use funcify_core::ops::scan::scan;
-use funcify_core::types::{DType, Dim};
-
-use super::{Init, Inputs, Layer, at_least_one, layer, linear};
+use super::*;
 
 /// A state space layer whose step size, input and output maps depend on the input: the core of Mamba (Gu and Dao 2023).
 ///

@@ -2,13 +2,9 @@
 
 use std::f64::consts::PI;
 
-use funcify_core::error::{Result, Site};
 use funcify_core::ops::associative::associative_scan;
-use funcify_core::ops::scan::scan;
-use funcify_core::types::{DType, Dim};
-use funcify_core::{Value, concat};
 
-use super::{Init, Inputs, Layer, at_least_one, layer, linear};
+use super::*;
 
 /// A complex number, as its real and its imaginary part.
 pub(super) type Complex = (Value, Value);

@@ -1,11 +1,6 @@
 //! xLSTM: LSTMs with exponential gates, whose memory is a vector (sLSTM) or a matrix a head (mLSTM).
 
-use funcify_core::Value;
-use funcify_core::error::{Result, Site};
-use funcify_core::ops::scan::scan;
-use funcify_core::types::{DType, Dim};
-
-use super::{Init, Inputs, Layer, at_least_one, divided_by_heads, layer};
+use super::*;
 
 /// Which memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,11 +1,7 @@
 //! The layer of xLSTM 7B: an mLSTM between its projections.
 
-use funcify_core::Value;
-use funcify_core::error::{Result, Site};
-use funcify_core::types::{DType, Dim};
-
 use super::xlstm::matrix_memory;
-use super::{Init, Inputs, Layer, check_keys_and_values, layer, linear};
+use super::*;
 
 /// The mLSTM layer of xLSTM 7B (Beck et al. 2025), "xLSTM large".
 ///

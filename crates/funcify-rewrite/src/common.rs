@@ -5,14 +5,11 @@
 //! their attributes and bodies. Ops of other crates, calls of functions with rules of their own, and loops that
 //! bind a size are never the same.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use funcify_core::graph::{NodeId, ValueId};
-use funcify_core::ops::{Binary, Constant, Op, OpRules};
+use funcify_core::graph::NodeId;
 use smallvec::SmallVec;
 
 use super::rule::Here;
+use super::*;
 
 /// Above so many elements constants are compared by where they lie.
 const PRINTED_ELEMENTS: usize = 64;

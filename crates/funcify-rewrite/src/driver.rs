@@ -5,21 +5,16 @@
 //! that comes to an end, which `MOST_PASSES` only guards.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::Arc;
 
 use funcify_core::cancel::Watch;
-use funcify_core::error::Site;
-use funcify_core::graph::{Copy, Graph, Replay, ValueId, is_certain, uses_any};
-use funcify_core::ops::{Op, OpRules};
-use funcify_core::types::{Sizes, Symbol, TensorType};
+use funcify_core::graph::Replay;
 
 use super::common::{self, Available};
 use super::fuse::fused;
 use super::prefix::shortened;
 use super::rule::{COMMON, DEAD_CODE, FUSED, Here, Patch, RULES, Rule, SHORTENED, TRIMMED};
 use super::trim::trimmed;
-use super::{Patched, RewriteOptions, Rewritten};
+use super::*;
 
 /// How often a graph is gone through at most. The tests ask that no program needs as many.
 pub(super) const MOST_PASSES: usize = 64;

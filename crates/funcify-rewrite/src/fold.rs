@@ -4,14 +4,10 @@
 //! Small ones: no more elements than the largest operand has, or 16. Repeated elements stay repeated, as the number that they
 //! are is what other rules look for.
 
-use std::sync::Arc;
-
-use funcify_core::HostTensor;
-use funcify_core::error::Place;
-use funcify_core::ops::{Constant, Creation, EvalContext, Movement, OpClass, OpRules};
-use funcify_core::types::Sizes;
+use funcify_core::ops::{Creation, EvalContext};
 
 use super::rule::{Here, Patch};
+use super::*;
 
 /// How many elements a result may have that has more than its operands.
 const SMALL: usize = 16;

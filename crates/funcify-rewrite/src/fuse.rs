@@ -9,15 +9,12 @@
 //! same step alone. It is tried where no other rule has anything to say: work that leaves a loop, as a product of all rows of the
 //! trace does, has left it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use funcify_core::error::Site;
-use funcify_core::graph::{Copied, Copy, Graph, Node, Source, ValueId, is_certain, uses_any};
-use funcify_core::ops::Op;
-use funcify_core::ops::scan::Scan;
-use funcify_core::types::{Sizes, Symbol};
+use funcify_core::graph::Copied;
 
 use super::loops::{BufferPart, CarryPart, Loop, SequencePart, traces};
+use super::*;
 
 /// Two loops that are to be one.
 struct Pair {

@@ -32,8 +32,9 @@ mod rule;
 mod tests;
 mod trim;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 pub use bisect::first_wrong;
 pub use options::{Parallel, RewriteOptions, STOP_AFTER_VARIABLE, Tolerance};
@@ -41,7 +42,11 @@ pub use rule::{RULES, Rule};
 
 use funcify_core::cancel::{Ran, check_in_force};
 use funcify_core::error::{Place, Result, Site};
-use funcify_core::graph::Graph;
+use funcify_core::graph::{Copy, Graph, Node, Source, ValueId, is_certain, uses_any};
+use funcify_core::ops::scan::{Returned, Scan};
+use funcify_core::ops::{Binary, Constant, Movement, Op, OpClass, OpRules, Slice};
+use funcify_core::types::{Dim, Sizes, Symbol, TensorType};
+use funcify_core::{HostTensor, Scalar};
 
 /// A patch that was made.
 #[derive(Clone, PartialEq, Debug)]

@@ -4,7 +4,7 @@
 //! The first of the two is left out, so it has to be certain (rewrite-c3): a shape in between may have a size that is
 //! negative for some arguments.
 
-use funcify_core::ops::{Broadcast, Movement, Op, OpClass, OpRules, Reshape, Transpose};
+use funcify_core::ops::{Broadcast, Movement, Op, OpClass, Reshape, Transpose};
 use funcify_core::types::{Dim, Shape, TensorType};
 
 use super::rule::{Here, Patch};

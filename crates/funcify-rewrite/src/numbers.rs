@@ -1,12 +1,7 @@
 //! Which number a value is, by the ops that make it.
 
-use std::sync::Arc;
-
-use funcify_core::graph::{Graph, ValueId};
-use funcify_core::ops::Op;
-use funcify_core::{HostTensor, Scalar};
-
 use super::rule::Here;
+use super::*;
 
 /// How many elements of a constant are looked at.
 const MOST_ELEMENTS: usize = 1 << 12;

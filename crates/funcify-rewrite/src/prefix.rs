@@ -7,13 +7,8 @@
 //! of the `T-1` first rows of `T`, a slice of the trace is refused where it is, and so is a slice of a sequence then, before
 //! the loop.
 
-use std::collections::BTreeMap;
-
-use funcify_core::error::Site;
-use funcify_core::graph::{Copy, Graph, Node, Source, ValueId, is_certain};
-use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
-use funcify_core::ops::{Op, Slice};
-use funcify_core::types::{Dim, Sizes};
+use super::*;
+use funcify_core::ops::scan::{Buffer, Start};
 
 /// What the uses of a loop need, so far.
 #[derive(Default)]

@@ -1,13 +1,10 @@
 //! What a rule is: a name, a reason, and a function from an op in its place to a patch.
 
 use funcify_core::Value;
-use funcify_core::error::{Place, Site};
-use funcify_core::graph::{Graph, Node, ValueId, at_site, is_certain, tracer, uses_any};
-use funcify_core::ops::{Op, OpRules};
+use funcify_core::graph::{at_site, tracer};
 use funcify_core::tree::Named;
-use funcify_core::types::{Sizes, Symbol, TensorType};
 
-use super::{fold, identity, loops, movement};
+use super::*;
 
 /// A named rewrite.
 #[derive(Clone, Copy, Debug)]

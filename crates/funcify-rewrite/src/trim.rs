@@ -4,13 +4,7 @@
 //! Precondition: every use of the trace is a slice of last rows, so many that it is a number, and the trace surely has as many:
 //! else a loop of few steps would be refused otherwise than the slice. What a graph gives is used.
 
-use std::collections::BTreeMap;
-
-use funcify_core::error::Site;
-use funcify_core::graph::{Copy, Graph, Node, Source, ValueId, is_certain};
-use funcify_core::ops::scan::{Returned, Scan};
-use funcify_core::ops::{Op, Slice};
-use funcify_core::types::{Dim, Sizes};
+use super::*;
 
 /// The graph with its traces trimmed, and the line of the first loop whose are; `None` if none is.
 pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {

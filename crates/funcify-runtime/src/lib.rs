@@ -6,7 +6,7 @@
 //! host tensors.
 
 #[doc(hidden)]
-pub use funcify_core::ops::OpKey;
+pub use funcify_core::{DType, HostTensor, error::BackendError, ops::OpKey};
 #[doc(hidden)]
 pub use inventory;
 
@@ -33,7 +33,7 @@ pub use host::eager::run_op;
 pub use host::executor::{BackendEntry, Executable, Executor, backend_names, open_backend, ordered_inputs, run_named};
 pub use host::files;
 pub use host::needs::{Need, needs};
-pub use host::reference::Reference;
+pub use host::reference::{Reference, evaluate_kernel};
 pub use lower::report::{LoopReport, Steps};
 pub use run::profile::{Event, Profile, Share};
 pub use stepped::stepper::Stepper;

@@ -1,11 +1,12 @@
 //! Derivatives of associative scans against those of the same combinations written out one after the other.
 
+mod shared;
+
 use funcify::dispatch::{Function, Reference};
 use funcify::ops::Op;
-use funcify::{
-    AssociativeScanOptions, Disconnected, GradOptions, Graph, HostTensor, Scalar, Tree, Value, associative_scan_with,
-    evaluate, grad, grad_with, hvp, jvp, select, stack, vjp,
-};
+use funcify::prelude::*;
+use funcify::{AssociativeScanOptions, Disconnected, associative_scan_with, grad_with};
+use shared::built;
 
 /// Combines two elements of some leaves, with a captured value.
 type Combine = fn(&[Value], &[Value], Value) -> Vec<Value>;
@@ -74,7 +75,7 @@ fn loss(ys: &[Value]) -> Value {
 
 /// Derivatives of the loss by the leaves and the captured value, to the third.
 fn derivatives(combine: Combine, leaves: usize, reverse: bool, way: Way) -> Graph {
-    let built = Graph::build("derivatives", |g| {
+    built("derivatives", |g| {
         let rows = if let Way::WrittenOut(count) = way { count.to_string() } else { "T".to_string() };
         let xs: Vec<Value> =
             (0..leaves).map(|leaf| g.input(&format!("x{leaf}"), format!("f64[{rows},2]").as_str())).collect();
@@ -97,8 +98,7 @@ fn derivatives(combine: Combine, leaves: usize, reverse: bool, way: Way) -> Grap
                 loss(&of_xs) + of_k.sin()
             }),
         )
-    });
-    built.unwrap()
+    })
 }
 
 /// Numbers between 0.2 and 1.
@@ -108,6 +108,16 @@ fn noise(count: usize, seed: u64) -> HostTensor {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         Scalar::Float(0.2 + 0.8 * (state >> 11) as f64 / (1u64 << 53) as f64)
     })
+}
+
+/// The outputs of a graph are near others.
+fn assert_near(graph: &Graph, found: &[HostTensor], expected: &[HostTensor], what: &str) {
+    for ((found, expected), output) in found.iter().zip(expected).zip(graph.outputs()) {
+        for (found, expected) in found.to_f64_vec().iter().zip(expected.to_f64_vec()) {
+            let is_close = (found - expected).abs() <= 1e-9 * (1.0 + expected.abs());
+            assert!(is_close, "{what}, {}: {found} is not {expected}", output.name);
+        }
+    }
 }
 
 #[test]
@@ -121,13 +131,7 @@ fn derivatives_of_every_order_are_those_of_the_written_out_combinations() {
                 let found = evaluate(&scan, &inputs).unwrap();
                 let written = derivatives(combine, leaves, reverse, Way::WrittenOut(count));
                 let expected = evaluate(&written, &inputs).unwrap();
-                for ((found, expected), output) in found.iter().zip(&expected).zip(scan.outputs()) {
-                    for (found, expected) in found.to_f64_vec().iter().zip(expected.to_f64_vec()) {
-                        let is_close = (found - expected).abs() <= 1e-9 * (1.0 + expected.abs());
-                        let place = format!("{name}, {count} elements, reverse {reverse}, {}", output.name);
-                        assert!(is_close, "{place}: {found} is not {expected}");
-                    }
-                }
+                assert_near(&scan, &found, &expected, &format!("{name}, {count} elements, reverse {reverse}"));
             }
         }
     }
@@ -140,24 +144,18 @@ fn the_recursion_on_halves_gives_what_one_after_the_other_gives() {
     let chain: Combine = |a, b, _| vec![a[0] + b[0], a[0] + a[1] + b[1], a[1] + a[2] + b[2]];
     for (name, leaves, combine) in BY_ELEMENT.into_iter().chain([("chain", 3, chain)]) {
         for reverse in [false, true] {
-            let graph = Graph::build("gradient", |g| {
+            let graph = built("gradient", |g| {
                 let xs: Vec<Value> = (0..leaves).map(|leaf| g.input(&format!("x{leaf}"), "f64[T,2]")).collect();
                 let k = g.input("k", "f64[]");
                 let of = |xs| running(combine, xs, k, reverse, Way::Scan);
                 let weights = |ys: &Vec<Value>| ys.iter().map(|y| y.zeros_like() + k.sin()).collect::<Vec<_>>();
                 vjp(xs, of, weights).1
             });
-            let graph = graph.unwrap();
             let mut inputs: Vec<HostTensor> = (0..leaves).map(|leaf| noise(7, 5 + leaf as u64)).collect();
             inputs.push(HostTensor::scalar(0.7f64));
             let expected = evaluate(&graph, &inputs).unwrap();
             let found = Function::compile(&graph, &Reference).unwrap().call_host(&inputs).unwrap();
-            for (found, expected) in found.iter().zip(&expected) {
-                for (found, expected) in found.to_f64_vec().iter().zip(expected.to_f64_vec()) {
-                    let is_close = (found - expected).abs() <= 1e-9 * (1.0 + expected.abs());
-                    assert!(is_close, "{name}, reverse {reverse}: {found} is not {expected}");
-                }
-            }
+            assert_near(&graph, &found, &expected, &format!("{name}, reverse {reverse}"));
         }
     }
 }
@@ -184,7 +182,7 @@ fn count(graph: &Graph, name: &str) -> usize {
 }
 
 fn gradient(body: impl Fn(Value) -> Value) -> Graph {
-    Graph::build("gradient", |g| grad(g.input("xs", "f64[T,2]"), |xs| body(xs).sin().sum(..))).unwrap()
+    built("gradient", |g| grad(g.input("xs", "f64[T,2]"), |xs| body(xs).sin().sum(..)))
 }
 
 #[test]
@@ -216,11 +214,11 @@ fn what_mixes_elements_is_a_loop() {
     let graph = gradient(|xs| associative_scan_with(options(), xs, |a, b| a.sum(0) * b));
     assert_eq!(count(&graph, "scan"), 1);
     // What is captured would be there once for each element.
-    let graph = Graph::build("large", |g| {
+    let graph = built("large", |g| {
         let (xs, w) = (g.input("xs", "f64[T,2]"), g.input("w", "f64[2,2]"));
         grad((xs, w), |(xs, w)| associative_scan_with(options(), xs, |a, b| a + b.matmul(w)).sum(..))
     });
-    assert_eq!(count(&graph.unwrap(), "scan"), 1);
+    assert_eq!(count(&graph, "scan"), 1);
 }
 
 /// The cotangents of `xs` from those of the running combinations.
@@ -230,13 +228,12 @@ fn pulled<X: Tree + Clone, const N: usize>(
     cotangents: impl Fn(&X, Value) -> X,
     inputs: [HostTensor; N],
 ) -> Vec<Vec<f64>> {
-    let graph = Graph::build("pulled", |g| {
+    let graph = built("pulled", |g| {
         let xs = xs(g);
         let ct = g.input("ct", "f64[T]");
         let scan = |xs: X| associative_scan_with(AssociativeScanOptions::new(), xs, &combine);
         vjp(xs, scan, |ys| cotangents(ys, ct)).1
     });
-    let graph = graph.unwrap();
     assert_eq!(count(&graph, "scan"), 0);
     evaluate(&graph, &inputs).unwrap().iter().map(HostTensor::to_f64_vec).collect()
 }
@@ -253,11 +250,7 @@ fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
     // Sums that begin again at a flag: nothing goes back over it.
     let runs = |(f, x): (Value, Value), (g, y): (Value, Value)| (f.maximum(g), select(g.gt(0.5), y, x + y));
     let leaves = |g: &funcify::Builder| (g.input("flags", "f64[T]"), g.input("xs", "f64[T]"));
-    let inputs = [
-        HostTensor::from([1f64, 0., 1., 0.]),
-        HostTensor::from([1f64, 2., 3., 4.]),
-        HostTensor::from([1f64, 10., 100., INF]),
-    ];
+    let inputs = [[1f64, 0., 1., 0.], [1., 2., 3., 4.], [1., 10., 100., INF]].map(HostTensor::from);
     let found = pulled(leaves, runs, |ys, ct| (ys.0.zeros_like(), ct), inputs);
     assert_eq!(found[1], [11., 10., INF, INF]);
 }
@@ -283,14 +276,13 @@ fn absent_entries_are_not_multiplied() {
 fn the_first_element_is_not_combined() {
     let options = AssociativeScanOptions::new;
     for reverse in [false, true] {
-        let graph = Graph::build("first", |g| {
+        let graph = built("first", |g| {
             let (xs, k) = (g.input("xs", "f64[T]"), g.input("k", "f64[]"));
             grad((xs, k), |(xs, k)| {
                 let options = if reverse { options().reverse() } else { options() };
                 associative_scan_with(options, xs, |a, b| k * a * b / (a + b)).sum(0)
             })
         });
-        let graph = graph.unwrap();
         assert_eq!(count(&graph, "scan"), 0);
         let of = |xs: HostTensor| evaluate(&graph, &[xs, HostTensor::scalar(3f64)]).unwrap();
         assert_eq!(of(HostTensor::from([0f64])), [HostTensor::from([1f64]), HostTensor::scalar(0f64)]);
@@ -305,7 +297,7 @@ fn the_first_element_is_not_combined() {
 /// Integers and flags are combined beside what is differentiated.
 #[test]
 fn integers_beside_floats() {
-    let graph = Graph::build("beside", |g| {
+    let graph = built("beside", |g| {
         let (xs, is) = (g.input("xs", "f64[T]"), g.input("is", "i64[T]"));
         grad(xs, |xs| {
             let combine =
@@ -313,7 +305,6 @@ fn integers_beside_floats() {
             associative_scan_with(AssociativeScanOptions::new(), (xs, is), combine).0.sum(0)
         })
     });
-    let graph = graph.unwrap();
     assert_eq!(count(&graph, "scan"), 0);
     let inputs = [HostTensor::from([2f64, 3., 5.]), HostTensor::from([1i64, 2, 3])];
     assert_eq!(evaluate(&graph, &inputs).unwrap()[0], HostTensor::from([19f64, 12., 6.]));

@@ -1,12 +1,10 @@
 //! Sizes that are bound while a program runs, by the reference evaluation and as programs.
 
+use funcify::VmapOptions;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
+use funcify::prelude::*;
 use funcify::rewrite::RewriteOptions;
 use funcify::stepped::Steppable;
-use funcify::{
-    Builder, DType, Dim, Error, GradOptions, Graph, HostTensor, Recurrence, Tree, Value, VmapOptions, bind_size, cond,
-    constant, evaluate, fori_loop, full, iota, map, scan, select, size, vmap, while_loop,
-};
 
 fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build("sized", program).unwrap_or_else(|error| panic!("{error}"))
@@ -89,12 +87,8 @@ fn slices_and_allocations_have_the_size() {
         let xs = g.input("xs", "f64[T]");
         let n = bind_size(positive(xs));
         let made = full([n.clone(), Dim::from(2)], DType::F64, 0.5).sum(..);
-        (
-            xs.slice(0, ..n.clone()) * iota(n.clone(), DType::F64),
-            made,
-            size(n.clone() * 2, DType::I64),
-            xs.slice(0, n..),
-        )
+        let scaled = xs.slice(0, ..n.clone()) * iota(n.clone(), DType::F64);
+        (scaled, made, size(n.clone() * 2, DType::I64), xs.slice(0, n..))
     });
     for (xs, head, made, rest) in [
         (vec![3.0, -1.0, 2.0, 4.0], vec![0.0, -1.0, 4.0], 3.0, vec![4.0]),

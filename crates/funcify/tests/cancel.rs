@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use funcify::cancel::Ran;
 use funcify::dispatch::{
-    Backend, CompileOptions, Compiled, Compiles, Declined, Function, Kernel, LoopStrategy, Outcome, Part, Reference,
-    StackType, Tensors, Whole,
+    Backend, CompileOptions, Compiled, Compiles, Declined, Function, Kernel, LoopStrategy, Reference, Whole,
+    evaluate_kernel, tensors_of,
 };
-use funcify::error::BackendError;
-use funcify::ops::{EvalContext, OpRules, Scan};
+use funcify::ops::Scan;
+use funcify::prelude::*;
 use funcify::rewrite::{Rewrite, RewriteOptions};
-use funcify::{
-    Cancellation, DType, Error, GradOptions, Graph, HostTensor, Result, ScanOptions, Tree, Value, VmapOptions,
-    associative_scan, cond, evaluate, fori_loop, map, scan_until, scan_with, while_loop, while_loop_bounded,
-};
+use funcify::{Cancellation, VmapOptions, while_loop_bounded};
 
+mod elementwise;
+mod forwarded;
 #[path = "cancel/stopper.rs"]
 mod stopper;
+use forwarded::Refuses;
 use stopper::{HANDLE, stopper};
 
 const STRATEGIES: [Option<LoopStrategy>; 3] = [None, Some(LoopStrategy::Native), Some(LoopStrategy::Unroll)];
@@ -63,12 +63,8 @@ fn loops_stop_between_steps() {
     check(&program(|x| while_loop(x, |x| x.ge(0.0), stopper)), &STRATEGIES[..2], "while", 4);
     check(&program(|x| while_loop_bounded(9, x, |x| x.ge(0.0), stopper)), &STRATEGIES, "while", 4);
     check(&program(|x| fori_loop(0, 9, x, |_, x| stopper(x))), &STRATEGIES[..2], "scan", 4);
-    check(
-        &program(|x| scan_with(ScanOptions::new().length(9), x, (), |x, ()| (stopper(x), x))),
-        &STRATEGIES[..2],
-        "scan",
-        4,
-    );
+    let counted = program(|x| scan_with(ScanOptions::new().length(9), x, (), |x, ()| (stopper(x), x)));
+    check(&counted, &STRATEGIES[..2], "scan", 4);
     check(
         &program(|x| {
             scan_until(x, x.broadcast_to([9]), |x, _| {
@@ -215,56 +211,11 @@ struct Planning(Arc<Mutex<(usize, Option<Cancellation>)>>);
 
 funcify::funcify!(Planning, Scan, native_loop);
 
-struct Refuses;
-
-impl Compiled<Arc<HostTensor>> for Refuses {
-    fn run(
-        &self,
-        _: &[Arc<HostTensor>],
-        _: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Outcome<Arc<HostTensor>>, BackendError> {
-        Ok(Outcome::Refused)
-    }
-}
-
 impl Backend for Planning {
-    type Tensor = Arc<HostTensor>;
-    type Tracked = ();
+    tensors_of!(Reference);
 
     fn name(&self) -> &'static str {
         "planning"
-    }
-
-    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
-        None
-    }
-
-    fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
-        Reference.upload(tensor)
-    }
-
-    fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        Reference.download(tensor, dtype)
-    }
-
-    fn shape(&self, tensor: &Self::Tensor) -> Vec<usize> {
-        Reference.shape(tensor)
-    }
-
-    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
-        Reference.has_dtype(tensor, dtype)
-    }
-
-    fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.rows(tensor, start, count)
-    }
-
-    fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.row(tensor, row)
-    }
-
-    fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError> {
-        Reference.stack(parts, ty)
     }
 
     fn compiles(&self) -> Compiles {
@@ -285,13 +236,7 @@ impl Backend for Planning {
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
-        Some(|call, operands| {
-            let mut sizes = call.sizes().clone();
-            let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
-            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
-            let results = call.op.eval(&mut context, &inputs, call.outputs)?;
-            Ok(results.into_iter().map(Arc::new).collect::<Tensors<_>>())
-        })
+        Some(evaluate_kernel)
     }
 }
 

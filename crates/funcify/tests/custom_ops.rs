@@ -1,15 +1,15 @@
 //! Ops of other crates in every pass: what an op does not say of itself is not taken for granted.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::error::{Place, Result};
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, Lanes, OpClass, OpRules, batch_elementwise};
+use funcify::error::Result;
+use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Lanes, OpClass};
+use funcify::prelude::*;
 use funcify::rewrite::RewriteOptions;
 use funcify::stepped::Steppable;
-use funcify::vmap::Batched;
-use funcify::{
-    Builder, DType, Dim, Error, Graph, HostTensor, Recurrence, TensorType, Tree, Value, apply, constant, custom_op,
-    evaluate, fori_loop, full, scan, vmap,
-};
+use funcify::{apply, custom_op};
+
+mod elementwise;
+use elementwise::elementwise;
 
 /// Gives its operand, and refuses negative elements.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +27,7 @@ custom_op!(Guarded, "guarded", |attributes| Ok(Guarded {
 const SILENT: Guarded = Guarded { says_lanes: false, says_refusals: true };
 
 impl CustomOp for Guarded {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
+    elementwise!();
 
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         match inputs[0].to_f64_vec().into_iter().find(|x| *x < 0.0) {
@@ -41,10 +39,6 @@ impl CustomOp for Guarded {
     fn attributes(&self) -> Attributes {
         let word = |says| if says { "yes" } else { "no" };
         Attributes::new().with("lanes", word(self.says_lanes)).with("refusals", word(self.says_refusals))
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(*self), size, operands)
     }
 
     fn may_be_refused(&self) -> bool {
@@ -183,8 +177,6 @@ fn a_loop_with_it_is_not_compiled() {
     let function = Function::compile(&graph, &funcify::Cpu::default()).unwrap();
     assert_eq!(function.call_host(&inputs).unwrap(), evaluate(&graph, &inputs).unwrap());
     let report = function.report();
-    assert!(
-        report.loops.iter().all(|it| it.declined.as_ref().is_some_and(|why| why.to_string().contains("guarded"))),
-        "{report}"
-    );
+    let mut reasons = report.loops.iter().map(|each| each.declined.as_ref().expect("it is declined").to_string());
+    assert!(reasons.all(|reason| reason.contains("guarded")), "{report}");
 }

@@ -1,9 +1,8 @@
 //! What an unrolled program depends on: numbers that are static in each step, and the values of static inputs.
 
+use funcify::Cpu;
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, LoopStrategy, Reference, Specialization};
-use funcify::{
-    Cpu, DType, Error, Graph, HostTensor, Recurrence, ScanOptions, cond, evaluate, fori_loop, scan, scan_with, switch,
-};
+use funcify::prelude::*;
 
 fn unrolled(graph: &Graph) -> Function<Reference> {
     let options = CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };

@@ -4,13 +4,13 @@
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, bind_sizes, open_backend};
 use funcify::error::{Place, Site};
+use funcify::prelude::*;
 use funcify::{
-    AssociativeScanOptions, Builder, DType, Dim, Error, GradOptions, Graph, HostTensor, MapOptions, Recurrence,
-    ScanOptions, Shape, TensorType, Value, VmapOptions, associative_scan, associative_scan_with, bind_size, concat,
-    cond, custom_jvp, custom_vjp, evaluate, fori_loop, grad, iota, jvp, linearize, map_with, random, scan, scan_until,
-    scan_with, switch, vjp, vmap, vmap_with, while_loop,
+    AssociativeScanOptions, MapOptions, Shape, VmapOptions, associative_scan_with, custom_jvp, custom_vjp, linearize,
+    map_with, random, vmap_with,
 };
 
+mod elementwise;
 #[path = "errors/message.rs"]
 mod message;
 use message::{check, refused};
@@ -46,16 +46,12 @@ fn lanes() {
     });
     refused("lanes_of_a_scalar", |g| vmap((g.input("x", "f32[B]"), g.input("w", "f32[]")), |(x, w)| x * w));
     refused("lanes_of_nothing", |g| {
-        vmap_with(
-            VmapOptions::new().in_axes([None, None]),
-            [g.input("x", "f32[B]"), g.input("w", "f32[]")],
-            |[x, w]| x * w,
-        )
+        let none = VmapOptions::new().in_axes([None, None]);
+        vmap_with(none, [g.input("x", "f32[B]"), g.input("w", "f32[]")], |[x, w]| x * w)
     });
     refused("lanes_without_an_axis", |g| {
-        vmap_with(VmapOptions::new().in_axes([Some(0)]), [g.input("x", "f32[B]"), g.input("w", "f32[]")], |[x, w]| {
-            x * w
-        })
+        let first = VmapOptions::new().in_axes([Some(0)]);
+        vmap_with(first, [g.input("x", "f32[B]"), g.input("w", "f32[]")], |[x, w]| x * w)
     });
     refused("lanes_of_sizes_of_their_own", |g| {
         vmap(g.input("n", "i64[B]"), |n| funcify::full([funcify::bind_size(n)], DType::F32, 1.0))
@@ -361,25 +357,34 @@ fn counter(g: &Builder, steps: impl FnOnce(&mut Recurrence) -> &mut Recurrence) 
     done.trace(&state)
 }
 
+/// A loop over rows, with so many steps if they are given.
+fn doubled<const N: usize>(rows: Value, taps: [i64; N], steps: Option<i64>) -> Value {
+    let mut loop_ = Recurrence::new();
+    let x = loop_.sequence(rows, taps);
+    if let Some(steps) = steps {
+        loop_.steps(steps);
+    }
+    loop_.run(|step| step.read(&x)[0] * 2.0).ys
+}
+
+/// A loop whose state is the sum of two of its rows.
+fn sums_of_two(g: &Builder, taps: [i64; 2]) -> Value {
+    let mut loop_ = Recurrence::new();
+    let state = loop_.mit_sot(g.input("init", "f32[2]"), taps);
+    let done = loop_.steps(5).run(|step| {
+        let [a, b] = step.read(&state);
+        step.write(&state, a + b);
+    });
+    done.trace(&state)
+}
+
 /// scan-c3.
 #[test]
 fn rows() {
     refused("scalar_sequence", |g| scan((), g.input("xs", "f32[]"), |(), x| ((), x)));
-    refused("scalar_sequence_of_a_recurrence", |g| {
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[]"), [0]);
-        loop_.run(|step| step.read(&x)[0]).ys
-    });
-    refused("sequence_shorter_than_n", |g| {
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[3]"), [0]);
-        loop_.steps(5).run(|step| step.read(&x)[0] * 2.0).ys
-    });
-    refused("sequence_shorter_than_its_taps", |g| {
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(g.input("xs", "f32[2]"), [-1, 2]);
-        loop_.run(|step| step.read(&x)[0] * 2.0).ys
-    });
+    refused("scalar_sequence_of_a_recurrence", |g| doubled(g.input("xs", "f32[]"), [0], None));
+    refused("sequence_shorter_than_n", |g| doubled(g.input("xs", "f32[3]"), [0], Some(5)));
+    refused("sequence_shorter_than_its_taps", |g| doubled(g.input("xs", "f32[2]"), [-1, 2], None));
     refused("buffer_shorter_than_n", |g| {
         let mut loop_ = Recurrence::new();
         let buffer = loop_.mit_mot(g.input("rows", "f32[3,2]"), [0, 1], [1]);
@@ -389,15 +394,7 @@ fn rows() {
         });
         done.buffer(&buffer)
     });
-    refused("too_few_initial_rows", |g| {
-        let mut loop_ = Recurrence::new();
-        let state = loop_.mit_sot(g.input("init", "f32[2]"), [-3, -1]);
-        loop_.steps(5).run(|step| {
-            let [older, old] = step.read(&state);
-            step.write(&state, older + old);
-        });
-        g.input("x", "f32[]")
-    });
+    refused("too_few_initial_rows", |g| sums_of_two(g, [-3, -1]));
     refused("row_of_a_shorter_trace", |g| {
         let (_, ys) = scan(g.input("sum", "f32[]"), g.input("xs", "f32[2]"), |sum, x| (sum + x, sum + x));
         ys.index(0, 3)
@@ -409,19 +406,8 @@ fn rows() {
 /// scan-c5, and a recurrence's own rules.
 #[test]
 fn taps_and_writes() {
-    let state = |name: &str, taps: [i64; 2]| {
-        refused(name, |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.mit_sot(g.input("init", "f32[2]"), taps);
-            let done = loop_.steps(5).run(|step| {
-                let [a, b] = step.read(&state);
-                step.write(&state, a + b);
-            });
-            done.trace(&state)
-        });
-    };
-    state("state_tap_of_now", [-1, 0]);
-    state("duplicate_state_taps", [-2, -2]);
+    refused("state_tap_of_now", |g| sums_of_two(g, [-1, 0]));
+    refused("duplicate_state_taps", |g| sums_of_two(g, [-2, -2]));
     refused("duplicate_write_taps", |g| {
         let mut loop_ = Recurrence::new();
         let buffer = loop_.mit_mot(g.input("rows", "f32[T]"), [0, 1], [1, 1]);

@@ -93,11 +93,8 @@ fn dimensions_beyond_64_bits_are_refused_where_they_are_written() {
 #[test]
 fn attributes_at_the_ends_of_their_range() {
     let op = |line: &str| format!("fn @f(%x: f32[T], %y: f32[5], %z: f32[]) {{\n  {line}\n  return y=%0\n}}");
-    text_refused(
-        &op("%0: f32[T] = slice %x {axis=0, start=0, limit=T-9223372036854775808, step=1}"),
-        "Type",
-        &["slice"],
-    );
+    let slice = op("%0: f32[T] = slice %x {axis=0, start=0, limit=T-9223372036854775808, step=1}");
+    text_refused(&slice, "Type", &["slice"]);
     let pad = "%0: f32[7] = pad %y, %z {axis=0, low=2, high=0, interior=9223372036854775807}";
     text_refused(&op(pad), "Type", &["pad", "64 bits"]);
     let pad = "%0: f32[7] = pad %x, %z {axis=0, low=9223372036854775807, high=9223372036854775807, interior=0}";
@@ -208,11 +205,8 @@ fn a_refusal_leaves_the_function_as_it_was() {
         refused(call(i64::MAX), "OverBudget", &[]);
         refused(call(-1), "StepCount", &[]);
     }
-    refused(
-        evaluate(&graph, &[HostTensor::scalar(1f32), HostTensor::scalar(1i64 << 50)]),
-        "OverBudget",
-        &["rows of f32[]"],
-    );
+    let many = [HostTensor::scalar(1f32), HostTensor::scalar(1i64 << 50)];
+    refused(evaluate(&graph, &many), "OverBudget", &["rows of f32[]"]);
 }
 
 /// A loop without steps that is laid out uses nothing of what was made for it.

@@ -1,11 +1,8 @@
 //! Linearisation gives what `jvp` gives, for any number of tangents, and computes the function once.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{
-    Builder, CheckpointPolicy, DType, GradOptions, Graph, HostTensor, ScanOptions, Value, associative_scan, cond,
-    constant, custom_jvp, custom_vjp, evaluate, fori_loop, grad, jvp, linearize, linearize_with, scan, scan_until,
-    scan_with, vmap, while_loop,
-};
+use funcify::prelude::*;
+use funcify::{CheckpointPolicy, custom_jvp, custom_vjp, linearize, linearize_with};
 
 fn vector(elements: [f64; 3]) -> HostTensor {
     HostTensor::from(elements)
@@ -126,12 +123,8 @@ fn it_is_differentiated_and_batched() {
         let slope = |x: Value| linearize(x, f).1.apply(x.ones_like()).sum(0);
         let (_, derivative) = linearize(x, f);
         let columns = vmap(x, |scale| derivative.apply(x.ones_like() * scale));
-        (
-            grad(x, slope),
-            grad(x, |x| grad(x, |x| f(x).sum(0)).sum(0)),
-            columns,
-            x.unsqueeze(1) * grad(x, |x| f(x).sum(0)),
-        )
+        let gradient = |x| grad(x, |x| f(x).sum(0));
+        (grad(x, slope), grad(x, |x| gradient(x).sum(0)), columns, x.unsqueeze(1) * gradient(x))
     });
     let graph = graph.unwrap();
     let results = evaluate(&graph, &[vector([0.3, 1.2, -0.4])]).unwrap();

@@ -2,10 +2,8 @@
 //! a pass in which an op fails is an error.
 
 use funcify::dispatch::{Function, Reference};
-use funcify::{
-    AssociativeScanOptions, Disconnected, GradOptions, Graph, HostTensor, Value, VmapOptions, associative_scan_with,
-    cond, evaluate, fori_loop, scan, stack, while_loop,
-};
+use funcify::prelude::*;
+use funcify::{AssociativeScanOptions, Disconnected, VmapOptions, associative_scan_with};
 use funcify_core::graph::{failing, work};
 
 const KINDS: [&str; 6] = ["scan", "counted", "while", "cond", "associative", "fresh state"];

@@ -1,10 +1,11 @@
 //! What loops save for their backward loops: how much, and that no value changes with it.
 
+mod shared;
+
 use funcify::ops::{Op, OpRules};
-use funcify::{
-    Builder, CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, ScanOptions, Value, VmapOptions,
-    constant, evaluate, fori_loop, grad_with, scan, scan_with, size, while_loop,
-};
+use funcify::prelude::*;
+use funcify::{CheckpointPolicy, VmapOptions, grad_with};
+use shared::{built, traced};
 
 /// The bytes that upward loops of a gradient stack at a time: those of the forward pass, and those that run again within
 /// one step of a backward loop, which runs downward.
@@ -29,13 +30,12 @@ fn saved_bytes(graph: &Graph) -> usize {
 /// The squared norm of the last state of a recurrent network: 1024 steps, a state of 64 numbers, and three products of
 /// which the backward loop reads two.
 fn network(options: ScanOptions) -> Graph {
-    let graph = Graph::build("rnn", |g| {
+    built("rnn", |g| {
         let (xs, h0) = (g.input("xs", "f32[1024,32]"), g.input("h0", "f32[64]"));
         let (w, u, b) = (g.input("w", "f32[32,64]"), g.input("u", "f32[64,64]"), g.input("b", "f32[64]"));
         let step = |h: Value, x: Value| ((x.matmul(w) + h.matmul(u) + b).tanh(), ());
         scan_with(options, h0, xs, step).0.square().sum(0)
-    });
-    graph.unwrap()
+    })
 }
 
 fn gradient(graph: &Graph, policy: CheckpointPolicy) -> Graph {
@@ -107,11 +107,11 @@ fn a_truncated_loop_keeps_the_last_states() {
 
 /// How many traces the loop of the forward pass has.
 fn traces(policy: CheckpointPolicy, step: impl FnOnce(Value, Value) -> (Value, Value)) -> usize {
-    let graph = Graph::build("traces", |g| {
+    let graph = built("traces", |g| {
         let (init, xs) = (g.input("init", "f64[]"), g.input("xs", "f64[T]"));
         scan(init, xs, step).1.sum(0)
     });
-    let gradient = graph.unwrap().value_and_grad(.., GradOptions::new().policy(policy)).unwrap();
+    let gradient = graph.value_and_grad(.., GradOptions::new().policy(policy)).unwrap();
     let of_loop = gradient.nodes().iter().find_map(|node| match &node.op {
         Op::Scan(scan) if !scan.reverse => Some(scan.buffers.len()),
         _ => None,
@@ -121,23 +121,12 @@ fn traces(policy: CheckpointPolicy, step: impl FnOnce(Value, Value) -> (Value, V
 
 #[test]
 fn what_is_stacked_anyway_is_not_saved_again() {
-    let next_state = |c: Value, x: Value| {
-        let next = (c * x).sin();
-        (next, next)
-    };
+    let next_state = |c: Value, x: Value| traced((c * x).sin());
     assert_eq!(traces(CheckpointPolicy::Recompute, next_state), 1, "the ys are the states after the steps");
     assert_eq!(traces(CheckpointPolicy::SaveAll, next_state), 2, "and the argument of the cosine");
-    assert_eq!(
-        traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c)),
-        1,
-        "the ys are the states before the steps"
-    );
+    assert_eq!(traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c)), 1, "the ys are the states before");
     assert_eq!(traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c * x)), 2, "the ys are something else");
-    assert_eq!(
-        traces(CheckpointPolicy::SaveAll, |c, x| (c * c, (c * x).exp())),
-        2,
-        "the ys are what was saved, and states"
-    );
+    assert_eq!(traces(CheckpointPolicy::SaveAll, |c, x| (c * c, (c * x).exp())), 2, "the ys were saved, and states");
 }
 
 /// A program of one loop, by name.
@@ -246,7 +235,7 @@ fn arguments(rows: usize) -> [HostTensor; 4] {
 /// steps that segments divide or do not.
 /// Whether the backward loop of a linear recurrence reads what the steps took, to compute their states again.
 fn computes_again(policy: CheckpointPolicy) -> bool {
-    let graph = Graph::build("linear", |g| {
+    let graph = built("linear", |g| {
         let (a, init, xs) = (g.input("a", "f64[]"), g.input("init", "f64[]"), g.input("xs", "f64[T]"));
         let step = |h: Value, x: Value| {
             let next = a * h + x;
@@ -254,7 +243,7 @@ fn computes_again(policy: CheckpointPolicy) -> bool {
         };
         scan(init, xs, step).1.sum(0)
     });
-    let gradient = graph.unwrap().grad("a", GradOptions::new().policy(policy)).unwrap();
+    let gradient = graph.grad("a", GradOptions::new().policy(policy)).unwrap();
     let xs = gradient.inputs().iter().find(|input| gradient.value_name(input.value) == Some("xs")).unwrap().value;
     let is_backward = |op: &Op| matches!(op, Op::Scan(scan) if scan.reverse);
     gradient.nodes().iter().any(|node| is_backward(&node.op) && node.inputs.contains(&xs))
@@ -281,7 +270,7 @@ fn no_policy_changes_a_value() {
     ];
     for (name, program) in PROGRAMS {
         let loss = |(xs, w): (Value, Value)| program(xs, w).into_iter().reduce(|a, b| a + b).unwrap();
-        let first = Graph::build(name, |g| loss(inputs(g))).unwrap();
+        let first = built(name, |g| loss(inputs(g)));
         let of = |policy: &CheckpointPolicy| {
             let options = || GradOptions::new().policy(policy.clone());
             let gradient = first.grad(.., options()).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -312,11 +301,10 @@ fn no_policy_changes_a_value() {
 #[test]
 fn derivatives_and_lanes_keep_what_a_loop_says() {
     let options = ScanOptions::new().policy(CheckpointPolicy::Levels(vec![8, 2])).truncate(3);
-    let graph = Graph::build("loop", |g| {
+    let graph = built("loop", |g| {
         let (xs, w) = (g.input("xs", "f64[T]"), g.input("w", "f64[]"));
         scan_with(options, w, xs, |c, x| (c * w + x, ())).0
     });
-    let graph = graph.unwrap();
     let says = |graph: &Graph, text: &str| {
         assert!(graph.to_string().contains(text), "{text} in\n{graph}");
         assert_eq!(Graph::parse(&graph.to_string()).unwrap().to_string(), graph.to_string());
@@ -325,10 +313,8 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
     says(&graph.jvp(..).unwrap(), ", segments=[8,2], truncate=3} with ");
     says(&graph.grad(.., GradOptions::new()).unwrap(), "{steps=T, segments=[8,2], truncate=3} with ");
     says(&graph.grad(.., GradOptions::new()).unwrap(), ", order=down, segments=[8,2]} with ");
-    says(
-        &graph.vmap("lanes", VmapOptions::new().in_axes(vec![Some(0), None])).unwrap(),
-        ", segments=[8,2], truncate=3} with ",
-    );
+    let lanes = VmapOptions::new().in_axes(vec![Some(0), None]);
+    says(&graph.vmap("lanes", lanes).unwrap(), ", segments=[8,2], truncate=3} with ");
     let words = ["recompute", "save_dots", "save_costly", "save_all"].map(|word| format!("policy={word}"));
     let numbers = ["segments=[3]", "segments=[]", "budget=4096"].map(String::from);
     for policy in words.iter().chain(&numbers) {
@@ -363,17 +349,14 @@ fn rows_of_older_steps_are_constant_in_a_downward_loop() {
 fn no_policy_changes_a_truncated_gradient() {
     for reverse in [false, true] {
         for sizes in ["f64[6]", "f64[T]"] {
-            let graph = Graph::build("truncated", |g| {
+            let graph = built("truncated", |g| {
                 let (xs, w) = (g.input("xs", sizes), g.input("w", "f64[]"));
                 let options = ScanOptions::new().truncate(3);
                 let options = if reverse { options.reverse() } else { options };
-                let (last, ys) = scan_with(options, w, xs, |c, x| {
-                    let next = (c * w + x).sin() * c;
-                    (next, next)
-                });
+                let (last, ys) = scan_with(options, w, xs, |c, x| traced((c * w + x).sin() * c));
                 last + (ys * xs).sum(0)
             });
-            let of = |policy| graph.as_ref().unwrap().grad(.., GradOptions::new().policy(policy)).unwrap();
+            let of = |policy| graph.grad(.., GradOptions::new().policy(policy)).unwrap();
             let [xs, w, ..] = arguments(6);
             let arguments = [xs, w];
             let expected = evaluate(&of(CheckpointPolicy::Recompute), &arguments).unwrap();

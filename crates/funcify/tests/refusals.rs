@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use funcify::ops::scan::{Buffer, Returned, Sequence, Start};
 use funcify::ops::{AssociativeScan, Scan, Switch, While};
-use funcify::{
-    DType, Dim, GradOptions, Graph, ScanOptions, Shape, Value, apply, associative_scan, cond, constant, custom_vjp,
-    einsum, fori_loop, full, grad, jvp, linearize, nn, random, scan, scan_with, switch, vjp, while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::{Shape, apply, custom_vjp, einsum, linearize, nn, random, while_loop_bounded};
 
 #[path = "errors/message.rs"]
 mod message;

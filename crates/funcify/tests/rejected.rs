@@ -130,12 +130,8 @@ fn every_program_is_refused_as_it_says() {
             std::fs::write(&path, written(&head, &programs)).unwrap();
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{}\n{} programs; FUNCIFY_BLESS=1 writes the refusals anew",
-        wrong.join("\n"),
-        wrong.len()
-    );
+    let list = wrong.join("\n");
+    assert!(wrong.is_empty(), "{list}\n{} programs; FUNCIFY_BLESS=1 writes the refusals anew", wrong.len());
     assert!(count > 150, "{count} programs");
 }
 
@@ -300,10 +296,6 @@ fn every_sentence_of_a_refusal_is_read_by_a_test() {
         }
     }
     let fix = "add a refused program for each clause that makes it: to `rejected/`, or to `errors.rs` where text cannot have it";
-    assert!(
-        unread.is_empty(),
-        "{} sentences stand in no refusal that a test reads; {fix}\n{}",
-        unread.len(),
-        unread.join("\n")
-    );
+    let (count, list) = (unread.len(), unread.join("\n"));
+    assert!(unread.is_empty(), "{count} sentences stand in no refusal that a test reads; {fix}\n{list}");
 }

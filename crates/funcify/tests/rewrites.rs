@@ -136,12 +136,8 @@ fn a_rule_that_is_left_out_makes_no_patch() {
     for case in cases().iter().filter(|case| case.after.is_some()) {
         for rule in RULES {
             let without = case.before.rewritten_with(&RewriteOptions::new().without(rule.name)).unwrap();
-            assert!(
-                without.patches.iter().all(|patch| patch.rule != rule.name),
-                "{}: {}",
-                case.path.display(),
-                rule.name
-            );
+            let is_gone = without.patches.iter().all(|patch| patch.rule != rule.name);
+            assert!(is_gone, "{}: {}", case.path.display(), rule.name);
         }
     }
 }

@@ -1,10 +1,7 @@
 //! Sizes that only a running loop knows: they hold in what follows the loop, and anew in each step around it.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{
-    Builder, DType, Error, Graph, HostTensor, Recurrence, Scalar, Tree, Value, bind_size, constant, evaluate, grad,
-    map, scan, vmap,
-};
+use funcify::prelude::*;
 
 /// The first output in both modes, which must be that of the reference evaluation.
 #[track_caller]
@@ -94,12 +91,7 @@ fn a_graph_that_binds_a_size_is_applied() {
     let both = both.unwrap();
     assert!(both.check().is_ok(), "{both}");
     let arguments = [HostTensor::from([1f64, 2., 4.]), HostTensor::scalar(2i64)];
-    let expected = [
-        HostTensor::scalar(5f64),
-        HostTensor::scalar(16f64),
-        HostTensor::from([2f64, 4., 0.]),
-        HostTensor::from([2f64, 0., 0.]),
-    ];
+    let expected = [5f64.into(), 16f64.into(), [2f64, 4., 0.].into(), [2f64, 0., 0.].into()];
     assert_eq!(evaluate(&both, &arguments).unwrap(), expected);
     assert_eq!(Function::compile(&both, &Reference).unwrap().call_host(&arguments).unwrap(), expected);
 }

@@ -1,10 +1,11 @@
 //! Programs that are made for sizes and numbers: what is bound, folded and shared must be that of each call and each step.
 
+mod shared;
+
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{
-    DType, Error, Graph, HostTensor, Value, VmapOptions, cond, constant, evaluate, fori_loop, scan, scan_with,
-    while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::{VmapOptions, while_loop_bounded};
+use shared::built;
 
 /// The results of a call, which are those of the reference evaluation in both strategies.
 fn run(graph: &Graph, arguments: &[HostTensor]) -> Result<Vec<f64>, Error> {
@@ -30,7 +31,7 @@ fn number(x: f64) -> HostTensor {
 /// The step of an unrolled loop knows its number: 0 + 1 + 2 + 3 rounds of the inner loops, each in a branch of its own.
 #[test]
 fn a_branch_of_each_step_knows_the_number_of_that_step() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (p, x) = (g.input("p", "bool[]"), g.input("x", "f64[]"));
         let options = funcify::ScanOptions::new().length(4);
         let step = |(k, x): (Value, Value), ()| {
@@ -39,7 +40,6 @@ fn a_branch_of_each_step_knows_the_number_of_that_step() {
         };
         scan_with(options, (constant(0i64), x), (), step).1
     });
-    let graph = graph.unwrap();
     assert_eq!(run(&graph, &[HostTensor::scalar(true), number(0.5)]).unwrap(), [0.5, 1.5, 3.5, 6.5]);
     assert_eq!(run(&graph, &[HostTensor::scalar(false), number(1.0)]).unwrap(), [1.0, 2.0, 8.0, 64.0]);
 }
@@ -47,11 +47,10 @@ fn a_branch_of_each_step_knows_the_number_of_that_step() {
 /// Branches whose inner loops have other lengths by a number that a static input gives.
 #[test]
 fn a_branch_knows_the_static_inputs_of_the_call() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (n, p, x) = (g.static_input("n", DType::I64), g.input("p", "bool[]"), g.input("x", "f64[]"));
         cond(p, || fori_loop(0, n, x, |_, x| x + 1.0), || fori_loop(0, n * 2, x, |_, x| x + 1.0))
     });
-    let graph = graph.unwrap();
     let function = Function::compile(&graph, &Reference).unwrap();
     for (n, p, expected) in [(2i64, true, 2.0), (2, false, 4.0), (3, true, 3.0), (3, false, 6.0), (0, true, 0.0)] {
         let arguments = [HostTensor::scalar(n), HostTensor::scalar(p), number(0.0)];
@@ -63,21 +62,20 @@ fn a_branch_knows_the_static_inputs_of_the_call() {
 /// A size in two symbols is bound by the inputs after it.
 #[test]
 fn sizes_are_bound_in_whatever_order_they_come() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (both, one) = (g.input("both", "f64[B+T]"), g.input("one", "f64[T]"));
         (both.slice(0, "T"..), one.sum(0) * funcify::size("B", DType::F64))
     });
-    let graph = graph.unwrap();
     let given = [HostTensor::from([1f64, 2., 3., 4., 5.]), HostTensor::from([1f64, 1.])];
     assert_eq!(run(&graph, &given).unwrap(), [3.0, 4.0, 5.0, 6.0]);
     // Three symbols, of which the last input gives one.
-    let chain = Graph::build("chain", |g| {
+    let chain = built("chain", |g| {
         let names = [("a", "f64[A+B+C]"), ("b", "f64[B+C]"), ("c", "f64[C]")];
         let [a, b, c] = names.map(|(name, ty)| g.input(name, ty));
         (a.slice(0, funcify::Dim::from("B") + "C"..), b.sum(0), c.sum(0))
     });
     let ones = |count: usize| HostTensor::from_fn(DType::F64, &[count], |_| funcify::Scalar::Float(1.0));
-    assert_eq!(run(&chain.unwrap(), &[ones(6), ones(4), ones(3)]).unwrap(), [1.0, 1.0, 4.0, 3.0]);
+    assert_eq!(run(&chain, &[ones(6), ones(4), ones(3)]).unwrap(), [1.0, 1.0, 4.0, 3.0]);
     let short = [HostTensor::from([1f64]), HostTensor::from([1f64, 1.])];
     assert_eq!(run(&graph, &short).unwrap_err().kind(), "Call");
 }
@@ -85,11 +83,10 @@ fn sizes_are_bound_in_whatever_order_they_come() {
 /// Whether there are as many rows as steps is checked when the program runs: 0 rows are enough for no steps.
 #[test]
 fn no_rows_are_enough_for_no_steps() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (xs, none) = (g.input("xs", "f64[T]"), g.input("none", "f64[N]"));
         scan(xs.sum(0) + none.sum(0), xs, |c, x| (c + x, ())).0
     });
-    let graph = graph.unwrap();
     let text = graph.to_string().replace("%none: f64[N]", "%none: f64[0]").replace("= %xs[t]", "= %none[t]");
     let graph = Graph::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let rows = |count: usize| HostTensor::zeros(DType::F64, &[count]);
@@ -100,27 +97,26 @@ fn no_rows_are_enough_for_no_steps() {
 /// The bound of a conditional loop is a size of the graph, and a number where the graph is put.
 #[test]
 fn a_graph_that_is_put_into_another_keeps_the_bounds_of_its_loops() {
-    let bounded = Graph::build("bounded", |g| {
+    let bounded = built("bounded", |g| {
         let (xs, x) = (g.input("xs", "f64[N]"), g.input("x", "f64[]"));
         while_loop_bounded("N", x, |x: Value| x.lt(1e9), |x| x * 2.0) + xs.sum(0)
     });
-    let bounded = bounded.unwrap();
-    let apart = Graph::build("model", |g| {
+    let apart = built("model", |g| {
         let (a, b, x) = (g.input("a", "f64[3]"), g.input("b", "f64[M]"), g.input("x", "f64[]"));
         (bounded.apply(&[a, x]), bounded.apply(&[b, x]))
     });
     let given = [HostTensor::zeros(DType::F64, &[3]), HostTensor::zeros(DType::F64, &[5]), number(1.0)];
-    assert_eq!(run(&apart.unwrap(), &given).unwrap(), [8.0, 32.0]);
+    assert_eq!(run(&apart, &given).unwrap(), [8.0, 32.0]);
 }
 
 /// Lanes that share a static input: it stays one, so that the loop is still laid out.
 #[test]
 fn lanes_share_a_static_input() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (n, x) = (g.static_input("n", DType::I64), g.input("x", "f64[]"));
         fori_loop(0, n, x, |_, x| x * 3.0)
     });
-    let lanes = graph.unwrap().vmap("B", VmapOptions::new().in_axes([("x", 0)])).unwrap();
+    let lanes = graph.vmap("B", VmapOptions::new().in_axes([("x", 0)])).unwrap();
     assert!(lanes.inputs()[0].is_static, "{lanes}");
     let xs = HostTensor::from([1f64, 2.0]);
     assert_eq!(run(&lanes, &[HostTensor::scalar(2i64), xs]).unwrap(), [9.0, 18.0]);
@@ -129,9 +125,7 @@ fn lanes_share_a_static_input() {
 /// `x^(2^2)`: the loop ends at its bound, and so do its derivatives and its lanes.
 #[test]
 fn a_bound_that_is_reached_ends_derivatives_and_lanes_too() {
-    let graph =
-        Graph::build("model", |g| while_loop_bounded(2, g.input("x", "f64[]"), |x: Value| x.lt(100.0), |x| x * x));
-    let graph = graph.unwrap();
+    let graph = built("model", |g| while_loop_bounded(2, g.input("x", "f64[]"), |x: Value| x.lt(100.0), |x| x * x));
     let gradient = graph.grad("x", funcify::GradOptions::new()).unwrap();
     let second = gradient.grad("x", funcify::GradOptions::new()).unwrap();
     assert_eq!(run(&graph, &[number(2.0)]).unwrap(), [16.0]);
@@ -192,16 +186,15 @@ fn what_only_a_derivative_rule_uses_does_not_run() {
         done.last(&c)
     };
     let scaled = |x: Value, rate: Value| funcify::custom_jvp(x, |x| -x, move |_, _, tx| tx * rate);
-    let alone = Graph::build("model", |g| scaled(g.input("x", "f64[]"), rate_of(g.input("xs", "f64[T]"))));
+    let alone = built("model", |g| scaled(g.input("x", "f64[]"), rate_of(g.input("xs", "f64[T]"))));
     let rows = |count: usize| HostTensor::zeros(DType::F64, &[count]);
-    assert_eq!(run(&alone.unwrap(), &[number(1.5), rows(3)]).unwrap(), [-1.5]);
+    assert_eq!(run(&alone, &[number(1.5), rows(3)]).unwrap(), [-1.5]);
     // In a body, what the loop captures is computed before it.
-    let in_a_body = Graph::build("model", |g| {
+    let in_a_body = built("model", |g| {
         let (x, xs) = (g.input("x", "f64[]"), g.input("xs", "f64[T]"));
         let rate = rate_of(xs);
         fori_loop(0, 3, x, move |_, x| scaled(x, rate))
     });
-    let in_a_body = in_a_body.unwrap();
     assert_eq!(run(&in_a_body, &[number(1.5), rows(4)]).unwrap(), [-1.5]);
     assert_eq!(run(&in_a_body, &[number(1.5), rows(3)]).unwrap_err().kind(), "Rows");
 }

@@ -1,46 +1,39 @@
 //! Programs over sequences against their steps, bit for bit: each step gives the newest row of what the program gives of the
 //! steps so far.
 
+mod shared;
 mod stepping;
 
+use funcify::custom_vjp;
 use funcify::nn::{Cell, GatedLinearAttention, Layer, Recurrent, S5, SelectiveScan};
 use funcify::ops::{ConvOptions, ScatterMode};
+use funcify::prelude::*;
 use funcify::stepped::{Steppable, Stepped};
-use funcify::{
-    DType, Dim, Graph, HostTensor, Recurrence, ScanOptions, Value, associative_scan, concat, constant, custom_vjp,
-    fori_loop, full, iota, scan, scan_until, scan_with, size,
-};
+use shared::{built, traced};
 
 use stepping::{check, noise};
 
 /// Builds a program of `xs`, `[T,B,3]`, and checks its steps.
 fn checked(program: impl FnOnce(Value) -> Vec<Value>) -> Stepped {
-    check(&Graph::build("program", |g| program(g.input("xs", "f64[T,B,3]"))).unwrap())
+    check(&built("program", |g| program(g.input("xs", "f64[T,B,3]"))))
 }
 
 fn running(xs: Value) -> Value {
-    scan(xs.index(0, 0).zeros_like(), xs, |sum, x| {
-        let next = (sum * 0.5 + x).tanh();
-        (next, next)
-    })
-    .1
+    scan(xs.index(0, 0).zeros_like(), xs, |sum, x| traced((sum * 0.5 + x).tanh())).1
 }
 
 #[test]
 fn a_network_with_a_product_before_the_loop_and_one_after_it() {
-    let graph = Graph::build("network", |g| {
+    let graph = built("network", |g| {
         let [xs, h] = [g.input("xs", "f32[T,B,3]"), g.input("h", "f32[B,4]")];
         let [w, b, u, v] =
             [("w", "f32[3,4]"), ("b", "f32[4]"), ("u", "f32[4,4]"), ("v", "f32[4,2]")].map(|(n, ty)| g.input(n, ty));
         let driven = xs.dot_general(w, &[(2, 0)], &[]) + b;
-        let (last, hs) = scan(h, driven, |h, x| {
-            let next = (x + h.matmul(u)).tanh();
-            (next, next)
-        });
+        let (last, hs) = scan(h, driven, |h, x| traced((x + h.matmul(u)).tanh()));
         let scores = hs.dot_general(v, &[(2, 0)], &[]);
         (scores.softmax(-1), scores.argmax(-1), last.sum(-1), hs.index(0, -1))
     });
-    let stepped = check(&graph.unwrap());
+    let stepped = check(&graph);
     assert_eq!((stepped.states, stepped.rows), (1, 1));
     let text = stepped.step.to_string();
     assert!(text.contains("fn @network(%h: f32[B,4], %xs: f32[B,3], ") && !text.contains("scan"), "{text}");
@@ -65,7 +58,7 @@ fn layers_step_by_step() {
 
 #[test]
 fn taps_are_states() {
-    let graph = Graph::build("taps", |g| {
+    let graph = built("taps", |g| {
         let (xs, start, one) = (g.input("xs", "f64[T,2]"), g.input("start", "f64[3,2]"), g.input("one", "f64[2]"));
         // A number of times that is given, and a running sum over another axis, are no steps.
         let start = fori_loop(0, g.input("turns", "i64[]"), start.cumsum(0, false), |_, start| start + 0.5);
@@ -81,12 +74,12 @@ fn taps_are_states() {
         });
         (done.trace(&y), done.trace_with_init(&y), done.trace(&z).slice(0, -1..), done.ys, done.trace(&y).index(0, -1))
     });
-    assert_eq!(check(&graph.unwrap()).states, 2);
+    assert_eq!(check(&graph).states, 2);
 }
 
 #[test]
 fn sequences_that_a_step_reads_several_rows_of() {
-    let graph = Graph::build("windows", |g| {
+    let graph = built("windows", |g| {
         let xs = g.input("xs", "f64[T,2]");
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(xs * 2.0, [-2, 0]);
@@ -98,7 +91,7 @@ fn sequences_that_a_step_reads_several_rows_of() {
         });
         done.ys
     });
-    let stepped = check(&graph.unwrap());
+    let stepped = check(&graph);
     assert_eq!(stepped.start.input_name(0), "xs_before");
     assert_eq!(stepped.start.input_type(0).to_string(), "f64[2,2]");
 }
@@ -111,7 +104,7 @@ fn rows_that_are_put_before_the_first() {
         vec![sums + delayed.slice(0, ..-2) * delayed.slice(0, 1..).slice(0, ..-1), delayed]
     });
     assert!(padded.states >= 2);
-    let graph = Graph::build("conv", |g| {
+    let graph = built("conv", |g| {
         let (xs, kernel, before) =
             (g.input("xs", "f64[B,T,3]"), g.input("kernel", "f64[3,1,4]"), g.input("before", "f64[B,3,3]"));
         let channels = xs.move_axis(2, 1);
@@ -121,7 +114,7 @@ fn rows_that_are_put_before_the_first() {
         let mixed = (padded.silu() + given).move_axis(1, 2);
         (running(mixed.move_axis(1, 0)).move_axis(0, 1), mixed)
     });
-    assert_eq!(check(&graph.unwrap()).states, 3);
+    assert_eq!(check(&graph).states, 3);
 }
 
 #[test]
@@ -130,8 +123,8 @@ fn running_combinations() {
         let combined = associative_scan((xs.sigmoid(), xs), |(a, b), (c, d)| (a * c, b * c + d));
         vec![combined.0 + combined.1, xs.cumsum(0, false), xs.cummax(0, false), xs.cumsum(2, true)]
     });
-    let graph = Graph::build("axis", |g| g.input("xs", "f64[B,T,3]").cumprod(1, false));
-    assert_eq!(check(&graph.unwrap()).states, 2);
+    let graph = built("axis", |g| g.input("xs", "f64[B,T,3]").cumprod(1, false));
+    assert_eq!(check(&graph).states, 2);
 }
 
 #[test]
@@ -142,12 +135,8 @@ fn rows_through_every_kind_of_op() {
         let back = (flat.matmul(constant(noise(DType::F64, &[3, 3], 1)))).reshape(ys.shape());
         let turned = ys.transpose([2, 0, 1]).reverse(0).sort(0, false).0.pad(2, 1, 1, 0.5).slice(2, 1..).slice(2, ..-1);
         let gram = ys.dot_general(xs, &[(1, 1)], &[(0, 0)]);
-        let heads = ys.reshape([Dim::from("T"), Dim::from("B"), Dim::from(3), Dim::from(1)]).broadcast_to([
-            Dim::from("T"),
-            Dim::from("B"),
-            Dim::from(3),
-            Dim::from(2),
-        ]);
+        let of_heads = |heads: i64| [Dim::from("T"), Dim::from("B"), Dim::from(3), Dim::from(heads)];
+        let heads = ys.reshape(of_heads(1)).broadcast_to(of_heads(2));
         let bias = constant(noise(DType::F64, &[3], 2)).broadcast_to(ys.shape());
         vec![
             back,
@@ -159,12 +148,12 @@ fn rows_through_every_kind_of_op() {
             xs.max(2).reshape([Dim::from("B") * Dim::from("T")]).reshape([Dim::from("T"), Dim::from("B")]),
         ]
     });
-    let graph = Graph::build("tokens", |g| {
+    let graph = built("tokens", |g| {
         let [tokens, table] = [g.input("tokens", "i64[B,T]"), g.input("table", "f64[4,3]")];
         let ys = running(table.embedding(tokens).move_axis(1, 0));
         (ys.move_axis(0, 1), ys.gather(2, tokens.t().unsqueeze(2) % 3))
     });
-    check(&graph.unwrap());
+    check(&graph);
 }
 
 #[test]
@@ -179,7 +168,7 @@ fn loops_on_each_other_and_beside_each_other() {
 
 #[test]
 fn a_number_of_steps_that_is_given() {
-    let graph = Graph::build("doubling", |g| {
+    let graph = built("doubling", |g| {
         let (n, x) = (g.input("n", "i64[]"), g.input("x", "f64[3]"));
         let mut loop_ = Recurrence::new();
         let y = loop_.sit_sot(x);
@@ -189,7 +178,7 @@ fn a_number_of_steps_that_is_given() {
         });
         (done.trace(&y), fori_loop(0, 3, x, |_, y| y + 1.0))
     });
-    let stepped = check(&graph.unwrap());
+    let stepped = check(&graph);
     assert_eq!((stepped.rows, stepped.start.inputs().len()), (0, 1));
 }
 
@@ -213,7 +202,7 @@ fn functions_with_rules_and_states_that_nothing_needs() {
 #[test]
 fn what_needs_more_than_the_steps_so_far_is_refused() {
     let refused = |of: &str, reason: &str, program: &dyn Fn(Value) -> Value| {
-        let graph = Graph::build("refused", |g| program(g.input("xs", "f64[T,2]"))).unwrap();
+        let graph = built("refused", |g| program(g.input("xs", "f64[T,2]")));
         let error = graph.stepped().unwrap_err();
         let text = error.to_string();
         assert_eq!(error.kind(), "NotSteppable", "{text}");
@@ -275,7 +264,7 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
         });
         first + done.trace(&y).slice(0, 1..)
     });
-    let graph = Graph::build("refused", |g| (sums(g.input("xs", "f64[T,2]")), g.input("a", "f64[T,T]"))).unwrap();
+    let graph = built("refused", |g| (sums(g.input("xs", "f64[T,2]")), g.input("a", "f64[T,T]")));
     let text = graph.stepped().unwrap_err().to_string();
     assert!(text.contains("input `a` cannot") && text.contains("one row a step along one axis"), "{text}");
 }

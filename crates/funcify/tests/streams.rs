@@ -1,12 +1,15 @@
 //! Steppers on the reference backend: streams that begin beside others, states that all streams share, and states that are given;
 //! and loops that have more than one step for each step.
 
+mod shared;
+
 use std::collections::BTreeMap;
 
 use funcify::dispatch::{CompileOptions, Reference, Stepper};
 use funcify::rewrite::{Rewrite, RewriteOptions};
 use funcify::stepped::Steppable;
 use funcify::{DType, Dim, Error, Graph, HostTensor, Recurrence, Value, associative_scan, evaluate, full, scan};
+use shared::{built, traced};
 
 /// A stepper of a program, from its inputs without sequences.
 fn stepper(graph: &Graph, fixed: &[HostTensor]) -> Stepper<Reference> {
@@ -26,15 +29,14 @@ fn refused<T>(result: Result<T, Error>, says: &[&str]) {
 
 /// The mean of the rows so far; `count` is the type of the number of rows.
 fn mean(count: &str) -> Graph {
-    let mean = Graph::build("mean", |g| {
+    built("mean", |g| {
         let [xs, sum, count] = [g.input("xs", "f32[T,B]"), g.input("sum", "f32[B]"), g.input("count", count)];
         scan((sum, count), xs, |(sum, count), x| {
             let (sum, count) = (sum + x, count + 1.0);
             ((sum, count), sum / count)
         })
         .1
-    });
-    mean.unwrap()
+    })
 }
 
 /// A count of the steps of all streams is not that of a stream which begins beside others.
@@ -77,12 +79,12 @@ fn a_stream_begins_with_no_state_that_others_have_changed() {
 #[test]
 fn what_is_kept_of_a_shared_sequence_is_shared_too() {
     let build = |of_shared: &dyn Fn(Value) -> Value| {
-        let graph = Graph::build("shared", |g| {
+        let graph = built("shared", |g| {
             let [xs, us, sum] = [g.input("xs", "f32[T,B]"), g.input("us", "f32[T]"), g.input("sum", "f32[B]")];
             let weighted = xs * of_shared(us).unsqueeze(1);
             scan(sum, weighted, |sum, x| (sum + x, sum + x)).1
         });
-        stepper(&graph.unwrap(), &[HostTensor::from([0f32; 2])])
+        stepper(&graph, &[HostTensor::from([0f32; 2])])
     };
     let delayed = build(&|us| us.pad(0, 1, 0, 0.0).slice(0, ..-1));
     for mut shared in [delayed, build(&|us| us.cumsum(0, false))] {
@@ -95,7 +97,7 @@ fn what_is_kept_of_a_shared_sequence_is_shared_too() {
 /// A state that no step changes is that of every stream.
 #[test]
 fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
-    let decaying = Graph::build("decaying", |g| {
+    let decaying = built("decaying", |g| {
         let [xs, sum, decay] = [g.input("xs", "f32[T,B]"), g.input("sum", "f32[B]"), g.input("decay", "f32[]")];
         scan((sum, decay), xs, |(sum, decay), x| {
             let next = sum * decay + x;
@@ -103,7 +105,6 @@ fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
         })
         .1
     });
-    let decaying = decaying.unwrap();
     for rewrites in [None, CompileOptions::default().rewrites] {
         let options = CompileOptions { rewrites, ..CompileOptions::default() };
         let fixed = [HostTensor::from([0f32]), HostTensor::scalar(0.5f32)].map(std::sync::Arc::new);
@@ -117,13 +118,12 @@ fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
 /// Running combinations of each stream: that a stream has begun is its own affair.
 #[test]
 fn running_combinations_begin_with_their_stream() {
-    let graph = Graph::build("running", |g| {
+    let graph = built("running", |g| {
         let xs = g.input("xs", "f32[T,B,2]");
         let pairs = associative_scan((xs, xs + 1.0), |(a, b), (c, d)| (a * c, b * c + d));
         let by_stream = associative_scan(xs.sum(2), |a, b| a * b);
         (pairs.0 + pairs.1, xs.cumprod(0, false), xs.cummax(0, false), by_stream)
     });
-    let graph = graph.unwrap();
     let start = graph.stepped().unwrap().start;
     assert_eq!(start.inputs().len(), 1, "{start}");
     let row = |numbers: [f32; 4]| HostTensor::from_vec(numbers.to_vec(), [2, 2]).unwrap();
@@ -152,11 +152,11 @@ fn running_combinations_begin_with_their_stream() {
 /// A stream that begins in a place has what the stepper was made with there, or in place 0 if there was no such place.
 #[test]
 fn a_stream_begins_with_the_states_of_its_place() {
-    let sums = Graph::build("sums", |g| {
+    let sums = built("sums", |g| {
         let [xs, start, rate] = [g.input("xs", "f32[T,B]"), g.input("start", "f32[B]"), g.input("rate", "f32[B]")];
         scan(start, xs, |sum, x| (sum + x * rate, sum + x * rate)).1
     });
-    let mut stepper = stepper(&sums.unwrap(), &[HostTensor::from([10f32, 20.0]), HostTensor::from([1f32, 2.0])]);
+    let mut stepper = stepper(&sums, &[HostTensor::from([10f32, 20.0]), HostTensor::from([1f32, 2.0])]);
     assert_eq!(step(&mut stepper, [1.0, 1.0]), [11.0, 22.0]);
     stepper.streams("B", &[Some(0), None, None]).unwrap();
     assert_eq!(step(&mut stepper, [1.0, 1.0, 1.0]), [12.0, 22.0, 11.0]);
@@ -174,12 +174,12 @@ fn a_stream_begins_with_the_states_of_its_place() {
 /// Sizes that are not those of the stepper are refused before the states are gone.
 #[test]
 fn states_of_other_sizes_leave_those_that_are_there() {
-    let network = Graph::build("network", |g| {
+    let network = built("network", |g| {
         let [xs, h, u] = [g.input("xs", "f32[T,B,U]"), g.input("h", "f32[B,U]"), g.input("u", "f32[U,U]")];
         scan(h, xs, |h, x| ((x + h.matmul(u)).tanh(), h)).1
     });
     let ones = |sizes: &[usize]| HostTensor::from_fn(funcify::DType::F32, sizes, |_| funcify::Scalar::Float(1.0));
-    let mut stepper = stepper(&network.unwrap(), &[ones(&[2, 4]), ones(&[4, 4])]);
+    let mut stepper = stepper(&network, &[ones(&[2, 4]), ones(&[4, 4])]);
     stepper.step_host(&[ones(&[2, 4])]).unwrap();
     let before = stepper.state().unwrap();
     let given = |sizes: &[usize]| BTreeMap::from([("h".to_string(), ones(sizes))]);
@@ -195,11 +195,11 @@ fn states_of_other_sizes_leave_those_that_are_there() {
     assert_eq!(stepper.step_host(&[ones(&[5, 4])]).unwrap()[0], ones(&[5, 4]));
     refused(stepper.set_state(&given(&[2, 4])), &["f32[5,4]"]);
     // Two states of different sizes.
-    let pair = Graph::build("pair", |g| {
+    let pair = built("pair", |g| {
         let [xs, a, b] = [g.input("xs", "f32[T,B]"), g.input("a", "f32[B]"), g.input("b", "f32[B]")];
         scan((a, b), xs, |(a, b), x| ((a + x, b - x), a * b)).1
     });
-    let mut stepper = self::stepper(&pair.unwrap(), &[ones(&[2]), ones(&[2])]);
+    let mut stepper = self::stepper(&pair, &[ones(&[2]), ones(&[2])]);
     let states = BTreeMap::from([("a".to_string(), ones(&[2])), ("b".to_string(), ones(&[3]))]);
     refused(stepper.set_state(&states), &["state `b`", "f32[2]", "f32[3]"]);
     step(&mut stepper, [1.0, 1.0]);
@@ -209,7 +209,7 @@ fn states_of_other_sizes_leave_those_that_are_there() {
 #[test]
 fn a_loop_of_more_steps_than_rows_is_not_stepped() {
     for steps in [Dim::from("T") * 2 - 1, Dim::from("T") * Dim::from("T")] {
-        let graph = Graph::build("faster", |g| {
+        let graph = built("faster", |g| {
             let [xs, start] = [g.input("xs", "f32[T]"), g.input("start", "f32[]")];
             let sums = scan(start, xs, |sum, x| (sum + x, sum)).1;
             let mut loop_ = Recurrence::new();
@@ -220,7 +220,7 @@ fn a_loop_of_more_steps_than_rows_is_not_stepped() {
             });
             sums.index(0, -1) + done.last(&y)
         });
-        let error = graph.unwrap().stepped().unwrap_err();
+        let error = graph.stepped().unwrap_err();
         assert_eq!(error.kind(), "NotSteppable", "{error}");
         assert!(error.to_string().contains("not that of the other loops"), "{error}");
     }
@@ -266,7 +266,7 @@ fn several_rows_of_what_is_kept_are_those_of_the_whole() {
     ];
     for (index, (before, of)) in makes.into_iter().enumerate() {
         for taps in [[-1, 0], [-2, 0], [-2, -1], [-3, 0], [-4, -1]].into_iter().filter(|taps| -taps[0] >= before) {
-            let graph = Graph::build("several", |g| {
+            let graph = built("several", |g| {
                 let kept = of(g.input("xs", "f64[T,2]"));
                 let mut loop_ = Recurrence::new();
                 let (row, sum) = (loop_.sequence(kept, taps), loop_.carry(full([2], DType::F64, 0.25)));
@@ -277,7 +277,7 @@ fn several_rows_of_what_is_kept_are_those_of_the_whole() {
                 });
                 (done.ys, done.last(&sum))
             });
-            agrees_with_the_whole(&format!("program {index}, taps {taps:?}"), &graph.unwrap(), &[]);
+            agrees_with_the_whole(&format!("program {index}, taps {taps:?}"), &graph, &[]);
         }
     }
 }
@@ -286,7 +286,7 @@ fn several_rows_of_what_is_kept_are_those_of_the_whole() {
 #[test]
 fn last_rows_of_a_state_are_those_of_the_whole() {
     for count in 1..4 {
-        let graph = Graph::build("last", |g| {
+        let graph = built("last", |g| {
             let (xs, start) = (g.input("xs", "f64[T,2]"), g.input("start", "f64[3,2]"));
             let mut loop_ = Recurrence::new();
             let (x, y) = (loop_.sequence(xs, [0]), loop_.mit_sot(start, [-3, -1]));
@@ -298,7 +298,7 @@ fn last_rows_of_a_state_are_those_of_the_whole() {
             (done.ys, done.trace_with_init(&y).slice(0, -count..))
         });
         let trimmed = RewriteOptions::new().only(&["trimmed_traces"]);
-        let graph = graph.unwrap().rewritten_with(&trimmed).unwrap().graph;
+        let graph = graph.rewritten_with(&trimmed).unwrap().graph;
         assert!(graph.to_string().contains(&format!("last {count}")), "{graph}");
         let start = HostTensor::from([[0.5f64, -1.0], [2.0, 0.25], [-0.75, 1.5]]);
         agrees_with_the_whole(&format!("{count} rows"), &graph, &[start]);
@@ -308,11 +308,11 @@ fn last_rows_of_a_state_are_those_of_the_whole() {
 /// Two states that a step gives one value are both that value, and the outputs after them stay apart.
 #[test]
 fn states_that_become_one_value() {
-    let graph = Graph::build("merged", |g| {
+    let graph = built("merged", |g| {
         let [xs, a, b] = [g.input("xs", "f32[T,B]"), g.input("a", "f32[B]"), g.input("b", "f32[B]")];
         scan((a, b), xs, |(a, b), x| ((a + x, a + x), a * b)).1
     });
-    let mut stepper = stepper(&graph.unwrap(), &[HostTensor::from([1f32]), HostTensor::from([5f32])]);
+    let mut stepper = stepper(&graph, &[HostTensor::from([1f32]), HostTensor::from([5f32])]);
     assert_eq!([2.0, 4.0].map(|x| step(&mut stepper, [x])), [[5.0], [9.0]]);
     assert_eq!(stepper.state().unwrap()["b"], HostTensor::from([7f32]));
 }
@@ -320,12 +320,12 @@ fn states_that_become_one_value() {
 /// A state of two axes has streams along either.
 #[test]
 fn streams_along_one_axis_and_then_along_another() {
-    let sums = Graph::build("sums", |g| {
+    let sums = built("sums", |g| {
         let [xs, start] = [g.input("xs", "f32[T,B,C]"), g.input("start", "f32[B,C]")];
         scan(start, xs, |sum, x| (sum + x, sum)).1
     });
     let of = |numbers: &[f32], sizes: [usize; 2]| HostTensor::from_vec(numbers.to_vec(), sizes).unwrap();
-    let mut stepper = stepper(&sums.unwrap(), &[of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2])]);
+    let mut stepper = stepper(&sums, &[of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [3, 2])]);
     stepper.streams("B", &[Some(2), Some(0), Some(1)]).unwrap();
     stepper.streams("C", &[Some(1)]).unwrap();
     assert_eq!(stepper.state().unwrap()["start"], of(&[6.0, 2.0, 4.0], [3, 1]));
@@ -335,17 +335,12 @@ fn streams_along_one_axis_and_then_along_another() {
 /// share has streams, too.
 #[test]
 fn streams_of_two_axes_come_and_go() {
-    let sums = Graph::build("sums", |g| {
+    let sums = built("sums", |g| {
         let [xs, start] = [g.input("xs", "f32[T,C,B]"), g.input("start", "f32[B,C]")];
         let rates =
             [g.input("by_b", "f32[B]").unsqueeze(1), g.input("by_c", "f32[C]"), g.input("by_both", "f32[C,B]").t()];
-        scan(start, xs, |sum, x| {
-            let next = sum + x.t() * rates[0] + rates[1] * 4.0 + rates[2];
-            (next, next)
-        })
-        .1
+        scan(start, xs, |sum, x| traced(sum + x.t() * rates[0] + rates[1] * 4.0 + rates[2])).1
     });
-    let sums = sums.unwrap();
     let made = [3usize, 2];
     let start = |b: usize, c: usize| (100 * b + 10 * c) as f32;
     let fixed = [
@@ -396,9 +391,7 @@ fn streams_of_two_axes_come_and_go() {
             }
             assert_eq!(found[0].to_f64_vec(), states.concat().iter().map(|it| f64::from(*it)).collect::<Vec<_>>());
         }
-        assert_eq!(
-            stepper.state().unwrap()["start"].to_f64_vec(),
-            states.concat().iter().map(|it| f64::from(*it)).collect::<Vec<_>>()
-        );
+        let expected: Vec<f64> = states.concat().iter().map(|it| f64::from(*it)).collect();
+        assert_eq!(stepper.state().unwrap()["start"].to_f64_vec(), expected);
     }
 }

@@ -2,10 +2,8 @@
 //! a number that follows from values, and has the largest count of the loop before it.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
-use funcify::{
-    Error, GradOptions, Graph, HostTensor, Result, ScanOptions, Value, constant, evaluate, fori_loop, scan_until_with,
-    scan_with, while_loop, while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::{scan_until_with, while_loop_bounded};
 
 /// What a graph gives with all loops unrolled.
 fn unrolled(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use funcify::cancel::Cancellation;
 use funcify::dispatch::{
-    Backend, Cache, Compiled, Compiles, Declined, Function, Kernel, Outcome, Part, Reference, StackType, Tensors, Whole,
+    Backend, Cache, Compiled, Compiles, Declined, Function, Kernel, Outcome, Reference, Whole, evaluate_kernel,
+    tensors_of,
 };
 use funcify::error::BackendError;
-use funcify::ops::{EvalContext, OpRules, Scan};
-use funcify::{DType, Graph, HostTensor, Symbol, evaluate, funcify, scan};
+use funcify::ops::Scan;
+use funcify::{Graph, HostTensor, Symbol, evaluate, funcify, scan};
 
 /// The size whose program is not compiled before the gate is open.
 const SLOW: usize = 7;
@@ -74,43 +75,10 @@ impl Compiled<Arc<HostTensor>> for Evaluated {
 funcify!(Slow, Scan, native_loop);
 
 impl Backend for Slow {
-    type Tensor = Arc<HostTensor>;
-    type Tracked = ();
+    tensors_of!(Reference);
 
     fn name(&self) -> &'static str {
         "slow"
-    }
-
-    fn unsupported(&self, dtype: DType, rank: usize) -> Option<String> {
-        Reference.unsupported(dtype, rank)
-    }
-
-    fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError> {
-        Reference.upload(tensor)
-    }
-
-    fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
-        Reference.download(tensor, dtype)
-    }
-
-    fn shape(&self, tensor: &Self::Tensor) -> Vec<usize> {
-        Reference.shape(tensor)
-    }
-
-    fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
-        Reference.has_dtype(tensor, dtype)
-    }
-
-    fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.rows(tensor, start, count)
-    }
-
-    fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError> {
-        Reference.row(tensor, row)
-    }
-
-    fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError> {
-        Reference.stack(parts, ty)
     }
 
     fn compiles(&self) -> Compiles {
@@ -126,13 +94,7 @@ impl Backend for Slow {
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
-        Some(|call, operands| {
-            let mut sizes = call.sizes().clone();
-            let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
-            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
-            let results = call.op.eval(&mut context, &inputs, call.outputs)?;
-            Ok(results.into_iter().map(Arc::new).collect::<Tensors<_>>())
-        })
+        Some(evaluate_kernel)
     }
 }
 

@@ -30,21 +30,14 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
         let function = compile(backend, graph)?;
         let loss = function.call(&arguments)?.remove(0);
         let bytes = function.report().peak_bytes.context("the sizes are known after a call")?;
-        println!(
-            "{:>8} on {}: loss {:.6}, {:>5} KiB of tensors at once",
-            graph.name(),
-            backend.name(),
-            loss.get(0).as_f64(),
-            bytes / 1024
-        );
+        let (name, backend, value, kib) = (graph.name(), backend.name(), loss.get(0).as_f64(), bytes / 1024);
+        println!("{name:>8} on {backend}: loss {value:.6}, {kib:>5} KiB of tensors at once");
         measured.push((loss, bytes));
     }
     let [(whole, most), (chunked, least)] = &measured[..] else { unreachable!("two programs ran") };
     let difference = agree(whole, chunked, 1e-4)?;
-    println!(
-        "the losses differ by {difference:.1e}; chunks need {:.1} times less memory",
-        *most as f64 / *least as f64
-    );
+    let times = *most as f64 / *least as f64;
+    println!("the losses differ by {difference:.1e}; chunks need {times:.1} times less memory");
     ensure!(*most > 4 * least, "the logits of all tokens are most of the memory");
     Ok(())
 }

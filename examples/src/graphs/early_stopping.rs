@@ -35,11 +35,8 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
         (tokens, count, last)
     })?;
 
-    let results = compile(backend, &decode)?.call(&[
-        model(&letters),
-        HostTensor::scalar(token('^')),
-        HostTensor::scalar(token('c')),
-    ])?;
+    let [before, last] = ['^', 'c'].map(|letter| HostTensor::scalar(token(letter)));
+    let results = compile(backend, &decode)?.call(&[model(&letters), before, last])?;
     let steps = results[1].get(0).as_i64();
     let decoded: String =
         results[0].scalars().take(steps as usize).map(|token| letters[token.as_i64() as usize]).collect();

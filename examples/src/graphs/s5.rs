@@ -31,13 +31,8 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     })?;
     println!("{parallel}");
 
-    let inputs = [
-        noise(&[1000, 2], 1.0, 1),
-        noise(&[8], 1.0, 2),
-        noise(&[2, 8], 1.0, 3),
-        noise(&[8, 2], 1.0, 4),
-        noise(&[2], 1.0, 5),
-    ];
+    let noise = |shape: &[usize], seed| noise(shape, 1.0, seed);
+    let inputs = [noise(&[1000, 2], 1), noise(&[8], 2), noise(&[2, 8], 3), noise(&[8, 2], 4), noise(&[2], 5)];
     let mut results = Vec::new();
     for graph in [&sequential, &parallel] {
         let function = compile(backend, graph)?;

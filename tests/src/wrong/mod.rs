@@ -3,11 +3,9 @@
 mod interpreter;
 
 use funcify::Result;
-use funcify::dispatch::{
-    CompileCounts, CompileOptions, Compiles, Executable, Executor, LoopStrategy, Profile, Report, bind_sizes,
-};
+use funcify::dispatch::bind_sizes;
 use funcify::error::{Place, Site};
-use funcify::{DType, Graph, HostTensor, TensorType};
+use funcify::{Graph, HostTensor, TensorType};
 
 use interpreter::Interpreter;
 
@@ -84,76 +82,11 @@ impl Fault {
     ];
 }
 
-/// A backend that interprets graphs naively: each op by its reference evaluation, loops by a loop of its own.
-#[derive(Clone, Copy, Debug)]
-pub struct WrongBackend {
-    fault: Fault,
-}
-
-impl WrongBackend {
-    /// A backend with that fault.
-    pub fn new(fault: Fault) -> Self {
-        WrongBackend { fault }
-    }
-}
-
-impl Executor for WrongBackend {
-    fn name(&self) -> &'static str {
-        "wrong"
-    }
-
-    fn compile(&self, graph: &Graph, _: CompileOptions) -> Result<Box<dyn Executable>> {
-        Ok(Box::new(WrongFunction { graph: graph.clone(), fault: self.fault }))
-    }
-
-    fn lowered_ops(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-
-    fn has_fallback(&self) -> bool {
-        true
-    }
-
-    fn loop_strategy(&self) -> LoopStrategy {
-        LoopStrategy::Native
-    }
-
-    fn compiles(&self) -> Compiles {
-        Compiles::Nothing
-    }
-
-    fn unsupported(&self, _: DType, _: usize) -> Option<String> {
-        None
-    }
-}
-
-/// A graph that is interpreted at each call.
-struct WrongFunction {
-    graph: Graph,
-    fault: Fault,
-}
-
-impl Executable for WrongFunction {
-    fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
-        let at = Place::new(self.graph.name(), Site::Unknown);
-        let types: Vec<TensorType> = arguments.iter().map(HostTensor::ty).collect();
-        let sizes = bind_sizes(&at, &self.graph, &types)?;
-        Interpreter::new(self.fault, sizes).graph(&self.graph, arguments.to_vec())
-    }
-
-    fn profile(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)> {
-        Ok((self.call(arguments)?, Profile::default()))
-    }
-
-    fn counts(&self) -> CompileCounts {
-        CompileCounts::default()
-    }
-
-    fn instructions(&self) -> usize {
-        0
-    }
-
-    fn report(&self) -> Report {
-        Report::default()
-    }
+/// What a backend with that fault gives, which interprets graphs naively: each op by its reference evaluation, loops by a loop of its
+/// own.
+pub fn call(fault: Fault, graph: &Graph, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
+    let at = Place::new(graph.name(), Site::Unknown);
+    let types: Vec<TensorType> = arguments.iter().map(HostTensor::ty).collect();
+    let sizes = bind_sizes(&at, graph, &types)?;
+    Interpreter::new(fault, sizes).graph(graph, arguments.to_vec())
 }

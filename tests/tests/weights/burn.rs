@@ -369,11 +369,6 @@ impl GemmaNorm {
 
 impl Gemma {
     fn new(device: &Device) -> Self {
-        let mlp = || GemmaMlp {
-            gate_proj: linear(FEATURES, 24, true, device),
-            up_proj: linear(FEATURES, 24, true, device),
-            down_proj: linear(24, FEATURES, true, device),
-        };
         let block = |index| GemmaBlock {
             temporal_pre_norm: GemmaNorm::new(device),
             temporal_block: match index {
@@ -381,7 +376,11 @@ impl Gemma {
                 _ => TemporalBlock::Recurrent(Griffin::new(&recurrent_gemma(), device).unwrap()),
             },
             channel_pre_norm: GemmaNorm::new(device),
-            mlp_block: mlp(),
+            mlp_block: GemmaMlp {
+                gate_proj: linear(FEATURES, 24, true, device),
+                up_proj: linear(FEATURES, 24, true, device),
+                down_proj: linear(24, FEATURES, true, device),
+            },
         };
         let layers = (0..LAYERS + 1).map(block).collect();
         Gemma { model: GemmaModel { embed_tokens: embedding(device), layers, final_norm: GemmaNorm::new(device) } }
@@ -434,16 +433,15 @@ struct XlstmFeedForward {
 
 impl Xlstm {
     fn new(device: &Device) -> Self {
-        let ffn = || XlstmFeedForward {
-            proj_up_gate: linear(FEATURES, 48, false, device),
-            proj_up: linear(FEATURES, 48, false, device),
-            proj_down: linear(48, FEATURES, false, device),
-        };
         let block = |_| XlstmBlock {
             norm_mlstm: rms_norm(1e-6, device),
             mlstm_layer: XlstmLarge::new(&xlstm(), device).unwrap(),
             norm_ffn: rms_norm(1e-6, device),
-            ffn: ffn(),
+            ffn: XlstmFeedForward {
+                proj_up_gate: linear(FEATURES, 48, false, device),
+                proj_up: linear(FEATURES, 48, false, device),
+                proj_down: linear(48, FEATURES, false, device),
+            },
         };
         let blocks = (0..LAYERS).map(block).collect();
         let backbone = XlstmBackbone { embeddings: embedding(device), blocks, out_norm: rms_norm(1e-6, device) };

@@ -254,10 +254,8 @@ mod tests {
         assert!(of("use crate::plan::{Op, Plan};").is_empty());
         assert!(of("// as crate::planner does").is_empty());
         let found = of("use crate::planner::GraphPlan;");
-        assert_eq!(
-            found,
-            ["line 1: the checker of plans must know nothing of `planner`: `use crate::planner::GraphPlan;`"]
-        );
+        let message = "the checker of plans must know nothing of `planner`: `use crate::planner::GraphPlan;`";
+        assert_eq!(found, [format!("line 1: {message}")]);
         assert_eq!(of("use super::super::planner::view::View;").len(), 1);
         assert_eq!(of("use funcify::dispatch::Whole;").len(), 1);
         assert_eq!(of("use crate::engine::Engine;").len(), 1);

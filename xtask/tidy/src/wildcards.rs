@@ -209,10 +209,8 @@ mod tests {
         let found = of("runtime/src/whole.rs", list);
         assert!(found[0].starts_with("line 1: `matches!` names Slice, Pad and answers"), "{found:?}");
         assert_eq!(of("runtime/src/whole.rs", "match op { Op::Slice(_) | Op::Pad(_) => true, _ => false }").len(), 1);
-        assert_eq!(
-            of("core/src/vmap/mod.rs", "match op { Op::Slice(_) => true, Op::Pad(_) => true, op => run(op) }").len(),
-            1
-        );
+        let named = "match op { Op::Slice(_) => true, Op::Pad(_) => true, op => run(op) }";
+        assert_eq!(of("core/src/vmap/mod.rs", named).len(), 1);
         assert_eq!(of("rewrite/src/fold.rs", list).len(), 1);
     }
 

@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 
 use funcify_core::graph::ValueId;
-use funcify_core::ops::{
-    self, Along, Control, Creation, Elementwise, Linearity, Movement, Op, OpClass, OpRules, Product,
-};
+use funcify_core::ops::{self, Along, Control, Creation, Elementwise, Linearity, Movement, Op, OpClass, Product};
+
 use funcify_core::types::Sizes;
 use funcify_core::{DType, Graph, HostTensor};
 
@@ -18,6 +17,12 @@ impl ParallelAxis {
         for node in graph.nodes() {
             let of = |index: usize| self.get(graph, node.inputs[index]);
             let is_share = |value: &ValueId| self.get(graph, *value) == Label::Share;
+            let linear = || match node.op.linearity() {
+                Linearity::None | Linearity::OfBodies => false,
+                Linearity::InAll => node.inputs.iter().all(is_share),
+                Linearity::Together(of) => of.iter().all(|operand| is_share(&node.inputs[*operand])),
+                Linearity::Each(_) => node.inputs.iter().any(is_share),
+            };
             let is_made = match node.op.class() {
                 OpClass::Control(Control::Scan(_)) => true,
                 OpClass::Along(Along::Reduce(op)) => {
@@ -29,21 +34,11 @@ impl ParallelAxis {
                 }
                 // `node` lets a share through only where nothing is rounded or cut off.
                 OpClass::Elementwise(Elementwise::Cast(_)) => is_share(&node.inputs[0]),
-                OpClass::Elementwise(_)
-                | OpClass::Movement(_)
-                | OpClass::Creation(_)
-                | OpClass::Indexing(_)
-                | OpClass::Along(_)
-                | OpClass::Product(_)
-                | OpClass::RandomBits(_)
-                | OpClass::Binding(_)
-                | OpClass::Control(_)
-                | OpClass::Custom(_) => match node.op.linearity() {
-                    Linearity::None | Linearity::OfBodies => false,
-                    Linearity::InAll => node.inputs.iter().all(is_share),
-                    Linearity::Together(of) => of.iter().all(|operand| is_share(&node.inputs[*operand])),
-                    Linearity::Each(_) => node.inputs.iter().any(is_share),
-                },
+                OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => {
+                    linear()
+                }
+                OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => linear(),
+                OpClass::Control(_) | OpClass::Custom(_) => linear(),
             };
             if !is_made && node.outputs.iter().any(is_share) {
                 return Err(Mixed);

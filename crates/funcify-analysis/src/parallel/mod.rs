@@ -14,8 +14,9 @@ use std::collections::HashMap;
 use funcify_core::graph::{GraphId, Node, ValueId};
 use funcify_core::ops::scan::{Scan, Start};
 use funcify_core::ops::{
-    self, Along, Control, Creation, Elementwise, Indexing, Movement, Op, OpClass, OpRules, Product, ReduceKind,
+    self, Along, Control, Creation, Elementwise, Indexing, Movement, Op, OpClass, Product, ReduceKind,
 };
+
 use funcify_core::types::Sizes;
 use funcify_core::{DType, Graph};
 
@@ -187,6 +188,11 @@ impl ParallelAxis {
         Ok(())
     }
 
+    /// Gives each of two values a label, which must not have another one.
+    fn demand_both(&mut self, graph: &Graph, labels: [(ValueId, Label); 2]) -> Result<(), Mixed> {
+        labels.into_iter().try_for_each(|(value, label)| self.demand(graph, value, label))
+    }
+
     /// Labels an operand and a result whose axes correspond: `there` gives the axis of the result, `back` that of the
     /// operand. `None` is an axis that the other side does not have.
     fn map(
@@ -304,20 +310,16 @@ impl ParallelAxis {
             OpClass::Product(Product::MatMul(_)) => self.matmul(graph, node, shape(result)?.len())?,
             OpClass::Creation(Creation::Constant(_)) => {}
             // They have the axis nowhere: they create what they give, go along axes, or run what is not looked into.
-            OpClass::Creation(_)
-            | OpClass::Indexing(_)
-            | OpClass::Along(_)
-            | OpClass::Product(_)
-            | OpClass::RandomBits(_)
-            | OpClass::Binding(_)
-            | OpClass::Control(_)
-            | OpClass::Custom(_) => {
-                for value in inputs.iter().chain(&node.outputs) {
-                    self.demand(graph, *value, Label::None)?;
-                }
-            }
+            OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => self.nowhere(graph, node)?,
+            OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => self.nowhere(graph, node)?,
+            OpClass::Control(_) | OpClass::Custom(_) => self.nowhere(graph, node)?,
         }
         Ok(())
+    }
+
+    /// Neither the operands nor the results have the axis.
+    fn nowhere(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
+        node.inputs.iter().chain(&node.outputs).try_for_each(|value| self.demand(graph, *value, Label::None))
     }
 
     /// All operands and the result have the axis at one place, and no shares.
@@ -337,14 +339,8 @@ impl ParallelAxis {
         let [left, right, result] = [node.inputs[0], node.inputs[1], node.outputs[0]];
         let is_product = matches!(node.op, Op::Binary(ops::Binary::Mul));
         match (self.get(graph, left), self.get(graph, right)) {
-            (Label::Share, _) => {
-                self.demand(graph, right, Label::None)?;
-                self.demand(graph, result, Label::Share)
-            }
-            (_, Label::Share) if is_product => {
-                self.demand(graph, left, Label::None)?;
-                self.demand(graph, result, Label::Share)
-            }
+            (Label::Share, _) => self.demand_both(graph, [(right, Label::None), (result, Label::Share)]),
+            (_, Label::Share) if is_product => self.demand_both(graph, [(left, Label::None), (result, Label::Share)]),
             (_, Label::Share) => Err(Mixed),
             _ if self.get(graph, result) == Label::Share => Ok(()),
             // What is not labelled yet may be a share, and then the result is one.
@@ -375,34 +371,22 @@ impl ParallelAxis {
         let (rows, columns) = (rank - 2, rank - 1);
         match self.get(graph, left) {
             Label::Axis(axis) if axis < rows => {
-                self.demand(graph, right, Label::Axis(axis))?;
-                self.demand(graph, result, Label::Axis(axis))?;
+                self.demand_both(graph, [(right, Label::Axis(axis)), (result, Label::Axis(axis))])?
             }
             Label::Axis(axis) if axis == rows => {
-                self.demand(graph, right, Label::None)?;
-                self.demand(graph, result, Label::Axis(rows))?;
+                self.demand_both(graph, [(right, Label::None), (result, Label::Axis(rows))])?
             }
-            Label::Axis(_) => {
-                self.demand(graph, right, Label::Axis(rows))?;
-                self.demand(graph, result, Label::Share)?;
-            }
-            Label::Share => {
-                self.demand(graph, right, Label::None)?;
-                self.demand(graph, result, Label::Share)?;
-            }
+            Label::Axis(_) => self.demand_both(graph, [(right, Label::Axis(rows)), (result, Label::Share)])?,
+            Label::Share => self.demand_both(graph, [(right, Label::None), (result, Label::Share)])?,
             Label::None | Label::Unknown => {}
         }
         match self.get(graph, right) {
             Label::Axis(axis) if axis < rows => self.demand(graph, left, Label::Axis(axis))?,
             Label::Axis(axis) if axis == columns => {
-                self.demand(graph, left, Label::None)?;
-                self.demand(graph, result, Label::Axis(columns))?;
+                self.demand_both(graph, [(left, Label::None), (result, Label::Axis(columns))])?
             }
             Label::Axis(_) => self.demand(graph, left, Label::Axis(columns))?,
-            Label::Share => {
-                self.demand(graph, left, Label::None)?;
-                self.demand(graph, result, Label::Share)?;
-            }
+            Label::Share => self.demand_both(graph, [(left, Label::None), (result, Label::Share)])?,
             Label::None | Label::Unknown => {}
         }
         match self.get(graph, result) {

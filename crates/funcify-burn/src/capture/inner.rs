@@ -2,16 +2,11 @@
 //!
 //! The tensors of both bodies are on one capture device, so the inner one may use what the outer one has computed.
 
-use burn::backend::{BackendTensor, DispatchAutodiffContext, DispatchTensorKind, TensorMetadata};
-use burn::tensor::{DType as BurnDType, Shape};
-use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorIr};
+use burn::tensor::DType as BurnDType;
 use burn_router::RouterClient;
-use funcify_core::error::{Place, Result};
 
 use super::record::unsupported;
-use super::tape;
-use crate::kinds::Tensor;
-use crate::plugin::AnyTensor;
+use super::*;
 
 const BEGIN: &str = "funcify-scan";
 const END: &str = "funcify-scan-end";
@@ -62,13 +57,11 @@ pub(super) fn end(at: &Place, like: &AnyTensor, results: &[AnyTensor], outputs: 
 
 /// The loop that an op begins.
 pub(super) fn begins(op: &OperationIr) -> Option<(Inner, &CustomOpIr)> {
-    match op {
-        OperationIr::Custom(op) if op.id == BEGIN => match *op.scalars.as_slice() {
-            [ScalarIr::Bool(is_reversed), ScalarIr::UInt(steps), ScalarIr::UInt(carries)] => {
-                Some((Inner { is_reversed, steps: steps as usize, carries: carries as usize }, op))
-            }
-            _ => None,
-        },
+    let OperationIr::Custom(op) = op else { return None };
+    match *op.scalars.as_slice() {
+        [ScalarIr::Bool(is_reversed), ScalarIr::UInt(steps), ScalarIr::UInt(carries)] if op.id == BEGIN => {
+            Some((Inner { is_reversed, steps: steps as usize, carries: carries as usize }, op))
+        }
         _ => None,
     }
 }

@@ -3,19 +3,14 @@
 //! Burn's backward pass was recorded above the closure's ops. Both are graphs of funcify here, without the loops in the closure: what a
 //! loop begins anew, the parameters of its body and its results, is an input, and what its marks read is a result.
 
-use std::cell::RefCell;
-
-use burn::tensor::{CapturedGraph, Device, TensorId};
-use burn_ir::{GraphIr, OperationIr};
 use funcify_core::derivative::Wrt;
-use funcify_core::error::{Place, Result};
-use funcify_core::{DType, Disconnected, GradOptions, Graph, HostTensor, TensorType, Value};
+use funcify_core::{Disconnected, GradOptions};
 use funcify_runtime::{CompileOptions, Function};
 
 use super::import::import;
-use super::inner;
 use super::record::{Record, dtype_of, numbered, unsupported};
 use super::tape::{ADDEND, Edges, FACTOR};
+use super::*;
 use crate::device::Burn;
 
 /// Gives how far gradients may be apart, relative to the largest of their elements.
@@ -140,21 +135,13 @@ fn graph(
     record: &Record,
     results: impl FnOnce(&[Value]) -> Vec<Value>,
 ) -> Result<Graph> {
-    let refusal = RefCell::new(None);
+    let refusal = Refusal::default();
     let graph = Graph::build("probe", |g| {
         let inputs = inputs.iter().enumerate().map(|(index, (_, ty))| g.input(&format!("x{index}"), ty));
-        match import(at, record, &inputs.collect::<Vec<Value>>()) {
-            Ok(values) => results(&values),
-            Err(error) => {
-                *refusal.borrow_mut() = Some(error);
-                Vec::new()
-            }
-        }
+        let values = import(at, record, &inputs.collect::<Vec<Value>>());
+        refusal.results(values.map(|values| results(&values)), Vec::new)
     });
-    match refusal.into_inner() {
-        Some(error) => Err(error),
-        None => graph,
-    }
+    refusal.or(graph)
 }
 
 /// The backend that runs the graphs: one in host memory if there is one, as its kernels need no compilation.

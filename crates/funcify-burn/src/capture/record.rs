@@ -6,23 +6,18 @@
 //! may still go on after such an error, or draw numbers of its own. So it is recorded a second time, with elements, and
 //! refused if the records differ.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
-
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::tensor::{BoolDType, CapturedGraph, Device, FloatDType, IntDType, Shape, TensorData, TensorId};
-use burn_ir::{GraphIr, IrVisitorMut, OperationIr, TensorIr};
-use funcify_core::error::{Error, Place, Result};
-use funcify_core::{DType, TensorType};
+use burn::tensor::{BoolDType, FloatDType, IntDType, TensorData};
 
 use super::panics::{Panic, caught};
 use super::probe::{Comparison, Evidence, Stopped};
+use super::recorded::Closure;
 use super::stops::{self, Stop, Unclear};
 use super::tape::{self, Edges};
+use super::*;
 use crate::dtypes;
-use crate::kinds::{self, Tensor};
-use crate::plugin::AnyTensor;
+use crate::kinds;
 
 /// A closure: from the capture device, and tensors on it, to tensors.
 pub(crate) type Body<'a> = dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>> + 'a;
@@ -45,19 +40,6 @@ pub(crate) struct Recording {
     pub(crate) record: Record,
     /// With autodiff: the way in which its stops were placed, and what Burn did.
     evidence: Option<(Stopped, Evidence)>,
-}
-
-impl Recording {
-    /// Refuses a closure whose gradients are not Burn's, in most of the trials that tell. What Burn's backward pass has and funcify has
-    /// not cannot be tried.
-    pub(crate) fn check(&self, at: &Place, device: &Device) -> Result<()> {
-        let Some((way, evidence)) = &self.evidence else { return Ok(()) };
-        match evidence.compare(at, device, std::slice::from_ref(way)) {
-            Ok(comparisons) if comparisons.iter().any(|it| it.apart > it.equal) => Err(Unclear::OtherRules.error(at)),
-            Err(error @ Error::Cancelled { .. }) => Err(error),
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
 }
 
 /// What the elements of the arguments are while a closure is recorded.
@@ -131,115 +113,139 @@ pub(crate) fn op_name(op: &OperationIr) -> String {
     path.iter().rev().nth(1).map_or(text.clone(), |name| name.to_string())
 }
 
-/// Records a closure twice, which must give the same: see the module. The closure is given the capture device and tensors
-/// of these types.
-pub(crate) fn checked(
-    at: &Place,
-    device: &Device,
-    types: &[TensorType],
-    body: &Body<'_>,
-    first: &Recording,
-) -> Result<()> {
-    let second = record(at, device, types, Elements::Some, body)?;
-    match first.record.difference(&second.record) {
-        None => first.check(at, device),
-        Some(difference) => Err(unsupported(
-            at,
-            "a closure whose ops depend on more than its arguments, or on the elements of its tensors",
-            &format!("when it was called again, it recorded {difference}"),
-            "choose by values with `mask_where`; give what is read, or drawn at random, as an argument",
-        )),
+impl Closure<'_> {
+    /// Records what the closure does.
+    pub(crate) fn record(&self) -> Result<Recording> {
+        self.record_with(Elements::None)
     }
-}
 
-/// Records a closure that is given the capture device and tensors of these types. If the device has autodiff, so have they,
-/// and the record has a stop where Burn's autodiff has one: see [`tape`](super::tape).
-pub(crate) fn record(
-    at: &Place,
-    device: &Device,
-    types: &[TensorType],
-    elements: Elements,
-    body: &Body<'_>,
-) -> Result<Recording> {
-    let capture = Lent::like(device);
-    let has_tape = device.is_autodiff();
-    let on_device = if has_tape { capture.device.clone().autodiff() } else { capture.device.clone() };
-    let mut ends = None;
-    let _outer = tape::begin();
-    let recording = || {
-        capture.device.capture_scope(|scope| {
-            capture.configure();
-            let given = types.iter().map(|ty| placeholder(&capture.device, ty, elements));
-            let given = given.map(|tensor| if has_tape { tape::leaf(tensor) } else { tensor });
-            let inputs: Vec<AnyTensor> = given.map(AnyTensor::new).collect();
-            let numbers: Vec<TensorId> = inputs.iter().filter_map(|input| id(input.as_dispatch())).collect();
-            let outputs = body(&on_device, inputs.clone()).and_then(|outputs| {
-                let ids = outputs.iter().map(|output| (id(output.as_dispatch()), output.describe()));
-                let ids = ids.enumerate().map(|(index, (id, ty))| id.ok_or_else(|| foreign(at, index, ty)));
-                let ids = ids.collect::<Result<Vec<TensorId>>>();
-                ids.map(|ids| (ids, outputs))
-            });
-            let (ids, alive) = match outputs {
-                Ok((ids, alive)) => (Ok(ids), alive.into_iter().map(AnyTensor::into_dispatch).collect()),
-                Err(error) => (Err(error), Vec::new()),
-            };
-            let edges = has_tape.then(|| tape::edges(&alive));
-            let mut unique = Vec::new();
-            for id in ids.iter().flatten().filter(|id| !numbers.contains(id)) {
-                if !unique.contains(id) {
-                    unique.push(*id);
-                }
+    /// Refuses a closure that does something else for other elements (recorded twice, it must give the same: see the module), or
+    /// whose gradients are not Burn's, in most of the trials that tell. What Burn's backward pass has and funcify has not cannot be
+    /// tried.
+    pub(crate) fn check(&self, first: &Recording) -> Result<()> {
+        let second = self.record_with(Elements::Some)?;
+        if let Some(difference) = first.record.difference(&second.record) {
+            return Err(unsupported(
+                self.at,
+                "a closure whose ops depend on more than its arguments, or on the elements of its tensors",
+                &format!("when it was called again, it recorded {difference}"),
+                "choose by values with `mask_where`; give what is read, or drawn at random, as an argument",
+            ));
+        }
+        let Some((way, evidence)) = &first.evidence else { return Ok(()) };
+        match evidence.compare(self.at, self.device, std::slice::from_ref(way)) {
+            Ok(comparisons) if comparisons.iter().any(|it| it.apart > it.equal) => {
+                Err(Unclear::OtherRules.error(self.at))
             }
-            // A placeholder without elements is one of the ops, for Burn.
-            let given = if elements == Elements::None { Vec::new() } else { numbers.clone() };
-            let token = scope.complete(given, unique);
-            ends = Some((numbers, ids, edges));
-            token
-        })
-    };
-    let graph = caught(recording).map_err(|panic| panicked(at, &panic))?;
-    let Some((inputs, outputs, edges)) = ends else {
-        return Err(unsupported(at, "the closure", "it did not end", "report this as a bug of funcify"));
-    };
-    let outputs = outputs?;
-    let graph = graph.map_err(|error| {
-        unsupported(
-            at,
-            "the closure",
-            &error.to_string(),
-            "make every tensor in the closure, or give it as an argument",
-        )
-    })?;
-    if let Some(edges) = edges {
-        return with_stops(at, device, graph, (inputs, types.to_vec()), &outputs, edges);
+            Err(error @ Error::Cancelled { .. }) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
-    Ok(Recording { record: numbered(graph, &inputs, &outputs), evidence: None })
-}
 
-/// The record of a graph that has the backward pass of Burn behind the closure's own ops: with its stops, without that pass.
-fn with_stops(
-    at: &Place,
-    device: &Device,
-    mut graph: CapturedGraph,
-    (inputs, types): (Vec<TensorId>, Vec<TensorType>),
-    outputs: &[TensorId],
-    edges: Edges,
-) -> Result<Recording> {
-    let mut ops = std::mem::take(&mut graph.graph.operations);
-    let is_end = |op: &OperationIr| matches!(op, OperationIr::Custom(op) if op.id == tape::END);
-    let end = ops.iter().position(is_end).unwrap_or(ops.len());
-    let backward = ops.split_off(end).into_iter().skip(1).collect();
-    let ways = stops::stops(&ops, &edges).map_err(|unclear| unclear.error(at))?;
-    let evidence = Evidence { graph, inputs, types, ops, backward, edges };
-    let way = match ways.as_slice() {
-        [way] => way,
-        _ => chosen(at, device, &ways, outputs, &evidence)?,
-    };
-    let (ops, outputs) = stopped(&evidence, outputs, way);
-    let graph = GraphIr { operations: ops.clone(), ..evidence.graph.graph.clone() };
-    let graph = CapturedGraph { graph, values: evidence.graph.values.clone() };
-    let record = numbered(graph, &evidence.inputs, &outputs);
-    Ok(Recording { record, evidence: Some(((ops, outputs), evidence)) })
+    /// Records a closure that is given the capture device and tensors. If the device has autodiff, so have they, and the record
+    /// has a stop where Burn's autodiff has one: see [`tape`](super::tape).
+    fn record_with(&self, elements: Elements) -> Result<Recording> {
+        let capture = Lent::like(self.device);
+        let has_tape = self.device.is_autodiff();
+        let on_device = if has_tape { capture.device.clone().autodiff() } else { capture.device.clone() };
+        let mut ends = None;
+        let _outer = tape::begin();
+        let recording = || {
+            capture.device.capture_scope(|scope| {
+                capture.configure();
+                let given = self.types.iter().map(|ty| placeholder(&capture.device, ty, elements));
+                let given = given.map(|tensor| if has_tape { tape::leaf(tensor) } else { tensor });
+                let inputs: Vec<AnyTensor> = given.map(AnyTensor::new).collect();
+                let numbers: Vec<TensorId> = inputs.iter().filter_map(|input| id(input.as_dispatch())).collect();
+                let outputs = (self.body)(&on_device, inputs.clone()).and_then(|outputs| {
+                    let ids = outputs.iter().map(|output| (id(output.as_dispatch()), output.describe()));
+                    let ids = ids.enumerate().map(|(index, (id, ty))| id.ok_or_else(|| foreign(self.at, index, ty)));
+                    let ids = ids.collect::<Result<Vec<TensorId>>>();
+                    ids.map(|ids| (ids, outputs))
+                });
+                let (ids, alive) = match outputs {
+                    Ok((ids, alive)) => (Ok(ids), alive.into_iter().map(AnyTensor::into_dispatch).collect()),
+                    Err(error) => (Err(error), Vec::new()),
+                };
+                let edges = has_tape.then(|| tape::edges(&alive));
+                let mut unique = Vec::new();
+                for id in ids.iter().flatten().filter(|id| !numbers.contains(id)) {
+                    if !unique.contains(id) {
+                        unique.push(*id);
+                    }
+                }
+                // A placeholder without elements is one of the ops, for Burn.
+                let given = if elements == Elements::None { Vec::new() } else { numbers.clone() };
+                let token = scope.complete(given, unique);
+                ends = Some((numbers, ids, edges));
+                token
+            })
+        };
+        let graph = caught(recording).map_err(|panic| panicked(self.at, &panic))?;
+        let Some((inputs, outputs, edges)) = ends else {
+            return Err(unsupported(self.at, "the closure", "it did not end", "report this as a bug of funcify"));
+        };
+        let outputs = outputs?;
+        let graph = graph.map_err(|error| {
+            let fix = "make every tensor in the closure, or give it as an argument";
+            unsupported(self.at, "the closure", &error.to_string(), fix)
+        })?;
+        if let Some(edges) = edges {
+            return self.with_stops(graph, inputs, &outputs, edges);
+        }
+        Ok(Recording { record: numbered(graph, &inputs, &outputs), evidence: None })
+    }
+
+    /// The record of a graph that has the backward pass of Burn behind the closure's own ops: with its stops, without that pass.
+    fn with_stops(
+        &self,
+        mut graph: CapturedGraph,
+        inputs: Vec<TensorId>,
+        outputs: &[TensorId],
+        edges: Edges,
+    ) -> Result<Recording> {
+        let mut ops = std::mem::take(&mut graph.graph.operations);
+        let is_end = |op: &OperationIr| matches!(op, OperationIr::Custom(op) if op.id == tape::END);
+        let end = ops.iter().position(is_end).unwrap_or(ops.len());
+        let backward = ops.split_off(end).into_iter().skip(1).collect();
+        let ways = stops::stops(&ops, &edges).map_err(|unclear| unclear.error(self.at))?;
+        let types = self.types.to_vec();
+        let evidence = Evidence { graph, inputs, types, ops, backward, edges };
+        let way = match ways.as_slice() {
+            [way] => way,
+            _ => self.choose(&ways, outputs, &evidence)?,
+        };
+        let (ops, outputs) = stopped(&evidence, outputs, way);
+        let graph = GraphIr { operations: ops.clone(), ..evidence.graph.graph.clone() };
+        let graph = CapturedGraph { graph, values: evidence.graph.values.clone() };
+        let record = numbered(graph, &evidence.inputs, &outputs);
+        Ok(Recording { record, evidence: Some(((ops, outputs), evidence)) })
+    }
+
+    /// The way whose gradients are Burn's in every trial.
+    fn choose<'w>(
+        &self,
+        ways: &'w [BTreeSet<Stop>],
+        outputs: &[TensorId],
+        evidence: &Evidence,
+    ) -> Result<&'w BTreeSet<Stop>> {
+        let live = ways.iter().map(|way| stops::live(&evidence.ops, outputs, &evidence.edges, way));
+        let live: Vec<BTreeSet<Stop>> = live.collect();
+        if live.iter().all(|other| *other == live[0]) {
+            return Ok(&ways[0]);
+        }
+        let stopped: Vec<Stopped> = ways.iter().map(|way| stopped(evidence, outputs, way)).collect();
+        let comparisons = evidence.compare(self.at, self.device, &stopped).map_err(|error| match error {
+            Error::Cancelled { .. } => error,
+            _ => Unclear::Ambiguous.error(self.at),
+        })?;
+        let is_burns = |(_, comparison): &(usize, &Comparison)| comparison.apart == 0;
+        let matching: Vec<usize> = comparisons.iter().enumerate().filter(is_burns).map(|(index, _)| index).collect();
+        match matching.split_first() {
+            Some((first, others)) if others.iter().all(|other| live[*other] == live[*first]) => Ok(&ways[*first]),
+            _ => Err(Unclear::Ambiguous.error(self.at)),
+        }
+    }
 }
 
 /// A closure's ops and results with these stops.
@@ -247,32 +253,6 @@ fn stopped(evidence: &Evidence, outputs: &[TensorId], way: &BTreeSet<Stop>) -> S
     let mut outputs = outputs.to_vec();
     let ops = stops::add(evidence.ops.clone(), &mut outputs, way);
     (ops, outputs)
-}
-
-/// The way whose gradients are Burn's in every trial.
-fn chosen<'w>(
-    at: &Place,
-    device: &Device,
-    ways: &'w [BTreeSet<Stop>],
-    outputs: &[TensorId],
-    evidence: &Evidence,
-) -> Result<&'w BTreeSet<Stop>> {
-    let live = ways.iter().map(|way| stops::live(&evidence.ops, outputs, &evidence.edges, way));
-    let live: Vec<BTreeSet<Stop>> = live.collect();
-    if live.iter().all(|other| *other == live[0]) {
-        return Ok(&ways[0]);
-    }
-    let stopped: Vec<Stopped> = ways.iter().map(|way| stopped(evidence, outputs, way)).collect();
-    let comparisons = evidence.compare(at, device, &stopped).map_err(|error| match error {
-        Error::Cancelled { .. } => error,
-        _ => Unclear::Ambiguous.error(at),
-    })?;
-    let is_burns = |(_, comparison): &(usize, &Comparison)| comparison.apart == 0;
-    let matching: Vec<usize> = comparisons.iter().enumerate().filter(is_burns).map(|(index, _)| index).collect();
-    match matching.split_first() {
-        Some((first, others)) if others.iter().all(|other| live[*other] == live[*first]) => Ok(&ways[*first]),
-        _ => Err(Unclear::Ambiguous.error(at)),
-    }
 }
 
 struct Renumber(HashMap<TensorId, TensorId>);
@@ -363,13 +343,10 @@ pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> 
     let shape = if row { &shape[1..] } else { &shape };
     match tensor.dtype() {
         Some(dtype) => Ok(TensorType::new(dtype, shape)),
-        None => Err(Error::Call {
-            at: at.boxed(),
-            component: what.to_string(),
-            expected: format!("one of the dtypes {}", DType::ALL.map(|dtype| dtype.to_string()).join(", ")),
-            found: tensor.describe(),
-            fix: "cast the tensor".into(),
-        }),
+        None => {
+            let expected = format!("one of the dtypes {}", DType::ALL.map(|dtype| dtype.to_string()).join(", "));
+            Err(misfit(at, what, expected, tensor.describe(), "cast the tensor"))
+        }
     }
 }
 
@@ -379,14 +356,8 @@ pub(crate) fn device_of<'a>(tensors: impl Iterator<Item = &'a AnyTensor> + Clone
     tensors.map(AnyTensor::device).find(Device::is_autodiff).or(first)
 }
 
-pub(crate) fn unsupported(at: &Place, what: &str, reason: &str, fix: &str) -> Error {
-    Error::Unsupported {
-        at: at.boxed(),
-        backend: "burn-capture".into(),
-        what: what.into(),
-        reason: reason.into(),
-        fix: fix.into(),
-    }
+pub(super) fn unsupported(at: &Place, what: &str, reason: &str, fix: &str) -> Error {
+    crate::device::unsupported(at, "burn-capture", what, reason, fix)
 }
 
 fn foreign(at: &Place, index: usize, found: String) -> Error {

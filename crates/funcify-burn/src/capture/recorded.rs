@@ -1,15 +1,7 @@
 //! A cache of recorded closures: a loop in a training step is recorded in each step, and compiled once.
 
-use std::collections::HashMap;
-use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use burn::tensor::Device;
-use funcify_core::error::{Place, Result};
-use funcify_core::{Graph, TensorType};
-
-use super::record::{Body, Elements, Record, Recording, checked, record};
-use crate::plugin::{Differentiable, DifferentiableOptions};
+use super::record::{Body, Record};
+use super::*;
 
 /// How many functions are cached for a line of the user's.
 const CAPACITY: usize = 16;
@@ -80,16 +72,6 @@ impl Closure<'_> {
         let device = self.device.clone().autodiff();
         let stops = Closure { device: &device, ..self }.record()?.record.has_stops();
         Ok(if stops { device } else { self.device.clone() })
-    }
-
-    /// What the closure does.
-    pub(crate) fn record(&self) -> Result<Recording> {
-        record(self.at, self.device, self.types, Elements::None, self.body)
-    }
-
-    /// Refuses a closure that does something else for other elements, or whose gradients are not Burn's.
-    pub(crate) fn check(&self, first: &Recording) -> Result<()> {
-        checked(self.at, self.device, self.types, self.body, first)
     }
 
     fn entries<R>(&self, f: impl FnOnce(&mut Vec<Entry>) -> R) -> R {

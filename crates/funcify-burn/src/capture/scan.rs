@@ -1,13 +1,7 @@
 //! A loop whose body is a closure over Burn tensors.
 
-use std::cell::RefCell;
-use std::panic::Location;
-use std::sync::Arc;
-
-use burn::tensor::Device;
-use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::graph::at_site;
-use funcify_core::{CheckpointPolicy, Dim, Graph, ScanOptions, TensorType, Value, scan_with};
+use funcify_core::{CheckpointPolicy, Dim};
 use funcify_runtime::CompileOptions;
 
 use super::import::import;
@@ -17,8 +11,7 @@ use super::recorded::Closure;
 use super::sequence::{Sequences, Stacked};
 use super::trace::Trace;
 use super::weights::{Weights, check_training};
-use super::{Named, names};
-use crate::plugin::{AnyTensor, Differentiable, DifferentiableOptions, Tensors, for_caller, leaves_of, structure};
+use super::*;
 
 /// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(weights, carry, x)` for each row `x`, from the
 /// first to the last. Gives the last carry and all `y` stacked along axis 0.
@@ -281,7 +274,7 @@ impl Scan {
         counts: &Counts,
         weights: Vec<String>,
     ) -> Result<Graph> {
-        let (mut names, mut refusal) = (names(weights), RefCell::new(None));
+        let (mut names, refusal) = (names(weights), Refusal::default());
         let mut options = ScanOptions::new();
         if self.is_reversed {
             options = options.reverse();
@@ -295,7 +288,7 @@ impl Scan {
             let mut weights = Vec::with_capacity(counts.weights);
             for (index, ty) in types.by_ref().take(counts.weights).enumerate() {
                 // A weight that the body does not use has no gradient, as in Burn.
-                weights.push(used[index].then(|| g.input(&names[index], ty)));
+                weights.push(used[index].then(|| g.input(&names.0[index], ty)));
             }
             let of = |kind: &str, names: &mut Named| names.add(kind);
             let init = types.by_ref().take(counts.carry).map(|ty| g.input(&of("init", &mut names), ty));
@@ -318,23 +311,12 @@ impl Scan {
                         return (carry, Vec::new());
                     };
                     inputs.extend(carry.iter().chain(&row));
-                    match import(at, record, &inputs) {
-                        Ok(mut results) => {
-                            let ys = results.split_off(counts.carry);
-                            (results, ys)
-                        }
-                        Err(error) => {
-                            *refusal.borrow_mut() = Some(error);
-                            (carry, Vec::new())
-                        }
-                    }
+                    let results = import(at, record, &inputs).map(|results| parted(results, counts.carry));
+                    refusal.results(results, || (carry, Vec::new()))
                 })
             })
         });
-        match refusal.get_mut().take() {
-            Some(error) => Err(error),
-            None => graph,
-        }
+        refusal.or(graph)
     }
 }
 
@@ -390,13 +372,11 @@ impl Operands {
         let rows = self.sequences.iter().enumerate().map(|(index, tensor)| {
             let component = format!("sequence {index}");
             match tensor.shape().len() {
-                0 | 1 => Err(Error::Call {
-                    at: at.boxed(),
-                    component,
-                    expected: "a tensor whose rows have rank 1 or more".into(),
-                    found: tensor.describe(),
-                    fix: "reshape it: its rows are along axis 0".into(),
-                }),
+                0 | 1 => {
+                    let (expected, fix) =
+                        ("a tensor whose rows have rank 1 or more", "reshape it: its rows are along axis 0");
+                    Err(misfit(at, component, expected, tensor.describe(), fix))
+                }
                 _ => type_of(at, &component, tensor, true),
             }
         });

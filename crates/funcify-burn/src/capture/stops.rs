@@ -13,14 +13,13 @@
 //! with a rule of its own, of one node and several recorded ops, may fit and have other gradients: such closures are refused, too.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 
-use burn::tensor::{Shape, TensorId};
-use burn_ir::{CustomOpIr, IrVisitorMut, NumericOperationIr, OperationIr, TensorIr};
+use burn_ir::NumericOperationIr;
 
-use super::inner;
 use super::record::unsupported;
 use super::tape::{Edges, Place};
+use super::*;
 
 /// The op of a stop in a record.
 pub(super) const STOP: &str = "funcify-stop";
@@ -76,8 +75,8 @@ pub(super) enum Stop {
 
 /// The ops of a closure.
 struct Forward<'a> {
-    /// For each op, its float operands through which gradients may flow: their numbers and tensors.
-    operands: Vec<Vec<(usize, TensorId)>>,
+    /// For each op, its float operands through which gradients may flow.
+    operands: Vec<Vec<Operand>>,
     shapes: HashMap<TensorId, Shape>,
     /// The number of the op that computes a tensor.
     made: HashMap<TensorId, usize>,
@@ -93,7 +92,8 @@ impl<'a> Forward<'a> {
         for (index, op) in ops.iter().enumerate() {
             let inputs: Vec<&TensorIr> = op.inputs().collect();
             let floats = inputs.iter().enumerate().filter(|(_, it)| it.dtype.is_float() && tracked.contains(&it.id));
-            let floats: Vec<(usize, TensorId)> = floats.map(|(position, it)| (position, it.id)).collect();
+            let operand = |(position, it): (usize, &&TensorIr)| Operand { op: index, position, tensor: it.id };
+            let floats: Vec<Operand> = floats.map(operand).collect();
             for tensor in inputs.into_iter().chain(op.outputs()) {
                 shapes.insert(tensor.id, tensor.shape.clone());
             }
@@ -124,12 +124,18 @@ struct Match {
     stops: BTreeSet<Stop>,
 }
 
-/// An operand that a node's edges may lead to.
+/// An operand that a node's edges may lead to: its number, and which tensor it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Operand {
     op: usize,
     position: usize,
     tensor: TensorId,
+}
+
+impl Operand {
+    fn stop(&self) -> Stop {
+        Stop::Operand(self.op, self.position)
+    }
 }
 
 struct Search<'a> {
@@ -168,13 +174,10 @@ pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<St
 pub(super) fn live(ops: &[OperationIr], results: &[TensorId], tape: &Edges, stops: &BTreeSet<Stop>) -> BTreeSet<Stop> {
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut leads: HashSet<TensorId> = tape.leaves.values().copied().collect();
-    let mut open: Vec<Vec<(usize, TensorId)>> = Vec::with_capacity(ops.len());
-    for (index, op) in ops.iter().enumerate() {
-        let operands = forward.operands[index].iter();
-        let is_open = |(position, tensor): &&(usize, TensorId)| {
-            leads.contains(tensor) && !stops.contains(&Stop::Operand(index, *position))
-        };
-        let operands: Vec<(usize, TensorId)> = operands.filter(is_open).copied().collect();
+    let mut open: Vec<Vec<Operand>> = Vec::with_capacity(ops.len());
+    for (op, operands) in ops.iter().zip(forward.operands) {
+        let is_open = |operand: &Operand| leads.contains(&operand.tensor) && !stops.contains(&operand.stop());
+        let operands: Vec<Operand> = operands.into_iter().filter(is_open).collect();
         if !operands.is_empty() && !inner::is_mark(op) {
             leads.extend(op.outputs().filter(|output| output.dtype.is_float()).map(|output| output.id));
         }
@@ -189,10 +192,8 @@ pub(super) fn live(ops: &[OperationIr], results: &[TensorId], tape: &Edges, stop
     }
     for (index, op) in ops.iter().enumerate().rev() {
         if inner::is_mark(op) || op.outputs().any(|output| wanted.contains(&output.id)) {
-            for (position, tensor) in &open[index] {
-                wanted.insert(*tensor);
-                live.insert(Stop::Operand(index, *position));
-            }
+            wanted.extend(open[index].iter().map(|operand| operand.tensor));
+            live.extend(open[index].iter().map(Operand::stop));
         }
     }
     live
@@ -266,24 +267,16 @@ impl Search<'_> {
             }
         }
         let parents: Vec<(u64, usize, &Shape)> = parents.into_iter().map(|(id, (times, it))| (id, times, it)).collect();
-        self.fits(state, &parents, &self.operands_of(op))
-    }
-
-    fn operands_of(&self, op: usize) -> Vec<Operand> {
-        let operand = |(position, tensor): &(usize, TensorId)| Operand { op, position: *position, tensor: *tensor };
-        self.forward.operands[op].iter().map(operand).collect()
-    }
-
-    /// The ways in which edges to parents, in order, lead to some of the operands.
-    fn fits(&self, state: &Match, parents: &[(u64, usize, &Shape)], operands: &[Operand]) -> Vec<Match> {
         let mut groups: BTreeMap<TensorId, Vec<Operand>> = BTreeMap::new();
-        operands.iter().for_each(|operand| groups.entry(operand.tensor).or_default().push(*operand));
+        let operands = self.forward.operands[op].iter();
+        operands.for_each(|operand| groups.entry(operand.tensor).or_default().push(*operand));
         let groups: Vec<(TensorId, Vec<Operand>)> = groups.into_iter().collect();
         let mut ways = Vec::new();
-        self.choose(state.clone(), parents, &groups, &mut ways);
+        self.choose(state.clone(), &parents, &groups, &mut ways);
         ways
     }
 
+    /// Adds the ways in which edges to parents, in order, lead to some of the operands, which are grouped by their tensors.
     fn choose(
         &self,
         state: Match,
@@ -309,7 +302,7 @@ impl Search<'_> {
         {
             for stopped in self.without(operands, operands.len() - times) {
                 let mut way = state.clone();
-                way.stops.extend(stopped.into_iter().map(|it| Stop::Operand(it.op, it.position)));
+                way.stops.extend(stopped.iter().map(Operand::stop));
                 if way.bind(self.tape, *parent, *tensor) {
                     self.choose(way, rest, others, ways);
                 }
@@ -317,7 +310,7 @@ impl Search<'_> {
         }
         if groups.len() > parents.len() {
             let mut way = state;
-            way.stops.extend(operands.iter().map(|it| Stop::Operand(it.op, it.position)));
+            way.stops.extend(operands.iter().map(Operand::stop));
             self.choose(way, parents, others, ways);
         }
     }

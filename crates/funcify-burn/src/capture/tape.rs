@@ -6,10 +6,6 @@
 //! that a step of the tape registers is an edge of the tape. [`Edges::stops`] compares these edges with the operands of the recorded
 //! ops, and names the operands through which no gradient flows.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
-
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
@@ -17,15 +13,12 @@ use burn::backend::autodiff::grads::{DistributedRegistration, Gradients};
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::{
-    Autodiff, BackendTensor, BackendTypes, Capture, DispatchAutodiffContext, DispatchKindConversion,
-    DispatchTensorKind, GradientCheckpointingStrategy, Scalar, TensorMetadata, TensorPrimitive,
+    Autodiff, BackendTypes, Capture, DispatchKindConversion, GradientCheckpointingStrategy, Scalar, TensorPrimitive,
 };
 use burn::tensor::container::TensorContainer;
-use burn::tensor::{Shape, TensorId};
-use burn_ir::{CustomOpIr, OperationIr};
 use burn_router::RouterClient;
 
-use crate::kinds::Tensor;
+use super::*;
 
 /// Capture below Burn's autodiff.
 type Recorded = Autodiff<Capture, NoCheckpointing>;

@@ -1,20 +1,12 @@
 //! A closure over Burn tensors as a graph.
 
-use std::cell::RefCell;
-use std::panic::Location;
-use std::sync::Arc;
-
-use burn::tensor::Device;
-use funcify_core::error::{Place, Result, Site};
 use funcify_core::graph::at_site;
-use funcify_core::{Graph, HostTensor, TensorType, Value};
 
 use super::import::import;
-use super::names;
 use super::record::{Record, device_of, type_of};
 use super::recorded::Closure;
 use super::weights::{Weights, check_training};
-use crate::plugin::{AnyTensor, Differentiable, Tensors, for_caller, leaves_of, structure};
+use super::*;
 
 /// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
 ///
@@ -79,25 +71,18 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
 
 fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>, used: &[bool]) -> Result<Graph> {
     let count = weights.len();
-    let (mut names, mut refusal) = (names(weights), RefCell::new(None));
+    let (mut names, refusal) = (names(weights), Refusal::default());
     let graph = Graph::build("traced", |g| {
         let mut inputs = Vec::with_capacity(types.len());
         for (index, ty) in types.iter().enumerate() {
-            let name = if index < count { names[index].clone() } else { names.add("x") };
+            let name = if index < count { names.0[index].clone() } else { names.add("x") };
             inputs.push((index >= count || used[index]).then(|| g.input(&name, ty)));
         }
         let any = inputs.iter().flatten().copied().next();
         let inputs: Vec<Value> = inputs.iter().filter_map(|input| input.or(any)).collect();
-        let results = at_site(at.site, || import(at, record, &inputs));
-        results.unwrap_or_else(|error| {
-            *refusal.borrow_mut() = Some(error);
-            Vec::new()
-        })
+        refusal.results(at_site(at.site, || import(at, record, &inputs)), Vec::new)
     });
-    match refusal.get_mut().take() {
-        Some(error) => Err(error),
-        None => graph,
-    }
+    refusal.or(graph)
 }
 
 /// A closure that was recorded: see [`trace`].

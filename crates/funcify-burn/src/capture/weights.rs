@@ -3,12 +3,10 @@
 use std::vec::IntoIter;
 
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Bool, Device, Int, Tensor};
-use funcify_core::error::{Error, Place, Result};
+use burn::tensor::{Bool, Int, Tensor};
 
 use super::record::unsupported;
-use super::{inner, tape};
-use crate::plugin::{AnyTensor, TensorKind};
+use super::*;
 
 /// What a recorded closure computes with beside its arguments: the same in each call, or in each step of a loop, and
 /// trained.
@@ -84,35 +82,31 @@ impl<M: Module> Weights for &M {
     type Inside = M;
 
     fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>> {
-        let mut visitor = Visitor::default();
-        self.visit(&mut visitor);
+        let visitor = Visitor::of(*self);
         let is_lost = visitor.tensors.is_empty() && self.devices().iter().any(Device::is_autodiff);
         match is_lost {
             false => Ok(visitor.tensors),
-            true => Err(Error::Call {
-                at: at.boxed(),
-                component: "the weights".into(),
-                expected: "a module with parameters".into(),
-                found: "one with plain tensors alone, to which no gradient would flow".into(),
-                fix: "pass tensors by value, `w.clone()`; or take autodiff from the module, `&module.valid()`".into(),
-            }),
+            true => Err(misfit(
+                at,
+                "the weights",
+                "a module with parameters",
+                "one with plain tensors alone, to which no gradient would flow",
+                "pass tensors by value, `w.clone()`; or take autodiff from the module, `&module.valid()`",
+            )),
         }
     }
 
     fn has_training(&self) -> bool {
-        let mut visitor = Visitor::default();
-        self.visit(&mut visitor);
-        visitor.has_training
+        Visitor::of(*self).has_training
     }
 
     fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<M> {
-        let mut count = Visitor::default();
-        self.visit(&mut count);
-        let given: Vec<AnyTensor> = tensors.take(count.tensors.len()).collect();
+        let own = Visitor::of(*self).tensors;
+        let given: Vec<AnyTensor> = tensors.take(own.len()).collect();
         let plain = given.iter().map(|tensor| AnyTensor::new(tape::without_tape(tensor.as_dispatch())));
         // Without autodiff first: its running statistics are copies then, which can be changed. And tensors move to capture only
         // without autodiff. A module of an outer loop is there already.
-        let module = match count.tensors.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {
+        let module = match own.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {
             true => placed(at, M::clone(self), plain.collect())?.valid(),
             false => placed(at, self.valid(), plain.collect())?,
         };
@@ -185,6 +179,12 @@ struct Visitor {
 }
 
 impl Visitor {
+    fn of(module: &impl Module) -> Self {
+        let mut visitor = Visitor::default();
+        module.visit(&mut visitor);
+        visitor
+    }
+
     fn push(&mut self, tensor: AnyTensor) {
         let name = self.path.join("_");
         // Positions in a list are names too.

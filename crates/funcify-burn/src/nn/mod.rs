@@ -86,7 +86,7 @@ impl Layer {
 }
 
 macro_rules! layers {
-    ($($(#[$doc:meta])* $name:ident: $options:ty => $state:ty, $of_state:literal, |$given:ident| $checked:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $options:ident $({ cell: $cell:expr })? => $state:ty, $of_state:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $name(Layer);
@@ -97,9 +97,9 @@ macro_rules! layers {
             /// # Errors
             /// `Type` for options that make no layer; `Unsupported` for a device that cannot hold it.
             #[track_caller]
-            pub fn new($given: &$options, device: &Device) -> Result<Self> {
+            pub fn new(options: &funcify_nn::$options, device: &Device) -> Result<Self> {
                 let at = Place::new(stringify!($name), Site::caller());
-                let options: $options = $checked;
+                let options = funcify_nn::$options { $(cell: $cell,)? ..options.clone() };
                 let layer = options.layer();
                 let layer = layer.and_then(|it| Layer::new(&at, it, options.dtype, options.batch_first, device));
                 layer.map($name).map_err(|error| for_caller(&at, error))
@@ -164,66 +164,47 @@ macro_rules! layers {
 
 layers! {
     /// Elman's recurrent network, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
-    Rnn: funcify_nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
-        |options| funcify_nn::Recurrent { cell: Cell::Rnn, ..options.clone() };
+    Rnn: Recurrent { cell: Cell::Rnn } => Tensor<3>, "`[layers * directions, B, hidden]`";
     /// A recurrent network of rectified sums, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
-    ReluRnn: funcify_nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
-        |options| funcify_nn::Recurrent { cell: Cell::ReluRnn, ..options.clone() };
+    ReluRnn: Recurrent { cell: Cell::ReluRnn } => Tensor<3>, "`[layers * directions, B, hidden]`";
     /// A gated recurrent unit, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
-    Gru: funcify_nn::Recurrent => Tensor<3>, "`[layers * directions, B, hidden]`",
-        |options| funcify_nn::Recurrent { cell: Cell::Gru, ..options.clone() };
+    Gru: Recurrent { cell: Cell::Gru } => Tensor<3>, "`[layers * directions, B, hidden]`";
     /// S5, a diagonal state space layer: see [`S5`](funcify_nn::S5).
-    S5: funcify_nn::S5 => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`",
-        |options| options.clone();
+    S5: S5 => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
     /// The selective scan, the core of Mamba: see [`SelectiveScan`](funcify_nn::SelectiveScan).
-    SelectiveScan: funcify_nn::SelectiveScan => Tensor<3>, "`[B, features, states]`",
-        |options| options.clone();
+    SelectiveScan: SelectiveScan => Tensor<3>, "`[B, features, states]`";
     /// Gated linear attention: see [`GatedLinearAttention`](funcify_nn::GatedLinearAttention).
-    GatedLinearAttention: funcify_nn::GatedLinearAttention => Tensor<4>, "`[B, heads, key / heads, value / heads]`",
-        |options| options.clone();
+    GatedLinearAttention: GatedLinearAttention => Tensor<4>, "`[B, heads, key / heads, value / heads]`";
     /// minGRU and minLSTM: see [`Minimal`](funcify_nn::Minimal).
-    Minimal: funcify_nn::Minimal => Tensor<2>, "`[B, hidden]`",
-        |options| options.clone();
+    Minimal: Minimal => Tensor<2>, "`[B, hidden]`";
     /// A linear recurrent unit: see [`Lru`](funcify_nn::Lru).
-    Lru: funcify_nn::Lru => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`",
-        |options| options.clone();
+    Lru: Lru => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
     /// The recurrence of Griffin behind its convolution: see [`RgLru`](funcify_nn::RgLru).
-    RgLru: funcify_nn::RgLru => (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution",
-        |options| options.clone();
+    RgLru: RgLru => (Tensor<2>, Tensor<3>), "h `[B, features]`, and `[B, width - 1, features]` of the convolution";
     /// The recurrent block of RecurrentGemma: see [`Griffin`](funcify_nn::Griffin).
-    Griffin: funcify_nn::Griffin => (Tensor<2>, Tensor<3>, Tensor<1>),
-        "h `[B, inner]`, `[B, width - 1, inner]` of the convolution, and whether it started, `[B]`",
-        |options| options.clone();
+    Griffin: Griffin => (Tensor<2>, Tensor<3>, Tensor<1>),
+        "h `[B, inner]`, `[B, width - 1, inner]` of the convolution, and whether it started, `[B]`";
     /// The mixer of Mamba: see [`Mamba`](funcify_nn::Mamba).
-    Mamba: funcify_nn::Mamba => (Tensor<3>, Tensor<3>), "`[B, inner, states]`, and `[B, width - 1, inner]` of the convolution",
-        |options| options.clone();
+    Mamba: Mamba => (Tensor<3>, Tensor<3>), "`[B, inner, states]`, and `[B, width - 1, inner]` of the convolution";
     /// The mixer of Mamba-2: see [`Mamba2`](funcify_nn::Mamba2).
-    Mamba2: funcify_nn::Mamba2 => (Tensor<4>, Tensor<3>),
-        "`[B, heads, head, states]`, and `[B, width - 1, inner + 2 groups states]` of the convolution",
-        |options| options.clone();
+    Mamba2: Mamba2 => (Tensor<4>, Tensor<3>),
+        "`[B, heads, head, states]`, and `[B, width - 1, inner + 2 groups states]` of the convolution";
     /// DeltaNet, and gated DeltaNet: see [`DeltaNet`](funcify_nn::DeltaNet).
-    DeltaNet: funcify_nn::DeltaNet => (Tensor<4>, [Tensor<3>; 3]),
-        "`[B, heads, key / heads, value / heads]`, and `[B, width - 1, ..]` of the convolutions of queries, keys and values",
-        |options| options.clone();
+    DeltaNet: DeltaNet => (Tensor<4>, [Tensor<3>; 3]),
+        "`[B, heads, key / heads, value / heads]`, and `[B, width - 1, ..]` of the convolutions of queries, keys and values";
     /// The time mix of RWKV-4: see [`Rwkv4`](funcify_nn::Rwkv4).
-    Rwkv4: funcify_nn::Rwkv4 => [Tensor<2>; 4], "the input before, `[B, features]`, and num, den and max, each `[B, inner]`",
-        |options| options.clone();
+    Rwkv4: Rwkv4 => [Tensor<2>; 4], "the input before, `[B, features]`, and num, den and max, each `[B, inner]`";
     /// The time mix of RWKV-5 and RWKV-6: see [`Rwkv`](funcify_nn::Rwkv).
-    Rwkv: funcify_nn::Rwkv => (Tensor<2>, Tensor<4>),
-        "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`",
-        |options| options.clone();
+    Rwkv: Rwkv => (Tensor<2>, Tensor<4>),
+        "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`";
     /// The sLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is set.
-    Slstm: funcify_nn::Xlstm => [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`",
-        |options| funcify_nn::Xlstm { cell: XlstmCell::Slstm, ..options.clone() };
+    Slstm: Xlstm { cell: XlstmCell::Slstm } => [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`";
     /// The mLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is set.
-    Mlstm: funcify_nn::Xlstm => (Tensor<4>, Tensor<3>, Tensor<2>),
-        "`[B, heads, hidden / heads, hidden / heads]`, n `[B, heads, hidden / heads]` and m `[B, heads]`",
-        |options| funcify_nn::Xlstm { cell: XlstmCell::Mlstm, ..options.clone() };
+    Mlstm: Xlstm { cell: XlstmCell::Mlstm } => (Tensor<4>, Tensor<3>, Tensor<2>),
+        "`[B, heads, hidden / heads, hidden / heads]`, n `[B, heads, hidden / heads]` and m `[B, heads]`";
     /// The layer of xLSTM 7B: see [`XlstmLarge`](funcify_nn::XlstmLarge).
-    XlstmLarge: funcify_nn::XlstmLarge => (Tensor<4>, Tensor<3>, Tensor<2>),
-        "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`",
-        |options| options.clone();
+    XlstmLarge: XlstmLarge => (Tensor<4>, Tensor<3>, Tensor<2>),
+        "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`";
     /// A long short-term memory, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
-    Lstm: funcify_nn::Recurrent => LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`",
-        |options| funcify_nn::Recurrent { cell: Cell::Lstm, ..options.clone() };
+    Lstm: Recurrent { cell: Cell::Lstm } => LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`";
 }

@@ -1,13 +1,7 @@
 //! Shifts and counts of bits. An element of `bits` bits may be stored in more, as u8 in u32: what a shift to the left
 //! gives is cut after the kernel.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, IntTensorOps};
-use burn::tensor::Scalar;
-
-use super::{below_zero, is_unsigned, negative};
-use crate::device::Burn;
-use crate::kinds::{Tensor, mask_where};
+use super::*;
 
 /// The amounts of a shift with 0 for those that leave nothing, and where they were.
 fn in_range(burn: &Burn, amount: Tensor, bits: u32) -> (Tensor, Tensor) {

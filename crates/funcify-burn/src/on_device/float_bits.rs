@@ -4,14 +4,7 @@
 //! Burn shows a buffer where nothing is between funcify and the device. With Burn's feature `fusion` something is; then
 //! these give `None`, and the kernels are those in host memory.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, IntTensorOps};
-use burn::tensor::Scalar;
-use funcify_core::DType;
-
-use super::{below_zero, negative};
-use crate::device::Burn;
-use crate::kinds::{Tensor, mask_where};
+use super::*;
 
 const SIGN: i64 = i32::MIN as i64;
 const MAGNITUDE: i64 = i32::MAX as i64;

@@ -1,12 +1,7 @@
 //! Functions of floats that a GPU's own do not give to the last digits, or not for every operand. Measured on Mesa's
 //! software Vulkan: `tanh` is off by 1e-4 near 0, `log(1 + x)` as well, `0^0` is 0.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
-use burn::tensor::Scalar;
-
-use crate::device::Burn;
-use crate::kinds::{Tensor, mask_where};
+use super::*;
 
 /// The polynomial with these coefficients, the highest power first.
 pub(super) fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
@@ -33,7 +28,7 @@ pub(super) fn within(burn: &Burn, x: &Tensor, bound: f64) -> Tensor {
 }
 
 /// Near 0 the polynomial of Cephes' `tanhf`, elsewhere 1 - 2 / (exp(2|x|) + 1) with the sign of x.
-pub(super) fn tanh(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn tanh(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 5] =
         [-5.704_988_727_45e-3, 2.063_908_879_54e-2, -5.373_971_555_31e-2, 1.333_144_220_36e-1, -3.333_328_194_22e-1];
     let near = odd(x.clone(), &COEFFICIENTS);
@@ -46,7 +41,7 @@ pub(super) fn tanh(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// exp(x) - 1 = tanh(x/2) * (exp(x) + 1), which cancels nothing near zero.
-pub(super) fn expm1(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn expm1(burn: &Burn, x: Tensor) -> Tensor {
     let half = tanh(burn, Dispatch::float_mul_scalar(x.clone(), Scalar::from(0.5f64)));
     let sum = Dispatch::float_add_scalar(Dispatch::float_exp(x), Scalar::from(1f64));
     Dispatch::float_mul(half, sum)
@@ -60,20 +55,20 @@ fn log1p_near_zero(x: &Tensor) -> Tensor {
     Dispatch::float_mul(polynomial(&square(&s), &COEFFICIENTS), s)
 }
 
-pub(super) fn log1p(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn log1p(burn: &Burn, x: Tensor) -> Tensor {
     let far = Dispatch::float_log(Dispatch::float_add_scalar(x.clone(), Scalar::from(1f64)));
     mask_where(far, within(burn, &x, 0.5), log1p_near_zero(&x))
 }
 
 /// Near 1 log(1 + (x - 1)): there x - 1 is exact.
-pub(super) fn log(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn log(burn: &Burn, x: Tensor) -> Tensor {
     let less_one = Dispatch::float_add_scalar(x.clone(), Scalar::from(-1f64));
     let near = log1p_near_zero(&less_one);
     mask_where(Dispatch::float_log(x), within(burn, &less_one, 0.5), near)
 }
 
 /// x to the power y: the device's |x|^y, with the sign and the special operands of IEEE 754's `pow`.
-pub(super) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
+pub(crate) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let zero = Scalar::from(0f64);
     let equals =

@@ -4,13 +4,8 @@
 //! Mesa's software driver ends such a loop after 2^16 turns, without a word, and leaves out the rest. In blocks no loop is that
 //! long, and a running reduction reads a block an element.
 
-use funcify_core::error::BackendError;
-use funcify_core::ops::ReduceKind;
-
-use crate::device::Burn;
-use crate::kinds::{Tensor, along, join, reshape, sizes, slice};
-
-type Result<T> = std::result::Result<T, BackendError>;
+use super::*;
+use crate::kinds::reshape;
 
 /// How many elements of an axis a reduction goes through at most.
 const LONGEST: usize = 1 << 15;
@@ -23,12 +18,7 @@ const BLOCK: usize = 512;
 const BLOCK_IN_TURN: usize = 4096;
 
 /// A reduction along an axis, which keeps the size 1. `reduce` does that of axes that are not long.
-pub(crate) fn reduced(
-    burn: &Burn,
-    x: Tensor,
-    axis: usize,
-    reduce: &dyn Fn(Tensor, usize) -> Result<Tensor>,
-) -> Result<Tensor> {
+pub(crate) fn reduced(burn: &Burn, x: Tensor, axis: usize, reduce: &dyn Fn(Tensor, usize) -> Outcome) -> Outcome {
     let mut shape = sizes(&x);
     let len = shape[axis];
     if burn.in_host_memory() || len <= LONGEST {
@@ -54,7 +44,7 @@ pub(crate) fn running(
     x: Tensor,
     axis: usize,
     running: &dyn Fn(Tensor, usize) -> Tensor,
-) -> Result<Tensor> {
+) -> Outcome {
     let shape = sizes(&x);
     if burn.in_host_memory() || shape[axis] <= BLOCK {
         return Ok(running(x, axis));
@@ -76,7 +66,7 @@ fn rows(x: &Tensor, axis: usize, start: usize, end: usize) -> Tensor {
 }
 
 /// Along axis 1 of `[outer, len, inner]`: each block alone, and then each with what came before it in front.
-fn in_blocks(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Result<Tensor> {
+fn in_blocks(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
     let shape = sizes(&x);
     let (outer, len, inner) = (shape[0], shape[1], shape[2]);
     if len <= BLOCK {

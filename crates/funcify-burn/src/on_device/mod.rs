@@ -13,82 +13,18 @@ use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
 use burn::tensor::{FloatDType, IndexingUpdateOp, Scalar};
 use funcify_core::DType;
-use funcify_core::error::BackendError;
-use funcify_core::ops::{Binary, ReduceKind, ScatterMode, Unary};
+use funcify_core::ops::{ReduceKind, ScatterMode};
 
 use crate::device::Burn;
 use crate::dtypes;
-use crate::kinds::{Kind, Tensor, along, join, kind, mask_where, sizes, slice};
+use crate::kinds::{Kind, Outcome, Tensor, along, join, kind, mask_where, sizes, slice};
 
 pub(crate) use bits::{count_leading_zeros, popcount, shift_left, shift_right_arithmetic, shift_right_logical};
 pub(crate) use float_bits::{bitcast, copysign, next_after};
+pub(crate) use floats::{expm1, log, log1p, power, tanh};
 pub(crate) use long::{reduced, running};
+pub(crate) use special::{acos, asin, atan, atan2, erf, erf_inv, sinh};
 pub(crate) use threefry::threefry;
-
-/// What a kernel gives.
-type Outcome = Result<Tensor, BackendError>;
-
-/// A kernel of one operand.
-type One = fn(&Burn, Tensor) -> Tensor;
-
-/// A kernel of two operands of one type.
-type Two = fn(&Burn, Tensor, Tensor) -> Tensor;
-
-/// The kernel of an op on integers, if the device computes it.
-pub(crate) fn unary(burn: &Burn, op: Unary) -> Option<One> {
-    if burn.in_host_memory() {
-        return None;
-    }
-    match op {
-        Unary::Neg => Some(|_, x| negative(x)),
-        Unary::Abs => Some(magnitude),
-        Unary::Sign => Some(sign),
-        Unary::Square => Some(|_, x| Dispatch::int_mul(x.clone(), x)),
-        Unary::Not => Some(|_, x| Dispatch::bitwise_not(x)),
-        _ => None,
-    }
-}
-
-/// The kernel of an op on integers, if the device computes it.
-pub(crate) fn binary(burn: &Burn, op: Binary) -> Option<Two> {
-    if burn.in_host_memory() {
-        return None;
-    }
-    match op {
-        Binary::Add => Some(|_, x, y| Dispatch::int_add(x, y)),
-        Binary::Sub => Some(|_, x, y| Dispatch::int_sub(x, y)),
-        Binary::Mul => Some(|_, x, y| Dispatch::int_mul(x, y)),
-        Binary::Div => Some(quotient),
-        Binary::Rem => Some(remainder),
-        _ => None,
-    }
-}
-
-/// The kernel of an op on floats, if it is not Burn's.
-pub(crate) fn float_unary(burn: &Burn, op: Unary) -> Option<One> {
-    if burn.in_host_memory() {
-        return None;
-    }
-    match op {
-        Unary::Expm1 => Some(floats::expm1),
-        Unary::Log => Some(floats::log),
-        Unary::Log1p => Some(floats::log1p),
-        Unary::Tanh => Some(floats::tanh),
-        op => special::unary(op),
-    }
-}
-
-/// The kernel of an op on floats, if it is not Burn's.
-pub(crate) fn float_binary(burn: &Burn, op: Binary) -> Option<Two> {
-    if burn.in_host_memory() {
-        return None;
-    }
-    match op {
-        Binary::Pow => Some(floats::power),
-        Binary::Atan2 => Some(special::atan2),
-        _ => None,
-    }
-}
 
 /// Whether a tensor holds unsigned integers.
 fn is_unsigned(x: &Tensor) -> bool {
@@ -96,7 +32,7 @@ fn is_unsigned(x: &Tensor) -> bool {
 }
 
 /// -x, in two's complement also of unsigned integers.
-fn negative(x: Tensor) -> Tensor {
+pub(crate) fn negative(x: Tensor) -> Tensor {
     Dispatch::int_add_scalar(Dispatch::bitwise_not(x), Scalar::from(1i64))
 }
 
@@ -105,7 +41,7 @@ fn below_zero(burn: &Burn, x: &Tensor) -> Tensor {
 }
 
 /// |x|; the smallest number stays itself.
-fn magnitude(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn magnitude(burn: &Burn, x: Tensor) -> Tensor {
     if is_unsigned(&x) {
         return x;
     }
@@ -114,7 +50,7 @@ fn magnitude(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// -1, 0 or 1.
-fn sign(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn sign(burn: &Burn, x: Tensor) -> Tensor {
     let dtype = x.dtype().into();
     let above = Dispatch::int_greater_elem(x.clone(), Scalar::from(0i64), burn.bool_dtype());
     let above = Dispatch::bool_into_int(above, dtype);
@@ -126,7 +62,7 @@ fn sign(burn: &Burn, x: Tensor) -> Tensor {
 
 /// x / y toward zero; all ones if y is 0. The divisors 0 and -1 are left out of the division: they are what a device
 /// may not survive.
-fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
+pub(crate) fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let (divisor, is_zero, is_minus_one) = safe_divisor(burn, &y);
     let quotient = Dispatch::int_div(x.clone(), divisor);
     let quotient = match is_minus_one {
@@ -138,7 +74,7 @@ fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
 }
 
 /// x - y * (x / y), with the sign of x; x if y is 0.
-fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
+pub(crate) fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let (divisor, is_zero, _) = safe_divisor(burn, &y);
     let multiple = Dispatch::int_mul(Dispatch::int_div(x.clone(), divisor.clone()), divisor);
     mask_where(Dispatch::int_sub(x.clone(), multiple), is_zero, x)
@@ -158,7 +94,7 @@ fn safe_divisor(burn: &Burn, y: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
 }
 
 /// Integers as another integer type, wrapping. Burn's wgpu device extends the sign of u32 to i64.
-pub(crate) fn wrapped(burn: &Burn, x: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
+pub(crate) fn wrapped(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let is_extended = is_unsigned(&x) && dtype == DType::I64;
     let cast = Dispatch::int_cast(x, burn.integer(dtype)?);
     Ok(match is_extended {
@@ -168,7 +104,7 @@ pub(crate) fn wrapped(burn: &Burn, x: Tensor, dtype: DType) -> Result<Tensor, Ba
 }
 
 /// Floats as integers: toward zero, saturating, NaN as 0.
-pub(crate) fn saturated(burn: &Burn, x: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
+pub(crate) fn saturated(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let (lowest, highest) = match dtype {
         DType::U8 => (0, 255),
         DType::U32 => (0, i64::from(u32::MAX)),

@@ -4,29 +4,8 @@
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
-use burn::tensor::Scalar;
-use funcify_core::ops::Unary;
-
-use super::One;
 use super::floats::{log, odd, polynomial, square, within};
-use crate::device::Burn;
-use crate::kinds::{Tensor, mask_where};
-
-/// The kernel of an op on floats, if it is here.
-pub(super) fn unary(op: Unary) -> Option<One> {
-    match op {
-        Unary::Asin => Some(asin),
-        Unary::Acos => Some(acos),
-        Unary::Atan => Some(atan),
-        Unary::Sinh => Some(sinh),
-        Unary::Erf => Some(erf),
-        Unary::ErfInv => Some(erf_inv),
-        _ => None,
-    }
-}
-
+use super::*;
 fn plus(x: Tensor, number: f64) -> Tensor {
     Dispatch::float_add_scalar(x, Scalar::from(number))
 }
@@ -73,19 +52,19 @@ fn acos_near_one(burn: &Burn, x: &Tensor) -> Tensor {
     Dispatch::float_mask_fill(times(asin_near_zero(root), 2.0), outside, Scalar::from(f64::NAN))
 }
 
-fn asin(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn asin(burn: &Burn, x: Tensor) -> Tensor {
     let far = negated(from(FRAC_PI_2, acos_near_one(burn, &x)), below(burn, &x, 0.0));
     mask_where(far, within(burn, &x, 0.5), asin_near_zero(x))
 }
 
-fn acos(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn acos(burn: &Burn, x: Tensor) -> Tensor {
     let far = acos_near_one(burn, &x);
     let far = mask_where(far.clone(), below(burn, &x, 0.0), from(PI, far));
     mask_where(far, within(burn, &x, 0.5), from(FRAC_PI_2, asin_near_zero(x)))
 }
 
 /// `atanf` of Cephes: -1/x above tan(3 pi / 8), (x - 1) / (x + 1) above tan(pi / 8), else x, and the angle to it.
-fn atan(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn atan(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 4] =
         [8.053_744_495_38e-2, -1.387_768_560_32e-1, 1.997_771_064_78e-1, -3.333_294_915_39e-1];
     const TAN_PI_8: f64 = 0.414_213_562_373_095;
@@ -105,7 +84,7 @@ fn atan(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// The angle of the point (x, y), with the signs of IEEE 754's `atan2`: arctan(small / large), mirrored.
-pub(super) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
+pub(crate) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let (height, width) = (Dispatch::float_abs(y.clone()), Dispatch::float_abs(x.clone()));
     let is_steep = Dispatch::float_greater(height.clone(), width.clone(), bool_dtype);
@@ -125,7 +104,7 @@ pub(super) fn atan2(burn: &Burn, y: Tensor, x: Tensor) -> Tensor {
 }
 
 /// `sinhf` of Cephes near 0; elsewhere (h * h - 1 / (h * h)) / 2 of h = exp(|x| / 2), which overflows where sinh does.
-fn sinh(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn sinh(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 3] = [2.037_219_129_45e-4, 8.330_283_762_39e-3, 1.666_671_602_11e-1];
     let root = Dispatch::float_exp(times(Dispatch::float_abs(x.clone()), 0.5));
     let rising = Dispatch::float_mul(root.clone(), times(root.clone(), 0.5));
@@ -135,7 +114,7 @@ fn sinh(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// `erff` of Cephes near 0, elsewhere the device's.
-fn erf(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn erf(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 7] = [
         7.853_861_353_153_693e-5,
         -8.010_193_625_184_903e-4,
@@ -150,7 +129,7 @@ fn erf(burn: &Burn, x: Tensor) -> Tensor {
 }
 
 /// Giles' polynomials in w = -log(1 - x^2), or in its root where that is 5 or more.
-fn erf_inv(burn: &Burn, x: Tensor) -> Tensor {
+pub(crate) fn erf_inv(burn: &Burn, x: Tensor) -> Tensor {
     const CENTRE: [f64; 9] = [
         2.810_226_36e-8,
         3.432_739_39e-7,

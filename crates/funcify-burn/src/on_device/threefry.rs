@@ -1,24 +1,15 @@
 //! The generator of `threefry` in u32 arithmetic of the device, which wraps.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, IntTensorOps};
-use burn::tensor::{IntDType, Scalar};
-use funcify_core::error::BackendError;
+use burn::tensor::IntDType;
 use funcify_core::ops::Words;
 
+use super::*;
 use crate::data::from_elements;
-use crate::device::Burn;
-use crate::kinds::{Tensor, along, expand, join, reshape, sizes, slice};
+use crate::kinds::{expand, reshape};
 
 /// The bits of each key's blocks: `[keys, size]`, or `[keys, size, 2]` with both words. As
 /// `funcify::ops::threefry_bits`; `size` is below 2^32.
-pub(crate) fn threefry(
-    burn: &Burn,
-    keys: Tensor,
-    counters: Tensor,
-    size: usize,
-    words: Words,
-) -> Result<Tensor, BackendError> {
+pub(crate) fn threefry(burn: &Burn, keys: Tensor, counters: Tensor, size: usize, words: Words) -> Outcome {
     let shape = [sizes(&keys).iter().product::<usize>() / 2, size];
     let [high_key, low_key] = split(keys, &shape)?;
     let [high, low] = split(counters, &shape)?;
@@ -37,7 +28,7 @@ pub(crate) fn threefry(
 }
 
 /// The two words of each pair, repeated to `[pairs, size]`.
-fn split(pairs: Tensor, shape: &[usize; 2]) -> Result<[Tensor; 2], BackendError> {
+fn split(pairs: Tensor, shape: &[usize; 2]) -> Outcome<[Tensor; 2]> {
     let words = [shape[0], 2];
     let pairs = reshape(pairs, &words)?;
     Ok([0, 1].map(|word| expand(slice(pairs.clone(), &along(&words, 1, word, word + 1, 1)), shape)))

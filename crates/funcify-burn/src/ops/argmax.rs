@@ -1,19 +1,12 @@
 //! `argmax`: Burn's. Integers are widened to i64 first, since ndarray gives positions in the integers' own type.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn::tensor::IntDType;
-use funcify_core::DType;
-use funcify_core::ops::ArgMax;
-use funcify_runtime::{KernelCall, funcify};
 
-use super::{Outcome, empty_axis};
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind, reshape, sizes};
+use super::prelude::*;
 
-funcify!(Burn, ArgMax, |call, [x]| argmax(&call, x));
+funcify!(Burn, ops::ArgMax, |call, [x]| argmax(&call, x));
 
-fn argmax(call: &KernelCall<'_, Burn, ArgMax>, x: Tensor) -> Outcome {
+fn argmax(call: &Call<'_, ops::ArgMax>, x: Tensor) -> Outcome {
     let axis = call.op.axis;
     let mut shape = sizes(&x);
     if shape.remove(axis) == 0 {

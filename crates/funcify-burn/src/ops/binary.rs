@@ -1,56 +1,50 @@
 //! Elementwise ops of two operands of one type: Burn's on floats; arithmetic of integers in host memory, or where that
 //! is not the device's, by [`on_device`].
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::tensor::Scalar;
-use funcify_core::error::BackendError;
-use funcify_core::ops;
-use funcify_core::ops::special::Extrema;
-use funcify_runtime::funcify;
+use super::prelude::*;
 
-use super::Outcome;
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind, mask_where};
-use crate::{on_device, on_host};
-
+/// Of floats; of integers on a device whose memory is not the host's, and in host memory.
 macro_rules! arithmetic {
-    ($($op:ident => $float:expr, |$i:ident, $j:ident| $integer:expr;)*) => {
-        $(funcify!(Burn, ops::$op, |call, [x, y]| match kind(&x) {
-            Kind::Float => match on_device::float_binary(call.backend, ops::Binary::$op) {
-                Some(kernel) => Ok(kernel(call.backend, x, y)),
-                None => Ok($float(x, y)),
-            },
-            _ => match on_device::binary(call.backend, ops::Binary::$op) {
-                Some(kernel) => Ok(kernel(call.backend, x, y)),
-                None => by_integer!(x, Integer => on_host::zip::<Integer>(call.backend, x, y, |$i, $j| $integer)),
-            },
+    ($($op:ident => |$burn:ident, $x:ident, $y:ident| $float:expr, $integers:expr, |$i:ident, $j:ident| $integer:expr;)*) => {
+        $(funcify!(Burn, ops::$op, |call, [$x, $y]| {
+            let $burn = call.backend;
+            match kind(&$x) {
+                Kind::Float => Ok($float),
+                _ if !$burn.in_host_memory() => Ok($integers),
+                _ => by_integer!($x, Integer => on_host::zip::<Integer>($burn, $x, $y, |$i, $j| $integer)),
+            }
         });)*
     };
 }
 
 arithmetic! {
-    Add => Dispatch::float_add, |i, j| i.wrapping_add(j);
-    Sub => Dispatch::float_sub, |i, j| i.wrapping_sub(j);
-    Mul => Dispatch::float_mul, |i, j| i.wrapping_mul(j);
-    Div => Dispatch::float_div, |i, j| if j == 0 { !0 } else { i.wrapping_div(j) };
-    Pow => Dispatch::float_powf, |i, j| ops::integer_power(i, j) as Integer;
+    Add => |burn, x, y| Dispatch::float_add(x, y), Dispatch::int_add(x, y), |i, j| i.wrapping_add(j);
+    Sub => |burn, x, y| Dispatch::float_sub(x, y), Dispatch::int_sub(x, y), |i, j| i.wrapping_sub(j);
+    Mul => |burn, x, y| Dispatch::float_mul(x, y), Dispatch::int_mul(x, y), |i, j| i.wrapping_mul(j);
+    Div => |burn, x, y| Dispatch::float_div(x, y), on_device::quotient(burn, x, y),
+        |i, j| if j == 0 { !0 } else { i.wrapping_div(j) };
+    // Burn's remainder of floats has the sign of the divisor; this one has that of the dividend.
+    Rem => |burn, x, y| by_float!(x, Float => on_host::zip::<Float>(burn, x, y, |a, b| a % b))?,
+        on_device::remainder(burn, x, y), |i, j| if j == 0 { i } else { i.wrapping_rem(j) };
 }
 
-funcify!(Burn, ops::Rem, |call, [x, y]| remainder(call.backend, x, y));
+funcify!(Burn, ops::Pow, |call, [x, y]| match kind(&x) {
+    Kind::Float if call.backend.in_host_memory() => Ok(Dispatch::float_powf(x, y)),
+    Kind::Float => Ok(on_device::power(call.backend, x, y)),
+    _ => by_integer!(x, Integer => {
+        on_host::zip::<Integer>(call.backend, x, y, |i, j| ops::integer_power(i, j) as Integer)
+    }),
+});
 funcify!(Burn, ops::Max, |call, [x, y]| extremum(call.backend, Order::Largest, x, y));
 funcify!(Burn, ops::Min, |call, [x, y]| extremum(call.backend, Order::Smallest, x, y));
 funcify!(Burn, ops::And, |_call, [x, y]| logic(x, y, Dispatch::bool_and, Dispatch::bitwise_and));
 funcify!(Burn, ops::Or, |_call, [x, y]| logic(x, y, Dispatch::bool_or, Dispatch::bitwise_or));
 funcify!(Burn, ops::Xor, |_call, [x, y]| logic(x, y, Dispatch::bool_not_equal, Dispatch::bitwise_xor));
 
-funcify!(Burn, ops::Atan2, |call, [x, y]| {
-    Ok::<Tensor, BackendError>(match on_device::float_binary(call.backend, ops::Binary::Atan2) {
-        Some(kernel) => kernel(call.backend, x, y),
-        None => Dispatch::float_atan2(x, y),
-    })
-});
-
+funcify!(Burn, ops::Atan2, |call, [x, y]| Outcome::Ok(match call.backend.in_host_memory() {
+    true => Dispatch::float_atan2(x, y),
+    false => on_device::atan2(call.backend, x, y),
+}));
 funcify!(Burn, ops::Copysign, |call, [x, y]| copysign(call.backend, x, y));
 
 /// Burn has no op for this.
@@ -58,19 +52,6 @@ fn copysign(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
     match on_device::copysign(burn, &x, &y) {
         Some(signed) => Ok(signed),
         None => by_float!(x, Float => on_host::zip::<Float>(burn, x, y, |a, b| a.copysign(b))),
-    }
-}
-
-/// Burn's remainder has the sign of the divisor; this one has that of the dividend.
-fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
-    match kind(&x) {
-        Kind::Float => by_float!(x, Float => on_host::zip::<Float>(burn, x, y, |a, b| a % b)),
-        _ => match on_device::binary(burn, ops::Binary::Rem) {
-            Some(kernel) => Ok(kernel(burn, x, y)),
-            None => by_integer!(x, Integer => {
-                on_host::zip::<Integer>(burn, x, y, |i, j| if j == 0 { i } else { i.wrapping_rem(j) })
-            }),
-        },
     }
 }
 

@@ -1,19 +1,13 @@
 //! `bitcast`, for which Burn has no op: in host memory, or where that is not the device's, by [`on_device`].
 
-use funcify_core::{DType, ops};
-use funcify_runtime::{KernelCall, funcify};
-
-use super::{Outcome, check_output};
-use crate::device::Burn;
-use crate::kinds::Tensor;
-use crate::{on_device, on_host};
+use super::prelude::*;
 
 funcify!(Burn, ops::Bitcast, |call, [x]| {
     check_output(&call)?;
     bitcast(&call, x)
 });
 
-fn bitcast(call: &KernelCall<'_, Burn, ops::Bitcast>, x: Tensor) -> Outcome {
+fn bitcast(call: &Call<'_, ops::Bitcast>, x: Tensor) -> Outcome {
     let (burn, from, to) = (call.backend, call.dtype(0), call.op.dtype);
     if from == to {
         return Ok(x);

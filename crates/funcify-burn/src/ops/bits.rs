@@ -2,20 +2,14 @@
 //! on ndarray, and cannot shift signed numbers logically; it counts no bits. Where host memory is not the device's, by
 //! [`on_device`].
 
-use funcify_core::error::BackendError;
-use funcify_core::{DType, ops};
-use funcify_runtime::funcify;
-
-use crate::device::Burn;
-use crate::kinds::Tensor;
-use crate::{on_device, on_host};
+use super::prelude::*;
 
 macro_rules! shifts {
     ($($op:ident => $shift:ident;)*) => {
         $(funcify!(Burn, ops::$op, |call, [x, y]| {
             let (burn, bits) = (call.backend, bits_of(call.dtype(0)));
             if !burn.in_host_memory() {
-                Ok::<Tensor, BackendError>(on_device::$shift(burn, x, y, bits))
+                Outcome::Ok(on_device::$shift(burn, x, y, bits))
             } else {
                 by_integer!(x, Integer => {
                     let shift = |value, amount| ops::$shift(value, amount, bits) as Integer;
@@ -31,7 +25,7 @@ macro_rules! counts {
         $(funcify!(Burn, ops::$op, |call, [x]| {
             let (burn, bits) = (call.backend, bits_of(call.dtype(0)));
             if !burn.in_host_memory() {
-                Ok::<Tensor, BackendError>(on_device::$count(x, bits))
+                Outcome::Ok(on_device::$count(x, bits))
             } else {
                 by_integer!(x, Integer => {
                     on_host::map::<Integer, Integer>(burn, x, |value| ops::$count(value, bits) as Integer)

@@ -1,15 +1,10 @@
 //! `broadcast`: new axes of size 1 in front, then Burn's expansion.
 
-use funcify_core::ops;
-use funcify_runtime::{KernelCall, funcify};
-
-use super::{Outcome, check_output};
-use crate::device::Burn;
-use crate::kinds::{Tensor, expand, reshape, sizes};
+use super::prelude::*;
 
 funcify!(Burn, ops::Broadcast, |call, [x]| broadcast(&call, x));
 
-fn broadcast(call: &KernelCall<'_, Burn, ops::Broadcast>, x: Tensor) -> Outcome {
+fn broadcast(call: &Call<'_, ops::Broadcast>, x: Tensor) -> Outcome {
     let shape = check_output(call)?;
     let x_sizes = sizes(&x);
     let added = shape.len().saturating_sub(x_sizes.len());

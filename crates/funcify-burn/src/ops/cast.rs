@@ -1,17 +1,11 @@
 //! `cast`: Burn's, except to integers, where Burn's ndarray device panics on a number that the target cannot hold.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::tensor::{Element, Scalar};
+use burn::tensor::Element;
 use funcify_core::types::{integer_to_odd, nearest_bf16, nearest_f16};
-use funcify_core::{DType, ops};
-use funcify_runtime::funcify;
 
-use super::{Outcome, check_output};
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind};
+use super::prelude::*;
+use crate::dtypes;
 use crate::on_host::Real;
-use crate::{dtypes, on_device, on_host};
 
 funcify!(Burn, ops::Cast, |call, [x]| {
     check_output(&call)?;

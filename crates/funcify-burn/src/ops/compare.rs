@@ -1,24 +1,16 @@
 //! Comparisons. Burn compares booleans only for equality; the others are logic.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use funcify_core::ops;
-use funcify_runtime::funcify;
-
-use super::Outcome;
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind};
+use super::prelude::*;
 
 macro_rules! compare {
     ($($op:ident => $float:ident, $integer:ident, $bool:expr;)*) => {
         $(funcify!(Burn, ops::$op, |call, [x, y]| {
             let bool_dtype = call.backend.bool_dtype();
-            let holds: Outcome = Ok(match kind(&x) {
+            Outcome::Ok(match kind(&x) {
                 Kind::Float => Dispatch::$float(x, y, bool_dtype),
                 Kind::Integer => Dispatch::$integer(x, y, bool_dtype),
                 Kind::Bool => $bool(x, y),
-            });
-            holds
+            })
         });)*
     };
 }

@@ -1,8 +1,5 @@
 //! `constant`: an upload.
 
-use funcify_core::ops;
-use funcify_runtime::{Backend, funcify};
-
-use crate::device::Burn;
+use super::prelude::*;
 
 funcify!(Burn, ops::Constant, |call, []| call.backend.upload(&call.op.value));

@@ -2,19 +2,14 @@
 //! rows side by side, so it gets the elements in row-major order; its wgpu device leaves out the zeros of the
 //! padding, whose products with infinity and NaN are NaN, so they are put in first.
 
-use burn::backend::Dispatch;
 use burn::backend::ops::{ConvOptions, ModuleOps};
-use funcify_core::ops::{Conv, Padding};
-use funcify_runtime::{KernelCall, funcify};
 
-use super::Outcome;
-use crate::device::Burn;
+use super::prelude::*;
 use crate::dtypes;
-use crate::kinds::{Tensor, along, reshape, sizes, slice, slice_assign};
 
-funcify!(Burn, Conv, |call, [x, kernel]| conv(&call, x, kernel));
+funcify!(Burn, ops::Conv, |call, [x, kernel]| conv(&call, x, kernel));
 
-fn conv(call: &KernelCall<'_, Burn, Conv>, x: Tensor, kernel: Tensor) -> Outcome {
+fn conv(call: &Call<'_, ops::Conv>, x: Tensor, kernel: Tensor) -> Outcome {
     let shape = call.op.result_shape(call.place(), &call.outputs[0].shape, call.sizes())?;
     if shape.contains(&0) || sizes(&x).contains(&0) || sizes(&kernel).contains(&0) {
         return call.backend.zeros(call.dtype(0), &shape);
@@ -32,7 +27,7 @@ fn conv(call: &KernelCall<'_, Burn, Conv>, x: Tensor, kernel: Tensor) -> Outcome
         }
     }
     let (x, kernel) = (row_major(x)?, row_major(kernel)?);
-    let Conv { strides, dilation, .. } = call.op;
+    let ops::Conv { strides, dilation, .. } = call.op;
     let groups = call.dim(&call.op.groups)?;
     Ok(match zeros[..] {
         [zeros] => {
@@ -48,7 +43,7 @@ fn conv(call: &KernelCall<'_, Burn, Conv>, x: Tensor, kernel: Tensor) -> Outcome
 }
 
 /// The elements of an axis `dilation` apart, with zeros between them, cut as the padding says.
-fn dilated(call: &KernelCall<'_, Burn, Conv>, x: Tensor, axis: usize, dilation: usize, padding: &Padding) -> Outcome {
+fn dilated(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, dilation: usize, padding: &ops::Padding) -> Outcome {
     let mut shape = sizes(&x);
     let size = (shape[axis] - 1) * dilation + 1;
     let dilated = if dilation == 1 {
@@ -64,7 +59,7 @@ fn dilated(call: &KernelCall<'_, Burn, Conv>, x: Tensor, axis: usize, dilation: 
 }
 
 /// An axis with zeros before and after it.
-fn padded(call: &KernelCall<'_, Burn, Conv>, x: Tensor, axis: usize, padding: &Padding) -> Outcome {
+fn padded(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, padding: &ops::Padding) -> Outcome {
     let mut shape = sizes(&x);
     let (start, end) = (padding.before, padding.before + shape[axis]);
     if padding.before + padding.after == 0 {
@@ -75,7 +70,7 @@ fn padded(call: &KernelCall<'_, Burn, Conv>, x: Tensor, axis: usize, padding: &P
 }
 
 /// Zeros of the type that the operand is computed in, which for f16 may be f32.
-fn zeros_like(call: &KernelCall<'_, Burn, Conv>, x: &Tensor, shape: &[usize]) -> Outcome {
+fn zeros_like(call: &Call<'_, ops::Conv>, x: &Tensor, shape: &[usize]) -> Outcome {
     call.backend.zeros(dtypes::of(x).expect("operands have dtypes of funcify"), shape)
 }
 

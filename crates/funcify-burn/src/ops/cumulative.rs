@@ -2,21 +2,12 @@
 //! zeros are told apart, and integers and booleans, since Burn's running sums and products of integers panic on overflow. Where host memory is not the device's,
 //! Burn's also on those.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::FloatTensorOps;
-use funcify_core::ops::special::Extrema;
-use funcify_core::ops::{Cumulative, ReduceKind};
-use funcify_runtime::{KernelCall, funcify};
+use super::prelude::*;
 
-use super::Outcome;
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind, sizes};
-use crate::{on_device, on_host};
+funcify!(Burn, ops::Cumulative, |call, [x]| cumulative(&call, x));
 
-funcify!(Burn, Cumulative, |call, [x]| cumulative(&call, x));
-
-fn cumulative(call: &KernelCall<'_, Burn, Cumulative>, x: Tensor) -> Outcome {
-    let (burn, Cumulative { kind: monoid, axis, reverse }) = (call.backend, *call.op);
+fn cumulative(call: &Call<'_, ops::Cumulative>, x: Tensor) -> Outcome {
+    let (burn, ops::Cumulative { kind: monoid, axis, reverse }) = (call.backend, *call.op);
     if sizes(&x).contains(&0) {
         return Ok(x);
     }

@@ -1,21 +1,12 @@
 //! `dynamic_slice`: the start is read from the device and clamped. Where host memory is not the device's, the rows are
 //! picked by indices that the device makes of the start.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use funcify_core::error::BackendError;
-use funcify_core::ops;
-use funcify_runtime::{KernelCall, funcify};
-
-use super::{Outcome, with_bools_as_bytes};
+use super::prelude::*;
 use crate::data::{from_elements, integer_value};
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, along, kind, sizes, slice};
-use crate::on_device;
 
 funcify!(Burn, ops::DynamicSlice, |call, [x, start]| dynamic_slice(&call, x, start));
 
-fn dynamic_slice(call: &KernelCall<'_, Burn, ops::DynamicSlice>, x: Tensor, start: Tensor) -> Outcome {
+fn dynamic_slice(call: &Call<'_, ops::DynamicSlice>, x: Tensor, start: Tensor) -> Outcome {
     let axis = call.op.axis;
     let size = call.dim(&call.op.size)?;
     let x_sizes = sizes(&x);
@@ -34,30 +25,20 @@ fn dynamic_slice(call: &KernelCall<'_, Burn, ops::DynamicSlice>, x: Tensor, star
 }
 
 /// The positions of the part, which lies within the axis, on the device.
-pub(super) fn positions_from<O>(
-    call: &KernelCall<'_, Burn, O>,
-    start: Tensor,
-    part: usize,
-    axis: usize,
-) -> Result<Tensor, BackendError> {
+pub(super) fn positions_from<O>(call: &Call<'_, O>, start: Tensor, part: usize, axis: usize) -> Outcome {
     let first = on_device::clamped(call.backend, start, last_start(call, part, axis)? + 1);
     let steps = from_elements(call.backend, (0..part as i32).collect(), &[part]);
     Ok(Dispatch::int_add(first, steps))
 }
 
 /// The start after clamping, so that the part lies within the axis.
-pub(super) fn clamped_start<O>(
-    call: &KernelCall<'_, Burn, O>,
-    start: Tensor,
-    part: usize,
-    axis: usize,
-) -> Result<usize, BackendError> {
+pub(super) fn clamped_start<O>(call: &Call<'_, O>, start: Tensor, part: usize, axis: usize) -> Outcome<usize> {
     let last = last_start(call, part, axis)?;
     Ok(integer_value(start)?.clamp(0, last as i64) as usize)
 }
 
 /// The largest start at which the part lies within the axis.
-fn last_start<O>(call: &KernelCall<'_, Burn, O>, part: usize, axis: usize) -> Result<usize, BackendError> {
+fn last_start<O>(call: &Call<'_, O>, part: usize, axis: usize) -> Outcome<usize> {
     axis.checked_sub(part).ok_or_else(|| {
         let expected = format!("0 to {axis} elements");
         call.place().mismatch("the part", expected, part, "call with sizes that hold the part").into()

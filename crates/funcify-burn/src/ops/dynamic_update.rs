@@ -1,20 +1,14 @@
 //! `dynamic_update`: an assignment, in place if nothing else holds the operand. Where host memory is not the device's,
 //! by indices that the device makes of the start.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::tensor::{IndexingUpdateOp, Scalar};
-use funcify_core::ops;
-use funcify_runtime::{KernelCall, funcify};
+use burn::tensor::IndexingUpdateOp;
 
-use super::Outcome;
 use super::dynamic_slice::{clamped_start, positions_from};
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, along, kind, sizes, slice_assign};
+use super::prelude::*;
 
 funcify!(Burn, ops::DynamicUpdate, |call, [x, part, start]| dynamic_update(&call, x, part, start));
 
-fn dynamic_update(call: &KernelCall<'_, Burn, ops::DynamicUpdate>, x: Tensor, part: Tensor, start: Tensor) -> Outcome {
+fn dynamic_update(call: &Call<'_, ops::DynamicUpdate>, x: Tensor, part: Tensor, start: Tensor) -> Outcome {
     let axis = call.op.axis;
     let (x_sizes, changed) = (sizes(&x), sizes(&part));
     if !call.backend.in_host_memory() && !changed.contains(&0) {

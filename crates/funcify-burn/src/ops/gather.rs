@@ -1,17 +1,10 @@
 //! `gather`: Burn's, with the indices clamped first.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use funcify_core::ops;
-use funcify_runtime::{KernelCall, funcify};
-
-use super::{Outcome, clamped_indices, empty_axis, with_bools_as_bytes};
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind, sizes};
+use super::prelude::*;
 
 funcify!(Burn, ops::Gather, |call, [x, indices]| gather(&call, x, indices));
 
-fn gather(call: &KernelCall<'_, Burn, ops::Gather>, x: Tensor, indices: Tensor) -> Outcome {
+fn gather(call: &Call<'_, ops::Gather>, x: Tensor, indices: Tensor) -> Outcome {
     let axis = call.op.axis;
     let (size, shape) = (sizes(&x)[axis], sizes(&indices));
     if shape.contains(&0) {

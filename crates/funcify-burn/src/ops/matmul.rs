@@ -1,19 +1,12 @@
 //! `matmul`: Burn's, batched over the leading axes. Products over nothing are zeros. Those of integers in host memory are
 //! the core's: Burn's flex device has two types of them, its ndarray device panics where they overflow.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use funcify_core::ops;
-use funcify_runtime::{KernelCall, funcify};
-
-use super::Outcome;
+use super::prelude::*;
 use crate::data::{elements, from_elements};
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind, sizes};
 
 funcify!(Burn, ops::MatMul, |call, [left, right]| matmul(&call, left, right));
 
-fn matmul(call: &KernelCall<'_, Burn, ops::MatMul>, left: Tensor, right: Tensor) -> Outcome {
+fn matmul(call: &Call<'_, ops::MatMul>, left: Tensor, right: Tensor) -> Outcome {
     let (left_sizes, right_sizes) = (sizes(&left), sizes(&right));
     if left_sizes.contains(&0) || right_sizes.contains(&0) {
         return call.backend.zeros(call.dtype(0), &call.output_shape(0)?);

@@ -43,22 +43,29 @@ mod threefry;
 mod transpose;
 mod unary;
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, IntTensorOps};
-use burn::tensor::{IntDType, Scalar};
-use funcify_core::DType;
+/// What the kernels of nearly all ops use.
+mod prelude {
+    pub(super) use burn::backend::Dispatch;
+    pub(super) use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
+    pub(super) use burn::tensor::{IntDType, Scalar};
+    pub(super) use funcify_core::DType;
+    pub(super) use funcify_core::ops::special::Extrema;
+    pub(super) use funcify_core::ops::{self, ReduceKind, ScatterMode, special};
+    pub(super) use funcify_runtime::{Backend, Tensors, funcify};
+
+    pub(super) use crate::device::{Burn, Call};
+    pub(super) use crate::kinds::{
+        Kind, Outcome, Tensor, along, expand, join, kind, mask_where, reshape, sizes, slice, slice_assign,
+    };
+    pub(super) use crate::ops::{check_output, clamped_indices, empty_axis, with_bools_as_bytes};
+    pub(super) use crate::{on_device, on_host};
+}
+
 use funcify_core::error::BackendError;
-use funcify_runtime::{Backend, KernelCall};
-
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind};
-use crate::on_device;
-
-/// What a kernel of one result gives.
-type Outcome = Result<Tensor, BackendError>;
+use prelude::*;
 
 /// Fails if the device cannot hold result 0 of a call.
-fn check_output<O>(call: &KernelCall<'_, Burn, O>) -> Result<Vec<usize>, BackendError> {
+fn check_output<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     let output = &call.outputs[0];
     match call.backend.unsupported(output.dtype, output.rank()) {
         Some(reason) => Err(call.unsupported(output.to_string(), reason, "run it on another device")),
@@ -89,7 +96,7 @@ fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tens
 }
 
 /// The error of an index into an axis without elements.
-fn empty_axis<O>(call: &KernelCall<'_, Burn, O>) -> BackendError {
+fn empty_axis<O>(call: &Call<'_, O>) -> BackendError {
     let found = format!("{}, whose axis is empty in this call", call.inputs[0]);
     Box::new(call.place().mismatch("the operand", "an axis that is not empty", found, "guard the empty case"))
 }

@@ -1,13 +1,7 @@
 //! `nextafter`, for which Burn has no op: in host memory, or for f32 where that is not the device's, by [`on_device`].
 
-use funcify_core::{DType, ops};
-use funcify_runtime::funcify;
-
-use super::Outcome;
-use crate::device::Burn;
-use crate::kinds::Tensor;
+use super::prelude::*;
 use crate::on_host::Real;
-use crate::{on_device, on_host};
 
 funcify!(Burn, ops::NextAfter, |call, [x, y]| next_after(call.backend, call.dtype(0), x, y));
 

@@ -1,15 +1,10 @@
 //! `pad`: the padding value everywhere, then the operand assigned with a step.
 
-use funcify_core::ops;
-use funcify_runtime::{KernelCall, funcify};
-
-use super::Outcome;
-use crate::device::Burn;
-use crate::kinds::{Tensor, along, expand, reshape, sizes, slice_assign};
+use super::prelude::*;
 
 funcify!(Burn, ops::Pad, |call, [x, value]| pad(&call, x, value));
 
-fn pad(call: &KernelCall<'_, Burn, ops::Pad>, x: Tensor, value: Tensor) -> Outcome {
+fn pad(call: &Call<'_, ops::Pad>, x: Tensor, value: Tensor) -> Outcome {
     let (axis, step) = (call.op.axis, call.op.interior + 1);
     let low = call.dim(&call.op.low)?;
     let shape = call.output_shape(0)?;

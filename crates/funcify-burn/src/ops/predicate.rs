@@ -1,13 +1,6 @@
 //! Predicates on floats: Burn's.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::FloatTensorOps;
-use burn::tensor::Scalar;
-use funcify_core::ops;
-use funcify_runtime::funcify;
-
-use super::Outcome;
-use crate::device::Burn;
+use super::prelude::*;
 
 funcify!(Burn, ops::IsNan, |call, [x]| Outcome::Ok(Dispatch::float_is_nan(x, call.backend.bool_dtype())));
 

@@ -3,24 +3,18 @@
 //! too, where zeros are told apart. Where host memory is not
 //! the device's, Burn's also on integers.
 
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps};
-use burn::backend::{Dispatch, TensorMetadata};
+use burn::backend::TensorMetadata;
 use burn::tensor::FloatDType;
-use funcify_core::ops::special::Extrema;
-use funcify_core::ops::{Reduce, ReduceKind};
-use funcify_core::{DType, HostTensor};
-use funcify_runtime::{KernelCall, funcify};
+use funcify_core::HostTensor;
 
-use super::Outcome;
+use super::prelude::*;
 use crate::data::upload;
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind, reshape, sizes};
-use crate::{dtypes, on_device, on_host};
+use crate::dtypes;
 
-funcify!(Burn, Reduce, |call, [x]| reduce(&call, x));
+funcify!(Burn, ops::Reduce, |call, [x]| reduce(&call, x));
 
-fn reduce(call: &KernelCall<'_, Burn, Reduce>, x: Tensor) -> Outcome {
-    let Reduce { kind: monoid, axes } = call.op;
+fn reduce(call: &Call<'_, ops::Reduce>, x: Tensor) -> Outcome {
+    let ops::Reduce { kind: monoid, axes } = call.op;
     let x_sizes = sizes(&x);
     let shape: Vec<usize> = (0..x_sizes.len()).filter(|axis| !axes.contains(axis)).map(|axis| x_sizes[axis]).collect();
     if axes.is_empty() {

@@ -1,15 +1,10 @@
 //! `reshape`: Burn's.
 
-use funcify_core::ops;
-use funcify_runtime::{KernelCall, funcify};
-
-use super::{Outcome, check_output};
-use crate::device::Burn;
-use crate::kinds::{Tensor, reshape, sizes};
+use super::prelude::*;
 
 funcify!(Burn, ops::Reshape, |call, [x]| reshaped(&call, x));
 
-fn reshaped(call: &KernelCall<'_, Burn, ops::Reshape>, x: Tensor) -> Outcome {
+fn reshaped(call: &Call<'_, ops::Reshape>, x: Tensor) -> Outcome {
     let shape = check_output(call)?;
     let x_sizes = sizes(&x);
     if x_sizes.iter().product::<usize>() != shape.iter().product::<usize>() {

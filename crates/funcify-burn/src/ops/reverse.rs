@@ -1,13 +1,6 @@
 //! `reverse`: Burn's flip.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use funcify_core::ops;
-use funcify_runtime::funcify;
-
-use super::Outcome;
-use crate::device::Burn;
-use crate::kinds::{Tensor, sizes};
+use super::prelude::*;
 
 funcify!(Burn, ops::Reverse, |call, [x]| reverse(x, call.op.axis));
 

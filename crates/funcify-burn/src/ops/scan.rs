@@ -1,8 +1,5 @@
 //! `scan`: loops run natively.
 
-use funcify_core::ops;
-use funcify_runtime::funcify;
-
-use crate::device::Burn;
+use super::prelude::*;
 
 funcify!(Burn, ops::Scan, native_loop);

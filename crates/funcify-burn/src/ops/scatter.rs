@@ -2,22 +2,14 @@
 //! memory, since Burn panics on such an index and on integer overflow, and has no assignment of booleans. Where host
 //! memory is not the device's, all by [`on_device`].
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn::tensor::{IndexingUpdateOp, IntDType, Scalar};
-use funcify_core::ops::special::Extrema;
-use funcify_core::ops::{Scatter, ScatterMode};
-use funcify_runtime::{KernelCall, funcify};
+use burn::tensor::{IndexingUpdateOp, IntDType};
 
-use super::{Outcome, clamped_indices};
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind, sizes};
-use crate::{on_device, on_host};
+use super::prelude::*;
 
-funcify!(Burn, Scatter, |call, [x, indices, updates]| scatter(&call, x, indices, updates));
+funcify!(Burn, ops::Scatter, |call, [x, indices, updates]| scatter(&call, x, indices, updates));
 
-fn scatter(call: &KernelCall<'_, Burn, Scatter>, x: Tensor, indices: Tensor, updates: Tensor) -> Outcome {
-    let (burn, Scatter { axis, mode }) = (call.backend, *call.op);
+fn scatter(call: &Call<'_, ops::Scatter>, x: Tensor, indices: Tensor, updates: Tensor) -> Outcome {
+    let (burn, ops::Scatter { axis, mode }) = (call.backend, *call.op);
     if sizes(&x).contains(&0) || sizes(&indices).contains(&0) {
         return Ok(x);
     }

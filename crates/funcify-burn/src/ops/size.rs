@@ -1,9 +1,8 @@
 //! `size`: a number of the call.
 
-use funcify_core::{HostTensor, ops};
-use funcify_runtime::{Backend, funcify};
+use funcify_core::HostTensor;
 
-use crate::device::Burn;
+use super::prelude::*;
 
 funcify!(Burn, ops::Size, |call, []| {
     let value = call.dim_value(&call.op.dim)?;

@@ -1,15 +1,10 @@
 //! `slice`: Burn's.
 
-use funcify_core::ops;
-use funcify_runtime::{KernelCall, funcify};
-
-use super::Outcome;
-use crate::device::Burn;
-use crate::kinds::{Tensor, along, sizes, slice};
+use super::prelude::*;
 
 funcify!(Burn, ops::Slice, |call, [x]| sliced(&call, x));
 
-fn sliced(call: &KernelCall<'_, Burn, ops::Slice>, x: Tensor) -> Outcome {
+fn sliced(call: &Call<'_, ops::Slice>, x: Tensor) -> Outcome {
     let (axis, step) = (call.op.axis, call.op.step);
     let (start, limit) = (call.dim(&call.op.start)?, call.dim(&call.op.limit)?);
     let x_sizes = sizes(&x);

@@ -1,17 +1,10 @@
 //! `take`: Burn's selection by a vector of indices, clamped first.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use funcify_core::ops;
-use funcify_runtime::{KernelCall, funcify};
-
-use super::{Outcome, check_output, clamped_indices, empty_axis, with_bools_as_bytes};
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind, reshape, sizes};
+use super::prelude::*;
 
 funcify!(Burn, ops::Take, |call, [x, indices]| take(&call, x, indices));
 
-fn take(call: &KernelCall<'_, Burn, ops::Take>, x: Tensor, indices: Tensor) -> Outcome {
+fn take(call: &Call<'_, ops::Take>, x: Tensor, indices: Tensor) -> Outcome {
     let axis = call.op.axis;
     let shape = check_output(call)?;
     let x_sizes = sizes(&x);

@@ -1,17 +1,11 @@
 //! `threefry`: the core's generator in host memory, or where that is not the device's, by [`on_device`].
 
-use funcify_core::{DType, ops};
-use funcify_runtime::{KernelCall, funcify};
-
-use super::{Outcome, check_output};
+use super::prelude::*;
 use crate::data::{elements, from_elements};
-use crate::device::Burn;
-use crate::kinds::{Tensor, reshape};
-use crate::on_device;
 
 funcify!(Burn, ops::Threefry, |call, [key, counter]| threefry(&call, key, counter));
 
-fn threefry(call: &KernelCall<'_, Burn, ops::Threefry>, key: Tensor, counter: Tensor) -> Outcome {
+fn threefry(call: &Call<'_, ops::Threefry>, key: Tensor, counter: Tensor) -> Outcome {
     let shape = check_output(call)?;
     let size: usize = call.shape(&call.op.shape)?.iter().product();
     if shape.contains(&0) {

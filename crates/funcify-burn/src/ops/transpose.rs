@@ -1,13 +1,6 @@
 //! `transpose`: Burn's permutation, which moves no elements.
 
-use burn::backend::Dispatch;
-use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use funcify_core::ops;
-use funcify_runtime::funcify;
-
-use super::Outcome;
-use crate::device::Burn;
-use crate::kinds::Tensor;
+use super::prelude::*;
 
 funcify!(Burn, ops::Transpose, |call, [x]| transpose(x, &call.op.axes));
 

@@ -1,68 +1,61 @@
 //! Elementwise ops of one operand: Burn's on floats; on integers in host memory, or where that is not the device's, by
 //! [`on_device`].
 
-use burn::backend::ops::{ActivationOps, BoolTensorOps, FloatTensorOps};
-use burn::backend::{Dispatch, TensorMetadata};
-use burn::tensor::{DType as BurnDType, FloatDType, Scalar};
-use funcify_core::error::BackendError;
-use funcify_core::ops;
-use funcify_core::ops::special;
-use funcify_runtime::funcify;
+use burn::backend::TensorMetadata;
+use burn::backend::ops::ActivationOps;
+use burn::tensor::{DType as BurnDType, FloatDType};
 
-use super::Outcome;
-use crate::device::Burn;
-use crate::kinds::{Kind, Tensor, kind, mask_where};
-use crate::{on_device, on_host};
+use super::prelude::*;
 
+/// Of floats: Burn's function, and this crate's on a device whose memory is not the host's if Burn's is not exact there.
 macro_rules! floats {
-    ($($op:ident => |$x:ident| $float:expr;)*) => {
-        $(funcify!(Burn, ops::$op, |call, [$x]| match on_device::float_unary(call.backend, ops::Unary::$op) {
-            Some(kernel) => Ok::<Tensor, BackendError>(kernel(call.backend, $x)),
-            None => Ok($float),
-        });)*
+    ($($op:ident => |$x:ident| $float:expr $(, on device $kernel:path)?;)*) => {
+        $(funcify!(Burn, ops::$op, |call, [$x]| Outcome::Ok(match call.backend.in_host_memory() {
+            $(false => $kernel(call.backend, $x),)?
+            _ => $float,
+        }));)*
     };
 }
 
+/// Of floats; of integers on a device whose memory is not the host's, and in host memory.
 macro_rules! numbers {
-    ($($op:ident => |$burn:ident, $x:ident| $float:expr, |$i:ident| $integer:expr;)*) => {
+    ($($op:ident => |$burn:ident, $x:ident| $float:expr, $integers:expr, |$i:ident| $integer:expr;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| {
             let $burn = call.backend;
             match kind(&$x) {
                 Kind::Float => Ok($float),
-                _ => match on_device::unary($burn, ops::Unary::$op) {
-                    Some(kernel) => Ok(kernel($burn, $x)),
-                    None => by_integer!($x, Integer => on_host::map::<Integer, Integer>($burn, $x, |$i| $integer)),
-                },
+                _ if !$burn.in_host_memory() => Ok($integers),
+                _ => by_integer!($x, Integer => on_host::map::<Integer, Integer>($burn, $x, |$i| $integer)),
             }
         });)*
     };
 }
 
 numbers! {
-    Neg => |_burn, x| Dispatch::float_neg(x), |i| i.wrapping_neg();
-    Abs => |_burn, x| Dispatch::float_abs(x), |i| magnitude(i) as Integer;
-    Sign => |burn, x| sign(burn, x), |i| signum(i) as Integer;
-    Square => |_burn, x| Dispatch::float_mul(x.clone(), x), |i| i.wrapping_mul(i);
+    Neg => |burn, x| Dispatch::float_neg(x), on_device::negative(x), |i| i.wrapping_neg();
+    Abs => |burn, x| Dispatch::float_abs(x), on_device::magnitude(burn, x), |i| magnitude(i) as Integer;
+    Sign => |burn, x| sign(burn, x), on_device::sign(burn, x), |i| signum(i) as Integer;
+    Square => |burn, x| Dispatch::float_mul(x.clone(), x), Dispatch::int_mul(x.clone(), x), |i| i.wrapping_mul(i);
 }
 
 floats! {
     Exp => |x| Dispatch::float_exp(x);
-    Expm1 => |x| expm1(x);
-    Log => |x| Dispatch::float_log(x);
-    Log1p => |x| Dispatch::float_log1p(x);
-    Tanh => |x| Dispatch::float_tanh(x);
+    Expm1 => |x| expm1(x), on device on_device::expm1;
+    Log => |x| Dispatch::float_log(x), on device on_device::log;
+    Log1p => |x| Dispatch::float_log1p(x), on device on_device::log1p;
+    Tanh => |x| Dispatch::float_tanh(x), on device on_device::tanh;
     Sin => |x| Dispatch::float_sin(x);
     Cos => |x| Dispatch::float_cos(x);
     Sqrt => |x| Dispatch::float_sqrt(x);
     Rsqrt => |x| Dispatch::float_recip(Dispatch::float_sqrt(x));
     Recip => |x| Dispatch::float_recip(x);
     Tan => |x| Dispatch::float_tan(x);
-    Asin => |x| Dispatch::float_asin(x);
-    Acos => |x| Dispatch::float_acos(x);
-    Atan => |x| Dispatch::float_atan(x);
-    Sinh => |x| Dispatch::float_sinh(x);
+    Asin => |x| Dispatch::float_asin(x), on device on_device::asin;
+    Acos => |x| Dispatch::float_acos(x), on device on_device::acos;
+    Atan => |x| Dispatch::float_atan(x), on device on_device::atan;
+    Sinh => |x| Dispatch::float_sinh(x), on device on_device::sinh;
     Cosh => |x| Dispatch::float_cosh(x);
-    Erf => |x| Dispatch::float_erf(x);
+    Erf => |x| Dispatch::float_erf(x), on device on_device::erf;
     Floor => |x| Dispatch::float_floor(x);
     Ceil => |x| Dispatch::float_ceil(x);
     Trunc => |x| Dispatch::float_trunc(x);
@@ -71,18 +64,18 @@ floats! {
 
 // Burn has no op for these.
 funcify!(Burn, ops::Erfc, |call, [x]| on_host::map_in_f64(call.backend, x, special::erfc));
-funcify!(Burn, ops::ErfInv, |call, [x]| match on_device::float_unary(call.backend, ops::Unary::ErfInv) {
-    Some(kernel) => Ok(kernel(call.backend, x)),
-    None => on_host::map_in_f64(call.backend, x, special::erf_inv),
+funcify!(Burn, ops::ErfInv, |call, [x]| match call.backend.in_host_memory() {
+    false => Ok(on_device::erf_inv(call.backend, x)),
+    true => on_host::map_in_f64(call.backend, x, special::erf_inv),
 });
 funcify!(Burn, ops::Lgamma, |call, [x]| on_host::map_in_f64(call.backend, x, special::lgamma));
 funcify!(Burn, ops::Digamma, |call, [x]| on_host::map_in_f64(call.backend, x, special::digamma));
 funcify!(Burn, ops::Cbrt, |call, [x]| on_host::map_in_f64(call.backend, x, f64::cbrt));
 
-funcify!(Burn, ops::Asinh, |call, [x]| Ok::<_, BackendError>(in_f32_at_least(x, |x| asinh(call.backend, x))));
-funcify!(Burn, ops::Acosh, |call, [x]| Ok::<_, BackendError>(in_f32_at_least(x, |x| acosh(call.backend, x))));
-funcify!(Burn, ops::Atanh, |call, [x]| Ok::<_, BackendError>(in_f32_at_least(x, |x| atanh(call.backend, x))));
-funcify!(Burn, ops::Round, |call, [x]| Ok::<_, BackendError>(round(call.backend, x)));
+funcify!(Burn, ops::Asinh, |call, [x]| Outcome::Ok(in_f32_at_least(x, |x| asinh(call.backend, x))));
+funcify!(Burn, ops::Acosh, |call, [x]| Outcome::Ok(in_f32_at_least(x, |x| acosh(call.backend, x))));
+funcify!(Burn, ops::Atanh, |call, [x]| Outcome::Ok(in_f32_at_least(x, |x| atanh(call.backend, x))));
+funcify!(Burn, ops::Round, |call, [x]| Outcome::Ok(round(call.backend, x)));
 
 funcify!(Burn, ops::Sigmoid, |call, [x]| sigmoid(call.backend, x));
 funcify!(Burn, ops::Not, |call, [x]| not(call.backend, x));
@@ -91,10 +84,8 @@ funcify!(Burn, ops::Not, |call, [x]| not(call.backend, x));
 fn not(burn: &Burn, x: Tensor) -> Outcome {
     match kind(&x) {
         Kind::Bool => Ok(Dispatch::bool_not(x)),
-        _ => match on_device::unary(burn, ops::Unary::Not) {
-            Some(kernel) => Ok(kernel(burn, x)),
-            None => by_integer!(x, Integer => on_host::map::<Integer, Integer>(burn, x, |i| !i)),
-        },
+        _ if !burn.in_host_memory() => Ok(Dispatch::bitwise_not(x)),
+        _ => by_integer!(x, Integer => on_host::map::<Integer, Integer>(burn, x, |i| !i)),
     }
 }
 
@@ -148,10 +139,7 @@ const LARGE: f64 = (1u64 << 28) as f64;
 
 /// log(1 + x).
 fn log1p(burn: &Burn, x: Tensor) -> Tensor {
-    match on_device::float_unary(burn, ops::Unary::Log1p) {
-        Some(kernel) => kernel(burn, x),
-        None => Dispatch::float_log1p(x),
-    }
+    if burn.in_host_memory() { Dispatch::float_log1p(x) } else { on_device::log1p(burn, x) }
 }
 
 /// log(x) + log(2).

@@ -3,11 +3,11 @@
 use burn::backend::{AutodiffBackend, Dispatch, DispatchAutodiffContext, TensorMetadata};
 use burn::tensor::kind::Basic;
 use burn::tensor::{Bool, DType as BurnDType, Device, Float, Int, Tensor as BurnTensor};
-use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::error::{Place, Result, Site};
 use funcify_core::{DType, HostTensor};
 use funcify_runtime::Backend;
 
-use super::failed;
+use super::{failed, misfit};
 use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{self, Tensor};
@@ -105,13 +105,8 @@ impl AnyTensor {
         let site = Site::caller();
         let at = || Place::new("into_tensor", site);
         if !self.is::<D, K>() {
-            return Err(Error::Call {
-                at: at().boxed(),
-                component: "the tensor".into(),
-                expected: format!("a Tensor<{D}, {}>", K::NAME),
-                found: self.describe(),
-                fix: "ask for the rank and the kind that it has".into(),
-            });
+            let (expected, fix) = (format!("a Tensor<{D}, {}>", K::NAME), "ask for the rank and the kind that it has");
+            return Err(misfit(&at(), "the tensor", expected, self.describe(), fix));
         }
         if kinds::rank(&self.0) == D {
             return Ok(BurnTensor::from_dispatch(self.0));

@@ -2,9 +2,9 @@
 
 use funcify_core::Graph;
 use funcify_core::cancel::free_after;
-use funcify_core::derivative::{BackwardInput, Wrt};
-use funcify_core::error::{Error, Place, Result};
-use funcify_cpu::with_residuals_as_planned;
+use funcify_core::derivative::BackwardInput;
+use funcify_core::error::{Place, Result};
+use funcify_cpu::DerivativePrograms;
 use funcify_runtime::{Backend, Report};
 
 use super::failed;
@@ -15,13 +15,9 @@ use crate::kinds::{self, Tensor};
 /// A forward program that saves what its backward program needs, for the derivatives by some of the inputs.
 pub(crate) struct Derivative {
     at: Place,
-    forward: funcify_runtime::Function<Burn>,
-    backward: funcify_runtime::Function<Burn>,
-    takes: Vec<BackwardInput>,
+    pub(crate) programs: DerivativePrograms<Burn>,
     /// How many results the graph has; what follows them is saved.
     results: usize,
-    /// By which inputs: those that were asked for and to which gradients flow.
-    pub(crate) by: Vec<bool>,
 }
 
 /// What a call keeps for its backward program.
@@ -44,50 +40,20 @@ impl Derivative {
         sizes: &[Vec<usize>],
         options: &DifferentiableOptions,
     ) -> Result<Option<Self>> {
-        let pullback = |by: &[bool]| {
-            let names = by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| graph.input_name(index).into());
-            graph.pullback(Wrt::Names(names.collect()), options.compile.grad_options(burn, options.policy.clone()))
-        };
-        let (by, mut pullback) = match pullback(by) {
-            Err(Error::Disconnected { .. }) => {
-                let mut connected = by.to_vec();
-                for index in (0..by.len()).filter(|index| by[*index]) {
-                    let only: Vec<bool> = (0..by.len()).map(|other| other == index).collect();
-                    connected[index] = match pullback(&only) {
-                        Err(Error::Disconnected { .. }) => false,
-                        other => other.map(|_| true)?,
-                    };
-                }
-                if !connected.contains(&true) {
-                    return Ok(None);
-                }
-                let connected_pullback = pullback(&connected)?;
-                (connected, connected_pullback)
-            }
-            other => (by.to_vec(), other?),
-        };
-        if options.compile.compiles_loops_on(burn) {
-            pullback = with_residuals_as_planned(pullback, graph.outputs().len(), sizes)?;
-        }
-        Ok(Some(Derivative {
-            at: at.clone(),
-            forward: funcify_runtime::Function::compile_with(&pullback.forward, burn, options.compile.clone())?,
-            backward: funcify_runtime::Function::compile_with(&pullback.backward, burn, options.compile.clone())?,
-            takes: pullback.takes,
-            results: graph.outputs().len(),
-            by,
-        }))
+        let (compile, policy) = (&options.compile, options.policy.as_ref());
+        let programs = DerivativePrograms::compile(graph, burn, by, sizes, compile, policy)?;
+        Ok(programs.map(|programs| Derivative { at: at.clone(), programs, results: graph.outputs().len() }))
     }
 
     /// What the forward program and the backward program became.
     pub(crate) fn reports(&self) -> Vec<Report> {
-        vec![self.forward.report(), self.backward.report()]
+        vec![self.programs.forward.report(), self.programs.backward.report()]
     }
 
     /// The results, and what the backward program needs.
     pub(crate) fn forward(&self, arguments: Vec<Tensor>) -> Result<(Vec<Tensor>, Saved)> {
-        let mut outputs = self.forward.call(&arguments)?;
-        let tensors = self.takes.iter().map(|input| match input {
+        let mut outputs = self.programs.forward.call(&arguments)?;
+        let tensors = self.programs.takes.iter().map(|input| match input {
             BackwardInput::Input(index) => Some(arguments[*index].clone()),
             BackwardInput::Output(index) => Some(outputs[*index].clone()),
             BackwardInput::Cotangent(_) => None,
@@ -105,23 +71,23 @@ impl Derivative {
         mut cotangents: Vec<Option<Tensor>>,
         sizes: &[Vec<usize>],
     ) -> Result<Vec<Tensor>> {
-        let burn = self.backward.backend();
+        let burn = self.programs.backward.backend();
         let failed = |source| failed(&self.at, burn.name(), source);
-        let mut arguments = Vec::with_capacity(self.takes.len());
-        for (index, (input, tensor)) in self.takes.iter().zip(saved.tensors).enumerate() {
+        let mut arguments = Vec::with_capacity(self.programs.takes.len());
+        for (index, (input, tensor)) in self.programs.takes.iter().zip(saved.tensors).enumerate() {
             arguments.push(match (tensor, input) {
                 (Some(tensor), _) => tensor,
                 (None, BackwardInput::Cotangent(result)) => match cotangents[*result].take() {
                     Some(cotangent) => kinds::resized(cotangent, &saved.sizes[*result]).map_err(failed)?,
                     None => {
-                        let dtype = self.backward.graph().input_type(index).dtype;
+                        let dtype = self.programs.backward.graph().input_type(index).dtype;
                         burn.zeros(dtype, &saved.sizes[*result]).map_err(failed)?
                     }
                 },
                 (None, _) => unreachable!("what is no cotangent is saved"),
             });
         }
-        let gradients = self.backward.call(&arguments).inspect_err(|error| free_after(error, arguments))?;
+        let gradients = self.programs.backward.call(&arguments).inspect_err(|error| free_after(error, arguments))?;
         let fitted = gradients.into_iter().zip(sizes).map(|(it, sizes)| kinds::resized(it, sizes).map_err(failed));
         fitted.collect()
     }

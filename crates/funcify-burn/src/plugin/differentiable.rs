@@ -6,15 +6,15 @@ use burn::backend::{DispatchAutodiffContext, GradientCheckpointingStrategy};
 use burn::tensor::Device;
 use funcify_core::Graph;
 use funcify_core::cancel::{self, Watch};
-use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::error::{Place, Result, Site};
 use funcify_runtime::{Backend, Cache, Report};
 
 use super::any::{AnyTensor, plain};
 use super::derivative::Derivative;
-use super::node::{Pull, is_tracked, on_tape};
+use super::node::{Pull, Taping, is_tracked, on_tape};
 use super::options::DifferentiableOptions;
 use super::tensors::{Tensors, leaves_of, structure};
-use super::{failed, for_caller};
+use super::{failed, for_caller, misfit};
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
 
@@ -196,7 +196,7 @@ impl Differentiable {
             let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
             return self.lifted(at, burn, strategy, Vec::new(), results, Box::new(|_| Vec::new()));
         };
-        let operands = of_tracked.into_iter().filter(|(index, _)| derivative.by[*index]);
+        let operands = of_tracked.into_iter().filter(|(index, _)| derivative.programs.by[*index]);
         let operands: Vec<Tensor> = operands.map(|(_, operand)| operand).collect();
         let (results, saved) = derivative.forward(plain)?;
         lock(&self.last).0 = Some(Ran::Derivative(derivative.clone()));
@@ -222,9 +222,8 @@ impl Differentiable {
     ) -> Result<Vec<AnyTensor>> {
         let results = match strategy {
             None => results,
-            Some(strategy) => {
-                on_tape(strategy, operands, results, pull).map_err(|source| failed(at, burn.name(), source))?
-            }
+            Some(strategy) => on_tape(Taping { strategy, operands, results, pull })
+                .map_err(|source| failed(at, burn.name(), source))?,
         };
         Ok(results.into_iter().map(AnyTensor::new).collect())
     }
@@ -237,7 +236,7 @@ impl Differentiable {
     ) -> Result<(Arc<OnDevice>, Option<GradientCheckpointingStrategy>)> {
         let Some(first) = arguments.first().map(AnyTensor::device) else {
             let (expected, found) = ("a tensor, whose device is that of the call", "no tensors");
-            return Err(misfit(at, "the argument list".into(), expected, found, "add an input to the graph"));
+            return Err(misfit(at, "the argument list", expected, found, "add an input to the graph"));
         };
         let mut strategy = None;
         for (index, argument) in arguments.iter().enumerate() {
@@ -245,14 +244,14 @@ impl Differentiable {
             let device = argument.device();
             if device.as_dispatch() != first.as_dispatch() {
                 let (expected, found) = (format!("a tensor on {first:?}"), format!("one on {device:?}"));
-                return Err(misfit(at, component(), &expected, &found, "move the arguments to one device"));
+                return Err(misfit(at, component(), expected, found, "move the arguments to one device"));
             }
             match (argument.as_dispatch().autodiff, strategy) {
                 (DispatchAutodiffContext::Disabled, _) => {}
                 (DispatchAutodiffContext::Enabled(found), Some(expected)) if found != expected => {
                     let (expected, found) = (format!("gradient checkpointing {expected:?}"), format!("{found:?}"));
                     let fix = "use one strategy of gradient checkpointing for all arguments";
-                    return Err(misfit(at, component(), &expected, &found, fix));
+                    return Err(misfit(at, component(), expected, found, fix));
                 }
                 (DispatchAutodiffContext::Enabled(found), _) => strategy = Some(found),
             }
@@ -319,8 +318,4 @@ fn vector(at: &Place, burn: &Burn, result: Tensor) -> Result<Tensor> {
         0 => kinds::resized(result, &[1]).map_err(|source| failed(at, burn.name(), source)),
         _ => Ok(result),
     }
-}
-
-fn misfit(at: &Place, component: String, expected: &str, found: &str, fix: &str) -> Error {
-    Error::Call { at: at.boxed(), component, expected: expected.into(), found: found.into(), fix: fix.into() }
 }

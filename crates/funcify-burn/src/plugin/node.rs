@@ -19,9 +19,8 @@ use burn::backend::{
     DispatchTensorKind, GradientCheckpointingStrategy, TensorMetadata,
 };
 use burn::tensor::{FloatDType, Shape};
-use funcify_core::error::BackendError;
 
-use crate::kinds::{Kind, Tensor, kind};
+use crate::kinds::{Kind, Outcome, Tensor, kind};
 
 /// From the cotangents of the results, `None` for those that the loss does not use, to those of the operands.
 pub(crate) type Pull = Box<dyn FnOnce(Vec<Option<Tensor>>) -> Vec<Tensor> + Send>;
@@ -157,62 +156,51 @@ pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     }
 }
 
-/// Puts results on the tape as those of one op of `operands`, which are tracked and on one device. Results that are not
-/// floats, and all if there are no operands, get the autodiff context alone.
+/// What becomes one op of the tape: results of operands that are tracked and on one device.
+pub(crate) struct Taping {
+    pub(crate) strategy: GradientCheckpointingStrategy,
+    pub(crate) operands: Vec<Tensor>,
+    pub(crate) results: Vec<Tensor>,
+    pub(crate) pull: Pull,
+}
+
+/// Puts results on the tape. Those that are not floats, and all if there are no operands, get the autodiff context alone.
 ///
 /// # Errors
 /// A device of a feature of Burn that this crate is compiled without.
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
-pub(crate) fn on_tape(
-    strategy: GradientCheckpointingStrategy,
-    operands: Vec<Tensor>,
-    results: Vec<Tensor>,
-    pull: Pull,
-) -> Result<Vec<Tensor>, BackendError> {
-    let Some(first) = results.first() else {
-        return Ok(results);
+pub(crate) fn on_tape(taping: Taping) -> Outcome<Vec<Tensor>> {
+    let Some(first) = taping.results.first() else {
+        return Ok(Vec::new());
     };
     match &first.kind {
         #[cfg(feature = "flex")]
-        DispatchTensorKind::Flex(_) => Ok(with_strategy::<burn::backend::Flex>(strategy, operands, results, pull)),
+        DispatchTensorKind::Flex(_) => Ok(with_strategy::<burn::backend::Flex>(taping)),
         #[cfg(feature = "ndarray")]
-        DispatchTensorKind::NdArray(_) => {
-            Ok(with_strategy::<burn::backend::NdArray>(strategy, operands, results, pull))
-        }
+        DispatchTensorKind::NdArray(_) => Ok(with_strategy::<burn::backend::NdArray>(taping)),
         #[cfg(feature = "wgpu")]
-        DispatchTensorKind::Cube(_) => Ok(with_strategy::<burn::backend::Cube>(strategy, operands, results, pull)),
+        DispatchTensorKind::Cube(_) => Ok(with_strategy::<burn::backend::Cube>(taping)),
         _ => Err("funcify-burn is compiled without the feature of this device".into()),
     }
 }
 
-fn with_strategy<V: Backend>(
-    strategy: GradientCheckpointingStrategy,
-    operands: Vec<Tensor>,
-    results: Vec<Tensor>,
-    pull: Pull,
-) -> Vec<Tensor>
+fn with_strategy<V: Backend>(taping: Taping) -> Vec<Tensor>
 where
     Tensor: DispatchKindConversion<V>
         + DispatchKindConversion<Autodiff<V, NoCheckpointing>>
         + DispatchKindConversion<Autodiff<V, BalancedCheckpointing>>,
 {
-    match strategy {
-        GradientCheckpointingStrategy::Disabled => record::<V, NoCheckpointing>(strategy, operands, results, pull),
-        GradientCheckpointingStrategy::Balanced => {
-            record::<V, BalancedCheckpointing>(strategy, operands, results, pull)
-        }
+    match taping.strategy {
+        GradientCheckpointingStrategy::Disabled => record::<V, NoCheckpointing>(taping),
+        GradientCheckpointingStrategy::Balanced => record::<V, BalancedCheckpointing>(taping),
     }
 }
 
-fn record<V: Backend, C: CheckpointStrategy>(
-    strategy: GradientCheckpointingStrategy,
-    operands: Vec<Tensor>,
-    results: Vec<Tensor>,
-    pull: Pull,
-) -> Vec<Tensor>
+fn record<V: Backend, C: CheckpointStrategy>(taping: Taping) -> Vec<Tensor>
 where
     Tensor: DispatchKindConversion<V> + DispatchKindConversion<Autodiff<V, C>>,
 {
+    let Taping { strategy, operands, results, pull } = taping;
     let shared = Shared { pull: Some(pull), cotangents: vec![None; results.len()], gradients: Vec::new() };
     let shared = Arc::new(Mutex::new(shared));
     let mut floats = (0..results.len()).filter(|index| kind(&results[*index]) == Kind::Float);

@@ -8,6 +8,7 @@ use burn::tensor::Tensor;
 use funcify_core::error::{Error, Place, Result};
 
 use super::any::{AnyTensor, TensorKind};
+use super::misfit;
 
 /// A structure of Burn tensors of mixed ranks and kinds: tensors, [`AnyTensor`]s, tuples, arrays and `Vec`s of them, and
 /// Burn's `LstmState` (the hidden state, then the cell).
@@ -45,13 +46,8 @@ impl Leaves {
     }
 
     fn misfit(&self, index: usize, expected: String, found: String) -> Error {
-        Error::Call {
-            at: self.at.boxed(),
-            component: format!("{} {index}", self.what),
-            expected,
-            found,
-            fix: "write the structure with the ranks and kinds that the program has; `AnyTensor` takes any".into(),
-        }
+        let fix = "write the structure with the ranks and kinds that the program has; `AnyTensor` takes any";
+        misfit(&self.at, format!("{} {index}", self.what), expected, found, fix)
     }
 
     fn left(&self) -> usize {

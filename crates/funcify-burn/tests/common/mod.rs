@@ -20,6 +20,11 @@ pub(crate) fn devices() -> Vec<Device> {
     devices.into_iter().chain(wgpu()).collect()
 }
 
+/// Every such device with autodiff.
+pub(crate) fn autodiff_devices() -> impl Iterator<Item = Device> {
+    devices().into_iter().map(Device::autodiff)
+}
+
 /// The devices that compute in f64.
 pub(crate) fn devices_of_f64() -> Vec<Device> {
     let holds = |device: &Device| Burn::of(device).unwrap().unsupported(funcify::DType::F64, 3).is_none();

@@ -2,7 +2,7 @@
 
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, MetalStorage, Result, Shape, Tensor};
 
-use super::storage::{Handover, token};
+use super::storage::{Handover, OnDevice, token};
 
 /// What an op gives forward.
 pub(super) enum Given {
@@ -10,6 +10,15 @@ pub(super) enum Given {
     Tokens(usize),
     /// Elements that are computed already.
     Elements(Handover),
+}
+
+impl Given {
+    fn like<S: OnDevice>(&self, storage: &S) -> Result<(S, Shape)> {
+        match self {
+            Given::Tokens(count) => token(storage, *count),
+            Given::Elements(elements) => elements.on_device(),
+        }
+    }
 }
 
 /// Records an op on a tensor: what it gives, and its gradient, from the tensor and the cotangent.
@@ -34,24 +43,15 @@ impl<G: Fn(&Tensor, &Tensor) -> Result<Option<Tensor>>> CustomOp1 for Recorded<G
     }
 
     fn cpu_fwd(&self, storage: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        match &self.given {
-            Given::Tokens(count) => token(storage, *count),
-            Given::Elements(elements) => elements.cpu(),
-        }
+        self.given.like(storage)
     }
 
     fn cuda_fwd(&self, storage: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        match &self.given {
-            Given::Tokens(count) => token(storage, *count),
-            Given::Elements(elements) => elements.cuda(),
-        }
+        self.given.like(storage)
     }
 
     fn metal_fwd(&self, storage: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
-        match &self.given {
-            Given::Tokens(count) => token(storage, *count),
-            Given::Elements(elements) => elements.metal(),
-        }
+        self.given.like(storage)
     }
 
     fn bwd(&self, input: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {

@@ -67,52 +67,56 @@ impl Handover {
     pub(super) fn of(elements: &Elements) -> Result<Self> {
         match elements {
             Elements::Fresh(tensor) if tensor.is_contiguous() => Self::take(tensor),
-            Elements::Shared(tensor) if covers_storage(tensor) => {
-                let (storage, layout) = tensor.storage_and_layout();
-                Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape: tensor.shape().clone() })
-            }
+            Elements::Shared(tensor) if covers_storage(tensor) => Self::copied(tensor),
             Elements::Fresh(tensor) | Elements::Shared(tensor) => Self::take(&tensor.detach().force_contiguous()?),
         }
     }
 
+    fn copied(tensor: &Tensor) -> Result<Self> {
+        let (storage, layout) = tensor.storage_and_layout();
+        Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape: tensor.shape().clone() })
+    }
+
     /// Leaves the tensor empty.
     fn take(tensor: &Tensor) -> Result<Self> {
-        let shape = tensor.shape().clone();
         if tensor.elem_count() == 0 {
-            let (storage, layout) = tensor.storage_and_layout();
-            return Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape });
+            return Self::copied(tensor);
         }
         let take = Take(Mutex::new(None));
         tensor.inplace_op1(&take)?;
-        Ok(Handover { storage: take.0, shape })
+        Ok(Handover { storage: take.0, shape: tensor.shape().clone() })
     }
 
-    fn storage(&self) -> Result<(Storage, Shape)> {
+    /// Hands the storage over, once, on the device that it is asked for on.
+    pub(super) fn on_device<S: OnDevice>(&self) -> Result<(S, Shape)> {
         let storage = self.storage.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok((storage.ok_or_else(wrong_device)?, self.shape.clone()))
-    }
-
-    pub(super) fn cpu(&self) -> Result<(CpuStorage, Shape)> {
-        match self.storage()? {
-            (Storage::Cpu(storage), shape) => Ok((storage, shape)),
-            _ => Err(wrong_device()),
-        }
-    }
-
-    pub(super) fn cuda(&self) -> Result<(CudaStorage, Shape)> {
-        match self.storage()? {
-            (Storage::Cuda(storage), shape) => Ok((storage, shape)),
-            _ => Err(wrong_device()),
-        }
-    }
-
-    pub(super) fn metal(&self) -> Result<(MetalStorage, Shape)> {
-        match self.storage()? {
-            (Storage::Metal(storage), shape) => Ok((storage, shape)),
-            _ => Err(wrong_device()),
-        }
+        Ok((storage.and_then(S::of).ok_or_else(wrong_device)?, self.shape.clone()))
     }
 }
+
+/// The storage of one of Candle's devices.
+pub(super) trait OnDevice: BackendStorage<Device: BackendDevice<Storage = Self>> {
+    /// As that of any device.
+    fn into_any(self) -> Storage;
+    /// That of this device, if it is one.
+    fn of(storage: Storage) -> Option<Self>;
+}
+
+macro_rules! on_devices {
+    ($($storage:ident = $device:ident),*) => {$(
+        impl OnDevice for $storage {
+            fn into_any(self) -> Storage {
+                Storage::$device(self)
+            }
+
+            fn of(storage: Storage) -> Option<Self> {
+                if let Storage::$device(storage) = storage { Some(storage) } else { None }
+            }
+        }
+    )*};
+}
+
+on_devices!(CpuStorage = Cpu, CudaStorage = Cuda, MetalStorage = Metal);
 
 fn wrong_device() -> Error {
     Error::Msg("a result lies on another device than the inputs that are tracked: move them to one device".into())
@@ -122,17 +126,12 @@ fn wrong_device() -> Error {
 struct Take(Mutex<Option<Storage>>);
 
 impl Take {
-    fn put(&self, storage: Storage) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage);
+    fn put<S: OnDevice>(&self, storage: &mut S) -> Result<()> {
+        let empty = storage.device().zeros_impl(&Shape::from(0), storage.dtype())?;
+        let storage = std::mem::replace(storage, empty);
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(storage.into_any());
+        Ok(())
     }
-}
-
-fn replaced<S: BackendStorage>(storage: &mut S) -> Result<S>
-where
-    S::Device: BackendDevice<Storage = S>,
-{
-    let empty = storage.device().zeros_impl(&Shape::from(0), storage.dtype())?;
-    Ok(std::mem::replace(storage, empty))
 }
 
 impl InplaceOp1 for Take {
@@ -141,26 +140,20 @@ impl InplaceOp1 for Take {
     }
 
     fn cpu_fwd(&self, storage: &mut CpuStorage, _: &Layout) -> Result<()> {
-        self.put(Storage::Cpu(replaced(storage)?));
-        Ok(())
+        self.put(storage)
     }
 
     fn cuda_fwd(&self, storage: &mut CudaStorage, _: &Layout) -> Result<()> {
-        self.put(Storage::Cuda(replaced(storage)?));
-        Ok(())
+        self.put(storage)
     }
 
     fn metal_fwd(&self, storage: &mut MetalStorage, _: &Layout) -> Result<()> {
-        self.put(Storage::Metal(replaced(storage)?));
-        Ok(())
+        self.put(storage)
     }
 }
 
 /// Zeros in f32 on the device of `like`, `len` of them: tokens, which say nothing but what depends on what.
-pub(super) fn token<S: BackendStorage>(like: &S, len: usize) -> Result<(S, Shape)>
-where
-    S::Device: BackendDevice<Storage = S>,
-{
+pub(super) fn token<S: OnDevice>(like: &S, len: usize) -> Result<(S, Shape)> {
     let shape = Shape::from(len);
     Ok((like.device().zeros_impl(&shape, candle_core::DType::F32)?, shape))
 }

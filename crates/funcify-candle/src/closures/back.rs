@@ -1,15 +1,16 @@
 //! A loop over a closure as a node of Candle's graph. Its gradient: segments from the last to the first, each run again from the
 //! carry at its start.
 
-use candle_core::{Result, Tensor};
+use std::ops::Range;
+
 use funcify_core::cancel::{Ran as Progress, Watch};
 
 use super::record::{Traced, prints, same};
 use super::steps::{Operand, Ran, Steps};
+use super::*;
 use crate::autodiff::local::{self, Sum};
 use crate::autodiff::node::attach;
 use crate::autodiff::storage::Elements;
-use crate::errors;
 
 impl Steps {
     /// Runs the loop from these carries, as long as `more` says so. Gives the last carry and the ys.
@@ -110,13 +111,7 @@ impl Pull {
     }
 
     /// Runs a segment again, each step between leaves of its own.
-    fn again(
-        &self,
-        range: std::ops::Range<usize>,
-        start: &[Tensor],
-        end: &[Tensor],
-        captured: &[Tensor],
-    ) -> Result<Vec<Traced>> {
+    fn again(&self, range: Range<usize>, start: &[Tensor], end: &[Tensor], captured: &[Tensor]) -> Result<Vec<Traced>> {
         let mut segment: Vec<Traced> = Vec::with_capacity(range.len());
         let mut carry = start.to_vec();
         let watch = Watch::current();

@@ -2,13 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use candle_core::{Result, Tensor};
-
 use super::record::Keep;
 use super::steps::{Operand, Steps};
-use crate::autodiff::node::place;
-use crate::errors;
-use crate::tree::{TensorTree, detached, leaves, rebuild};
+use super::*;
 
 /// Runs `body` on `operands` without keeping what it computes: backward runs it again. Gradients reach the operands, and the
 /// variables that the closure captures.

@@ -1,10 +1,7 @@
 //! `map`: a closure on each row of sequences.
 
-use candle_core::Result;
-
 use super::scan::{ScanOptions, run};
-use crate::autodiff::node::place;
-use crate::tree::TensorTree;
+use super::*;
 
 /// Runs `body` on each row of `xs` along axis 0 and gives the results, stacked along axis 0: a [`scan`](crate::scan)
 /// without a carry. Backward runs row after row again, so that only one row's graph exists at once. A closure

@@ -14,3 +14,9 @@ mod record;
 pub(crate) mod scan;
 mod steps;
 pub(crate) mod while_loop;
+
+use candle_core::{Result, Tensor};
+
+use crate::autodiff::node::place;
+use crate::errors;
+use crate::tree::{TensorTree, check_names, detached, leaves, names, rebuild};

@@ -2,14 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use candle_core::{Result, Tensor};
 use funcify_core::error::{Error, Place};
 
 use super::record::Keep;
 use super::steps::{Operand, Steps};
-use crate::autodiff::node::place;
-use crate::errors;
-use crate::tree::{TensorTree, check_names, detached, leaves, names, rebuild};
+use super::*;
 
 /// How [`scan_with`] runs: the number of steps, the direction, the axis, what is saved for the gradient.
 #[derive(Clone, Debug, Default)]
@@ -228,6 +225,7 @@ fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
 
 /// The number of steps, on which the sequences and the options agree.
 fn count(at: &Place, options: &ScanOptions, sequences: &[Tensor], names: &[String]) -> Result<usize> {
+    let refused = |reason, fix: &str| errors::candle(Error::StepCount { at: at.boxed(), reason, fix: fix.into() });
     let mut rows = options.length.map(|length| (length, "`ScanOptions::length`".to_string()));
     for (xs, name) in sequences.iter().zip(names) {
         let Some(size) = xs.dims().get(options.axis).copied() else {
@@ -238,21 +236,13 @@ fn count(at: &Place, options: &ScanOptions, sequences: &[Tensor], names: &[Strin
         };
         match &rows {
             Some((count, source)) if *count != size => {
-                return Err(errors::candle(Error::StepCount {
-                    at: at.boxed(),
-                    reason: format!("{source} gives {count} steps, and `{name}` has {size} rows"),
-                    fix: "give all sequences as many rows as there are steps".into(),
-                }));
+                let reason = format!("{source} gives {count} steps, and `{name}` has {size} rows");
+                return Err(refused(reason, "give all sequences as many rows as there are steps"));
             }
             _ => rows = Some((size, format!("`{name}`"))),
         }
     }
-    let missing = || {
-        errors::candle(Error::StepCount {
-            at: at.boxed(),
-            reason: "there are no sequences".into(),
-            fix: "give the number of steps: `ScanOptions::new().length(n)`".into(),
-        })
-    };
+    let fix = "give the number of steps: `ScanOptions::new().length(n)`";
+    let missing = || refused("there are no sequences".into(), fix);
     rows.map(|(rows, _)| rows).ok_or_else(missing)
 }

@@ -1,11 +1,8 @@
 //! `while_loop`: a step as long as a condition holds.
 
-use candle_core::Result;
-
 use super::record::Keep;
 use super::steps::Steps;
-use crate::autodiff::node::place;
-use crate::tree::{TensorTree, check_names, detached, leaves, names, rebuild};
+use super::*;
 
 /// Runs `carry = body(carry)` as long as `condition(&carry)` is true, and gives the last carry.
 ///

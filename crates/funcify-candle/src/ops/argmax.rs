@@ -1,17 +1,11 @@
 //! `argmax`: a kernel of this crate, since Candle's skips NaN and gives `U32`.
 
-use candle_core::Tensor;
-use funcify_core::DType;
-use funcify_core::error::BackendError;
-use funcify_core::ops::ArgMax;
-use funcify_runtime::{KernelCall, funcify};
-
+use super::prelude::*;
 use crate::cpu::{is_nan, map_rows, with_element};
-use crate::device::{Candle, output_shape};
 
-funcify!(Candle, ArgMax, |call, [x]| argmax(&call, &x));
+funcify!(Candle, ops::ArgMax, |call, [x]| argmax(&call, &x));
 
-fn argmax(call: &KernelCall<'_, Candle, ArgMax>, x: &Tensor) -> Result<Tensor, BackendError> {
+fn argmax(call: &Call<'_, ops::ArgMax>, x: &Tensor) -> Outcome {
     if x.dim(call.op.axis)? == 0 {
         let expected = "an axis that is not empty";
         let error = call.place().mismatch("the operand", expected, format!("{:?}", x.dims()), "guard the empty case");

@@ -3,22 +3,15 @@
 //! Candle's integers panic where they overflow or divide by zero, its `maximum` depends on the order of a NaN and of zeros, and
 //! its `pow` is NaN for negative bases.
 
-use funcify_core::error::BackendError;
-use funcify_core::ops::special::Extrema;
-use funcify_core::ops::{Add, And, Atan2, Copysign, Div, Max, Min, Mul, Or, Pow, Rem, Sub, Xor, integer_power};
-use funcify_runtime::funcify;
-
+use super::prelude::*;
 use crate::cpu::{map_floats, map_integer_pairs, map2};
-use crate::device::Candle;
-
-type Result<T> = std::result::Result<T, BackendError>;
 
 /// Of floats, and of integers, which are computed in i64 and wrap.
 macro_rules! numbers {
     ($($op:ident => |$call:ident, $x:ident, $y:ident| $float:expr, |$a:ident, $b:ident| $integer:expr;)*) => {
-        $(funcify!(Candle, $op, |call, [$x, $y]| {
+        $(funcify!(Candle, ops::$op, |call, [$x, $y]| {
             let ($call, $x, $y) = (&call, &$x, &$y);
-            if $x.dtype().is_float() { Result::Ok($float) } else { map_integer_pairs($call, $x, $y, |$a, $b| $integer) }
+            if $x.dtype().is_float() { Outcome::Ok($float) } else { map_integer_pairs($call, $x, $y, |$a, $b| $integer) }
         });)*
     };
 }
@@ -31,13 +24,13 @@ numbers! {
     Rem => |call, x, y| map_floats!(map2(call, x, y), |a, b| a % b)?, |a, b| if b == 0 { a } else { a.wrapping_rem(b) };
     Max => |call, x, y| map_floats!(map2(call, x, y), |a, b| a.larger(b))?, |a, b| a.max(b);
     Min => |call, x, y| map_floats!(map2(call, x, y), |a, b| a.smaller(b))?, |a, b| a.min(b);
-    Pow => |call, x, y| map_floats!(map2(call, x, y), |a, b| a.powf(b))?, |a, b| integer_power(a, b);
+    Pow => |call, x, y| map_floats!(map2(call, x, y), |a, b| a.powf(b))?, |a, b| ops::integer_power(a, b);
 }
 
-funcify!(Candle, Atan2, |call, [x, y]| map_floats!(map2(&call, &x, &y), |a, b| a.atan2(b)));
-funcify!(Candle, Copysign, |call, [x, y]| map_floats!(map2(&call, &x, &y), |a, b| a.copysign(b)));
+funcify!(Candle, ops::Atan2, |call, [x, y]| map_floats!(map2(&call, &x, &y), |a, b| a.atan2(b)));
+funcify!(Candle, ops::Copysign, |call, [x, y]| map_floats!(map2(&call, &x, &y), |a, b| a.copysign(b)));
 
 // Booleans are stored as 0 and 1, for which the bitwise ops are the logical ones.
-funcify!(Candle, And, |call, [x, y]| map_integer_pairs(&call, &x, &y, |a, b| a & b));
-funcify!(Candle, Or, |call, [x, y]| map_integer_pairs(&call, &x, &y, |a, b| a | b));
-funcify!(Candle, Xor, |call, [x, y]| map_integer_pairs(&call, &x, &y, |a, b| a ^ b));
+funcify!(Candle, ops::And, |call, [x, y]| map_integer_pairs(&call, &x, &y, |a, b| a & b));
+funcify!(Candle, ops::Or, |call, [x, y]| map_integer_pairs(&call, &x, &y, |a, b| a | b));
+funcify!(Candle, ops::Xor, |call, [x, y]| map_integer_pairs(&call, &x, &y, |a, b| a ^ b));

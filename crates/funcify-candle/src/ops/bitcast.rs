@@ -1,18 +1,12 @@
 //! `bitcast`: this crate's kernels, since Candle has none.
 
-use candle_core::Tensor;
-use funcify_core::DType;
-use funcify_core::error::BackendError;
-use funcify_core::ops::Bitcast;
-use funcify_runtime::{KernelCall, funcify};
-
+use super::prelude::*;
 use crate::cpu::{map1, outside_domain};
-use crate::device::Candle;
 
-funcify!(Candle, Bitcast, |call, [x]| bitcast(&call, &x));
+funcify!(Candle, ops::Bitcast, |call, [x]| bitcast(&call, &x));
 
 /// No gradient passes through bits: what becomes other ones is detached.
-fn bitcast(call: &KernelCall<'_, Candle, Bitcast>, x: &Tensor) -> Result<Tensor, BackendError> {
+fn bitcast(call: &Call<'_, ops::Bitcast>, x: &Tensor) -> Outcome {
     let bits = x.detach();
     match (call.dtype(0), call.op.dtype) {
         (from, to) if from == to => Ok(x.clone()),

@@ -1,15 +1,10 @@
 //! `broadcast`: a view, which repeats elements by strides of zero.
 
-use candle_core::Tensor;
-use funcify_core::error::BackendError;
-use funcify_core::ops::Broadcast;
-use funcify_runtime::{KernelCall, funcify};
+use super::prelude::*;
 
-use crate::device::{Candle, output_shape};
+funcify!(Candle, ops::Broadcast, |call, [x]| broadcast(&call, x));
 
-funcify!(Candle, Broadcast, |call, [x]| broadcast(&call, x));
-
-fn broadcast(call: &KernelCall<'_, Candle, Broadcast>, x: Tensor) -> Result<Tensor, BackendError> {
+fn broadcast(call: &Call<'_, ops::Broadcast>, x: Tensor) -> Outcome {
     let shape = output_shape(call)?;
     if shape == x.dims() {
         return Ok(x);

@@ -1,24 +1,15 @@
 //! `cast`: Candle's `to_dtype`, except where it rounds twice (integers to halves) and for booleans.
 
-use candle_core::Tensor;
-use funcify_core::DType;
-use funcify_core::error::BackendError;
-use funcify_core::ops::Cast;
 use funcify_core::types::{integer_to_odd, nearest_bf16, nearest_f16};
-use funcify_runtime::{KernelCall, funcify};
 
+use super::prelude::*;
 use crate::cpu::map1;
-use crate::device::{Candle, stored};
+use crate::device::stored;
 
-funcify!(Candle, Cast, |call, [x]| cast(&call, &x, call.dtype(0), call.op.dtype));
+funcify!(Candle, ops::Cast, |call, [x]| cast(&call, &x, call.dtype(0), call.op.dtype));
 
 /// The elements converted from one type to another.
-pub(super) fn cast<O>(
-    call: &KernelCall<'_, Candle, O>,
-    x: &Tensor,
-    from: DType,
-    to: DType,
-) -> Result<Tensor, BackendError> {
+pub(super) fn cast<O>(call: &Call<'_, O>, x: &Tensor, from: DType, to: DType) -> Outcome {
     if from == to || (from == DType::Bool && to == DType::U8) {
         return Ok(x.clone());
     }

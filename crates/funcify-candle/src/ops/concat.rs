@@ -1,15 +1,10 @@
 //! `concat`: Candle's `cat`, of the parts that have elements.
 
-use candle_core::Tensor;
-use funcify_core::error::BackendError;
-use funcify_core::ops::Concat;
-use funcify_runtime::{KernelCall, Tensors, funcify};
+use super::prelude::*;
 
-use crate::device::{Candle, output_shape};
+funcify!(Candle, ops::Concat, |call, parts| concat(&call, parts));
 
-funcify!(Candle, Concat, |call, parts| concat(&call, parts));
-
-fn concat(call: &KernelCall<'_, Candle, Concat>, parts: Tensors<Tensor>) -> Result<Tensor, BackendError> {
+fn concat(call: &Call<'_, ops::Concat>, parts: Tensors<Tensor>) -> Outcome {
     match join(&parts, call.op.axis)? {
         Some(joined) => Ok(joined),
         None => call.backend.zeros(&output_shape(call)?, call.dtype(0)),

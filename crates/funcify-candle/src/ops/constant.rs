@@ -1,8 +1,5 @@
 //! `constant`: an upload.
 
-use funcify_core::ops::Constant;
-use funcify_runtime::{Backend, funcify};
+use super::prelude::*;
 
-use crate::device::Candle;
-
-funcify!(Candle, Constant, |call, []| call.backend.upload(&call.op.value));
+funcify!(Candle, ops::Constant, |call, []| call.backend.upload(&call.op.value));

@@ -2,20 +2,15 @@
 //! whose axes have one stride and one dilation; else the windows become columns, and the convolution a product of matrices
 //! for each group. Halves are computed in f32.
 
-use candle_core::{DType, Tensor};
-use funcify_core::error::BackendError;
-use funcify_core::ops::Conv;
-use funcify_runtime::{KernelCall, funcify};
+use candle_core::DType;
 
 use super::pad::interleave;
+use super::prelude::*;
 use super::slice::{every, narrow};
-use crate::device::Candle;
 
-type Result<T> = std::result::Result<T, BackendError>;
+funcify!(Candle, ops::Conv, |call, [x, kernel]| conv(&call, &x, &kernel));
 
-funcify!(Candle, Conv, |call, [x, kernel]| conv(&call, &x, &kernel));
-
-fn conv(call: &KernelCall<'_, Candle, Conv>, x: &Tensor, kernel: &Tensor) -> Result<Tensor> {
+fn conv(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor) -> Outcome {
     let shape = call.op.result_shape(call.place(), &call.outputs[0].shape, call.sizes())?;
     if shape.contains(&0) || x.elem_count() == 0 || kernel.elem_count() == 0 {
         return call.backend.zeros(&shape, call.dtype(0));
@@ -23,7 +18,7 @@ fn conv(call: &KernelCall<'_, Candle, Conv>, x: &Tensor, kernel: &Tensor) -> Res
     let dtype = x.dtype();
     let wide = if matches!(dtype, DType::F16 | DType::BF16) { DType::F32 } else { dtype };
     let (x, kernel) = (padded(call, &x.to_dtype(wide)?)?, kernel.to_dtype(wide)?.contiguous()?);
-    let Conv { strides, dilation, .. } = call.op;
+    let ops::Conv { strides, dilation, .. } = call.op;
     let even = strides.iter().all(|stride| *stride == strides[0]) && dilation.iter().all(|step| *step == dilation[0]);
     let groups = call.dim(&call.op.groups)?;
     let result = match (strides.len(), groups) {
@@ -35,7 +30,7 @@ fn conv(call: &KernelCall<'_, Candle, Conv>, x: &Tensor, kernel: &Tensor) -> Res
 }
 
 /// The operand as the window finds it: dilated, cut and with zeros around it. Contiguous.
-fn padded(call: &KernelCall<'_, Candle, Conv>, x: &Tensor) -> Result<Tensor> {
+fn padded(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
     let zero = Tensor::zeros((), x.dtype(), x.device())?;
     let mut result = x.clone();
     for (spatial, dilation) in call.op.input_dilation.iter().enumerate() {
@@ -55,13 +50,7 @@ fn padded(call: &KernelCall<'_, Candle, Conv>, x: &Tensor) -> Result<Tensor> {
 }
 
 /// The convolution as products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
-fn by_columns(
-    call: &KernelCall<'_, Candle, Conv>,
-    x: &Tensor,
-    kernel: &Tensor,
-    groups: usize,
-    shape: &[usize],
-) -> Result<Tensor> {
+fn by_columns(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor, groups: usize, shape: &[usize]) -> Outcome {
     let mut columns = vec![x.clone()];
     for (spatial, (stride, dilation)) in call.op.strides.iter().zip(&call.op.dilation).enumerate() {
         let axis = spatial + 2;

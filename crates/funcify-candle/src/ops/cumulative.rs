@@ -1,33 +1,23 @@
 //! `cumulative`: kernels of this crate, since Candle's `cumsum` is a product with a triangular matrix, and it has no other.
 //! Floats are summed and multiplied in f32, and f64 in f64.
 
-use candle_core::{DType, Tensor, WithDType};
-use funcify_core::error::BackendError;
-use funcify_core::ops::special::Extrema;
-use funcify_core::ops::{Cumulative, ReduceKind};
-use funcify_runtime::{KernelCall, funcify};
+use candle_core::{DType, WithDType};
 use half::{bf16, f16};
 
-use crate::cpu::{map_along, outside_domain, with_element};
-use crate::device::Candle;
+use super::prelude::*;
+use crate::cpu::{Shared, map_along, with_element, with_integer};
 
-type Result<T> = std::result::Result<T, BackendError>;
+funcify!(Candle, ops::Cumulative, |call, [x]| cumulative(&call, &x));
 
-funcify!(Candle, Cumulative, |call, [x]| cumulative(&call, &x));
-
-fn cumulative(call: &KernelCall<'_, Candle, Cumulative>, x: &Tensor) -> Result<Tensor> {
+fn cumulative(call: &Call<'_, ops::Cumulative>, x: &Tensor) -> Outcome {
     if x.elem_count() == 0 {
         return Ok(x.clone());
     }
     match call.op.kind {
         ReduceKind::Sum => arithmetic(call, x, |a, b| a + b, |a, b| a + b, i64::wrapping_add),
         ReduceKind::Prod => arithmetic(call, x, |a, b| a * b, |a, b| a * b, i64::wrapping_mul),
-        ReduceKind::Max => with_element!(call, x, E => {
-            running(call, x, |e: E| e, |e| e, E::larger)
-        }),
-        ReduceKind::Min => with_element!(call, x, E => {
-            running(call, x, |e: E| e, |e| e, E::smaller)
-        }),
+        ReduceKind::Max => with_element!(call, x, E => running(call, x, |e: E| e, |e| e, E::larger)),
+        ReduceKind::Min => with_element!(call, x, E => running(call, x, |e: E| e, |e| e, E::smaller)),
         ReduceKind::Any => running(call, x, |e: u8| e, |e| e, |a, b| a | b),
         ReduceKind::All => running(call, x, |e: u8| e, |e| e, |a, b| a & b),
     }
@@ -35,33 +25,29 @@ fn cumulative(call: &KernelCall<'_, Candle, Cumulative>, x: &Tensor) -> Result<T
 
 /// Running sums or products; integers are computed in i64 and wrap.
 fn arithmetic(
-    call: &KernelCall<'_, Candle, Cumulative>,
+    call: &Call<'_, ops::Cumulative>,
     x: &Tensor,
     single: fn(f32, f32) -> f32,
     double: fn(f64, f64) -> f64,
     integer: fn(i64, i64) -> i64,
-) -> Result<Tensor> {
+) -> Outcome {
     match x.dtype() {
-        DType::U8 => running(call, x, |e: u8| i64::from(e), |sum| sum as u8, integer),
-        DType::U32 => running(call, x, |e: u32| i64::from(e), |sum| sum as u32, integer),
-        DType::I32 => running(call, x, |e: i32| i64::from(e), |sum| sum as i32, integer),
-        DType::I64 => running(call, x, |e: i64| e, |sum| sum, integer),
         DType::F16 => running(call, x, f16::to_f32, f16::from_f32, single),
         DType::BF16 => running(call, x, bf16::to_f32, bf16::from_f32, single),
         DType::F32 => running(call, x, |e: f32| e, |sum| sum, single),
         DType::F64 => running(call, x, |e: f64| e, |sum| sum, double),
-        _ => Err(outside_domain(call, x)),
+        _ => with_integer!(call, x, I => running(call, x, |e: I| i64::from(e), |sum| sum as I, integer)),
     }
 }
 
 /// A running reduction of elements in the type in which they are computed with.
 fn running<E: WithDType, W: Copy + 'static>(
-    call: &KernelCall<'_, Candle, Cumulative>,
+    call: &Call<'_, ops::Cumulative>,
     x: &Tensor,
-    widen: impl Fn(E) -> W + Send + Sync + 'static,
-    narrow: impl Fn(W) -> E + Send + Sync + 'static,
-    combine: impl Fn(W, W) -> W + Send + Sync + 'static,
-) -> Result<Tensor> {
+    widen: impl Fn(E) -> W + Shared,
+    narrow: impl Fn(W) -> E + Shared,
+    combine: impl Fn(W, W) -> W + Shared,
+) -> Outcome {
     let reverse = call.op.reverse;
     map_along(call, x, call.op.axis, move |row: &[E], result: &mut [E]| {
         let mut value = None;

@@ -1,20 +1,13 @@
 //! `dynamic_slice`: the start is read and clamped, the part is a view.
 
-use candle_core::{DType, Tensor};
-use funcify_core::error::BackendError;
-use funcify_core::ops::DynamicSlice;
-use funcify_runtime::{KernelCall, funcify};
+use candle_core::DType;
 
+use super::prelude::*;
 use super::slice::narrow;
-use crate::device::Candle;
 
-funcify!(Candle, DynamicSlice, |call, [x, start]| dynamic_slice(&call, &x, &start));
+funcify!(Candle, ops::DynamicSlice, |call, [x, start]| dynamic_slice(&call, &x, &start));
 
-fn dynamic_slice(
-    call: &KernelCall<'_, Candle, DynamicSlice>,
-    x: &Tensor,
-    start: &Tensor,
-) -> Result<Tensor, BackendError> {
+fn dynamic_slice(call: &Call<'_, ops::DynamicSlice>, x: &Tensor, start: &Tensor) -> Outcome {
     let (axis, size) = (call.op.axis, call.dim(&call.op.size)?);
     let start = clamped_start(call, start, size, x.dim(axis)?)?;
     Ok(narrow(x, axis, start, size)?)
@@ -26,12 +19,7 @@ pub(super) fn read_index(index: &Tensor) -> candle_core::Result<i64> {
 }
 
 /// The start after clamping; an error if the part is larger than the axis in this call.
-pub(super) fn clamped_start<O>(
-    call: &KernelCall<'_, Candle, O>,
-    start: &Tensor,
-    part: usize,
-    axis: usize,
-) -> Result<usize, BackendError> {
+pub(super) fn clamped_start<O>(call: &Call<'_, O>, start: &Tensor, part: usize, axis: usize) -> Outcome<usize> {
     let Some(last) = axis.checked_sub(part) else {
         let (expected, fix) = (format!("0 to {axis} elements"), "call with sizes that hold the part");
         return Err(Box::new(call.place().mismatch("the part", expected, part, fix)));

@@ -4,19 +4,16 @@
 //! Candle asks in each product on the CPU how many cores there are. Unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK` is set, that
 //! reads files of the system and takes 50 microseconds, a hundred times what a small product takes. `product.rs` asks once.
 
-use candle_core::{CpuStorage, DType, Layout, Shape, Tensor, utils};
-use funcify_core::error::BackendError;
-use funcify_core::ops::{MatMul, integer_products};
-use funcify_runtime::{KernelCall, funcify};
+use candle_core::{CpuStorage, DType, Layout, Shape, utils};
 use ndarray::{ArrayView3, ShapeBuilder};
 
+use super::prelude::*;
 use crate::cpu::{Kernel, contiguous, require_cpu};
-use crate::device::{Candle, output_shape};
 use crate::product::products;
 
-funcify!(Candle, MatMul, |call, [left, right]| matmul(&call, &left, &right));
+funcify!(Candle, ops::MatMul, |call, [left, right]| matmul(&call, &left, &right));
 
-fn matmul(call: &KernelCall<'_, Candle, MatMul>, left: &Tensor, right: &Tensor) -> Result<Tensor, BackendError> {
+fn matmul(call: &Call<'_, ops::MatMul>, left: &Tensor, right: &Tensor) -> Outcome {
     let shape = output_shape(call)?;
     if left.elem_count() == 0 || right.elem_count() == 0 {
         return call.backend.zeros(&shape, call.dtype(0));
@@ -33,7 +30,7 @@ fn matmul(call: &KernelCall<'_, Candle, MatMul>, left: &Tensor, right: &Tensor) 
     product(left, right, shape)
 }
 
-fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Result<Tensor, BackendError> {
+fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
     let own = left.device().is_cpu() && !utils::has_mkl() && !utils::has_accelerate();
     if own && left.rank() == 2 {
         return Ok(multiplied(&readable(left)?, &readable(right)?, shape)?);
@@ -65,7 +62,7 @@ fn multiplied(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::
                         CpuStorage::$float(products(view(s1.as_slice()?, l1)?, view(s2.as_slice()?, l2)?))
                     })*
                     $(CpuStorage::$integer(_) => {
-                        CpuStorage::$integer(integer_products(contiguous(s1, l1)?, contiguous(s2, l2)?, sizes))
+                        CpuStorage::$integer(ops::integer_products(contiguous(s1, l1)?, contiguous(s2, l2)?, sizes))
                     })*
                     _ => candle_core::bail!("no kernel for products of these numbers"),
                 }

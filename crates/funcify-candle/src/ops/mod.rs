@@ -33,3 +33,14 @@ mod take;
 mod threefry;
 mod transpose;
 mod unary;
+
+/// What the kernels of nearly all ops use.
+mod prelude {
+    pub(super) use candle_core::Tensor;
+    pub(super) use funcify_core::DType;
+    pub(super) use funcify_core::ops::special::Extrema;
+    pub(super) use funcify_core::ops::{self, ReduceKind, ScatterMode, special};
+    pub(super) use funcify_runtime::{Backend, Tensors, funcify};
+
+    pub(super) use crate::device::{Call, Candle, Outcome, output_shape};
+}

@@ -1,17 +1,12 @@
 //! `pad`: blocks of the value joined with the operand; between elements on an axis of its own, merged afterwards.
 
-use candle_core::Tensor;
-use funcify_core::error::BackendError;
-use funcify_core::ops::Pad;
-use funcify_runtime::{KernelCall, funcify};
-
 use super::concat::join;
+use super::prelude::*;
 use super::slice::narrow;
-use crate::device::{Candle, output_shape};
 
-funcify!(Candle, Pad, |call, [x, value]| pad(&call, &x, &value));
+funcify!(Candle, ops::Pad, |call, [x, value]| pad(&call, &x, &value));
 
-fn pad(call: &KernelCall<'_, Candle, Pad>, x: &Tensor, value: &Tensor) -> Result<Tensor, BackendError> {
+fn pad(call: &Call<'_, ops::Pad>, x: &Tensor, value: &Tensor) -> Outcome {
     let axis = call.op.axis;
     let (low, high) = (call.dim(&call.op.low)?, call.dim(&call.op.high)?);
     let interleaved = interleave(x, value, axis, call.op.interior)?;

@@ -3,24 +3,18 @@
 //! Candle's maximum does not keep NaN and takes either of two zeros, its reductions of no elements are errors, its integer sums panic where they
 //! overflow, and it sums halves in halves.
 
-use candle_core::{DType as CandleDType, Tensor, WithDType};
+use candle_core::{DType as CandleDType, WithDType};
 use funcify_core::HostTensor;
-use funcify_core::error::BackendError;
-use funcify_core::ops::special::Extrema;
-use funcify_core::ops::{Reduce, ReduceKind};
-use funcify_runtime::{Backend, KernelCall, funcify};
 
-use crate::cpu::{fold_columns, map_rows, outside_domain, with_element};
-use crate::device::{Candle, output_shape};
-
-type Result<T> = std::result::Result<T, BackendError>;
+use super::prelude::*;
+use crate::cpu::{Shared, fold_columns, map_rows, with_element, with_integer};
 
 /// How long the rows are from which on combining whole rows is faster than moving the axes to the end.
 const SMALLEST_ROW: usize = 4;
 
-funcify!(Candle, Reduce, |call, [x]| reduce(&call, &x));
+funcify!(Candle, ops::Reduce, |call, [x]| reduce(&call, &x));
 
-fn reduce(call: &KernelCall<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
+fn reduce(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     let (kind, axes) = (call.op.kind, call.op.axes.as_slice());
     if axes.is_empty() {
         return Ok(x.clone());
@@ -34,19 +28,15 @@ fn reduce(call: &KernelCall<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
         ReduceKind::Sum => integers(call, x, |elements| elements.fold(0, i64::wrapping_add)),
         ReduceKind::Prod if x.dtype().is_float() => product_of_floats(call, x),
         ReduceKind::Prod => integers(call, x, |elements| elements.fold(1, i64::wrapping_mul)),
-        ReduceKind::Max => {
-            with_element!(call, x, E => extreme(call, x, E::larger))
-        }
-        ReduceKind::Min => {
-            with_element!(call, x, E => extreme(call, x, E::smaller))
-        }
+        ReduceKind::Max => with_element!(call, x, E => extreme(call, x, E::larger)),
+        ReduceKind::Min => with_element!(call, x, E => extreme(call, x, E::smaller)),
         ReduceKind::Any => map_rows(call, x, axes, |row: &[u8]| u8::from(row.iter().any(|e| *e != 0))),
         ReduceKind::All => map_rows(call, x, axes, |row: &[u8]| u8::from(row.iter().all(|e| *e != 0))),
     }
 }
 
 /// Candle's sum is fast along the last axes only: along others this crate adds whole rows.
-fn sum_floats(call: &KernelCall<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
+fn sum_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     let axes = call.op.axes.as_slice();
     match (x.dtype(), whole_rows(x, axes)) {
         (CandleDType::F16 | CandleDType::BF16, _) => {
@@ -59,11 +49,7 @@ fn sum_floats(call: &KernelCall<'_, Candle, Reduce>, x: &Tensor) -> Result<Tenso
 }
 
 /// The largest or smallest element, by a function that picks one of two.
-fn extreme<E: WithDType>(
-    call: &KernelCall<'_, Candle, Reduce>,
-    x: &Tensor,
-    pick: impl Fn(E, E) -> E + Copy + Send + Sync + 'static,
-) -> Result<Tensor> {
+fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn(E, E) -> E + Shared) -> Outcome {
     match whole_rows(x, &call.op.axes) {
         Some(range) => fold_columns(call, x, range, pick),
         None => map_rows(call, x, &call.op.axes, move |row: &[E]| row.iter().copied().fold(row[0], pick)),
@@ -78,30 +64,15 @@ fn whole_rows(x: &Tensor, axes: &[usize]) -> Option<[usize; 2]> {
     whole.then_some([first, end])
 }
 
-fn product_of_floats(call: &KernelCall<'_, Candle, Reduce>, x: &Tensor) -> Result<Tensor> {
+fn product_of_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     with_element!(call, x, E => map_rows(call, x, &call.op.axes, |row: &[E]| {
         E::from_f64(row.iter().map(|e| e.to_f64()).product())
     }))
 }
 
 /// A reduction of integers, computed in i64 and wrapped.
-fn integers(
-    call: &KernelCall<'_, Candle, Reduce>,
-    x: &Tensor,
-    fold: fn(&mut dyn Iterator<Item = i64>) -> i64,
-) -> Result<Tensor> {
-    let axes = &call.op.axes;
-    match x.dtype() {
-        CandleDType::U8 => {
-            map_rows(call, x, axes, move |row: &[u8]| fold(&mut row.iter().map(|e| i64::from(*e))) as u8)
-        }
-        CandleDType::U32 => {
-            map_rows(call, x, axes, move |row: &[u32]| fold(&mut row.iter().map(|e| i64::from(*e))) as u32)
-        }
-        CandleDType::I32 => {
-            map_rows(call, x, axes, move |row: &[i32]| fold(&mut row.iter().map(|e| i64::from(*e))) as i32)
-        }
-        CandleDType::I64 => map_rows(call, x, axes, move |row: &[i64]| fold(&mut row.iter().copied())),
-        _ => Err(outside_domain(call, x)),
-    }
+fn integers(call: &Call<'_, ops::Reduce>, x: &Tensor, fold: fn(&mut dyn Iterator<Item = i64>) -> i64) -> Outcome {
+    with_integer!(call, x, I => map_rows(call, x, &call.op.axes, move |row: &[I]| {
+        fold(&mut row.iter().map(|e| i64::from(*e))) as I
+    }))
 }

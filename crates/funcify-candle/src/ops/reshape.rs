@@ -1,15 +1,10 @@
 //! `reshape`: a view of a contiguous tensor, a copy of another.
 
-use candle_core::Tensor;
-use funcify_core::error::BackendError;
-use funcify_core::ops::Reshape;
-use funcify_runtime::{KernelCall, funcify};
+use super::prelude::*;
 
-use crate::device::{Candle, output_shape};
+funcify!(Candle, ops::Reshape, |call, [x]| reshape(&call, x));
 
-funcify!(Candle, Reshape, |call, [x]| reshape(&call, x));
-
-fn reshape(call: &KernelCall<'_, Candle, Reshape>, x: Tensor) -> Result<Tensor, BackendError> {
+fn reshape(call: &Call<'_, ops::Reshape>, x: Tensor) -> Outcome {
     let shape = output_shape(call)?;
     if shape == x.dims() {
         return Ok(x);

@@ -1,13 +1,11 @@
 //! `reverse`: Candle's `index_select` of the indices in descending order.
 
-use candle_core::{Result, Tensor};
-use funcify_core::ops::Reverse;
-use funcify_runtime::funcify;
+use candle_core::Result;
 
+use super::prelude::*;
 use super::slice::pick;
-use crate::device::Candle;
 
-funcify!(Candle, Reverse, |call, [x]| reverse(x, call.op.axis));
+funcify!(Candle, ops::Reverse, |call, [x]| reverse(x, call.op.axis));
 
 fn reverse(x: Tensor, axis: usize) -> Result<Tensor> {
     let size = x.dim(axis)?;

@@ -1,63 +1,39 @@
 //! `scatter`: a kernel of this crate, since Candle's stops at an index out of range.
 
-use candle_core::{CpuStorage, DType, Layout, Tensor, WithDType};
-use funcify_core::error::BackendError;
-use funcify_core::ops::special::Extrema;
-use funcify_core::ops::{Scatter, ScatterMode};
-use funcify_runtime::{KernelCall, funcify};
+use candle_core::{CpuStorage, DType, Layout, WithDType};
 
-use crate::cpu::{Kernel, contiguous, outside_domain, require_cpu, with_element};
-use crate::device::Candle;
+use super::prelude::*;
+use crate::cpu::{Kernel, Shared, contiguous, require_cpu, with_element, with_float, with_integer};
 
-/// Sums or products, of integers by a method that wraps.
-macro_rules! arithmetic {
-    ($call:expr, $tensors:expr, $axis:expr, $wrapping:ident, $operator:tt) => {
-        match $tensors[0].dtype() {
-            DType::U8 => update($call, $tensors, $axis, u8::$wrapping),
-            DType::U32 => update($call, $tensors, $axis, u32::$wrapping),
-            DType::I32 => update($call, $tensors, $axis, i32::$wrapping),
-            DType::I64 => update($call, $tensors, $axis, i64::$wrapping),
-            DType::F16 => update($call, $tensors, $axis, |old: half::f16, new| old $operator new),
-            DType::BF16 => update($call, $tensors, $axis, |old: half::bf16, new| old $operator new),
-            DType::F32 => update($call, $tensors, $axis, |old: f32, new| old $operator new),
-            DType::F64 => update($call, $tensors, $axis, |old: f64, new| old $operator new),
-            _ => Err(outside_domain($call, &$tensors[0])),
-        }
-    };
-}
+funcify!(Candle, ops::Scatter, |call, [x, indices, updates]| scatter(&call, x, &indices, &updates));
 
-funcify!(Candle, Scatter, |call, [x, indices, updates]| scatter(&call, x, &indices, &updates));
-
-fn scatter(
-    call: &KernelCall<'_, Candle, Scatter>,
-    x: Tensor,
-    indices: &Tensor,
-    updates: &Tensor,
-) -> Result<Tensor, BackendError> {
+fn scatter(call: &Call<'_, ops::Scatter>, x: Tensor, indices: &Tensor, updates: &Tensor) -> Outcome {
     if x.elem_count() == 0 || updates.elem_count() == 0 {
         return Ok(x);
     }
     let tensors = [x, indices.to_dtype(DType::I64)?.contiguous()?, updates.contiguous()?];
-    let Scatter { axis, mode } = *call.op;
+    let ops::Scatter { axis, mode } = *call.op;
     match mode {
         ScatterMode::Set => with_element!(call, &tensors[0], E => update(call, tensors, axis, |_: E, new| new)),
-        ScatterMode::Max => with_element!(call, &tensors[0], E => {
-            update(call, tensors, axis, E::larger)
-        }),
-        ScatterMode::Min => with_element!(call, &tensors[0], E => {
-            update(call, tensors, axis, E::smaller)
-        }),
-        ScatterMode::Add => arithmetic!(call, tensors, axis, wrapping_add, +),
-        ScatterMode::Mul => arithmetic!(call, tensors, axis, wrapping_mul, *),
+        ScatterMode::Max => with_element!(call, &tensors[0], E => update(call, tensors, axis, E::larger)),
+        ScatterMode::Min => with_element!(call, &tensors[0], E => update(call, tensors, axis, E::smaller)),
+        ScatterMode::Add if tensors[0].dtype().is_float() => {
+            with_float!(call, &tensors[0], F => update(call, tensors, axis, |old: F, new| old + new))
+        }
+        ScatterMode::Mul if tensors[0].dtype().is_float() => {
+            with_float!(call, &tensors[0], F => update(call, tensors, axis, |old: F, new| old * new))
+        }
+        ScatterMode::Add => with_integer!(call, &tensors[0], I => update(call, tensors, axis, I::wrapping_add)),
+        ScatterMode::Mul => with_integer!(call, &tensors[0], I => update(call, tensors, axis, I::wrapping_mul)),
     }
 }
 
 fn update<E: WithDType>(
-    call: &KernelCall<'_, Candle, Scatter>,
+    call: &Call<'_, ops::Scatter>,
     [x, indices, updates]: [Tensor; 3],
     axis: usize,
-    combine: impl Fn(E, E) -> E + Send + Sync + 'static,
-) -> Result<Tensor, BackendError> {
+    combine: impl Fn(E, E) -> E + Shared,
+) -> Outcome {
     require_cpu(call)?;
     let update = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout, s3: &CpuStorage, l3: &Layout| {
         let mut elements = contiguous::<E>(s1, l1)?.to_vec();

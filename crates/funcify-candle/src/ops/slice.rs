@@ -1,16 +1,11 @@
 //! `slice`: a view; with a step above 1 a copy of the rows.
 
-use candle_core::Tensor;
-use funcify_core::error::BackendError;
-use funcify_core::ops::Slice;
-use funcify_runtime::{KernelCall, funcify};
+use super::prelude::*;
 
-use crate::device::Candle;
+funcify!(Candle, ops::Slice, |call, [x]| slice(&call, &x));
 
-funcify!(Candle, Slice, |call, [x]| slice(&call, &x));
-
-fn slice(call: &KernelCall<'_, Candle, Slice>, x: &Tensor) -> Result<Tensor, BackendError> {
-    let Slice { axis, start, limit, step } = call.op;
+fn slice(call: &Call<'_, ops::Slice>, x: &Tensor) -> Outcome {
+    let ops::Slice { axis, start, limit, step } = call.op;
     let (start, limit, size) = (call.dim(start)?, call.dim(limit)?, x.dim(*axis)?);
     if limit < start || limit > size {
         let expected = format!("bounds with 0 <= start <= limit <= {size}");

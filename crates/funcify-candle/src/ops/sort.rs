@@ -2,18 +2,14 @@
 
 use std::cmp::Ordering;
 
-use candle_core::{Tensor, WithDType};
-use funcify_core::DType;
-use funcify_core::error::BackendError;
-use funcify_core::ops::Sort;
-use funcify_runtime::{KernelCall, funcify};
+use candle_core::WithDType;
 
+use super::prelude::*;
 use crate::cpu::{is_nan, map_along, with_element};
-use crate::device::Candle;
 
-funcify!(Candle, Sort, |call, [x]| sort(&call, &x));
+funcify!(Candle, ops::Sort, |call, [x]| sort(&call, &x));
 
-fn sort(call: &KernelCall<'_, Candle, Sort>, x: &Tensor) -> Result<[Tensor; 2], BackendError> {
+fn sort(call: &Call<'_, ops::Sort>, x: &Tensor) -> Outcome<[Tensor; 2]> {
     if x.elem_count() == 0 {
         return Ok([x.clone(), call.backend.zeros(x.dims(), DType::I64)?]);
     }
@@ -21,7 +17,7 @@ fn sort(call: &KernelCall<'_, Candle, Sort>, x: &Tensor) -> Result<[Tensor; 2], 
     Ok([x.contiguous()?.gather(&positions, call.op.axis)?, positions])
 }
 
-fn positions<E: WithDType>(call: &KernelCall<'_, Candle, Sort>, x: &Tensor) -> Result<Tensor, BackendError> {
+fn positions<E: WithDType>(call: &Call<'_, ops::Sort>, x: &Tensor) -> Outcome {
     let descending = call.op.descending;
     map_along(call, x, call.op.axis, move |row: &[E], result: &mut [i64]| {
         result.iter_mut().zip(0..).for_each(|(position, index)| *position = index);

@@ -1,17 +1,12 @@
 //! `take`: Candle's `index_select` of clamped indices; a view for one index.
 
-use candle_core::Tensor;
-use funcify_core::error::BackendError;
-use funcify_core::ops::Take;
-use funcify_runtime::{KernelCall, funcify};
-
 use super::dynamic_slice::read_index;
-use crate::cpu::{map1, outside_domain};
-use crate::device::{Candle, output_shape};
+use super::prelude::*;
+use crate::cpu::{map1, with_integer};
 
-funcify!(Candle, Take, |call, [x, indices]| take(&call, &x, &indices));
+funcify!(Candle, ops::Take, |call, [x, indices]| take(&call, &x, &indices));
 
-fn take(call: &KernelCall<'_, Candle, Take>, x: &Tensor, indices: &Tensor) -> Result<Tensor, BackendError> {
+fn take(call: &Call<'_, ops::Take>, x: &Tensor, indices: &Tensor) -> Outcome {
     let axis = call.op.axis;
     let shape = output_shape(call)?;
     let size = not_empty(call, x, indices, axis)?;
@@ -28,12 +23,7 @@ fn take(call: &KernelCall<'_, Candle, Take>, x: &Tensor, indices: &Tensor) -> Re
 }
 
 /// The size of an axis; an error if it is zero and an index asks for one of its elements.
-pub(super) fn not_empty<O>(
-    call: &KernelCall<'_, Candle, O>,
-    x: &Tensor,
-    indices: &Tensor,
-    axis: usize,
-) -> Result<usize, BackendError> {
+pub(super) fn not_empty<O>(call: &Call<'_, O>, x: &Tensor, indices: &Tensor, axis: usize) -> Outcome<usize> {
     let size = x.dim(axis)?;
     if size == 0 && indices.elem_count() > 0 {
         let found = format!("{:?}", x.dims());
@@ -44,18 +34,7 @@ pub(super) fn not_empty<O>(
 }
 
 /// Indices as contiguous i64 within `0..size`. As i64 none is the largest of its type, which Candle would skip.
-pub(super) fn clamped<O>(
-    call: &KernelCall<'_, Candle, O>,
-    indices: &Tensor,
-    size: usize,
-) -> Result<Tensor, BackendError> {
-    use candle_core::DType;
+pub(super) fn clamped<O>(call: &Call<'_, O>, indices: &Tensor, size: usize) -> Outcome {
     let last = size.saturating_sub(1) as i64;
-    match indices.dtype() {
-        DType::U8 => map1(call, indices, move |index: u8| i64::from(index).clamp(0, last)),
-        DType::U32 => map1(call, indices, move |index: u32| i64::from(index).clamp(0, last)),
-        DType::I32 => map1(call, indices, move |index: i32| i64::from(index).clamp(0, last)),
-        DType::I64 => map1(call, indices, move |index: i64| index.clamp(0, last)),
-        _ => Err(outside_domain(call, indices)),
-    }
+    with_integer!(call, indices, I => map1(call, indices, move |index: I| i64::from(index).clamp(0, last)))
 }

@@ -1,17 +1,13 @@
 //! `threefry`: the core's generator, in host memory.
 
-use candle_core::Tensor;
-use funcify_core::error::BackendError;
-use funcify_core::ops::{Threefry, threefry_bits};
-use funcify_runtime::{KernelCall, funcify};
+use super::prelude::*;
+use crate::device::elements;
 
-use crate::device::{Candle, elements, output_shape};
+funcify!(Candle, ops::Threefry, |call, [key, counter]| threefry(&call, &key, &counter));
 
-funcify!(Candle, Threefry, |call, [key, counter]| threefry(&call, &key, &counter));
-
-fn threefry(call: &KernelCall<'_, Candle, Threefry>, key: &Tensor, counter: &Tensor) -> Result<Tensor, BackendError> {
+fn threefry(call: &Call<'_, ops::Threefry>, key: &Tensor, counter: &Tensor) -> Outcome {
     let shape = output_shape(call)?;
     let size = call.shape(&call.op.shape)?.iter().product();
-    let bits = threefry_bits(&elements(key)?, &elements(counter)?, size, call.op.words);
+    let bits = ops::threefry_bits(&elements(key)?, &elements(counter)?, size, call.op.words);
     Ok(Tensor::from_vec(bits, shape, call.backend.device())?)
 }

@@ -1,27 +1,14 @@
 //! Elementwise ops of one operand: Candle's for floats, this crate's for integers and for what Candle lacks.
 
-use candle_core::Tensor;
-use funcify_core::DType;
-use funcify_core::error::BackendError;
-use funcify_core::ops::special;
-use funcify_core::ops::{
-    Abs, Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Cos, Cosh, Digamma, Erf, ErfInv, Erfc, Exp, Expm1, Floor,
-    Lgamma, Log, Log1p, Neg, Not, Recip, Round, Rsqrt, Sigmoid, Sign, Sin, Sinh, Sqrt, Square, StopGradient, Tan, Tanh,
-    Trunc,
-};
-use funcify_runtime::{KernelCall, funcify};
-
+use super::prelude::*;
 use crate::cpu::{map_floats, map_in_f64, map_integers, map1};
-use crate::device::Candle;
-
-type Result<T> = std::result::Result<T, BackendError>;
 
 /// Of floats, and of integers.
 macro_rules! numbers {
     ($($op:ident => |$call:ident, $x:ident| $float:expr, |$v:ident| $integer:expr;)*) => {
-        $(funcify!(Candle, $op, |call, [$x]| {
+        $(funcify!(Candle, ops::$op, |call, [$x]| {
             let ($call, $x) = (&call, &$x);
-            if $x.dtype().is_float() { Result::Ok($float) } else { map_integers($call, $x, |$v| $integer) }
+            if $x.dtype().is_float() { Outcome::Ok($float) } else { map_integers($call, $x, |$v| $integer) }
         });)*
     };
 }
@@ -34,25 +21,25 @@ numbers! {
     Sign => |call, x| map_floats!(map1(call, x), |v| if v.is_nan() || v == 0.0 { v } else { v.signum() })?, |v| v.signum();
 }
 
-funcify!(Candle, Exp, |_, [x]| x.exp());
-funcify!(Candle, Expm1, |call, [x]| map_floats!(map1(&call, &x), |v| v.exp_m1()));
-funcify!(Candle, Log, |_, [x]| x.log());
-funcify!(Candle, Log1p, |call, [x]| map_floats!(map1(&call, &x), |v| v.ln_1p()));
-funcify!(Candle, Tanh, |_, [x]| x.tanh());
-funcify!(Candle, Sigmoid, |call, [x]| sigmoid(&call, &x));
-funcify!(Candle, Sin, |_, [x]| x.sin());
-funcify!(Candle, Cos, |_, [x]| x.cos());
-funcify!(Candle, Sqrt, |_, [x]| x.sqrt());
-funcify!(Candle, Rsqrt, |call, [x]| rsqrt(&call, &x));
-funcify!(Candle, Recip, |_, [x]| x.recip());
-funcify!(Candle, Not, |call, [x]| not(&call, &x));
-funcify!(Candle, Erf, |_, [x]| x.erf());
-funcify!(Candle, Floor, |_, [x]| x.floor());
-funcify!(Candle, Ceil, |_, [x]| x.ceil());
-funcify!(Candle, StopGradient, |_, [x]| Ok::<_, BackendError>(x.detach()));
+funcify!(Candle, ops::Exp, |_, [x]| x.exp());
+funcify!(Candle, ops::Expm1, |call, [x]| map_floats!(map1(&call, &x), |v| v.exp_m1()));
+funcify!(Candle, ops::Log, |_, [x]| x.log());
+funcify!(Candle, ops::Log1p, |call, [x]| map_floats!(map1(&call, &x), |v| v.ln_1p()));
+funcify!(Candle, ops::Tanh, |_, [x]| x.tanh());
+funcify!(Candle, ops::Sigmoid, |call, [x]| sigmoid(&call, &x));
+funcify!(Candle, ops::Sin, |_, [x]| x.sin());
+funcify!(Candle, ops::Cos, |_, [x]| x.cos());
+funcify!(Candle, ops::Sqrt, |_, [x]| x.sqrt());
+funcify!(Candle, ops::Rsqrt, |call, [x]| rsqrt(&call, &x));
+funcify!(Candle, ops::Recip, |_, [x]| x.recip());
+funcify!(Candle, ops::Not, |call, [x]| not(&call, &x));
+funcify!(Candle, ops::Erf, |_, [x]| x.erf());
+funcify!(Candle, ops::Floor, |_, [x]| x.floor());
+funcify!(Candle, ops::Ceil, |_, [x]| x.ceil());
+funcify!(Candle, ops::StopGradient, |_, [x]| Outcome::Ok(x.detach()));
 
 /// One pass on the CPU; elsewhere a composition of Candle's kernels.
-fn sigmoid(call: &KernelCall<'_, Candle, Sigmoid>, x: &Tensor) -> Result<Tensor> {
+fn sigmoid(call: &Call<'_, ops::Sigmoid>, x: &Tensor) -> Outcome {
     if !x.device().is_cpu() {
         return Ok(x.neg()?.exp()?.affine(1.0, 1.0)?.recip()?);
     }
@@ -64,14 +51,14 @@ fn sigmoid(call: &KernelCall<'_, Candle, Sigmoid>, x: &Tensor) -> Result<Tensor>
 }
 
 /// One pass on the CPU; elsewhere a composition of Candle's kernels.
-fn rsqrt(call: &KernelCall<'_, Candle, Rsqrt>, x: &Tensor) -> Result<Tensor> {
+fn rsqrt(call: &Call<'_, ops::Rsqrt>, x: &Tensor) -> Outcome {
     if !x.device().is_cpu() {
         return Ok(x.sqrt()?.recip()?);
     }
     map_floats!(map1(call, x), |v| 1.0 / v.sqrt())
 }
 
-fn not(call: &KernelCall<'_, Candle, Not>, x: &Tensor) -> Result<Tensor> {
+fn not(call: &Call<'_, ops::Not>, x: &Tensor) -> Outcome {
     if call.dtype(0) == DType::Bool {
         return map1(call, x, |v: u8| u8::from(v == 0));
     }
@@ -81,7 +68,7 @@ fn not(call: &KernelCall<'_, Candle, Not>, x: &Tensor) -> Result<Tensor> {
 /// Kernels in f64.
 macro_rules! in_f64 {
     ($($op:ident => $function:expr;)*) => {
-        $(funcify!(Candle, $op, |call, [x]| map_in_f64(&call, &x, $function as fn(f64) -> f64));)*
+        $(funcify!(Candle, ops::$op, |call, [x]| map_in_f64(&call, &x, $function as fn(f64) -> f64));)*
     };
 }
 

@@ -69,6 +69,11 @@ pub(crate) fn loss(tensors: &[&Tensor]) -> Result<Tensor> {
     Ok(total)
 }
 
+/// The gradients of that number.
+pub(crate) fn backward(tensors: &[&Tensor]) -> GradStore {
+    loss(tensors).unwrap().backward().unwrap()
+}
+
 /// Asserts that two backward passes give the same gradients of all these variables.
 #[track_caller]
 pub(crate) fn assert_gradients(found: &GradStore, expected: &GradStore, vars: &[&Var], what: &str) {

@@ -2,10 +2,8 @@
 
 use std::cell::RefCell;
 
-use funcify::{
-    AssociativeScanOptions, DType, ScanOptions, Shape, Value, associative_scan_with, checkpoint, cond, constant,
-    scan_until_with, switch, while_loop, while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::{AssociativeScanOptions, Shape, associative_scan_with, checkpoint, scan_until_with, while_loop_bounded};
 
 use super::maker::{Entry, Maker, STATE};
 

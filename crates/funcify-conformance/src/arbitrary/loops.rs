@@ -1,9 +1,7 @@
 //! Loops over rows: `scan`, `scan_until`, `fori_loop`, `map`.
 
-use funcify::{
-    DType, Dim, MapOptions, ScanOptions, TensorType, Value, constant, fori_loop, map, map_with, scan_until_with,
-    scan_with,
-};
+use funcify::prelude::*;
+use funcify::{MapOptions, map_with, scan_until_with};
 
 use super::maker::{Entry, Maker, STATE};
 

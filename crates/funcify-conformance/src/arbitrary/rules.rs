@@ -3,9 +3,8 @@
 //! In most programs the rules are the derivatives of their functions, by another way, so that all properties of derivatives
 //! hold. In some they are not, or are not even linear, so that it shows whether they are used, and how often.
 
-use funcify::{
-    DType, Dim, Disconnected, GradOptions, Graph, Shape, TensorType, Value, custom_jvp, custom_vjp, jvp, vjp_with,
-};
+use funcify::prelude::*;
+use funcify::{Disconnected, Shape, custom_jvp, custom_vjp, vjp_with};
 
 use super::maker::{Entry, LIMIT, Maker};
 

@@ -1,9 +1,7 @@
 //! Derivatives and lanes inside of the program.
 
-use funcify::{
-    CheckpointPolicy, Disconnected, GradOptions, Value, VmapOptions, grad_with, hvp, jacobian, jvp, vjp_with, vmap,
-    vmap_with,
-};
+use funcify::prelude::*;
+use funcify::{CheckpointPolicy, Disconnected, VmapOptions, grad_with, jacobian, vjp_with, vmap_with};
 
 use super::maker::{Entry, LIMIT, Maker, Part};
 

@@ -2,97 +2,81 @@
 
 use funcify::{DType, Value, cond, constant, full, iota, scan, scan_with, select, size, switch, vmap, while_loop};
 
-use super::{Programs, outputs};
+use super::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
-    (&["cond_true", "cond_false"], |g| {
-        let [pred, x, w] = g.get(["pred", "x", "w"]);
+    &program(&["cond_true", "cond_false"], ["pred", "x", "w"], |[pred, x, w]| {
         outputs! { y: cond(pred, || w * x.square(), || x.sin() + 1.0) }
     }),
     // The predicate is computed.
-    (&["cond_on_data_true", "cond_on_data_false"], |g| {
-        let [x, w] = g.get(["x", "w"]);
+    &program(&["cond_on_data_true", "cond_on_data_false"], ["x", "w"], |[x, w]| {
         let one = full([0i64; 0], DType::I64, 1.0);
         let (y, k) = cond(x.sum(..).gt(0.0), || (x.matmul(w).tanh(), one), || (x.matmul(w) * 0.5, one + 1));
         outputs! { y, k }
     }),
     // Several results.
-    (&["cond_pytree_true", "cond_pytree_false"], |g| {
-        let [pred, x, y] = g.get(["pred", "x", "y"]);
+    &program(&["cond_pytree_true", "cond_pytree_false"], ["pred", "x", "y"], |[pred, x, y]| {
         let (a, b, c) = cond(pred, || (x + y, x * y, x.sum(..)), || (x - y, x, y.sum(..).square()));
         outputs! { a, b, c }
     }),
-    (&["cond_constant_branch"], |g| {
-        let [x] = g.get(["x"]);
+    &program(&["cond_constant_branch"], ["x"], |[x]| {
         outputs! { y: cond(x.sum(..).gt(0.0), || x.square(), || x.zeros_like()) }
     }),
     // A branch gives a captured value as it is.
-    (&["cond_identity_branch"], |g| {
-        let [x] = g.get(["x"]);
+    &program(&["cond_identity_branch"], ["x"], |[x]| {
         let y = cond(x.sum(..).gt(0.0), || x, || -x);
         outputs! { y, z: y * x }
     }),
-    (&["cond_nested"], |g| {
-        let [a, b, x] = g.get(["a", "b", "x"]);
+    &program(&["cond_nested"], ["a", "b", "x"], |[a, b, x]| {
         let inner_true = || cond(b, || x.exp(), || x * x * x);
         let inner_false = || cond(b, || x, || 0.0 * x);
         outputs! { y: cond(a, inner_true, inner_false) }
     }),
-    (&["cond_untaken_branch_is_undefined"], |g| {
-        let [x] = g.get(["x"]);
+    &program(&["cond_untaken_branch_is_undefined"], ["x"], |[x]| {
         outputs! { y: cond(x.gt(0.0), || x.log() * x.sqrt(), || x.square()) }
     }),
     // What the branches capture is also used outside.
-    (&["cond_and_outside"], |g| {
-        let [x, w] = g.get(["x", "w"]);
+    &program(&["cond_and_outside"], ["x", "w"], |[x, w]| {
         let p = x.sum(..).gt(0.0) & w.sum(..).lt(10.0);
         outputs! { y: cond(p, || x * w, || x + w) * x + w.square() }
     }),
-    (&["switch4_0", "switch4_1", "switch4_2", "switch4_3", "switch4_clamped_low", "switch4_clamped_high"], |g| {
-        let [index, x, w] = g.get(["index", "x", "w"]);
-        outputs! { y: switch(index, [&|| x * w, &|| x.sin(), &|| x.square() + w, &|| (-w.square()).exp() * x]) }
-    }),
-    (&["cond_in_scan", "cond_in_scan_f64"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
-        let (carry, ys) = scan(init, xs, |c, x| {
-            let c = cond(c.sum(..).gt(0.0), || (c * w).tanh() - x.square(), || 0.5 * c + x);
-            (c, c)
-        });
+    &program(
+        &["switch4_0", "switch4_1", "switch4_2", "switch4_3", "switch4_clamped_low", "switch4_clamped_high"],
+        ["index", "x", "w"],
+        |[index, x, w]| {
+            outputs! { y: switch(index, [&|| x * w, &|| x.sin(), &|| x.square() + w, &|| (-w.square()).exp() * x]) }
+        },
+    ),
+    &program(&["cond_in_scan", "cond_in_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
+        let (carry, ys) =
+            scan(init, xs, |c, x| traced(cond(c.sum(..).gt(0.0), || (c * w).tanh() - x.square(), || 0.5 * c + x)));
         outputs! { carry, ys }
     }),
     // The branch of each step comes from an integer sequence.
-    (&["switch_in_scan"], |g| {
-        let [init, xs, ops] = g.get(["init", "xs", "ops"]);
-        let (carry, ys) = scan(init, (ops, xs), |c, (k, x)| {
-            let c = switch(k, [&|| c + x, &|| c * x, &|| c.sin() - x, &|| c]);
-            (c, c)
-        });
+    &program(&["switch_in_scan"], ["init", "xs", "ops"], |[init, xs, ops]| {
+        let (carry, ys) =
+            scan(init, (ops, xs), |c, (k, x)| traced(switch(k, [&|| c + x, &|| c * x, &|| c.sin() - x, &|| c])));
         outputs! { carry, ys }
     }),
-    (&["scan_in_cond_true", "scan_in_cond_false"], |g| {
-        let [pred, init, xs] = g.get(["pred", "init", "xs"]);
+    &program(&["scan_in_cond_true", "scan_in_cond_false"], ["pred", "init", "xs"], |[pred, init, xs]| {
         let forward = || scan(init, xs, |c, x| ((c + x).tanh(), ())).0;
         let backward = || scan_with(funcify::ScanOptions::new().reverse(), init, xs, |c, x| (0.5 * c * x + 1.0, ())).0;
         outputs! { y: cond(pred, forward, backward) }
     }),
-    (&["cond_in_while"], |g| {
-        let [x0, a] = g.get(["x0", "a"]);
+    &program(&["cond_in_while"], ["x0", "a"], |[x0, a]| {
         let next = |(x, n): (Value, Value)| (cond(x.lt(5.0), || 1.8 * x, || x + a * x), n + 1);
         let (x, n) = while_loop((x0, constant(0i64)), |(x, _)| x.lt(12.0), next);
         outputs! { x, n }
     }),
     // A batch of choices, as a program over the whole batch: both branches run, and the predicate selects by row.
-    (&["vmap_cond"], |g| {
-        let [pred, x, w] = g.get(["pred", "x", "w"]);
+    &program(&["vmap_cond"], ["pred", "x", "w"], |[pred, x, w]| {
         outputs! { y: vmap((pred, x), |(pred, x)| cond(pred, || w * x.square(), || x.sin())) }
     }),
-    (&["vmap_switch"], |g| {
-        let [index, x] = g.get(["index", "x"]);
+    &program(&["vmap_switch"], ["index", "x"], |[index, x]| {
         outputs! { y: vmap((index, x), |(index, x)| switch(index, [&|| x, &|| x.square(), &|| x.sin(), &|| x.exp()])) }
     }),
     // Values that are not finite are replaced, if there are any.
-    (&["clamp_invalid", "clamp_valid"], |g| {
-        let [x] = g.get(["x"]);
+    &program(&["clamp_invalid", "clamp_valid"], ["x"], |[x]| {
         let is_nan = |x: Value| x.ne(x);
         let invalid = (is_nan(x) | x.abs().eq(f64::INFINITY)).any(..);
         let clamp = || {
@@ -103,19 +87,16 @@ pub(super) const PROGRAMS: Programs = &[
         let y = cond(invalid, clamp, || x);
         outputs! { y, z: y.square() }
     }),
-    (&["clamp_in_scan"], |g| {
-        let [init, w, xs] = g.get(["init", "w", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| {
+    &program(&["clamp_in_scan"], ["init", "w", "xs"], |[init, w, xs]| {
+        scanned(scan(init, xs, |c, x| {
             let u = c * w + x;
             let big = u.abs().gt(100.0);
             let c = cond(big.any(..), || select(big, u.sign() * 100.0, u), || u);
             (c, c)
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // Attention with a mask that the length chooses.
-    (&["shape_dependent_mask_long", "shape_dependent_mask_single"], |g| {
-        let [q, k, v] = g.get(["q", "k", "v"]);
+    &program(&["shape_dependent_mask_long", "shape_dependent_mask_single"], ["q", "k", "v"], |[q, k, v]| {
         let n = q.dim(0);
         let i = iota(&n, DType::I64);
         let square = [n.clone(), n.clone()];

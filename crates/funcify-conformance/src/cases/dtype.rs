@@ -1,28 +1,17 @@
 //! Category `dtype`: integers, booleans, casts, mixed floats.
 
-use funcify::{DType, HostTensor, ScanOptions, constant, iota, scan, scan_with, select};
-
-use super::{Programs, outputs};
+use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
     // Prefix sums in i32.
-    (&["i32_cumsum"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| (c + x, c + x));
-        outputs! { carry, ys }
-    }),
+    &program(&["i32_cumsum"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| (c + x, c + x)))),
     // Factorials up to 20!, which needs 64 bits.
-    (&["i64_factorial"], |g| {
-        let [one] = g.get(["one"]);
-        let (_, ys) = scan(one, iota(20, DType::I64), |p, t| {
-            let p = p * (t + 1);
-            (p, p)
-        });
+    &program(&["i64_factorial"], ["one"], |[one]| {
+        let (_, ys) = scan(one, iota(20, DType::I64), |p, t| traced(p * (t + 1)));
         outputs! { ys }
     }),
     // A count in u8, and whether it is odd.
-    (&["u8_count"], |g| {
-        let [bits, zero] = g.get(["bits", "zero"]);
+    &program(&["u8_count"], ["bits", "zero"], |[bits, zero]| {
         let (n, (trace, odd)) = scan(zero, bits, |n, b| {
             let n = n + b;
             (n, (n, n % 2))
@@ -30,18 +19,13 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { n, trace, odd }
     }),
     // Boolean carries: or, and, exclusive or.
-    (&["bool_logic"], |g| {
-        let [xs] = g.get(["xs"]);
+    &program(&["bool_logic"], ["xs"], |[xs]| {
         let start = [constant(false), constant(true), constant(false)];
-        let (_, [any, all, parity]) = scan(start, xs, |[any, all, parity], x| {
-            let next = [any | x, all & x, parity ^ x];
-            (next, next)
-        });
+        let (_, [any, all, parity]) = scan(start, xs, |[any, all, parity], x| traced([any | x, all & x, parity ^ x]));
         outputs! { any, all, parity }
     }),
     // An integer sequence converted to float in the body.
-    (&["cast_int_to_float"], |g| {
-        let [weights, ks] = g.get(["weights", "ks"]);
+    &program(&["cast_int_to_float"], ["weights", "ks"], |[weights, ks]| {
         let zero = constant(HostTensor::scalar(0.0).cast(weights.dtype()));
         let (_, (ys, total)) = scan(zero, ks, |c, k| {
             let c = 0.5 * c + (weights * k.cast(weights.dtype())).sum(..);
@@ -50,32 +34,24 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys, total }
     }),
     // An f64 carry over an f32 sequence.
-    (&["mixed_f32_f64"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
-        let (carry, ys) = scan(init, xs, |c, x| {
+    &program(&["mixed_f32_f64"], ["init", "xs", "w"], |[init, xs, w]| {
+        scanned(scan(init, xs, |c, x| {
             let c = c * w + x.cast(DType::F64);
             (c, (c * 2.0).cast(DType::F32))
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // Increments that f32 cannot hold.
-    (&["f64_small_increments"], |g| {
-        let [base, xs] = g.get(["base", "xs"]);
+    &program(&["f64_small_increments"], ["base", "xs"], |[base, xs]| {
         let (carry, ()) = scan(base, xs, |c, x| (c + x, ()));
         outputs! { gain: carry - base }
     }),
     // A map that amplifies rounding.
-    (&["f64_chaotic_map"], |g| {
-        let [x0, r] = g.get(["x0", "r"]);
-        let (_, trace) = scan_with(ScanOptions::new().length(30), x0, (), |x, ()| {
-            let x = r * x * (1.0 - x);
-            (x, x)
-        });
+    &program(&["f64_chaotic_map"], ["x0", "r"], |[x0, r]| {
+        let (_, trace) = scan_with(ScanOptions::new().length(30), x0, (), |x, ()| traced(r * x * (1.0 - x)));
         outputs! { trace }
     }),
     // Boolean and integer results of comparisons.
-    (&["bool_outputs"], |g| {
-        let [a, b] = g.get(["a", "b"]);
+    &program(&["bool_outputs"], ["a", "b"], |[a, b]| {
         let (_, (gt, n, d)) = scan(constant(0i64), (a, b), |n, (a, b)| {
             let gt = a.gt(b);
             let n = n + gt.all(..).cast(DType::I64);
@@ -84,8 +60,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { gt, n, d }
     }),
     // Rows of a table by i32 indices.
-    (&["i32_gather"], |g| {
-        let [table, ids] = g.get(["table", "ids"]);
+    &program(&["i32_gather"], ["table", "ids"], |[table, ids]| {
         let (_, (ys, next)) = scan(constant(0i64), ids, |n, i| {
             let n = n + 1;
             (n, (table.take(0, i) * n.cast(table.dtype()), (i + 1) % 6))
@@ -93,8 +68,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys, next }
     }),
     // Powers modulo 1009 by repeated squaring, a loop over the bits in a map.
-    (&["i64_modular_power"], |g| {
-        let [base, exponents] = g.get(["base", "exponents"]);
+    &program(&["i64_modular_power"], ["base", "exponents"], |[base, exponents]| {
         let ((), ys) = scan((), exponents, |(), e| {
             let bits = ScanOptions::new().length(4);
             let ((power, _, _), ()) = scan_with(bits, (constant(1i64), base, e), (), |(r, b, e), ()| {

@@ -2,49 +2,38 @@
 
 use funcify::{DType, Recurrence, ScanOptions, Value, concat, grad, scan, scan_with, select, value_and_grad, vmap};
 
-use super::{Programs, outputs};
+use super::recurrences::stencil;
+use super::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
-    (&["tbptt_chunks"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["tbptt_chunks"], ["init", "xs", "w"], |[init, xs, w]| {
         let mut carry = init;
         let mut parts = Vec::new();
         for (start, limit) in [(0, 3), (3, 6), (6, 8)] {
             let enters = if start > 0 { carry.stop_gradient() } else { carry };
-            let (last, ys) = scan(enters, xs.slice(0, start..limit), |c, x| {
-                let c = (c.matmul(w) + x).tanh();
-                (c, c)
-            });
+            let (last, ys) = scan(enters, xs.slice(0, start..limit), |c, x| traced((c.matmul(w) + x).tanh()));
             carry = last;
             parts.push(ys);
         }
         outputs! { carry, ys: concat(&parts, 0) }
     }),
-    (&["tbptt_last_steps"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["tbptt_last_steps"], ["init", "xs", "w"], |[init, xs, w]| {
         let step = |c: Value, x: Value| ((c.matmul(w) + x).tanh(), ());
         let (middle, ()) = scan(init, xs.slice(0, ..4), step);
         let (last, ()) = scan(middle.stop_gradient(), xs.slice(0, 4..), step);
         outputs! { last }
     }),
-    (&["stop_gradient_in_body"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| {
-            let c = 0.5 * c * c.stop_gradient() + x.sin();
-            (c, c)
-        });
-        outputs! { carry, ys }
+    &program(&["stop_gradient_in_body"], ["init", "xs"], |[init, xs]| {
+        scanned(scan(init, xs, |c, x| traced(0.5 * c * c.stop_gradient() + x.sin())))
     }),
-    (&["disconnected_inputs"], |g| {
-        let [init, xs, threshold, offset] = g.get(["init", "xs", "threshold", "offset"]);
+    &program(&["disconnected_inputs"], ["init", "xs", "threshold", "offset"], |[init, xs, threshold, offset]| {
         let (carry, n) = scan(init, xs, |c, x| {
             let c = select(x.sum(0).gt(threshold), c + x, 0.5 * c);
             (c, (c + offset).gt(0.0).cast(DType::I64).sum(0))
         });
         outputs! { carry, n }
     }),
-    (&["cast_to_int_blocks_gradient"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
+    &program(&["cast_to_int_blocks_gradient"], ["init", "xs"], |[init, xs]| {
         let (_, (k, ys)) = scan(init, xs, |c, x| {
             let k = x.cast(DType::I64);
             let c = 0.5 * c + k.cast(x.dtype());
@@ -52,67 +41,48 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { k, ys }
     }),
-    (&["double_where"], |g| {
-        let [init, w, xs] = g.get(["init", "w", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| {
+    &program(&["double_where"], ["init", "w", "xs"], |[init, w, xs]| {
+        scanned(scan(init, xs, |c, x| {
             let ok = x.gt(0.0);
             let safe = select(ok, x, 1.0);
             let c = 0.5 * c + select(ok, safe.sqrt() * w, 0.0);
             (c, c)
-        });
-        outputs! { carry, ys }
+        }))
     }),
-    (&["masked_nonfinite_inputs"], |g| {
-        let [init, w, xs] = g.get(["init", "w", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| {
+    &program(&["masked_nonfinite_inputs"], ["init", "w", "xs"], |[init, w, xs]| {
+        scanned(scan(init, xs, |c, x| {
             let bad = x.ne(x) | x.abs().eq(f64::INFINITY);
             let c = (w * c + select(bad, x.zeros_like(), x)).tanh();
             (c, c)
-        });
-        outputs! { carry, ys }
+        }))
     }),
-    (&["nan_propagates"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
+    &program(&["nan_propagates"], ["init", "xs"], |[init, xs]| {
         let (_, ys) = scan(init, xs, |c, x| (c + x, c + x));
         let bad = ys.ne(ys);
         outputs! { ys, count: bad.cast(DType::I64).sum(0), clean: select(bad, ys.zeros_like(), ys).square() }
     }),
-    (&["one_input_in_all_roles", "one_input_in_all_roles_f64"], |g| {
-        let [x] = g.get(["x"]);
-        let (carry, ys) = scan(x, x, |c, v| {
-            let c = (c * x).sin() + v;
-            (c, c)
-        });
+    &program(&["one_input_in_all_roles", "one_input_in_all_roles_f64"], ["x"], |[x]| {
+        let (carry, ys) = scan(x, x, |c, v| traced((c * x).sin() + v));
         outputs! { carry, total: ys.sum(..) }
     }),
-    (&["shared_weights_two_scans"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["shared_weights_two_scans"], ["init", "xs", "w"], |[init, xs, w]| {
         let (a, ()) = scan(init, xs, |c, x| ((c.matmul(w) + x).tanh(), ()));
         let (b, ()) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (x.matmul(w).tanh() * c, ()));
         outputs! { y: a * b }
     }),
-    (&["sequence_in_taps_and_captured"], |g| {
-        let [x, w] = g.get(["x", "w"]);
+    &program(&["sequence_in_taps_and_captured"], ["x", "w"], |[x, w]| {
         let [w0, w1, w2] = w.unstack(0);
-        let mut loop_ = Recurrence::new();
-        let taps = loop_.sequence(x, [-1, 0, 1]);
-        let done = loop_.run(|step| {
-            let [a, b, c] = step.read(&taps);
-            w0 * a + w1 * b + w2 * c * x.index(0, 0)
-        });
-        let y = done.ys;
+        let y = stencil(&mut Recurrence::new(), x, [-1, 0, 1], |[a, b, c]| w0 * a + w1 * b + w2 * c * x.index(0, 0));
         outputs! { y, s: y.sum(0) * x.index(0, 5) }
     }),
-    (&["derivative_reuses_output"], |g| {
-        let [init, w] = g.get(["init", "w"]);
+    &program(&["derivative_reuses_output"], ["init", "w"], |[init, w]| {
         let (_, (ys, e)) = scan_with(ScanOptions::new().length(5), init, (), |c, ()| {
             let c = (-c * w).exp();
             (c, (c, c.exp()))
         });
         outputs! { ys, e }
     }),
-    (&["gradient_as_output"], |g| {
-        let [w, h0, xs] = g.get(["w", "h0", "xs"]);
+    &program(&["gradient_as_output"], ["w", "h0", "xs"], |[w, h0, xs]| {
         let of_w = grad(w, |w| {
             let step = |h: Value, x: Value| {
                 let h = (h.matmul(w) + x).tanh();
@@ -122,14 +92,12 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { g: of_w, norm: of_w.square().sum(..) }
     }),
-    (&["gradient_penalty"], |g| {
-        let [a, x0, u] = g.get(["a", "x0", "u"]);
+    &program(&["gradient_penalty"], ["a", "x0", "u"], |[a, x0, u]| {
         let loss = |u: Value| scan(x0, u, |x, v| ((a * x).tanh() + v * x, ())).0.square();
         let (value, of_u) = value_and_grad(u, loss);
         outputs! { objective: value + 0.1 * of_u.square().sum(0) }
     }),
-    (&["vmap_of_gradient", "vmap_of_gradient_f64"], |g| {
-        let [w, h0, xs] = g.get(["w", "h0", "xs"]);
+    &program(&["vmap_of_gradient", "vmap_of_gradient_f64"], ["w", "h0", "xs"], |[w, h0, xs]| {
         let of_lane = |(v, xs): (Value, Value)| grad(v, |v| scan(h0, xs, |h, x| ((h * v + x).tanh(), ())).0.sum(0));
         outputs! { g: vmap((w, xs), of_lane) }
     }),

@@ -1,56 +1,40 @@
 //! Category `map`: loops without a carry.
 
-use funcify::{Value, cond, constant, map, scan, while_loop};
-
-use super::{Programs, outputs};
+use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
-    (&["map_square", "map_square_f64"], |g| outputs! { ys: map(g.input("xs"), Value::square) }),
+    &program(&["map_square", "map_square_f64"], ["xs"], |[xs]| outputs! { ys: map(xs, Value::square) }),
     // Two sequences and a captured matrix.
-    (&["map_two_inputs"], |g| {
-        let [xs, zs, w] = g.get(["xs", "zs", "w"]);
+    &program(&["map_two_inputs"], ["xs", "zs", "w"], |[xs, zs, w]| {
         let (ys, ss) = map((xs, zs), |(x, z)| (x.matmul(w).tanh() * z, x.sum(0)));
         outputs! { ys, ss }
     }),
-    (&["map_determinant"], |g| {
-        let [xs] = g.get(["xs"]);
+    &program(&["map_determinant"], ["xs"], |[xs]| {
         let (ys, ts) = map(xs, |m| {
             let at = |row: i64, column: i64| m.index(0, row).index(0, column);
             (at(0, 0) * at(1, 1) - at(0, 1) * at(1, 0), m.matmul(m))
         });
         outputs! { ys, ts }
     }),
-    (&["map_argmax"], |g| {
-        let [xs] = g.get(["xs"]);
+    &program(&["map_argmax"], ["xs"], |[xs]| {
         let (at, best) = map(xs, |x| {
             let i = x.argmax(0);
             (i, x.take(0, i))
         });
         outputs! { at, best }
     }),
-    (&["map_zero_rows"], |g| {
-        let [xs, w] = g.get(["xs", "w"]);
-        outputs! { ys: map(xs, |x| x * w) }
-    }),
+    &program(&["map_zero_rows"], ["xs", "w"], |[xs, w]| outputs! { ys: map(xs, |x| x * w) }),
     // A scan over each row.
-    (&["map_of_scan"], |g| {
-        let [xs, a] = g.get(["xs", "a"]);
-        let (totals, ys) = map(xs, |x| {
-            scan(a.zeros_like(), x, |c, v| {
-                let c = (a * c + v).tanh();
-                (c, c)
-            })
-        });
+    &program(&["map_of_scan"], ["xs", "a"], |[xs, a]| {
+        let (totals, ys) = map(xs, |x| scan(a.zeros_like(), x, |c, v| traced((a * c + v).tanh())));
         outputs! { ys, totals }
     }),
     // A choice for each row.
-    (&["map_of_cond"], |g| {
-        let [xs, w] = g.get(["xs", "w"]);
+    &program(&["map_of_cond"], ["xs", "w"], |[xs, w]| {
         outputs! { ys: map(xs, |x| cond(x.gt(0.0), || x.sqrt() * w, || x.square() - w)) }
     }),
     // A loop for each row, whose trip counts differ.
-    (&["map_of_while"], |g| {
-        let [xs] = g.get(["xs"]);
+    &program(&["map_of_while"], ["xs"], |[xs]| {
         let next = |(x, n): (Value, Value)| (0.5 * x + 0.1 * x.sqrt(), n + 1);
         let (ys, n) = map(xs, |x| while_loop((x, constant(0i64)), |(x, _)| x.gt(1.0), next));
         outputs! { ys, n }

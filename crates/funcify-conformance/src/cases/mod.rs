@@ -19,26 +19,31 @@ mod nested;
 pub(crate) mod numerics;
 pub(crate) mod ops;
 pub(crate) mod random;
+mod recurrences;
 mod scan;
 mod taps;
 mod while_loops;
 
 use std::collections::BTreeMap;
 
-use funcify::{Builder, Error, Graph, Value};
+use funcify::{
+    AssociativeScanOptions, Builder, DType, Error, Graph, HostTensor, Recurrence, Scalar, ScanOptions, Shape, Tree,
+    Value, VmapOptions, associative_scan_with, concat, cond, constant, hessian, iota, map, scan, scan_until_with,
+    scan_with, select, size, vmap, vmap_with, while_loop,
+};
 
+use crate::case::{Case, Cases, Expected, ExpectedOutput, OneCase};
 use crate::golden::GoldenCase;
 
-/// The inputs of a golden case, declared as the program asks for them.
+/// The inputs of a golden case, declared as a program asks for them.
 pub struct Inputs<'a> {
     builder: &'a Builder,
     case: &'a GoldenCase,
 }
 
 impl Inputs<'_> {
-    /// The inputs of these names.
-    #[track_caller]
-    pub fn get<const N: usize>(&self, names: [&str; N]) -> [Value; N] {
+    /// Declares the inputs of these names.
+    fn get<const N: usize>(&self, names: [&str; N]) -> [Value; N] {
         let types = self.case.group("in");
         names.map(|name| {
             let ty = types.iter().find(|(other, _)| other == name).map(|(_, ty)| ty.clone());
@@ -46,23 +51,47 @@ impl Inputs<'_> {
             self.builder.input(name, ty)
         })
     }
-
-    /// Returns the input of this name.
-    #[track_caller]
-    fn input(&self, name: &str) -> Value {
-        let [input] = self.get([name]);
-        input
-    }
 }
 
 /// The outputs of a program by name.
 pub type Outputs = BTreeMap<&'static str, Value>;
 
-/// Builds the graph of a golden case.
-pub type Program = fn(&Inputs<'_>) -> Outputs;
+/// A program with the names of its golden cases.
+pub trait Program: Sync {
+    /// Returns the names of the cases.
+    fn cases(&self) -> &'static [&'static str];
 
-/// Programs, each with the names of its cases.
-type Programs = &'static [(&'static [&'static str], Program)];
+    /// Declares the inputs and computes the outputs.
+    fn outputs(&self, inputs: &Inputs<'_>) -> Outputs;
+}
+
+/// A program of the inputs of these names.
+struct Of<const N: usize> {
+    cases: &'static [&'static str],
+    inputs: [&'static str; N],
+    outputs: fn([Value; N]) -> Outputs,
+}
+
+impl<const N: usize> Program for Of<N> {
+    fn cases(&self) -> &'static [&'static str] {
+        self.cases
+    }
+
+    fn outputs(&self, inputs: &Inputs<'_>) -> Outputs {
+        (self.outputs)(inputs.get(self.inputs))
+    }
+}
+
+/// Returns the program of the cases of these names: from its inputs, by name, to its outputs.
+const fn program<const N: usize>(
+    cases: &'static [&'static str],
+    inputs: [&'static str; N],
+    outputs: fn([Value; N]) -> Outputs,
+) -> Of<N> {
+    Of { cases, inputs, outputs }
+}
+
+type Programs = &'static [&'static dyn Program];
 
 /// `outputs! { carry, ys: trace }`: the outputs of a program by name.
 macro_rules! outputs {
@@ -74,8 +103,18 @@ macro_rules! outputs {
 }
 use outputs;
 
+/// Returns what a body gives whose next carry is also its output.
+fn traced<T: Copy>(carry: T) -> (T, T) {
+    (carry, carry)
+}
+
+/// Returns the outputs of a program that is one scan: its last carry and its rows.
+fn scanned((carry, ys): (Value, Value)) -> Outputs {
+    outputs! { carry, ys }
+}
+
 /// Every program by the name of its case.
-pub fn programs() -> BTreeMap<&'static str, Program> {
+pub fn programs() -> BTreeMap<&'static str, &'static dyn Program> {
     let files = [
         taps::PROGRAMS,
         mit_mot::PROGRAMS,
@@ -89,10 +128,10 @@ pub fn programs() -> BTreeMap<&'static str, Program> {
         higher_order::PROGRAMS,
     ];
     let rows = scan::PROGRAMS.into_iter().chain(files).chain(model::PROGRAMS).flatten();
-    rows.flat_map(|(names, program)| names.iter().map(|name| (*name, *program))).collect()
+    rows.flat_map(|program| program.cases().iter().map(|name| (*name, *program))).collect()
 }
 
 /// The graph of a golden case by its program.
-pub fn build(case: &GoldenCase, program: Program) -> Result<Graph, Error> {
-    Graph::build(&case.name, |builder| program(&Inputs { builder, case }))
+pub fn build(case: &GoldenCase, program: &dyn Program) -> Result<Graph, Error> {
+    Graph::build(&case.name, |builder| program.outputs(&Inputs { builder, case }))
 }

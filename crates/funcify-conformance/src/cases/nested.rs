@@ -1,27 +1,21 @@
 //! Category `nested`: loops inside loops.
 
-use funcify::{
-    DType, Recurrence, ScanOptions, Value, associative_scan, concat, cond, constant, fori_loop, full, iota, scan,
-    scan_with, select, stack, while_loop,
-};
+use funcify::prelude::*;
 
 use super::while_loops::{collatz_step, newton};
-use super::{Programs, outputs};
+use super::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     // The inner loop depends on nothing but the carry and a captured value.
-    (&["scan_in_scan_fixed", "scan_in_scan_fixed_f64"], |g| {
-        let [init, w] = g.get(["init", "w"]);
+    &program(&["scan_in_scan_fixed", "scan_in_scan_fixed_f64"], ["init", "w"], |[init, w]| {
         let times = |length: usize| ScanOptions::new().length(length);
-        let (carry, ys) = scan_with(times(3), init, (), |c, ()| {
+        scanned(scan_with(times(3), init, (), |c, ()| {
             let (c, ()) = scan_with(times(4), c, (), |d, ()| ((w * d).tanh() + 0.1 * d, ()));
             (c, c)
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // The inner sequence is a row of the outer one.
-    (&["scan_in_scan_slices", "scan_in_scan_slices_f64"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["scan_in_scan_slices", "scan_in_scan_slices_f64"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, zs) = scan(init, xs, |c, x| {
             let (d, z) = scan(c.zeros_like(), x, |d, v| {
                 let d = (d + w * v).tanh();
@@ -32,8 +26,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { carry, zs }
     }),
     // One carry goes through three levels.
-    (&["scan_three_levels"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["scan_three_levels"], ["init", "xs", "w"], |[init, xs, w]| {
         let level3 = |c: Value, x: Value| ((c * w).sin() + x, ());
         let level2 = |c: Value, x: Value| {
             let (c, ()) = scan(c, x, level3);
@@ -47,20 +40,14 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { carry, ys, zs }
     }),
     // A reverse scan over a captured sequence in a forward scan.
-    (&["inner_reverse_scan"], |g| {
-        let [init, xs, ws] = g.get(["init", "xs", "ws"]);
-        let (carry, es) = scan(init, xs, |c, x| {
-            scan_with(ScanOptions::new().reverse(), c + x, ws, |d, v| {
-                let d = 0.5 * d * v + x;
-                (d, d)
-            })
-        });
+    &program(&["inner_reverse_scan"], ["init", "xs", "ws"], |[init, xs, ws]| {
+        let (carry, es) =
+            scan(init, xs, |c, x| scan_with(ScanOptions::new().reverse(), c + x, ws, |d, v| traced(0.5 * d * v + x)));
         outputs! { carry, es }
     }),
     // A mit-sot inside a scan, started from the outer row.
-    (&["inner_mit_sot"], |g| {
-        let [start, a, b] = g.get(["start", "a", "b"]);
-        let (carry, ys) = scan(a.zeros_like(), start, |c, s| {
+    &program(&["inner_mit_sot"], ["start", "a", "b"], |[start, a, b]| {
+        scanned(scan(a.zeros_like(), start, |c, s| {
             let mut inner = Recurrence::new();
             let y = inner.mit_sot(s, [-2, -1]);
             let done = inner.steps(4).run(|step| {
@@ -69,12 +56,10 @@ pub(super) const PROGRAMS: Programs = &[
             });
             let trace = done.trace(&y);
             (0.5 * c + trace.index(0, -1), trace)
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // A map over the elements of the carry, with the whole carry captured.
-    (&["map_in_scan"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["map_in_scan"], ["init", "xs", "w"], |[init, xs, w]| {
         let (_, ys) = scan(init, xs, |c, x| {
             let ((), c) = scan((), (c, x), |(), (c_j, x_j)| ((), (c_j * x_j).tanh() + (c * w).sum(..)));
             (c, c)
@@ -82,18 +67,13 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys }
     }),
     // Chunks of rows, as one flat scan over the rows.
-    (&["chunked_scan", "chunked_scan_f64"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
-        let step = |c: Value, x: Value| {
-            let c = (c.matmul(w) + x).tanh();
-            (c, c)
-        };
+    &program(&["chunked_scan", "chunked_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
+        let step = |c: Value, x: Value| traced((c.matmul(w) + x).tanh());
         let (carry, ys) = scan(init, xs.reshape([3, 2, 2]), |c, chunk| scan(c, chunk, step));
         outputs! { carry, ys: ys.reshape([6, 2]) }
     }),
     // c = a @ b, row by row into a carried buffer.
-    (&["matmul_by_loops"], |g| {
-        let [a, b] = g.get(["a", "b"]);
+    &program(&["matmul_by_loops"], ["a", "b"], |[a, b]| {
         let (c, ()) = scan(full([3, 3], a.dtype(), 0.0), iota(3, DType::I64), |c, i| {
             let (row, ()) = scan(full([3], a.dtype(), 0.0), iota(2, DType::I64), |row, k| {
                 (row + a.take(0, i).take(0, k) * b.take(0, k), ())
@@ -103,17 +83,14 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { c }
     }),
     // Prefix products in each step.
-    (&["associative_scan_in_scan"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| {
+    &program(&["associative_scan_in_scan"], ["init", "xs"], |[init, xs]| {
+        scanned(scan(init, xs, |c, x| {
             let y = c * associative_scan(x, |a, b| a * b);
             (y.sum(0) / 4.0, y)
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // Some steps of the outer loop run an inner one.
-    (&["scan_in_cond_in_scan"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["scan_in_cond_in_scan"], ["init", "xs", "w"], |[init, xs, w]| {
         let (_, ys) = scan(init, xs, |c, x| {
             let run = || scan(c, x, |d, v| ((d + v * w).tanh(), ())).0;
             let c = cond(x.sum(..).gt(0.0), run, || 0.5 * c);
@@ -122,8 +99,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys }
     }),
     // A loop with its own number of iterations in each step.
-    (&["while_in_scan"], |g| {
-        let [xs] = g.get(["xs"]);
+    &program(&["while_in_scan"], ["xs"], |[xs]| {
         let (_, (ys, n)) = scan(xs.index(0, 0).zeros_like(), xs, |c, a| {
             let (x, n) = newton(a);
             let c = 0.5 * c + x;
@@ -132,15 +108,13 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys, n }
     }),
     // A scan in each iteration.
-    (&["scan_in_while"], |g| {
-        let [x0, ws] = g.get(["x0", "ws"]);
+    &program(&["scan_in_while"], ["x0", "ws"], |[x0, ws]| {
         let next = |(x, n): (Value, Value)| (scan(x, ws, |x, w| (x * w + 0.05, ())).0, n + 1);
         let (x, n) = while_loop((x0, constant(0i64)), |(x, _)| x.sum(..).lt(12.0), next);
         outputs! { x, n }
     }),
     // How often the inner loop runs depends on the outer one.
-    (&["while_in_while"], |g| {
-        let [limit] = g.get(["limit"]);
+    &program(&["while_in_while"], ["limit"], |[limit]| {
         let outer = |(i, total): (Value, Value)| {
             let (_, total) = while_loop((i, total), |(n, _)| n.gt(1), |(n, total)| (collatz_step(n), total + 1));
             (i + 1, total)
@@ -149,8 +123,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { total }
     }),
     // The inner loop runs as many steps as the outer index says.
-    (&["triangular_loop"], |g| {
-        let [xs, w] = g.get(["xs", "w"]);
+    &program(&["triangular_loop"], ["xs", "w"], |[xs, w]| {
         let s = fori_loop(1, 5, w.zeros_like(), |i, s| {
             let d = fori_loop(0, i, xs.take(0, i), |j, d| (d + xs.take(0, j) * w).sin());
             s + d * i.cast(xs.dtype())
@@ -158,8 +131,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { s }
     }),
     // Levenshtein distance of two integer strings, row by row.
-    (&["edit_distance"], |g| {
-        let [a, b] = g.get(["a", "b"]);
+    &program(&["edit_distance"], ["a", "b"], |[a, b]| {
         let (last, ()) = scan(iota(5, DType::I64), a, |row, ch| {
             let first = row.index(0, 0) + 1;
             let (_, rest) = scan(first, (row.slice(0, 1..5), row.slice(0, ..4), b), |left, (up, diagonal, other)| {
@@ -172,8 +144,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { distance: last.index(0, 4), last }
     }),
     // Dynamic time warping with a smooth minimum, row by row.
-    (&["soft_dtw"], |g| {
-        let [xs, ys, gamma] = g.get(["xs", "ys", "gamma"]);
+    &program(&["soft_dtw"], ["xs", "ys", "gamma"], |[xs, ys, gamma]| {
         let softmin = |a: Value, b: Value, c: Value| {
             let m = a.minimum(b).minimum(c).stop_gradient();
             let total = ((m - a) / gamma).exp() + ((m - b) / gamma).exp() + ((m - c) / gamma).exp();
@@ -183,8 +154,7 @@ pub(super) const PROGRAMS: Programs = &[
         let big = gamma.full_like(1000.0);
         let (last, ()) = scan(stack(&[zero, big, big, big, big], 0), xs, |row, x| {
             let (_, rest) = scan(big, (row.slice(0, 1..5), row.slice(0, ..4), ys), |left, (up, diagonal, y)| {
-                let new = (x - y).square().sum(..) + softmin(diagonal, up, left);
-                (new, new)
+                traced((x - y).square().sum(..) + softmin(diagonal, up, left))
             });
             (concat(&[big.unsqueeze(0), rest], 0), ())
         });

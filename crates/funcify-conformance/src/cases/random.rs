@@ -3,14 +3,9 @@
 //! Expected values are written out. Those marked so are what JAX prints; the others were computed from the definition
 //! of Threefry-2x32 and JAX's formulas in Python, with the inverse error function and logarithms of mpmath.
 
-use funcify::{Builder, DType, Graph, HostTensor, Shape, Tree, constant, iota, random, scan, scan_with};
-use funcify::{ScanOptions, while_loop};
+use funcify::random;
 
-use super::outputs;
-use crate::case::{Case, Expected, ExpectedOutput};
-
-/// A group of cases, or why one cannot be made.
-type Cases = Result<Vec<Case>, String>;
+use super::*;
 
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
@@ -24,7 +19,7 @@ fn gives<T: Tree, const N: usize, const M: usize>(
     program: impl FnOnce(&Builder) -> T,
     inputs: [HostTensor; N],
     outputs: [(&str, HostTensor); M],
-) -> Result<Case, String> {
+) -> OneCase {
     let graph = Graph::build("random", program).map_err(|error| format!("case `random/{name}`: {error}"))?;
     let expected = outputs.map(|(name, values)| {
         let rtol = match values.dtype() {
@@ -50,7 +45,7 @@ fn draws<T: Tree>(
     seed: i64,
     draw: impl FnOnce(funcify::Value) -> T,
     expected: impl Into<HostTensor>,
-) -> Result<Case, String> {
+) -> OneCase {
     let program = |g: &Builder| outputs! { y: draw(g.input("key", "u32[2]")) };
     gives(name, program, [random::host_key(seed)], [("y", expected.into())])
 }

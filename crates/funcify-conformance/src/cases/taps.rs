@@ -1,71 +1,54 @@
 //! Category `taps`: recurrences with several taps, sequence taps, several kinds of states.
 
-use funcify::{Recurrence, Value, vmap};
-
-use super::{Programs, outputs};
+use super::recurrences::{driven, state, stencil};
+use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
-    (&["fibonacci_int"], |g| {
-        let [start] = g.get(["start"]);
-        outputs! { trace: counted(12, start, [-2, -1], |[x2, x1]| x2 + x1) }
+    &program(&["fibonacci_int"], ["start"], |[start]| {
+        outputs! { trace: state(Recurrence::new().steps(12), start, [-2, -1], |[x2, x1]| x2 + x1) }
     }),
-    (&["fibonacci_weighted", "fibonacci_weighted_f64"], |g| {
-        let [start, a, b] = g.get(["start", "a", "b"]);
-        outputs! { trace: counted(8, start, [-2, -1], |[x2, x1]| a * x2 + b * x1) }
+    &program(&["fibonacci_weighted", "fibonacci_weighted_f64"], ["start", "a", "b"], |[start, a, b]| {
+        outputs! { trace: state(Recurrence::new().steps(8), start, [-2, -1], |[x2, x1]| a * x2 + b * x1) }
     }),
-    (&["ar3"], |g| {
-        let [start, phi, noise] = g.get(["start", "phi", "noise"]);
-        let trace = driven(start, [-1, -2, -3], noise, |e, [x1, x2, x3]| {
+    &program(&["ar3"], ["start", "phi", "noise"], |[start, phi, noise]| {
+        let trace = driven(&mut Recurrence::new(), noise, start, [-1, -2, -3], |e, [x1, x2, x3]| {
             let [phi1, phi2, phi3] = phi.unstack(0);
             phi1 * x1 + phi2 * x2 + phi3 * x3 + e
         });
         outputs! { trace }
     }),
-    (&["ar_5_3_1", "ar_5_3_1_f64"], |g| {
-        let [start, phi, noise] = g.get(["start", "phi", "noise"]);
-        let trace = driven(start, [-5, -3, -1], noise, |e, [x5, x3, x1]| {
+    &program(&["ar_5_3_1", "ar_5_3_1_f64"], ["start", "phi", "noise"], |[start, phi, noise]| {
+        let trace = driven(&mut Recurrence::new(), noise, start, [-5, -3, -1], |e, [x5, x3, x1]| {
             let [phi5, phi3, phi1] = phi.unstack(0);
             phi5 * x5 + phi3 * x3 + phi1 * x1 + e
         });
         outputs! { trace }
     }),
-    (&["var2"], |g| {
-        let [start, a, b, noise] = g.get(["start", "a", "b", "noise"]);
-        outputs! { trace: driven(start, [-2, -1], noise, |e, [x2, x1]| (x1.matmul(a) + x2.matmul(b)).tanh() + e) }
+    &program(&["var2"], ["start", "a", "b", "noise"], |[start, a, b, noise]| {
+        let trace = driven(&mut Recurrence::new(), noise, start, [-2, -1], |e, [x2, x1]| {
+            (x1.matmul(a) + x2.matmul(b)).tanh() + e
+        });
+        outputs! { trace }
     }),
     // Two interleaved recurrences.
-    (&["lag2_only"], |g| {
-        let [start] = g.get(["start"]);
-        outputs! { trace: counted(5, start, [-2], |[x2]| x2.sin() + 0.1) }
+    &program(&["lag2_only"], ["start"], |[start]| {
+        outputs! { trace: state(Recurrence::new().steps(5), start, [-2], |[x2]| x2.sin() + 0.1) }
     }),
-    (&["lag3_scalar"], |g| {
-        let [start, u] = g.get(["start", "u"]);
-        outputs! { trace: driven(start, [-3], u, |u, [x3]| 0.5 * x3 * u + u) }
+    &program(&["lag3_scalar"], ["start", "u"], |[start, u]| {
+        outputs! { trace: driven(&mut Recurrence::new(), u, start, [-3], |u, [x3]| 0.5 * x3 * u + u) }
     }),
-    (&["stencil"], |g| {
-        let [x, w] = g.get(["x", "w"]);
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(x, [-1, 0, 1]);
-        let done = loop_.run(|step| {
-            let [left, here, right] = step.read(&x);
+    &program(&["stencil"], ["x", "w"], |[x, w]| {
+        let y = stencil(&mut Recurrence::new(), x, [-1, 0, 1], |[left, here, right]| {
             let [w0, w1, w2] = w.unstack(0);
             w0 * left + w1 * here + w2 * right.square()
         });
-        outputs! { y: done.ys }
+        outputs! { y }
     }),
-    (&["sequence_taps_0_2"], |g| {
-        let [x] = g.get(["x"]);
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(x, [0, 2]);
-        let done = loop_.run(|step| {
-            let [here, ahead] = step.read(&x);
-            here * ahead.sin()
-        });
-        outputs! { y: done.ys }
+    &program(&["sequence_taps_0_2"], ["x"], |[x]| {
+        outputs! { y: stencil(&mut Recurrence::new(), x, [0, 2], |[here, ahead]| here * ahead.sin()) }
     }),
     // Tap 0 counts for the number of steps, though it is not read.
-    (&["sequence_tap_minus_2"], |g| {
-        let [x, init] = g.get(["x", "init"]);
+    &program(&["sequence_tap_minus_2"], ["x", "init"], |[x, init]| {
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(x, [-2]);
         let c = loop_.sit_sot(init);
@@ -76,8 +59,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { trace: done.trace(&c) }
     }),
     // The sequence that allows fewer steps decides.
-    (&["two_tapped_sequences"], |g| {
-        let [u, v] = g.get(["u", "v"]);
+    &program(&["two_tapped_sequences"], ["u", "v"], |[u, v]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [-1, 0]);
         let v = loop_.sequence(v, [0, 1, 3]);
@@ -87,8 +69,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { y: done.ys }
     }),
-    (&["arx"], |g| {
-        let [init, u, a, b] = g.get(["init", "u", "a", "b"]);
+    &program(&["arx"], ["init", "u", "a", "b"], |[init, u, a, b]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [-1, 1]);
         let x = loop_.sit_sot(init);
@@ -99,8 +80,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { trace: done.trace(&x) }
     }),
-    (&["nit_sot_only"], |g| {
-        let [x, y, w] = g.get(["x", "y", "w"]);
+    &program(&["nit_sot_only"], ["x", "y", "w"], |[x, y, w]| {
         let mut loop_ = Recurrence::new();
         let (x, y) = (loop_.sequence(x, [0]), loop_.sequence(y, [0]));
         let done = loop_.run(|step| {
@@ -111,8 +91,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { p, q }
     }),
     // Tapped and plain sequences, a sit-sot, a mit-sot, an integer sit-sot, two nit-sots, a captured matrix.
-    (&["all_kinds", "all_kinds_f64"], |g| {
-        let [s0, m0, u, v, w, k0] = g.get(["s0", "m0", "u", "v", "w", "k0"]);
+    &program(&["all_kinds", "all_kinds_f64"], ["s0", "m0", "u", "v", "w", "k0"], |[s0, m0, u, v, w, k0]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [-1, 0, 1]);
         let v = loop_.sequence(v, [0]);
@@ -131,30 +110,16 @@ pub(super) const PROGRAMS: Programs = &[
         let (a, b) = done.ys;
         outputs! { s: done.trace(&s), m: done.trace(&m), k: done.trace(&k), a, b }
     }),
-    (&["mit_sot_last_only"], |g| {
-        let [start, u] = g.get(["start", "u"]);
-        let mut loop_ = Recurrence::new();
-        let u = loop_.sequence(u, [0]);
-        let x = loop_.mit_sot(start, [-2, -1]);
-        let done = loop_.run(|step| {
-            let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
-            step.write(&x, x1.sin() * x2 + u);
-        });
-        outputs! { last: done.trace(&x).index(0, -1) }
+    &program(&["mit_sot_last_only"], ["start", "u"], |[start, u]| {
+        let last = driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [x2, x1]| x1.sin() * x2 + u).index(0, -1);
+        outputs! { last }
     }),
-    (&["mit_sot_backwards"], |g| {
-        let [start, u] = g.get(["start", "u"]);
-        let mut loop_ = Recurrence::new();
-        let u = loop_.sequence(u, [0]);
-        let x = loop_.mit_sot(start, [-2, -1]);
-        let done = loop_.backwards().run(|step| {
-            let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
-            step.write(&x, 0.5 * x2 - 0.3 * x1.square() + u);
-        });
-        outputs! { trace: done.trace(&x) }
+    &program(&["mit_sot_backwards"], ["start", "u"], |[start, u]| {
+        let trace =
+            driven(Recurrence::new().backwards(), u, start, [-2, -1], |u, [x2, x1]| 0.5 * x2 - 0.3 * x1.square() + u);
+        outputs! { trace }
     }),
-    (&["sequence_taps_backwards"], |g| {
-        let [x, init] = g.get(["x", "init"]);
+    &program(&["sequence_taps_backwards"], ["x", "init"], |[x, init]| {
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(x, [-1, 1]);
         let c = loop_.sit_sot(init);
@@ -165,29 +130,24 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { trace: done.trace(&c) }
     }),
     // Störmer's and Verlet's method for oscillators.
-    (&["verlet"], |g| {
-        let [q, k] = g.get(["q", "k"]);
-        outputs! { trace: counted(10, q, [-2, -1], |[x2, x1]| 2.0 * x1 - x2 - 0.04 * k * x1.sin()) }
+    &program(&["verlet"], ["q", "k"], |[q, k]| {
+        let trace = state(Recurrence::new().steps(10), q, [-2, -1], |[x2, x1]| 2.0 * x1 - x2 - 0.04 * k * x1.sin());
+        outputs! { trace }
     }),
-    (&["delayed_logistic"], |g| {
-        let [start, r] = g.get(["start", "r"]);
-        outputs! { trace: counted(6, start, [-2, -1], |[x2, x1]| r * x1 * (1.0 - x2)) }
+    &program(&["delayed_logistic"], ["start", "r"], |[start, r]| {
+        outputs! { trace: state(Recurrence::new().steps(6), start, [-2, -1], |[x2, x1]| r * x1 * (1.0 - x2)) }
     }),
-    (&["mit_sot_one_step"], |g| {
-        let [start, a] = g.get(["start", "a"]);
-        outputs! { trace: counted(1, start, [-3, -1], |[x3, x1]| a * x3 * x1) }
+    &program(&["mit_sot_one_step"], ["start", "a"], |[start, a]| {
+        outputs! { trace: state(Recurrence::new().steps(1), start, [-3, -1], |[x3, x1]| a * x3 * x1) }
     }),
-    (&["mit_sot_zero_steps"], |g| {
-        let [start, u] = g.get(["start", "u"]);
-        outputs! { trace: driven(start, [-2, -1], u, |u, [x2, x1]| x1 * x2 + u) }
+    &program(&["mit_sot_zero_steps"], ["start", "u"], |[start, u]| {
+        outputs! { trace: driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [x2, x1]| x1 * x2 + u) }
     }),
-    (&["fewer_steps_than_taps"], |g| {
-        let [start] = g.get(["start"]);
-        outputs! { trace: counted(2, start, [-4, -1], |[x4, x1]| x4 * x1) }
+    &program(&["fewer_steps_than_taps"], ["start"], |[start]| {
+        outputs! { trace: state(Recurrence::new().steps(2), start, [-4, -1], |[x4, x1]| x4 * x1) }
     }),
     // Two mit-sots that read each other.
-    (&["coupled_mit_sots"], |g| {
-        let [x0, y0, u] = g.get(["x0", "y0", "u"]);
+    &program(&["coupled_mit_sots"], ["x0", "y0", "u"], |[x0, y0, u]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [0]);
         let x = loop_.mit_sot(x0, [-2, -1]);
@@ -200,8 +160,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { x: done.trace(&x), y: done.trace(&y) }
     }),
-    (&["biquad", "biquad_f64"], |g| {
-        let [u, y0, b, a] = g.get(["u", "y0", "b", "a"]);
+    &program(&["biquad", "biquad_f64"], ["u", "y0", "b", "a"], |[u, y0, b, a]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [-2, -1, 0]);
         let y = loop_.mit_sot(y0, [-2, -1]);
@@ -213,8 +172,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { y: done.trace(&y) }
     }),
     // The state of a random generator, of which only the last value is returned.
-    (&["untraced_generator"], |g| {
-        let [seed0, init, xs] = g.get(["seed0", "init", "xs"]);
+    &program(&["untraced_generator"], ["seed0", "init", "xs"], |[seed0, init, xs]| {
         let mut loop_ = Recurrence::new();
         let xs = loop_.sequence(xs, [0]);
         let c = loop_.sit_sot(init);
@@ -228,30 +186,31 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { state: done.last(&seed), trace: done.trace(&c) }
     }),
-    (&["declared_but_unread_tap"], |g| {
-        let [start, u] = g.get(["start", "u"]);
-        outputs! { trace: driven(start, [-2, -1], u, |u, [_, x1]| (x1 + u).sin()) }
+    &program(&["declared_but_unread_tap"], ["start", "u"], |[start, u]| {
+        outputs! { trace: driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [_, x1]| (x1 + u).sin()) }
     }),
     // Additive seasonal smoothing with period 4.
-    (&["seasonal_smoothing"], |g| {
-        let [level0, season0, xs, alpha, gamma] = g.get(["level0", "season0", "x", "alpha", "gamma"]);
-        let mut loop_ = Recurrence::new();
-        let x = loop_.sequence(xs, [0]);
-        let level = loop_.sit_sot(level0);
-        let season = loop_.mit_sot(season0, [-4]);
-        let done = loop_.run(|step| {
-            let ([x], [l1], [s4]) = (step.read(&x), step.read(&level), step.read(&season));
-            let new = alpha * (x - s4) + (1.0 - alpha) * l1;
-            step.write(&level, new);
-            step.write(&season, gamma * (x - new) + (1.0 - gamma) * s4);
-            l1 + s4
-        });
-        let forecast = done.ys;
-        let sse = (xs - forecast).square().sum(0);
-        outputs! { level: done.trace(&level), season: done.trace(&season), forecast, sse }
-    }),
-    (&["second_state_uses_new_first"], |g| {
-        let [init, u] = g.get(["init", "u"]);
+    &program(
+        &["seasonal_smoothing"],
+        ["level0", "season0", "x", "alpha", "gamma"],
+        |[level0, season0, xs, alpha, gamma]| {
+            let mut loop_ = Recurrence::new();
+            let x = loop_.sequence(xs, [0]);
+            let level = loop_.sit_sot(level0);
+            let season = loop_.mit_sot(season0, [-4]);
+            let done = loop_.run(|step| {
+                let ([x], [l1], [s4]) = (step.read(&x), step.read(&level), step.read(&season));
+                let new = alpha * (x - s4) + (1.0 - alpha) * l1;
+                step.write(&level, new);
+                step.write(&season, gamma * (x - new) + (1.0 - gamma) * s4);
+                l1 + s4
+            });
+            let forecast = done.ys;
+            let sse = (xs - forecast).square().sum(0);
+            outputs! { level: done.trace(&level), season: done.trace(&season), forecast, sse }
+        },
+    ),
+    &program(&["second_state_uses_new_first"], ["init", "u"], |[init, u]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [0]);
         let (a, b) = (loop_.sit_sot(init), loop_.sit_sot(init));
@@ -264,8 +223,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { a: done.trace(&a), b: done.trace(&b) }
     }),
     // The initial rows are computed and shared.
-    (&["overlapping_initial_rows"], |g| {
-        let [start, u] = g.get(["start", "u"]);
+    &program(&["overlapping_initial_rows"], ["start", "u"], |[start, u]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [0]);
         let x = loop_.mit_sot(start, [-2, -1]);
@@ -278,46 +236,10 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { x: done.trace(&x), y: done.trace(&y) }
     }),
     // The batch is an axis of the rows.
-    (&["vmap_mit_sot"], |g| {
-        let [start, u, a] = g.get(["start", "u", "a"]);
+    &program(&["vmap_mit_sot"], ["start", "u", "a"], |[start, u, a]| {
         let trace = vmap((start, u), |(start, u)| {
-            let mut loop_ = Recurrence::new();
-            let u = loop_.sequence(u, [0]);
-            let x = loop_.mit_sot(start, [-2, -1]);
-            let done = loop_.run(|step| {
-                let ([u], [x2, x1]) = (step.read(&u), step.read(&x));
-                step.write(&x, (a * x1).tanh() - x2 * u);
-            });
-            done.trace(&x)
+            driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [x2, x1]| (a * x1).tanh() - x2 * u)
         });
         outputs! { trace }
     }),
 ];
-
-/// The trace of a state of that many steps, each of which maps the rows behind the taps to the next one.
-fn counted<const R: usize>(steps: usize, init: Value, taps: [i64; R], step: impl FnOnce([Value; R]) -> Value) -> Value {
-    let mut loop_ = Recurrence::new();
-    let state = loop_.mit_sot(init, taps);
-    let done = loop_.steps(steps).run(|at| {
-        let next = step(at.read(&state));
-        at.write(&state, next);
-    });
-    done.trace(&state)
-}
-
-/// The trace of a state with an input: each step maps a row of `xs` and the rows behind the taps to the next one.
-fn driven<const R: usize>(
-    init: Value,
-    taps: [i64; R],
-    xs: Value,
-    step: impl FnOnce(Value, [Value; R]) -> Value,
-) -> Value {
-    let mut loop_ = Recurrence::new();
-    let x = loop_.sequence(xs, [0]);
-    let state = loop_.mit_sot(init, taps);
-    let done = loop_.run(|at| {
-        let next = step(at.read(&x)[0], at.read(&state));
-        at.write(&state, next);
-    });
-    done.trace(&state)
-}

@@ -1,31 +1,25 @@
 //! Category `while`: loops that count, and loops that run as long as a condition holds.
 
-use funcify::{
-    Recurrence, ScanOptions, Value, constant, fori_loop, scan_until, scan_until_with, select, stack, vmap, while_loop,
-};
+use funcify::prelude::*;
 
-use super::{Inputs, Outputs, Programs, outputs};
+use super::*;
 
 pub(super) const PROGRAMS: Programs = &[
-    (&["newton_sqrt", "newton_sqrt_f64"], |g| {
-        let [a] = g.get(["a"]);
+    &program(&["newton_sqrt", "newton_sqrt_f64"], ["a"], |[a]| {
         let (x, n) = newton(a);
         outputs! { x, n }
     }),
     // One trip count for a whole vector.
-    (&["newton_cube_root_vector"], |g| {
-        let [a] = g.get(["a"]);
+    &program(&["newton_cube_root_vector"], ["a"], |[a]| {
         let cube = |x: Value| x * x * x;
         let next = |(x, n): (Value, Value)| (x - (cube(x) - a) / (3.0 * x.square()), n + 1);
         let (x, n) = while_loop((a, zero()), |(x, _)| (cube(x) - a).abs().max(..).gt(0.01), next);
         outputs! { x, n }
     }),
-    (&["while_zero_trips"], |g| {
-        let [x0, w] = g.get(["x0", "w"]);
+    &program(&["while_zero_trips"], ["x0", "w"], |[x0, w]| {
         outputs! { x: while_loop(x0, |x| x.sum(..).lt(2.0), |x| x * w) }
     }),
-    (&["collatz"], |g| {
-        let [start] = g.get(["start"]);
+    &program(&["collatz"], ["start"], |[start]| {
         let (_, steps, peak) = while_loop(
             (start, zero(), start),
             |(n, ..)| n.gt(1),
@@ -36,9 +30,8 @@ pub(super) const PROGRAMS: Programs = &[
         );
         outputs! { steps, peak }
     }),
-    (&["gcd"], gcd),
-    (&["power_by_squaring", "power_by_squaring_f64"], |g| {
-        let [base, exponent] = g.get(["base", "exponent"]);
+    &program(&["gcd"], ["a", "b"], gcd),
+    &program(&["power_by_squaring", "power_by_squaring_f64"], ["base", "exponent"], |[base, exponent]| {
         let next = |(r, b, e): (Value, Value, Value)| {
             let is_odd = (e % 2).gt(0).broadcast_to(base.shape());
             (select(is_odd, r * b, r), b * b, e / 2)
@@ -47,14 +40,12 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { r }
     }),
     // How far the loop reads a captured array depends on its values.
-    (&["while_indexing_an_array"], |g| {
-        let [xs] = g.get(["xs"]);
+    &program(&["while_indexing_an_array"], ["xs"], |[xs]| {
         let start = (xs.index(0, 0).zeros_like(), zero());
         let (s, n) = while_loop(start, |(s, _)| s.lt(2.0), |(s, i)| (s + xs.take(0, i).square() + 0.1, i + 1));
         outputs! { s, n }
     }),
-    (&["fixed_point"], |g| {
-        let [x0, w, b] = g.get(["x0", "w", "b"]);
+    &program(&["fixed_point"], ["x0", "w", "b"], |[x0, w, b]| {
         let start = (x0, x0.index(0, 0).ones_like(), zero());
         let next = |(x, _, n): (Value, Value, Value)| {
             let y = (x.matmul(w) + b).tanh();
@@ -63,8 +54,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (x, _, n) = while_loop(start, |(_, d, _)| d.gt(0.001), next);
         outputs! { x, n }
     }),
-    (&["power_iteration"], |g| {
-        let [a, v0] = g.get(["a", "v0"]);
+    &program(&["power_iteration"], ["a", "v0"], |[a, v0]| {
         let zero_float = v0.index(0, 0).zeros_like();
         let (v, e, _, n) = while_loop(
             (v0, zero_float, zero_float + 1.0, zero()),
@@ -77,8 +67,7 @@ pub(super) const PROGRAMS: Programs = &[
         );
         outputs! { e, v, n }
     }),
-    (&["bisection"], |g| {
-        let [low, high, a] = g.get(["low", "high", "a"]);
+    &program(&["bisection"], ["low", "high", "a"], |[low, high, a]| {
         let next = |(l, h, n): (Value, Value, Value)| {
             let m = 0.5 * (l + h);
             let up = (m * m * m).gt(a);
@@ -88,20 +77,17 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { m: 0.5 * (l + h), n }
     }),
     // A captured limit is read by the condition only.
-    (&["captured_condition"], |g| {
-        let [x0, growth, limit] = g.get(["x0", "growth", "limit"]);
+    &program(&["captured_condition"], ["x0", "growth", "limit"], |[x0, growth, limit]| {
         let (x, n) = while_loop((x0, zero()), |(x, _)| x.lt(limit), |(x, n)| (x * growth + 0.1, n + 1));
         outputs! { x, n }
     }),
-    (&["integrate_to_a_time"], |g| {
-        let [y0, k] = g.get(["y0", "k"]);
+    &program(&["integrate_to_a_time"], ["y0", "k"], |[y0, k]| {
         let start = (y0, y0.index(0, 0).zeros_like(), zero());
         let (y, t, n) = while_loop(start, |(_, t, _)| t.lt(0.85), |(y, t, n)| (y - 0.1 * k * y * y, t + 0.1, n + 1));
         outputs! { y, t, n }
     }),
     // A float vector, an integer and a boolean.
-    (&["while_mixed_state"], |g| {
-        let [x0] = g.get(["x0"]);
+    &program(&["while_mixed_state"], ["x0"], |[x0]| {
         let next = |(x, n, _): (Value, Value, Value)| {
             let x = 1.5 * x;
             (x, n + 1, x.abs().max(..).gt(20.0))
@@ -109,28 +95,21 @@ pub(super) const PROGRAMS: Programs = &[
         let (x, n, done) = while_loop((x0, zero(), constant(false)), |(_, n, done)| n.lt(10) & !done, next);
         outputs! { x, n, done }
     }),
-    (&["fibonacci_below"], |g| {
-        let [limit] = g.get(["limit"]);
+    &program(&["fibonacci_below"], ["limit"], |[limit]| {
         let next = |(a, b, n): (Value, Value, Value)| (b, a + b, n + 1);
         let (a, _, n) = while_loop((zero(), zero() + 1, zero()), |(_, b, _)| b.lt(limit), next);
         outputs! { a, n }
     }),
-    (&["fori_rising_factorial"], |g| {
-        let [x] = g.get(["x"]);
+    &program(&["fori_rising_factorial"], ["x"], |[x]| {
         outputs! { p: fori_loop(1, 6, x.ones_like(), |i, p| p * (x + i.cast(x.dtype()))) }
     }),
     // Both bounds are inputs.
-    (&["fori_input_bounds"], |g| {
-        let [x, low, high] = g.get(["x", "low", "high"]);
+    &program(&["fori_input_bounds"], ["x", "low", "high"], |[x, low, high]| {
         outputs! { s: fori_loop(low, high, x, |i, s| s.sin() * i.cast(x.dtype()) + x) }
     }),
-    (&["fori_zero_trips"], |g| {
-        let [x, w] = g.get(["x", "w"]);
-        outputs! { s: fori_loop(3, 3, x, |_, s| s * w) }
-    }),
+    &program(&["fori_zero_trips"], ["x", "w"], |[x, w]| outputs! { s: fori_loop(3, 3, x, |_, s| s * w) }),
     // Rows are written into a carried buffer.
-    (&["fori_fill_buffer"], |g| {
-        let [start, a] = g.get(["start", "a"]);
+    &program(&["fori_fill_buffer"], ["start", "a"], |[start, a]| {
         let zero = start.zeros_like();
         let buffer = fori_loop(1, 6, stack(&[start, zero, zero, zero, zero, zero], 0), |i, b| {
             let row = b.take(0, i - 1).sin() * a + b.index(0, 0);
@@ -139,53 +118,49 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { buffer }
     }),
     // A batch of loops, as one loop that runs while any of them does and keeps what is done.
-    (&["vmap_while"], |g| {
-        let [a] = g.get(["a"]);
+    &program(&["vmap_while"], ["a"], |[a]| {
         let (x, n) = vmap(a, newton);
         outputs! { x, n }
     }),
-    (&["linear_search"], |g| {
-        let [data, target] = g.get(["data", "target"]);
+    &program(&["linear_search"], ["data", "target"], |[data, target]| {
         let goes_on = |i: Value| i.lt(6) & data.take(0, i.minimum(5)).ne(target);
         outputs! { position: while_loop(zero(), goes_on, |i| i + 1) }
     }),
-    (&["while_scan_growth", "while_scan_growth_f64"], |g| {
-        let [x0, w] = g.get(["x0", "w"]);
+    &program(&["while_scan_growth", "while_scan_growth_f64"], ["x0", "w"], |[x0, w]| {
         let (last, trace) = scan_until_with(at_most(20), x0, (), |x, ()| {
             let x = w * x + 0.1;
             (x, x, x.sum(..).gt(30.0))
         });
         outputs! { trace, last }
     }),
-    (&["while_scan_stops_at_once"], |g| {
-        let [x0, w] = g.get(["x0", "w"]);
+    &program(&["while_scan_stops_at_once"], ["x0", "w"], |[x0, w]| {
         let (_, trace) = scan_until_with(at_most(10), x0, (), |x, ()| (w * x, w * x, (w * x).gt(10.0)));
         outputs! { trace }
     }),
-    (&["while_scan_never_stops"], |g| {
-        let [x0, w] = g.get(["x0", "w"]);
+    &program(&["while_scan_never_stops"], ["x0", "w"], |[x0, w]| {
         let (_, trace) = scan_until_with(at_most(6), x0, (), |x, ()| {
             let x = (w + x).tanh();
             (x, x, x.square().sum(..).gt(10.0))
         });
         outputs! { trace }
     }),
-    (&["while_scan_over_sequence", "while_scan_over_sequence_f64"], |g| {
-        let [init, xs, w, b] = g.get(["init", "xs", "w", "b"]);
-        let start = (init, b.index(0, 0).zeros_like());
-        let ((_, total), trace) = scan_until(start, xs, |(c, s): (Value, Value), x| {
-            let (c, s) = ((c.matmul(w) + x).tanh() + b, s + x.sum(..));
-            ((c, s), c, s.gt(4.0))
-        });
-        outputs! { trace, total }
-    }),
-    (&["while_scan_stop_on_data"], |g| {
-        let [xs, init] = g.get(["xs", "init"]);
+    &program(
+        &["while_scan_over_sequence", "while_scan_over_sequence_f64"],
+        ["init", "xs", "w", "b"],
+        |[init, xs, w, b]| {
+            let start = (init, b.index(0, 0).zeros_like());
+            let ((_, total), trace) = scan_until(start, xs, |(c, s): (Value, Value), x| {
+                let (c, s) = ((c.matmul(w) + x).tanh() + b, s + x.sum(..));
+                ((c, s), c, s.gt(4.0))
+            });
+            outputs! { trace, total }
+        },
+    ),
+    &program(&["while_scan_stop_on_data"], ["xs", "init"], |[xs, init]| {
         let (_, trace) = scan_until(init, xs, |c, x| (c * x + 1.0, c * x + 1.0, x.lt(0.0)));
         outputs! { trace }
     }),
-    (&["while_scan_mit_sot"], |g| {
-        let [start, r] = g.get(["start", "r"]);
+    &program(&["while_scan_mit_sot"], ["start", "r"], |[start, r]| {
         let mut loop_ = Recurrence::new();
         let state = loop_.mit_sot(start, [-2, -1]);
         let done = loop_.steps(15).run(|step| {
@@ -198,16 +173,14 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { x: done.trace(&state), y: done.ys }
     }),
     // Floats, integers and booleans, and a sum over the rows that there are.
-    (&["while_scan_several_outputs"], |g| {
-        let [x0, w] = g.get(["x0", "w"]);
+    &program(&["while_scan_several_outputs"], ["x0", "w"], |[x0, w]| {
         let (_, (xs, squares, counts, even)) = scan_until_with(at_most(25), (x0, zero()), (), |(x, n), ()| {
             let (x, n): (Value, Value) = (w * x, n + 1);
             ((x, n), (x, x.square(), n, (n % 2).lt(1)), x.gt(6.0))
         });
         outputs! { squares, counts, even, total: xs.sum(0) }
     }),
-    (&["while_scan_last_only"], |g| {
-        let [x0, w] = g.get(["x0", "w"]);
+    &program(&["while_scan_last_only"], ["x0", "w"], |[x0, w]| {
         let (_, trace) = scan_until_with(at_most(30), x0, (), |x, ()| {
             let x = w * x + 0.2 * x.sin();
             (x, x, x.sum(..).gt(9.0))
@@ -231,8 +204,7 @@ pub(super) fn collatz_step(n: Value) -> Value {
     select((n % 2).gt(0), 3 * n + 1, n / 2)
 }
 
-fn gcd(g: &Inputs<'_>) -> Outputs {
-    let [a, b] = g.get(["a", "b"]);
+fn gcd([a, b]: [Value; 2]) -> Outputs {
     let (gcd, _, n) = while_loop((a, b, zero()), |(_, b, _)| b.gt(0), |(a, b, n)| (b, a % b, n + 1));
     outputs! { gcd, n }
 }

@@ -7,11 +7,9 @@ use std::time::Duration;
 use funcify::derivative::Wrt;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::memory::set_memory_budget;
+use funcify::prelude::*;
 use funcify::rewrite::{RULES, RewriteOptions};
-use funcify::{
-    Cancellation, CheckpointPolicy, Disconnected, Error, GradOptions, Graph, HostTensor, Sizes, VmapOptions, evaluate,
-    to_dot,
-};
+use funcify::{Cancellation, CheckpointPolicy, Disconnected, Sizes, VmapOptions, to_dot};
 
 use super::ops;
 use crate::arbitrary::{arguments, mixed};

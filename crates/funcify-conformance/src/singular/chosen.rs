@@ -19,7 +19,9 @@ pub struct Chosen {
 /// Where derivatives are chosen.
 #[derive(Clone, Copy, Debug)]
 pub enum At {
-    /// At these points. Zeros have signs.
+    /// At these numbers, for functions of one operand. Zeros have signs.
+    Numbers(&'static [f64]),
+    /// At these points.
     Points(&'static [&'static [f64]]),
     /// Where both operands are equal.
     Equal,
@@ -43,23 +45,25 @@ impl At {
     pub fn contains(&self, point: &[f64]) -> bool {
         let is_same = |a: &[f64]| a.iter().zip(point).all(|(a, b)| a.to_bits() == b.to_bits());
         match self {
+            At::Numbers(numbers) => numbers.chunks(1).any(is_same),
             At::Points(points) => points.iter().any(|other| is_same(other)),
             At::Equal => point.windows(2).all(|pair| pair[0] == pair[1]),
         }
     }
 
     /// Points for programs on every float type.
-    pub fn examples(&self) -> &'static [&'static [f64]] {
+    pub fn examples(&self) -> Vec<&'static [f64]> {
         match self {
-            At::Points(points) => points,
-            At::Equal => &[&[0.0, 0.0], &[1.0, 1.0], &[-2.0, -2.0], &[0.5, 0.5]],
+            At::Numbers(numbers) => numbers.chunks(1).collect(),
+            At::Points(points) => points.to_vec(),
+            At::Equal => vec![&[0.0, 0.0], &[1.0, 1.0], &[-2.0, -2.0], &[0.5, 0.5]],
         }
     }
 }
 
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
-const ZEROS: At = At::Points(&[&[0.0], &[-0.0]]);
+const ZEROS: At = At::Numbers(&[0.0, -0.0]);
 const ORIGIN: At = At::Points(&[&[0.0, 0.0]]);
 const EXTREMA: &[&str] =
     &["max", "reduce_max", "cumulative_max", "scatter_max", "min", "reduce_min", "cumulative_min", "scatter_min"];
@@ -72,63 +76,32 @@ const fn line(functions: &'static [&'static str], at: At, derivatives: &'static 
 /// Every choice. Where the first derivative is infinite, the others are infinite or NaN, and mixed ones may be 0.
 pub const CHOSEN: &[Chosen] = &[
     line(&["abs", "sign", "relu", "of_base_0"], ZEROS, &[&[0.0], &[0.0], &[0.0]]),
-    line(&["clamp"], At::Points(&[&[-1.0], &[2.0]]), &[&[0.5], &[0.0], &[0.0]]),
+    line(&["clamp"], At::Numbers(&[-1.0, 2.0]), &[&[0.5], &[0.0], &[0.0]]),
     line(
         ROUNDED,
-        At::Points(&[
-            &[0.0],
-            &[-0.0],
-            &[0.5],
-            &[-0.5],
-            &[1.0],
-            &[-1.0],
-            &[1.5],
-            &[-1.5],
-            &[2.0],
-            &[-2.0],
-            &[2.5],
-            &[-2.5],
-            &[3.0],
-            &[-3.0],
-            &[5.0],
-            &[-5.0],
-        ]),
+        At::Numbers(&[0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.0, 2.5, -2.5, 3.0, -3.0, 5.0, -5.0]),
         &[&[0.0], &[0.0], &[0.0]],
     ),
     line(EXTREMA, At::Equal, &[&[0.5, 0.5], &[0.0, 0.0, 0.0]]),
     line(EXTREMA, At::Points(&[&[NAN, 1.0], &[1.0, NAN], &[NAN, NAN]]), &[&[NAN, NAN]]),
-    line(&["clamp"], At::Points(&[&[NAN]]), &[&[NAN]]),
-    line(&["relu"], At::Points(&[&[NAN]]), &[&[1.0]]),
-    line(ROUNDED, At::Points(&[&[NAN], &[INF], &[-INF]]), &[&[0.0]]),
-    line(&["sqrt", "pow_half"], At::Points(&[&[0.0]]), &[&[INF], &[-INF], &[INF]]),
-    line(&["sqrt"], At::Points(&[&[-0.0]]), &[&[-INF], &[INF], &[-INF]]),
-    line(&["pow_half"], At::Points(&[&[-0.0]]), &[&[INF], &[-INF], &[INF]]),
+    line(&["clamp"], At::Numbers(&[NAN]), &[&[NAN]]),
+    line(&["relu"], At::Numbers(&[NAN]), &[&[1.0]]),
+    line(ROUNDED, At::Numbers(&[NAN, INF, -INF]), &[&[0.0]]),
+    line(&["sqrt", "pow_half"], At::Numbers(&[0.0]), &[&[INF], &[-INF], &[INF]]),
+    line(&["sqrt"], At::Numbers(&[-0.0]), &[&[-INF], &[INF], &[-INF]]),
+    line(&["pow_half"], At::Numbers(&[-0.0]), &[&[INF], &[-INF], &[INF]]),
     line(&["cbrt"], ZEROS, &[&[INF], &[NAN], &[NAN]]),
-    line(&["log"], At::Points(&[&[0.0]]), &[&[INF], &[-INF], &[INF]]),
-    line(&["log"], At::Points(&[&[-0.0]]), &[&[-INF], &[-INF], &[-INF]]),
-    line(&["log1p"], At::Points(&[&[-1.0]]), &[&[INF], &[-INF], &[INF]]),
+    line(&["log"], At::Numbers(&[0.0]), &[&[INF], &[-INF], &[INF]]),
+    line(&["log"], At::Numbers(&[-0.0]), &[&[-INF], &[-INF], &[-INF]]),
+    line(&["log1p"], At::Numbers(&[-1.0]), &[&[INF], &[-INF], &[INF]]),
     line(&["rsqrt"], ZEROS, &[&[-INF], &[INF], &[-INF]]),
     line(&["recip", "pow_minus_1"], ZEROS, &[&[-INF], &[INF], &[-INF]]),
-    line(&["asin", "atanh", "erf_inv"], At::Points(&[&[1.0], &[-1.0]]), &[&[INF], &[INF], &[INF]]),
-    line(&["acos"], At::Points(&[&[1.0], &[-1.0]]), &[&[-INF], &[-INF], &[-INF]]),
-    line(&["acosh"], At::Points(&[&[1.0]]), &[&[INF], &[-INF], &[INF]]),
+    line(&["asin", "atanh", "erf_inv"], At::Numbers(&[1.0, -1.0]), &[&[INF], &[INF], &[INF]]),
+    line(&["acos"], At::Numbers(&[1.0, -1.0]), &[&[-INF], &[-INF], &[-INF]]),
+    line(&["acosh"], At::Numbers(&[1.0]), &[&[INF], &[-INF], &[INF]]),
     line(
         &["lgamma", "polygamma"],
-        At::Points(&[
-            &[0.0],
-            &[-0.0],
-            &[-1.0],
-            &[-2.0],
-            &[-3.0],
-            &[-5.0],
-            &[-10.0],
-            &[-20.0],
-            &[-40.0],
-            &[-100.0],
-            &[-600.0],
-            &[-800.0],
-            &[-1e5],
-        ]),
+        At::Numbers(&[0.0, -0.0, -1.0, -2.0, -3.0, -5.0, -10.0, -20.0, -40.0, -100.0, -600.0, -800.0, -1e5]),
         &[&[NAN], &[INF], &[NAN]],
     ),
     line(

@@ -1,16 +1,13 @@
 //! Many programs on some subjects, by seeds, on several threads.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use funcify::Graph;
-
 use super::check::{Fault, Outcome, Stage, Subject, check, text_of};
-use super::{FAMILIES, Program};
-use crate::arbitrary::{Choices, mixed, smallest};
+use super::*;
+use crate::arbitrary::smallest;
 
 /// What is to be run.
 pub struct Campaign {

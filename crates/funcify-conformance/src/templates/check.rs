@@ -1,16 +1,13 @@
 //! A program on each subject, against the reference evaluation: as it is, its gradient, and of some programs a second derivative
 //! and lanes.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use funcify::dispatch::{CompileOptions, Executor, LoopStrategy};
 use funcify::rewrite::RewriteOptions;
-use funcify::{CheckpointPolicy, DType, Disconnected, Error, GradOptions, Graph, HostTensor, VmapOptions, evaluate};
+use funcify::{CheckpointPolicy, Disconnected, GradOptions, VmapOptions};
 
-use super::{Program, rounding};
-use crate::arbitrary::mixed;
+use super::*;
 use crate::case::ExpectedOutput;
 use crate::compare::compare;
 

@@ -1,16 +1,12 @@
 //! A program in the making: its choices, its inputs, and what families share: second names of a value, ways to read one, and
 //! ways to bring one to another shape.
 
-use std::cell::RefCell;
-
 use funcify::ops::{Broadcast, Cast, Concat, Pad, Reshape, Slice};
-use funcify::{
-    Builder, DType, HostTensor, ScanOptions, Shape, TensorType, Value, apply, checkpoint, concat, cond, constant,
-    custom_vjp, iota, scan_with, select, switch, while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::{Shape, custom_vjp};
 
 use super::fill::Fill;
-use crate::arbitrary::Choices;
+use super::*;
 
 /// A program in the making. All methods take `&self`, so that the bodies of loops and branches can share it.
 pub(super) struct Draft<'a, 'b> {

@@ -3,10 +3,8 @@
 //! Rules of the derivative and the planner: a backward loop takes a state from its trace and computes elements again (`at_hand`),
 //! where a product and a sum may be rounded once in one loop and twice in the other.
 
-use funcify::ops::{ReduceKind, ScatterMode};
-use funcify::{DType, Value, iota, scan_with, select};
-
 use super::draft::Draft;
+use super::*;
 
 pub(super) fn extrema(draft: &Draft<'_, '_>) -> Vec<Value> {
     let (steps, rows, count) = (draft.of(&[3, 2, 4, 6, 9]), draft.of(&[3, 2, 1, 8]), draft.of(&[4, 3, 2, 9, 1]));

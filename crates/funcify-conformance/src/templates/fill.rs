@@ -1,8 +1,6 @@
 //! The elements of inputs: no two alike where the type allows it, so that a value read in place of another shows.
 
-use funcify::{DType, HostTensor, Scalar};
-
-use crate::arbitrary::mixed;
+use super::*;
 
 /// Which elements an input has.
 #[derive(Clone, Copy, PartialEq, Debug)]

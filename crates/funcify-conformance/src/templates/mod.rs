@@ -26,15 +26,21 @@ mod strips;
 mod taps;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use funcify::{Builder, DType, Error, Graph, HostTensor, ScanOptions, TensorType, Value, constant, scan_with};
+use funcify::{
+    Builder, DType, Error, Graph, HostTensor, Scalar, ScanOptions, TensorType, Value, apply, checkpoint, concat,
+    constant, evaluate, iota, scan_with, select, while_loop_bounded,
+};
 
 pub use campaign::{Campaign, Summary, Wrong, run_campaign};
 pub use check::{Outcome, Stage, Subject, check};
 use draft::Draft;
 use fill::Fill;
+use funcify::ops::{ReduceKind, ScatterMode};
 
-use crate::arbitrary::Choices;
+use crate::arbitrary::{Choices, mixed};
 
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 

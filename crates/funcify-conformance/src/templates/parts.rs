@@ -6,10 +6,8 @@
 //! and products have at most `MOST_TERMS` terms (`lay_out`); a program is divided from `WORTH_THREADS` on, into parts of at least
 //! `ROWS` rows or at most `ELEMENTS` elements.
 
-use funcify::ops::ScatterMode;
-use funcify::{DType, Value, concat, constant, iota, scan_with, select};
-
 use super::draft::{Draft, sized, sizes_of};
+use super::*;
 
 /// Sizes of the axis.
 const SIZES: [usize; 9] = [8, 4, 2, 3, 9, 7, 12, 16, 24];

@@ -6,12 +6,8 @@
 //! - Results of narrower floats may be off the same program in f64 as far as the reference evaluation is, times [`NARROW`]: in a
 //!   long sum of bf16 each addition rounds, and one that rounds once is nearer to the exact sum. Or the loop is chaotic.
 
-use std::collections::BTreeMap;
-
-use funcify::{DType, Graph, HostTensor, Scalar, evaluate};
-
 use super::check::{EXACT, arguments};
-use crate::arbitrary::mixed;
+use super::*;
 use crate::case::ExpectedOutput;
 
 /// How much further than a change in the last bits of the inputs another order of additions may move a result.

@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use funcify::derivative::{Cotangents, Dual, VjpContext, jvp_with};
 use funcify::error::Place;
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
+use funcify::prelude::*;
 use funcify::vmap::Batched;
-use funcify::{
-    Dim, Graph, HostTensor, Result, Scalar, Sizes, Symbol, TensorType, Value, apply, custom_op, evaluate, scan,
-};
+use funcify::{Sizes, Symbol, apply, custom_op};
 use funcify_conformance::arbitrary::{Rules, TestProgram};
 use funcify_conformance::properties::{check, check_backend};
 

@@ -1,13 +1,7 @@
 //! Which values a derivative goes through: those of float types that an input leads to by which it is taken.
 
-use std::sync::Arc;
-
-use crate::error::Result;
+use super::*;
 use crate::fixpoint::fixpoint;
-use crate::graph::tracer::keep_names;
-use crate::graph::{Failed, Graph, Replay, ValueId, at_site, emit, trace_body};
-use crate::ops::Op;
-use crate::value::Value;
 
 /// Which values have a float type and depend on an input in `wrt`, as far as the graph's structure says and
 /// `stop_gradient` does not end it.

@@ -1,17 +1,11 @@
 //! The entry points inside a trace: `grad(xs, |xs| loss)` and its family.
 
 use super::disconnected::disconnected;
-use super::{Choices, Dual, Tape, primals, push_forward};
-use crate::error::{Place, Result, Site};
-use crate::graph::tracer::{BodyTrace, ClosedBody, check};
-use crate::graph::{Failed, Graph, at_site, fail, inline};
+use super::*;
 use crate::host::HostTensor;
-use crate::ops::fail_mismatch;
-use crate::ops::scan::CheckpointPolicy;
 use crate::ops::switch::switch;
-use crate::tree::{self, Tree};
-use crate::types::{DType, Dim, Shape, TensorType};
-use crate::value::{Value, constant, iota};
+use crate::tree;
+use crate::value::constant;
 use crate::vmap::vmap;
 
 /// What a gradient is where no path leads from the result to an input.

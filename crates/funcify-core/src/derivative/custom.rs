@@ -2,19 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use super::build::trace_function;
-use crate::error::{Place, Result, Site};
+use super::*;
+use crate::graph::emit_at;
 use crate::graph::rules::OpenRule;
-use crate::graph::tracer::{self, BodyTrace, ClosedBody, depth};
-use crate::graph::{Failed, Graph, at_site, emit_at, fail};
+use crate::graph::tracer::{self, depth};
 use crate::ops::call::check_sizes;
 use crate::ops::leaves::{check_type, have_names, listed};
-use crate::ops::{Call, Rule, fail_mismatch};
-use crate::tree::{self, Tree};
-use crate::types::TensorType;
-use crate::value::{Value, full};
+use crate::ops::{Call, Rule};
+use crate::tree;
 
 /// How many bodies may be open where a rule is traced. More means that a rule calls the function that it is the rule of.
 const MAX_DEPTH: usize = 64;

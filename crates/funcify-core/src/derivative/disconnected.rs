@@ -1,9 +1,8 @@
 //! Why an input is disconnected: where the paths from it to the results end.
 
 use super::active::active_values;
-use crate::error::{Error, Place};
-use crate::graph::{Graph, Node, ValueId};
-use crate::ops::{Op, OpRules, Unary};
+use super::*;
+use crate::ops::Unary;
 
 /// The error of an input of `graph` to which no cotangent leads. `at` is the function that was asked, `component` what
 /// it calls the input.

@@ -5,12 +5,9 @@ use std::ops::RangeFull;
 
 use super::build::{Disconnected, GradOptions, check_loss};
 use super::disconnected::disconnected;
-use super::{Dual, Tape, jacobian, primals, push_forward};
-use crate::error::{Place, Result, Site};
-use crate::graph::{Failed, Graph, Output, at_site, fail, fresh_symbol, inline, tracer};
+use super::*;
+use crate::graph::fresh_symbol;
 use crate::tree::Named;
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::{Value, or_failed};
 
 /// The inputs of a graph by which it is differentiated: names, or `..` for all that have a float type.
 #[derive(Clone, Debug)]

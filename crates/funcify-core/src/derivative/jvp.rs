@@ -1,11 +1,6 @@
 //! The forward sweep: a graph in the open trace, with the tangents of its values.
 
-use super::{Dual, primals};
-use crate::error::{Result, Site};
-use crate::graph::tracer::{check, keep_names};
-use crate::graph::{Failed, Graph, Replay, at_site, emit};
-use crate::ops::{Op, OpRules};
-use crate::value::Value;
+use super::*;
 
 /// Adds the nodes of `graph` that its outputs need to the open trace, and their tangents; gives its outputs.
 pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Result<Vec<Dual>, Failed> {

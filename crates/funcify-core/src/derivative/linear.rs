@@ -4,11 +4,7 @@
 //! is taken. So it is taken nowhere: those inputs are parameters of a body, of which no value is needed in the end. If one
 //! is needed, the program's derivative depends on it, and the program is not linear in it.
 
-use super::{Choices, Cotangents, Tape, placed};
-use crate::error::Result;
-use crate::graph::{Failed, Graph, inline, trace_body};
-use crate::types::TensorType;
-use crate::value::Value;
+use super::*;
 
 /// The transpose of a graph as a graph.
 pub(super) struct Transpose {

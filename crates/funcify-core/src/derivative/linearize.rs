@@ -9,14 +9,8 @@ use std::collections::BTreeSet;
 
 use super::build::{check_tangents, derived, trace_function};
 use super::linear::Transpose;
-use super::{Choices, GradOptions, Tape, Wrt, no_derivative, placed};
-use crate::error::{Place, Result, Site};
-use crate::graph::tracer::{self, keep_names};
-use crate::graph::{Failed, Graph, Output, Replay, ValueId, at_site, emit, trace_body, uses_any};
-use crate::ops::scan::CheckpointPolicy;
-use crate::tree::{self, Named, Tree};
-use crate::types::{DType, Dim, Symbol, TensorType};
-use crate::value::{Value, full, iota, or_failed};
+use super::*;
+use crate::tree::{self, Named};
 
 /// A graph's derivative at some inputs.
 pub(super) struct Split {

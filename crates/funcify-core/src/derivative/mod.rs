@@ -38,10 +38,18 @@ pub use pullback::{BackwardInput, Pullback};
 pub(crate) use record::{Forward, Record, no_record};
 pub(crate) use vjp::Tape;
 
-use crate::error::{Error, Result, Site};
-use crate::graph::{Failed, Graph, emit, fail};
-use crate::ops::Op;
-use crate::value::Value;
+use std::sync::Arc;
+
+use crate::error::{Error, Place, Result, Site};
+use crate::graph::tracer::{BodyTrace, ClosedBody, check, keep_names};
+use crate::graph::{
+    Failed, Graph, Node, Output, Replay, ValueId, at_site, emit, fail, inline, trace_body, tracer, uses_any,
+};
+use crate::ops::scan::CheckpointPolicy;
+use crate::ops::{Op, OpRules, fail_mismatch};
+use crate::tree::Tree;
+use crate::types::{DType, Dim, Shape, Symbol, TensorType};
+use crate::value::{Value, full, iota, or_failed};
 
 /// A value and its tangent, if an input that has one leads to it.
 #[derive(Clone, Copy, Debug)]

@@ -5,16 +5,14 @@
 //! for what only lays out numbers anew (a broadcast, a reshape), which is done again.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::build::GradOptions;
 use super::graphs::{Wrt, free_name};
-use crate::error::{Error, Result, Site};
+use super::*;
 use crate::fixpoint::fixpoint;
-use crate::graph::{Graph, Node, Output, Replay, Source, ValueId, uses_any};
+use crate::graph::Source;
 use crate::host::HostTensor;
-use crate::ops::{Broadcast, Constant, Movement, Op, OpClass, OpRules, Transpose};
-use crate::types::{Dim, Shape, Symbol};
+use crate::ops::{Broadcast, Constant, Movement, OpClass, Transpose};
 
 /// A graph's forward pass and its backward pass, as [`Graph::pullback`] makes them.
 #[derive(Clone, Debug)]

@@ -1,9 +1,7 @@
 //! What forward passes keep for reverse rules.
 
-use super::no_derivative;
-use crate::graph::{Failed, ValueId};
+use super::*;
 use crate::ops::scan::LoopRecord;
-use crate::value::Value;
 
 /// An op that a forward pass has added.
 pub(crate) struct Forward {

@@ -3,10 +3,11 @@
 use crate::error::{Place, Site};
 use crate::ops::scan::Scan;
 use crate::ops::testing::{check_derivative, eval_op};
-use crate::ops::{Binary, Op, OpRules, Unary};
+use crate::ops::{Attributes, Binary, EvalContext, Failed, Op, OpRules, Unary};
+use crate::vmap::Batched;
 use crate::{
-    Builder, CheckpointPolicy, Disconnected, Error, GradOptions, Graph, HostTensor, Recurrence, Tree, Value,
-    checkpoint, grad, grad_with, jvp, scan, vjp,
+    Builder, CheckpointPolicy, Dim, Disconnected, Error, GradOptions, Graph, HostTensor, Recurrence, TensorType, Tree,
+    Value, checkpoint, grad, grad_with, jvp, scan, vjp,
 };
 
 fn tensor<const N: usize>(shape: &[usize], elements: [f64; N]) -> HostTensor {
@@ -100,11 +101,8 @@ fn indexing() {
     let indices = HostTensor::from([[3i64], [0], [1], [0], [1], [3], [2], [1], [-1]]);
     let updates = tensor(&[9, 1], [0.5, 0.0, 0.0, 3.0, 4.0, -1.5, 7.0, 0.0, f64::NAN]);
     check_derivative("scatter {axis=0, mode=mul}", &[x.clone(), indices, updates]);
-    let none = HostTensor::from_vec(Vec::<f64>::new(), [0, 1]).unwrap();
-    check_derivative(
-        "scatter {axis=0, mode=mul}",
-        &[x, HostTensor::from_vec(Vec::<u32>::new(), [0, 1]).unwrap(), none],
-    );
+    let none = HostTensor::zeros(crate::DType::F64, &[0, 1]);
+    check_derivative("scatter {axis=0, mode=mul}", &[x, HostTensor::zeros(crate::DType::U32, &[0, 1]), none]);
 }
 
 #[test]
@@ -349,25 +347,19 @@ impl crate::ops::OpKey for Opaque {
 }
 
 impl crate::ops::CustomOp for Opaque {
-    fn infer(&self, _: &Place, inputs: &[crate::TensorType]) -> crate::Result<Vec<crate::TensorType>> {
+    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>, Error> {
         Ok(inputs.to_vec())
     }
-    fn eval(
-        &self,
-        _: &mut crate::ops::EvalContext<'_>,
-        inputs: &[HostTensor],
-        _: &[crate::TensorType],
-    ) -> crate::Result<Vec<HostTensor>> {
+
+    fn eval(&self, _: &mut EvalContext, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>, Error> {
         Ok(inputs.to_vec())
     }
-    fn attributes(&self) -> crate::ops::Attributes {
-        crate::ops::Attributes::new()
+
+    fn attributes(&self) -> Attributes {
+        Attributes::new()
     }
-    fn batch(
-        &self,
-        _: &crate::Dim,
-        operands: &[crate::vmap::Batched],
-    ) -> Result<Vec<crate::vmap::Batched>, crate::ops::Failed> {
+
+    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         Ok(operands.to_vec())
     }
 }
@@ -376,11 +368,8 @@ impl crate::ops::CustomOp for Opaque {
 fn an_op_from_outside_without_a_rule_is_an_error() {
     let opaque = |x: Value| crate::apply(crate::ops::Custom::new(Opaque), &[x])[0];
     refused(|g| grad(g.input("x", "f32[]"), opaque), "NoDerivative", "implement `CustomOp::vjp`");
-    refused(
-        |g| jvp(g.input("x", "f32[]"), g.input("v", "f32[]"), opaque).1,
-        "NoDerivative",
-        "implement `CustomOp::jvp`",
-    );
+    let pushed = |g: &Builder| jvp(g.input("x", "f32[]"), g.input("v", "f32[]"), opaque).1;
+    refused(pushed, "NoDerivative", "implement `CustomOp::jvp`");
     // What is not asked for needs no rule.
     let beside = |g: &Builder| {
         let (x, y) = (g.input("x", "f32[]"), g.input("y", "f32[]"));

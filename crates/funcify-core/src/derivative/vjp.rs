@@ -3,13 +3,8 @@
 use std::borrow::Cow;
 
 use super::active::active_values;
-use super::{Choices, Cotangents, Record, VjpContext, add};
-use crate::error::Result;
-use crate::graph::tracer::{check, keep_name};
-use crate::graph::{Failed, Graph, Node, ValueId, at_site, emit};
-use crate::ops::OpRules;
-use crate::types::TensorType;
-use crate::value::Value;
+use super::*;
+use crate::graph::tracer::keep_name;
 
 /// A graph whose nodes were added to the open trace, as the backward pass needs them.
 pub(crate) struct Tape<'a> {

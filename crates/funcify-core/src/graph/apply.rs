@@ -1,13 +1,8 @@
 //! A graph as a part of another one.
 
-use std::collections::BTreeMap;
-
 use super::bind::{Solved, Unsolved, agreement, solve};
 use super::tracer::check;
-use super::{Failed, Graph, fail, inline};
-use crate::error::{Error, Place, Result, Site};
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::{Value, or_failed};
+use super::*;
 
 impl Graph {
     /// Adds the graph to the program that is being built, with these values for its inputs, in order; gives its outputs.

@@ -1,10 +1,6 @@
 //! What the symbols of a graph's inputs are in the shapes that they are given: numbers in a call, dimensions in a program.
 
-use std::fmt;
-
-use super::Graph;
-use crate::error::{Error, Place, Result};
-use crate::types::{Dim, Sizes, Symbol, TensorType};
+use super::*;
 
 /// Binds each symbol of the inputs' types from the types of a call's arguments, and checks that they agree.
 ///

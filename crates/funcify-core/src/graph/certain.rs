@@ -6,9 +6,8 @@
 use smallvec::SmallVec;
 
 use super::live::uses_any;
-use super::{Graph, Node};
-use crate::ops::{Movement, Op, OpClass, OpRules};
-use crate::types::{Dim, Sizes, Symbol, TensorType};
+use super::*;
+use crate::ops::{Movement, OpClass};
 
 /// Whether an op is not refused when it runs, whatever its operands hold: no size that it makes can be negative, no axis
 /// that it indexes is empty, the rows that it reads are there, and it ends. `sizes` are those that are known.
@@ -49,20 +48,14 @@ impl Known<'_> {
 }
 
 fn attributes_are_natural(op: &Op, known: &Known<'_>) -> bool {
+    let are_natural =
+        || op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_natural(dim)));
     match op.class() {
         // Their sizes are those of their results.
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Reshape(_) | Movement::Broadcast(_)) => true,
-        OpClass::Movement(_)
-        | OpClass::Creation(_)
-        | OpClass::Indexing(_)
-        | OpClass::Along(_)
-        | OpClass::Product(_)
-        | OpClass::RandomBits(_)
-        | OpClass::Binding(_)
-        | OpClass::Control(_)
-        | OpClass::Custom(_) => {
-            op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_natural(dim)))
-        }
+        OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => are_natural(),
+        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => are_natural(),
+        OpClass::Control(_) | OpClass::Custom(_) => are_natural(),
     }
 }
 

@@ -13,13 +13,8 @@
 //!   symbol in a loop's number of steps. A symbol that an op binds has no size before.
 //! - **graph-c8** the bodies of a loop and the branches of a choice satisfy all of these.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::tracer::is_identifier;
-use super::{Graph, Node, Source, ValueId};
-use crate::error::{Error, Place, Site};
-use crate::ops::OpRules;
-use crate::types::{Symbol, TensorType};
+use super::*;
 
 pub(super) fn check(graph: &Graph) -> Vec<Error> {
     let types = graph.inputs.iter().filter_map(|input| graph.try_ty(input.value));

@@ -1,7 +1,6 @@
 //! Nodes of one graph in another one.
 
-use super::{Graph, Node, ValueId};
-use crate::ops::Op;
+use super::*;
 
 /// What the values of a graph are in another one, of which they become a part.
 pub struct Copied<'a> {

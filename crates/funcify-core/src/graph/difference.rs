@@ -3,8 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::{Graph, Node, Source, ValueId};
-use crate::ops::{Op, OpRules};
+use super::*;
 
 /// `Ok`, or where two things differ.
 type Same = Result<(), String>;

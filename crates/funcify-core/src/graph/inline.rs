@@ -1,8 +1,7 @@
 //! The nodes of a graph in the open trace.
 
 use super::tracer::keep_names;
-use super::{Failed, Graph, Replay, at_site, emit};
-use crate::value::Value;
+use super::*;
 
 /// Adds the nodes of `graph` that its outputs need to the open trace; gives its outputs.
 pub fn inline(graph: &Graph, inputs: &[Value]) -> Result<Vec<Value>, Failed> {

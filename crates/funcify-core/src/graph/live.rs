@@ -1,8 +1,6 @@
 //! What the outputs of a graph depend on: through operands, and through the sizes that loops bind.
 
-use super::{Graph, Node, ValueId};
-use crate::ops::{Op, OpRules};
-use crate::types::{Dim, Symbol};
+use super::*;
 
 /// Which values and nodes the outputs of a graph depend on, by index.
 pub(super) struct Live {

@@ -21,11 +21,12 @@ pub mod tracer;
 #[doc(hidden)]
 pub mod work;
 
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use crate::handle::{Failed, ValueId};
-pub use bind::bind_sizes;
-pub use bind::call_error;
+pub use bind::{bind_sizes, call_error};
 pub use certain::{Known, is_certain};
 pub use copy::{Copied, Copy};
 pub use identity::GraphId;
@@ -33,17 +34,16 @@ pub use inline::inline;
 pub use live::uses_any;
 pub(crate) use prune::{Keep, Need, PrunedOp};
 pub use replay::Replay;
-pub use tracer::at_site;
 pub(crate) use tracer::{BodyTrace, trace_body};
-pub use tracer::{emit, emit_at, emit_value, fail, fail_value, fresh_symbol};
+pub use tracer::{at_site, emit, emit_at, emit_value, fail, fail_value, fresh_symbol};
 
 use identity::Identity;
 
 use crate::error::{Error, Place, Result, Site};
-use crate::ops::{Op, OpRules};
+use crate::ops::{Attribute, Op, OpRules};
 use crate::tree::Tree;
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::{Builder, Value};
+use crate::types::{Dim, Sizes, Symbol, TensorType};
+use crate::value::{Builder, Value, or_failed};
 
 /// A node of one graph.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

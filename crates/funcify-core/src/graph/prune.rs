@@ -4,14 +4,11 @@
 //! The forward loop of a derivative saves all its states; pruning leaves those that the backward loop reads. Nothing that
 //! an output needs is changed, and no row that is read is left out.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::certain::{certain_values, is_certain};
 use super::live::uses_any;
-use super::{Copied, Graph, Node, ValueId, work};
-use crate::ops::Op;
-use crate::types::{Sizes, Symbol};
+use super::*;
 
 impl Graph {
     /// The graph with the same inputs and outputs, without what no output needs.

@@ -1,8 +1,7 @@
 //! Going through the nodes of a graph in order, with something for each value: a value of another trace, a tangent, lanes, a
 //! tensor.
 
-use super::{Graph, Node, Output, ValueId};
-use crate::error::{Error, Place, Result, Site};
+use super::*;
 
 /// What the values of a graph are to who goes through it.
 pub struct Replay<'g, V> {

@@ -97,8 +97,9 @@ fn resized_attributes(op: &Op, sizes: &Replacements) -> Option<Op> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{DType, GradOptions, Graph, HostTensor, Recurrence, Value, VmapOptions};
-    use crate::{cond, evaluate, fori_loop, size};
+    use crate::{
+        DType, GradOptions, Graph, HostTensor, Recurrence, Value, VmapOptions, cond, evaluate, fori_loop, size,
+    };
 
     /// The rows of a loop that ends early, and their number as a float.
     fn counted(x: Value, limit: f64) -> Value {

@@ -1,9 +1,6 @@
 //! Derivative rules that are being traced.
 
-use std::cell::{Cell, RefCell};
-
-use super::Graph;
-use crate::error::Site;
+use super::*;
 
 /// A rule that is being traced.
 #[derive(Debug)]

@@ -1,8 +1,6 @@
 //! Dimensions that are no size: a graph refuses them where an op would have them, so that nothing after it meets one.
 
-use crate::error::{Error, Place, Result};
-use crate::ops::{Attribute, Op, OpRules};
-use crate::types::{Dim, TensorType};
+use super::*;
 
 /// How to mend a dimension beyond 64 bits.
 const FIX: &str = "use smaller numbers: a size has 64 bits";

@@ -4,19 +4,14 @@
 //! and clones; in exchange the open trace is a thread-local. A value that outlives its body is recognised by its
 //! home and refused.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rules::OpenRule;
-use super::{Graph, MAX_DEPTH, Node, ValueId, print};
+use super::*;
 use crate::cancel::{Ran, check_in_force};
-use crate::error::{Error, Place, Result, Site};
 use crate::handle::Failed;
-use crate::ops::{Op, OpRules};
-use crate::tree::{self, Tree};
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::{Builder, Value, or_failed};
+use crate::tree;
 
 thread_local! {
     static TRACES: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };

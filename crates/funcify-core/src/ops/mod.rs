@@ -20,6 +20,7 @@ use std::fmt;
 use enum_dispatch::enum_dispatch;
 
 pub use along::*;
+use basis::rules;
 pub use basis::*;
 pub use control::*;
 pub use creation::*;
@@ -31,7 +32,6 @@ pub use products::*;
 use crate::derivative::{Cotangents, Dual, VjpContext};
 use crate::error::{Error, Place, Result};
 pub use crate::graph::Failed;
-use crate::graph::Known;
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{Graph, emit, fail, trace_body};
 use crate::host::{HostTensor, Scalar, Storage};
@@ -39,36 +39,17 @@ use crate::types::{DType, Dim, Shape, SizeError, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::{Batched, lanes_type};
 
-/// The rules that every op has. None has a default.
+/// The rules that every op has. None has a default; the name and the attributes are those of [`OpText`].
 ///
 /// The rules that add to the open trace are given values of which none has failed, and whoever calls them looks whether one
 /// of their results has. So a rule is written with the operators of values; `?` ends it where it adds an op or looks at a
 /// type in between, by [`Value::checked`].
 #[enum_dispatch]
-pub trait OpRules {
+pub trait OpRules: OpText {
     /// The name in the text form, which is also what a backend's conversion is registered for.
-    fn name(&self) -> &'static str;
-
-    /// Returns the class of the op: see [`OpClass`].
-    fn class(&self) -> OpClass<'_>;
-
-    /// Returns which axes of the operands have the lanes of an axis of the results; `None` if the results are not made lane by lane
-    /// along it, or are not known to be. What control flow does is that of its bodies, which it does not look at.
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes>;
-
-    /// Returns in which operands the op is linear, as an op on real numbers.
-    fn linearity(&self) -> Linearity;
-
-    /// Returns what an element of a result costs.
-    fn work(&self) -> Work;
-
-    /// Tells whether the op surely ends, and what it reads of operands of these types surely is there. Its bodies may be refused
-    /// all the same.
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool;
-
-    /// Tells whether results in half precision differ by more than a rounding from those in f32 if the op is computed in half
-    /// precision.
-    fn loses_digits(&self) -> bool;
+    fn name(&self) -> &'static str {
+        self.text_name()
+    }
 
     /// The type rule: the results' types, or which operand does not fit and why.
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
@@ -82,7 +63,9 @@ pub trait OpRules {
     ) -> Result<Vec<HostTensor>>;
 
     /// The attributes as the text form shows them, in a fixed order.
-    fn attributes(&self) -> Attributes;
+    fn attributes(&self) -> Attributes {
+        self.text_attributes()
+    }
 
     /// The batching rule: adds to the open trace what the op means for `size` lanes, and gives its results. Some
     /// operand has lanes.
@@ -97,7 +80,7 @@ pub trait OpRules {
 }
 
 /// An op with its attributes.
-#[enum_dispatch(OpRules)]
+#[enum_dispatch(OpRules, OpText)]
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each variant is documented at the type that it holds")]
 pub enum Op {
@@ -168,40 +151,15 @@ pub trait OpKey: Sized + 'static {
     fn of(op: &Op) -> Option<&Self>;
 }
 
-macro_rules! op_key {
-    ($name:literal => $op:ident) => {
-        impl OpKey for $op {
-            const NAME: &'static str = $name;
-            fn of(op: &Op) -> Option<&Self> {
-                if let Op::$op(op) = op { Some(op) } else { None }
-            }
-        }
-    };
-}
-
-macro_rules! op_keys {
-    ($($name:literal => $op:ident;)* with bodies: $($bodied:ident),*) => {
-        $(op_key!($name => $op);)*
-
-        impl Op {
-            /// The op as one with bodies, if it is one.
-            pub(crate) fn bodied(&self) -> Option<&dyn Bodied> {
-                match self {
-                    $(Op::$bodied(op) => Some(op),)*
-                    $(Op::$op(_) => None,)*
-                    Op::Unary(_) | Op::Binary(_) | Op::Bits(_) | Op::Compare(_) | Op::Predicate(_) => None,
-                    Op::Constant(_) | Op::BindSize(_) | Op::Custom(_) => None,
-                }
-            }
-        }
-
+macro_rules! struct_ops {
+    ($($op:ident),*) => {
         /// The names of the ops that are not rows of a table.
-        const STRUCT_OPS: &[&str] = &[$($name),*];
+        const STRUCT_OPS: &[&str] = &[$($op::NAME),*];
 
         /// The op of that name with the attributes that a text gives it.
         pub(crate) fn parse_op(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
             match name {
-                $($name => Some(<$op>::parse(attributes).map(Op::from)),)*
+                $($op::NAME => Some($op::parse(attributes).map(Op::from)),)*
                 BindSize::NAME => Some(BindSize::parse(attributes).map(Op::from)),
                 _ => unary_of(name)
                     .map(Op::from)
@@ -216,38 +174,11 @@ macro_rules! op_keys {
     };
 }
 
-op_keys! {
-    "select" => Select;
-    "cast" => Cast;
-    "bitcast" => Bitcast;
-    "nextafter" => NextAfter;
-    "matmul" => MatMul;
-    "reduce" => Reduce;
-    "argmax" => ArgMax;
-    "broadcast" => Broadcast;
-    "reshape" => Reshape;
-    "transpose" => Transpose;
-    "slice" => Slice;
-    "reverse" => Reverse;
-    "concat" => Concat;
-    "pad" => Pad;
-    "iota" => Iota;
-    "size" => Size;
-    "dynamic_slice" => DynamicSlice;
-    "dynamic_update" => DynamicUpdate;
-    "take" => Take;
-    "gather" => Gather;
-    "scatter" => Scatter;
-    "threefry" => Threefry;
-    "cumulative" => Cumulative;
-    "sort" => Sort;
-    "conv" => Conv;
-    "polygamma" => Polygamma;
-    with bodies: Scan, Switch, While, AssociativeScan, Call
+struct_ops! {
+    Select, Cast, Bitcast, NextAfter, MatMul, Reduce, ArgMax, Broadcast, Reshape, Transpose, Slice,
+    Reverse, Concat, Pad, Iota, Size, DynamicSlice, DynamicUpdate, Take, Gather, Scatter, Threefry,
+    Cumulative, Sort, Conv, Polygamma
 }
-
-op_key!("constant" => Constant);
-op_key!("scan" => Scan);
 
 /// The names of the ops that no backend converts: programs of every backend run them from the host, and put functions
 /// with their own derivatives in the place of calls of them.

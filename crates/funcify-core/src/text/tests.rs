@@ -266,7 +266,7 @@ fn constants_of_every_dtype() {
     let graph = Graph::build("constants", |_| {
         let of = |dtype| HostTensor::from_vec(numbers.to_vec(), [3, 4]).unwrap().cast(dtype);
         let tensors: Vec<_> = DType::ALL.map(|dtype| constant(of(dtype))).to_vec();
-        let limits = HostTensor::from_vec(vec![i64::MIN, i64::MAX], [2]).unwrap();
+        let limits = HostTensor::from([i64::MIN, i64::MAX]);
         (tensors, constant(true), constant(f32::MIN_POSITIVE), constant(limits), full([0, 2], DType::F64, 1.0))
     });
     let graph = graph.unwrap();
@@ -356,7 +356,7 @@ fn every_op() {
     let missing: Vec<_> = names.iter().filter(|name| !seen.contains(*name)).collect();
     assert!(missing.is_empty(), "no program here has {missing:?}: add one to text/tests.rs");
     let unlisted: Vec<_> = seen.iter().filter(|name| !names.contains(name)).collect();
-    assert!(unlisted.is_empty(), "`all_names` lacks {unlisted:?}: see `op_keys!` and `CONTROL_FLOW` in ops/mod.rs");
+    assert!(unlisted.is_empty(), "`all_names` lacks {unlisted:?}: see `struct_ops!` and `CONTROL_FLOW` in ops/mod.rs");
     round_trips(&graph);
 }
 

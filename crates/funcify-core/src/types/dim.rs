@@ -37,12 +37,6 @@ impl fmt::Display for Symbol {
     }
 }
 
-impl fmt::Debug for Symbol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// A product of symbols, sorted; empty for the constant term.
 type Monomial = Vec<Symbol>;
 
@@ -279,12 +273,6 @@ impl fmt::Display for Dim {
             }
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for Dim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

@@ -125,12 +125,6 @@ impl fmt::Display for Shape {
     }
 }
 
-impl fmt::Debug for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// The type of a value: its element type and its shape.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TensorType {
@@ -186,11 +180,5 @@ impl TensorType {
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.dtype, self.shape)
-    }
-}
-
-impl fmt::Debug for TensorType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }

@@ -1,7 +1,6 @@
 //! Elementwise functions that are compositions of ops, in forms that neither overflow nor cancel.
 
-use super::{Operand, Value, select};
-use crate::types::DType;
+use super::*;
 
 impl Value {
     /// min(max(x, low), high), elementwise: within the bounds, which may be numbers or values. NaN stays NaN.

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Operand, Value, or_failed};
-use crate::error::{Error, Site};
-use crate::graph::tracer;
-use crate::graph::{emit_at, emit_value, fail_value, fresh_symbol};
-use crate::host::HostTensor;
-use crate::ops::{BindSize, Concat, Constant, Iota, Op, Select, Size};
-use crate::types::{DType, Dim, Shape, TensorType};
+use super::*;
+use crate::error::Error;
+use crate::graph::{emit_at, fresh_symbol};
+use crate::ops::{BindSize, Concat, Constant, Iota, Select, Size};
 
 /// What [`Graph::build`](crate::Graph::build) gives to the building closure: it declares the inputs.
 pub struct Builder {

@@ -1,9 +1,6 @@
 //! The methods of a value that are compositions: functions of whole rows, statistics, triangles and diagonals.
 
-use super::{Axes, Value, iota, select};
-use crate::error::Site;
-use crate::graph::{fail, fail_value};
-use crate::types::{DType, Dim};
+use super::*;
 
 /// `true` on and below a diagonal of a matrix with that many rows and columns: at row `i` and column `j <= i + diagonal`.
 #[track_caller]

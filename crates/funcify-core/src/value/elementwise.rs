@@ -3,9 +3,8 @@
 
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Sub};
 
-use super::{Axes, Operand, Value};
-use crate::ops::{Binary, Polygamma, ReduceKind, Unary};
-use crate::types::DType;
+use super::*;
+use crate::ops::{Binary, Polygamma, Unary};
 
 impl Value {
     /// The derivative of `digamma` of that order, up to 100: 1 is the trigamma function, 0 digamma itself.

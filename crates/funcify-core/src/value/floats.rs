@@ -1,11 +1,7 @@
 //! The methods of a value that take floats apart and put them together: bits, signs, neighbours, fractions and exponents.
 
-use super::{Operand, Value, constant, select};
-use crate::error::Site;
-use crate::graph::fail_value;
-use crate::host::HostTensor;
+use super::*;
 use crate::ops::{Bitcast, NextAfter};
-use crate::types::DType;
 
 impl Value {
     /// The bits of each element, read as another type of as many bits: `f32`, `i32` and `u32` into one another, `f64` and

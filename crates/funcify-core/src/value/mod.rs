@@ -22,8 +22,7 @@ pub use operand::{Axes, Operand, SliceRange};
 pub use products::einsum;
 
 use crate::error::Site;
-use crate::graph::tracer;
-use crate::graph::{Failed, emit_value, fail};
+use crate::graph::{Failed, emit_value, fail, fail_value, tracer};
 use crate::host::HostTensor;
 use crate::ops::{
     ArgMax, Broadcast, Cast, DynamicSlice, DynamicUpdate, Gather, MatMul, Op, Pad, Reduce, ReduceKind, Reshape,

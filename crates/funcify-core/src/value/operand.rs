@@ -2,12 +2,8 @@
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
-use super::{Value, constant};
-use crate::error::Site;
-use crate::graph::{emit_value, fail, fail_value};
-use crate::host::HostTensor;
-use crate::ops::{Op, OpRules};
-use crate::types::{DType, Dim, Shape};
+use super::*;
+use crate::ops::OpRules;
 
 /// A range of positions of an axis; negative numbers count from the end.
 pub trait SliceRange {
@@ -105,34 +101,22 @@ pub enum Operand {
     Bool(bool),
 }
 
-impl From<Value> for Operand {
-    fn from(value: Value) -> Self {
-        Operand::Value(value)
-    }
+macro_rules! operand_from {
+    ($($from:ty => $variant:ident;)*) => {
+        $(impl From<$from> for Operand {
+            fn from(operand: $from) -> Self {
+                Operand::$variant(operand.into())
+            }
+        })*
+    };
 }
 
-impl From<f64> for Operand {
-    fn from(number: f64) -> Self {
-        Operand::Float(number)
-    }
-}
-
-impl From<i32> for Operand {
-    fn from(number: i32) -> Self {
-        Operand::Int(i64::from(number))
-    }
-}
-
-impl From<i64> for Operand {
-    fn from(number: i64) -> Self {
-        Operand::Int(number)
-    }
-}
-
-impl From<bool> for Operand {
-    fn from(truth: bool) -> Self {
-        Operand::Bool(truth)
-    }
+operand_from! {
+    Value => Value;
+    f64 => Float;
+    i32 => Int;
+    i64 => Int;
+    bool => Bool;
 }
 
 impl Operand {

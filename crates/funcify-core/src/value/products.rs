@@ -1,11 +1,6 @@
 //! Products of tensors along any axes, as compositions to products of matrices.
 
-use super::Value;
-use super::operand::normal_axis;
-use crate::error::Site;
-use crate::graph::{emit_value, fail_value};
-use crate::ops::MatMul;
-use crate::types::{Dim, Shape};
+use super::*;
 
 impl Value {
     /// The sum of products along pairs of axes, the left value's and the right one's, for each position along the pairs of

@@ -1,11 +1,8 @@
 //! The methods of a value that go along an axis in order, or slide over it: running reductions, sorting, convolution.
 
-use super::operand::normal_axis;
-use super::{Value, or_failed};
-use crate::error::Site;
-use crate::graph::{emit_at, emit_value, fail_value};
-use crate::ops::{Conv, ConvOptions, Cumulative, ReduceKind, Sort};
-use crate::types::{DType, Dim};
+use super::*;
+use crate::graph::emit_at;
+use crate::ops::{Conv, ConvOptions, Cumulative, Sort};
 
 impl Value {
     /// The running reduction of an axis: element `i` combines those up to and with `i`, or in reverse those from `i` on.

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use super::{Batched, batch_node, checked_all};
-use crate::error::{Error, Result, Site};
+use crate::error::{Result, Site};
 use crate::graph::tracer::{SizeByLane, running, sizes_by_lane};
 use crate::graph::{Failed, Graph, Node, emit, emit_value, fail};
 use crate::host::HostTensor;
@@ -372,14 +372,9 @@ impl Types<'_> {
 
 /// Refuses what has a size that differs between lanes.
 pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) -> Failed {
-    fail(op, site, &[], |at| Error::StepCount {
-        at: at.boxed(),
-        reason: format!("the size `{symbol}`, which values give, differs between lanes: what has it would be ragged"),
-        fix:
-            "reduce it over that axis, keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed \
-              size"
-                .into(),
-    })
+    let reason = format!("the size `{symbol}`, which values give, differs between lanes: what has it would be ragged");
+    let fix = "reduce it over that axis, keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size";
+    fail(op, site, &[], |at| at.step_count(reason, fix))
 }
 
 /// Refuses ragged outputs: lanes of one tensor have one size.

@@ -15,7 +15,8 @@ use super::{Address, Translatable};
 use crate::float::Constants;
 use crate::kernels::arithmetic::Arithmetic;
 use crate::kernels::math::{self, MathTable};
-use crate::kernels::{Binary, Fold, Unary, binary, unary};
+use crate::kernels::table::Elementwise;
+use crate::kernels::{Binary, Fold, Unary};
 use crate::machine::{Machine, Translation, Work};
 use crate::plan::Region;
 use crate::views::{Range, View};
@@ -205,6 +206,10 @@ impl<'b, 'f, T: Translatable> Telling<'b, 'f, T> {
 
     /// Tells what an iteration does.
     fn tell(mut self, code: &Code<T>, panel: usize) {
+        use Verb::{
+            AddLast, DivByLast, DivOfLast, MulAddLast, MulLast, MulLastAdd, MulLastSub, MulSubLast, NegLast,
+            NegMulAddLast, NegMulLastAdd, SquareLast, StoreLast, SubFromLast, SubLast, UnaryLast,
+        };
         self.builder.begin();
         // What no word stores to is loaded first: a load waits for stores in flight whose addresses look alike.
         let stored: Vec<usize> =
@@ -259,22 +264,9 @@ impl<'b, 'f, T: Translatable> Telling<'b, 'f, T> {
                 Verb::FoldLanes(fold) => fold_lanes(builder, fold, a, usize::from(second)),
                 Verb::Unary(op) => apply(builder, op, a),
                 Verb::Binary(op) => apply2(builder, op, a, b),
-                Verb::AddLast
-                | Verb::SubFromLast
-                | Verb::SubLast
-                | Verb::MulLast
-                | Verb::DivOfLast
-                | Verb::DivByLast
-                | Verb::MulAddLast
-                | Verb::MulLastAdd
-                | Verb::MulLastSub
-                | Verb::MulSubLast
-                | Verb::NegMulAddLast
-                | Verb::NegMulLastAdd
-                | Verb::SquareLast
-                | Verb::NegLast
-                | Verb::StoreLast
-                | Verb::UnaryLast(_) => unreachable!("only code that is read is chained"),
+                AddLast | SubFromLast | SubLast | MulLast | DivOfLast | DivByLast | MulAddLast | MulLastAdd
+                | MulLastSub | MulSubLast | NegMulAddLast | NegMulLastAdd | SquareLast | NegLast | StoreLast
+                | UnaryLast(_) => unreachable!("only code that is read is chained"),
             };
             match &mut self.slots[usize::from(word.to)] {
                 Some(Slot::Kept(register)) => self.builder.set(*register, value),
@@ -530,8 +522,8 @@ impl<T: MathTable> Work for OfElements<T> {
     fn run<S: Simd>(self, simd: S) -> T {
         let OfElements(op, x, y) = self;
         match y {
-            None => unary::of_element(simd, Unary::ALL[op as usize], x),
-            Some(y) => binary::of_elements(simd, Binary::ALL[op as usize], x, y),
+            None => Unary::ALL[op as usize].of_elements(simd, [x]),
+            Some(y) => Binary::ALL[op as usize].of_elements(simd, [x, y]),
         }
     }
 }

@@ -12,7 +12,8 @@ use crate::kernels::product::{Factor, pack, product};
 use crate::kernels::recurrence::Recur;
 use crate::kernels::sink::{Side, sink};
 use crate::kernels::source::Source;
-use crate::kernels::{binary, movement, unary, words};
+use crate::kernels::table::Elementwise;
+use crate::kernels::{movement, words};
 use crate::plan::{Across, BLOCKS, FACTORS, Instruction, OF_AN_INSTRUCTION, Op};
 use crate::views::{Cursor, Layout, Others, Start, View, borrow};
 
@@ -119,9 +120,9 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
         _ => [access.source(0), access.source(1), access.source(2)],
     };
     match op {
-        Op::Unary(op) => unary::run(simd, *op, &mut target, &sources),
-        Op::Binary(op) => binary::run2(simd, *op, &mut target, &sources),
-        Op::Ternary(op) => binary::run3(simd, *op, &mut target, &sources),
+        Op::Unary(op) => op.run(simd, &mut target, &sources),
+        Op::Binary(op) => op.run(simd, &mut target, &sources),
+        Op::Ternary(op) => op.run(simd, &mut target, &sources),
         Op::Word(op) => words::run(*op, &mut target, &sources),
         _ => unreachable!("it is elementwise"),
     }

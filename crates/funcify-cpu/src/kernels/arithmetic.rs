@@ -1,9 +1,7 @@
 //! What functions of numbers are made of. They are written once, and run on registers of any instruction set, or become
 //! machine code.
 
-use pulp::Simd;
-
-use crate::float::Float;
+use super::*;
 
 /// The operations of [`Float`] that functions need, on vectors of some kind.
 pub(crate) trait Arithmetic<T: Float>: Copy {

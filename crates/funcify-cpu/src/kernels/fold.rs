@@ -4,11 +4,9 @@
 //! maximum -inf, minimum inf) or from what the target holds. NaN wins in maximum and minimum, where
 //! -0 is less than +0.
 
-use pulp::{Simd, WithSimd};
-
 use super::map::Target;
 use super::source::{ElementRows, LaneRows, Row, Rows, Source};
-use crate::float::Float;
+use super::*;
 
 /// What is folded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,12 +7,8 @@
 //! A function is a type with an inlined method, not a closure: closures do not take over the instruction set of the
 //! function that they are in.
 
-use std::marker::PhantomData;
-
-use pulp::{Simd, WithSimd};
-
 use super::source::{ElementRows, LaneOrElementRows, LaneOrSameRows, LaneRows, Row, Rows, SameRows, Source};
-use crate::float::Float;
+use super::*;
 
 /// The rows and lanes that a kernel writes.
 #[derive(Debug)]
@@ -35,31 +31,82 @@ impl<T> Target<'_, T> {
     }
 }
 
-/// A function of one register.
-pub(crate) trait Function1<T: Float> {
-    /// Whether it costs no more than a load.
-    const LIGHT: bool = false;
-
-    /// Its value.
-    fn apply<S: Simd>(simd: S, a: T::Vector<S>) -> T::Vector<S>;
+/// A function of `N` elements, to be run by `Simd::vectorize`: in registers that have them in all lanes.
+pub(crate) struct One<T, F, const N: usize> {
+    pub(crate) from: [T; N],
+    pub(crate) function: PhantomData<F>,
 }
 
-/// A function of two registers.
-pub(crate) trait Function2<T: Float> {
-    /// Whether it costs no more than a load.
-    const LIGHT: bool = false;
-
-    /// Its value.
-    fn apply<S: Simd>(simd: S, a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S>;
+/// A function of `N` registers, to be run by `Simd::vectorize`: compiled once, and called.
+pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
+    pub(crate) simd: S,
+    pub(crate) from: [T::Vector<S>; N],
+    pub(crate) function: PhantomData<F>,
 }
 
-/// A function of three registers.
-pub(crate) trait Function3<T: Float> {
-    /// Whether it costs no more than a load.
-    const LIGHT: bool = false;
+macro_rules! functions {
+    ($($name:ident of $n:literal, $count:literal, $map:ident, $rows:ident: $($operand:ident $Operand:ident),+;)*) => {$(
+        #[doc = concat!("A function of ", $count, ".")]
+        pub(crate) trait $name<T: Float> {
+            /// Whether it costs no more than a load.
+            const LIGHT: bool = false;
 
-    /// Its value.
-    fn apply<S: Simd>(simd: S, a: T::Vector<S>, b: T::Vector<S>, c: T::Vector<S>) -> T::Vector<S>;
+            /// Its value.
+            fn apply<S: Simd>(simd: S, $($operand: T::Vector<S>),+) -> T::Vector<S>;
+        }
+
+        #[doc = concat!("A function of ", $count, " over a target, to be run by `Simd::vectorize`. The sources after its own are not read.")]
+        pub(crate) struct $map<'m, 'a, T, F> {
+            pub(crate) target: &'m mut Target<'a, T>,
+            pub(crate) sources: &'m [Source<'a, T>; 3],
+            pub(crate) function: PhantomData<F>,
+        }
+
+        impl<T: Float, F: $name<T>> WithSimd for One<T, F, $n> {
+            type Output = T;
+
+            #[inline(always)]
+            fn with_simd<S: Simd>(self, simd: S) -> T {
+                let [$($operand),+] = self.from;
+                T::elements::<S>(&mut [F::apply(simd, $(T::splat(simd, $operand)),+)])[0]
+            }
+        }
+
+        impl<T: Float, S: Simd, F: $name<T>> WithSimd for OneVector<T, S, F, $n> {
+            type Output = T::Vector<S>;
+
+            #[inline(always)]
+            fn with_simd<R: Simd>(self, _: R) -> T::Vector<S> {
+                let [$($operand),+] = self.from;
+                F::apply(self.simd, $($operand),+)
+            }
+        }
+
+        #[inline(always)]
+        fn $rows<T: Float, S: Simd, F: $name<T>, $($Operand: Rows<T, S>),+>(
+            simd: S,
+            target: &mut Target<'_, T>,
+            $($operand: $Operand),+
+        ) {
+            for row in 0..target.rows {
+                $(let $operand = $operand.row(simd, row, target.lanes);)+
+                let (vectors, tail) = T::as_vectors_mut::<S>(target.row(row));
+                for (index, to) in vectors.iter_mut().enumerate() {
+                    *to = F::apply(simd, $($operand.vector(index, *to)),+);
+                }
+                if !tail.is_empty() {
+                    let old = T::load_part(simd, tail);
+                    T::store_part(simd, tail, F::apply(simd, $($operand.tail(simd, old)),+));
+                }
+            }
+        }
+    )*};
+}
+
+functions! {
+    Function1 of 1, "one register", Map1, rows1: a A;
+    Function2 of 2, "two registers", Map2, rows2: a A, b B;
+    Function3 of 3, "three registers", Map3, rows3: a A, b B, c C;
 }
 
 /// Runs `$run` with the kind of an operand as a type.
@@ -92,13 +139,6 @@ fn lanes_or_element<T>(source: Source<'_, T>) -> LaneOrElementRows<'_, T> {
     }
 }
 
-/// The sources after those that a function has are not read. A function of one operand, to be run by `Simd::vectorize`.
-pub(crate) struct Map1<'m, 'a, T, F> {
-    pub(crate) target: &'m mut Target<'a, T>,
-    pub(crate) sources: &'m [Source<'a, T>; 3],
-    pub(crate) function: PhantomData<F>,
-}
-
 impl<T: Float, F: Function1<T>> WithSimd for Map1<'_, '_, T, F> {
     type Output = ();
 
@@ -124,81 +164,6 @@ impl<T: Float, F: Function1<T>> WithSimd for Map1<'_, '_, T, F> {
     }
 }
 
-#[inline(always)]
-fn rows1<T: Float, S: Simd, F: Function1<T>, A: Rows<T, S>>(simd: S, target: &mut Target<'_, T>, a: A) {
-    for row in 0..target.rows {
-        let a = a.row(simd, row, target.lanes);
-        let (vectors, tail) = T::as_vectors_mut::<S>(target.row(row));
-        for (index, to) in vectors.iter_mut().enumerate() {
-            *to = F::apply(simd, a.vector(index, *to));
-        }
-        if !tail.is_empty() {
-            let old = T::load_part(simd, tail);
-            T::store_part(simd, tail, F::apply(simd, a.tail(simd, old)));
-        }
-    }
-}
-
-/// A function of one or two elements, to be run by `Simd::vectorize`: in registers that have them in all lanes.
-pub(crate) struct One<T, F, const N: usize> {
-    pub(crate) from: [T; N],
-    pub(crate) function: PhantomData<F>,
-}
-
-impl<T: Float, F: Function1<T>> WithSimd for One<T, F, 1> {
-    type Output = T;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> T {
-        let [x] = self.from;
-        T::elements::<S>(&mut [F::apply(simd, T::splat(simd, x))])[0]
-    }
-}
-
-impl<T: Float, F: Function2<T>> WithSimd for One<T, F, 2> {
-    type Output = T;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> T {
-        let [x, y] = self.from;
-        T::elements::<S>(&mut [F::apply(simd, T::splat(simd, x), T::splat(simd, y))])[0]
-    }
-}
-
-/// A function of one or two registers, to be run by `Simd::vectorize`: compiled once, and called.
-pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
-    pub(crate) simd: S,
-    pub(crate) from: [T::Vector<S>; N],
-    pub(crate) function: PhantomData<F>,
-}
-
-impl<T: Float, S: Simd, F: Function1<T>> WithSimd for OneVector<T, S, F, 1> {
-    type Output = T::Vector<S>;
-
-    #[inline(always)]
-    fn with_simd<R: Simd>(self, _: R) -> T::Vector<S> {
-        let [x] = self.from;
-        F::apply(self.simd, x)
-    }
-}
-
-impl<T: Float, S: Simd, F: Function2<T>> WithSimd for OneVector<T, S, F, 2> {
-    type Output = T::Vector<S>;
-
-    #[inline(always)]
-    fn with_simd<R: Simd>(self, _: R) -> T::Vector<S> {
-        let [x, y] = self.from;
-        F::apply(self.simd, x, y)
-    }
-}
-
-/// A function of two operands, to be run by `Simd::vectorize`.
-pub(crate) struct Map2<'m, 'a, T, F> {
-    pub(crate) target: &'m mut Target<'a, T>,
-    pub(crate) sources: &'m [Source<'a, T>; 3],
-    pub(crate) function: PhantomData<F>,
-}
-
 impl<T: Float, F: Function2<T>> WithSimd for Map2<'_, '_, T, F> {
     type Output = ();
 
@@ -217,33 +182,6 @@ impl<T: Float, F: Function2<T>> WithSimd for Map2<'_, '_, T, F> {
             (a, b) => rows2::<T, S, F, _, _>(simd, target, any(a), any(b)),
         }
     }
-}
-
-#[inline(always)]
-fn rows2<T: Float, S: Simd, F: Function2<T>, A: Rows<T, S>, B: Rows<T, S>>(
-    simd: S,
-    target: &mut Target<'_, T>,
-    a: A,
-    b: B,
-) {
-    for row in 0..target.rows {
-        let (a, b) = (a.row(simd, row, target.lanes), b.row(simd, row, target.lanes));
-        let (vectors, tail) = T::as_vectors_mut::<S>(target.row(row));
-        for (index, to) in vectors.iter_mut().enumerate() {
-            *to = F::apply(simd, a.vector(index, *to), b.vector(index, *to));
-        }
-        if !tail.is_empty() {
-            let old = T::load_part(simd, tail);
-            T::store_part(simd, tail, F::apply(simd, a.tail(simd, old), b.tail(simd, old)));
-        }
-    }
-}
-
-/// A function of three operands, to be run by `Simd::vectorize`.
-pub(crate) struct Map3<'m, 'a, T, F> {
-    pub(crate) target: &'m mut Target<'a, T>,
-    pub(crate) sources: &'m [Source<'a, T>; 3],
-    pub(crate) function: PhantomData<F>,
 }
 
 impl<T: Float, F: Function3<T>> WithSimd for Map3<'_, '_, T, F> {
@@ -268,29 +206,6 @@ impl<T: Float, F: Function3<T>> WithSimd for Map3<'_, '_, T, F> {
             (a, Source::Same, c) => rows3::<T, S, F, _, _, _>(simd, target, any(a), SameRows, any(c)),
             (a, b, Source::Same) => rows3::<T, S, F, _, _, _>(simd, target, any(a), any(b), SameRows),
             (a, b, c) => rows3::<T, S, F, _, _, _>(simd, target, any(a), any(b), any(c)),
-        }
-    }
-}
-
-#[inline(always)]
-fn rows3<T: Float, S: Simd, F: Function3<T>, A: Rows<T, S>, B: Rows<T, S>, C: Rows<T, S>>(
-    simd: S,
-    target: &mut Target<'_, T>,
-    a: A,
-    b: B,
-    c: C,
-) {
-    for row in 0..target.rows {
-        let lanes = target.lanes;
-        let (a, b, c) = (a.row(simd, row, lanes), b.row(simd, row, lanes), c.row(simd, row, lanes));
-        let (vectors, tail) = T::as_vectors_mut::<S>(target.row(row));
-        for (index, to) in vectors.iter_mut().enumerate() {
-            *to = F::apply(simd, a.vector(index, *to), b.vector(index, *to), c.vector(index, *to));
-        }
-        if !tail.is_empty() {
-            let old = T::load_part(simd, tail);
-            let y = F::apply(simd, a.tail(simd, old), b.tail(simd, old), c.tail(simd, old));
-            T::store_part(simd, tail, y);
         }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod product;
 pub(crate) mod recurrence;
 pub(crate) mod sink;
 pub(crate) mod source;
+pub(crate) mod table;
 pub(crate) mod unary;
 pub(crate) mod words;
 
@@ -19,3 +20,9 @@ pub use product::packed_len;
 pub use recurrence::Recurrence;
 pub use unary::Unary;
 pub use words::Word;
+
+use std::marker::PhantomData;
+
+use pulp::{Simd, WithSimd};
+
+use crate::float::Float;

@@ -4,16 +4,13 @@
 //! the whole inner axis. The right side is packed as panels `[k][two registers]`, so that it is read in order; the left
 //! side is read in place, an element at a time. Rows are split evenly: 16 are 8 and 8, not 12 and 4.
 
-use std::marker::PhantomData;
-
-use pulp::{Simd, WithSimd};
-
 use super::map::{Function1, Target};
 use super::math::MathTable;
 use super::movement::transpose;
 use super::source::Source;
+use super::table::Elementwise;
 use super::unary::{self, Unary};
-use crate::float::Float;
+use super::*;
 
 /// Elements of a packed right side with `k` rows and `n` columns, on any instruction set.
 pub const fn packed_len<T>(k: usize, n: usize) -> usize {
@@ -99,9 +96,32 @@ pub(crate) fn product<T: MathTable, S: Simd>(
         }
     };
     if let Some(then) = then {
-        unary::run(simd, then, target, &[Source::Same; 3]);
+        then.run(simd, target, &[Source::Same; 3]);
     }
 }
+
+/// Runs a tile of so many rows, of which there are as many as registers hold.
+macro_rules! with_rows {
+    ($simd:ident, $rows:expr, $tile:ident $fields:tt) => {
+        match $rows {
+            1 => $simd.vectorize($tile::<T, 1> $fields),
+            2 => $simd.vectorize($tile::<T, 2> $fields),
+            3 => $simd.vectorize($tile::<T, 3> $fields),
+            4 => $simd.vectorize($tile::<T, 4> $fields),
+            5 => $simd.vectorize($tile::<T, 5> $fields),
+            _ if $crate::kernels::product::Registers::<S>::FEW => $simd.vectorize($tile::<T, 6> $fields),
+            6 => $simd.vectorize($tile::<T, 6> $fields),
+            7 => $simd.vectorize($tile::<T, 7> $fields),
+            8 => $simd.vectorize($tile::<T, 8> $fields),
+            9 => $simd.vectorize($tile::<T, 9> $fields),
+            10 => $simd.vectorize($tile::<T, 10> $fields),
+            11 => $simd.vectorize($tile::<T, 11> $fields),
+            _ => $simd.vectorize($tile::<T, 12> $fields),
+        }
+    };
+}
+
+pub(crate) use with_rows;
 
 /// A product of several rows.
 fn rows<T: Float, S: Simd>(
@@ -117,21 +137,7 @@ fn rows<T: Float, S: Simd>(
             let rows = (target.rows - first_row).div_ceil(tiles - tile);
             let target = &mut *target;
             let place = TilePlace { first_row, first_column };
-            match rows {
-                1 => simd.vectorize(Tile::<T, 1> { target, factors, init, place }),
-                2 => simd.vectorize(Tile::<T, 2> { target, factors, init, place }),
-                3 => simd.vectorize(Tile::<T, 3> { target, factors, init, place }),
-                4 => simd.vectorize(Tile::<T, 4> { target, factors, init, place }),
-                5 => simd.vectorize(Tile::<T, 5> { target, factors, init, place }),
-                _ if Registers::<S>::FEW => simd.vectorize(Tile::<T, 6> { target, factors, init, place }),
-                6 => simd.vectorize(Tile::<T, 6> { target, factors, init, place }),
-                7 => simd.vectorize(Tile::<T, 7> { target, factors, init, place }),
-                8 => simd.vectorize(Tile::<T, 8> { target, factors, init, place }),
-                9 => simd.vectorize(Tile::<T, 9> { target, factors, init, place }),
-                10 => simd.vectorize(Tile::<T, 10> { target, factors, init, place }),
-                11 => simd.vectorize(Tile::<T, 11> { target, factors, init, place }),
-                _ => simd.vectorize(Tile::<T, 12> { target, factors, init, place }),
-            }
+            with_rows!(simd, rows, Tile { target, factors, init, place });
             first_row += rows;
         }
     }
@@ -284,7 +290,7 @@ fn panels<T: Float, S: Simd>(packed: &[T]) -> &[[T::Vector<S>; 2]] {
 
 /// The columns of a tile in one row; `WHOLE` if they are two full registers.
 #[inline(always)]
-fn load_columns<T: Float, S: Simd, const WHOLE: bool>(simd: S, from: &[T]) -> [T::Vector<S>; 2] {
+pub(crate) fn load_columns<T: Float, S: Simd, const WHOLE: bool>(simd: S, from: &[T]) -> [T::Vector<S>; 2] {
     match T::as_vectors::<S>(from).0 {
         [a, b] if WHOLE => [*a, *b],
         _ => load_pair::<T, S>(simd, from),

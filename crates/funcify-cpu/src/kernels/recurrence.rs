@@ -7,12 +7,10 @@
 //! A running sum of one lane is made in blocks of eight: the sums within a block do not wait for those of the block
 //! before, so the loop costs one addition a block.
 
-use pulp::{Simd, WithSimd};
-
 use super::fold::Fold;
 use super::map::Target;
 use super::source::Source;
-use crate::float::Float;
+use super::*;
 
 /// What a row does with the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

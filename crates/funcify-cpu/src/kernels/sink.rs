@@ -4,11 +4,9 @@
 //! then added: sums that start from the target would be one chain over all steps of the loop. The rows of a step are a
 //! block; the blocks of a strip may lie anywhere.
 
-use pulp::{Simd, WithSimd};
-
 use super::map::Target;
-use super::product::{Registers, add_pairs, load_pair, most_rows, store_pair};
-use crate::float::Float;
+use super::product::{add_pairs, load_columns, load_pair, most_rows, store_pair, with_rows};
+use super::*;
 
 /// The rows of one side: each block has `rows` rows, `stride` elements apart.
 #[derive(Clone, Copy, Debug)]
@@ -32,21 +30,7 @@ pub(crate) fn sink<T: Float, S: Simd>(
             let height = (target.rows - first_row).div_ceil(tiles - tile);
             let target = &mut target;
             let work = Sums { rows, left, right, first_row, first_column };
-            match height {
-                1 => simd.vectorize(Tile::<T, 1> { target, work }),
-                2 => simd.vectorize(Tile::<T, 2> { target, work }),
-                3 => simd.vectorize(Tile::<T, 3> { target, work }),
-                4 => simd.vectorize(Tile::<T, 4> { target, work }),
-                5 => simd.vectorize(Tile::<T, 5> { target, work }),
-                _ if Registers::<S>::FEW => simd.vectorize(Tile::<T, 6> { target, work }),
-                6 => simd.vectorize(Tile::<T, 6> { target, work }),
-                7 => simd.vectorize(Tile::<T, 7> { target, work }),
-                8 => simd.vectorize(Tile::<T, 8> { target, work }),
-                9 => simd.vectorize(Tile::<T, 9> { target, work }),
-                10 => simd.vectorize(Tile::<T, 10> { target, work }),
-                11 => simd.vectorize(Tile::<T, 11> { target, work }),
-                _ => simd.vectorize(Tile::<T, 12> { target, work }),
-            }
+            with_rows!(simd, height, Tile { target, work });
             first_row += height;
         }
     }
@@ -98,10 +82,7 @@ impl<T: Float> Sums<'_, T> {
             for row in 0..self.rows {
                 let (left, _) = left[row * self.left.stride + self.first_row..].as_chunks::<ROWS>();
                 let right = &right[row * self.right.stride + self.first_column..][..columns];
-                let [left_half, right_half] = match T::as_vectors::<S>(right).0 {
-                    [a, b] if WHOLE => [*a, *b],
-                    _ => load_pair::<T, S>(simd, right),
-                };
+                let [left_half, right_half] = load_columns::<T, S, WHOLE>(simd, right);
                 for (sums, x) in sums.iter_mut().zip(left[0]) {
                     let x = T::splat(simd, x);
                     sums[0] = T::mul_add(simd, x, left_half, sums[0]);

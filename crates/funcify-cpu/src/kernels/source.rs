@@ -1,8 +1,6 @@
 //! Where an elementwise kernel reads: lanes, one element for all lanes, or the place it writes.
 
-use pulp::Simd;
-
-use crate::float::Float;
+use super::*;
 
 /// An operand of a kernel, over the rows of an instruction.
 #[derive(Clone, Copy, Debug)]

@@ -1,90 +1,18 @@
 //! Elementwise ops of one operand: a table of name, meaning and kernel.
 
-use std::marker::PhantomData;
-
 use funcify_core::ops::special;
 use funcify_core::types::{nearest_bf16, nearest_f16};
-use pulp::Simd;
 
 use super::arithmetic::Registers;
 use super::map::{Function1, Map1, One, OneVector, Target};
 use super::math::{self, MathTable};
 use super::source::Source;
-use crate::float::Float;
+use super::table::{self, Elementwise, table};
+use super::*;
 
-macro_rules! unary_table {
-    (
-        registers { $($op:ident$(, light $light:literal)?, $doc:literal, |$simd:ident, $x:ident| $value:expr;)* }
-        elements { $($scalar:ident, $scalar_doc:literal, |$e:ident| $scalar_value:expr;)* }
-    ) => {
-        /// An elementwise op of one operand.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Unary {
-            $(#[doc = $doc] $op,)*
-            $(#[doc = $scalar_doc] $scalar,)*
-        }
-
-        impl Unary {
-            /// All of them.
-            pub const ALL: &'static [Unary] = &[$(Unary::$op,)* $(Unary::$scalar,)*];
-        }
-
-        $(
-            #[doc = $doc]
-            pub(crate) struct $op;
-
-            impl<T: MathTable> Function1<T> for $op {
-                $(const LIGHT: bool = $light;)?
-
-                #[inline(always)]
-                fn apply<S: Simd>($simd: S, $x: T::Vector<S>) -> T::Vector<S> {
-                    $value
-                }
-            }
-        )*
-
-        /// Runs an op over a target.
-        pub(crate) fn run<'a, T: MathTable, S: Simd>(
-            simd: S,
-            op: Unary,
-            target: &mut Target<'a, T>,
-            sources: &[Source<'a, T>; 3],
-        ) {
-            match op {
-                $(Unary::$op => simd.vectorize(Map1 { target, sources, function: PhantomData::<$op> }),)*
-                $(Unary::$scalar => each(target, sources[0], |$e: f64| $scalar_value),)*
-            }
-        }
-
-        /// The value of an op at one element.
-        pub(crate) fn of_element<T: MathTable, S: Simd>(simd: S, op: Unary, x: T) -> T {
-            match op {
-                $(Unary::$op => simd.vectorize(One { from: [x], function: PhantomData::<$op> }),)*
-                $(Unary::$scalar => {
-                    let $e = x.to_f64();
-                    T::from_f64($scalar_value)
-                })*
-            }
-        }
-
-        /// The values of an op at the elements of a register.
-        pub(crate) fn of_vector<T: MathTable, S: Simd>(simd: S, op: Unary, x: T::Vector<S>) -> T::Vector<S> {
-            match op {
-                $(Unary::$op => simd.vectorize(OneVector::<T, S, $op, 1> { simd, from: [x], function: PhantomData }),)*
-                $(Unary::$scalar => {
-                    let mut x = [x];
-                    for element in T::elements::<S>(&mut x) {
-                        let $e = element.to_f64();
-                        *element = T::from_f64($scalar_value);
-                    }
-                    x[0]
-                })*
-            }
-        }
-    };
-}
-
-unary_table! {
+table! {
+    /// An elementwise op of one operand.
+    Unary of 1, Function1, Map1;
     registers {
     Copy, light true, "x itself: a copy, or a broadcast.", |_simd, x| x;
     Neg, light true, "-x.", |simd, x| T::neg(simd, x);
@@ -152,19 +80,5 @@ fn turns<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64, function
     if T::sum(simd, outside) == T::ZERO {
         return math::sin_of_few_turns::<T, _>(Registers(simd), x, quarter);
     }
-    let mut elements = [x];
-    let lanes: &mut [T] = T::elements::<S>(&mut elements);
-    for element in lanes {
-        *element = T::from_f64(function(element.to_f64()));
-    }
-    elements[0]
-}
-
-/// A function in f64, element by element.
-fn each<T: Float>(target: &mut Target<'_, T>, source: Source<'_, T>, function: impl Fn(f64) -> f64) {
-    for row in 0..target.rows {
-        for (lane, to) in target.row(row).iter_mut().enumerate() {
-            *to = T::from_f64(function(source.element(row, lane, *to).to_f64()));
-        }
-    }
+    table::each_lane::<T, S, 1>([x], |[x]| function(x))
 }

@@ -8,65 +8,52 @@ use super::map::Target;
 use super::source::Source;
 use crate::float::Float;
 
-/// An elementwise op on words.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Word {
-    /// x & y.
-    And,
-    /// x | y.
-    Or,
-    /// x ^ y.
-    Xor,
-    /// x + y, wrapping.
-    Add,
-    /// x - y, wrapping.
-    Sub,
-    /// x * y, wrapping.
-    Mul,
-    /// x shifted y bits to the left; 0 from 32 bits on.
-    ShiftLeft,
-    /// x shifted y bits to the right; 0 from 32 bits on.
-    ShiftRight,
-    /// The lower 32 bits of a whole number.
-    OfNumber,
-    /// The number nearest to x.
-    ToNumber,
+macro_rules! word_table {
+    (
+        pairs { $($op:ident, $doc:literal, $value:expr;)* }
+        elements { $($single:ident, $single_doc:literal, $single_value:expr;)* }
+    ) => {
+        /// An elementwise op on words.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Word {
+            $(#[doc = $doc] $op,)*
+            $(#[doc = $single_doc] $single,)*
+        }
+
+        impl Word {
+            /// All of them.
+            pub const ALL: [Word; 10] = [$(Word::$op,)* $(Word::$single,)*];
+
+            /// How many operands it has.
+            pub fn operands(self) -> usize {
+                if matches!(self, $(Word::$single)|*) { 1 } else { 2 }
+            }
+        }
+
+        /// Runs an op over a target.
+        pub(crate) fn run<'a, T: Float>(op: Word, target: &mut Target<'a, T>, [a, b, _]: &[Source<'a, T>; 3]) {
+            match op {
+                $(Word::$op => each(target, a, b, $value),)*
+                $(Word::$single => of_elements(target, a, $single_value),)*
+            }
+        }
+    };
 }
 
-impl Word {
-    /// All of them.
-    pub const ALL: [Word; 10] = [
-        Word::And,
-        Word::Or,
-        Word::Xor,
-        Word::Add,
-        Word::Sub,
-        Word::Mul,
-        Word::ShiftLeft,
-        Word::ShiftRight,
-        Word::OfNumber,
-        Word::ToNumber,
-    ];
-
-    /// How many operands it has.
-    pub fn operands(self) -> usize {
-        if matches!(self, Word::OfNumber | Word::ToNumber) { 1 } else { 2 }
+word_table! {
+    pairs {
+    And, "x & y.", |x, y| x & y;
+    Or, "x | y.", |x, y| x | y;
+    Xor, "x ^ y.", |x, y| x ^ y;
+    Add, "x + y, wrapping.", u32::wrapping_add;
+    Sub, "x - y, wrapping.", u32::wrapping_sub;
+    Mul, "x * y, wrapping.", u32::wrapping_mul;
+    ShiftLeft, "x shifted y bits to the left; 0 from 32 bits on.", |x, y| x.checked_shl(y).unwrap_or(0);
+    ShiftRight, "x shifted y bits to the right; 0 from 32 bits on.", |x, y| x.checked_shr(y).unwrap_or(0);
     }
-}
-
-/// Runs an op over a target.
-pub(crate) fn run<'a, T: Float>(op: Word, target: &mut Target<'a, T>, [a, b, _]: &[Source<'a, T>; 3]) {
-    match op {
-        Word::And => each(target, a, b, |x, y| x & y),
-        Word::Or => each(target, a, b, |x, y| x | y),
-        Word::Xor => each(target, a, b, |x, y| x ^ y),
-        Word::Add => each(target, a, b, u32::wrapping_add),
-        Word::Sub => each(target, a, b, u32::wrapping_sub),
-        Word::Mul => each(target, a, b, u32::wrapping_mul),
-        Word::ShiftLeft => each(target, a, b, |x, y| x.checked_shl(y).unwrap_or(0)),
-        Word::ShiftRight => each(target, a, b, |x, y| x.checked_shr(y).unwrap_or(0)),
-        Word::OfNumber => of_elements(target, a, |x| T::from_word(x.to_f64() as i64 as u32)),
-        Word::ToNumber => of_elements(target, a, |x| T::from_f64(f64::from(x.to_word()))),
+    elements {
+    OfNumber, "The lower 32 bits of a whole number.", |x| T::from_word(x.to_f64() as i64 as u32);
+    ToNumber, "The number nearest to x.", |x| T::from_f64(f64::from(x.to_word()));
     }
 }
 

@@ -1,10 +1,8 @@
 //! The nodes of a program in the making: what runs once, what a part runs, and the loops in it that are open.
 
-use funcify_runtime::Declined;
-
 use super::recurrence::recurrence;
 use super::view::View;
-use crate::plan::{DEPTH, Node, Operand, Region};
+use super::*;
 
 /// What runs once before the parts, the program of a part, and the loops in it that are open.
 pub(super) struct Blocks(Vec<Block>);
@@ -45,7 +43,7 @@ impl Blocks {
     }
 
     /// Opens a loop.
-    pub(super) fn open(&mut self) -> Result<(), Declined> {
+    pub(super) fn open(&mut self) -> Result<()> {
         if self.depth() > DEPTH {
             return Err(Declined::new("scan", format!("more than {DEPTH} loops inside one another")));
         }

@@ -1,13 +1,8 @@
 //! Choices by a boolean: each branch writes the results to the same registers.
 
-use funcify_core::DType;
 use funcify_core::ops::Switch;
-use funcify_runtime::Declined;
 
-use super::Planner;
-use super::ops::{Argument, Scope};
-use super::view::View;
-use crate::fired::Transformation;
+use super::*;
 
 impl Planner {
     /// A choice whose first operand has this dtype. `used` tells which results are used; gives those.
@@ -17,7 +12,7 @@ impl Planner {
         dtype: DType,
         operands: &[Argument],
         used: &[bool],
-    ) -> Result<Vec<Option<View>>, Declined> {
+    ) -> Result<Vec<Option<View>>> {
         let declined = |reason: String| Declined::new("switch", reason);
         for branch in &switch.branches {
             if let Some(output) = branch.outputs().iter().find(|output| !self.takes(branch, output.value)) {
@@ -66,7 +61,7 @@ impl Planner {
         chosen: usize,
         operands: &[Argument],
         used: &[bool],
-    ) -> Result<Vec<Option<View>>, Declined> {
+    ) -> Result<Vec<Option<View>>> {
         let inputs = operands[switch.operands()[chosen].clone()].to_vec();
         let mut scope = Scope::new(self, &switch.branches[chosen], inputs)?;
         scope.nodes()?;

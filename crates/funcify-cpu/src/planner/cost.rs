@@ -4,12 +4,9 @@
 //! and no result different. `Instruction::nanoseconds` doubles them: it decides how long compiled loops run between two checks for
 //! cancellation, where a larger figure is the safe one.
 
-use funcify_analysis::{Label, ParallelAxis};
-use funcify_core::Graph;
-use funcify_core::graph::ValueId;
-use funcify_core::ops::{Creation, Movement, Op, OpClass, OpRules, Product};
-use funcify_core::types::Sizes;
+use funcify_core::ops::{Creation, Op, Product};
 
+use super::*;
 use crate::plan::OF_AN_INSTRUCTION;
 
 /// Nanoseconds of an element.
@@ -67,6 +64,8 @@ fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, tim
             continue;
         }
         let Some(result) = node.outputs.first().copied() else { continue };
+        let largest = node.inputs.iter().map(|input| elements(*input)).fold(elements(result), f64::max);
+        let touched = OF_AN_ELEMENT * largest;
         let own = match node.op.class() {
             OpClass::Product(Product::MatMul(_)) => {
                 cost.has_products |= is_loop;
@@ -75,19 +74,9 @@ fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, tim
             // Other addresses, or there already.
             OpClass::Movement(Movement::Broadcast(_) | Movement::Reshape(_) | Movement::Transpose(_)) => continue,
             OpClass::Movement(Movement::Slice(_)) | OpClass::Creation(Creation::Constant(_)) => continue,
-            OpClass::Elementwise(_)
-            | OpClass::Movement(_)
-            | OpClass::Creation(_)
-            | OpClass::Indexing(_)
-            | OpClass::Along(_)
-            | OpClass::Product(_)
-            | OpClass::RandomBits(_)
-            | OpClass::Binding(_)
-            | OpClass::Control(_)
-            | OpClass::Custom(_) => {
-                OF_AN_ELEMENT
-                    * elements(result).max(node.inputs.iter().map(|input| elements(*input)).fold(0.0, f64::max))
-            }
+            OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => touched,
+            OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => touched,
+            OpClass::Control(_) | OpClass::Custom(_) => touched,
         };
         cost.nanoseconds += times * (OF_AN_INSTRUCTION + own);
         cost.ops += 1;

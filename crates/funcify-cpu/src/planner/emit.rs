@@ -10,16 +10,14 @@ mod positions;
 mod units;
 mod words;
 
-use funcify_analysis::Contents;
-use funcify_runtime::Declined;
-
 use super::blocks::Blocks;
 use super::copies::Copied;
 use super::memory::Memory;
 use super::view::View;
-use crate::fired::{Fired, Transformation};
-use crate::kernels::{Binary, Fold, Recurrence, Unary, packed_len};
-use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Split, repeat};
+use super::*;
+use crate::fired::Fired;
+use crate::kernels::packed_len;
+use crate::plan::repeat;
 
 /// How many instructions a plan may have.
 const MOST_INSTRUCTIONS: usize = 1 << 14;
@@ -32,6 +30,7 @@ const LEAST_OF_A_LOOP: [usize; 2] = [4, 33];
 const SHORT_ROW: usize = 64;
 
 /// A program in the making.
+#[derive(Default)]
 pub(super) struct Emitter {
     pub(super) plan: Plan,
     pub(super) blocks: Blocks,
@@ -74,28 +73,14 @@ impl Axis {
 
 impl Emitter {
     pub(super) fn new(element: usize) -> Self {
-        let mut plan = Plan::default();
-        let shared = plan.region(Place::Scratch, 0, 1, Split::Whole);
-        let own = plan.region(Place::Scratch, 0, 1, Split::Parts(1));
-        Emitter {
-            plan,
-            blocks: Blocks::default(),
-            memory: [Memory::default(), Memory::default()],
-            registers: [shared, own],
-            element,
-            instructions: 0,
-            numbers: Vec::new(),
-            fired: Fired::default(),
-            contents: Contents::default(),
-            packs: Vec::new(),
-            copies: Vec::new(),
-            initial_shares: Vec::new(),
-            sums: Vec::new(),
-        }
+        let mut emitter = Emitter { element, ..Emitter::default() };
+        emitter.registers =
+            [Split::Whole, Split::Parts(1)].map(|split| emitter.plan.region(Place::Scratch, 0, 1, split));
+        emitter
     }
 
     /// The plan: `parts` parts of `len` indices each run the program.
-    pub(super) fn finish(mut self, parts: usize, len: usize) -> Result<Plan, Declined> {
+    pub(super) fn finish(mut self, parts: usize, len: usize) -> Result<Plan> {
         let sums = self.shares(parts)?;
         for (region, memory) in self.registers.into_iter().zip(&self.memory) {
             self.plan.regions[region].units = memory.len();
@@ -158,7 +143,7 @@ impl Emitter {
     }
 
     /// A tensor laid out as another one of its shape is, but for the axes along which it is broadcast.
-    fn laid_like(&mut self, view: &View, like: &View) -> Result<View, Declined> {
+    fn laid_like(&mut self, view: &View, like: &View) -> Result<View> {
         let is_outside = view.level <= 1;
         let has_order = |copy: &View| {
             (0..copy.shape.len())
@@ -185,7 +170,7 @@ impl Emitter {
     }
 
     /// A number, as a tensor of rank 0.
-    pub(super) fn number(&mut self, number: f64) -> Result<View, Declined> {
+    pub(super) fn number(&mut self, number: f64) -> Result<View> {
         if let Some((_, view)) = self.numbers.iter().find(|(bits, _)| *bits == number.to_bits()) {
             return Ok(view.clone());
         }
@@ -196,7 +181,7 @@ impl Emitter {
     }
 
     /// The numbers 0, 1, ... in order: a running sum, one instruction however many there are.
-    pub(super) fn iota(&mut self, count: usize) -> Result<View, Declined> {
+    pub(super) fn iota(&mut self, count: usize) -> Result<View> {
         let [one, before] = [self.number(1.0)?, self.number(-1.0)?];
         let to = self.reserve(&[count], 0);
         let op = Op::Recur { recurrence: Recurrence::Running(Fold::Sum), down: false };
@@ -205,7 +190,7 @@ impl Emitter {
     }
 
     /// Writes one number everywhere.
-    pub(super) fn fill(&mut self, to: &View, number: f64) -> Result<(), Declined> {
+    pub(super) fn fill(&mut self, to: &View, number: f64) -> Result<()> {
         self.map(Op::Fill(number), to, &[])
     }
 
@@ -238,7 +223,7 @@ impl Emitter {
         views: &[&View],
         (row, across): (&[isize], &[Across]),
         rest: &[&Axis],
-    ) -> Result<(), Declined> {
+    ) -> Result<()> {
         let moves_within = |view: &&View| {
             self.unit(view).is_some_and(|unit| view.steps.iter().any(|step| !step.unsigned_abs().is_multiple_of(unit)))
         };
@@ -298,7 +283,7 @@ impl Emitter {
     }
 
     /// Declines a plan with so many more instructions, if these are too many.
-    pub(super) fn check_instructions(&self, more: usize) -> Result<(), Declined> {
+    pub(super) fn check_instructions(&self, more: usize) -> Result<()> {
         match self.instructions.saturating_add(more) > MOST_INSTRUCTIONS {
             true => Err(Declined::new("scan", format!("more than {MOST_INSTRUCTIONS} instructions"))),
             false => Ok(()),
@@ -306,7 +291,7 @@ impl Emitter {
     }
 
     /// An elementwise op; all have the shape of what is written.
-    pub(super) fn map(&mut self, op: Op, to: &View, from: &[&View]) -> Result<(), Declined> {
+    pub(super) fn map(&mut self, op: Op, to: &View, from: &[&View]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
         }
@@ -315,11 +300,10 @@ impl Emitter {
         }
         let views: Vec<&View> = [to].into_iter().chain(from.iter().copied()).collect();
         let axes = merged(&views);
-        let within: Vec<bool> = axes.iter().map(|axis| self.is_within_units(axis, &views)).collect();
-        let lanes = (0..axes.len()).rev().find(|index| within[*index] && is_side_by_side(&axes[*index]));
+        let lanes = self.lanes(&axes, &views);
         if lanes.is_none() && axes.iter().any(|axis| axis.strides[0] == 1) {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
-                return self.transpose(to, from, &axes, &within);
+                return self.transpose(to, from, &axes);
             }
             // Something runs along another axis than what is written: it is laid like that first.
             let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at].abs() > 1);
@@ -331,92 +315,110 @@ impl Emitter {
                 }
                 return self.map(op, to, &laid.iter().collect::<Vec<_>>());
             }
-            let ordered = from.iter().map(|view| self.in_lanes(view)).collect::<Result<Vec<View>, _>>()?;
+            let ordered = from.iter().map(|view| self.in_lanes(view)).collect::<Result<Vec<View>>>()?;
             let result = self.reserve(&to.shape, to.level);
             self.map(op, &result, &ordered.iter().collect::<Vec<_>>())?;
             return self.copy(to, &result);
         }
-        let rows = longest(&axes, |index| within[index] && axes[index].is_upward() && Some(index) != lanes);
-        let size = |index: Option<usize>| index.map_or(1, |index| axes[index].size);
-        let row: Vec<isize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
-        let across: Vec<Across> = (0..views.len())
-            .map(|at| match lanes {
-                Some(lanes) if axes[lanes].strides[at] == 0 => Across::Element,
-                _ => Across::Lanes,
-            })
-            .collect();
-        if op == Op::Binary(Binary::ExpOfProduct) && across.contains(&Across::Element) && size(lanes) <= SHORT_ROW {
+        if let (Op::Binary(Binary::ExpOfProduct), Some(lanes)) = (&op, lanes)
+            && axes[lanes].strides.contains(&0)
+            && axes[lanes].size <= SHORT_ROW
+        {
             // The exponential by itself runs over rows side by side, as one.
             self.map(Op::Binary(Binary::Mul), to, from)?;
             return self.map(Op::Unary(Unary::Exp), to, &[to]);
         }
-        self.push(to.level, &op, [size(rows), size(lanes)], &views, (&row, &across), &others(&axes, &[rows, lanes]))
+        let rows = self.rows(&axes, &views, lanes);
+        self.push_along(&op, &views, &axes, rows, lanes)
+    }
+
+    /// The axis along which an instruction has its lanes.
+    fn lanes(&self, axes: &[Axis], views: &[&View]) -> Option<usize> {
+        axes.iter().rposition(|axis| self.is_within_units(axis, views) && is_side_by_side(axis))
+    }
+
+    /// The axis along which an instruction has its rows, if it has its lanes along another one.
+    fn rows(&self, axes: &[Axis], views: &[&View], lanes: Option<usize>) -> Option<usize> {
+        longest(axes, |index| {
+            self.is_within_units(&axes[index], views) && axes[index].is_upward() && Some(index) != lanes
+        })
+    }
+
+    /// Adds instructions that have their rows along one axis, and their lanes along another one.
+    fn push_along(
+        &mut self,
+        op: &Op,
+        views: &[&View],
+        axes: &[Axis],
+        rows: Option<usize>,
+        lanes: Option<usize>,
+    ) -> Result<()> {
+        let size = [rows, lanes].map(|axis| axis.map_or(1, |axis| axes[axis].size));
+        let row: Vec<isize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
+        let across = |at: usize| lanes.map_or(Across::Lanes, |lanes| across(axes[lanes].strides[at]));
+        let across: Vec<Across> = (0..views.len()).map(across).collect();
+        self.push(views[0].level, op, size, views, (&row, &across), &others(axes, [rows, lanes]))
     }
 
     /// A view whose last axis with more than one element has its elements side by side, or is broadcast: itself, or a copy.
-    pub(super) fn in_lanes(&mut self, view: &View) -> Result<View, Declined> {
+    pub(super) fn in_lanes(&mut self, view: &View) -> Result<View> {
         let last = (0..view.shape.len()).rev().find(|axis| view.shape[*axis] > 1);
         if last.is_none_or(|axis| matches!(view.strides[axis], 0 | 1)) { Ok(view.clone()) } else { self.copied(view) }
     }
 
     /// A view none of whose axes is reversed: itself, or a copy.
-    pub(super) fn forward(&mut self, view: &View) -> Result<View, Declined> {
+    pub(super) fn forward(&mut self, view: &View) -> Result<View> {
         if view.is_reversed() { self.copied(view) } else { Ok(view.clone()) }
     }
 
     /// Copies those of the views for which `must` holds; `None` if it holds for none.
-    fn copied_where(&mut self, views: &[&View], must: impl Fn(&View) -> bool) -> Result<Option<Vec<View>>, Declined> {
+    fn copied_where(&mut self, views: &[&View], must: impl Fn(&View) -> bool) -> Result<Option<Vec<View>>> {
         if !views.iter().any(|view| must(view)) {
             return Ok(None);
         }
         let copied = |view: &&View| if must(view) { self.copied(view) } else { Ok((*view).clone()) };
-        views.iter().map(copied).collect::<Result<_, _>>().map(Some)
+        views.iter().map(copied).collect::<Result<_>>().map(Some)
     }
 
     /// A copy of a view with its elements in order.
-    pub(super) fn copied(&mut self, view: &View) -> Result<View, Declined> {
+    pub(super) fn copied(&mut self, view: &View) -> Result<View> {
         let copy = self.reserve(&view.shape, view.level);
         self.copy(&copy, view)?;
         Ok(copy)
     }
 
     /// A matrix whose rows have their elements side by side: itself, or a copy.
-    pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View, Declined> {
+    pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View> {
         let has_rows = matrix.strides[1] == 1 || matrix.shape[1] == 1;
         let is_at_hand = has_rows && !matrix.is_reversed() && self.lies_within_units(matrix);
         if is_at_hand { Ok(matrix.clone()) } else { self.copied(matrix) }
     }
 
     /// Copies a tensor.
-    pub(super) fn copy(&mut self, to: &View, from: &View) -> Result<(), Declined> {
+    pub(super) fn copy(&mut self, to: &View, from: &View) -> Result<()> {
         self.map(Op::Unary(Unary::Copy), to, &[from])
     }
 
     /// Copies a tensor whose elements lie along another axis than those of what is written.
-    fn transpose(&mut self, to: &View, from: &View, axes: &[Axis], within: &[bool]) -> Result<(), Declined> {
-        let along = |operand: usize| (0..axes.len()).find(|index| within[*index] && axes[*index].strides[operand] == 1);
+    fn transpose(&mut self, to: &View, from: &View, axes: &[Axis]) -> Result<()> {
         let views = [to, from];
-        let across = [Across::Lanes; 2];
+        let along = |operand: usize| {
+            axes.iter().position(|axis| self.is_within_units(axis, &views) && axis.strides[operand] == 1)
+        };
         match (along(1), along(0)) {
             (Some(rows), Some(lanes)) if axes[rows].is_upward() && axes[lanes].is_upward() => {
                 let row = [axes[rows].strides[0], axes[lanes].strides[1]];
-                let rest = others(axes, &[Some(rows), Some(lanes)]);
+                let rest = others(axes, [Some(rows), Some(lanes)]);
                 let size = [axes[rows].size, axes[lanes].size];
-                self.push(to.level, &Op::Transpose, size, &views, (&row, &across), &rest)
+                self.push(to.level, &Op::Transpose, size, &views, (&row, &[Across::Lanes; 2]), &rest)
             }
             // Elements one by one, along the longest axis.
-            _ => {
-                let rows = longest(axes, |index| within[index] && axes[index].is_upward());
-                let row = [0, 1].map(|operand| rows.map_or(0, |rows| axes[rows].strides[operand]));
-                let size = [rows.map_or(1, |rows| axes[rows].size), 1];
-                let rest = others(axes, &[rows]);
-                self.push(to.level, &Op::Unary(Unary::Copy), size, &views, (&row, &across), &rest)
-            }
+            _ => self.push_along(&Op::Unary(Unary::Copy), &views, axes, self.rows(axes, &views, None), None),
         }
     }
 
     /// A matrix `[k, n]` in the order of products.
-    pub(super) fn packed(&mut self, matrix: &View) -> Result<View, Declined> {
+    pub(super) fn packed(&mut self, matrix: &View) -> Result<View> {
         let is_outside = matrix.level <= 1;
         let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
         if let Some(copied) = self.packs.iter().find(is_cached) {
@@ -438,7 +440,7 @@ impl Emitter {
     }
 
     /// Writes the product of the transpose of `[k, m]` with `[k, n]`.
-    pub(super) fn outer(&mut self, to: &View, sides: (&View, &View)) -> Result<(), Declined> {
+    pub(super) fn outer(&mut self, to: &View, sides: (&View, &View)) -> Result<()> {
         if !self.lies_within_units(to) {
             let sum = self.reserve(&to.shape, to.level);
             self.outer(&sum, sides)?;
@@ -454,7 +456,7 @@ impl Emitter {
         to: &View,
         (left, right): (&View, &View),
         (count, apart): (usize, [isize; 2]),
-    ) -> Result<(), Declined> {
+    ) -> Result<()> {
         let [m, n, k] = [to.shape[0], to.shape[1], left.shape[0]];
         let units = |view: &View, apart: isize| apart / self.unit(view).unwrap_or(1) as isize;
         let block_steps = [units(left, apart[0]), units(right, apart[1])];
@@ -471,7 +473,7 @@ impl Emitter {
         init: Option<&View>,
         factors: &[(View, View)],
         then: Option<Unary>,
-    ) -> Result<(), Declined> {
+    ) -> Result<()> {
         let [m, n] = [to.shape[0], to.shape[1]];
         if m * n == 0 {
             return Ok(());
@@ -516,7 +518,7 @@ impl Emitter {
 
     /// What runs before and after the parts, so that shares start from an initial value and are summed up. The registers of
     /// the parts lie one after the other.
-    fn shares(&mut self, parts: usize) -> Result<Vec<Node>, Declined> {
+    fn shares(&mut self, parts: usize) -> Result<Vec<Node>> {
         let len = self.memory[1].len();
         for (register, initial) in std::mem::take(&mut self.initial_shares) {
             if initial.level > 0 {
@@ -530,17 +532,13 @@ impl Emitter {
                 self.fill(&others, 0.0)?;
             }
         }
-        let mut sums = Vec::new();
-        for (to, share) in std::mem::take(&mut self.sums) {
-            let to_operand = self.operand(&to, 0, &[], 0, Across::Lanes);
-            let share = self.operand(&share, 0, &[], len as isize, Across::Lanes);
-            sums.push(Op::FoldRows { fold: Fold::Sum, accumulate: false }.over(
-                [parts, to.len()],
-                to_operand,
-                &[share],
-            ));
-        }
-        Ok(sums)
+        let sum = |(to, share): &(View, View)| {
+            let size = [parts, to.len()];
+            let to = self.operand(to, 0, &[], 0, Across::Lanes);
+            let share = self.operand(share, 0, &[], len as isize, Across::Lanes);
+            Op::FoldRows { fold: Fold::Sum, accumulate: false }.over(size, to, &[share])
+        };
+        Ok(self.sums.iter().map(sum).collect())
     }
 }
 
@@ -595,6 +593,6 @@ fn longest(axes: &[Axis], of: impl Fn(usize) -> bool) -> Option<usize> {
 }
 
 /// The axes but these.
-fn others<'a>(axes: &'a [Axis], but: &[Option<usize>]) -> Vec<&'a Axis> {
+fn others(axes: &[Axis], but: [Option<usize>; 2]) -> Vec<&Axis> {
     axes.iter().enumerate().filter(|(index, _)| !but.contains(&Some(*index))).map(|(_, axis)| axis).collect()
 }

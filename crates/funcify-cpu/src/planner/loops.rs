@@ -8,14 +8,8 @@ use std::ops::Range;
 use funcify_analysis::Occupants;
 use funcify_core::graph::Node;
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
-use funcify_runtime::Declined;
 
-use super::Planner;
-use super::ops::{Argument, Scope};
-use super::view::View;
-use crate::fired::Transformation;
-use crate::kernels::{Binary, Unary};
-use crate::plan::Op;
+use super::*;
 
 /// How many rows of a buffer that nobody reads whole are at hand.
 const MOST_ROWS_AT_HAND: usize = 64;
@@ -38,6 +32,16 @@ enum Rows {
     AtHand { rows: View, returned: usize },
 }
 
+impl Rows {
+    /// All rows, in which a carry is.
+    fn trace(&self) -> Result<&View> {
+        match self {
+            Rows::Trace { all, .. } => Ok(all),
+            Rows::None | Rows::AtHand { .. } => Err(Declined::new("scan", "a carry without a trace")),
+        }
+    }
+}
+
 /// A carry between steps.
 enum Carry {
     /// In memory of its own.
@@ -55,11 +59,21 @@ struct Ending {
     count: View,
 }
 
-/// Which steps a loop of the plan runs.
+/// A loop, what it is given, and where its buffers and carries are.
+struct Loop<'a> {
+    scan: &'a Scan,
+    /// The operands before the invariants, each in parts.
+    operands: Vec<Vec<View>>,
+    invariants: Vec<Argument>,
+    buffers: Vec<Rows>,
+    carries: Vec<Carry>,
+    /// How many steps it has.
+    steps: usize,
+}
+
+/// Which steps of a loop a loop of the plan runs.
 #[derive(Clone, Copy)]
 struct Steps {
-    /// How many the whole loop has.
-    all: usize,
     /// How many ran before.
     from: usize,
     /// How many a strip has, if there is a loop over strips around it.
@@ -82,7 +96,7 @@ impl Planner {
         used: &[bool],
         places: Vec<Option<View>>,
         shares: &[bool],
-    ) -> Result<Vec<Option<View>>, Declined> {
+    ) -> Result<Vec<Option<View>>> {
         let declined = |reason: &str| Declined::new("scan", reason);
         let steps = scan.steps.value(&self.sizes).map_err(|_| declined("a number of steps that is not known"))?;
         let steps = usize::try_from(steps).map_err(|_| declined("a negative number of steps"))?;
@@ -90,7 +104,7 @@ impl Planner {
         // Static integers are invariants alone.
         let invariants: Vec<Argument> = operands[own.invariants.clone()].to_vec();
         let tensors = operands[..own.invariants.start].iter().map(Argument::parts);
-        let mut operands = tensors.collect::<Result<Vec<Vec<View>>, _>>()?;
+        let mut operands = tensors.collect::<Result<Vec<Vec<View>>>>()?;
         let rows = |operand: usize| operands[operand].iter().map(|part| part.shape[0]).sum();
         if scan.check_rows(&node.place(), steps, rows).is_err() {
             return Err(declined("too few rows"));
@@ -113,31 +127,26 @@ impl Planner {
             let is_share = shares[scan.buffers.len() + index];
             carries.push(self.carry(scan, index, &operands[operand][0], &buffers, is_share)?);
         }
+        let planned = Loop { scan, operands, invariants, buffers, carries, steps };
         if scan.until.is_some() {
-            self.steps_until(scan, (&operands, &invariants), &buffers, &carries, steps)?;
+            self.steps_until(&planned)?;
         } else {
-            self.all_steps(scan, (&operands, &invariants), &buffers, &carries, steps)?;
+            self.all_steps(&planned)?;
         }
-        self.results(scan, buffers, carries, steps, used)
+        self.results(planned, used)
     }
 
     /// The loop over all steps.
-    fn all_steps(
-        &mut self,
-        scan: &Scan,
-        operands: (&[Vec<View>], &[Argument]),
-        buffers: &[Rows],
-        carries: &[Carry],
-        steps: usize,
-    ) -> Result<(), Declined> {
+    fn all_steps(&mut self, planned: &Loop<'_>) -> Result<()> {
+        let steps = planned.steps;
         // What reads carries in traces has another place to read in the first step.
-        let is_first_apart = carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
+        let is_first_apart = planned.carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
         let first = steps.min(usize::from(is_first_apart));
-        self.steps(scan, operands, buffers, carries, Steps { all: steps, from: 0, strip: None }, first)?;
+        self.steps(planned, Steps { from: 0, strip: None }, first)?;
         let mut from = first;
-        for end in ends_of_parts(scan, operands.0, steps) {
+        for end in ends_of_parts(planned.scan, &planned.operands, steps) {
             if end > from {
-                self.stretch(scan, operands, buffers, carries, steps, from..end)?;
+                self.stretch(planned, from..end)?;
                 from = end;
             }
         }
@@ -145,19 +154,11 @@ impl Planner {
     }
 
     /// The loop over steps of which each finds a row of a sequence in the same tensor.
-    fn stretch(
-        &mut self,
-        scan: &Scan,
-        operands: (&[Vec<View>], &[Argument]),
-        buffers: &[Rows],
-        carries: &[Carry],
-        all: usize,
-        stretch: Range<usize>,
-    ) -> Result<(), Declined> {
+    fn stretch(&mut self, planned: &Loop<'_>, stretch: Range<usize>) -> Result<()> {
+        let Loop { scan, buffers, .. } = planned;
         let first = stretch.start;
         let Some(strip) = self.strip_of(scan, stretch.len()) else {
-            let steps = Steps { all, from: first, strip: None };
-            return self.steps(scan, operands, buffers, carries, steps, stretch.len());
+            return self.steps(planned, Steps { from: first, strip: None }, stretch.len());
         };
         let of_full = |(buffer, rows): (&Buffer, &Rows)| match rows {
             Rows::Trace { all, .. } if buffer.start == Start::Full => Some(all.clone()),
@@ -170,7 +171,7 @@ impl Planner {
         for (from, strip, times) in [(first, strip, strips), (from, stretch.end - from, 1)] {
             if strip > 0 {
                 self.open_strips(strip, full.clone())?;
-                self.steps(scan, operands, buffers, carries, Steps { all, from, strip: Some(strip) }, strip)?;
+                self.steps(planned, Steps { from, strip: Some(strip) }, strip)?;
                 self.close_strips(times)?;
             }
         }
@@ -178,48 +179,34 @@ impl Planner {
     }
 
     /// The loop over at most so many steps, which ends after the first one that says so.
-    fn steps_until(
-        &mut self,
-        scan: &Scan,
-        operands: (&[Vec<View>], &[Argument]),
-        buffers: &[Rows],
-        carries: &[Carry],
-        most: usize,
-    ) -> Result<(), Declined> {
+    fn steps_until(&mut self, planned: &Loop<'_>) -> Result<()> {
         let level = self.emitter.blocks.depth();
         let [goes_on, count] = [(); 2].map(|()| self.emitter.reserve(&[], level));
         self.emitter.fill(&goes_on, 1.0)?;
         self.emitter.fill(&count, 0.0)?;
         let ending = Ending { goes_on, count };
-        if most > 0 {
+        if planned.steps > 0 {
             self.emitter.blocks.open()?;
-            self.step(scan, operands, buffers, carries, Steps { all: most, from: 0, strip: None }, Some(&ending))?;
+            self.step(planned, Steps { from: 0, strip: None }, Some(&ending))?;
             let holds = self.emitter.condition(&ending.goes_on);
-            self.emitter.blocks.close_while((Vec::new(), holds), Some(most));
+            self.emitter.blocks.close_while((Vec::new(), holds), Some(planned.steps));
         }
         self.emitter.fired.note(Transformation::EndsEarly);
-        self.counts.extend(scan.until.clone().map(|symbol| (symbol, ending.count)));
+        self.counts.extend(planned.scan.until.clone().map(|symbol| (symbol, ending.count)));
         Ok(())
     }
 
     /// The results of a loop that are used.
-    fn results(
-        &mut self,
-        scan: &Scan,
-        buffers: Vec<Rows>,
-        carries: Vec<Carry>,
-        steps: usize,
-        used: &[bool],
-    ) -> Result<Vec<Option<View>>, Declined> {
+    fn results(&mut self, planned: Loop<'_>, used: &[bool]) -> Result<Vec<Option<View>>> {
+        let Loop { scan, buffers, carries, steps, .. } = planned;
         let mut results = Vec::with_capacity(used.len());
         for (index, carry) in carries.into_iter().enumerate() {
             let view = match carry {
                 Carry::Register(register) => register,
                 Carry::InTrace { initial, .. } if steps == 0 => initial,
-                Carry::InTrace { buffer, offset, .. } => match &buffers[buffer] {
-                    Rows::Trace { all, .. } => all.at(0, offset + if scan.reverse { 0 } else { steps - 1 }),
-                    Rows::None | Rows::AtHand { .. } => return Err(Declined::new("scan", "a carry without a trace")),
-                },
+                Carry::InTrace { buffer, offset, .. } => {
+                    buffers[buffer].trace()?.at(0, offset + if scan.reverse { 0 } else { steps - 1 })
+                }
             };
             results.push(used[scan.buffers.len() + index].then_some(view));
         }
@@ -233,14 +220,7 @@ impl Planner {
     }
 
     /// Where a carry is: if a trace that starts empty has the same values, there, else in a register.
-    fn carry(
-        &mut self,
-        scan: &Scan,
-        index: usize,
-        initial: &View,
-        buffers: &[Rows],
-        is_share: bool,
-    ) -> Result<Carry, Declined> {
+    fn carry(&mut self, scan: &Scan, index: usize, initial: &View, buffers: &[Rows], is_share: bool) -> Result<Carry> {
         if is_share {
             return match self.emitter.blocks.depth() {
                 1 => Ok(Carry::Register(self.emitter.initial_share(initial))),
@@ -278,7 +258,7 @@ impl Planner {
         given: Option<&View>,
         steps: usize,
         used: Use,
-    ) -> Result<Rows, Declined> {
+    ) -> Result<Rows> {
         let level = self.emitter.blocks.depth();
         let row = self.row_shape(scan, index)?;
         let value = scan.body.outputs()[scan.results().buffers[index].start].value;
@@ -333,7 +313,7 @@ impl Planner {
         Ok(Rows::Trace { all: trace, returned })
     }
 
-    fn row_shape(&self, scan: &Scan, buffer: usize) -> Result<Vec<usize>, Declined> {
+    fn row_shape(&self, scan: &Scan, buffer: usize) -> Result<Vec<usize>> {
         let row = scan.body.outputs()[scan.results().buffers[buffer].start].value;
         if !self.takes(&scan.body, row) {
             return Err(Declined::new("scan", format!("a buffer of {}", scan.body.ty(row).dtype)));
@@ -342,18 +322,10 @@ impl Planner {
     }
 
     /// The loop over so many steps.
-    fn steps(
-        &mut self,
-        scan: &Scan,
-        operands: (&[Vec<View>], &[Argument]),
-        buffers: &[Rows],
-        carries: &[Carry],
-        steps: Steps,
-        count: usize,
-    ) -> Result<(), Declined> {
+    fn steps(&mut self, planned: &Loop<'_>, steps: Steps, count: usize) -> Result<()> {
         if count > 0 {
             self.emitter.blocks.open()?;
-            self.step(scan, operands, buffers, carries, steps, None)?;
+            self.step(planned, steps, None)?;
             if self.emitter.blocks.close(&self.emitter.plan.regions, count) {
                 self.emitter.fired.note(Transformation::Recurrence);
             }
@@ -362,19 +334,12 @@ impl Planner {
     }
 
     /// The body of the loop that is open.
-    fn step(
-        &mut self,
-        scan: &Scan,
-        (operands, invariants): (&[Vec<View>], &[Argument]),
-        buffers: &[Rows],
-        carries: &[Carry],
-        steps: Steps,
-        ending: Option<&Ending>,
-    ) -> Result<(), Declined> {
+    fn step(&mut self, planned: &Loop<'_>, steps: Steps, ending: Option<&Ending>) -> Result<()> {
+        let Loop { scan, operands, invariants, buffers, carries, .. } = planned;
         let level = self.emitter.blocks.depth();
         let (places, results) = (scan.operands(), scan.results());
         // In the first iteration `t` is the first of these steps in the order of the loop.
-        let (first, up) = if scan.reverse { (steps.all - 1 - steps.from, -1) } else { (steps.from, 1) };
+        let (first, up) = if scan.reverse { (planned.steps - 1 - steps.from, -1) } else { (steps.from, 1) };
         // In a loop over strips rows move by the steps of a strip, too.
         let row_of = |view: &View, row: usize| {
             let mut own = view.row(row, level, up);
@@ -413,10 +378,9 @@ impl Planner {
             parameters.push(match carry {
                 Carry::Register(register) => inside(register),
                 Carry::InTrace { initial, .. } if steps.from == 0 => initial.clone(),
-                Carry::InTrace { buffer, offset, .. } => match &buffers[*buffer] {
-                    Rows::Trace { all, .. } => row_of(all, (first + offset).wrapping_add_signed(-up)),
-                    Rows::None | Rows::AtHand { .. } => return Err(Declined::new("scan", "a carry without a trace")),
-                },
+                Carry::InTrace { buffer, offset, .. } => {
+                    row_of(buffers[*buffer].trace()?, (first + offset).wrapping_add_signed(-up))
+                }
             });
         }
         let mut parameters: Vec<Argument> = parameters.into_iter().map(Argument::Tensor).collect();
@@ -443,27 +407,18 @@ impl Planner {
             }
         }
         scope.nodes()?;
-        let mut values = Vec::with_capacity(results.count);
-        for output in 0..results.count {
-            values.push(scope.output(output)?);
-        }
+        let values = scope.outputs()?;
         if let (Some(until), Some(Ending { goes_on, count })) = (results.until, ending) {
             self.emitter.map(Op::Unary(Unary::Not), &inside(goes_on), &[&values[until]])?;
             let one = self.emitter.number(1.0)?;
             self.emitter.map(Op::Binary(Binary::Add), &inside(count), &[&inside(count), &one])?;
         }
-        self.write(scan, buffers, carries, &values, &written)
+        self.write(planned, &values, &written)
     }
 
     /// Writes what a step gives. Everything that may be what the step read is put aside before anything is written.
-    fn write(
-        &mut self,
-        scan: &Scan,
-        buffers: &[Rows],
-        carries: &[Carry],
-        values: &[View],
-        written: &[(View, usize)],
-    ) -> Result<(), Declined> {
+    fn write(&mut self, planned: &Loop<'_>, values: &[View], written: &[(View, usize)]) -> Result<()> {
+        let Loop { scan, buffers, carries, .. } = planned;
         let results = scan.results();
         let level = self.emitter.blocks.depth();
         let mut moves: Vec<(View, View)> = Vec::new();
@@ -492,7 +447,7 @@ impl Planner {
     }
 
     /// Moves what a step gives to where the next one finds it. What a move would overwrite before it is read is put aside.
-    pub(super) fn moved(&mut self, mut moves: Vec<(View, View)>) -> Result<(), Declined> {
+    pub(super) fn moved(&mut self, mut moves: Vec<(View, View)>) -> Result<()> {
         let level = self.emitter.blocks.depth();
         // A move is safe as it is if nothing before it has written where it reads from, nor does it itself (order-c5).
         let mut written = Occupants::default();
@@ -513,7 +468,7 @@ impl Planner {
     }
 
     /// The rows of a buffer that are results.
-    fn returned_rows(&mut self, scan: &Scan, rows: Rows) -> Result<Option<View>, Declined> {
+    fn returned_rows(&mut self, scan: &Scan, rows: Rows) -> Result<Option<View>> {
         Ok(match rows {
             Rows::None => None,
             Rows::Trace { all, returned } => Some(all.part(0, returned.start, returned.len(), 1)),

@@ -27,9 +27,9 @@ mod while_loop;
 use std::rc::Rc;
 
 use emit::Emitter;
-use funcify_analysis::{Label, ParallelAxis, Ranges};
+use funcify_analysis::{Contents, Label, ParallelAxis, Ranges};
 use funcify_core::cancel::Watch;
-use funcify_core::graph::{Output, ValueId};
+use funcify_core::graph::{Output, Source, ValueId};
 use funcify_core::ops::Op as GraphOp;
 use funcify_core::types::{Sizes, Symbol};
 use funcify_core::{DType, Graph, HostTensor};
@@ -37,9 +37,13 @@ use funcify_runtime::Declined;
 use ops::{Argument, Scope};
 
 use crate::fired::Transformation;
-use crate::kernels::{Binary, Unary};
-use crate::plan::{Op, Place, Plan, Split};
+use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary};
+use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Region, Split};
+use funcify_core::ops::{Movement, OpClass};
 use view::View;
+
+/// What is planned, or why it is declined.
+type Result<T, E = Declined> = std::result::Result<T, E>;
 
 /// How many products of elements a product of matrices has at most for each index of an axis that lies innermost, where each
 /// index has matrices of its own; and where one matrix serves all, whose columns are lanes otherwise.
@@ -85,10 +89,7 @@ pub enum Division {
 impl Division {
     /// How long an axis is at least to lie innermost in loops.
     fn least_lanes(self) -> usize {
-        match self {
-            Division::Worthwhile | Division::BesideLibrary => 8,
-            Division::Always => 2,
-        }
+        if self == Division::Always { 2 } else { 8 }
     }
 
     /// Whether values in loops lie with an axis innermost.
@@ -98,10 +99,7 @@ impl Division {
 
     /// How many rows the products of a strip of steps have.
     fn rows_of_strip(self) -> usize {
-        match self {
-            Division::Worthwhile | Division::BesideLibrary => 256,
-            Division::Always => 6,
-        }
+        if self == Division::Always { 6 } else { 256 }
     }
 }
 
@@ -152,7 +150,7 @@ fn plan_parts(
     (labels, is_innermost): (ParallelAxis, bool),
     parts: usize,
     division: Division,
-) -> Result<GraphPlan, Declined> {
+) -> Result<GraphPlan> {
     let dtype = element_type(graph)?;
     let mut planner = Planner {
         emitter: Emitter::new(dtype.size()),
@@ -198,10 +196,7 @@ fn plan_parts(
         scope.place(output.value, place.clone());
     }
     scope.nodes()?;
-    let mut values = Vec::with_capacity(outputs.len());
-    for index in 0..outputs.len() {
-        values.push(scope.output(index)?);
-    }
+    let values = scope.outputs()?;
     for (output, (value, place)) in graph.outputs().iter().zip(values.iter().zip(&outputs)) {
         planner.give(graph, output.value, value, place, parts)?;
     }
@@ -231,7 +226,7 @@ fn has_unbounded(graph: &Graph) -> bool {
 }
 
 /// The element type of a plan.
-fn element_type(graph: &Graph) -> Result<DType, Declined> {
+fn element_type(graph: &Graph) -> Result<DType> {
     funcify_analysis::element_type(graph).ok_or_else(|| Declined::new("input", "no floats"))
 }
 
@@ -265,7 +260,7 @@ struct Planner {
 
 impl Planner {
     /// A tensor of the caller: as much of it as a part sees.
-    fn outside(&mut self, graph: &Graph, value: ValueId, place: Place) -> Result<View, Declined> {
+    fn outside(&mut self, graph: &Graph, value: ValueId, place: Place) -> Result<View> {
         let (whole, label) = (self.whole_shape(graph, value)?, self.label(graph, value));
         if matches!(label, Label::Axis(_)) && whole.contains(&0) {
             return Err(Declined::new("input", "parts without elements"));
@@ -289,7 +284,7 @@ impl Planner {
     }
 
     /// Makes the element that refuses a call, ahead of branches, which may not run, if a loop of the graph may set it.
-    fn may_refuse(&mut self, graph: &Graph) -> Result<(), Declined> {
+    fn may_refuse(&mut self, graph: &Graph) -> Result<()> {
         if self.ranges.most_checked_steps().is_some() && has_unbounded(graph) {
             let refusal = self.emitter.reserve(&[], 1);
             self.emitter.fill(&refusal, 0.0)?;
@@ -299,7 +294,7 @@ impl Planner {
     }
 
     /// The call is to be refused if this element is not 0.
-    fn refuse(&mut self, holds: &View) -> Result<(), Declined> {
+    fn refuse(&mut self, holds: &View) -> Result<()> {
         let level = self.emitter.blocks.depth();
         let here = |view: &View| View { level, ..view.clone() };
         let refusal = self.refusal.as_ref().map(here);
@@ -327,14 +322,7 @@ impl Planner {
     }
 
     /// Makes a result an output.
-    fn give(
-        &mut self,
-        graph: &Graph,
-        output: ValueId,
-        value: &View,
-        place: &View,
-        parts: usize,
-    ) -> Result<(), Declined> {
+    fn give(&mut self, graph: &Graph, output: ValueId, value: &View, place: &View, parts: usize) -> Result<()> {
         let label = self.label(graph, output);
         if label == Label::Share {
             let mut share = value.clone();
@@ -352,7 +340,7 @@ impl Planner {
     }
 
     /// The sizes of a value.
-    fn whole_shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>, Declined> {
+    fn whole_shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>> {
         let ty = graph.ty(value);
         let shape =
             ty.shape.value(&self.sizes).map_err(|_| Declined::new("scan", "a size that follows from values"))?;
@@ -365,7 +353,7 @@ impl Planner {
     }
 
     /// The sizes of a value in a part.
-    fn shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>, Declined> {
+    fn shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>> {
         let mut shape = self.whole_shape(graph, value)?;
         if let Label::Axis(axis) = self.label(graph, value) {
             shape[axis] = self.part;
@@ -374,7 +362,7 @@ impl Planner {
     }
 
     /// A tensor that is part of the program.
-    fn constant(&mut self, tensor: &HostTensor, label: Label) -> Result<View, Declined> {
+    fn constant(&mut self, tensor: &HostTensor, label: Label) -> Result<View> {
         let is_words = self.is_words(tensor.dtype());
         if tensor.len() == 1 && !is_words {
             let view = self.emitter.number(tensor.get(0).as_f64())?;

@@ -5,17 +5,12 @@
 //! steps. What they multiply stays where it is, if it lies in a sequence or a trace, and else is copied for the strip; so are the
 //! rows of a full buffer, which later steps of the strip may overwrite.
 
-use funcify_core::Graph;
-use funcify_core::graph::{Source, ValueId};
 use funcify_core::ops::scan::Scan;
 use funcify_core::ops::{Binary, Op};
-use funcify_runtime::Declined;
 
-use super::Planner;
 use super::copies::Copied;
-use super::view::View;
-use crate::fired::Transformation;
-use crate::plan::{BLOCKS, DEPTH};
+use super::*;
+use crate::plan::BLOCKS;
 
 /// Says why there is a strip.
 const OPEN: &str = "a loop over strips is open";
@@ -65,7 +60,7 @@ impl Planner {
     }
 
     /// Opens the loop over strips. `full` are the full buffers of the loop.
-    pub(super) fn open_strips(&mut self, steps: usize, full: Vec<View>) -> Result<(), Declined> {
+    pub(super) fn open_strips(&mut self, steps: usize, full: Vec<View>) -> Result<()> {
         self.emitter.blocks.open()?;
         let level = self.emitter.blocks.depth() + 1;
         self.strip = Some(Strip { steps, level, waiting: Vec::new(), copies: Vec::new(), full });
@@ -73,7 +68,7 @@ impl Planner {
     }
 
     /// Closes the loop over `count` strips, behind whose steps the sums are.
-    pub(super) fn close_strips(&mut self, count: usize) -> Result<(), Declined> {
+    pub(super) fn close_strips(&mut self, count: usize) -> Result<()> {
         let Strip { steps, level, waiting, .. } = self.strip.take().expect(OPEN);
         for (state, sides) in waiting {
             let [(left, left_step), (right, right_step)] = sides.map(|side| side.strip(level));
@@ -86,7 +81,7 @@ impl Planner {
 
     /// Adds the product of the transpose of `[k, m]` with `[k, n]` to a state: at the end of the strip, if that may wait
     /// (order-c3), else now.
-    pub(super) fn sink(&mut self, state: View, sides: [View; 2], may_wait: bool) -> Result<(), Declined> {
+    pub(super) fn sink(&mut self, state: View, sides: [View; 2], may_wait: bool) -> Result<()> {
         let strip = self.strip.as_ref().filter(|strip| may_wait && state.level == strip.level);
         let Some(Strip { level, full, .. }) = strip else {
             return self.emitter.sink(&state, (&sides[0], &sides[1]), (1, [0, 0]));
@@ -105,7 +100,7 @@ impl Planner {
     }
 
     /// A copy of what a step computes, for all steps of a strip.
-    fn copy_for_strip(&mut self, side: View) -> Result<View, Declined> {
+    fn copy_for_strip(&mut self, side: View) -> Result<View> {
         let strip = self.strip.as_mut().expect(OPEN);
         let contents = &self.emitter.contents;
         if let Some(copied) = strip.copies.iter().find(|copied| copied.is_of(contents, &side)) {

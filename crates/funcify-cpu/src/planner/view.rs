@@ -1,12 +1,11 @@
 //! Tensors while a plan is made: which elements of a region they are, in each iteration of the loops around.
 
 use std::ops::{Deref, DerefMut};
-use std::rc::Rc;
 
 use funcify_analysis::{Memory, TensorLayout};
 
 use super::memory::Register;
-use crate::plan::DEPTH;
+use super::*;
 
 /// A tensor in a region: a layout of its elements, which moves with the loops around. Broadcasts, transposes, slices and rows of
 /// a sequence are views of the same elements.

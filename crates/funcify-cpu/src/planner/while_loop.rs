@@ -4,21 +4,12 @@
 //! has a bound, and the call is refused if the condition then still holds.
 
 use funcify_core::ops::While;
-use funcify_runtime::Declined;
 
-use super::Planner;
-use super::ops::{Argument, Scope};
-use super::view::View;
-use crate::fired::Transformation;
+use super::*;
 
 impl Planner {
     /// A loop. `used` tells which results are used; gives those.
-    pub(super) fn while_loop(
-        &mut self,
-        op: &While,
-        operands: &[Argument],
-        used: &[bool],
-    ) -> Result<Vec<Option<View>>, Declined> {
+    pub(super) fn while_loop(&mut self, op: &While, operands: &[Argument], used: &[bool]) -> Result<Vec<Option<View>>> {
         let declined = |reason: String| Declined::new("while", reason);
         let most = match &op.bound {
             None => self.ranges.most_checked_steps(),
@@ -56,8 +47,7 @@ impl Planner {
             scope.state(op.body.inputs()[index].value, op.body.outputs()[index].value, carry.clone());
         }
         scope.nodes()?;
-        let next = (0..inside.len()).map(|index| scope.output(index)).collect::<Result<Vec<View>, _>>()?;
-        let moves = inside.into_iter().zip(next).filter(|(carry, next)| !next.is(carry));
+        let moves = inside.into_iter().zip(scope.outputs()?).filter(|(carry, next)| !next.is(carry));
         self.moved(moves.collect())?;
         self.emitter.blocks.close_while(test, most);
         self.emitter.fired.note(Transformation::While);

@@ -152,6 +152,7 @@ impl Evaluator<'_> {
     }
 
     fn node(&mut self, graph: &Graph, node: &Node, operands: &[Grid]) -> Meaning<Vec<Grid>> {
+        use Op::{Broadcast, Concat, Pad, Reshape, Reverse, Slice, Transpose};
         // What is too large is not made first. A size that the node binds itself is not known yet.
         for value in &node.outputs {
             let shape = graph.ty(*value).shape.value(self.sizes);
@@ -164,13 +165,9 @@ impl Evaluator<'_> {
             Op::Scan(scan) => self.scan(scan, operands)?,
             Op::While(op) => self.repeat_while(op, operands)?,
             Op::Switch(switch) => self.choose(switch, operands)?,
-            Op::Broadcast(_)
-            | Op::Reshape(_)
-            | Op::Transpose(_)
-            | Op::Slice(_)
-            | Op::Reverse(_)
-            | Op::Concat(_)
-            | Op::Pad(_) => self.moved(graph, node, operands, &[])?,
+            Broadcast(_) | Reshape(_) | Transpose(_) | Slice(_) | Reverse(_) | Concat(_) | Pad(_) => {
+                self.moved(graph, node, operands, &[])?
+            }
             Op::DynamicSlice(_) | Op::Take(_) | Op::Gather(_) => self.moved(graph, node, operands, &[1])?,
             Op::DynamicUpdate(_) => self.moved(graph, node, operands, &[2])?,
             Op::Scatter(scatter) if scatter.mode == ScatterMode::Set => self.moved(graph, node, operands, &[1])?,

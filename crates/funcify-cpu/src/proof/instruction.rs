@@ -26,6 +26,14 @@ impl Source {
     }
 }
 
+/// What is written.
+#[derive(Clone, Copy)]
+struct Target {
+    at: Source,
+    rows: usize,
+    lanes: usize,
+}
+
 type Done = Result<(), OutOfBounds>;
 
 impl Interpreter<'_> {
@@ -42,7 +50,7 @@ impl Interpreter<'_> {
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> Done {
         let Instruction { op, rows, lanes, to, from } = instruction;
         let (rows, lanes, model) = (*rows, *lanes, self.model);
-        let to = self.source(to);
+        let to = Target { at: self.source(to), rows, lanes };
         let sources: Vec<Source> = from.iter().map(|operand| self.source(operand)).collect();
         let (a, b, c) = (sources.first().copied(), sources.get(1).copied(), sources.get(2).copied());
         let nothing = Source { region: usize::MAX, start: 0, row: 0, across: Across::Element };
@@ -50,34 +58,31 @@ impl Interpreter<'_> {
         match op {
             Op::Fill(number) => {
                 let number = field::of_f64((self.rounded)(*number));
-                self.each(to, rows, lanes, |_, _, _| Ok(number))
+                self.each(to, |_, _, _| Ok(number))
             }
-            Op::Unary(op) => self.each(to, rows, lanes, |it, r, l| Ok(model.unary(*op, it.read(x, r, l)?))),
-            Op::Binary(op) => {
-                self.each(to, rows, lanes, |it, r, l| Ok(model.binary(*op, it.read(x, r, l)?, it.read(y, r, l)?)))
-            }
-            Op::Ternary(op) => self.each(to, rows, lanes, |it, r, l| {
-                Ok(model.ternary(*op, it.read(x, r, l)?, it.read(y, r, l)?, it.read(z, r, l)?))
-            }),
-            Op::Word(op) => self.each(to, rows, lanes, |it, r, l| {
+            Op::Unary(op) => self.each(to, |it, r, l| Ok(model.unary(*op, it.read(x, r, l)?))),
+            Op::Binary(op) => self.each(to, |it, r, l| Ok(model.binary(*op, it.read(x, r, l)?, it.read(y, r, l)?))),
+            Op::Ternary(op) => self
+                .each(to, |it, r, l| Ok(model.ternary(*op, it.read(x, r, l)?, it.read(y, r, l)?, it.read(z, r, l)?))),
+            Op::Word(op) => self.each(to, |it, r, l| {
                 let other = if op.operands() == 2 { it.read(y, r, l)? } else { 0 };
                 Ok(model.on_words(*op, it.read(x, r, l)?, other))
             }),
-            Op::Threefry(words) => self.threefry(to, [rows, lanes], [x, y], *words),
+            Op::Threefry(words) => self.threefry(to, [x, y], *words),
             Op::FoldRows { fold, accumulate } => {
                 let terms = |it: &Self, r: usize, l: usize| it.term(x, b, r, l);
-                self.each(to, 1, lanes, |it, _, l| {
-                    let start = if *accumulate { it.read(to, 0, l)? } else { model.identity(*fold) };
+                self.each(Target { rows: 1, ..to }, |it, _, l| {
+                    let start = if *accumulate { it.read(to.at, 0, l)? } else { model.identity(*fold) };
                     (0..rows).try_fold(start, |sum, r| Ok(model.fold(*fold, sum, terms(it, r, l)?)))
                 })
             }
-            Op::FoldLanes { fold, accumulate } => self.each(to, rows, 1, |it, r, _| {
-                let start = if *accumulate { it.read(to, r, 0)? } else { model.identity(*fold) };
+            Op::FoldLanes { fold, accumulate } => self.each(Target { lanes: 1, ..to }, |it, r, _| {
+                let start = if *accumulate { it.read(to.at, r, 0)? } else { model.identity(*fold) };
                 (0..lanes).try_fold(start, |sum, l| Ok(model.fold(*fold, sum, it.term(x, b, r, l)?)))
             }),
             Op::Product { inner, init, then } => {
                 let (init, factors) = sources.split_at(usize::from(*init));
-                self.each(to, rows, lanes, |it, r, l| {
+                self.each(to, |it, r, l| {
                     let mut sum = init.first().map_or(Ok(0), |init| it.read(*init, r, l))?;
                     for ([left, right], inner) in factors.as_chunks::<2>().0.iter().zip(inner) {
                         for i in 0..*inner {
@@ -88,44 +93,37 @@ impl Interpreter<'_> {
                     Ok(then.map_or(sum, |then| model.unary(then, sum)))
                 })
             }
-            Op::Sink { blocks, block_rows, block_steps } => {
-                self.sink(to, [rows, lanes], [x, y], (*blocks, *block_rows, *block_steps))
-            }
+            Op::Sink { blocks, block_rows, block_steps } => self.sink(to, [x, y], (*blocks, *block_rows, *block_steps)),
             Op::Pack { column } => {
-                let to = Source { row: lanes, across: Across::Lanes, ..to };
-                self.each(to, rows, lanes, |it, r, l| it.memory.read(x.region, x.start + r * x.row + l * column))
+                let to = Target { at: Source { row: lanes, across: Across::Lanes, ..to.at }, ..to };
+                self.each(to, |it, r, l| it.memory.read(x.region, x.start + r * x.row + l * column))
             }
-            Op::Transpose => self.each(to, rows, lanes, |it, r, l| it.read(x, l, r)),
-            Op::Take { count, step } => self.each(to, rows, lanes, |it, r, l| {
+            Op::Transpose => self.each(to, |it, r, l| it.read(x, l, r)),
+            Op::Take { count, step } => self.each(to, |it, r, l| {
                 let position = clamped(it.read(y, r, l)?, *count);
                 it.memory.read(x.region, x.at(r, l) + position * step)
             }),
             Op::Put { count, step } => {
-                let to = Source { start: to.start + clamped(self.read(y, 0, 0)?, *count) * step, ..to };
-                self.each(to, rows, lanes, |it, r, l| it.read(x, r, l))
+                let start = to.at.start + clamped(self.read(y, 0, 0)?, *count) * step;
+                let to = Target { at: Source { start, ..to.at }, ..to };
+                self.each(to, |it, r, l| it.read(x, r, l))
             }
-            Op::Scatter { count, step, fold } => self.scatter(to, [rows, lanes], [x, y], (*count, *step), *fold),
-            Op::Recur { recurrence, down } => self.recur(to, [rows, lanes], [x, y], c, *recurrence, *down),
+            Op::Scatter { count, step, fold } => self.scatter(to, [x, y], (*count, *step), *fold),
+            Op::Recur { recurrence, down } => self.recur(to, [x, y], c, *recurrence, *down),
         }
     }
 
     /// Computes all elements, and then writes them.
-    fn each(
-        &mut self,
-        to: Source,
-        rows: usize,
-        lanes: usize,
-        value: impl Fn(&Self, usize, usize) -> Result<u64, OutOfBounds>,
-    ) -> Done {
+    fn each(&mut self, to: Target, value: impl Fn(&Self, usize, usize) -> Result<u64, OutOfBounds>) -> Done {
         let mut values = std::mem::take(&mut self.values);
         values.clear();
-        for row in 0..rows {
-            for lane in 0..lanes {
+        for row in 0..to.rows {
+            for lane in 0..to.lanes {
                 values.push(value(self, row, lane)?);
             }
         }
         for (index, value) in values.iter().enumerate() {
-            self.memory.write(to.region, to.at(index / lanes, index % lanes), *value)?;
+            self.memory.write(to.at.region, to.at.at(index / to.lanes, index % to.lanes), *value)?;
         }
         self.values = values;
         Ok(())
@@ -137,7 +135,8 @@ impl Interpreter<'_> {
         y.map_or(Ok(x), |y| Ok(mul(x, self.read(y, row, lane)?)))
     }
 
-    fn threefry(&mut self, to: Source, [rows, lanes]: [usize; 2], sides: [Source; 2], words: Words) -> Done {
+    fn threefry(&mut self, to: Target, sides: [Source; 2], words: Words) -> Done {
+        let Target { rows, lanes, .. } = to;
         let mut made = Vec::with_capacity(rows * lanes);
         for row in 0..rows {
             let mut pairs = [[0; 2]; 2];
@@ -150,13 +149,12 @@ impl Interpreter<'_> {
             made.extend(threefry_words(pairs[0], pairs[1], blocks, words));
         }
         let model = self.model;
-        self.each(to, rows, lanes, |_, r, l| Ok(model.cell_of_word(made[r * lanes + l])))
+        self.each(to, |_, r, l| Ok(model.cell_of_word(made[r * lanes + l])))
     }
 
     fn sink(
         &mut self,
-        to: Source,
-        [rows, lanes]: [usize; 2],
+        to: Target,
         [left, right]: [Source; 2],
         (blocks, block_rows, steps): (usize, usize, [isize; 2]),
     ) -> Done {
@@ -164,8 +162,8 @@ impl Interpreter<'_> {
             let units = step * block as isize * it.bases.pitch(side.region) as isize;
             Source { start: side.start.wrapping_add_signed(units), ..side }
         };
-        self.each(to, rows, lanes, |it, i, l| {
-            let mut sum = it.read(to, i, l)?;
+        self.each(to, |it, i, l| {
+            let mut sum = it.read(to.at, i, l)?;
             for number in 0..blocks {
                 let (left, right) = (block(it, left, steps[0], number), block(it, right, steps[1], number));
                 for r in 0..block_rows {
@@ -178,12 +176,12 @@ impl Interpreter<'_> {
 
     fn scatter(
         &mut self,
-        to: Source,
-        [rows, lanes]: [usize; 2],
+        to: Target,
         [x, index]: [Source; 2],
         (count, step): (usize, usize),
         fold: Option<Fold>,
     ) -> Done {
+        let Target { at: to, rows, lanes } = to;
         for row in 0..rows {
             for lane in 0..lanes {
                 let place = signed(self.read(index, row, lane)?);
@@ -202,13 +200,13 @@ impl Interpreter<'_> {
 
     fn recur(
         &mut self,
-        to: Source,
-        [rows, lanes]: [usize; 2],
+        to: Target,
         [initial, x]: [Source; 2],
         a: Option<Source>,
         recurrence: Recurrence,
         down: bool,
     ) -> Done {
+        let Target { rows, lanes, .. } = to;
         let mut states = (0..lanes).map(|l| self.read(initial, 0, l)).collect::<Result<Vec<u64>, _>>()?;
         let mut values = vec![0; rows * lanes];
         for step in 0..rows {
@@ -223,7 +221,7 @@ impl Interpreter<'_> {
                 values[row * lanes + lane] = *state;
             }
         }
-        self.each(to, rows, lanes, |_, r, l| Ok(values[r * lanes + l]))
+        self.each(to, |_, r, l| Ok(values[r * lanes + l]))
     }
 }
 

@@ -97,11 +97,14 @@ impl<'p> Interpreter<'p> {
     }
 
     fn nodes(&mut self, nodes: &'p [Node]) -> Result<(), Stop> {
-        for (index, node) in nodes.iter().enumerate() {
-            self.place.path.push(index);
-            self.node(node)?;
-            self.place.path.pop();
-        }
+        nodes.iter().enumerate().try_for_each(|(index, node)| self.below(index, |it| it.node(node)))
+    }
+
+    /// Runs what is below a node, as number `index` of it.
+    fn below(&mut self, index: usize, run: impl FnOnce(&mut Self) -> Result<(), Stop>) -> Result<(), Stop> {
+        self.place.path.push(index);
+        run(self)?;
+        self.place.path.pop();
         Ok(())
     }
 
@@ -109,28 +112,27 @@ impl<'p> Interpreter<'p> {
         match node {
             Node::Do(instruction) => self.checked(instruction),
             Node::Loop { times: 0, .. } | Node::While { most: Some(0), .. } => Ok(()),
-            Node::Loop { times, body } => {
-                self.times.push(*times);
-                let done = self.compared_with_registers(node, |interpreter| interpreter.repeat(*times, body));
-                self.times.pop();
-                done
-            }
-            Node::While { test, holds, body, most } => {
-                self.times.push(most.unwrap_or(ENDLESS));
-                let done = self.compared_with_registers(node, |interpreter| {
-                    interpreter.repeat_while((test, holds, body), most.unwrap_or(usize::MAX))
-                });
-                self.times.pop();
-                done
-            }
+            Node::Loop { times, body } => self.looped(node, *times, |it| it.repeat(*times, body)),
+            Node::While { test, holds, body, most } => self.looped(node, most.unwrap_or(ENDLESS), |it| {
+                it.repeat_while((test, holds, body), most.unwrap_or(usize::MAX))
+            }),
             Node::Choice { holds, branches } => {
                 let chosen = usize::from(!self.holds(holds)?);
-                self.place.path.push(chosen);
-                self.nodes(&branches[chosen])?;
-                self.place.path.pop();
-                Ok(())
+                self.below(chosen, |it| it.nodes(&branches[chosen]))
             }
         }
+    }
+
+    fn looped(
+        &mut self,
+        node: &'p Node,
+        times: usize,
+        run: impl FnOnce(&mut Self) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        self.times.push(times);
+        self.compared_with_registers(node, run)?;
+        self.times.pop();
+        Ok(())
     }
 
     fn repeat(&mut self, times: usize, body: &'p [Node]) -> Result<(), Stop> {
@@ -151,16 +153,12 @@ impl<'p> Interpreter<'p> {
         self.place.counters.push(0);
         for counter in 0..most {
             self.set_counter(counter);
-            self.place.path.push(0);
-            self.nodes(test)?;
-            self.place.path.pop();
+            self.below(0, |it| it.nodes(test))?;
             self.spend(1)?;
             if !self.holds(holds)? {
                 break;
             }
-            self.place.path.push(1);
-            self.nodes(body)?;
-            self.place.path.pop();
+            self.below(1, |it| it.nodes(body))?;
         }
         self.place.counters.pop();
         Ok(())

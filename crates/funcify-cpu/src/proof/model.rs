@@ -156,20 +156,16 @@ impl Model {
     }
 
     pub(super) fn unary(self, op: Unary, x: u64) -> u64 {
+        use Unary::{
+            Acos, Acosh, Asin, Asinh, Atan, Atanh, Cbrt, Cos, Cosh, Digamma, Erf, ErfInv, Erfc, Exp, Expm1, Lgamma,
+            Log, Log1p, Sigmoid, Sin, Sinh, Sqrt, Tan, Tanh,
+        };
         match op {
             Unary::Copy => x,
             Unary::Neg => neg_number(x),
-            Unary::Abs => {
-                if x != NAN && signed(x) < 0 {
-                    neg(x)
-                } else {
-                    x
-                }
-            }
-            Unary::Sign => match signed(x) {
-                _ if x == NAN => x,
-                number => of_signed(number.signum()),
-            },
+            Unary::Abs | Unary::Sign if x == NAN => x,
+            Unary::Abs => signed(x).unsigned_abs(),
+            Unary::Sign => of_signed(signed(x).signum()),
             Unary::Square => mul(x, x),
             Unary::Recip => self.divide(1, x),
             Unary::Rsqrt => self.divide(1, self.symbol(Unary::Sqrt as u64, x)),
@@ -181,30 +177,10 @@ impl Model {
             Unary::ToF16 => self.round(x, DType::F16),
             Unary::ToBf16 => self.round(x, DType::BF16),
             Unary::ToF32 => self.round(x, DType::F32),
-            op @ (Unary::Sqrt
-            | Unary::Exp
-            | Unary::Expm1
-            | Unary::Log
-            | Unary::Log1p
-            | Unary::Tanh
-            | Unary::Sigmoid
-            | Unary::Sin
-            | Unary::Cos
-            | Unary::Tan
-            | Unary::Asin
-            | Unary::Acos
-            | Unary::Atan
-            | Unary::Sinh
-            | Unary::Cosh
-            | Unary::Cbrt
-            | Unary::Asinh
-            | Unary::Acosh
-            | Unary::Atanh
-            | Unary::Erf
-            | Unary::Erfc
-            | Unary::ErfInv
-            | Unary::Lgamma
-            | Unary::Digamma) => self.symbol(op as u64, x),
+            op @ (Sqrt | Exp | Expm1 | Log | Log1p | Tanh | Sigmoid | Sin | Cos | Tan | Asin | Acos | Atan | Sinh
+            | Cosh | Cbrt | Asinh | Acosh | Atanh | Erf | Erfc | ErfInv | Lgamma | Digamma) => {
+                self.symbol(op as u64, x)
+            }
         }
     }
 
@@ -245,13 +221,8 @@ impl Model {
             Ternary::MulAdd => add(mul(x, y), z),
             Ternary::MulSub => sub(mul(x, y), z),
             Ternary::NegMulAdd => sub(z, mul(x, y)),
-            Ternary::Select => {
-                if x == 0 {
-                    z
-                } else {
-                    y
-                }
-            }
+            Ternary::Select if x == 0 => z,
+            Ternary::Select => y,
         }
     }
 

@@ -20,7 +20,7 @@ impl Evaluator<'_> {
                     true => Some(self.rounded(model.unary(symbol(op)?, *x), of)),
                     false => integer_unary(op, *x, of, model),
                 });
-                gathered(&x.shape, cells, op_name(op))
+                gathered(&x.shape, cells, op)
             }
             (Op::Binary(op), [x, y]) => {
                 let model = self.model;
@@ -28,12 +28,12 @@ impl Evaluator<'_> {
                     true => Some(self.rounded(model.binary(symbol_of_two(*op)?, x, y), of)),
                     false => integer_binary(*op, x, y, of, model),
                 });
-                gathered(&x.shape, cells, op_name(op))
+                gathered(&x.shape, cells, op)
             }
             (Op::Bits(op), _) => {
                 let (x, y) = (&operands[0], &operands[operands.len() - 1]);
                 let cells = pairs(x, y).map(|(x, y)| bits(*op, signed(x), signed(y), of).map(|bits| wrapped(bits, of)));
-                gathered(&x.shape, cells, op_name(op))
+                gathered(&x.shape, cells, op)
             }
             (Op::Compare(op), [x, y]) => {
                 let model = self.model;
@@ -189,10 +189,8 @@ impl Evaluator<'_> {
         let strides = strides(&x.shape);
         let mut cells = (*x.cells).clone();
         for (flat, (position, update)) in pairs(indices, updates).enumerate() {
-            let Some(position) = usize::try_from(signed(position)).ok() else { continue };
-            if position >= x.shape[scatter.axis] {
-                continue;
-            }
+            let position = usize::try_from(signed(position)).ok();
+            let Some(position) = position.filter(|position| *position < x.shape[scatter.axis]) else { continue };
             let mut index = index_of(flat, &indices.shape);
             index[scatter.axis] = position;
             let to: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
@@ -207,14 +205,11 @@ fn of_number(number: i64, dtype: DType) -> u64 {
     of_scalar(HostTensor::scalar(number).cast(dtype).get(0))
 }
 
-fn op_name(op: impl std::fmt::Debug) -> impl FnOnce() -> String {
-    move || format!("{op:?}")
-}
-
-fn gathered(shape: &[usize], cells: impl Iterator<Item = Option<u64>>, op: impl FnOnce() -> String) -> Meaning<Grid> {
+/// The grid of these cells, if `op` has a meaning for all.
+fn gathered(shape: &[usize], cells: impl Iterator<Item = Option<u64>>, op: impl std::fmt::Debug) -> Meaning<Grid> {
     match cells.collect::<Option<Vec<u64>>>() {
         Some(cells) => Ok(Grid::new(shape.to_vec(), cells)),
-        None => Err(NoMeaning::Unknown(op())),
+        None => Err(unknown(&format!("{op:?}"))),
     }
 }
 
@@ -259,62 +254,31 @@ fn combined(model: Model, kind: ReduceKind, a: u64, b: u64) -> u64 {
     }
 }
 
+/// The kernel of the same name, and of the others what is said.
+macro_rules! of_the_same_name {
+    ($op:expr, $ops:ident => $kernels:ident: $($same:ident)*; $($other:ident => $kernel:expr),*) => {
+        match $op {
+            $(ops::$ops::$same => Some($kernels::$same),)*
+            $(ops::$ops::$other => $kernel,)*
+        }
+    };
+}
+
 /// What stands for an op on floats.
 fn symbol(op: ops::Unary) -> Option<Unary> {
-    Some(match op {
-        ops::Unary::Neg => Unary::Neg,
-        ops::Unary::Abs => Unary::Abs,
-        ops::Unary::Sign => Unary::Sign,
-        ops::Unary::Square => Unary::Square,
-        ops::Unary::Exp => Unary::Exp,
-        ops::Unary::Expm1 => Unary::Expm1,
-        ops::Unary::Log => Unary::Log,
-        ops::Unary::Log1p => Unary::Log1p,
-        ops::Unary::Tanh => Unary::Tanh,
-        ops::Unary::Sigmoid => Unary::Sigmoid,
-        ops::Unary::Sin => Unary::Sin,
-        ops::Unary::Cos => Unary::Cos,
-        ops::Unary::Sqrt => Unary::Sqrt,
-        ops::Unary::Rsqrt => Unary::Rsqrt,
-        ops::Unary::Recip => Unary::Recip,
-        ops::Unary::Tan => Unary::Tan,
-        ops::Unary::Asin => Unary::Asin,
-        ops::Unary::Acos => Unary::Acos,
-        ops::Unary::Atan => Unary::Atan,
-        ops::Unary::Sinh => Unary::Sinh,
-        ops::Unary::Cosh => Unary::Cosh,
-        ops::Unary::Asinh => Unary::Asinh,
-        ops::Unary::Acosh => Unary::Acosh,
-        ops::Unary::Atanh => Unary::Atanh,
-        ops::Unary::Erf => Unary::Erf,
-        ops::Unary::Erfc => Unary::Erfc,
-        ops::Unary::ErfInv => Unary::ErfInv,
-        ops::Unary::Lgamma => Unary::Lgamma,
-        ops::Unary::Digamma => Unary::Digamma,
-        ops::Unary::Cbrt => Unary::Cbrt,
-        ops::Unary::Floor => Unary::Floor,
-        ops::Unary::Ceil => Unary::Ceil,
-        ops::Unary::Round => Unary::Round,
-        ops::Unary::Trunc => Unary::Trunc,
-        ops::Unary::StopGradient => Unary::Copy,
-        ops::Unary::Not => return None,
-    })
+    of_the_same_name! {
+        op, Unary => Unary:
+        Neg Abs Sign Square Exp Expm1 Log Log1p Tanh Sigmoid Sin Cos Sqrt Rsqrt Recip Tan Asin Acos Atan Sinh Cosh
+        Asinh Acosh Atanh Erf Erfc ErfInv Lgamma Digamma Cbrt Floor Ceil Round Trunc;
+        StopGradient => Some(Unary::Copy), Not => None
+    }
 }
 
 fn symbol_of_two(op: ops::Binary) -> Option<Binary> {
-    Some(match op {
-        ops::Binary::Add => Binary::Add,
-        ops::Binary::Sub => Binary::Sub,
-        ops::Binary::Mul => Binary::Mul,
-        ops::Binary::Div => Binary::Div,
-        ops::Binary::Rem => Binary::Rem,
-        ops::Binary::Max => Binary::Max,
-        ops::Binary::Min => Binary::Min,
-        ops::Binary::Pow => Binary::Pow,
-        ops::Binary::Atan2 => Binary::Atan2,
-        ops::Binary::Copysign => Binary::Copysign,
-        ops::Binary::And | ops::Binary::Or | ops::Binary::Xor => return None,
-    })
+    of_the_same_name! {
+        op, Binary => Binary: Add Sub Mul Div Rem Max Min Pow Atan2 Copysign;
+        And => None, Or => None, Xor => None
+    }
 }
 
 /// The product of two integers. That of two words has more bits than the field, and the lower ones count.

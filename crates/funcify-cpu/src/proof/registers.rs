@@ -10,7 +10,7 @@ use super::field::{self, add, mul, sub};
 use super::memory::{Bases, Cell, Memory, OutOfBounds};
 use super::model::Model;
 use super::place::Whereabouts;
-use crate::body::words::{Code, Piece, REGISTERS, Verb, Word};
+use crate::body::words::{Code, Factor, Piece, Product, REGISTERS, Verb, Word};
 use crate::body::{PlannedLoop, Step, register_codes};
 use crate::kernels::{Binary, Ternary, Unary};
 use crate::machine::Machine;
@@ -34,23 +34,9 @@ pub(super) struct Registers<'p> {
 #[derive(Clone, Debug)]
 pub(super) struct RegisterCode {
     width: usize,
-    words: Vec<Word>,
-    loads: Vec<(u8, Piece)>,
-    numbers: Vec<(u8, u64)>,
-    stores: Vec<(u8, Piece)>,
-    streams: Vec<Piece>,
-    products: Vec<Products>,
-}
-
-/// A row times packed matrices.
-#[derive(Clone, Debug)]
-struct Products {
-    /// The registers of each row, how many elements it has, and the stream of its matrix.
-    factors: Vec<(Vec<u8>, usize, u8)>,
-    init: Option<Vec<u8>>,
-    to: Vec<u8>,
-    /// How many columns the matrices have.
-    lanes: usize,
+    code: Code<u64>,
+    /// How many columns the matrices of each product have.
+    lanes: Rc<[usize]>,
 }
 
 /// Why register code stopped.
@@ -78,7 +64,7 @@ impl<'p> Registers<'p> {
 }
 
 fn codes<T: Element>(regions: &[Region], planned: &PlannedLoop<'_>, machine: Machine) -> Vec<RegisterCode> {
-    let lanes: Vec<usize> = planned
+    let lanes: Rc<[usize]> = planned
         .steps
         .iter()
         .filter_map(|step| match step {
@@ -87,26 +73,14 @@ fn codes<T: Element>(regions: &[Region], planned: &PlannedLoop<'_>, machine: Mac
         })
         .collect();
     let codes = register_codes::<T>(regions, planned, machine);
-    codes.into_iter().map(|(code, width)| RegisterCode::of(code, width, &lanes)).collect()
+    codes.into_iter().map(|(code, width)| RegisterCode::of(code, width, lanes.clone())).collect()
 }
 
 impl RegisterCode {
-    fn of<T: Element>(code: Code<T>, width: usize, lanes: &[usize]) -> Self {
-        let products = code.products.into_iter().zip(lanes).map(|(product, lanes)| Products {
-            factors: product.factors.into_iter().map(|factor| (factor.row, factor.inner, factor.packed)).collect(),
-            init: product.init,
-            to: product.to,
-            lanes: *lanes,
-        });
-        RegisterCode {
-            width,
-            products: products.collect(),
-            numbers: code.numbers.into_iter().map(|(to, number)| (to, field::of_f64(number.to_f64()))).collect(),
-            words: code.words,
-            loads: code.loads,
-            stores: code.stores,
-            streams: code.streams,
-        }
+    fn of<T: Element>(code: Code<T>, width: usize, lanes: Rc<[usize]>) -> Self {
+        let Code { words, loads, numbers, stores, streams, products } = code;
+        let numbers = numbers.into_iter().map(|(to, number)| (to, field::of_f64(number.to_f64()))).collect();
+        RegisterCode { width, code: Code { words, loads, numbers, stores, streams, products }, lanes }
     }
 
     /// Runs the loop, at most `most` times.
@@ -123,10 +97,10 @@ impl RegisterCode {
         let garbage = |index: usize| model.garbage(1 << 40 | index as u64);
         let mut file = File { width, cells: (0..REGISTERS * width).map(garbage).collect() };
         let at = |piece: &Piece, counters: &[isize]| bases.moved(piece.region, piece.at, piece.steps, counters);
-        for (to, piece) in &self.loads {
+        for (to, piece) in &self.code.loads {
             file.load(*to, memory, piece, at(piece, outer))?;
         }
-        for (to, number) in &self.numbers {
+        for (to, number) in &self.code.numbers {
             file.of(*to).fill(*number);
         }
         let mut counters = outer.to_vec();
@@ -134,15 +108,15 @@ impl RegisterCode {
         'iterations: for counter in 0..most {
             counters[outer.len()] = counter as isize;
             let mut last = vec![0; width];
-            for word in &self.words {
+            for word in &self.code.words {
                 *left = left.checked_sub(width).ok_or(RegisterFault::Budget)?;
                 match word.verb {
                     Verb::Load => {
-                        let piece = &self.streams[usize::from(word.from[0])];
+                        let piece = &self.code.streams[usize::from(word.from[0])];
                         file.load(word.to, memory, piece, at(piece, &counters))?;
                     }
                     Verb::Store | Verb::StoreLast => {
-                        let piece = &self.streams[usize::from(word.to)];
+                        let piece = &self.code.streams[usize::from(word.to)];
                         let from = if word.verb == Verb::Store { file.get(word.from[0]) } else { last.clone() };
                         store(&from, memory, piece, at(piece, &counters))?;
                         continue;
@@ -162,7 +136,7 @@ impl RegisterCode {
                 last = file.get(word.to);
             }
         }
-        for (from, piece) in &self.stores {
+        for (from, piece) in &self.code.stores {
             store(&file.get(*from), memory, piece, at(piece, outer))?;
         }
         Ok(())
@@ -175,13 +149,13 @@ impl RegisterCode {
         memory: &Memory,
         at: impl Fn(&Piece) -> usize,
     ) -> Result<(), OutOfBounds> {
-        let Products { factors, init, to, lanes } = &self.products[number];
+        let (Product { factors, init, to }, lanes) = (&self.code.products[number], self.lanes[number]);
         let mut sums = match init {
-            Some(init) => file.row(init, *lanes),
-            None => vec![0; *lanes],
+            Some(init) => file.row(init, lanes),
+            None => vec![0; lanes],
         };
-        for (row, inner, packed) in factors {
-            let (row, matrix) = (file.row(row, *inner), &self.streams[usize::from(*packed)]);
+        for Factor { row, inner, packed } in factors {
+            let (row, matrix) = (file.row(row, *inner), &self.code.streams[usize::from(*packed)]);
             let start = at(matrix);
             for (i, x) in row.iter().enumerate() {
                 for (lane, sum) in sums.iter_mut().enumerate() {
@@ -249,15 +223,15 @@ impl RegisterCode {
                 None => format!("register {register}, loaded before the loop"),
             }
         };
-        if let Some((register, _)) = self.stores.iter().find(|(_, piece)| covers(piece, outer)) {
-            return format!("it is stored behind the loop, from {}", writer(&self.words, *register));
+        if let Some((register, _)) = self.code.stores.iter().find(|(_, piece)| covers(piece, outer)) {
+            return format!("it is stored behind the loop, from {}", writer(&self.code.words, *register));
         }
-        let stores = self.words.iter().enumerate().filter(|(_, word)| word.verb == Verb::Store);
+        let stores = self.code.words.iter().enumerate().filter(|(_, word)| word.verb == Verb::Store);
         for (index, word) in stores {
-            let piece = &self.streams[usize::from(word.to)];
+            let piece = &self.code.streams[usize::from(word.to)];
             let counters = |counter: isize| [outer, &[counter]].concat();
             if (0..1 << 16).any(|counter| covers(piece, &counters(counter))) {
-                return format!("word {index} (`Store`) stores {}", writer(&self.words[..index], word.from[0]));
+                return format!("word {index} (`Store`) stores {}", writer(&self.code.words[..index], word.from[0]));
             }
         }
         "no word stores there".to_string()
@@ -407,15 +381,9 @@ mod tests {
             word(Verb::Copy, 1, if aside { 3 } else { 0 }),
         ]);
         let states = vec![(0, piece(2, 0)), (1, piece(3, 0))];
-        vec![RegisterCode {
-            width: 1,
-            words: words.collect(),
-            loads: states.clone(),
-            numbers: Vec::new(),
-            stores: states,
-            streams: vec![piece(0, 1), piece(1, 1)],
-            products: Vec::new(),
-        }]
+        let (loads, streams) = (states.clone(), vec![piece(0, 1), piece(1, 1)]);
+        let code = Code { words: words.collect(), loads, stores: states, streams, ..Code::default() };
+        vec![RegisterCode { width: 1, code, lanes: [].into() }]
     }
 
     #[test]

@@ -10,7 +10,7 @@ use funcify_core::{DType, Graph, HostTensor, Scalar};
 
 use super::effort;
 use super::field::{self, of_signed};
-use super::graph::{Evaluator, Grid, Meaning, NoMeaning};
+use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown};
 use super::history::History;
 use super::interpret::{Interpreter, PartOrder, Stop};
 use super::memory::{Cell, Memory};
@@ -51,11 +51,8 @@ enum Evidence {
     Agrees,
     /// The plan refuses the inputs.
     None,
-    /// An output differs at an element.
-    Differs {
-        output: usize,
-        at: usize,
-    },
+    /// This output differs at this element.
+    Differs(usize, usize),
 }
 
 /// Why a seed shows nothing.
@@ -86,7 +83,7 @@ impl Subject<'_> {
             match self.seed(seed, rounding, &mut spent) {
                 Ok(Evidence::Agrees) => agreed = true,
                 Ok(Evidence::None) => {}
-                Ok(Evidence::Differs { output, at }) => {
+                Ok(Evidence::Differs(output, at)) => {
                     return Verdict::Failed(self.diagnosed(seed, rounding, output, at));
                 }
                 Err(Nothing::Plan(Stop::OutOfBounds(fault) | Stop::Registers(fault))) => return Verdict::Failed(fault),
@@ -141,7 +138,7 @@ impl Subject<'_> {
             let differs =
                 grid.cells.iter().zip(&found[first..]).position(|(expected, found)| cell(*expected) != *found);
             if let Some(at) = differs {
-                return Ok(Evidence::Differs { output, at: first + at });
+                return Ok(Evidence::Differs(output, first + at));
             }
         }
         Ok(Evidence::Agrees)
@@ -251,15 +248,13 @@ impl Subject<'_> {
             return Ok(0);
         }
         let value = self.graph.outputs()[output].value;
-        match self.graph.source(value) {
-            Source::Node(node, _) => match &self.graph.node(node).op {
-                Op::Scan(scan) if scan.until.as_ref().is_some_and(|symbol| sizes.get(symbol).is_some()) => {
-                    Ok(if scan.reverse { missing } else { 0 })
-                }
-                _ => Err(NoMeaning::Unknown("a size that follows from values".to_string())),
-            },
-            Source::Input(_) => Err(NoMeaning::Unknown("a size that follows from values".to_string())),
+        if let Source::Node(node, _) = self.graph.source(value)
+            && let Op::Scan(scan) = &self.graph.node(node).op
+            && scan.until.as_ref().is_some_and(|symbol| sizes.get(symbol).is_some())
+        {
+            return Ok(if scan.reverse { missing } else { 0 });
         }
+        Err(unknown("a size that follows from values"))
     }
 
     /// Runs the plan again, and finds out who computed what is wrong.

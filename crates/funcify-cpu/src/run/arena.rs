@@ -31,11 +31,6 @@ impl<T> Arena<T> {
             &mut slice[..*size]
         })
     }
-
-    /// Bytes of all regions.
-    pub(crate) fn bytes(&self) -> usize {
-        self.memory.len() * size_of::<T>()
-    }
 }
 
 fn whole_lines<T>(elements: usize) -> usize {

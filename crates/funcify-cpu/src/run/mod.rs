@@ -93,11 +93,6 @@ impl<T: Element> Executor<T> {
         &self.plan
     }
 
-    /// Bytes of scratch memory.
-    pub fn scratch_bytes(&self) -> usize {
-        self.arena.bytes()
-    }
-
     /// Runs the plan. Concurrent stages use rayon's threads, those of the pool that the caller is in.
     pub fn call(&mut self, inputs: &[&[T]], outputs: &mut [&mut [T]]) -> Result<(), CallError> {
         self.call_until(inputs, outputs, &|| false).map(|_| ())
@@ -168,25 +163,21 @@ mod sealed {
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, Self>);
     }
 
-    impl Sealed for f32 {
-        fn run_part(machine: Machine, part: RunPart<'_, '_, f32>) {
-            machine.run(part);
-        }
+    macro_rules! sealed {
+        ($($number:ident),*) => {$(
+            impl Sealed for $number {
+                fn run_part(machine: Machine, part: RunPart<'_, '_, $number>) {
+                    machine.run(part);
+                }
 
-        fn run_parts(machine: Machine, parts: RunParts<'_, '_, f32>) {
-            machine.run(parts);
-        }
+                fn run_parts(machine: Machine, parts: RunParts<'_, '_, $number>) {
+                    machine.run(parts);
+                }
+            }
+        )*};
     }
 
-    impl Sealed for f64 {
-        fn run_part(machine: Machine, part: RunPart<'_, '_, f64>) {
-            machine.run(part);
-        }
-
-        fn run_parts(machine: Machine, parts: RunParts<'_, '_, f64>) {
-            machine.run(parts);
-        }
-    }
+    sealed!(f32, f64);
 }
 
 /// The regions as the only part of a stage sees them, put where they stay: a list that is returned is copied, whole.

@@ -62,18 +62,12 @@ fn kinds<T: Element>(machine: Machine, lanes: usize) {
         });
         // Div looks at the kinds when it runs, Sub was compiled for each.
         for (op, apply) in [(Binary::Sub, (|x, y| x - y) as fn(f64, f64) -> f64), (Binary::Div, |x, y| x / y)] {
-            check(
-                format!("{op:?} of {a_name}, itself"),
-                Op::Binary(op),
-                &|from, to| vec![a(from, lanes), to],
-                &|row, lane| apply(x(row, lane), old(row, lane)),
-            );
-            check(
-                format!("{op:?} of itself, {a_name}"),
-                Op::Binary(op),
-                &|from, to| vec![to, a(from, lanes)],
-                &|row, lane| apply(old(row, lane), x(row, lane)),
-            );
+            let applied = |row, lane| apply(x(row, lane), old(row, lane));
+            let operands = |from, to| vec![a(from, lanes), to];
+            check(format!("{op:?} of {a_name}, itself"), Op::Binary(op), &operands, &applied);
+            let applied = |row, lane| apply(old(row, lane), x(row, lane));
+            let operands = |from, to| vec![to, a(from, lanes)];
+            check(format!("{op:?} of itself, {a_name}"), Op::Binary(op), &operands, &applied);
             for (b_name, b, b_value) in KINDS {
                 let from = |from: Operand, _| vec![a(from, lanes), b(from, lanes)];
                 check(format!("{op:?} of {a_name}, {b_name}"), Op::Binary(op), &from, &|row, lane| {

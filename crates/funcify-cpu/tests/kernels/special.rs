@@ -124,10 +124,8 @@ fn two_operands() {
                 assert!(same(found, z), "{op:?}({x}, {y}) = {found} in f64 on {}", machine.name());
             }
         }
-        assert_eq!(
-            ternary(machine, Ternary::Select, &[1.0, 0.0, -0.0], &[2.0, NAN, 2.0], &[NAN, 3.0, 3.0]),
-            [2.0, 3.0, 3.0]
-        );
+        let selected = ternary(machine, Ternary::Select, &[1.0, 0.0, -0.0], &[2.0, NAN, 2.0], &[NAN, 3.0, 3.0]);
+        assert_eq!(selected, [2.0, 3.0, 3.0]);
     }
 }
 

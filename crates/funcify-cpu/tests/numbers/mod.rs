@@ -1,6 +1,14 @@
-//! Numbers that look random, the same in each run.
+//! What tests of the engine share: numbers that look random, the same in each run, and how near results are.
+#![allow(dead_code, reason = "each test program uses a part")]
 
-use funcify::{DType, HostTensor, Scalar};
+use funcify::types::{Sizes, Symbol};
+use funcify::{Builder, DType, Graph, HostTensor, Scalar, Tree};
+
+/// Builds a program in which nothing is wrong.
+#[track_caller]
+pub(crate) fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph {
+    Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
 
 /// Between -1 and 1.
 pub(crate) fn numbers(shape: &[usize], seed: u64) -> HostTensor {
@@ -9,4 +17,33 @@ pub(crate) fn numbers(shape: &[usize], seed: u64) -> HostTensor {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         Scalar::Float((state >> 40) as f64 / (1u64 << 23) as f64 - 1.0)
     })
+}
+
+/// A tensor of such numbers for each input, by its sizes.
+pub(crate) fn inputs(shapes: &[&[usize]]) -> Vec<HostTensor> {
+    shapes.iter().zip(0..).map(|(shape, seed)| numbers(shape, seed)).collect()
+}
+
+/// Sizes by the names of their symbols.
+pub(crate) fn sizes(named: &[(&str, usize)]) -> Sizes {
+    let mut sizes = Sizes::new();
+    named.iter().for_each(|(name, size)| sizes.set(&Symbol::new(name), *size));
+    sizes
+}
+
+/// Asserts that each element is near the expected one: by `tolerance`, and by that share of it.
+#[track_caller]
+pub(crate) fn assert_near(found: &[HostTensor], expected: &[HostTensor], tolerance: f64, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert_eq!(found.shape(), expected.shape(), "{what}");
+        for (x, y) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
+            assert!((x - y).abs() < tolerance * (1.0 + y.abs()), "{what}: {x} and {y}");
+        }
+    }
+}
+
+/// Returns what a step gives whose next state is also its output.
+pub(crate) fn traced<T: Copy>(next: T) -> (T, T) {
+    (next, next)
 }

@@ -23,10 +23,8 @@ pub fn lstm(sizes: Sizes) -> Workload {
     let z = Operand::of(plan.region(Place::Scratch, z_steps, rows * gates, Split::Parts(parts))).rows(gates);
     let c = Operand::of(plan.region(Place::Scratch, 1, rows * width, Split::Parts(parts))).rows(width);
     let tanh_c = Operand::of(plan.region(Place::Scratch, 1, rows * width, Split::Parts(parts))).rows(width);
-    plan.once(vec![
-        Op::Pack { column: 1 }.over([width, gates], packed_w, &[w]),
-        Op::Pack { column: 1 }.over([width, gates], packed_u, &[u]),
-    ]);
+    let pack = |to, from| Op::Pack { column: 1 }.over([width, gates], to, &[from]);
+    plan.once(vec![pack(packed_w, w), pack(packed_u, u)]);
     let shape = [rows, width];
     let gated = |z: Operand, y: Operand| {
         let gate = |index: usize| z.offset(index * width);
@@ -53,21 +51,13 @@ pub fn lstm(sizes: Sizes) -> Workload {
         let mut program = vec![zeros, strip_product(x)];
         program.extend(gated(z, y));
         program.push(repeat(strip - 1, step(z.at(1).step(0, 1), y.step(0, 1), y.at(1).step(0, 1))));
-        program.push(repeat(
-            steps / strip - 1,
-            vec![
-                strip_product(x.at(strip).step(0, strip as isize)),
-                repeat(strip, step(z.step(1, 1), both(y.at(strip - 1)), both(y.at(strip)))),
-            ],
-        ));
+        let later = repeat(strip, step(z.step(1, 1), both(y.at(strip - 1)), both(y.at(strip))));
+        program.push(repeat(steps / strip - 1, vec![strip_product(x.at(strip).step(0, strip as isize)), later]));
         program
     } else {
         let first = product(vec![width]).over([rows, gates], z, &[bias, x, packed_w]);
-        let later = product(vec![width, width]).over(
-            [rows, gates],
-            z,
-            &[bias, x.at(1).step(0, 1), packed_w, y.step(0, 1), packed_u],
-        );
+        let factors = [bias, x.at(1).step(0, 1), packed_w, y.step(0, 1), packed_u];
+        let later = product(vec![width, width]).over([rows, gates], z, &factors);
         let mut program = vec![zeros];
         program.extend(with_product(first, z, y));
         program.push(repeat(steps - 1, with_product(later, z, y.at(1).step(0, 1))));

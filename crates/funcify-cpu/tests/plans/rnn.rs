@@ -76,25 +76,20 @@ fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) ->
     }
     // Few rows: x · W for a strip of steps is a product of a matrix instead of one of a vector.
     let hoisted = Op::Product { inner: vec![width], init: true, then: None };
-    let step = Op::Product { inner: vec![width], init: true, then };
+    let product = Op::Product { inner: vec![width], init: true, then };
+    let step = |y, before: Operand| product.clone().over([rows, width], y, &[y, before, packed_u]);
     let strip_of = |at: Operand, level: isize| at.step(0, level * strip as isize);
     let strip_rows = [strip * rows, width];
     let later = |unit: usize| y.at(unit).step(0, strip as isize).step(1, 1);
     vec![
         hoisted.clone().over(strip_rows, y, &[bias, x, packed_w]),
-        step.clone().over([rows, width], y, &[y, h0, packed_u]),
-        repeat(
-            strip - 1,
-            vec![step.clone().over([rows, width], y.at(1).step(0, 1), &[y.at(1).step(0, 1), y.step(0, 1), packed_u])],
-        ),
+        step(y, h0),
+        repeat(strip - 1, vec![step(y.at(1).step(0, 1), y.step(0, 1))]),
         repeat(
             steps / strip - 1,
             vec![
                 hoisted.over(strip_rows, strip_of(y.at(strip), 1), &[bias, strip_of(x.at(strip), 1), packed_w]),
-                repeat(
-                    strip,
-                    vec![step.over([rows, width], later(strip), &[later(strip), later(strip - 1), packed_u])],
-                ),
+                repeat(strip, vec![step(later(strip), later(strip - 1))]),
             ],
         ),
     ]
@@ -140,15 +135,12 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
 
     // One step, at a place in the strip; strips and steps go down.
     let down = |at: Operand| at.step(0, -(strip as isize)).step(1, -1);
+    let product = Op::Product { inner: vec![width], init: false, then: None };
     let step = |y: Operand, buffer: Operand| {
         vec![
             Op::Ternary(Ternary::MulAdd).over([rows, width], buffer, &[y, constant.element(), carry]),
             Op::Binary(Binary::TanhAdjoint).over([rows, width], buffer, &[buffer, y]),
-            Op::Product { inner: vec![width], init: false, then: None }.over(
-                [rows, width],
-                carry,
-                &[buffer, packed_transposed],
-            ),
+            product.clone().over([rows, width], carry, &[buffer, packed_transposed]),
         ]
     };
     // The weight gradients of a strip. Its first step's h is in the strip before, or the initial value.

@@ -10,17 +10,9 @@ pub fn running_sum(steps: usize, width: usize, tile: usize) -> Workload {
     let mut plan = Plan::default();
     let x = Operand::of(plan.region(Place::Input(0), steps, width, Split::Columns(1)));
     let y = Operand::of(plan.region(Place::Output(0), steps, width, Split::Columns(1)));
-    plan.parts(
-        width / tile,
-        tile,
-        vec![
-            Op::Unary(Unary::Copy).over([1, tile], y, &[x]),
-            repeat(
-                steps - 1,
-                vec![Op::Binary(Binary::Add).over([1, tile], y.at(1).step(0, 1), &[y.step(0, 1), x.at(1).step(0, 1)])],
-            ),
-        ],
-    );
+    let first = Op::Unary(Unary::Copy).over([1, tile], y, &[x]);
+    let next = Op::Binary(Binary::Add).over([1, tile], y.at(1).step(0, 1), &[y.step(0, 1), x.at(1).step(0, 1)]);
+    plan.parts(width / tile, tile, vec![first, repeat(steps - 1, vec![next])]);
     workload(plan, steps, width)
 }
 

@@ -15,18 +15,12 @@
 
 use std::collections::BTreeSet;
 
-use funcify_core::graph::{Graph, Node, ValueId};
 use funcify_core::ops::associative::{AssociativeScanOptions, associative_scan_with};
-use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{Binary, Op, Unary};
-use funcify_core::types::{Dim, TensorType};
-use funcify_core::{Value, concat, full};
+use funcify_core::ops::{Binary, Unary};
+use funcify_core::types::TensorType;
 
-use super::cost::{FACTOR, bytes, bytes_of_step, is_bounded};
-use super::cut::{Class, classes, lifted, needed};
 use super::known::{State, StateRows, give, states, taken};
-use super::{Loop, whole_loop};
-use crate::rule::{Here, Patch};
+use super::*;
 
 /// How many states one map has at most.
 const MOST_MIXED: usize = 2;

@@ -7,18 +7,11 @@
 //! and no size that a loop binds in each step; the loop is not truncated. The choice has an alternative: else it is a
 //! checkpoint. What is held is bounded by what the branch takes.
 
-use std::sync::Arc;
+use funcify_core::ops::Switch;
 
-use funcify_core::Value;
-use funcify_core::graph::{Copied, Graph, ValueId, emit};
-use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{Op, Switch, While};
-use funcify_core::types::Symbol;
-
-use super::Loop;
 use super::cut::computed;
-use super::invariant::{moved, shared, with_params};
-use crate::rule::{Here, Patch};
+use super::invariant::{moved, shared, with_moved, with_params};
+use super::*;
 
 /// Invariant work in branches of choices in a loop, done before it.
 pub(crate) fn branches(here: &Here<'_>) -> Option<Patch> {
@@ -105,22 +98,15 @@ fn of_scan(scan: &Scan, work: &[Work<'_>], operands: &[Value]) -> Option<Vec<Val
     emit(Scan { body: Arc::new(without(&scan.body, work)?), invariants, ..scan.clone() }, &all).ok()
 }
 
+/// The loop of a condition, behind the work.
 fn of_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Option<Vec<Value>> {
-    let places = op.operands();
-    let mut all = operands[places.carries.clone()].to_vec();
-    let mut graphs = Vec::new();
-    for ((body, captured), work) in [(&op.condition, places.condition), (&op.body, places.body)].into_iter().zip(work) {
-        let captured = &operands[captured];
-        let params = body.inputs()[places.carries.len()..].iter().map(|input| input.value);
-        let outside: Vec<(Value, ValueId)> = captured.iter().copied().zip(params).collect();
-        all.extend_from_slice(captured);
+    with_moved(op, operands, work, |body, outside, work| {
+        let mut all = Vec::new();
         for part in work {
-            all.extend(part.done(body, &outside)?);
+            all.extend(part.done(body, outside)?);
         }
-        graphs.push(Arc::new(without(body, work)?));
-    }
-    let [condition, body] = <[Arc<Graph>; 2]>::try_from(graphs).ok()?;
-    emit(While { condition, body, bound: op.bound.clone() }, &all).ok()
+        Some((all, without(body, work)?))
+    })
 }
 
 /// The body with the values of the work as parameters, after those that it has.

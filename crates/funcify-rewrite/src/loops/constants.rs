@@ -5,11 +5,7 @@
 //! Precondition: the number is constant; where rows of a sequence are concerned, the loop is certain, as nothing
 //! looks at the rows any more.
 
-use funcify_core::Scalar;
-use funcify_core::ops::Op;
-
-use super::{Loop, is_certain_loop};
-use crate::rule::{Here, Patch};
+use super::*;
 
 /// Operands of a loop that are one number.
 pub(crate) fn constants(here: &Here<'_>) -> Option<Patch> {

@@ -2,9 +2,9 @@
 //!
 //! Sizes that are symbols are compared as polynomials: what is not surely bounded is taken for large.
 
-use funcify_core::graph::{Graph, ValueId};
-use funcify_core::ops::scan::Scan;
-use funcify_core::types::{Dim, Replacements, TensorType};
+use funcify_core::types::{Replacements, TensorType};
+
+use super::*;
 
 /// How many times what a loop reads and writes may be held for products, and for sums over steps.
 pub(super) const FACTOR: i64 = 8;

@@ -10,19 +10,11 @@
 //! once; something reads the rows of the state, or it is a buffer: a final value alone is a sum over steps. The rows are no more
 //! than what the loop moves anyway.
 
-use funcify_core::Value;
-use funcify_core::error::Site;
-use funcify_core::graph::{ValueId, emit_value};
-use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{Op, Reduce, ReduceKind};
-use funcify_core::types::Dim;
+use funcify_core::graph::emit_value;
 
-use super::cost::{bytes, bytes_of_step, is_bounded};
-use super::cut::{Class, classes, lifted};
 use super::known::{State, StateRows, Wanted, give, states, taken};
-use super::{Loop, made_by, uses, whole_loop};
+use super::*;
 use crate::numbers::is_same;
-use crate::rule::{Here, Patch};
 
 /// A state that is a running reduction.
 struct Running {

@@ -1,15 +1,11 @@
 //! Which values of a body can be computed for all steps at once, and the programs that do it: an op for all steps is the op on
 //! lanes, by the batching rules.
 
-use funcify_core::Value;
-use funcify_core::graph::{self, Copied, Graph, Node, ValueId, is_certain, uses_any};
-use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{OpClass, OpRules, Product};
-use funcify_core::types::{Dim, Sizes, Symbol};
+use funcify_core::graph;
+use funcify_core::ops::{OpClass, Product};
 use funcify_core::vmap::{Batched, inline};
 
-use super::cost::{FACTOR, bytes_of, bytes_of_step, is_bounded};
-use super::{Loop, rows};
+use super::*;
 
 /// On what a value of a body depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

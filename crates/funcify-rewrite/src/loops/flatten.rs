@@ -9,13 +9,7 @@
 //! sequence of the inner one is a row of a sequence, of which it reads all rows, one a step; what stays the same in it stays the same
 //! in the outer one. The traces are those of the inner loop, whole.
 
-use funcify_core::Value;
-use funcify_core::graph::{Graph, Node, ValueId, emit};
-use funcify_core::ops::Op;
-use funcify_core::ops::scan::Scan;
-
-use super::{rows, traces, whole_loop};
-use crate::rule::{Here, Patch};
+use super::*;
 
 /// Two loops as one.
 pub(crate) fn flatten(here: &Here<'_>) -> Option<Patch> {

@@ -9,15 +9,11 @@
 //! value is at most [`FACTOR`](super::cost::FACTOR) times what a step moves anyway, and one that the loop still reads is made by a product, or no
 //! larger than what it is made of.
 
-use funcify_core::Value;
-use funcify_core::graph::{Graph, Source, ValueId};
-use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{OpRules, Work};
+use funcify_core::graph::Source;
+use funcify_core::ops::Work;
 
-use super::cost::{affordable, bytes, bytes_of, bytes_of_step, is_bounded};
-use super::cut::{Class, classes, lifted};
-use super::{Loop, SequencePart, made_by, traces, uses, whole_loop};
-use crate::rule::{Here, Patch};
+use super::cost::affordable;
+use super::*;
 
 /// Work of a loop, done before it.
 pub(crate) fn hoist(here: &Here<'_>) -> Option<Patch> {

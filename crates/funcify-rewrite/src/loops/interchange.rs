@@ -7,16 +7,8 @@
 //! loop moves anyway. Where the outer loop has a state, the inner one gives final values alone: rows may be what a backward loop computes
 //! again so that they are not held.
 
-use funcify_core::Value;
-use funcify_core::graph::{Graph, Node, ValueId, uses_any};
-use funcify_core::ops::Op;
-use funcify_core::ops::scan::{Scan, Start};
-use funcify_core::types::{Dim, Symbol};
-
-use super::cost::{bytes, bytes_of, bytes_of_step, is_bounded_of_some};
-use super::cut::{Class, classes, lifted};
-use super::{Loop, SequencePart, uses, whole_loop};
-use crate::rule::{Here, Patch};
+use super::cost::is_bounded_of_some;
+use super::*;
 
 /// How many times what the outer loop reads and writes may be held.
 const MOST_HELD: i64 = 2;

@@ -6,18 +6,9 @@
 //! Precondition: the ops are certain, as the loop may have no steps; none uses a size that a loop binds in each step; the loop is
 //! not truncated. What is held is bounded by what a step takes.
 
-use std::sync::Arc;
-
-use funcify_core::Value;
-use funcify_core::graph::{Copied, Graph, ValueId, emit, is_certain, uses_any};
-use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{Op, While};
-use funcify_core::types::{Dim, Sizes, Symbol};
-
-use super::Loop;
-use super::cost::{affordable, bytes_of};
+use super::cost::affordable;
 use super::cut::computed;
-use crate::rule::{Here, Patch};
+use super::*;
 
 /// Invariant work of a loop, done before it.
 pub(crate) fn invariants(here: &Here<'_>) -> Option<Patch> {
@@ -104,6 +95,19 @@ fn of_scan(scan: &Scan, moved: &[ValueId], operands: &[Value]) -> Option<Vec<Val
 }
 
 fn of_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Option<Vec<Value>> {
+    with_moved(op, operands, moved, |body, outside, moved| {
+        Some((computed(body, outside, moved)?, with_params(body, moved)?))
+    })
+}
+
+/// Adds the loop of a condition whose condition and step take more values. `more` gives these and the graph that takes them, from
+/// the graph as it is, what it captures, and what is moved out of it.
+pub(super) fn with_moved<M>(
+    op: &While,
+    operands: &[Value],
+    moved: &[M; 2],
+    more: impl Fn(&Graph, &[(Value, ValueId)], &M) -> Option<(Vec<Value>, Graph)>,
+) -> Option<Vec<Value>> {
     let places = op.operands();
     let mut all = operands[places.carries.clone()].to_vec();
     let mut graphs = Vec::new();
@@ -111,10 +115,11 @@ fn of_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Option
     {
         let captured = &operands[captured];
         let params = body.inputs()[places.carries.len()..].iter().map(|input| input.value);
-        let given: Vec<(Value, ValueId)> = captured.iter().copied().zip(params).collect();
+        let outside: Vec<(Value, ValueId)> = captured.iter().copied().zip(params).collect();
+        let (values, graph) = more(body, &outside, moved)?;
         all.extend_from_slice(captured);
-        all.extend(computed(body, &given, moved)?);
-        graphs.push(Arc::new(with_params(body, moved)?));
+        all.extend(values);
+        graphs.push(Arc::new(graph));
     }
     let [condition, body] = <[Arc<Graph>; 2]>::try_from(graphs).ok()?;
     emit(While { condition, body, bound: op.bound.clone() }, &all).ok()

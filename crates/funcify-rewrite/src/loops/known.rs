@@ -1,12 +1,7 @@
 //! States whose values in all steps are known before the loop: they leave it, and what else a step does with them reads their
 //! rows as a sequence. Traces of a state are rows of it.
 
-use funcify_core::graph::ValueId;
-use funcify_core::ops::scan::{Returned, Scan, Start};
-use funcify_core::types::Dim;
-use funcify_core::{Value, concat};
-
-use super::{Loop, SequencePart, returned_rows, rows};
+use super::*;
 
 /// A state of a loop.
 #[derive(Clone, Copy)]

@@ -10,12 +10,7 @@
 //! Precondition: the loop is not truncated, as a derivative sees its buffers, and is certain: so the last row of a trace is there, and
 //! no error is lost with what is given and not looked at any more.
 
-use funcify_core::ops::Op;
-use funcify_core::ops::scan::{Returned, Scan, Start};
-use funcify_core::{Value, full};
-
-use super::{CarryPart, Loop, is_certain_loop};
-use crate::rule::{Here, Patch};
+use super::*;
 
 /// What takes the place of a buffer.
 #[derive(Clone, Copy, PartialEq)]

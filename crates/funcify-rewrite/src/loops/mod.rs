@@ -36,16 +36,16 @@ pub(super) use sink::sink;
 pub(super) use states::states;
 pub(super) use steps::few_steps;
 
-use cut::{gives, needed};
-use funcify_core::Value;
 use funcify_core::error::Site;
-use funcify_core::graph::{Copied, Graph, Node, ValueId, emit, is_certain};
+use funcify_core::graph::{Copied, Graph, Node, ValueId, emit, is_certain, uses_any};
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Sequence, Start};
-use funcify_core::ops::{Broadcast, Constant, Op, Slice};
-use funcify_core::types::{Dim, Sizes};
-use funcify_core::{HostTensor, Scalar};
+use funcify_core::ops::{Binary, Broadcast, Constant, Op, Reduce, ReduceKind, Slice, While};
+use funcify_core::types::{Dim, Sizes, Symbol};
+use funcify_core::{HostTensor, Scalar, Value, concat, full};
 
-use super::rule::Here;
+use self::cost::{FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
+use self::cut::{Class, classes, gives, lifted, needed};
+use crate::rule::{Here, Patch};
 
 /// A loop in parts. Values of the body are those of the body that it had, with the parameters that were added. `V` is what
 /// operands are: values of the open trace, or of a graph.

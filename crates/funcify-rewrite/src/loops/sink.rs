@@ -8,17 +8,8 @@
 //! Precondition: the carry starts at 0 (an unknown start could be -0, and 0 + -0 is 0) or is of integers; the traces are bounded
 //! by what the loop reads and writes. The sum of floats is taken in another order.
 
-use funcify_core::Value;
-use funcify_core::graph::{Graph, ValueId, is_certain};
-use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{Binary, Op, Reduce, ReduceKind};
-use funcify_core::types::{Dim, Sizes};
-
-use super::cost::{FACTOR, bytes, bytes_of_step, is_bounded};
-use super::cut::{Class, classes, lifted};
-use super::{Loop, made_by, traces, uses, whole_loop};
+use super::*;
 use crate::numbers::is_zero;
-use crate::rule::{Here, Patch};
 
 /// A carry that is a sum.
 struct Sum {

@@ -9,16 +9,10 @@
 //!
 //! Precondition: the loop is not truncated, as a derivative sees the carries; where a carry is an invariant, the loop is certain.
 
-use std::collections::HashMap;
-
-use funcify_core::Value;
-use funcify_core::graph::{Graph, ValueId};
-use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{Op, OpRules};
+use funcify_core::ops::OpRules;
 
 use super::super::common::text;
-use super::{Loop, is_certain_loop};
-use crate::rule::{Here, Patch};
+use super::*;
 
 /// States and operands of a loop that are others, or none.
 pub(crate) fn states(here: &Here<'_>) -> Option<Patch> {

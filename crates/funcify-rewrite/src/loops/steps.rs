@@ -6,13 +6,8 @@
 //! size stays: another may bind a size of the same name.
 
 use funcify_core::graph::inline;
-use funcify_core::ops::Op;
-use funcify_core::ops::scan::{Scan, Start};
-use funcify_core::types::Dim;
-use funcify_core::{Value, concat, full};
 
-use super::{is_certain_loop, returned_rows};
-use crate::rule::{Here, Patch};
+use super::*;
 
 /// A loop of no or one step.
 pub(crate) fn few_steps(here: &Here<'_>) -> Option<Patch> {

@@ -54,11 +54,6 @@ impl<'a, B: Backend, O> KernelCall<'a, B, O> {
         self.shape(&self.outputs[index].shape)
     }
 
-    /// The sizes of operand `index`.
-    pub fn input_shape(&self, index: usize) -> Result<Vec<usize>, BackendError> {
-        self.shape(&self.inputs[index].shape)
-    }
-
     /// The element type of operand `index`.
     pub fn dtype(&self, index: usize) -> DType {
         self.inputs[index].dtype

@@ -70,15 +70,13 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// A tensor of that type whose rows will be written by [`write_row`](Backend::write_row), if the device can
     /// write in place; else the rows are collected and stacked.
-    fn allocate(&self, ty: &StackType) -> Result<Option<Self::Tensor>, BackendError> {
-        let _ = ty;
+    fn allocate(&self, _ty: &StackType) -> Result<Option<Self::Tensor>, BackendError> {
         Ok(None)
     }
 
     /// `trace` with row `row` replaced. `trace` came from [`allocate`](Backend::allocate) and is shared with nothing. A
     /// backend that allocates traces must have it.
-    fn write_row(&self, trace: Self::Tensor, row: usize, value: Self::Tensor) -> Result<Self::Tensor, BackendError> {
-        let _ = (trace, value);
+    fn write_row(&self, _trace: Self::Tensor, row: usize, _value: Self::Tensor) -> Result<Self::Tensor, BackendError> {
         let name = self.name();
         Err(format!("row {row} of a trace cannot be written: `{name}` allocates traces and has no `write_row`").into())
     }
@@ -90,8 +88,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// A kernel's result of type `dtype` as the device keeps it: where the library computes in another type, what was
     /// computed is rounded or wrapped to `dtype` here. Called after each kernel.
-    fn normalize(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
-        let _ = dtype;
+    fn normalize(&self, tensor: Self::Tensor, _dtype: DType) -> Result<Self::Tensor, BackendError> {
         Ok(tensor)
     }
 
@@ -102,14 +99,12 @@ pub trait Backend: Clone + Send + Sync + 'static {
     }
 
     /// Whether what [`compile_whole`](Backend::compile_whole) gives takes an argument of type `dtype` without [`admit`](Backend::admit).
-    fn is_admitted(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
-        let _ = (tensor, dtype);
+    fn is_admitted(&self, _tensor: &Self::Tensor, _dtype: DType) -> bool {
         false
     }
 
     /// Whether the library's autodiff tracks a tensor, and [`call_tracked`](Backend::call_tracked) is to be asked.
-    fn is_tracked(&self, tensor: &Self::Tensor) -> bool {
-        let _ = tensor;
+    fn is_tracked(&self, _tensor: &Self::Tensor) -> bool {
         false
     }
 
@@ -117,10 +112,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// `None` if no gradient flows to an argument, so that the function is called as if nothing were tracked.
     fn call_tracked(
         &self,
-        call: &TrackedCall<'_, Self>,
-        arguments: &[Self::Tensor],
+        _call: &TrackedCall<'_, Self>,
+        _arguments: &[Self::Tensor],
     ) -> Option<Result<Vec<Self::Tensor>>> {
-        let _ = (call, arguments);
         None
     }
 
@@ -145,8 +139,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     }
 
     /// Compiles a program, or a loop of one, as a whole for the sizes of a call; or says which op stands in the way.
-    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
-        let _ = whole;
+    fn compile_whole(&self, _whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         Err(Declined::new(self.name(), "the backend compiles no loops"))
     }
 

@@ -3,23 +3,19 @@
 //! A call like the last one, of the same types and sizes, is its program alone if that was compiled as a whole.
 
 use std::borrow::Cow;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use funcify_core::HostTensor;
 use funcify_core::cancel::Watch;
-use funcify_core::error::{Place, Result, Site};
 use funcify_core::graph::{bind_sizes, call_error};
-use funcify_core::types::{DType, Shape, Sizes, TensorType};
+use funcify_core::types::{DType, Shape};
 
-use super::Function;
 use super::programs::{StaticInputs, Variant};
-use crate::backend::{Backend, Compiled, TrackedCall, execution_error};
-use crate::run::Memory;
+use super::*;
+use crate::backend::{TrackedCall, execution_error};
 use crate::run::interpret::Run;
 use crate::run::profile::{Profile, Profiler};
-use crate::run::span;
 use crate::run::whole::run_compiled;
+use crate::run::{Memory, span};
 
 /// The last call: its program, and the sizes that it bound.
 pub(super) struct LastCall<B: Backend> {

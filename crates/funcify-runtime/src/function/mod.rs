@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::graph::Graph;
-use funcify_core::types::Sizes;
+use funcify_core::types::{Sizes, TensorType};
 use funcify_rewrite::Patched;
 
 use self::call::LastCall;
@@ -22,6 +22,7 @@ use self::programs::{Signature, Variant};
 use self::report::{CompileCounts, Report};
 use crate::backend::{Backend, CompileOptions, Compiled, Declined};
 use crate::cache::Cache;
+use crate::lower::{Notes, Settings};
 
 /// A graph compiled for a backend.
 ///

@@ -1,17 +1,13 @@
 //! Before a program is made: the graph without what no backend knows, rewritten, and checked against the backend.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
-use funcify_core::error::{Error, Place, Result, Site};
-use funcify_core::graph::Graph;
 use funcify_core::ops::{Control, Creation, OpClass, OpRules, While};
-use funcify_core::types::TensorType;
-use funcify_rewrite::{Patched, rewritten_at};
+use funcify_rewrite::rewritten_at;
 
+use super::*;
 use crate::backend::registry::{check_rules, has_kernel, rule_of};
-use crate::backend::{Backend, CompileOptions, Compiles, LoopStrategy};
-use crate::lower::Settings;
+use crate::backend::{Compiles, LoopStrategy};
 use crate::prepare::composed::composed;
 
 /// The rules whose work compiled loops do themselves.
@@ -73,6 +69,10 @@ fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bo
         for output in &node.outputs {
             check_type(settings.backend, &at, graph.ty(*output))?;
         }
+        let check_kernel = || match has_kernel(settings.backend, node.op.name()) {
+            true => Ok(()),
+            false => rule_of(settings.backend, node.op.name(), &at).map(drop),
+        };
         match node.op.class() {
             OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
             OpClass::Control(Control::Scan(scan)) => {
@@ -99,19 +99,9 @@ fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bo
                     is_laid_out |= check_ops(settings, program)?;
                 }
             }
-            OpClass::Elementwise(_)
-            | OpClass::Movement(_)
-            | OpClass::Creation(_)
-            | OpClass::Indexing(_)
-            | OpClass::Along(_)
-            | OpClass::Product(_)
-            | OpClass::RandomBits(_)
-            | OpClass::Control(Control::Call(_))
-            | OpClass::Custom(_) => {
-                if !has_kernel(settings.backend, node.op.name()) {
-                    rule_of(settings.backend, node.op.name(), &at)?;
-                }
-            }
+            OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) => check_kernel()?,
+            OpClass::Indexing(_) | OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => check_kernel()?,
+            OpClass::Control(Control::Call(_)) | OpClass::Custom(_) => check_kernel()?,
         }
     }
     Ok(is_laid_out)

@@ -1,16 +1,11 @@
 //! The programs of a function: one for all calls, or one for each of the sizes and static inputs that it met.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use funcify_core::cancel::{Ran, Watch};
-use funcify_core::error::{Place, Result};
-use funcify_core::types::Sizes;
 
-use super::Function;
-use crate::backend::{Backend, Compiled};
-use crate::lower::{Lowering, Notes, Settings};
+use super::*;
+use crate::lower::Lowering;
 use crate::run::program::Program;
 use crate::run::span;
 

@@ -4,12 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::time::Duration;
 
-use funcify_core::error::Site;
-use funcify_core::graph::Graph;
-use funcify_rewrite::{Patched, counts};
+use funcify_rewrite::counts;
 
-use crate::backend::{Backend, Declined};
-use crate::lower::Notes;
+use super::*;
 use crate::lower::report::LoopReport;
 use crate::run::program::Program;
 

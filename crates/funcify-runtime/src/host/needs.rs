@@ -69,8 +69,15 @@ fn collect(
     graph.inputs().iter().for_each(|input| add_type(graph.ty(input.value)));
     graph.live().flat_map(|node| &node.outputs).for_each(|output| add_type(graph.ty(*output)));
     for node in graph.live() {
+        let mut add_op = || {
+            if !has_kernel(node.op.name()) {
+                needs.insert(Need::Op(node.op.name()));
+            }
+        };
         match node.op.class() {
-            OpClass::Creation(Creation::Constant(_)) | OpClass::Control(Control::Switch(_) | Control::While(_)) => {}
+            OpClass::Control(Control::Switch(_) | Control::While(_)) => {}
+            // Programs upload constants and read sizes on the host themselves.
+            OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
             OpClass::Control(Control::AssociativeScan(op)) => {
                 let sweeps = op.sweeps(&node.place(), &graph.types(&node.inputs), &vec![true; op.leaves])?;
                 for program in [&sweeps.up, &sweeps.down] {
@@ -78,20 +85,9 @@ fn collect(
                 }
                 continue;
             }
-            OpClass::Elementwise(_)
-            | OpClass::Movement(_)
-            | OpClass::Creation(_)
-            | OpClass::Indexing(_)
-            | OpClass::Along(_)
-            | OpClass::Product(_)
-            | OpClass::RandomBits(_)
-            | OpClass::Binding(_)
-            | OpClass::Control(Control::Scan(_) | Control::Call(_))
-            | OpClass::Custom(_) => {
-                if !has_kernel(node.op.name()) {
-                    needs.insert(Need::Op(node.op.name()));
-                }
-            }
+            OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => add_op(),
+            OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => add_op(),
+            OpClass::Control(Control::Scan(_) | Control::Call(_)) | OpClass::Custom(_) => add_op(),
         }
         for body in node.op.bodies() {
             collect(executor, has_kernel, body, needs)?;

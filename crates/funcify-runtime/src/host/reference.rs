@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use funcify_core::error::BackendError;
-use funcify_core::ops::{EvalContext, OpRules, Scan};
+use funcify_core::ops::{EvalContext, Op, OpRules, Scan};
 use funcify_core::types::DType;
 use funcify_core::{HostTensor, Scalar, Storage};
 
 use crate::backend::registry::Kernel;
-use crate::backend::{Backend, Part, StackType, Tensors};
+use crate::backend::{Backend, KernelCall, Part, StackType, Tensors};
 
 /// Slow and obvious, on host tensors, for every op and every type.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,6 +42,10 @@ impl Backend for Reference {
         tensor.shape().to_vec()
     }
 
+    fn has_shape(&self, tensor: &Self::Tensor, sizes: &[usize]) -> bool {
+        tensor.shape() == sizes
+    }
+
     fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool {
         tensor.dtype() == dtype
     }
@@ -69,14 +73,50 @@ impl Backend for Reference {
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
-        Some(|call, operands| {
-            let mut sizes = call.sizes().clone();
-            let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
-            let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
-            let results = call.op.eval(&mut context, &inputs, call.outputs)?;
-            Ok(results.into_iter().map(Arc::new).collect::<Tensors<_>>())
-        })
+        Some(evaluate_kernel)
     }
+}
+
+/// Runs any op by its reference evaluation: the fallback of a backend on the reference's tensors.
+pub fn evaluate_kernel<B: Backend<Tensor = Arc<HostTensor>>>(
+    call: &KernelCall<'_, B, Op>,
+    operands: Tensors<B::Tensor>,
+) -> Result<Tensors<B::Tensor>, BackendError> {
+    let mut sizes = call.sizes().clone();
+    let mut context = EvalContext { at: call.place().clone(), sizes: &mut sizes };
+    let inputs: Vec<HostTensor> = operands.iter().map(|tensor| (**tensor).clone()).collect();
+    let results = call.op.eval(&mut context, &inputs, call.outputs)?;
+    Ok(results.into_iter().map(Arc::new).collect())
+}
+
+/// `tensors_of!(Reference);` in an `impl Backend`: the tensors of another backend, and what it does with their rows. The
+/// backend says only in what it differs.
+#[macro_export]
+macro_rules! tensors_of {
+    ($backend:ident) => {
+        type Tensor = <$backend as $crate::Backend>::Tensor;
+        type Tracked = ();
+
+        $crate::tensors_of! { $backend:
+            unsupported(dtype: $crate::DType, rank: usize) -> Option<String>;
+            upload(tensor: &$crate::HostTensor) -> Result<Self::Tensor, $crate::BackendError>;
+            download(tensor: &Self::Tensor, dtype: $crate::DType) -> Result<$crate::HostTensor, $crate::BackendError>;
+            shape(tensor: &Self::Tensor) -> Vec<usize>;
+            has_shape(tensor: &Self::Tensor, sizes: &[usize]) -> bool;
+            has_dtype(tensor: &Self::Tensor, dtype: $crate::DType) -> bool;
+            rows(tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, $crate::BackendError>;
+            row(tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, $crate::BackendError>;
+            stack(
+                parts: Vec<$crate::Part<Self::Tensor>>,
+                ty: &$crate::StackType
+            ) -> Result<Self::Tensor, $crate::BackendError>;
+        }
+    };
+    ($backend:ident: $($method:ident($($argument:ident: $ty:ty),*) -> $result:ty;)*) => {
+        $(fn $method(&self, $($argument: $ty),*) -> $result {
+            $crate::Backend::$method(&$backend, $($argument),*)
+        })*
+    };
 }
 
 fn assemble(

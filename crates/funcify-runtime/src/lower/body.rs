@@ -1,16 +1,8 @@
 //! Bodies: a program for each, which steps share, and what of a loop's body runs once, before the loop.
 
-use std::sync::Arc;
+use funcify_core::graph::{is_certain, uses_any};
 
-use funcify_core::error::Result;
-use funcify_core::graph::{Graph, GraphId, Replay, ValueId, is_certain, uses_any};
-use funcify_core::types::{Sizes, Symbol};
-
-use super::scan::ScanCall;
-use super::statics::StaticNumber;
-use super::{Lowering, NodeKey, Notes};
-use crate::backend::Backend;
-use crate::run::program::{Argument, Program, Slot};
+use super::*;
 
 /// A loop's body whose invariant part is lowered.
 pub(crate) struct Body {

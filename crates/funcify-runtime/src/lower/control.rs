@@ -1,33 +1,21 @@
 //! Choices, conditional loops, associative scans and sizes that values give: programs that run from the host.
 
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
 
-use funcify_core::error::{Error, Place, Result};
-use funcify_core::graph::{Graph, Node, Replay};
-use funcify_core::ops::{AssociativeScan, BindSize, Sweeps, Switch, While};
-use funcify_core::types::TensorType;
+use funcify_core::ops::{AssociativeScan, BindSize, Switch};
 
 use super::report::count_kernels;
-use super::whole::{Attempt, used_results};
-use super::{Lowering, NodeKey};
-use crate::backend::{Backend, LoopStrategy};
+use super::whole::used_results;
+use super::*;
 use crate::run::associative::AssociativeNode;
 use crate::run::bind::BindNode;
-use crate::run::program::{Action, Slot};
 use crate::run::switch::ChoiceNode;
 use crate::run::while_loop::WhileNode;
 
 impl<B: Backend> Lowering<'_, B> {
     /// A choice: of a static index, its branch alone.
-    pub(super) fn lower_switch(
-        &mut self,
-        graph: &Graph,
-        index: usize,
-        switch: &Switch,
-        operands: &[Slot],
-    ) -> Result<Vec<Slot>> {
-        let node = &graph.nodes()[index];
+    pub(super) fn lower_switch(&mut self, call: NodeCall<'_>, switch: &Switch) -> Result<Vec<Slot>> {
+        let NodeCall { graph, node, operands, .. } = call;
         let places = switch.operands();
         if let Some(index) = self.static_number(operands[0]) {
             let chosen = switch.chosen(index);
@@ -43,15 +31,14 @@ impl<B: Backend> Lowering<'_, B> {
         self.push(&at, Action::Choice(Box::new(choice)), operands, node.outputs.len())
     }
 
+    pub(super) fn not_static(&self, at: &Place, reason: String, fix: &str) -> Error {
+        let backend = self.settings.backend.name().to_string();
+        Error::StepCountNotStatic { at: at.boxed(), backend, reason, fix: fix.into() }
+    }
+
     /// A conditional loop. Unrolling it needs a static bound.
-    pub(super) fn lower_while(
-        &mut self,
-        graph: &Graph,
-        index: usize,
-        op: &While,
-        operands: &[Slot],
-    ) -> Result<Vec<Slot>> {
-        let node = &graph.nodes()[index];
+    pub(super) fn lower_while(&mut self, call: NodeCall<'_>, op: &While) -> Result<Vec<Slot>> {
+        let NodeCall { graph, index, node, operands } = call;
         let at = node.place();
         let bound = op.bound.as_ref().map(|bound| bound.value(&self.sizes).map_err(|error| (bound, error)));
         if self.settings.strategy == Some(LoopStrategy::Unroll) && !matches!(bound, Some(Ok(_))) {
@@ -59,12 +46,7 @@ impl<B: Backend> Lowering<'_, B> {
                 Some(Err((bound, error))) => format!("the bound is {bound}, and {error}"),
                 _ => "the number of steps follows from values that the loop computes, and has no bound".to_string(),
             };
-            return Err(Error::StepCountNotStatic {
-                at: at.boxed(),
-                backend: self.settings.backend.name().to_string(),
-                reason,
-                fix: "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`".into(),
-            });
+            return Err(self.not_static(&at, reason, "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`"));
         }
         let declined = match self.lower_whole_node(graph, index, operands)?.before_it_runs("while") {
             Ok(results) => return Ok(results),
@@ -95,17 +77,11 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// An associative scan: compiled as a loop, else its two sweeps, for any number of elements.
-    pub(super) fn lower_associative(
-        &mut self,
-        graph: &Graph,
-        index: usize,
-        op: &AssociativeScan,
-        operands: &[Slot],
-    ) -> Result<Vec<Slot>> {
+    pub(super) fn lower_associative(&mut self, call: NodeCall<'_>, op: &AssociativeScan) -> Result<Vec<Slot>> {
+        let NodeCall { graph, index, node, operands } = call;
         if let Attempt::Compiled(results) = self.lower_whole_node(graph, index, operands)? {
             return Ok(results);
         }
-        let node = &graph.nodes()[index];
         let at = node.place();
         let types = graph.types(&node.inputs);
         let used = used_results(&self.uses(graph), node);
@@ -138,13 +114,8 @@ impl<B: Backend> Lowering<'_, B> {
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    pub(super) fn lower_bind(
-        &mut self,
-        graph: &Graph,
-        node: &Node,
-        op: &BindSize,
-        operands: &[Slot],
-    ) -> Result<Vec<Slot>> {
+    pub(super) fn lower_bind(&mut self, call: NodeCall<'_>, op: &BindSize) -> Result<Vec<Slot>> {
+        let NodeCall { graph, node, operands, .. } = call;
         let (at, symbol) = (node.place(), op.size.clone());
         // A negative number is refused when the op runs, as it may stand in a branch that does not (bind-c2).
         let action = match self.static_number(operands[0]).and_then(|number| usize::try_from(number).ok()) {

@@ -1,13 +1,9 @@
 //! Loops that are compiled when they run: whether one can be.
 
-use funcify_core::graph::{Graph, Node};
 use funcify_core::ops::Size;
-use funcify_core::ops::scan::Scan;
-use funcify_core::types::{DType, Dim};
 
-use super::Lowering;
-use super::whole::{isolate_node, used_results, uses};
-use crate::backend::{Backend, Declined};
+use super::whole::{isolate_node, used_results};
+use super::*;
 use crate::cache::Cache;
 use crate::run::late::{Cached, LateLoop, MOST_ROWS};
 

@@ -18,22 +18,23 @@ mod statics;
 mod unroll;
 mod whole;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use funcify_core::cancel::{Ran, Watch};
 use funcify_core::element_count;
-use funcify_core::error::{Place, Result};
-use funcify_core::graph::{Graph, GraphId, Input, Node, Replay, work};
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::graph::{Graph, GraphId, Input, Node, Replay, ValueId, work};
 use funcify_core::memory::over_budget;
 use funcify_core::ops::scan::Scan;
-use funcify_core::ops::{Constant, Op, OpRules, Sweeps};
-use funcify_core::types::{DType, Sizes, TensorType};
+use funcify_core::ops::{Constant, Elementwise, Op, OpClass, OpRules, StepCount, Sweeps, While};
+use funcify_core::types::{DType, Dim, Sizes, Symbol, TensorType};
 use smallvec::SmallVec;
 
 use self::body::{Parameter, ProgramKey};
 use self::report::LoopReport;
+use self::scan::ScanCall;
 use self::statics::{Bounded, StaticNumber};
 use self::whole::{Attempt, uses};
 use crate::backend::registry::{has_rule, kernel_of, rule_of};
@@ -127,6 +128,15 @@ pub(crate) struct Lowering<'a, B: Backend> {
 /// A node: its graph, and its index there.
 pub(crate) type NodeKey = (GraphId, usize);
 
+/// A node that is lowered, with the registers of its operands.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeCall<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) index: usize,
+    pub(crate) node: &'a Node,
+    pub(crate) operands: &'a [Slot],
+}
+
 /// What a lowering tells beside the program.
 #[derive(Default)]
 pub(crate) struct Notes {
@@ -202,13 +212,14 @@ impl<'a, B: Backend> Lowering<'a, B> {
     ) -> Result<Replay<'g, Slot>> {
         registers.some(marked, |index, node, operands| {
             work::count();
+            let call = NodeCall { graph, index, node, operands: &operands };
             match &node.op {
-                Op::Scan(scan) => self.lower_scan(graph, index, scan, &operands),
-                Op::While(op) => self.lower_while(graph, index, op, &operands),
-                Op::Switch(switch) => self.lower_switch(graph, index, switch, &operands),
-                Op::AssociativeScan(op) => self.lower_associative(graph, index, op, &operands),
+                Op::Scan(scan) => self.lower_scan(call, scan),
+                Op::While(op) => self.lower_while(call, op),
+                Op::Switch(switch) => self.lower_switch(call, switch),
+                Op::AssociativeScan(op) => self.lower_associative(call, op),
                 Op::Constant(constant) => self.lower_constant(node, constant),
-                Op::BindSize(op) => self.lower_bind(graph, node, op, &operands),
+                Op::BindSize(op) => self.lower_bind(call, op),
                 _ => self.lower_kernel(graph, index, &operands),
             }
         })
@@ -220,19 +231,13 @@ impl<'a, B: Backend> Lowering<'a, B> {
     }
 
     /// Adds an instruction and gives its results' registers.
-    pub(crate) fn push(
-        &mut self,
-        at: &Place,
-        action: Action<B>,
-        operands: &[Slot],
-        results: usize,
-    ) -> Result<Vec<Slot>> {
+    pub(crate) fn push(&mut self, at: &Place, action: Action<B>, operands: &[Slot], count: usize) -> Result<Vec<Slot>> {
         if self.instructions.len() >= self.settings.max_kernels {
-            let count = self.instructions.len() + 1;
-            return Err(too_large(at, self.settings.backend.name(), count, self.settings.max_kernels));
+            let kernels = self.instructions.len() + 1;
+            return Err(too_large(at, self.settings.backend.name(), kernels, self.settings.max_kernels));
         }
         self.watch.check(at, Ran::Ops(0))?;
-        let results: Vec<Slot> = (0..results).map(|_| self.register()).collect();
+        let results: Vec<Slot> = (0..count).map(|_| self.register()).collect();
         self.instructions.push(Instruction {
             action,
             operands: operands.iter().map(|slot| Operand { slot: *slot, last: false }).collect(),

@@ -1,18 +1,9 @@
 //! The native loop: the program of its step, and what that captures.
 
-use std::collections::HashSet;
-
-use funcify_core::error::Result;
-use funcify_core::graph::ValueId;
-use funcify_core::types::TensorType;
-
-use super::Lowering;
-use super::body::{Body, BodyKey, Parameter};
-use super::scan::ScanCall;
-use crate::backend::Backend;
+use super::body::{Body, BodyKey};
+use super::*;
 use crate::run::late::LateLoop;
 use crate::run::native::NativeLoop;
-use crate::run::program::{Action, Slot};
 
 impl<B: Backend> Lowering<'_, B> {
     /// Lowers a loop to one program for its step.

@@ -3,12 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use funcify_core::error::Site;
-use funcify_core::ops::StepCount;
-use funcify_core::types::{Dim, Sizes};
-
-use crate::backend::{Backend, Declined, LoopStrategy};
-use crate::run::program::{Action, Instruction};
+use super::*;
 
 /// How one loop of a program runs.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,25 +1,11 @@
 //! The loop: how it runs, and its report.
 
-use funcify_core::error::{Error, Place, Result};
-use funcify_core::graph::Graph;
-use funcify_core::ops::scan::Scan;
-use funcify_core::types::{Dim, TensorType};
-
-use super::report::{LoopReport, Steps, count_kernels};
-use super::whole::Attempt;
-use super::{Lowering, NodeKey, unroll};
-use crate::backend::{Backend, LoopStrategy};
-use crate::run::program::Slot;
+use super::report::{Steps, count_kernels};
+use super::*;
 
 impl<B: Backend> Lowering<'_, B> {
-    pub(super) fn lower_scan(
-        &mut self,
-        graph: &Graph,
-        index: usize,
-        scan: &Scan,
-        operands: &[Slot],
-    ) -> Result<Vec<Slot>> {
-        let node = &graph.nodes()[index];
+    pub(super) fn lower_scan(&mut self, call: NodeCall<'_>, scan: &Scan) -> Result<Vec<Slot>> {
+        let NodeCall { graph, index, node, operands } = call;
         let (at, types) = (node.place(), graph.types(&node.inputs));
         let call = ScanCall { scan, key: (graph.id(), index), at: &at, operands, types: &types };
         let strategy = self.scan_strategy(call)?;

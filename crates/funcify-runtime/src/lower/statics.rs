@@ -5,18 +5,10 @@
 //! counter of such a loop, and what follows from bounded numbers alone. A loop whose number of steps is bounded has a largest
 //! count that is static, so a program whose loops are forced to be unrolled has it, and runs it as a loop that ends early.
 
-use std::collections::{BTreeSet, HashSet};
-
 use funcify_core::HostTensor;
-use funcify_core::graph::{Graph, ValueId};
-use funcify_core::ops::{Creation, Elementwise, EvalContext, Op, OpClass, OpRules, While};
-use funcify_core::types::{Dim, Symbol, TensorType};
+use funcify_core::ops::{Creation, EvalContext};
 
-use super::body::Parameter;
-use super::scan::ScanCall;
-use super::{Lowering, is_number};
-use crate::backend::{Backend, LoopStrategy};
-use crate::run::program::{KernelNode, Slot};
+use super::*;
 
 /// A number that is static: the same whenever the program runs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]

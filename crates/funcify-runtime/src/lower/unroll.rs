@@ -4,21 +4,12 @@
 //! that were written are the registers that the steps set. Nothing is copied before the rows that are results are
 //! stacked.
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::Arc;
-
-use funcify_core::error::{Error, Place, Result};
-use funcify_core::graph::Replay;
 use funcify_core::ops::scan::Start;
-use funcify_core::types::{Dim, SizeError, TensorType};
+use funcify_core::types::SizeError;
 
-use super::Lowering;
 use super::body::Body;
-use super::scan::ScanCall;
-use crate::backend::Backend;
-use crate::run::native::missing_row;
-use crate::run::program::{Action, RowsNode, Slot, StackNode, too_large};
+use super::*;
+use crate::run::program::{RowsNode, StackNode};
 
 /// A row of a buffer while the line is laid out.
 #[derive(Clone, Copy)]
@@ -157,12 +148,8 @@ pub(crate) fn static_rows<B: Backend>(lowering: &Lowering<'_, B>, call: ScanCall
 }
 
 fn not_static<B: Backend>(lowering: &Lowering<'_, B>, at: &Place, reason: String) -> Error {
-    Error::StepCountNotStatic {
-        at: at.boxed(),
-        backend: lowering.settings.backend.name().to_string(),
-        reason,
-        fix: "make the count a constant, a size of an input or a `static_input`, or use `LoopStrategy::Native`".into(),
-    }
+    let fix = "make the count a constant, a size of an input or a `static_input`, or use `LoopStrategy::Native`";
+    lowering.not_static(at, reason, fix)
 }
 
 /// The straight line of one loop.
@@ -190,7 +177,7 @@ impl<B: Backend> Line<'_, '_, B> {
         match (state, source) {
             (Row::Written(register), _) => Ok(register),
             (Row::Given(given), Some(source)) => self.row(source, given),
-            _ => Err(missing_row(&self.at, index, row)),
+            _ => Err(Scan::missing_row(&self.at, index, row)),
         }
     }
 
@@ -215,7 +202,7 @@ impl<B: Backend> Line<'_, '_, B> {
                     let action = Action::Rows { start, count, block: Box::new(row.stacked(count)), of };
                     self.lowering.push(&self.at, action, &[source], 1)?[0]
                 }
-                _ => return Err(missing_row(&self.at, index, next)),
+                _ => return Err(Scan::missing_row(&self.at, index, next)),
             });
             is_block.push(matches!(block[0], Row::Given(_)));
             next += block.len();

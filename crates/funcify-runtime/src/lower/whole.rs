@@ -1,18 +1,14 @@
 //! What a backend compiles as a whole: the program, or loops of it.
 
-use std::sync::Arc;
+use funcify_core::graph::{Copied, Output};
+use funcify_core::ops::{Control, Movement};
 
-use funcify_core::error::{Place, Result, Site};
-use funcify_core::graph::{Copied, Graph, Node, Output, ValueId};
-use funcify_core::ops::{Control, Elementwise, Movement, Op, OpClass, OpRules, StepCount};
-use funcify_core::types::TensorType;
-
-use super::Lowering;
-use super::report::{LoopReport, Steps};
-use crate::backend::{Backend, Compiled, Compiles, Declined, LoopStrategy, Whole};
+use super::report::Steps;
+use super::*;
+use crate::backend::{Compiled, Whole};
 use crate::prepare::composed::composition;
 use crate::prepare::request_whole;
-use crate::run::program::{Action, Slot, WholeNode};
+use crate::run::program::WholeNode;
 use crate::run::whole::Refusing;
 
 /// What came of the attempt to compile a node as a whole.

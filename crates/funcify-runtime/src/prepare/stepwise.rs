@@ -6,7 +6,7 @@ use std::sync::Arc;
 use funcify_core::Value;
 use funcify_core::error::{Result, Site};
 use funcify_core::graph::{Failed, Graph, Input, Node, Replay, at_site, emit, tracer};
-use funcify_core::ops::{Along, Control, Op, OpClass, OpRules};
+use funcify_core::ops::{Along, Control, Op, OpClass};
 use funcify_core::tree::Named;
 use funcify_core::types::Sizes;
 

@@ -5,15 +5,9 @@
 //! The up-sweep, which combines pairs, has all leaves; the down-sweep, which gives the running combinations, has those
 //! alone that are used: of the factors of an affine recurrence there are none.
 
-use std::sync::Arc;
+use funcify_core::types::Symbol;
 
-use funcify_core::cancel::Ran;
-use funcify_core::error::{Place, Result};
-use funcify_core::types::{Sizes, Symbol, TensorType};
-
-use super::interpret::Run;
-use super::program::Program;
-use crate::backend::{Backend, Part, Tensors};
+use super::*;
 
 /// An associative scan with its two sweeps, compiled.
 pub(crate) struct AssociativeNode<B: Backend> {

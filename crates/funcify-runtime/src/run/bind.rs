@@ -1,11 +1,8 @@
 //! Sizes that values give: read from the device by the host, or bound when the program is made if they are static.
 
-use funcify_core::error::{Place, Result};
 use funcify_core::ops::BindSize;
-use funcify_core::types::DType;
 
-use super::interpret::Run;
-use crate::backend::{Backend, Tensors};
+use super::*;
 
 /// Gives a symbol its size for the instructions that follow (bind-c3).
 pub(crate) struct BindNode {

@@ -1,16 +1,14 @@
 //! Running a program: its instructions one after the other, over the slots of a frame.
 
-use funcify_core::cancel::{Ran, Watch, free_after};
-use funcify_core::error::{BackendError, Place, Result};
-use funcify_core::types::{Sizes, TensorType};
+use funcify_core::error::BackendError;
 use smallvec::smallvec;
 
 use super::ledger::{Ledger, Memory};
 use super::profile::Profiler;
-use super::program::{Action, Operand, Program, StackNode, with_slots};
-use super::span;
+use super::program::{Action, Operand, StackNode, with_slots};
 use super::whole::run_compiled;
-use crate::backend::{Backend, KernelCall, Part, StackType, Tensors, execution_error};
+use super::*;
+use crate::backend::KernelCall;
 
 /// What is fixed while a program runs, and the sizes that its loops bind.
 pub(crate) struct Run<'a, B: Backend> {

@@ -8,16 +8,13 @@
 //! Whether such a loop is compiled follows from its sizes alone, never from earlier calls: a call that is repeated gives the same bits.
 //! A plan takes some tenths of a millisecond, so those for the sizes used last are cached. What cannot be compiled runs natively.
 
-use std::sync::Arc;
-
-use funcify_core::error::{Place, Ran, Result};
+use funcify_core::error::Ran;
 use funcify_core::graph::Graph;
 use funcify_core::ops::scan::{Returned, Scan};
-use funcify_core::types::{DType, Sizes};
 
-use super::interpret::Run;
 use super::whole::{run_compiled, with_stand_ins};
-use crate::backend::{Backend, CompileResult, Compiled, Tensors, Whole};
+use super::*;
+use crate::backend::{CompileResult, Whole};
 use crate::cache::Cache;
 use crate::prepare::request_whole;
 

@@ -3,14 +3,11 @@
 //! Where the plan of a program holds no more than the budget in any of its branches, there is no account. Else, and where sizes
 //! follow from data, each instruction is held against the budget before it runs, so that what does not run is not counted.
 
-use funcify_core::error::{Place, Result};
 use funcify_core::memory::{bytes_of, over_budget};
-use funcify_core::types::TensorType;
 
-use super::interpret::Run;
 use super::native::NativeLoop;
-use super::program::{Action, Instruction, Program, with_slots};
-use crate::backend::Backend;
+use super::program::{Action, Instruction, with_slots};
+use super::*;
 
 /// What is held in the enclosing programs of the one that runs, and the budget.
 #[derive(Clone, Copy, Debug)]

@@ -14,4 +14,13 @@ pub(crate) mod switch;
 pub(crate) mod while_loop;
 pub(crate) mod whole;
 
-pub(crate) use ledger::Memory;
+use std::sync::Arc;
+
+use funcify_core::cancel::{Ran, Watch, free_after};
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::types::{DType, Sizes, TensorType};
+
+use self::interpret::Run;
+pub(crate) use self::ledger::Memory;
+use self::program::Program;
+use crate::backend::{Backend, Compiled, Part, StackType, Tensors, execution_error};

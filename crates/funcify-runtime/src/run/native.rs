@@ -12,17 +12,12 @@
 //! rows as it may have could be far more than those that it has.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use funcify_core::cancel::free_after;
-use funcify_core::error::{Error, Place, Result};
 use funcify_core::ops::scan::{Returned, Scan, Start};
-use funcify_core::types::{DType, TensorType};
 
-use super::interpret::Run;
 use super::late::LateLoop;
-use super::program::{Program, Slot};
-use crate::backend::{Backend, Part, StackType, Tensors};
+use super::program::Slot;
+use super::*;
 
 /// A loop with a compiled body.
 pub(crate) struct NativeLoop<B: Backend> {
@@ -273,7 +268,7 @@ impl<'l, B: Backend> Rows<'l, B> {
                     Some(place) => recent.get(place).cloned(),
                     None => None,
                 };
-                tensor.ok_or_else(|| missing_row(at, self.index, row))
+                tensor.ok_or_else(|| Scan::missing_row(at, self.index, row))
             }
         }
     }
@@ -323,7 +318,7 @@ impl<'l, B: Backend> Rows<'l, B> {
                     Returned::Last(count) if used => count,
                     _ => 0,
                 };
-                let skip = recent.len().checked_sub(count).ok_or_else(|| missing_row(at, index, ty.rows))?;
+                let skip = recent.len().checked_sub(count).ok_or_else(|| Scan::missing_row(at, index, ty.rows))?;
                 in_row_order(recent.into_iter().skip(skip).collect())
             }
             Contents::Full { initial, .. } if !used => return Ok(initial),
@@ -344,16 +339,5 @@ impl<'l, B: Backend> Rows<'l, B> {
         ty.rows =
             parts.iter().map(|part| if let Part::Block(block) = part { backend.shape(block)[0] } else { 1 }).sum();
         run.fail(at, backend.stack(parts, &ty))
-    }
-}
-
-/// scan-c5.
-pub(crate) fn missing_row(at: &Place, index: usize, row: usize) -> Error {
-    Error::Rows {
-        at: at.boxed(),
-        component: format!("buffer {index}"),
-        needed: format!("row {row}, given or written before it is read"),
-        found: "nothing in that row".into(),
-        fix: "give more initial rows, or read rows that were written".into(),
     }
 }

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::time::{Duration, Instant};
 
-use funcify_core::error::Site;
-
 use super::interpret::Run;
 use super::program::Instruction;
-use crate::backend::{Backend, Tensors};
+use super::*;
 
 /// What one call of a function spent ([`Function::profile`](crate::Function::profile)).
 ///

@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 use std::slice::from_ref;
-use std::sync::Arc;
 
-use funcify_core::error::{Error, Place, Site};
 use funcify_core::ops::Op;
-use funcify_core::types::{Symbol, TensorType};
+use funcify_core::types::Symbol;
 use smallvec::SmallVec;
 
 use super::associative::AssociativeNode;
@@ -14,8 +12,8 @@ use super::bind::BindNode;
 use super::native::NativeLoop;
 use super::switch::ChoiceNode;
 use super::while_loop::WhileNode;
+use super::*;
 use crate::backend::registry::Kernel;
-use crate::backend::{Backend, Compiled};
 
 /// A number of a tensor: a register while the program is made (each is set once), then a slot.
 pub(crate) type Slot = u32;

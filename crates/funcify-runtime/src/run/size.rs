@@ -2,12 +2,9 @@
 
 use std::collections::HashSet;
 use std::mem::size_of;
-use std::sync::Arc;
 
-use funcify_core::types::{Sizes, TensorType};
-
-use super::program::{Action, Instruction, KernelNode, Operand, Program, Slot, with_slots};
-use crate::backend::Backend;
+use super::program::{Action, Instruction, KernelNode, Operand, Slot, with_slots};
+use super::*;
 
 impl<B: Backend> Program<B> {
     /// The bytes that its instructions take. `seen` holds the addresses of what was counted before.

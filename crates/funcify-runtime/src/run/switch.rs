@@ -1,15 +1,10 @@
 //! The choice: the index is read on the host, and the program of the branch that it chooses runs.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use funcify_core::error::{Place, Result};
 use funcify_core::ops::Switch;
-use funcify_core::types::{DType, TensorType};
 
-use super::interpret::Run;
-use super::program::Program;
-use crate::backend::{Backend, Tensors};
+use super::*;
 
 /// A choice with compiled branches.
 pub(crate) struct ChoiceNode<B: Backend> {

@@ -1,15 +1,9 @@
 //! The conditional loop: the condition is read on the host before each step's program runs.
 
-use std::sync::Arc;
-
-use funcify_core::error::{Error, Place, Result};
 use funcify_core::ops::While;
-use funcify_core::types::{DType, TensorType};
 
-use super::interpret::Run;
-use super::program::Program;
 use super::whole::Refusing;
-use crate::backend::{Backend, Tensors};
+use super::*;
 
 /// A conditional loop with compiled parts. The arguments of both: the carries, what it captures.
 pub(crate) struct WhileNode<B: Backend> {

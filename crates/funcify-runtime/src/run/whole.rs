@@ -1,12 +1,7 @@
 //! What a backend compiled as a whole, run.
 
-use std::sync::Arc;
-
-use funcify_core::cancel::{Ran, Watch};
-use funcify_core::error::{Place, Result};
-
-use super::interpret::Run;
-use crate::backend::{Backend, Compiled, Outcome, Tensors, execution_error};
+use super::*;
+use crate::backend::Outcome;
 
 /// A loop that was compiled and may refuse when it runs.
 pub(crate) struct Refusing<T> {

@@ -2,18 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use funcify_core::error::{Error, Place, Result};
-use funcify_core::graph::{Copied, Failed, Graph, Node, Output, Source, ValueId, at_site, emit, inline, tracer};
+use funcify_core::graph::{Copied, Failed, Output, Source, at_site, emit, inline};
 use funcify_core::ops::scan::{Returned, Scan, Start};
-use funcify_core::ops::{AssociativeScan, Conv, Op};
 use funcify_core::tree::Named;
-use funcify_core::types::{DType, Dim, Shape, Symbol, TensorType};
-use funcify_core::{HostTensor, Scalar};
-use funcify_core::{Value, concat, constant, full, select};
+use funcify_core::{HostTensor, Scalar, Value, concat, constant, full, select};
 
-use super::Stepped;
 use super::label::{Action, Plan};
 use super::time::Label;
+use super::*;
 
 /// What goes from one step to the next.
 struct State {

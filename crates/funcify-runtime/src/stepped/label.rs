@@ -1,14 +1,13 @@
 //! What each value of a program is from step to step, and what a step does for each node. Anything that would need rows of
 //! later steps, or all steps at once, is refused here.
 
-use funcify_core::error::{Error, Place, Result};
-use funcify_core::graph::{Graph, Node, ValueId, uses_any};
+use funcify_core::graph::uses_any;
 use funcify_core::ops::scan::{Returned, Scan, Start};
-use funcify_core::ops::{Along, AssociativeScan, Concat, Control, Conv, Cumulative, Op, OpClass, OpRules, Pad, Slice};
-use funcify_core::types::{Dim, Symbol};
+use funcify_core::ops::{Concat, Control, Cumulative, Pad, Slice};
 
 use super::rows::{self, Refused};
 use super::time::{Label, Rows, Time};
+use super::*;
 
 /// What a step does for a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -25,8 +25,10 @@ mod rows;
 pub(crate) mod stepper;
 mod time;
 
-use funcify_core::error::{Place, Result, Site};
-use funcify_core::graph::Graph;
+use funcify_core::error::{Error, Place, Result, Site};
+use funcify_core::graph::{Graph, Node, ValueId, tracer};
+use funcify_core::ops::{Along, AssociativeScan, Conv, Op, OpClass};
+use funcify_core::types::{DType, Dim, Shape, Symbol, TensorType};
 use label::Plan;
 
 /// A program one step at a time: what [`Steppable::stepped`] gives.

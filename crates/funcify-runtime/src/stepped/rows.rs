@@ -1,11 +1,10 @@
 //! How rows of steps go through ops that keep nothing from step to step: which ops act on each row alone, and where the
 //! rows of their results lie.
 
-use funcify_core::graph::{Graph, Node};
-use funcify_core::ops::{Along, Creation, Indexing, Movement, Op, OpClass, OpRules, Product};
-use funcify_core::types::Shape;
+use funcify_core::ops::{Creation, Indexing, Movement, Product};
 
 use super::time::{Label, Rows, Time};
+use super::*;
 
 /// Why an op is not one step at a time, and what to do about it.
 pub(super) struct Refused {

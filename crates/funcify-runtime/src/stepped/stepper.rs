@@ -3,19 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use funcify_core::HostTensor;
-use funcify_core::error::{Error, Place, Result, Site};
-use funcify_core::graph::{Graph, call_error, tracer};
+use funcify_core::graph::call_error;
 use funcify_core::tree::Named;
-use funcify_core::types::{DType, Dim, Symbol, TensorType};
-use funcify_core::{Value, concat};
+use funcify_core::{HostTensor, Value, concat};
 use funcify_rewrite::{Rewrite, RewriteOptions};
 
+use super::*;
 use crate::backend::{Backend, CompileOptions, execution_error};
 
 use crate::function::Function;
 use crate::host::files::{read_safetensors, write_safetensors};
-use crate::stepped::{Steppable, Stepped};
 
 /// A program over a sequence, run one step at a time: a filter, a controller, a model that generates.
 ///

@@ -1,10 +1,8 @@
 //! Rules that call the function that they are the rule of (call-c7).
 
 use super::{build, check, refused};
-use funcify::{
-    GradOptions, Graph, HostTensor, ScanOptions, Value, custom_jvp, custom_vjp, evaluate, grad, hvp, jvp, scan_with,
-    vmap,
-};
+use funcify::prelude::*;
+use funcify::{custom_jvp, custom_vjp};
 
 /// The square of x, whose derivative is said to be 10 x: JAX's idiom.
 fn square(x: Value) -> Value {

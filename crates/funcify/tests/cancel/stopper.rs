@@ -2,17 +2,17 @@
 
 use std::cell::RefCell;
 
-use funcify::error::Place;
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed, batch_elementwise};
-use funcify::vmap::Batched;
-use funcify::{Cancellation, Dim, HostTensor, Result, TensorType, Value, apply, custom_op};
+use funcify::ops::{Custom, CustomOp};
+use funcify::{Cancellation, Value, apply, custom_op};
+
+use crate::elementwise::elementwise;
 
 thread_local! {
     /// The handle, and how many times the op still runs.
     pub(crate) static HANDLE: RefCell<Option<(Cancellation, usize)>> = const { RefCell::new(None) };
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Stopper;
 
 custom_op!(Stopper, "stopper", |_attributes| Ok(Stopper));
@@ -24,11 +24,7 @@ pub(crate) fn stopper(x: Value) -> Value {
 }
 
 impl CustomOp for Stopper {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
+    elementwise!(|inputs| {
         HANDLE.with_borrow_mut(|state| {
             if let Some((handle, left)) = state {
                 *left = left.saturating_sub(1);
@@ -37,14 +33,6 @@ impl CustomOp for Stopper {
                 }
             }
         });
-        Ok(inputs.to_vec())
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(Custom::new(Stopper), size, operands)
-    }
+        inputs.to_vec()
+    });
 }

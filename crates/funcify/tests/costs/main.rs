@@ -4,15 +4,15 @@
 use funcify::dispatch::LoopStrategy::{self, Native, Unroll};
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
 use funcify::ops::{ConvOptions, OpRules};
+use funcify::prelude::*;
 use funcify::rewrite::{Parallel, RewriteOptions, Tolerance};
-use funcify::{
-    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, Scalar, ScanOptions, TensorType, Value,
-    VmapOptions, associative_scan, cond, fori_loop, grad, linearize, map, scan, scan_until, scan_with, size, switch,
-    vmap, while_loop, while_loop_bounded,
-};
+use funcify::{CheckpointPolicy, VmapOptions, linearize, while_loop_bounded};
 
 mod counting;
+#[path = "../shared/mod.rs"]
+mod shared;
 use counting::Cost;
+use shared::{built, traced};
 
 const BOTH: [LoopStrategy; 2] = [Unroll, Native];
 
@@ -27,6 +27,12 @@ fn ramp(shape: &[usize]) -> HostTensor {
 
 fn number(x: f64) -> HostTensor {
     HostTensor::scalar(x)
+}
+
+/// A function of a graph as it is.
+fn plain(graph: &Graph, strategy: LoopStrategy) -> Function<Reference> {
+    let options = CompileOptions { strategy, rewrites: None, ..CompileOptions::default() };
+    Function::compile_with(graph, &Reference, options).unwrap()
 }
 
 /// The ops of a graph and of the bodies in it.
@@ -44,29 +50,23 @@ fn count(graph: &Graph, op: &str) -> usize {
 
 #[test]
 fn what_depends_on_invariants_alone_runs_once() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (xs, w) = (g.input("xs", "f64[10]"), g.input("w", "f64[]"));
         scan(w, xs, |c, x| ((c * w.exp() + x).tanh() * 2.0, ())).0
     });
-    let graph = graph.unwrap();
     for strategy in BOTH {
         let cost = Cost::of(&graph, strategy, &[ramp(&[10]), number(0.5)]);
-        assert_eq!(
-            (cost.ran("exp"), cost.ran("tanh"), cost.ran("mul"), cost.ran("add")),
-            (1, 10, 20, 10),
-            "{strategy:?}"
-        );
+        assert_eq!(["exp", "tanh", "mul", "add"].map(|op| cost.ran(op)), [1, 10, 20, 10], "{strategy:?}");
         assert_eq!(cost.uploads, 2, "the arguments: constants are uploaded when a program is compiled");
     }
 }
 
 #[test]
 fn what_an_inner_loop_does_not_change_runs_once_each_time_that_it_runs() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (xs, ys, w) = (g.input("xs", "f64[5]"), g.input("ys", "f64[7]"), g.input("w", "f64[]"));
         scan(w, xs, |c, x| (scan(c, ys, |c, y| (c * x.sin() + y * w.exp(), ())).0, ())).0
     });
-    let graph = graph.unwrap();
     for strategy in BOTH {
         let cost = Cost::of(&graph, strategy, &[ramp(&[5]), ramp(&[7]), number(0.5)]);
         assert_eq!((cost.ran("exp"), cost.ran("sin"), cost.ran("add")), (5, 5, 35), "{strategy:?}");
@@ -75,12 +75,12 @@ fn what_an_inner_loop_does_not_change_runs_once_each_time_that_it_runs() {
 
 #[test]
 fn only_the_branch_that_is_taken_runs() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (k, x) = (g.input("k", "i64[]"), g.input("x", "f64[]"));
         let y = cond(x.gt(0.0), || x.exp(), || x.sin());
         y + switch(k, [&|| x.cos(), &|| x.tanh(), &|| x.log()])
     });
-    let cost = Cost::of(&graph.unwrap(), Native, &[HostTensor::scalar(1i64), number(0.5)]);
+    let cost = Cost::of(&graph, Native, &[HostTensor::scalar(1i64), number(0.5)]);
     let ran = ["exp", "sin", "cos", "tanh", "log"].map(|op| cost.ran(op));
     assert_eq!(ran, [1, 0, 0, 1, 0]);
 }
@@ -88,10 +88,9 @@ fn only_the_branch_that_is_taken_runs() {
 /// The gradient of a choice computes its branch again and its adjoint, and nothing of the other branch.
 #[test]
 fn the_gradient_of_a_choice_runs_one_branch() {
-    let graph = Graph::build("model", |g| {
-        grad(g.input("x", "f64[]"), |x| cond(x.gt(0.0), || x.exp().tanh(), || x.sin().cos()))
-    });
-    let cost = Cost::of(&graph.unwrap(), Native, &[number(0.5)]);
+    let graph =
+        built("model", |g| grad(g.input("x", "f64[]"), |x| cond(x.gt(0.0), || x.exp().tanh(), || x.sin().cos())));
+    let cost = Cost::of(&graph, Native, &[number(0.5)]);
     assert_eq!((cost.ran("sin"), cost.ran("cos")), (0, 0));
     assert!(cost.ran("exp") <= 2 && cost.ran("tanh") <= 2, "{:?}", cost.kernels);
 }
@@ -99,28 +98,27 @@ fn the_gradient_of_a_choice_runs_one_branch() {
 /// Lanes that share a predicate take one branch.
 #[test]
 fn lanes_that_share_a_predicate_take_one_branch() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (p, xs) = (g.input("p", "bool[]"), g.input("xs", "f64[B]"));
         vmap(xs, |x| cond(p, || x.exp(), || x.sin()))
     });
-    let cost = Cost::of(&graph.unwrap(), Native, &[HostTensor::scalar(true), ramp(&[4])]);
+    let cost = Cost::of(&graph, Native, &[HostTensor::scalar(true), ramp(&[4])]);
     assert_eq!((cost.ran("exp"), cost.ran("sin"), cost.ran("select")), (1, 0, 0));
 }
 
 #[test]
 fn a_choice_by_a_size_is_its_branch() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let x = g.input("x", "f64[T]");
         cond(size("T", DType::I64).gt(3), || x.exp(), || x.sin())
     });
     let function = |sizes: usize| {
-        let options = CompileOptions { strategy: Unroll, rewrites: None, ..CompileOptions::default() };
-        let function = Function::compile_with(graph.as_ref().unwrap(), &Reference, options).unwrap();
+        let function = plain(&graph, Unroll);
         function.call_host(&[ramp(&[sizes])]).unwrap();
         function.report()
     };
     assert_eq!(function(4).instructions, function(3).instructions);
-    let cost = Cost::of(graph.as_ref().unwrap(), Unroll, &[ramp(&[4])]);
+    let cost = Cost::of(&graph, Unroll, &[ramp(&[4])]);
     assert_eq!((cost.ran("exp"), cost.ran("sin")), (1, 0), "{:?}", cost.kernels);
 }
 
@@ -135,7 +133,7 @@ fn early(g: &funcify::Builder) -> (Value, Value) {
 
 #[test]
 fn a_loop_that_ends_early_runs_no_further_step() {
-    let graph = Graph::build("model", early).unwrap();
+    let graph = built("model", early);
     for strategy in BOTH {
         let cost = Cost::of(&graph, strategy, &[ramp(&[100])]);
         assert_eq!((cost.ran("exp"), cost.ran("sin"), cost.ran("gt")), (3, 3, 3), "{strategy:?}");
@@ -145,7 +143,7 @@ fn a_loop_that_ends_early_runs_no_further_step() {
 
 #[test]
 fn what_no_output_needs_is_left_out_of_a_loop_that_ends_early() {
-    let graph = Graph::build("model", |g| early(g).0).unwrap().vjp(.., GradOptions::new()).unwrap();
+    let graph = built("model", |g| early(g).0).vjp(.., GradOptions::new()).unwrap();
     assert_eq!(count(&graph, "sin"), 0, "{graph}");
     let cost = Cost::of(&graph, Native, &[ramp(&[100]), number(1.0)]);
     assert_eq!(cost.ran("sin") + cost.ran("cos"), 0, "{:?}", cost.kernels);
@@ -155,13 +153,13 @@ fn what_no_output_needs_is_left_out_of_a_loop_that_ends_early() {
 #[test]
 fn a_conditional_loop_runs_its_condition_once_more_than_its_step() {
     for bounded in [true, false] {
-        let graph = Graph::build("model", |g| {
+        let graph = built("model", |g| {
             let x = g.input("x", "f64[]");
             let (holds, step) = (|x: Value| x.sin().lt(0.9), |x: Value| x + x.exp());
             if bounded { while_loop_bounded(20, x, holds, step) } else { while_loop(x, holds, step) }
         });
         // 0, 1 and then the end.
-        let cost = Cost::of(&graph.unwrap(), Native, &[number(-0.5)]);
+        let cost = Cost::of(&graph, Native, &[number(-0.5)]);
         assert_eq!((cost.ran("sin"), cost.ran("exp")), (cost.ran("add") + 1, cost.ran("add")), "{bounded}");
         assert!((1..5).contains(&cost.ran("exp")), "{:?}", cost.kernels);
     }
@@ -171,11 +169,10 @@ fn a_conditional_loop_runs_its_condition_once_more_than_its_step() {
 #[test]
 fn a_truncated_gradient_runs_the_last_steps_alone() {
     let graph = |options: ScanOptions| {
-        Graph::build("model", |g| {
+        built("model", |g| {
             let (xs, w) = (g.input("xs", "f64[50]"), g.input("w", "f64[]"));
             grad(w, |w| scan_with(options, w * 0.0, xs, |c, x| ((c * w + x).sin(), ())).0)
         })
-        .unwrap()
     };
     for strategy in BOTH {
         let cost = |options| Cost::of(&graph(options), strategy, &[ramp(&[50]), number(0.5)]);
@@ -189,11 +186,11 @@ fn a_truncated_gradient_runs_the_last_steps_alone() {
 #[test]
 fn what_is_saved_is_not_computed_again() {
     let cost = |policy: CheckpointPolicy| {
-        let graph = Graph::build("model", |g| {
+        let graph = built("model", |g| {
             let (xs, w) = (g.input("xs", "f64[20,2]"), g.input("w", "f64[2,2]"));
             scan(xs.index(0, 0), xs, |c, x| ((c.unsqueeze(0).matmul(w).squeeze(0) + x).exp().sin(), ())).0.sum(0)
         });
-        let gradient = graph.unwrap().grad("w", GradOptions::new().policy(policy)).unwrap();
+        let gradient = graph.grad("w", GradOptions::new().policy(policy)).unwrap();
         let cost = Cost::of(&gradient, Native, &[ramp(&[20, 2]), ramp(&[2, 2])]);
         (cost.ran("matmul").saturating_sub(40), cost.ran("exp"))
     };
@@ -205,12 +202,12 @@ fn what_is_saved_is_not_computed_again() {
 /// Of the branch that was chosen, and nothing of the other one.
 #[test]
 fn what_is_saved_of_a_choice_is_not_computed_again() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let x = g.input("x", "f64[]");
         cond(x.gt(0.0), || x.sin().exp().tanh(), || (x * x).sqrt().tanh())
     });
     let cost = |policy: CheckpointPolicy, x: f64| {
-        let gradient = graph.as_ref().unwrap().value_and_grad("x", GradOptions::new().policy(policy));
+        let gradient = graph.value_and_grad("x", GradOptions::new().policy(policy));
         let cost = Cost::of(&gradient.unwrap(), Native, &[number(x)]);
         (cost.ran("exp"), cost.ran("sqrt"))
     };
@@ -225,15 +222,13 @@ fn what_is_saved_of_a_choice_is_not_computed_again() {
 #[test]
 fn what_is_costly_is_not_computed_again() {
     let cost = |terms: usize| {
-        let graph = Graph::build("model", |g| {
-            let (start, w) = (
-                g.input("start", TensorType::new(DType::F64, [1, terms])),
-                g.input("w", TensorType::new(DType::F64, [terms, terms])),
-            );
+        let graph = built("model", |g| {
+            let [start, w] = [("start", 1), ("w", terms)]
+                .map(|(name, rows)| g.input(name, TensorType::new(DType::F64, [rows, terms])));
             let step = |c: Value, ()| (c.cos().matmul(w).exp().sin(), ());
             scan_with(ScanOptions::new().length(20), start, (), step).0.sum(..)
         });
-        let gradient = graph.unwrap().grad("w", GradOptions::new().policy(CheckpointPolicy::SaveCostly)).unwrap();
+        let gradient = graph.grad("w", GradOptions::new().policy(CheckpointPolicy::SaveCostly)).unwrap();
         let cost = Cost::of(&gradient, Native, &[ramp(&[1, terms]), ramp(&[terms, terms])]);
         ["cos", "matmul", "exp"].map(|op| cost.ran(op))
     };
@@ -245,12 +240,12 @@ fn what_is_costly_is_not_computed_again() {
 #[test]
 fn what_is_saved_of_convolutions_is_not_computed_again() {
     let cost = |policy: CheckpointPolicy| {
-        let graph = Graph::build("model", |g| {
+        let graph = built("model", |g| {
             let (x, w) = (g.input("x", "f64[1,1,6]"), g.input("w", "f64[1,1,3]"));
             let same = ConvOptions { padding: [(1, 1)], ..ConvOptions::default() };
             scan_with(ScanOptions::new().length(20), x, (), |c, ()| (c.conv(w, same).sin(), ())).0.sum(..)
         });
-        let gradient = graph.unwrap().grad("w", GradOptions::new().policy(policy)).unwrap();
+        let gradient = graph.grad("w", GradOptions::new().policy(policy)).unwrap();
         Cost::of(&gradient, Native, &[ramp(&[1, 1, 6]), ramp(&[1, 1, 3])]).ran("conv")
     };
     let [all, dots, again] =
@@ -261,11 +256,10 @@ fn what_is_saved_of_convolutions_is_not_computed_again() {
 /// By one input of two: the other's derivative is not computed.
 #[test]
 fn a_gradient_has_what_is_asked_for_alone() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (xs, w) = (g.input("xs", "f64[10]"), g.input("w", "f64[]"));
         scan(w, xs, |c, x| (c + x.sin().exp(), ())).0
     });
-    let graph = graph.unwrap();
     let ops = |wrt: &str| graph.grad(wrt, GradOptions::new()).unwrap();
     assert_eq!((count(&ops("w"), "cos"), count(&ops("w"), "exp")), (0, 0), "{}", ops("w"));
     assert_eq!(count(&ops("xs"), "cos"), 1);
@@ -274,7 +268,7 @@ fn a_gradient_has_what_is_asked_for_alone() {
 /// Six additions in the up-sweep of 64 elements, and five in the down-sweep.
 #[test]
 fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
-    let graph = Graph::build("model", |g| associative_scan(g.input("xs", "f64[T]"), |a, b| a + b)).unwrap();
+    let graph = built("model", |g| associative_scan(g.input("xs", "f64[T]"), |a, b| a + b));
     let added = |count: usize| Cost::of(&graph, Native, &[ramp(&[count])]).ran("add");
     assert_eq!([added(64), added(128), added(1024)], [11, 13, 19]);
 }
@@ -282,11 +276,10 @@ fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
 /// On a device that prefers depth, as the counting one, where reassociation is tolerated.
 #[test]
 fn an_affine_loop_runs_a_logarithmic_number_of_kernels() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (xs, a) = (g.input("xs", "f64[T]"), g.input("a", "f64[T]"));
         scan(g.input("h", "f64[]"), (xs, a), |h, (x, a)| (h * a + x, ())).0
     });
-    let graph = graph.unwrap();
     let kernels = |count: usize, options: RewriteOptions| {
         let arguments = [ramp(&[count]), ramp(&[count]), number(0.5)];
         Cost::rewritten(&graph, Native, &arguments, Some(options)).kernels.values().sum::<usize>()
@@ -301,12 +294,11 @@ fn an_affine_loop_runs_a_logarithmic_number_of_kernels() {
 /// Of the products of each scan, those of the factors alone are no results: they are in the up-sweep alone.
 #[test]
 fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (a, b) = (g.input("a", "f64[T]"), g.input("b", "f64[T]"));
         let affine = |(a, b): (Value, Value), (c, d): (Value, Value)| (a * c, b * c + d);
         grad((a, b), |leaves| associative_scan(leaves, affine).1.square().sum(0))
     });
-    let graph = graph.unwrap();
     assert_eq!((count(&graph, "scan"), count(&graph, "associative_scan")), (0, 2));
     let multiplied = |count: usize| Cost::of(&graph, Native, &[ramp(&[count]), ramp(&[count])]).ran("mul");
     assert_eq!([multiplied(64), multiplied(128), multiplied(1024)], [38, 44, 62]);
@@ -315,29 +307,23 @@ fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
 /// The function runs once, and the derivative along three tangents as one batch.
 #[test]
 fn linearised_functions_run_once() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (x, vs) = (g.input("x", "f64[]"), g.input("vs", "f64[3]"));
         let (y, linear) = linearize(x, |x| x.exp().sin());
         (y, map(vs, |v| linear.apply(v)))
     });
-    let cost = Cost::of(&graph.unwrap(), Native, &[number(0.5), ramp(&[3])]);
+    let cost = Cost::of(&graph, Native, &[number(0.5), ramp(&[3])]);
     assert_eq!((cost.ran("exp"), cost.ran("sin"), cost.ran("cos")), (1, 1, 1), "{:?}", cost.kernels);
 }
 
 #[test]
 fn programs_are_compiled_for_the_sizes_that_they_depend_on() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (xs, w) = (g.input("xs", "f64[T]"), g.input("w", "f64[N]"));
         scan(w, xs, |c, x| (c + x, ())).0
     });
-    let graph = graph.unwrap();
     let counts = |strategy: LoopStrategy| {
-        let function = Function::compile_with(
-            &graph,
-            &Reference,
-            CompileOptions { strategy, rewrites: None, ..CompileOptions::default() },
-        );
-        let function = function.unwrap();
+        let function = plain(&graph, strategy);
         for (steps, columns) in [(3, 2), (3, 2), (4, 2), (3, 5), (4, 2)] {
             function.call_host(&[ramp(&[steps]), ramp(&[columns])]).unwrap();
         }
@@ -350,13 +336,12 @@ fn programs_are_compiled_for_the_sizes_that_they_depend_on() {
 /// A product of two static inputs is the number of steps: another product is another program.
 #[test]
 fn programs_are_compiled_for_the_static_inputs_that_they_depend_on() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (n, m) = (g.static_input("n", DType::I64), g.static_input("m", DType::I64));
         fori_loop(0, n * m, g.input("x", "f64[]"), |_, x| x + 1.0)
     });
     for strategy in BOTH {
-        let options = CompileOptions { strategy, rewrites: None, ..CompileOptions::default() };
-        let function = Function::compile_with(graph.as_ref().unwrap(), &Reference, options).unwrap();
+        let function = plain(&graph, strategy);
         let steps = |n: i64, m: i64| {
             let inputs = [HostTensor::scalar(n), HostTensor::scalar(m), number(0.0)];
             function.call_host(&inputs).unwrap()[0].get(0).as_f64()
@@ -368,14 +353,12 @@ fn programs_are_compiled_for_the_static_inputs_that_they_depend_on() {
 /// A step of an unrolled loop costs its own instructions; a native loop has one body.
 #[test]
 fn an_unrolled_loop_grows_by_its_step() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (xs, w) = (g.input("xs", "f64[T]"), g.input("w", "f64[]"));
         scan(w, xs, |c, x| ((c * w.exp() + x).tanh(), ())).0
     });
-    let graph = graph.unwrap();
     let instructions = |strategy: LoopStrategy, steps: usize| {
-        let options = CompileOptions { strategy, rewrites: None, ..CompileOptions::default() };
-        let function = Function::compile_with(&graph, &Reference, options).unwrap();
+        let function = plain(&graph, strategy);
         function.call_host(&[ramp(&[steps]), number(0.5)]).unwrap();
         function.report().instructions
     };
@@ -389,7 +372,7 @@ fn an_unrolled_loop_grows_by_its_step() {
 /// A row that two taps read, in one step or in two, is read once.
 #[test]
 fn an_unrolled_loop_reads_each_row_once() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let mut recurrence = Recurrence::new();
         let x = recurrence.sequence(g.input("xs", "f64[11]"), [0, 1, 0]);
         let sum = recurrence.carry(g.input("init", "f64[]"));
@@ -399,8 +382,7 @@ fn an_unrolled_loop_reads_each_row_once() {
         });
         done.last(&sum)
     });
-    let options = CompileOptions { strategy: Unroll, rewrites: None, ..CompileOptions::default() };
-    let function = Function::compile_with(&graph.unwrap(), &Reference, options).unwrap();
+    let function = plain(&graph, Unroll);
     function.call_host(&[ramp(&[11]), number(0.5)]).unwrap();
     assert_eq!(function.report().instructions, 11 + 10 * 3, "the rows; two products and a sum a step");
 }
@@ -408,11 +390,10 @@ fn an_unrolled_loop_reads_each_row_once() {
 /// The gradient of a loop, and of its gradient: the ops of a body do not multiply.
 #[test]
 fn derivatives_have_a_few_times_the_ops_of_their_program() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (xs, w) = (g.input("xs", "f64[T]"), g.input("w", "f64[]"));
         scan(w, xs, |c, x| ((c * w + x).tanh(), ())).0
     });
-    let graph = graph.unwrap();
     let first = graph.grad("w", GradOptions::new()).unwrap();
     let second = first.grad("w", GradOptions::new()).unwrap();
     let lanes = first.vmap("B", VmapOptions::new().in_axes([("xs", 0)])).unwrap();
@@ -425,17 +406,17 @@ fn derivatives_have_a_few_times_the_ops_of_their_program() {
 fn tensors_are_held_no_longer_than_they_are_needed() {
     let row = 1000 * 8;
     let line = |ops: usize| {
-        let graph = Graph::build("model", |g| (0..ops).fold(g.input("x", "f64[1000]"), |x, _| x.sin()));
-        Cost::of(&graph.unwrap(), Native, &[ramp(&[1000])])
+        let graph = built("model", |g| (0..ops).fold(g.input("x", "f64[1000]"), |x, _| x.sin()));
+        Cost::of(&graph, Native, &[ramp(&[1000])])
     };
     assert!(line(20).peak <= 3 * row, "{} bytes", line(20).peak);
     assert_eq!(line(20).peak, line(40).peak);
     let carried = |steps: usize| {
-        let graph = Graph::build("model", |g| {
+        let graph = built("model", |g| {
             let options = ScanOptions::new().length(steps);
             scan_with(options, g.input("x", "f64[1000]"), (), |c, ()| (c.sin().exp().tanh(), ())).0
         });
-        Cost::of(&graph.unwrap(), Native, &[ramp(&[1000])])
+        Cost::of(&graph, Native, &[ramp(&[1000])])
     };
     assert!(carried(5).peak <= 4 * row, "{} bytes", carried(5).peak);
     assert_eq!(carried(5).peak, carried(50).peak);
@@ -445,13 +426,13 @@ fn tensors_are_held_no_longer_than_they_are_needed() {
 #[test]
 fn rows_that_nothing_reads_are_not_held() {
     let peak = |truncate: Option<usize>, steps: usize| {
-        let graph = Graph::build("model", |g| {
+        let graph = built("model", |g| {
             let (x, w) = (g.input("x", "f64[1000]"), g.input("w", "f64[]"));
             let options = ScanOptions::new().length(steps);
             let options = if let Some(last) = truncate { options.truncate(last) } else { options };
             grad(w, |w| scan_with(options, x, (), |c, ()| ((c * w).sin(), ())).0.sum(0))
         });
-        Cost::of(&graph.unwrap(), Native, &[ramp(&[1000]), number(0.5)]).peak / 8000
+        Cost::of(&graph, Native, &[ramp(&[1000]), number(0.5)]).peak / 8000
     };
     assert!(peak(None, 60) >= 60, "the states before each step: {}", peak(None, 60));
     assert_eq!(peak(Some(2), 30), peak(Some(2), 60));
@@ -461,12 +442,11 @@ fn rows_that_nothing_reads_are_not_held() {
 /// What a report says is no less than what a call holds, and not twice as much, for loops in both strategies.
 #[test]
 fn the_planned_peak_is_that_of_a_call() {
-    let graph = Graph::build("model", |g| {
+    let graph = built("model", |g| {
         let (xs, w) = (g.input("xs", "f64[12,100]"), g.input("w", "f64[100]"));
         let ys = scan(w, xs, |c, x| ((c * w + x).tanh(), c * 2.0)).1;
         (ys.exp() * 3.0).sum(0)
     });
-    let graph = graph.unwrap();
     for (name, graph) in [("value", &graph), ("gradient", &graph.vjp(.., GradOptions::new()).unwrap())] {
         for strategy in BOTH {
             let ct = (graph.inputs().len() == 3).then(|| ramp(&[100]));
@@ -474,11 +454,8 @@ fn the_planned_peak_is_that_of_a_call() {
             let cost = Cost::of(graph, strategy, &arguments);
             // The caller of `call_host` holds the arguments too, after the program has given them back.
             let given: usize = arguments.iter().map(|argument| argument.len() * 8).sum();
-            let (peak, planned) = (cost.peak, cost.planned);
-            assert!(
-                peak <= planned + given && planned <= 2 * peak,
-                "{name} {strategy:?}: {peak} of {planned} + {given}"
-            );
+            let (peak, planned, at) = (cost.peak, cost.planned, format!("{name} {strategy:?}"));
+            assert!(peak <= planned + given && planned <= 2 * peak, "{at}: {peak} of {planned} + {given}");
         }
     }
 }
@@ -487,16 +464,13 @@ fn the_planned_peak_is_that_of_a_call() {
 /// weights, are one for all steps. Its report says so.
 #[test]
 fn what_is_the_same_for_all_steps_is_one_product() {
-    let loss = Graph::build("loss", |g| {
+    let loss = built("loss", |g| {
         let (xs, h) = (g.input("xs", "f64[10,2,3]"), g.input("h", "f64[2,3]"));
         let (w, u) = (g.input("w", "f64[3,3]"), g.input("u", "f64[3,3]"));
-        let (_, hs) = scan(h, xs, |h, x| {
-            let h = (x.matmul(w) + h.matmul(u)).tanh();
-            (h, h)
-        });
+        let (_, hs) = scan(h, xs, |h, x| traced((x.matmul(w) + h.matmul(u)).tanh()));
         hs.square().sum(..)
     });
-    let gradient = loss.unwrap().grad(["w", "u"], GradOptions::new().policy(CheckpointPolicy::SaveAll)).unwrap();
+    let gradient = loss.grad(["w", "u"], GradOptions::new().policy(CheckpointPolicy::SaveAll)).unwrap();
     let arguments = [ramp(&[10, 2, 3]), ramp(&[2, 3]), ramp(&[3, 3]), ramp(&[3, 3])];
     for strategy in BOTH {
         assert_eq!(Cost::of(&gradient, strategy, &arguments).ran("matmul"), 50, "{strategy:?}");
@@ -510,15 +484,9 @@ fn what_is_the_same_for_all_steps_is_one_product() {
     assert!(report.to_string().contains("sums_over_steps 1"), "{report}");
     // Both directions are left with three kernels a step, a product among them, so that they are reported as one.
     let [each] = report.loops.as_slice() else { panic!("{report}") };
-    assert_eq!(
-        (each.kernels, each.rewrites["hoisting"], each.rewrites["sums_over_steps"]),
-        (Some(3), 2, 1),
-        "{report}"
-    );
-    assert!(
-        report.rewrites.contains_key("constant_folding") && !each.rewrites.contains_key("constant_folding"),
-        "{report}"
-    );
-    let plain = CompileOptions { rewrites: None, ..CompileOptions::default() };
-    assert!(Function::compile_with(&gradient, &Reference, plain).unwrap().report().rewrites.is_empty());
+    assert_eq!(each.kernels, Some(3), "{report}");
+    assert_eq!(["hoisting", "sums_over_steps"].map(|rule| each.rewrites[rule]), [2, 1], "{report}");
+    let are_folded = [&report.rewrites, &each.rewrites].map(|rewrites| rewrites.contains_key("constant_folding"));
+    assert_eq!(are_folded, [true, false], "{report}");
+    assert!(plain(&gradient, LoopStrategy::Auto).report().rewrites.is_empty());
 }

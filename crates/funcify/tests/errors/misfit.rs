@@ -1,12 +1,12 @@
 //! Ops from another crate whose compositions give something else than the ops.
 
-use funcify::error::Place;
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed};
-use funcify::vmap::Batched;
-use funcify::{DType, Dim, HostTensor, Result, TensorType, Value, apply, custom_op};
+use funcify::{DType, HostTensor, Result, TensorType, Value, apply, custom_op};
+
+use crate::elementwise::elementwise;
 
 /// An op that gives its operand; its composition gives this many results, of f64.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Misfit(usize);
 
 custom_op!(Misfit, "misfit", |attributes| Ok(Misfit(attributes.take_usize("results")?)));
@@ -18,9 +18,7 @@ pub(crate) fn misfit(x: Value, results: usize) -> Value {
 }
 
 impl CustomOp for Misfit {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
+    elementwise!();
 
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         Ok(inputs.to_vec())
@@ -28,10 +26,6 @@ impl CustomOp for Misfit {
 
     fn attributes(&self) -> Attributes {
         Attributes::new().with("results", self.0)
-    }
-
-    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        Ok(operands.to_vec())
     }
 
     fn composition(&self, operands: &[Value]) -> Result<Option<Vec<Value>>, Failed> {

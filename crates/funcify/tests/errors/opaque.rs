@@ -1,11 +1,11 @@
 //! An op from another crate without rules for derivatives.
 
-use funcify::error::Place;
-use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed};
-use funcify::vmap::Batched;
-use funcify::{Dim, HostTensor, Result, TensorType, Value, apply, custom_op};
+use funcify::ops::{Custom, CustomOp};
+use funcify::{Value, apply, custom_op};
 
-#[derive(Debug)]
+use crate::elementwise::elementwise;
+
+#[derive(Clone, Copy, Debug)]
 struct Opaque;
 
 custom_op!(Opaque, "opaque", |_attributes| Ok(Opaque));
@@ -17,19 +17,5 @@ pub(crate) fn opaque(x: Value) -> Value {
 }
 
 impl CustomOp for Opaque {
-    fn infer(&self, _: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
-        Ok(inputs.to_vec())
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        Ok(operands.to_vec())
-    }
+    elementwise!(|inputs| inputs.to_vec());
 }

@@ -189,11 +189,8 @@ fn lru() {
         };
         for (nu, gamma) in of("nu_log").iter().zip(of("gamma_log")) {
             let magnitude = (-nu.exp()).exp();
-            assert!(
-                magnitude > 0.9
-                    && magnitude < 0.999
-                    && (gamma.exp().powi(2) + magnitude * magnitude - 1.0).abs() < 1e-12
-            );
+            assert!(magnitude > 0.9 && magnitude < 0.999);
+            assert!((gamma.exp().powi(2) + magnitude * magnitude - 1.0).abs() < 1e-12);
         }
     }
 }

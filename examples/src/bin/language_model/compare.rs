@@ -51,9 +51,7 @@ pub(crate) fn print(model: &Model, python: &Path, text: &Text) -> Result<()> {
         Err(why) => println!("| transformers | absent: {why} | |"),
     }
     let losses = (losses[0] - losses[1]).abs();
-    println!(
-        "\nthe logits of the two loops differ by {apart:.1e} at most, the losses of the last step by {losses:.1e}"
-    );
+    println!("\nthe logits of the two loops differ by {apart:.1e} at most, the last losses by {losses:.1e}");
     Ok(())
 }
 

@@ -124,10 +124,8 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     }
     let (error, right) = score(&answers, &fresh);
     let report = |steps: usize, error: f64, right: f64| {
-        let right = 100.0 * right;
-        println!(
-            "  {steps} steps: mean squared error {error:.4} (of 1: {CONSTANT_ANSWER:.4}), {right:.0} % within {RIGHT}"
-        );
+        let (error, right) = (format!("{error:.4} (of 1: {CONSTANT_ANSWER:.4})"), 100.0 * right);
+        println!("  {steps} steps: mean squared error {error}, {right:.0} % within {RIGHT}");
     };
     report(sizes.steps, error, right);
     // Nothing is claimed of longer sequences than it was trained on: its states fade.

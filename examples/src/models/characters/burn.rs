@@ -115,8 +115,7 @@ impl Training for Model {
     }
 
     fn update(&mut self, rate: f64) -> Result<()> {
-        self.adam.update(rate);
-        Ok(())
+        self.adam.update(rate)
     }
 }
 

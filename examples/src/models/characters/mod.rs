@@ -207,10 +207,8 @@ pub(crate) fn run(run: &Run) -> Result<()> {
 }
 
 fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> Result<()> {
-    let sizes = run.pick(
-        Sizes { numbers: 10, batch: 32, letters: 12, hidden: 64 },
-        Sizes { numbers: 100, batch: 16, letters: 256, hidden: 128 },
-    );
+    let quick = Sizes { numbers: 10, batch: 32, letters: 12, hidden: 64 };
+    let sizes = run.pick(quick, Sizes { numbers: 100, batch: 16, letters: 256, hidden: 128 });
     let schedule = Schedule { steps: run.pick(60, 1000), rate: run.pick(4e-2, 2e-2) };
     let Some((model, losses)) = train(run, schedule, |whose| model(sizes, whose))? else { return Ok(()) };
 

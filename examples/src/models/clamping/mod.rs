@@ -96,12 +96,9 @@ fn guarded() -> funcify::Result<Graph> {
         };
         let loss = |residuals: Value| residuals.square().mean(0);
         let clamp = |values: Value| select(values.is_nan(), 0.0, values).clamp(-LARGEST, LARGEST);
-        let are_finite = residuals(|values| values).is_finite().all(0);
-        cond(
-            are_finite,
-            || (loss(residuals(|values| values)), constant(false)),
-            || (loss(residuals(clamp)), constant(true)),
-        )
+        let as_they_are = || residuals(|values| values);
+        let are_finite = as_they_are().is_finite().all(0);
+        cond(are_finite, || (loss(as_they_are()), constant(false)), || (loss(residuals(clamp)), constant(true)))
     })
 }
 
@@ -134,11 +131,8 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     let Some((model, losses)) = train(run, schedule, |whose| start(Guard::Cond, whose))? else { return Ok(()) };
 
     let (clamped, invalid) = model.clamped();
-    println!(
-        "  of {} batches, {} were computed as they are and {clamped} clamped",
-        losses.len(),
-        losses.len() - clamped
-    );
+    let (all, as_they_are) = (losses.len(), losses.len() - clamped);
+    println!("  of {all} batches, {as_they_are} were computed as they are and {clamped} clamped");
     ensure!(clamped == invalid && clamped > 0, "{invalid} batches had invalid readings");
     // That of a clamped batch says little.
     let mut last: Vec<f64> = losses.iter().rev().take(21).copied().collect();

@@ -102,12 +102,9 @@ fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>)
     let predicted = model.predict(&frequent)?;
     let right = predicted.iter().zip(&text.next).filter(|(predicted, next)| predicted == next).count();
     let share: f64 = frequencies[..frequent.len()].iter().sum();
-    println!(
-        "  right after {right} of the {} most frequent tokens, {:.0}% of the text",
-        predicted.len(),
-        100.0 * share
-    );
-    ensure!(right * 100 >= predicted.len() * 95, "the model should know what follows a frequent token");
+    let (count, percent) = (predicted.len(), 100.0 * share);
+    println!("  right after {right} of the {count} most frequent tokens, {percent:.0}% of the text");
+    ensure!(right * 100 >= count * 95, "the model should know what follows a frequent token");
     Ok(())
 }
 
@@ -126,10 +123,8 @@ fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> R
     let (chunks, whole) = (peak(Loop::Plugin)?, peak(Loop::Own)?);
     let logits = (4 * sizes.tokens * sizes.vocabulary) as f64;
     let [chunks_mb, whole_mb, logits_mb] = [chunks, whole, logits].map(|bytes| bytes / 1e6);
-    println!(
-        "  peak memory of a step: {chunks_mb:.1} MB in chunks, {whole_mb:.1} MB at once: {:.1} times",
-        whole / chunks
-    );
+    let times = whole / chunks;
+    println!("  peak memory of a step: {chunks_mb:.1} MB in chunks, {whole_mb:.1} MB at once: {times:.1} times");
     println!("  the logits of all {} tokens are {logits_mb:.1} MB", sizes.tokens);
     let least = run.pick(4.0, 10.0);
     ensure!(whole > least * chunks, "chunks need less than a {least}th of the memory");

@@ -5,6 +5,7 @@ use burn_ir::{BaseOperationIr, CreationOpIr};
 use funcify_core::ops::ScatterMode;
 use funcify_core::{DType, Value, concat, constant, full, select};
 
+use super::numeric::with_number;
 use super::{Env, Row, dtype_of, is_bool, number, one, shape, sizes};
 
 pub(super) fn row(env: &Env, op: &BaseOperationIr) -> Row {
@@ -46,22 +47,10 @@ pub(super) fn row(env: &Env, op: &BaseOperationIr) -> Row {
             let x = env.get(&op.tensor)?;
             select(env.get(&op.mask)?, number(&op.value, x), x)
         }
-        Op::Equal(op) => {
-            let (x, y) = env.pair(&op.lhs, &op.rhs)?;
-            if is_bool(x) { !(x ^ y) } else { x.eq(y) }
-        }
-        Op::NotEqual(op) => {
-            let (x, y) = env.pair(&op.lhs, &op.rhs)?;
-            if is_bool(x) { x ^ y } else { x.ne(y) }
-        }
-        Op::EqualElem(op) => {
-            let x = env.get(&op.lhs)?;
-            if is_bool(x) { !(x ^ number(&op.rhs, x)) } else { x.eq(number(&op.rhs, x)) }
-        }
-        Op::NotEqualElem(op) => {
-            let x = env.get(&op.lhs)?;
-            if is_bool(x) { x ^ number(&op.rhs, x) } else { x.ne(number(&op.rhs, x)) }
-        }
+        Op::Equal(op) => env.pair(&op.lhs, &op.rhs).map(|(x, y)| equal(x, y))?,
+        Op::NotEqual(op) => env.pair(&op.lhs, &op.rhs).map(|(x, y)| not_equal(x, y))?,
+        Op::EqualElem(op) => with_number(env, op, equal)?,
+        Op::NotEqualElem(op) => with_number(env, op, not_equal)?,
         Op::RepeatDim(op) if op.times > 0 => concat(&vec![env.get(&op.tensor)?; op.times], op.dim as i64),
         Op::Cat(op) => {
             let parts = op.tensors.iter().map(|tensor| env.get(tensor)).collect::<Option<Vec<Value>>>()?;
@@ -83,6 +72,14 @@ pub(super) fn row(env: &Env, op: &BaseOperationIr) -> Row {
         Op::AnyDim(op) => env.get(&op.input)?.any(op.axis as i64).reshape(shape(&op.out)),
         Op::RepeatDim(_) | Op::ScatterNd(_) | Op::GatherNd(_) => return None,
     })
+}
+
+fn equal(x: Value, y: Value) -> Value {
+    if is_bool(x) { !(x ^ y) } else { x.eq(y) }
+}
+
+fn not_equal(x: Value, y: Value) -> Value {
+    if is_bool(x) { x ^ y } else { x.ne(y) }
 }
 
 fn filled(op: &CreationOpIr, element: f64) -> Option<Value> {

@@ -9,16 +9,11 @@ mod float;
 mod module;
 mod numeric;
 
-use std::cell::RefCell;
-use std::collections::HashMap;
-
-use burn_ir::{CustomOpIr, OperationIr, ScalarIr, TensorIr};
-use funcify_core::error::{Place, Result};
-use funcify_core::{DType, HostTensor, ScanOptions, Shape, TensorType, Value, constant, scan_with};
+use funcify_core::{Shape, constant};
 
 use super::inner::{self, Inner};
 use super::record::{Record, dtype_of, op_name, unsupported};
-use super::stops;
+use super::*;
 use crate::data;
 
 /// What an op's row gives: the values of its results; `None` if there is no row.
@@ -103,28 +98,15 @@ impl Env {
         let xs = init.split_off(inner.carries);
         let options = ScanOptions::new().length(inner.steps);
         let options = if inner.is_reversed { options.reverse() } else { options };
-        let refusal = RefCell::new(None);
+        let refusal = Refusal::default();
         let (mut results, ys) = scan_with(options, init, xs, |carry: Vec<Value>, row: Vec<Value>| {
             let params = begin.outputs.iter().map(|tensor| tensor.id.value());
             self.values.borrow_mut().extend(params.zip(carry.iter().chain(&row).copied()));
-            match self.add(at, body).and_then(|()| all(&end.inputs).ok_or_else(lost)) {
-                Ok(mut results) => {
-                    let ys = results.split_off(inner.carries);
-                    (results, ys)
-                }
-                Err(error) => {
-                    *refusal.borrow_mut() = Some(error);
-                    (carry, Vec::new())
-                }
-            }
+            let results = self.add(at, body).and_then(|()| all(&end.inputs).ok_or_else(lost));
+            refusal.results(results.map(|results| parted(results, inner.carries)), || (carry, Vec::new()))
         });
-        match refusal.into_inner() {
-            Some(error) => Err(error),
-            None => {
-                results.extend(ys);
-                Ok(results)
-            }
-        }
+        results.extend(ys);
+        refusal.or(Ok(results))
     }
 
     fn row(&self, op: &OperationIr) -> Row {
@@ -173,13 +155,9 @@ impl Env {
             // Burn has no scalars: an op before has failed, and the graph has its error.
             found if found.rank() == 0 => Ok(value.reshape(expected.shape)),
             found => {
+                let what = format!("Burn's op `{}`", op_name(op));
                 let reason = format!("its result is {found} here and {expected} in Burn");
-                Err(unsupported(
-                    at,
-                    &format!("Burn's op `{}`", op_name(op)),
-                    &reason,
-                    "report this as a bug of funcify",
-                ))
+                Err(unsupported(at, &what, &reason, "report this as a bug of funcify"))
             }
         }
     }

@@ -1,6 +1,9 @@
 //! Arithmetic, comparisons, reductions, sorts; the ops of integers and booleans.
 
-use burn_ir::{BoolOperationIr, IntOperationIr, NumericOperationIr, PadModeIr, ReduceDimOpIr, ReduceOpIr, ScalarOpIr};
+use burn_ir::{
+    BoolOperationIr, IntOperationIr, NumericOperationIr, PadModeIr, ReduceDimOpIr, ReduceDimWithIndicesOpIr,
+    ReduceOpIr, ScalarOpIr,
+};
 use funcify_core::{Value, custom_jvp, select};
 
 use super::{Env, Row, dtype_of, float_of, number, one, shape};
@@ -69,16 +72,8 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Row {
             let axes: Vec<i64> = op.axes.iter().map(|axis| *axis as i64).collect();
             env.get(&op.input)?.sum(funcify_core::Axes::These(axes)).reshape(shape(&op.out))
         }
-        Op::MaxDimWithIndices(op) => {
-            let (x, axis) = (env.get(&op.tensor)?, op.dim as i64);
-            let (value, position) = (largest(x, axis), x.argmax(axis));
-            return Some(vec![value.reshape(shape(&op.out)), position.reshape(shape(&op.out_indices))]);
-        }
-        Op::MinDimWithIndices(op) => {
-            let (x, axis) = (env.get(&op.tensor)?, op.dim as i64);
-            let (value, position) = (smallest(x, axis), x.argmin(axis));
-            return Some(vec![value.reshape(shape(&op.out)), position.reshape(shape(&op.out_indices))]);
-        }
+        Op::MaxDimWithIndices(op) => return with_position(env, op, |x, axis| [largest(x, axis), x.argmax(axis)]),
+        Op::MinDimWithIndices(op) => return with_position(env, op, |x, axis| [smallest(x, axis), x.argmin(axis)]),
         Op::TopKWithIndices(op) => {
             let (values, positions) = env.get(&op.tensor)?.top_k(op.dim as i64, op.k);
             return Some(vec![values, positions]);
@@ -148,6 +143,12 @@ fn all(env: &Env, op: &ReduceOpIr, f: impl FnOnce(Value) -> Value) -> Option<Val
 /// A reduction of an axis, which stays with one element.
 fn along(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?, op.axis as i64).reshape(shape(&op.out)))
+}
+
+/// A reduction of an axis, which stays with one element, and where that was.
+fn with_position(env: &Env, op: &ReduceDimWithIndicesOpIr, f: impl FnOnce(Value, i64) -> [Value; 2]) -> Row {
+    let [value, position] = f(env.get(&op.tensor)?, op.dim as i64);
+    Some(vec![value.reshape(shape(&op.out)), position.reshape(shape(&op.out_indices))])
 }
 
 /// All elements along one axis.

@@ -1,10 +1,7 @@
 //! One value in several places: nothing that a step writes may show through where it was read or copied
 //! (scan-c1).
 
-use funcify::{Recurrence, scan};
-
-use super::{Cases, all, case, row, scalar, tensor};
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -52,47 +49,45 @@ pub(super) fn cases() -> Cases {
             ("z", row([3f32, 13., 46.])),
         ]),
         // One initial value of two states and a carry, which is a result too: each goes its own way.
-        case("one_initial_value_of_several_states", |g| {
-            let init = g.input("init", "f32[2]");
-            let mut loop_ = Recurrence::new();
-            let (p, q, c) = (loop_.sit_sot(init), loop_.sit_sot(init), loop_.carry(init));
-            let done = loop_.steps(2).run(|step| {
-                let ([p1], [q1], c1) = (step.read(&p), step.read(&q), step.read(&c));
-                step.write(&p, p1 + 1.0);
-                step.write(&q, q1 * 2.0);
-                step.write(&c, c1 - 1.0);
-            });
-            outputs! { init, p: done.trace_with_init(&p), q: done.trace_with_init(&q), c: done.last(&c) }
-        })
-        .on([row([5f32, 7.])])
-        .gives([
-            ("init", row([5f32, 7.])),
-            ("p", tensor([3, 2], [5f32, 7., 6., 8., 7., 9.])),
-            ("q", tensor([3, 2], [5f32, 7., 10., 14., 20., 28.])),
-            ("c", row([3f32, 5.])),
-        ]),
+        case_on("one_initial_value_of_several_states", [("init: f32[2]", row([5f32, 7.]))])
+            .runs(|[init]| {
+                let mut loop_ = Recurrence::new();
+                let (p, q, c) = (loop_.sit_sot(init), loop_.sit_sot(init), loop_.carry(init));
+                let done = loop_.steps(2).run(|step| {
+                    let ([p1], [q1], c1) = (step.read(&p), step.read(&q), step.read(&c));
+                    step.write(&p, p1 + 1.0);
+                    step.write(&q, q1 * 2.0);
+                    step.write(&c, c1 - 1.0);
+                });
+                outputs! { init, p: done.trace_with_init(&p), q: done.trace_with_init(&q), c: done.last(&c) }
+            })
+            .gives([
+                ("init", row([5f32, 7.])),
+                ("p", tensor([3, 2], [5f32, 7., 6., 8., 7., 9.])),
+                ("q", tensor([3, 2], [5f32, 7., 10., 14., 20., 28.])),
+                ("c", row([3f32, 5.])),
+            ]),
         // One tensor as two full buffers and as a sequence: the writes into one are seen in no other.
-        case("one_buffer_as_operand_twice", |g| {
-            let rows = g.input("rows", "f32[4]");
-            let mut loop_ = Recurrence::new();
-            let p = loop_.mit_mot(rows, [0, 1], [1]);
-            let q = loop_.mit_mot(rows, [0, 1], [0]);
-            let x = loop_.sequence(rows, [0, 1]);
-            let done = loop_.run(|step| {
-                let ([p0, p1], [q0, q1], [x0, x1]) = (step.read(&p), step.read(&q), step.read(&x));
-                step.write(&p, [p0 + p1]);
-                step.write(&q, [q0 * q1]);
-                x0 * 10.0 + x1
-            });
-            outputs! { rows, p: done.buffer(&p), q: done.buffer(&q), ys: done.ys }
-        })
-        .on([row([1f32, 2., 3., 4.])])
-        .gives([
-            ("rows", row([1f32, 2., 3., 4.])),
-            ("p", row([1f32, 3., 6., 10.])),
-            ("q", row([2f32, 6., 12., 4.])),
-            ("ys", row([12f32, 23., 34.])),
-        ]),
+        case_on("one_buffer_as_operand_twice", [("rows: f32[4]", row([1f32, 2., 3., 4.]))])
+            .runs(|[rows]| {
+                let mut loop_ = Recurrence::new();
+                let p = loop_.mit_mot(rows, [0, 1], [1]);
+                let q = loop_.mit_mot(rows, [0, 1], [0]);
+                let x = loop_.sequence(rows, [0, 1]);
+                let done = loop_.run(|step| {
+                    let ([p0, p1], [q0, q1], [x0, x1]) = (step.read(&p), step.read(&q), step.read(&x));
+                    step.write(&p, [p0 + p1]);
+                    step.write(&q, [q0 * q1]);
+                    x0 * 10.0 + x1
+                });
+                outputs! { rows, p: done.buffer(&p), q: done.buffer(&q), ys: done.ys }
+            })
+            .gives([
+                ("rows", row([1f32, 2., 3., 4.])),
+                ("p", row([1f32, 3., 6., 10.])),
+                ("q", row([2f32, 6., 12., 4.])),
+                ("ys", row([12f32, 23., 34.])),
+            ]),
         // A body that returns a row of a sequence, a captured value and its carry as they are.
         {
             let xs = || tensor([3, 2], [1f32, 2., 3., 4., 5., 6.]);
@@ -135,25 +130,24 @@ pub(super) fn cases() -> Cases {
             ("w", scalar(10f32)),
         ]),
         // A carry and a state that the body returns as they are, beside one that changes.
-        case("body_that_returns_its_carry_unchanged", |g| {
-            let init = g.input("init", "f32[2]");
-            let mut loop_ = Recurrence::new();
-            let (unchanged, tap) = (loop_.carry(init), loop_.sit_sot(init));
-            let moved = loop_.carry(init);
-            let done = loop_.steps(3).run(|step| {
-                let (unchanged_1, [tap_1], moved_1) = (step.read(&unchanged), step.read(&tap), step.read(&moved));
-                step.write(&unchanged, unchanged_1);
-                step.write(&tap, tap_1);
-                step.write(&moved, moved_1 + unchanged_1 + tap_1);
-            });
-            outputs! { unchanged: done.last(&unchanged), tap: done.trace(&tap), moved: done.last(&moved) }
-        })
-        .on([row([1f32, 2.])])
-        .gives([
-            ("unchanged", row([1f32, 2.])),
-            ("tap", tensor([3, 2], [1f32, 2., 1., 2., 1., 2.])),
-            ("moved", row([7f32, 14.])),
-        ]),
+        case_on("body_that_returns_its_carry_unchanged", [("init: f32[2]", row([1f32, 2.]))])
+            .runs(|[init]| {
+                let mut loop_ = Recurrence::new();
+                let (unchanged, tap) = (loop_.carry(init), loop_.sit_sot(init));
+                let moved = loop_.carry(init);
+                let done = loop_.steps(3).run(|step| {
+                    let (unchanged_1, [tap_1], moved_1) = (step.read(&unchanged), step.read(&tap), step.read(&moved));
+                    step.write(&unchanged, unchanged_1);
+                    step.write(&tap, tap_1);
+                    step.write(&moved, moved_1 + unchanged_1 + tap_1);
+                });
+                outputs! { unchanged: done.last(&unchanged), tap: done.trace(&tap), moved: done.last(&moved) }
+            })
+            .gives([
+                ("unchanged", row([1f32, 2.])),
+                ("tap", tensor([3, 2], [1f32, 2., 1., 2., 1., 2.])),
+                ("moved", row([7f32, 14.])),
+            ]),
         // A step moves the first elements of a state two places on: they are read before anything is written.
         case("state_with_a_part_of_itself_moved", |g| {
             let [start, places] = [g.input("start", "f32[5]"), g.input("places", "i64[2]")];

@@ -1,14 +1,9 @@
 //! Associative scans: their lengths, directions and axes.
 
-use funcify::{
-    AssociativeScanOptions, Builder, HostTensor, Value, associative_scan, associative_scan_with, cond, constant, scan,
-    select, vmap,
-};
+use funcify::prelude::*;
 
-use super::{Cases, all, case, empty, row, scalar, tensor};
-use crate::case::Case;
+use super::*;
 use crate::cases::associative::affine;
-use crate::cases::outputs;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -38,16 +33,13 @@ pub(super) fn cases() -> Cases {
             .gives([("h", h.clone()), ("looped", h)])
         },
         // Parities.
-        case("associative_exclusive_or", |g| outputs! { ys: associative_scan(g.input("xs", "bool[T]"), |a, b| a ^ b) })
-            .on([row([true, false, true, true, false, false, true])])
+        case_on("associative_exclusive_or", [("xs: bool[T]", row([true, false, true, true, false, false, true]))])
+            .runs(|[xs]| outputs! { ys: associative_scan(xs, |a, b| a ^ b) })
             .gives([("ys", row([true, true, false, true, true, true, false]))]),
         // A combination that captures a value.
-        case("associative_captured_modulus", |g| {
-            let (xs, m) = (g.input("xs", "i64[T]"), g.input("m", "i64[]"));
-            outputs! { ys: associative_scan(xs, |a, b| (a * b) % m) }
-        })
-        .on([row([3i64, 4, 5, 6, 2]), scalar(7i64)])
-        .gives([("ys", row([3i64, 5, 4, 3, 6]))]),
+        case_on("associative_captured_modulus", [("xs: i64[T]", row([3i64, 4, 5, 6, 2])), ("m: i64[]", scalar(7i64))])
+            .runs(|[xs, m]| outputs! { ys: associative_scan(xs, |a, b| (a * b) % m) })
+            .gives([("ys", row([3i64, 5, 4, 3, 6]))]),
         // A combination that gives a captured value, whatever the elements are, and one that gives its second element.
         case("associative_result_without_lanes", |g| {
             let (xs, c) = (g.input("xs", "f32[T]"), g.input("c", "f32[]"));
@@ -114,12 +106,9 @@ pub(super) fn cases() -> Cases {
         // Elements of shape [0].
         {
             let xs = empty::<f32, 2>([5, 0]);
-            case(
-                "associative_elements_without_elements",
-                |g| outputs! { ys: associative_scan(g.input("xs", "f32[T,0]"), |a, b| a + b) },
-            )
-            .on([xs.clone()])
-            .gives([("ys", xs)])
+            case_on("associative_elements_without_elements", [("xs: f32[T,0]", xs.clone())])
+                .runs(|[xs]| outputs! { ys: associative_scan(xs, |a, b| a + b) })
+                .gives([("ys", xs)])
         },
     ])?;
     for length in [0, 1, 2, 3, 4, 5, 6, 7, 8, 13] {
@@ -146,7 +135,7 @@ fn vector(numbers: Vec<i64>) -> HostTensor {
 }
 
 /// Sums over any number of elements, none and one too: 1 + 2 + ... + t.
-fn sums(length: i64, reverse: bool) -> Result<Case, String> {
+fn sums(length: i64, reverse: bool) -> OneCase {
     let program =
         |g: &Builder| outputs! { ys: associative_scan_with(options(reverse), g.input("xs", "i64[T]"), |a, b| a + b) };
     let total = |n: i64| n * (n + 1) / 2;
@@ -159,7 +148,7 @@ fn sums(length: i64, reverse: bool) -> Result<Case, String> {
 
 /// Words of digits: (length as a power of ten, number), which are put after one another. Every order but the right one
 /// shows. Longer ones than 18 digits wrap, as they do one after the other.
-fn strings(length: i64, reverse: bool) -> Result<Case, String> {
+fn strings(length: i64, reverse: bool) -> OneCase {
     let digits: Vec<i64> = (0..length).map(|t| t % 9 + 1).collect();
     let word = |digits: &mut dyn Iterator<Item = &i64>| digits.fold(0, |word, digit| 10 * word + digit);
     let ys = (0..digits.len()).map(|t| match reverse {
@@ -177,7 +166,7 @@ fn strings(length: i64, reverse: bool) -> Result<Case, String> {
 }
 
 /// The last axis of two rows that are the same, in both directions.
-fn last_axis(length: usize, up: HostTensor, down: HostTensor) -> Result<Case, String> {
+fn last_axis(length: usize, up: HostTensor, down: HostTensor) -> OneCase {
     let twice = |x: &HostTensor| HostTensor::from_fn(x.dtype(), &[2, length], |index| x.at(&index[1..]));
     case(format!("associative_last_axis_of_{length}"), |g| {
         let xs = g.input("xs", "i64[2,T]");

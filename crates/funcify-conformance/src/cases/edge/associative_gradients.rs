@@ -1,22 +1,19 @@
 //! Gradients of associative scans: what leads from one leaf to another, directions, lengths, and infinite cotangents.
 
-use funcify::{
-    AssociativeScanOptions, HostTensor, Value, associative_scan, associative_scan_with, grad, hessian, hvp, select, vjp,
-};
+use funcify::prelude::*;
 
-use super::{Cases, all, case, row, scalar, tensor};
-use crate::case::Case;
+use super::*;
 use crate::cases::associative::affine;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
         // Running maxima: an infinite cotangent goes to the number that is the maximum there, and none to the others.
         // The maximum at 3 is that of two equal numbers, which share.
-        case("gradient_of_maxima_with_infinity", |g| {
-            let (xs, ct) = (g.input("xs", "f32[T]"), g.input("ct", "f32[T]"));
-            vjp(xs, |xs| associative_scan(xs, |a, b| a.maximum(b)), |_| ct).1
-        })
-        .on([row([1f32, 3., 2., 3., 5.]), row([1f32, 2., 4., 8., f32::INFINITY])])
+        case_on(
+            "gradient_of_maxima_with_infinity",
+            [("xs: f32[T]", row([1f32, 3., 2., 3., 5.])), ("ct: f32[T]", row([1f32, 2., 4., 8., f32::INFINITY]))],
+        )
+        .runs(|[xs, ct]| vjp(xs, |xs| associative_scan(xs, |a, b| a.maximum(b)), |_| ct).1)
         .gives([("out", row([1f32, 10., 0., 4., f32::INFINITY]))]),
         // Sums that begin anew at a flag, over which nothing goes back.
         case("gradient_of_runs_with_infinity", |g| {
@@ -40,20 +37,17 @@ pub(super) fn cases() -> Cases {
         .on([row([9f32, 2., 1., 2.]), row([1f32, 4., 3., 6.])])
         .gives([("out_0", row([0f32, 0., 1., 1.])), ("out_1", row([0f32, 1., 0., 0.]))]),
         // a b / (a + b), which has no value for the first element with itself. It is not combined with itself.
-        case("gradient_with_an_undefined_first_combination", |g| {
-            let (xs, k) = (g.input("xs", "f32[T]"), g.input("k", "f32[]"));
-            grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| k * a * b / (a + b)).sum(0))
-        })
-        .on([row([0f32, 2.]), scalar(3f32)])
+        case_on(
+            "gradient_with_an_undefined_first_combination",
+            [("xs: f32[T]", row([0f32, 2.])), ("k: f32[]", scalar(3f32))],
+        )
+        .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| k * a * b / (a + b)).sum(0)))
         .gives([("out_0", row([4f32, 0.])), ("out_1", scalar(0f32))]),
         // y2 of (1 + k y) = (1 + k x0)(1 + k x1)(1 + k x2), by the numbers and by k.
         // x0 + x1 + x2 + k (x0 x1 + x0 x2 + x1 x2) + k k x0 x1 x2
-        case("gradient_by_a_captured_value", |g| {
-            let (xs, k) = (g.input("xs", "f32[T]"), g.input("k", "f32[]"));
-            grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| a + b + k * a * b).index(0, -1))
-        })
-        .on([row([2f32, 3., 5.]), scalar(2f32)])
-        .gives([("out_0", row([77f32, 55., 35.])), ("out_1", scalar(31f32 + 2. * 2. * 30.))]),
+        case_on("gradient_by_a_captured_value", [("xs: f32[T]", row([2f32, 3., 5.])), ("k: f32[]", scalar(2f32))])
+            .runs(|[xs, k]| grad((xs, k), |(xs, k)| associative_scan(xs, |a, b| a + b + k * a * b).index(0, -1)))
+            .gives([("out_0", row([77f32, 55., 35.])), ("out_1", scalar(31f32 + 2. * 2. * 30.))]),
         // Of a1 a2 b0 + a2 b1 + b2 by all of a and b, along ones, and again.
         // By a: (0, a2 b0, a1 b0 + b1); by b: (a1 a2, a2, 1). Their sum by a: (0, b0 + a2, b0 + a1 + 1), by b: (a1 +
         // a2, 1, 0).
@@ -73,12 +67,9 @@ pub(super) fn cases() -> Cases {
             .gives([("out_0_0", a.clone()), ("out_0_1", b.clone()), ("out_1_0", a), ("out_1_1", b)])
         },
         // Products of all but two, one of which is zero.
-        case("hessian_of_a_running_product", |g| {
-            let xs = g.input("xs", "f32[4]");
-            hessian(xs, |xs| associative_scan(xs, |a, b| a * b).index(0, -1))
-        })
-        .on([row([2f32, 0., 3., 5.])])
-        .gives([("out", tensor([4, 4], [0f32, 15., 0., 0., 15., 0., 10., 6., 0., 10., 0., 0., 0., 6., 0., 0.]))]),
+        case_on("hessian_of_a_running_product", [("xs: f32[4]", row([2f32, 0., 3., 5.]))])
+            .runs(|[xs]| hessian(xs, |xs| associative_scan(xs, |a, b| a * b).index(0, -1)))
+            .gives([("out", tensor([4, 4], [0f32, 15., 0., 0., 15., 0., 10., 6., 0., 10., 0., 0., 0., 6., 0., 0.]))]),
     ])?;
     for length in [0, 1, 2, 3, 7, 8] {
         cases.push(recurrence(length, false)?);
@@ -107,7 +98,7 @@ fn vector(numbers: Vec<f32>) -> HostTensor {
 
 /// h[t] = a[t] h[t-1] + b[t], whose cotangents are c: of `b[s]` it is the sum of c[t] times the rates after s up to t, and
 /// of `a[s]` that times h[s-1].
-fn recurrence(length: usize, reverse: bool) -> Result<Case, String> {
+fn recurrence(length: usize, reverse: bool) -> OneCase {
     let [a, b, c] = [[2f32, -1., 3., 1.], [1., 2., -2., 3.], [1., -1., 2., 1.]]
         .map(|pattern| pattern.into_iter().cycle().take(length).collect::<Vec<f32>>());
     let at = |step: usize| if reverse { length - 1 - step } else { step };
@@ -131,7 +122,7 @@ fn recurrence(length: usize, reverse: bool) -> Result<Case, String> {
 
 /// Products of matrices whose entries are leaves. Of entry (0, 1) of the last product, entry (i, j) of the derivative by a
 /// matrix is (0, i) of what is before it times (j, 1) of what is after it.
-fn matrices(length: usize, reverse: bool) -> Result<Case, String> {
+fn matrices(length: usize, reverse: bool) -> OneCase {
     let product = |[a, b, c, d]: [Value; 4], [e, f, g, h]: [Value; 4]| {
         [a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h]
     };

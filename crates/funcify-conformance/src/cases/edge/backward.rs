@@ -1,13 +1,9 @@
 //! Backward loops, with derivatives that are written out: repeated taps, downward loops that are truncated or end by
 //! themselves, sizes that a step binds, bounds that are reached; and the calls that lanes refuse.
 
-use funcify::{
-    CheckpointPolicy, DType, GradOptions, Graph, HostTensor, Recurrence, Scalar, VmapOptions, scan, while_loop_bounded,
-};
+use funcify::prelude::*;
 
-use super::{Cases, all, case, case_of, row, scalar};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -92,7 +88,7 @@ fn differentiated(text: &str, wrt: &[&str], policy: CheckpointPolicy) -> Result<
 }
 
 /// With `a`, `b`, `c` what a step reads: the sum of `2 a^2 b + 3 c`, for rows 1, 2, 3 and two steps.
-fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> Result<Case, String> {
+fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> OneCase {
     let text = format!(
         "fn @taps(%x: f32[3]) {{
            %ys: f32[2] = scan @step {{steps=2}} {{
@@ -118,7 +114,7 @@ fn repeated_taps(name: &str, taps: &str, expected: [f32; 3]) -> Result<Case, Str
 }
 
 /// Downward `y[t] = y[t+1] x[t]` from one row 3, of which the last two steps are differentiated; the sum of all rows.
-fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> Result<Case, String> {
+fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> OneCase {
     let steps = xs.len();
     let text = format!(
         "fn @truncated(%xs: f32[{steps}], %given: f32[1]) {{
@@ -141,7 +137,7 @@ fn truncated_given_row(xs: &[f32], of_xs: &[f32], of_given: f32) -> Result<Case,
 }
 
 /// A step whose inner loop has as many rows as data say: `x^2` times the sum of the squares of the first `k` weights.
-fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> Result<Case, String> {
+fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> OneCase {
     let loss = Graph::build("sized", |g| {
         let (xs, ks, w) = (g.input("xs", "f32[2]"), g.input("ks", "i64[2]"), g.input("w", "f32[3]"));
         scan(xs.sum(0) * 0.0, (xs, ks), |sum, (x, k)| {
@@ -161,7 +157,7 @@ fn size_of_a_step(name: &str, policy: CheckpointPolicy) -> Result<Case, String> 
 }
 
 /// Two steps of squaring at most, below 100: the bound ends it, the condition ends it, no step runs.
-fn bound(x: f32, slope: f32) -> Result<Case, String> {
+fn bound(x: f32, slope: f32) -> OneCase {
     let loss = Graph::build("bounded", |g| while_loop_bounded(2, g.input("x", "f32[]"), |x| x.lt(100.0), |x| x * x));
     let gradient = loss.and_then(|loss| loss.grad("x", GradOptions::new()));
     let name = format!("gradient_of_a_bounded_while_at_{}", x.round());

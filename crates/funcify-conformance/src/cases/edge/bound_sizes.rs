@@ -1,11 +1,9 @@
 //! Sizes that the program computes (`bind_size`): slices to them, allocations of them, in bodies and branches, on lanes, in
 //! derivatives; none, too many, and a negative number.
 
-use funcify::{DType, Value, bind_size, concat, cond, full, grad, hvp, iota, scan, size, vmap, while_loop};
+use funcify::{bind_size, full, grad, hvp, vmap};
 
-use super::{Cases, all, case, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -18,86 +16,78 @@ pub(super) fn cases() -> Cases {
         .on([row([3f32, -1., 2., 4.])])
         .gives([("head", row([3f32, -1., 2.])), ("rest", row([4f32])), ("count", scalar(6i64))]),
         // A tensor of one number, the numbers up to it, and a scalar repeated.
-        case("bound_size_of_an_allocation", |g| {
-            let (x, n) = (g.input("x", "f32[]"), g.input("n", "i64[]"));
-            let n = bind_size(n + 1);
-            let rows = full([n.clone(), 2.into()], DType::F32, 0.5);
-            outputs! { rows, numbers: iota(n.clone(), DType::I64), repeated: x.broadcast_to([n]) }
-        })
-        .on([scalar(7f32), scalar(2i64)])
-        .gives([
-            ("rows", tensor([3, 2], [0.5f32; 6])),
-            ("numbers", row([0i64, 1, 2])),
-            ("repeated", row([7f32, 7., 7.])),
-        ]),
+        case_on("bound_size_of_an_allocation", [("x: f32[]", scalar(7f32)), ("n: i64[]", scalar(2i64))])
+            .runs(|[x, n]| {
+                let n = bind_size(n + 1);
+                let rows = full([n.clone(), 2.into()], DType::F32, 0.5);
+                outputs! { rows, numbers: iota(n.clone(), DType::I64), repeated: x.broadcast_to([n]) }
+            })
+            .gives([
+                ("rows", tensor([3, 2], [0.5f32; 6])),
+                ("numbers", row([0i64, 1, 2])),
+                ("repeated", row([7f32, 7., 7.])),
+            ]),
         case("bound_size_of_nothing", |g| {
             let head = head(g.input("xs", "f32[T,2]"), g.input("n", "i64[]"));
             outputs! { head, sum: head.sum(0) }
         })
         .on([tensor([2, 2], [1f32, 2., 3., 4.]), scalar(0i64)])
         .gives([("head", empty::<f32, 2>([0, 2])), ("sum", row([0f32, 0.]))]),
-        case("bound_size_of_u32", |g| head(g.input("xs", "f32[T]"), g.input("n", "u32[]")))
-            .on([row([1f32, 2., 4.]), scalar(2u32)])
+        case_on("bound_size_of_u32", [("xs: f32[T]", row([1f32, 2., 4.])), ("n: u32[]", scalar(2u32))])
+            .runs(|[xs, n]| head(xs, n))
             .gives([("out", row([1f32, 2.]))]),
         // Each step sums another number of rows.
-        case("bound_size_in_each_step", |g| {
-            let (xs, counts) = (g.input("xs", "f32[T]"), g.input("counts", "i64[B]"));
+        case_on(
+            "bound_size_in_each_step",
+            [("xs: f32[T]", row([1f32, 2., 4.])), ("counts: i64[B]", row([1i64, 3, 0, 2]))],
+        )
+        .runs(|[xs, counts]| {
             scan(xs.index(0, 0) * 0.0, counts, |sum, n| (sum + head(xs.exp(), n).sum(0), head(xs, n).sum(0))).1
         })
-        .on([row([1f32, 2., 4.]), row([1i64, 3, 0, 2])])
         .gives([("out", row([1f32, 7., 0., 3.]))]),
-        case("bound_size_in_a_while", |g| {
-            let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
-            let start = (n, xs.index(0, 0) * 0.0);
-            while_loop(start, |(n, _)| n.gt(0), |(n, sum)| (n - 1, sum + head(xs, n).sum(0))).1
-        })
-        .on([row([1f32, 2., 4.]), scalar(3i64)])
-        .gives_dynamic([("out", scalar(11f32))]),
+        case_on("bound_size_in_a_while", [("xs: f32[T]", row([1f32, 2., 4.])), ("n: i64[]", scalar(3i64))])
+            .runs(|[xs, n]| {
+                let start = (n, xs.index(0, 0) * 0.0);
+                while_loop(start, |(n, _)| n.gt(0), |(n, sum)| (n - 1, sum + head(xs, n).sum(0))).1
+            })
+            .gives_dynamic([("out", scalar(11f32))]),
         // A loop over so many rows.
-        case("bound_size_of_steps", |g| {
-            let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
-            scan(xs.index(0, 0) * 0.0, head(xs, n), |sum, x| (sum + x, sum + x)).1
-        })
-        .on([row([1f32, 2., 4.]), scalar(2i64)])
-        .gives_dynamic([("out", row([1f32, 3.]))]),
+        case_on("bound_size_of_steps", [("xs: f32[T]", row([1f32, 2., 4.])), ("n: i64[]", scalar(2i64))])
+            .runs(|[xs, n]| scan(xs.index(0, 0) * 0.0, head(xs, n), |sum, x| (sum + x, sum + x)).1)
+            .gives_dynamic([("out", row([1f32, 3.]))]),
         in_a_branch(3, 7.),
         in_a_branch(-3, -1.),
-        case("bound_size_gradient", |g| {
-            let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
-            grad(xs, |xs| weighted(xs, n))
-        })
-        .on([row([1f32, 2., 4., 8.]), scalar(3i64)])
-        .gives([("out", row([0f32, 4., 16., 0.]))]),
-        case("bound_size_second_derivative", |g| {
-            let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
-            hvp(xs, xs.ones_like(), |xs| weighted(xs, n))
-        })
-        .on([row([1f32, 2., 4., 8.]), scalar(3i64)])
-        .gives([("out", row([0f32, 2., 4., 0.]))]),
-        case("bound_size_gradient_in_a_loop", |g| {
-            let (xs, counts) = (g.input("xs", "f32[T]"), g.input("counts", "i64[B]"));
+        case_on("bound_size_gradient", [("xs: f32[T]", row([1f32, 2., 4., 8.])), ("n: i64[]", scalar(3i64))])
+            .runs(|[xs, n]| grad(xs, |xs| weighted(xs, n)))
+            .gives([("out", row([0f32, 4., 16., 0.]))]),
+        case_on("bound_size_second_derivative", [("xs: f32[T]", row([1f32, 2., 4., 8.])), ("n: i64[]", scalar(3i64))])
+            .runs(|[xs, n]| hvp(xs, xs.ones_like(), |xs| weighted(xs, n)))
+            .gives([("out", row([0f32, 2., 4., 0.]))]),
+        case_on(
+            "bound_size_gradient_in_a_loop",
+            [("xs: f32[T]", row([1f32, 2., 4., 8.])), ("counts: i64[B]", row([2i64, 0, 3]))],
+        )
+        .runs(|[xs, counts]| {
             grad(xs, |xs| scan(xs.index(0, 0) * 0.0, counts, |sum, n| (sum + head(xs.square(), n).sum(0), ())).0)
         })
-        .on([row([1f32, 2., 4., 8.]), row([2i64, 0, 3])])
         .gives([("out", row([4f32, 8., 8., 0.]))]),
-        case("bound_size_shared_by_lanes", |g| {
-            let (xs, n) = (g.input("xs", "f32[B,3]"), g.input("n", "i64[]"));
-            vmap(xs, |xs| head(xs, n))
-        })
-        .on([tensor([2, 3], [1f32, 2., 4., 2., 0., 1.]), scalar(2i64)])
+        case_on(
+            "bound_size_shared_by_lanes",
+            [("xs: f32[B,3]", tensor([2, 3], [1f32, 2., 4., 2., 0., 1.])), ("n: i64[]", scalar(2i64))],
+        )
+        .runs(|[xs, n]| vmap(xs, |xs| head(xs, n)))
         .gives([("out", tensor([2, 2], [1f32, 2., 2., 0.]))]),
         // What has a size of its own in each lane is reduced there.
-        case("bound_size_of_each_lane", |g| {
-            let (x, n) = (g.input("x", "f32[B]"), g.input("n", "i64[B]"));
-            let sum = |x: Value, n: Value| {
-                let n = bind_size(n);
-                (x.square().broadcast_to([n.clone()]) * iota(n, DType::F32)).sum(0)
-            };
-            let slopes = vmap((x, n), |(x, n)| grad(x, |x| sum(x, n)));
-            outputs! { sums: vmap((x, n), |(x, n)| sum(x, n)), slopes }
-        })
-        .on([row([1f32, 2., 3.]), row([3i64, 0, 2])])
-        .gives([("sums", row([3f32, 0., 9.])), ("slopes", row([6f32, 0., 6.]))]),
+        case_on("bound_size_of_each_lane", [("x: f32[B]", row([1f32, 2., 3.])), ("n: i64[B]", row([3i64, 0, 2]))])
+            .runs(|[x, n]| {
+                let sum = |x: Value, n: Value| {
+                    let n = bind_size(n);
+                    (x.square().broadcast_to([n.clone()]) * iota(n, DType::F32)).sum(0)
+                };
+                let slopes = vmap((x, n), |(x, n)| grad(x, |x| sum(x, n)));
+                outputs! { sums: vmap((x, n), |(x, n)| sum(x, n)), slopes }
+            })
+            .gives([("sums", row([3f32, 0., 9.])), ("slopes", row([6f32, 0., 6.]))]),
         // What follows a part with a size of its own in each lane begins where that ends.
         case("bound_size_between_others_of_each_lane", |g| {
             let (xs, ys, ns) = (g.input("xs", "f32[2]"), g.input("ys", "f32[3]"), g.input("n", "i64[B]"));
@@ -119,17 +109,17 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([-3i64, 4, 0])])
         .gives([("out", row([-1f32, 6., 0.]))]),
-        case("bound_size_that_is_negative", |g| iota(bind_size(g.input("n", "i64[]")), DType::F32).sum(0))
-            .on([scalar(-3i64)])
+        case_on("bound_size_that_is_negative", [("n: i64[]", scalar(-3i64))])
+            .runs(|[n]| iota(bind_size(n), DType::F32).sum(0))
             .fails("Type"),
-        case("bound_size_that_is_negative_in_a_step", |g| {
-            let (xs, counts) = (g.input("xs", "f32[T]"), g.input("counts", "i64[B]"));
-            scan(xs.index(0, 0), counts, |sum, n| (sum + head(xs, n).sum(0), ())).0
-        })
-        .on([row([1f32, 2.]), row([1i64, -1])])
+        case_on(
+            "bound_size_that_is_negative_in_a_step",
+            [("xs: f32[T]", row([1f32, 2.])), ("counts: i64[B]", row([1i64, -1]))],
+        )
+        .runs(|[xs, counts]| scan(xs.index(0, 0), counts, |sum, n| (sum + head(xs, n).sum(0), ())).0)
         .fails("Type"),
-        case("bound_size_beyond_memory", |g| iota(bind_size(g.input("n", "i64[]")), DType::F32).sum(0))
-            .on([scalar(1i64 << 50)])
+        case_on("bound_size_beyond_memory", [("n: i64[]", scalar(1i64 << 50))])
+            .runs(|[n]| iota(bind_size(n), DType::F32).sum(0))
             .fails("OverBudget"),
     ])
 }
@@ -140,7 +130,7 @@ fn head(xs: Value, n: Value) -> Value {
 }
 
 /// The branch that would bind a negative size is not taken.
-fn in_a_branch(n: i64, expected: f32) -> Result<Case, String> {
+fn in_a_branch(n: i64, expected: f32) -> OneCase {
     case(if n < 0 { "bound_size_of_another_branch" } else { "bound_size_of_a_branch" }, |g| {
         let (xs, n) = (g.input("xs", "f32[T]"), g.input("n", "i64[]"));
         cond(n.ge(0), || head(xs, n).sum(0), || xs.index(0, 0) * -1.0)

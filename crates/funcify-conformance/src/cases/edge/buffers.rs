@@ -1,45 +1,39 @@
 //! Full buffers (mit-mot), alone and beside states and carries: reads before writes (scan-c1), rows that were
 //! written before (scan-c5).
 
-use funcify::{Builder, HostTensor, Recurrence};
-
-use super::{Cases, all, case, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
         // Reads 0, 1 and writes 1, x0 + 2 x1 over 0..7, 3 steps.
-        sweep("reads_zero_one_writes_one", [0, 1], [1]),
+        weighted("reads_zero_one_writes_one", [0, 1], [1]),
         // Reads -1, 0 and writes 0: the same result.
-        sweep("reads_minus_one_zero_writes_zero", [-1, 0], [0]),
+        weighted("reads_minus_one_zero_writes_zero", [-1, 0], [0]),
         // Reads 0, 2, 1 and writes 2, 1, f = a + 2b + 3c in the order of the taps, outputs f and f + 10, 3 steps.
         case("two_writes_in_tap_order", |g| {
-            let mut loop_ = Recurrence::new();
-            let buffer = loop_.mit_mot(g.input("rows", "f32[8]"), [0, 2, 1], [2, 1]);
-            let done = loop_.steps(3).run(|step| {
-                let [a, b, c] = step.read(&buffer);
-                let f = a + b * 2.0 + c * 3.0;
-                step.write(&buffer, [f, f + 10.0]);
-            });
-            outputs! { rows: done.buffer(&buffer) }
+            let rows =
+                sweep(Recurrence::new().steps(3), g.input("rows", "f32[8]"), [0, 2, 1], [2, 1], [], |[], [a, b, c]| {
+                    let f = a + b * 2.0 + c * 3.0;
+                    [f, f + 10.0]
+                });
+            outputs! { rows }
         })
         .on([zero_to_seven()])
         .gives([("rows", row([0f32, 17., 54., 204., 194., 5., 6., 7.]))]),
         // mit-mot and mit-sot in one loop; the state reads the buffer's row before the step writes the next.
-        case("mit_mot_and_mit_sot", |g| {
-            let mut loop_ = Recurrence::new();
-            let buffer = loop_.mit_mot(g.input("rows", "f32[8]"), [0, 1], [1]);
-            let state = loop_.mit_sot(g.input("init", "f32[2]"), [-2, -1]);
-            let done = loop_.steps(3).run(|step| {
-                let ([x0, x1], [older, old]) = (step.read(&buffer), step.read(&state));
-                step.write(&buffer, [x0 + x1 * 2.0]);
-                step.write(&state, older + old + x0);
-            });
-            outputs! { rows: done.buffer(&buffer), trace: done.trace(&state) }
-        })
-        .on([zero_to_seven(), row([1f32, 1.])])
-        .gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.])), ("trace", row([2f32, 5., 13.]))]),
+        case_on("mit_mot_and_mit_sot", [("rows: f32[8]", zero_to_seven()), ("init: f32[2]", row([1f32, 1.]))])
+            .runs(|[rows, init]| {
+                let mut loop_ = Recurrence::new();
+                let buffer = loop_.mit_mot(rows, [0, 1], [1]);
+                let state = loop_.mit_sot(init, [-2, -1]);
+                let done = loop_.steps(3).run(|step| {
+                    let ([x0, x1], [older, old]) = (step.read(&buffer), step.read(&state));
+                    step.write(&buffer, [x0 + x1 * 2.0]);
+                    step.write(&state, older + old + x0);
+                });
+                outputs! { rows: done.buffer(&buffer), trace: done.trace(&state) }
+            })
+            .gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.])), ("trace", row([2f32, 5., 13.]))]),
         // Two mit-mots, two mit-sots, a sit-sot, two carries, a sequence and two ys, which read one another.
         //
         // | after step | p | q | f | g | s | c | d |
@@ -97,13 +91,11 @@ pub(super) fn cases() -> Cases {
         ]),
         // A buffer of matrices whose sizes only the call tells: each step adds the row before.
         case("buffer_of_matrices_with_symbolic_sizes", |g| {
-            let mut loop_ = Recurrence::new();
-            let buffer = loop_.mit_mot(g.input("rows", "f32[T+1,B,2]"), [0, 1], [1]);
-            let done = loop_.run(|step| {
-                let [x0, x1] = step.read(&buffer);
-                step.write(&buffer, [x0 + x1]);
-            });
-            outputs! { rows: done.buffer(&buffer) }
+            let rows =
+                sweep(&mut Recurrence::new(), g.input("rows", "f32[T+1,B,2]"), [0, 1], [1], [], |[], [x0, x1]| {
+                    [x0 + x1]
+                });
+            outputs! { rows }
         })
         .on([tensor([3, 1, 2], [1f32, 10., 2., 20., 3., 30.])])
         .gives([("rows", tensor([3, 1, 2], [1f32, 10., 3., 30., 6., 60.]))]),
@@ -114,15 +106,12 @@ fn zero_to_seven() -> HostTensor {
     row([0f32, 1., 2., 3., 4., 5., 6., 7.])
 }
 
-fn sweep(name: &str, reads: [i64; 2], writes: [i64; 1]) -> Result<Case, String> {
+fn weighted(name: &str, reads: [i64; 2], writes: [i64; 1]) -> OneCase {
     let program = |g: &Builder| {
-        let mut loop_ = Recurrence::new();
-        let buffer = loop_.mit_mot(g.input("rows", "f32[8]"), reads, writes);
-        let done = loop_.steps(3).run(|step| {
-            let [x0, x1] = step.read(&buffer);
-            step.write(&buffer, [x0 + x1 * 2.0]);
+        let rows = sweep(Recurrence::new().steps(3), g.input("rows", "f32[8]"), reads, writes, [], |[], [x0, x1]| {
+            [x0 + x1 * 2.0]
         });
-        outputs! { rows: done.buffer(&buffer) }
+        outputs! { rows }
     };
     case(name, program).on([zero_to_seven()]).gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.]))])
 }

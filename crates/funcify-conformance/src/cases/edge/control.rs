@@ -1,10 +1,8 @@
 //! The rest of the control flow: `map`, `fori_loop`, `cond`, `switch` and `while_loop`.
 
-use funcify::{HostTensor, Value, cond, constant, fori_loop, map, scan, switch, while_loop, while_loop_bounded};
+use funcify::switch;
 
-use super::{Cases, all, case, empty, row, scalar};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -30,35 +28,120 @@ pub(super) fn cases() -> Cases {
     for index in [HostTensor::scalar(200u8), HostTensor::scalar(200u32), HostTensor::scalar(200i32)] {
         cases.push(switch_by_other_integers(index)?);
     }
-    cases.push(while_with_an_empty_carry()?);
-    cases.push(while_that_does_not_begin()?);
-    cases.push(while_counts_with_the_outer_index()?);
-    cases.push(while_with_a_captured_limit()?);
-    cases.push(endless_while_in_a_loop_without_steps()?);
+    cases.extend(all([
+        // A loop with an empty carry gives nothing, and does not run: no result depends on it.
+        case_on("while_with_an_empty_carry", [("x: f32[]", scalar(1f32))])
+            .runs(|[x]| {
+                while_loop((), |()| x.gt(0.0), |()| ());
+                outputs! { x }
+            })
+            .gives([("x", scalar(1f32))]),
+        // A condition that is false at the start: the initial carry.
+        case("while_that_does_not_begin", |g| {
+            let start = (g.input("x", "f32[2]"), g.input("n", "i64[]"));
+            let (x, n) = while_loop(start, |(_, n)| n.lt(0), |(x, n)| (x * f64::NAN, n - 1));
+            outputs! { x, n }
+        })
+        .on([row([1f32, 2.]), scalar(3i64)])
+        .gives_dynamic([("n", scalar(3i64)), ("x", row([1f32, 2.]))]),
+        // A nested loop whose trip count depends on the outer index: 0 + 1 + 2 + 3 + 4 steps.
+        case_on("while_counts_with_the_outer_index", [("zero: i64[]", scalar(0i64))])
+            .runs(|[zero]| {
+                let outer = |(i, total)| {
+                    let (_, total) =
+                        while_loop((constant(0i64), total), |(j, _)| j.lt(i), |(j, total)| (j + 1, total + 1));
+                    (i + 1, total)
+                };
+                let (_, total) = while_loop((constant(0i64), zero), |(i, _)| i.lt(5), outer);
+                outputs! { total }
+            })
+            .gives_dynamic([("total", scalar(10i64))]),
+        // A condition that reads a captured value, which is also computed from another one.
+        case("while_with_a_captured_limit", |g| {
+            let limit = g.input("limits", "f32[T]").max(0) + 1.0;
+            outputs! { x: while_loop(g.input("x", "f32[]"), |x| x.lt(limit), |x| x * 2.0) }
+        })
+        .on([row([5f32, 9., 3.]), scalar(1f32)])
+        .gives_dynamic([("x", scalar(16f32))]),
+        // A loop that would not end, in a loop without steps: it does not run, although it depends on no step.
+        case("endless_while_in_a_loop_without_steps", |g| {
+            let w = g.input("w", "f32[]");
+            let (last, ()) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
+                (c + x * while_loop(w, |w| w.gt(0.0), |w| w * 1.0), ())
+            });
+            outputs! { last }
+        })
+        .on([scalar(1f32), scalar(5f32), empty::<f32, 1>([0])])
+        .gives([("last", scalar(5f32))]),
+    ])?);
     for (bound, n) in [(0, 0), (3, 3), (9, 5)] {
         cases.push(while_with_a_bound(bound, n)?);
     }
-    cases.push(while_bounded_by_a_size()?);
-    cases.push(while_in_a_loop_with_a_bound()?);
-    cases.push(branch_that_ignores_an_operand()?);
-    cases.push(branch_without_results()?);
-    cases.push(choice_of_loops()?);
-    cases.push(invariant_choice_in_a_loop()?);
+    cases.extend(all([
+        // A bound that the size of an input gives: an unrolled program knows it.
+        case_on("while_bounded_by_a_size", [("xs: f32[T]", row([1f32, 2., 3.]))])
+            .runs(|[xs]| {
+                let start = (constant(0i64), xs.index(0, 0).zeros_like());
+                let step = |(i, sum): (Value, Value)| (i + 1, sum + xs.take(0, i));
+                let (i, sum) = while_loop_bounded("T", start, |(_, sum)| sum.lt(100.0), step);
+                outputs! { i, sum }
+            })
+            .gives([("i", scalar(3i64)), ("sum", scalar(6f32))]),
+        // A bounded loop in each step of a scan, whose condition captures the row: it ends early in some.
+        case("while_in_a_loop_with_a_bound", |g| {
+            let start = g.input("start", "f32[]");
+            let ((), ys) =
+                scan((), g.input("xs", "f32[T]"), |(), x| ((), while_loop_bounded(3, start, |y| y.lt(x), |y| y * 2.0)));
+            outputs! { ys }
+        })
+        .on([scalar(1f32), row([3f32, 100., 0.])])
+        .gives([("ys", row([4f32, 8., 1.]))]),
+        // A branch that ignores an operand. (Its gradient is not checked here.)
+        case("branch_that_ignores_an_operand", |g| {
+            let (p, x, w) = (g.input("p", "bool[]"), g.input("x", "f32[2]"), g.input("w", "f32[2]"));
+            outputs! { y: cond(p, || x, || x * w), both: cond(!p, || x, || x * w) }
+        })
+        .on([scalar(true), row([1f32, 2.]), row([3f32, 4.])])
+        .gives([("both", row([3f32, 8.])), ("y", row([1f32, 2.]))]),
+        // A choice between nothing and nothing.
+        case_on("branch_without_results", [("p: bool[]", scalar(true)), ("x: f32[]", scalar(1f32))])
+            .runs(|[p, x]| {
+                cond(p, || (), || ());
+                outputs! { y: x }
+            })
+            .gives([("y", scalar(1f32))]),
+        // Each branch is a loop.
+        case_on("choice_of_loops", [("n: i64[]", scalar(0i64)), ("xs: f32[T]", row([4f32, 1.]))])
+            .runs(|[n, xs]| {
+                let sum = || scan(xs.index(0, 0), xs, |sum, x| (sum + x, ())).0;
+                outputs! { y: cond(n.gt(0), sum, || fori_loop(0, 1, xs.index(0, 0), |_, x| x * 0.5)) }
+            })
+            .gives([("y", scalar(2f32))]),
+        // A choice that does not depend on the step, and one that does.
+        case("invariant_choice_in_a_loop", |g| {
+            let (p, w) = (g.input("p", "bool[]"), g.input("w", "f32[]"));
+            let (_, ys) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
+                let factor = cond(p, || w + 1.0, || w);
+                let c = cond(x.gt(0.0), || c + x * factor, || c);
+                (c, c)
+            });
+            outputs! { ys }
+        })
+        .on([scalar(true), scalar(1f32), scalar(0f32), row([1f32, -5., 2.])])
+        .gives([("ys", row([2f32, 2., 6.]))]),
+    ])?);
     Ok(cases)
 }
 
 /// A sum over a range of constants; over a range without numbers it is the initial value.
-fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> Result<Case, String> {
-    case(format!("fori_over_constants_{name}"), |g| {
-        let init = g.input("init", "i64[]");
-        outputs! { sum: fori_loop(lower, upper, init, |i, sum| sum + i) }
-    })
-    .on([scalar(7i64)])
-    .gives([("sum", scalar(sum))])
+fn fori_over_constants(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
+    case_on(format!("fori_over_constants_{name}"), [("init: i64[]", scalar(7i64))])
+        .runs(|[init]| outputs! { sum: fori_loop(lower, upper, init, |i, sum| sum + i) })
+        .gives([("sum", scalar(sum))])
 }
 
 /// The same of inputs.
-fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> Result<Case, String> {
+fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> OneCase {
     case(format!("fori_over_inputs_{name}"), |g| {
         let (lower, upper) = (g.input("lower", "i64[]"), g.input("upper", "i64[]"));
         outputs! { sum: fori_loop(lower, upper, g.input("init", "i64[]"), |i, sum| sum + i) }
@@ -68,37 +151,28 @@ fn fori_over_inputs(name: &str, lower: i64, upper: i64, sum: i64) -> Result<Case
 }
 
 /// A range whose bounds are symbolic: 1 to T.
-fn fori_over_a_size() -> Result<Case, String> {
-    case("fori_over_a_size", |g| {
-        let xs = g.input("xs", "f32[T]");
-        outputs! { last: fori_loop(1, "T", xs.index(0, 0), |i, best| best * 2.0 + xs.take(0, i)) }
-    })
-    .on([row([1f32, 10., 100.])])
-    .gives([("last", scalar(124f32))])
+fn fori_over_a_size() -> OneCase {
+    case_on("fori_over_a_size", [("xs: f32[T]", row([1f32, 10., 100.]))])
+        .runs(|[xs]| outputs! { last: fori_loop(1, "T", xs.index(0, 0), |i, best| best * 2.0 + xs.take(0, i)) })
+        .gives([("last", scalar(124f32))])
 }
 
 /// An index outside the branches is clamped to them.
-fn switch_by_input(index: i64, y: f32) -> Result<Case, String> {
-    case(format!("switch_by_input_{index}"), |g| {
-        let (index, x) = (g.input("index", "i64[]"), g.input("x", "f32[]"));
-        outputs! { y: switch(index, [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) }
-    })
-    .on([scalar(index), scalar(1f32)])
-    .gives([("y", scalar(y))])
+fn switch_by_input(index: i64, y: f32) -> OneCase {
+    case_on(format!("switch_by_input_{index}"), [("index: i64[]", scalar(index)), ("x: f32[]", scalar(1f32))])
+        .runs(|[index, x]| outputs! { y: switch(index, [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) })
+        .gives([("y", scalar(y))])
 }
 
 /// The same of a constant, of which an unrolled program keeps one branch.
-fn switch_by_constant(index: i64, y: f32) -> Result<Case, String> {
-    case(format!("switch_by_constant_{index}"), |g| {
-        let x = g.input("x", "f32[]");
-        outputs! { y: switch(constant(index), [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) }
-    })
-    .on([scalar(1f32)])
-    .gives([("y", scalar(y))])
+fn switch_by_constant(index: i64, y: f32) -> OneCase {
+    case_on(format!("switch_by_constant_{index}"), [("x: f32[]", scalar(1f32))])
+        .runs(|[x]| outputs! { y: switch(constant(index), [&|| x, &|| x * 20.0, &|| x * 30.0, &|| x * 40.0]) })
+        .gives([("y", scalar(y))])
 }
 
 /// An index of another integer type.
-fn switch_by_other_integers(index: HostTensor) -> Result<Case, String> {
+fn switch_by_other_integers(index: HostTensor) -> OneCase {
     let ty = index.ty();
     case(format!("switch_by_{}", ty.dtype), |g| {
         let (index, x) = (g.input("index", &ty), g.input("x", "f32[]"));
@@ -108,141 +182,11 @@ fn switch_by_other_integers(index: HostTensor) -> Result<Case, String> {
     .gives([("y", scalar(2f32))])
 }
 
-/// A branch that ignores an operand. (Its gradient is not checked here.)
-fn branch_that_ignores_an_operand() -> Result<Case, String> {
-    case("branch_that_ignores_an_operand", |g| {
-        let (p, x, w) = (g.input("p", "bool[]"), g.input("x", "f32[2]"), g.input("w", "f32[2]"));
-        outputs! { y: cond(p, || x, || x * w), both: cond(!p, || x, || x * w) }
-    })
-    .on([scalar(true), row([1f32, 2.]), row([3f32, 4.])])
-    .gives([("both", row([3f32, 8.])), ("y", row([1f32, 2.]))])
-}
-
-/// A choice between nothing and nothing.
-fn branch_without_results() -> Result<Case, String> {
-    case("branch_without_results", |g| {
-        cond(g.input("p", "bool[]"), || (), || ());
-        outputs! { y: g.input("x", "f32[]") }
-    })
-    .on([scalar(true), scalar(1f32)])
-    .gives([("y", scalar(1f32))])
-}
-
-/// Each branch is a loop.
-fn choice_of_loops() -> Result<Case, String> {
-    case("choice_of_loops", |g| {
-        let (n, xs) = (g.input("n", "i64[]"), g.input("xs", "f32[T]"));
-        let sum = || scan(xs.index(0, 0), xs, |sum, x| (sum + x, ())).0;
-        outputs! { y: cond(n.gt(0), sum, || fori_loop(0, 1, xs.index(0, 0), |_, x| x * 0.5)) }
-    })
-    .on([scalar(0i64), row([4f32, 1.])])
-    .gives([("y", scalar(2f32))])
-}
-
-/// A choice that does not depend on the step, and one that does.
-fn invariant_choice_in_a_loop() -> Result<Case, String> {
-    case("invariant_choice_in_a_loop", |g| {
-        let (p, w) = (g.input("p", "bool[]"), g.input("w", "f32[]"));
-        let (_, ys) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
-            let factor = cond(p, || w + 1.0, || w);
-            let c = cond(x.gt(0.0), || c + x * factor, || c);
-            (c, c)
-        });
-        outputs! { ys }
-    })
-    .on([scalar(true), scalar(1f32), scalar(0f32), row([1f32, -5., 2.])])
-    .gives([("ys", row([2f32, 2., 6.]))])
-}
-
-/// A loop with an empty carry gives nothing, and does not run: no result depends on it.
-fn while_with_an_empty_carry() -> Result<Case, String> {
-    case("while_with_an_empty_carry", |g| {
-        let x = g.input("x", "f32[]");
-        while_loop((), |()| x.gt(0.0), |()| ());
-        outputs! { x }
-    })
-    .on([scalar(1f32)])
-    .gives([("x", scalar(1f32))])
-}
-
-/// A condition that is false at the start: the initial carry.
-fn while_that_does_not_begin() -> Result<Case, String> {
-    case("while_that_does_not_begin", |g| {
-        let start = (g.input("x", "f32[2]"), g.input("n", "i64[]"));
-        let (x, n) = while_loop(start, |(_, n)| n.lt(0), |(x, n)| (x * f64::NAN, n - 1));
-        outputs! { x, n }
-    })
-    .on([row([1f32, 2.]), scalar(3i64)])
-    .gives_dynamic([("n", scalar(3i64)), ("x", row([1f32, 2.]))])
-}
-
-/// A nested loop whose trip count depends on the outer index: 0 + 1 + 2 + 3 + 4 steps.
-fn while_counts_with_the_outer_index() -> Result<Case, String> {
-    case("while_counts_with_the_outer_index", |g| {
-        let outer = |(i, total)| {
-            let (_, total) = while_loop((constant(0i64), total), |(j, _)| j.lt(i), |(j, total)| (j + 1, total + 1));
-            (i + 1, total)
-        };
-        let (_, total) = while_loop((constant(0i64), g.input("zero", "i64[]")), |(i, _)| i.lt(5), outer);
-        outputs! { total }
-    })
-    .on([scalar(0i64)])
-    .gives_dynamic([("total", scalar(10i64))])
-}
-
-/// A condition that reads a captured value, which is also computed from another one.
-fn while_with_a_captured_limit() -> Result<Case, String> {
-    case("while_with_a_captured_limit", |g| {
-        let limit = g.input("limits", "f32[T]").max(0) + 1.0;
-        outputs! { x: while_loop(g.input("x", "f32[]"), |x| x.lt(limit), |x| x * 2.0) }
-    })
-    .on([row([5f32, 9., 3.]), scalar(1f32)])
-    .gives_dynamic([("x", scalar(16f32))])
-}
-
-/// A loop that would not end, in a loop without steps: it does not run, although it depends on no step.
-fn endless_while_in_a_loop_without_steps() -> Result<Case, String> {
-    case("endless_while_in_a_loop_without_steps", |g| {
-        let w = g.input("w", "f32[]");
-        let (last, ()) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| {
-            (c + x * while_loop(w, |w| w.gt(0.0), |w| w * 1.0), ())
-        });
-        outputs! { last }
-    })
-    .on([scalar(1f32), scalar(5f32), empty::<f32, 1>([0])])
-    .gives([("last", scalar(5f32))])
-}
-
 /// A bound ends a loop whose condition still holds.
-fn while_with_a_bound(bound: i64, n: i64) -> Result<Case, String> {
+fn while_with_a_bound(bound: i64, n: i64) -> OneCase {
     case(format!("while_with_bound_{bound}"), |g| {
         outputs! { n: while_loop_bounded(bound, g.input("n", "i64[]"), |n| n.lt(5), |n| n + 1) }
     })
     .on([scalar(0i64)])
     .gives([("n", scalar(n))])
-}
-
-/// A bound that the size of an input gives: an unrolled program knows it.
-fn while_bounded_by_a_size() -> Result<Case, String> {
-    case("while_bounded_by_a_size", |g| {
-        let xs = g.input("xs", "f32[T]");
-        let start = (constant(0i64), xs.index(0, 0).zeros_like());
-        let step = |(i, sum): (Value, Value)| (i + 1, sum + xs.take(0, i));
-        let (i, sum) = while_loop_bounded("T", start, |(_, sum)| sum.lt(100.0), step);
-        outputs! { i, sum }
-    })
-    .on([row([1f32, 2., 3.])])
-    .gives([("i", scalar(3i64)), ("sum", scalar(6f32))])
-}
-
-/// A bounded loop in each step of a scan, whose condition captures the row: it ends early in some.
-fn while_in_a_loop_with_a_bound() -> Result<Case, String> {
-    case("while_in_a_loop_with_a_bound", |g| {
-        let start = g.input("start", "f32[]");
-        let ((), ys) =
-            scan((), g.input("xs", "f32[T]"), |(), x| ((), while_loop_bounded(3, start, |y| y.lt(x), |y| y * 2.0)));
-        outputs! { ys }
-    })
-    .on([scalar(1f32), row([3f32, 100., 0.])])
-    .gives([("ys", row([4f32, 8., 1.]))])
 }

@@ -1,37 +1,25 @@
 //! No steps, one step, hints about steps, and sequences that are longer than the loop (scan-c3).
 
-use funcify::{Recurrence, ScanOptions, scan, scan_with};
-
-use super::{Cases, all, case, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
         // sit-sot, n = 0: the trace has no rows, and the dtype of the initial value.
-        case("sit_sot_without_steps", |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.sit_sot(g.input("init", "f32[3]"));
-            let done = loop_.steps(0).run(|step| {
-                let [old] = step.read(&state);
-                step.write(&state, old + 1.0);
-            });
-            outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
-        })
-        .on([row([1f32, 2., 3.])])
-        .gives([("trace", empty::<f32, 2>([0, 3])), ("with_init", tensor([1, 3], [1f32, 2., 3.]))]),
+        case_on("sit_sot_without_steps", [("init: f32[3]", row([1f32, 2., 3.]))])
+            .runs(|[init]| {
+                let mut loop_ = Recurrence::new();
+                let state = loop_.sit_sot(init);
+                let done = loop_.steps(0).run(|step| {
+                    let [old] = step.read(&state);
+                    step.write(&state, old + 1.0);
+                });
+                outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
+            })
+            .gives([("trace", empty::<f32, 2>([0, 3])), ("with_init", tensor([1, 3], [1f32, 2., 3.]))]),
         // The same of integers.
-        case("int_sit_sot_without_steps", |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.sit_sot(g.input("init", "i64[]"));
-            let done = loop_.steps(0).run(|step| {
-                let [old] = step.read(&state);
-                step.write(&state, old + 1);
-            });
-            outputs! { trace: done.trace(&state) }
-        })
-        .on([scalar(4i64)])
-        .gives([("trace", empty::<i64, 1>([0]))]),
+        case_on("int_sit_sot_without_steps", [("init: i64[]", scalar(4i64))])
+            .runs(|[init]| outputs! { trace: repeated(Recurrence::new().steps(0), init, |old| old + 1) })
+            .gives([("trace", empty::<i64, 1>([0]))]),
         // nit-sot, n = 0, rows of shape (3): the trace has the shape (0, 3).
         case("nit_sot_without_steps", |g| {
             let ((), ys) = scan((), g.input("xs", "f32[0,3]"), |(), x| ((), x * 2.0));
@@ -47,17 +35,17 @@ pub(super) fn cases() -> Cases {
         .on([row([5f32, -1.]), empty::<f32, 2>([0, 2])])
         .gives([("last", row([5f32, -1.]))]),
         // The last row of a buffer with its initial rows, n = 0: the initial row.
-        case("last_row_of_a_buffer_without_steps", |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.sit_sot(g.input("init", "f32[2]"));
-            let done = loop_.steps(0).run(|step| {
-                let [old] = step.read(&state);
-                step.write(&state, old * 3.0);
-            });
-            outputs! { last: done.trace_with_init(&state).index(0, -1) }
-        })
-        .on([row([8f32, 9.])])
-        .gives([("last", row([8f32, 9.]))]),
+        case_on("last_row_of_a_buffer_without_steps", [("init: f32[2]", row([8f32, 9.]))])
+            .runs(|[init]| {
+                let mut loop_ = Recurrence::new();
+                let state = loop_.sit_sot(init);
+                let done = loop_.steps(0).run(|step| {
+                    let [old] = step.read(&state);
+                    step.write(&state, old * 3.0);
+                });
+                outputs! { last: done.trace_with_init(&state).index(0, -1) }
+            })
+            .gives([("last", row([8f32, 9.]))]),
         // n = 1, a constant when it is built: the ranks are those of n > 1.
         case("one_step_known_at_build", |g| {
             let (last, ys) = scan(g.input("init", "f32[2]"), g.input("xs", "f32[1,2]"), |sum, x| (sum + x, sum * x));
@@ -74,28 +62,25 @@ pub(super) fn cases() -> Cases {
         .gives([("last", row([11f32, 22.])), ("ys", tensor([1, 2], [10f32, 40.]))]),
         // A sequence longer than n: the tail is unused. (Its gradient is not checked here.)
         case("sequence_longer_than_the_loop", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-            let sum = loop_.sit_sot(g.input("init", "f32[]"));
-            let done = loop_.steps(3).run(|step| {
-                let ([x], [old]) = (step.read(&x), step.read(&sum));
-                step.write(&sum, old + x);
-            });
-            outputs! { trace: done.trace(&sum) }
+            let trace =
+                running(Recurrence::new().steps(3), g.input("xs", "f32[T]"), g.input("init", "f32[]"), |x, old| {
+                    old + x
+                });
+            outputs! { trace }
         })
         .on([row([1f32, 2., 3., f32::NAN, f32::NAN]), scalar(0f32)])
         .gives([("trace", row([1f32, 3., 6.]))]),
         // A body that returns no y: the result has no ys, and no empty tensor in their place.
-        case("body_without_ys", |g| scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |c, x| (c * x, ())))
-            .on([scalar(2f32), row([3f32, 5.])])
+        case_on("body_without_ys", [("init: f32[]", scalar(2f32)), ("xs: f32[T]", row([3f32, 5.]))])
+            .runs(|[init, xs]| scan(init, xs, |c, x| (c * x, ())))
             .gives([("out_0", scalar(30f32))]),
         // The counterpart of an empty carry for `scan`: only the ys are left.
-        case("empty_carry", |g| {
-            let ((), ys) = scan((), g.input("xs", "f32[T]"), |(), x| ((), x * x));
-            outputs! { ys }
-        })
-        .on([row([1f32, 2., 3.])])
-        .gives([("ys", row([1f32, 4., 9.]))]),
+        case_on("empty_carry", [("xs: f32[T]", row([1f32, 2., 3.]))])
+            .runs(|[xs]| {
+                let ((), ys) = scan((), xs, |(), x| ((), x * x));
+                outputs! { ys }
+            })
+            .gives([("ys", row([1f32, 4., 9.]))]),
         // A state that nothing reads after the loop, but that feeds one that is read, stays.
         case("unread_state_that_feeds_another", |g| {
             let mut loop_ = Recurrence::new();
@@ -111,14 +96,13 @@ pub(super) fn cases() -> Cases {
         .on([scalar(0f32)])
         .gives([("sum", row([0f32, 1., 3., 6., 10.]))]),
         // A scan whose sequence is a scan's trace.
-        case("scan_of_a_trace", |g| {
-            let zero = g.input("zero", "f32[]");
-            let (_, sums) = scan(zero, g.input("xs", "f32[T]"), |sum, x| (sum + x, sum + x));
-            let (_, ys) = scan(zero, sums, |sum, x| (sum + x, sum + x));
-            outputs! { sums, ys }
-        })
-        .on([scalar(0f32), row([1f32, 2., 3., 4.])])
-        .gives([("sums", row([1f32, 3., 6., 10.])), ("ys", row([1f32, 4., 10., 20.]))]),
+        case_on("scan_of_a_trace", [("zero: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2., 3., 4.]))])
+            .runs(|[zero, xs]| {
+                let (_, sums) = scan(zero, xs, |sum, x| (sum + x, sum + x));
+                let (_, ys) = scan(zero, sums, |sum, x| (sum + x, sum + x));
+                outputs! { sums, ys }
+            })
+            .gives([("sums", row([1f32, 3., 6., 10.])), ("ys", row([1f32, 4., 10., 20.]))]),
     ])?;
     for unroll in [1, 3, 7, 100] {
         cases.push(unroll_hint_over_seven_steps(unroll)?);
@@ -128,7 +112,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A hint to unroll by 3 over 7 steps, or by more than there are, changes nothing.
-fn unroll_hint_over_seven_steps(unroll: usize) -> Result<Case, String> {
+fn unroll_hint_over_seven_steps(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
         let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[7]"));
@@ -139,7 +123,7 @@ fn unroll_hint_over_seven_steps(unroll: usize) -> Result<Case, String> {
 }
 
 /// The same where only a call tells the length.
-fn unroll_hint_over_a_symbolic_length(unroll: usize) -> Result<Case, String> {
+fn unroll_hint_over_a_symbolic_length(unroll: usize) -> OneCase {
     let program = |g: &funcify::Builder| {
         let options = ScanOptions::new().unroll(unroll);
         let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
@@ -149,7 +133,7 @@ fn unroll_hint_over_a_symbolic_length(unroll: usize) -> Result<Case, String> {
     unrolled(&format!("unroll_hint_{unroll}_over_a_symbolic_length"), program)
 }
 
-fn unrolled(name: &str, program: impl FnOnce(&funcify::Builder) -> crate::cases::Outputs) -> Result<Case, String> {
+fn unrolled(name: &str, program: impl FnOnce(&funcify::Builder) -> crate::cases::Outputs) -> OneCase {
     case(name, program)
         .on([scalar(0f32), row([1f32, 2., 3., 4., 5., 6., 7.])])
         .gives([("last", scalar(28f32)), ("ys", row([0f32, 2., 9., 24., 50., 90., 147.]))])

@@ -1,18 +1,54 @@
 //! Numbers of steps that an operand gives: one that only the running program knows, and a static input, which an
 //! unrolled program knows too (scan-c6).
 
-use funcify::{Builder, DType, HostTensor, Recurrence};
-
-use super::{Cases, all, case, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::{Outputs, outputs};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = Vec::new();
     for is_static in [false, true] {
         cases.extend(all([without_steps(is_static), one_step(is_static), three_steps(is_static)])?);
     }
-    cases.extend(all([steps_computed_from_inputs(), int32_steps(), steps_used_as_a_size()])?);
+    cases.extend(all([
+        // A number of steps that the program computes: a + b.
+        case("steps_computed_from_inputs", |g| {
+            let (a, b) = (g.input("a", "i64[]"), g.input("b", "i64[]"));
+            let mut loop_ = Recurrence::new();
+            let state = loop_.sit_sot(g.input("init", "f32[]"));
+            let done = loop_.steps_value(a + b).run(|step| {
+                let [old] = step.read(&state);
+                step.write(&state, old * 2.0);
+            });
+            outputs! { trace: done.trace(&state) }
+        })
+        .on([scalar(1i64), scalar(3i64), scalar(1f32)])
+        .gives_dynamic([("trace", row([2f32, 4., 8., 16.]))]),
+        // A number of steps of another integer type.
+        case("steps_by_static_input_int32", |g| {
+            let mut loop_ = Recurrence::new();
+            let state = loop_.sit_sot(g.input("init", "f32[]"));
+            let done = loop_.steps_value(g.static_input("n", DType::I32)).run(|step| {
+                let [old] = step.read(&state);
+                step.write(&state, old + 1.0);
+            });
+            outputs! { trace: done.trace(&state) }
+        })
+        .on([scalar(0f32), scalar(2i32)])
+        .gives([("trace", row([1f32, 2.]))]),
+        // The trace of such a loop in ops that use its size: its mean, and a second loop over it.
+        case_on("steps_used_as_a_size", [("init: f32[]", scalar(0f32)), ("n: i64[]", scalar(4i64))])
+            .runs(|[init, n]| {
+                let mut loop_ = Recurrence::new();
+                let state = loop_.sit_sot(init);
+                let done = loop_.steps_value(n).run(|step| {
+                    let [old] = step.read(&state);
+                    step.write(&state, old + 1.0);
+                });
+                let trace = done.trace(&state);
+                let (_, sums) = funcify::scan(trace.sum(0).zeros_like(), trace, |sum, x| (sum + x, sum + x));
+                outputs! { mean: trace.mean(0), sums, last: trace.index(0, -1) }
+            })
+            .gives_dynamic([("mean", scalar(2.5f32)), ("sums", row([1f32, 3., 6., 10.])), ("last", scalar(4f32))]),
+    ])?);
     Ok(cases)
 }
 
@@ -43,7 +79,7 @@ fn program(g: &Builder, is_static: bool) -> Outputs {
     }
 }
 
-fn counted(is_static: bool, n: i64, outputs: [(&str, HostTensor); 5]) -> Result<Case, String> {
+fn counted(is_static: bool, n: i64, outputs: [(&str, HostTensor); 5]) -> OneCase {
     let xs = tensor([4, 2], [1f32, 10., 2., 20., 3., 30., 4., 40.]);
     let pair = tensor([2, 2], [1f32, 1., 2., 2.]);
     let inputs = [scalar(n), xs, row([0f32, 0.]), pair, row([1f32, 2., 3., 4.]), scalar(0i64)];
@@ -53,7 +89,7 @@ fn counted(is_static: bool, n: i64, outputs: [(&str, HostTensor); 5]) -> Result<
 }
 
 /// n = 0 given by an operand.
-fn without_steps(is_static: bool) -> Result<Case, String> {
+fn without_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", empty::<f32, 2>([0, 2])),
         ("pair", tensor([2, 2], [1f32, 1., 2., 2.])),
@@ -65,7 +101,7 @@ fn without_steps(is_static: bool) -> Result<Case, String> {
 }
 
 /// n = 1 given by an operand: the ranks of n > 1, and the numbers of its first step.
-fn one_step(is_static: bool) -> Result<Case, String> {
+fn one_step(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([1, 2], [1f32, 10.])),
         ("pair", tensor([3, 2], [1f32, 1., 2., 2., 1., 10.])),
@@ -77,7 +113,7 @@ fn one_step(is_static: bool) -> Result<Case, String> {
 }
 
 /// n = 3 given by an operand, of 4 rows: the last row of the sequence is unused.
-fn three_steps(is_static: bool) -> Result<Case, String> {
+fn three_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([3, 2], [1f32, 10., 3., 30., 6., 60.])),
         ("pair", tensor([5, 2], [1f32, 1., 2., 2., 1., 10., 4., 40., 3., 300.])),
@@ -86,52 +122,4 @@ fn three_steps(is_static: bool) -> Result<Case, String> {
         ("ys", tensor([3, 2], [2f32, 20., 4., 40., 6., 60.])),
     ];
     counted(is_static, 3, outputs)
-}
-
-/// A number of steps that the program computes: a + b.
-fn steps_computed_from_inputs() -> Result<Case, String> {
-    case("steps_computed_from_inputs", |g| {
-        let (a, b) = (g.input("a", "i64[]"), g.input("b", "i64[]"));
-        let mut loop_ = Recurrence::new();
-        let state = loop_.sit_sot(g.input("init", "f32[]"));
-        let done = loop_.steps_value(a + b).run(|step| {
-            let [old] = step.read(&state);
-            step.write(&state, old * 2.0);
-        });
-        outputs! { trace: done.trace(&state) }
-    })
-    .on([scalar(1i64), scalar(3i64), scalar(1f32)])
-    .gives_dynamic([("trace", row([2f32, 4., 8., 16.]))])
-}
-
-/// A number of steps of another integer type.
-fn int32_steps() -> Result<Case, String> {
-    case("steps_by_static_input_int32", |g| {
-        let mut loop_ = Recurrence::new();
-        let state = loop_.sit_sot(g.input("init", "f32[]"));
-        let done = loop_.steps_value(g.static_input("n", DType::I32)).run(|step| {
-            let [old] = step.read(&state);
-            step.write(&state, old + 1.0);
-        });
-        outputs! { trace: done.trace(&state) }
-    })
-    .on([scalar(0f32), scalar(2i32)])
-    .gives([("trace", row([1f32, 2.]))])
-}
-
-/// The trace of such a loop in ops that use its size: its mean, and a second loop over it.
-fn steps_used_as_a_size() -> Result<Case, String> {
-    case("steps_used_as_a_size", |g| {
-        let mut loop_ = Recurrence::new();
-        let state = loop_.sit_sot(g.input("init", "f32[]"));
-        let done = loop_.steps_value(g.input("n", "i64[]")).run(|step| {
-            let [old] = step.read(&state);
-            step.write(&state, old + 1.0);
-        });
-        let trace = done.trace(&state);
-        let (_, sums) = funcify::scan(trace.sum(0).zeros_like(), trace, |sum, x| (sum + x, sum + x));
-        outputs! { mean: trace.mean(0), sums, last: trace.index(0, -1) }
-    })
-    .on([scalar(0f32), scalar(4i64)])
-    .gives_dynamic([("mean", scalar(2.5f32)), ("sums", row([1f32, 3., 6., 10.])), ("last", scalar(4f32))])
 }

@@ -1,11 +1,7 @@
 //! Integers next to the largest that a float type represents exactly. A backend that computes integers in floats has to prove that each of them
 //! is exact, and a proof that is off by one, by an operand or by a sign gives a neighbouring integer.
 
-use funcify::{DType, HostTensor, Value, concat, iota, scan, scan_until, select, size};
-
-use super::{Cases, all, case, row, scalar};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 /// The largest `n` for which f32 represents all of `0..=n` and `n + 1`, but not `n + 2`.
 const OF_F32: i64 = (1 << 24) - 1;
@@ -29,26 +25,24 @@ pub(super) fn cases() -> Cases {
         in_each_step("given_above", odd, odd, |n| n + 0),
         in_each_step("given_below", -odd, -odd, |n| n + 0),
         // An unsigned integer wraps below zero.
-        case("exact_integers_unsigned", |g| {
-            let [n, xs] = [g.input("n", "u32[1]"), g.input("xs", "f32[3]")];
-            let step = |sum: Value, x: Value| (sum * 0.5 + x, (n - 1, (n - 1).gt(5)));
-            let (last, (integers, larger)) = scan(xs.index(0, 0), xs, step);
-            outputs! { integers: integers, larger: larger, last: last }
-        })
-        .on([row([0u32]), row([1f32, 1.0, 1.0])])
-        .gives([
-            ("integers", super::tensor([3, 1], [u32::MAX; 3])),
-            ("larger", super::tensor([3, 1], [true; 3])),
-            ("last", scalar(1.875f32)),
-        ]),
+        case_on("exact_integers_unsigned", [("n: u32[1]", row([0u32])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
+            .runs(|[n, xs]| {
+                let step = |sum: Value, x: Value| (sum * 0.5 + x, (n - 1, (n - 1).gt(5)));
+                let (last, (integers, larger)) = scan(xs.index(0, 0), xs, step);
+                outputs! { integers: integers, larger: larger, last: last }
+            })
+            .gives([
+                ("integers", super::tensor([3, 1], [u32::MAX; 3])),
+                ("larger", super::tensor([3, 1], [true; 3])),
+                ("last", scalar(1.875f32)),
+            ]),
         // A number of steps that ran, which are all that could, times a number.
-        case("exact_integers_steps_that_ran", |g| {
-            let xs = g.input("xs", "f32[5]");
-            let (last, sums) = scan_until(xs.index(0, 0), xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0)));
-            outputs! { integer: size(sums.dim(0), DType::I64) * (OF_F32 / 5) + 2, last: last }
-        })
-        .on([row([1f32; 5])])
-        .gives([("integer", scalar(OF_F32 + 2)), ("last", scalar(6f32))]),
+        case_on("exact_integers_steps_that_ran", [("xs: f32[5]", row([1f32; 5]))])
+            .runs(|[xs]| {
+                let (last, sums) = scan_until(xs.index(0, 0), xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0)));
+                outputs! { integer: size(sums.dim(0), DType::I64) * (OF_F32 / 5) + 2, last: last }
+            })
+            .gives([("integer", scalar(OF_F32 + 2)), ("last", scalar(6f32))]),
         counter("upward", DType::F32, OF_F32 - 15, |n, _| n + 1, |t| OF_F32 - 14 + t),
         counter("downward_f64", DType::F64, -OF_F64 + 2, |n, _| n - 1, |t| -OF_F64 + 1 - t),
         counter(
@@ -62,24 +56,17 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A loop of floats computes an integer of a given one in each step.
-fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> Result<Case, String> {
-    case(format!("exact_integers_{name}"), |g| {
-        let [n, xs] = [g.input("n", "i64[1]"), g.input("xs", "f32[3]")];
-        let (last, integers) = scan(xs.index(0, 0), xs, |sum, x| (sum * 0.5 + x, f(n)));
-        outputs! { integers: integers, last: last }
-    })
-    .on([row([n]), row([1f32, 1.0, 1.0])])
-    .gives([("integers", super::tensor([3, 1], [expected; 3])), ("last", scalar(1.875f32))])
+fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> OneCase {
+    case_on(format!("exact_integers_{name}"), [("n: i64[1]", row([n])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
+        .runs(|[n, xs]| {
+            let (last, integers) = scan(xs.index(0, 0), xs, |sum, x| (sum * 0.5 + x, f(n)));
+            outputs! { integers: integers, last: last }
+        })
+        .gives([("integers", super::tensor([3, 1], [expected; 3])), ("last", scalar(1.875f32))])
 }
 
 /// A loop of floats of that type carries an integer beyond those that are exact.
-fn counter(
-    name: &str,
-    dtype: DType,
-    start: i64,
-    next: fn(Value, Value) -> Value,
-    expected: fn(i64) -> i64,
-) -> Result<Case, String> {
+fn counter(name: &str, dtype: DType, start: i64, next: fn(Value, Value) -> Value, expected: fn(i64) -> i64) -> OneCase {
     const STEPS: usize = 24;
     let ns = HostTensor::from_fn(DType::I64, &[STEPS], |at| funcify::Scalar::Int(expected(at[0] as i64)));
     let last = HostTensor::scalar(2f64 - 0.5f64.powi(STEPS as i32)).cast(dtype);

@@ -1,11 +1,7 @@
 //! Calls that must be refused: a typed error on every backend, before any number is given
 //! (scan-c3, scan-c6).
 
-use funcify::{Builder, DType, Recurrence, Value, scan};
-
-use super::{Cases, all, case, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::{Outputs, outputs};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -17,17 +13,12 @@ pub(super) fn cases() -> Cases {
         .on([row([1f32]), scalar(0f32)])
         .fails("StepCount"),
         // A sequence of one row with the taps -1 and 1, which need two more rows than there are steps.
-        case("fewer_rows_than_taps", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[T]"), [-1, 1]);
-            let done = loop_.run(|step| {
-                let [before, after] = step.read(&x);
-                before + after
-            });
-            outputs! { ys: done.ys }
-        })
-        .on([row([1f32])])
-        .fails("StepCount"),
+        case_on("fewer_rows_than_taps", [("xs: f32[T]", row([1f32]))])
+            .runs(|[xs]| {
+                let ys = stencil(&mut Recurrence::new(), xs, [-1, 1], |[before, after]| before + after);
+                outputs! { ys }
+            })
+            .fails("StepCount"),
         // A sequence of T = 3 rows in a loop of N = 5 steps.
         case("sequence_shorter_than_a_symbolic_count", |g| {
             let like = g.input("like", "f32[N]");
@@ -41,13 +32,15 @@ pub(super) fn cases() -> Cases {
         // A full buffer of 3 rows whose taps 0 and 1 need 6 in a loop of N = 5 steps.
         case("buffer_shorter_than_a_symbolic_count", |g| {
             let like = g.input("like", "f32[N]");
-            let mut loop_ = Recurrence::new();
-            let buffer = loop_.mit_mot(g.input("rows", "f32[T]"), [0, 1], [1]);
-            let done = loop_.steps(like.dim(0)).run(|step| {
-                let [x0, x1] = step.read(&buffer);
-                step.write(&buffer, [x0 + x1]);
-            });
-            outputs! { rows: done.buffer(&buffer), like }
+            let rows = sweep(
+                Recurrence::new().steps(like.dim(0)),
+                g.input("rows", "f32[T]"),
+                [0, 1],
+                [1],
+                [],
+                |[], [x0, x1]| [x0 + x1],
+            );
+            outputs! { rows, like }
         })
         .on([row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])])
         .fails("Rows"),
@@ -60,12 +53,9 @@ pub(super) fn cases() -> Cases {
         // A window of five elements over T = 3.
         {
             let (x, kernel) = (tensor([1, 1, 3], [1f32, 2., 3.]), tensor([1, 1, 5], [1f32; 5]));
-            case("window_over_a_shorter_axis", |g| {
-                let (x, kernel) = (g.input("x", "f32[1,1,T]"), g.input("kernel", "f32[1,1,5]"));
-                outputs! { y: x.conv(kernel, funcify::ops::ConvOptions::<1>::default()).sum(..) }
-            })
-            .on([x, kernel])
-            .fails("Type")
+            case_on("window_over_a_shorter_axis", [("x: f32[1,1,T]", x), ("kernel: f32[1,1,5]", kernel)])
+                .runs(|[x, kernel]| outputs! { y: x.conv(kernel, funcify::ops::ConvOptions::<1>::default()).sum(..) })
+                .fails("Type")
         },
         // Two sequences of T rows, called with 3 and 2.
         case("sequences_of_different_lengths", |g| {
@@ -84,8 +74,8 @@ pub(super) fn cases() -> Cases {
         .on([tensor([2, 2], [1f32, 0., 0., 1.]), row([0f32, 0.]), tensor([1, 3], [1f32, 2., 3.])])
         .fails("Call"),
         // A size 2 * T of 5.
-        case("polynomial_without_a_solution", |g| outputs! { y: g.input("xs", "f32[2*T]") * 2.0 })
-            .on([row([1f32, 2., 3., 4., 5.])])
+        case_on("polynomial_without_a_solution", [("xs: f32[2*T]", row([1f32, 2., 3., 4., 5.]))])
+            .runs(|[xs]| outputs! { y: xs * 2.0 })
             .fails("Call"),
         // Two rows where three are declared.
         case("fixed_size_that_differs", doubled).on([row([1f32, 2.]), row([1f32])]).fails("Call"),
@@ -104,7 +94,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A number of steps that an operand gives: a negative one, and one that is larger than the rows of a sequence.
-fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> Result<Case, String> {
+fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
         let mut loop_ = Recurrence::new();
@@ -118,23 +108,17 @@ fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> Result<Ca
 
 /// A state that adds a captured number, for a given number of steps.
 fn counting(g: &Builder, steps: funcify::Dim) -> Value {
-    let mut loop_ = Recurrence::new();
-    let state = loop_.sit_sot(g.input("init", "f32[]"));
-    let done = loop_.steps(steps).run(|step| {
-        let [old] = step.read(&state);
-        step.write(&state, old + 1.0);
-    });
-    done.trace(&state)
+    repeated(Recurrence::new().steps(steps), g.input("init", "f32[]"), |old| old + 1.0)
 }
 
 /// Part of the trace of a running sum over T rows.
-fn part_of_a_trace(name: &str, part: impl FnOnce(Value) -> Value) -> Result<Case, String> {
-    case(name, |g| {
-        let (_, ys) = scan(g.input("init", "f32[]"), g.input("xs", "f32[T]"), |sum, x| (sum + x, sum + x));
-        outputs! { part: part(ys) }
-    })
-    .on([scalar(0f32), row([1f32, 2.])])
-    .fails("Type")
+fn part_of_a_trace(name: &str, part: impl FnOnce(Value) -> Value) -> OneCase {
+    case_on(name, [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2.]))])
+        .runs(|[init, xs]| {
+            let (_, ys) = scan(init, xs, |sum, x| (sum + x, sum + x));
+            outputs! { part: part(ys) }
+        })
+        .fails("Type")
 }
 
 fn doubled(g: &Builder) -> Outputs {

@@ -1,13 +1,9 @@
 //! Gradients: of any order, through every kind of loop and choice, where libraries have been seen to differ.
 
-use funcify::{
-    Builder, DType, Disconnected, GradOptions, HostTensor, Recurrence, ScanOptions, Value, associative_scan, cond,
-    constant, fori_loop, grad, grad_with, hessian, hvp, iota, jvp, scan, scan_until, scan_with, switch, value_and_grad,
-    vjp, vmap, while_loop,
-};
+use funcify::prelude::*;
 
-use super::{Cases, all, case, row, scalar, tensor};
-use crate::case::Case;
+use super::*;
+use crate::cases::traced;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -19,27 +15,17 @@ pub(super) fn cases() -> Cases {
         .on([scalar(2f32), row([0f32; 0]), scalar(5f32)])
         .gives([("out_0", scalar(3f32)), ("out_1", row([0f32; 0])), ("out_2", scalar(0f32))]),
         // Rows of a sequence that no step reads have a gradient of zero.
-        case("gradient_of_an_unused_tail", |g| {
-            let xs = g.input("xs", "f32[5]");
-            grad(xs, |xs| {
-                let mut loop_ = Recurrence::new();
-                let taps = loop_.sequence(xs, [0, 1]);
-                let done = loop_.steps(3).run(|step| {
-                    let [a, b] = step.read(&taps);
-                    a * b
-                });
-                done.ys.sum(0)
-            })
-        })
-        .on([row([1f32, 2., 3., 4., 5.])])
-        .gives([("out", row([2f32, 4., 6., 3., 0.]))]),
+        case_on("gradient_of_an_unused_tail", [("xs: f32[5]", row([1f32, 2., 3., 4., 5.]))])
+            .runs(|[xs]| grad(xs, |xs| stencil(Recurrence::new().steps(3), xs, [0, 1], |[a, b]| a * b).sum(0)))
+            .gives([("out", row([2f32, 4., 6., 3., 0.]))]),
         // The steps after the one that stops the loop have no part in the gradient.
-        case("gradient_until_the_third_step", |g| {
-            let xs = g.input("xs", "f32[T]");
-            grad(xs, |xs| scan_until(xs.index(0, 0) * 0.0, xs, |c, x| (c + x, c + x, (c + x).gt(5.0))).1.index(0, -1))
-        })
-        .on([row([1f32, 2., 3., 4., 5.])])
-        .gives([("out", row([1f32, 1., 1., 0., 0.]))]),
+        case_on("gradient_until_the_third_step", [("xs: f32[T]", row([1f32, 2., 3., 4., 5.]))])
+            .runs(|[xs]| {
+                grad(xs, |xs| {
+                    scan_until(xs.index(0, 0) * 0.0, xs, |c, x| (c + x, c + x, (c + x).gt(5.0))).1.index(0, -1)
+                })
+            })
+            .gives([("out", row([1f32, 1., 1., 0., 0.]))]),
         // Back through the last three steps of a loop that ends early: x[t-2] * x[t] until x[t] is above 6.
         case("gradient_of_the_last_steps_until", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
@@ -92,67 +78,57 @@ pub(super) fn cases() -> Cases {
         case("gradient_of_a_y_that_is_the_state", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
             grad((init, xs), |(init, xs)| {
-                let (last, ys) = scan(init, xs, |c, x| {
-                    let next = c * x;
-                    (next, next)
-                });
+                let (last, ys) = scan(init, xs, |c, x| traced(c * x));
                 last + ys.sum(0)
             })
         })
         .on([scalar(1f32), row([2f32, 3., 4.])])
         .gives([("out_0", scalar(56f32)), ("out_1", row([28f32, 18., 12.]))]),
         // A state that the loss does not look at feeds one that it does.
-        case("gradient_of_a_state_that_feeds_another", |g| {
-            let (a, b) = (g.input("a", "f32[]"), g.input("b", "f32[]"));
-            grad((a, b), |(a, b)| {
-                let step = |(a, b): (Value, Value), ()| ((a * 2.0, b + a), ());
-                scan_with(ScanOptions::new().length(3), (a, b), (), step).0.1
+        case_on("gradient_of_a_state_that_feeds_another", [("a: f32[]", scalar(1f32)), ("b: f32[]", scalar(0f32))])
+            .runs(|[a, b]| {
+                grad((a, b), |(a, b)| {
+                    let step = |(a, b): (Value, Value), ()| ((a * 2.0, b + a), ());
+                    scan_with(ScanOptions::new().length(3), (a, b), (), step).0.1
+                })
             })
-        })
-        .on([scalar(1f32), scalar(0f32)])
-        .gives([("out_0", scalar(7f32)), ("out_1", scalar(1f32))]),
+            .gives([("out_0", scalar(7f32)), ("out_1", scalar(1f32))]),
         // Without a path the gradient is zeros on request.
-        case("gradient_of_zeros_on_request", |g| {
-            let (x, w) = (g.input("x", "f32[2]"), g.input("w", "f32[3]"));
-            let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
-            grad_with(zeros, (x, w), |(x, w)| (x * w.gt(0.0).any(0).cast(DType::F32)).sum(0))
-        })
-        .on([row([1f32, 2.]), row([1f32, 2., 3.])])
-        .gives([("out_0", row([1f32, 1.])), ("out_1", row([0f32, 0., 0.]))]),
+        case_on("gradient_of_zeros_on_request", [("x: f32[2]", row([1f32, 2.])), ("w: f32[3]", row([1f32, 2., 3.]))])
+            .runs(|[x, w]| {
+                let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
+                grad_with(zeros, (x, w), |(x, w)| (x * w.gt(0.0).any(0).cast(DType::F32)).sum(0))
+            })
+            .gives([("out_0", row([1f32, 1.])), ("out_1", row([0f32, 0., 0.]))]),
         // An integer counter times a float; the counter has no gradient.
-        case("gradient_beside_an_integer_counter", |g| {
-            let x = g.input("x", "f32[]");
-            grad(x, |x| fori_loop(0, 4, x.zeros_like(), |i, sum| sum + i.cast(DType::F32) * x))
-        })
-        .on([scalar(3f32)])
-        .gives([("out", scalar(6f32))]),
+        case_on("gradient_beside_an_integer_counter", [("x: f32[]", scalar(3f32))])
+            .runs(|[x]| grad(x, |x| fori_loop(0, 4, x.zeros_like(), |i, sum| sum + i.cast(DType::F32) * x)))
+            .gives([("out", scalar(6f32))]),
         truncated(1, [0., 0., 0., 0., 1.], 6.125),
         truncated(3, [0., 0., 0.25, 0.5, 1.], 8.875),
         truncated(9, [0.0625, 0.125, 0.25, 0.5, 1.], 9.),
         // A body that contains a gradient, and the gradient of the loop. x <- d(x^3)/dx = 3 x^2, twice.
         // 3 (3 x^2)^2 = 27 x^4.
-        case("gradient_in_a_body", |g| {
-            let x = g.input("x", "f32[]");
-            let twice = |x: Value| {
-                let step = |x: Value, ()| (grad(x, |x| x * x * x), ());
-                scan_with(ScanOptions::new().length(2), x, (), step).0
-            };
-            value_and_grad(x, twice)
-        })
-        .on([scalar(2f32)])
-        .gives([("out_0", scalar(432f32)), ("out_1", scalar(864f32))]),
+        case_on("gradient_in_a_body", [("x: f32[]", scalar(2f32))])
+            .runs(|[x]| {
+                let twice = |x: Value| {
+                    let step = |x: Value, ()| (grad(x, |x| x * x * x), ());
+                    scan_with(ScanOptions::new().length(2), x, (), step).0
+                };
+                value_and_grad(x, twice)
+            })
+            .gives([("out_0", scalar(432f32)), ("out_1", scalar(864f32))]),
         // The second derivative of x^4 at 1, where a loop gives two traces and the loss takes one.
-        case("second_derivative_with_absent_cotangents", |g| {
-            let x = g.input("x", "f32[]");
-            let fourth = |x: Value| {
-                let step = |c: Value, ()| (c.square(), (c, c.square()));
-                let (_, (_, squares)) = scan_with(ScanOptions::new().length(2), x, (), step);
-                squares.index(0, -1)
-            };
-            grad(x, |x| grad(x, fourth))
-        })
-        .on([scalar(1f32)])
-        .gives([("out", scalar(12f32))]),
+        case_on("second_derivative_with_absent_cotangents", [("x: f32[]", scalar(1f32))])
+            .runs(|[x]| {
+                let fourth = |x: Value| {
+                    let step = |c: Value, ()| (c.square(), (c, c.square()));
+                    let (_, (_, squares)) = scan_with(ScanOptions::new().length(2), x, (), step);
+                    squares.index(0, -1)
+                };
+                grad(x, |x| grad(x, fourth))
+            })
+            .gives([("out", scalar(12f32))]),
         // A cost on the last row is a one-hot cotangent: the product of all, by each.
         {
             let expected = || row([12f32, 6., 4., 3.]);
@@ -167,20 +143,17 @@ pub(super) fn cases() -> Cases {
             .gives([("out_0", expected()), ("out_1", expected())])
         },
         // The second derivative of 1 + 2x - 3x^2 + 4x^3 at 2, by Horner's rule.
-        case("second_derivative_by_horner", |g| {
-            let (a, x) = (g.input("a", "f32[4]"), g.input("x", "f32[]"));
-            let value = |x: Value| scan_with(ScanOptions::new().reverse(), x.zeros_like(), a, |c, a| (c * x + a, ())).0;
-            grad(x, |x| grad(x, value))
-        })
-        .on([row([1f32, 2., -3., 4.]), scalar(2f32)])
-        .gives([("out", scalar(42f32))]),
+        case_on("second_derivative_by_horner", [("a: f32[4]", row([1f32, 2., -3., 4.])), ("x: f32[]", scalar(2f32))])
+            .runs(|[a, x]| {
+                let value =
+                    |x: Value| scan_with(ScanOptions::new().reverse(), x.zeros_like(), a, |c, a| (c * x + a, ())).0;
+                grad(x, |x| grad(x, value))
+            })
+            .gives([("out", scalar(42f32))]),
         // A branch that was not taken has no part in the gradient, also where it has none.
-        case("gradient_of_an_untaken_branch", |g| {
-            let x = g.input("x", "f32[]");
-            grad(x, |x| cond(x.gt(0.0), || x.sqrt(), || x * 0.0))
-        })
-        .on([scalar(0f32)])
-        .gives([("out", scalar(0f32))]),
+        case_on("gradient_of_an_untaken_branch", [("x: f32[]", scalar(0f32))])
+            .runs(|[x]| grad(x, |x| cond(x.gt(0.0), || x.sqrt(), || x * 0.0)))
+            .gives([("out", scalar(0f32))]),
         // On lanes that choose differently: w * sqrt(x) is not differentiable by x at 0, where the other branch is.
         case("gradient_of_an_untaken_branch_on_lanes", |g| {
             let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
@@ -206,12 +179,9 @@ pub(super) fn cases() -> Cases {
         // as long as
         // it is not 0.
         // 5 -> 2 -> 1 and 1 -> 1: 1/4 * 1/2, and 1.
-        case("gradient_of_ended_lanes", |g| {
-            let xs = g.input("xs", "f32[2]");
-            grad(xs, |xs| vmap(xs, |x| while_loop(x, |x| x.gt(1.0), |x| (x - 1.0).sqrt())).sum(0))
-        })
-        .on([row([5f32, 1.])])
-        .gives_dynamic([("out", row([0.125f32, 1.]))]),
+        case_on("gradient_of_ended_lanes", [("xs: f32[2]", row([5f32, 1.]))])
+            .runs(|[xs]| grad(xs, |xs| vmap(xs, |x| while_loop(x, |x| x.gt(1.0), |x| (x - 1.0).sqrt())).sum(0)))
+            .gives_dynamic([("out", row([0.125f32, 1.]))]),
         // A branch that does not use an operand gives it zeros.
         case("gradient_of_a_branch_without_its_operand", |g| {
             let (k, x, y) = (g.input("k", "i64[]"), g.input("x", "f32[]"), g.input("y", "f32[]"));
@@ -220,20 +190,19 @@ pub(super) fn cases() -> Cases {
         .on([scalar(1i64), scalar(3f32), scalar(5f32)])
         .gives([("out_0", scalar(6f32)), ("out_1", scalar(0f32))]),
         // Reverse mode through a loop without a bound: doubling until 10, 3 steps from 2.
-        case("gradient_of_a_conditional_loop", |g| {
-            let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
-            let loss = |(x, w): (Value, Value)| while_loop(x, |x| x.lt(10.0), |x| x * w);
-            (grad((x, w), loss), grad(w, |w| grad(w, |w| loss((x, w)))))
-        })
-        .on([scalar(2f32), scalar(2f32)])
-        .gives_dynamic([("out_0_0", scalar(8f32)), ("out_0_1", scalar(24f32)), ("out_1", scalar(24f32))]),
+        case_on("gradient_of_a_conditional_loop", [("x: f32[]", scalar(2f32)), ("w: f32[]", scalar(2f32))])
+            .runs(|[x, w]| {
+                let loss = |(x, w): (Value, Value)| while_loop(x, |x| x.lt(10.0), |x| x * w);
+                (grad((x, w), loss), grad(w, |w| grad(w, |w| loss((x, w)))))
+            })
+            .gives_dynamic([("out_0_0", scalar(8f32)), ("out_0_1", scalar(24f32)), ("out_1", scalar(24f32))]),
         // Products of matrices do not commute, and their gradient keeps the order.
         // (A B C)[0][1] by each element: A[0,:] is (1, 2), (B C)[:,1] is (3, 1), (A B)[0,:] is (1, 3).
-        case("gradient_of_products_in_order", |g| {
-            let xs = g.input("xs", "f32[3,2,2]");
-            grad(xs, |xs| associative_scan(xs, |a, b| a.matmul(b)).index(0, -1).index(0, 0).index(0, 1))
-        })
-        .on([tensor([3, 2, 2], [1f32, 2., 0., 1., 1., 1., 0., 1., 1., 2., 0., 1.])])
+        case_on(
+            "gradient_of_products_in_order",
+            [("xs: f32[3,2,2]", tensor([3, 2, 2], [1f32, 2., 0., 1., 1., 1., 0., 1., 1., 2., 0., 1.]))],
+        )
+        .runs(|[xs]| grad(xs, |xs| associative_scan(xs, |a, b| a.matmul(b)).index(0, -1).index(0, 0).index(0, 1)))
         .gives([("out", tensor([3, 2, 2], [3f32, 1., 0., 0., 2., 1., 4., 2., 0., 1., 0., 3.]))]),
         // The derivatives of a product by an element are products of the others, whichever are zero, in every order.
         case("gradient_of_a_product_with_zeros", |g| {
@@ -249,16 +218,15 @@ pub(super) fn cases() -> Cases {
             ("out_3", row([1f32, 12., 0.])),
         ]),
         // Equal maxima share the gradient equally.
-        case("gradient_of_equal_maxima", |g| {
-            let x = g.input("x", "f32[4]");
-            (grad(x, |x| x.max(0)), grad(x, |x| x.maximum(x.reverse(0)).index(0, 0)), grad(x, |x| x.abs().sum(0)))
-        })
-        .on([row([3f32, 0., -1., 3.])])
-        .gives([
-            ("out_0", row([0.5f32, 0., 0., 0.5])),
-            ("out_1", row([0.5f32, 0., 0., 0.5])),
-            ("out_2", row([1f32, 0., -1., 1.])),
-        ]),
+        case_on("gradient_of_equal_maxima", [("x: f32[4]", row([3f32, 0., -1., 3.]))])
+            .runs(|[x]| {
+                (grad(x, |x| x.max(0)), grad(x, |x| x.maximum(x.reverse(0)).index(0, 0)), grad(x, |x| x.abs().sum(0)))
+            })
+            .gives([
+                ("out_0", row([0.5f32, 0., 0., 0.5])),
+                ("out_1", row([0.5f32, 0., 0., 0.5])),
+                ("out_2", row([1f32, 0., -1., 1.])),
+            ]),
         // Indices that occur twice: contributions add; of two sets the last one has the gradient; out of range.
         case("gradient_of_repeated_indices", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
@@ -290,35 +258,32 @@ pub(super) fn cases() -> Cases {
                 .gives([("out_0", row([22f32, 85.])), ("out_1", scalar(107f32))])
         },
         // The Hessian of sum of c[t], c[t] = x[0] x[1] + c[t-1], twice: 3 x[0] x[1].
-        case("hessian_of_a_loop", |g| {
-            let x = g.input("x", "f32[2]");
-            hessian(x, |x| {
-                let [a, b] = x.unstack(0);
-                let zero = a.zeros_like();
-                scan_with(ScanOptions::new().length(2), zero, (), |c, ()| (c + a * b, c + a * b)).1.sum(0)
+        case_on("hessian_of_a_loop", [("x: f32[2]", row([2f32, 7.]))])
+            .runs(|[x]| {
+                hessian(x, |x| {
+                    let [a, b] = x.unstack(0);
+                    let zero = a.zeros_like();
+                    scan_with(ScanOptions::new().length(2), zero, (), |c, ()| (c + a * b, c + a * b)).1.sum(0)
+                })
             })
-        })
-        .on([row([2f32, 7.])])
-        .gives([("out", tensor([2, 2], [0f32, 3., 3., 0.]))]),
+            .gives([("out", tensor([2, 2], [0f32, 3., 3., 0.]))]),
         // The Hessian of x0^2 x1 is [[2 x1, 2 x0], [2 x0, 0]].
-        case("hessian_vector_product", |g| {
-            let (x, v) = (g.input("x", "f32[2]"), g.input("v", "f32[2]"));
-            let loss = |x: Value| {
-                let [a, b] = x.unstack(0);
-                a.square() * b
-            };
-            (hvp(x, v, loss), jvp(x, v, loss).1)
-        })
-        .on([row([2f32, 3.]), row([1f32, 10.])])
-        .gives([("out_0", row([46f32, 4.])), ("out_1", scalar(52f32))]),
+        case_on("hessian_vector_product", [("x: f32[2]", row([2f32, 3.])), ("v: f32[2]", row([1f32, 10.]))])
+            .runs(|[x, v]| {
+                let loss = |x: Value| {
+                    let [a, b] = x.unstack(0);
+                    a.square() * b
+                };
+                (hvp(x, v, loss), jvp(x, v, loss).1)
+            })
+            .gives([("out_0", row([46f32, 4.])), ("out_1", scalar(52f32))]),
         // The number of steps is a value, which has no gradient; the loop has. w^n.
-        case("gradient_of_a_run_time_count", |g| {
-            let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
-            let power = |w: Value| fori_loop(0, n, w.ones_like(), |_, c| c * w);
-            (grad(w, power), grad(w, |w| grad(w, power)))
-        })
-        .on([scalar(5i64), scalar(2f32)])
-        .gives_dynamic([("out_0", scalar(80f32)), ("out_1", scalar(160f32))]),
+        case_on("gradient_of_a_run_time_count", [("n: i64[]", scalar(5i64)), ("w: f32[]", scalar(2f32))])
+            .runs(|[n, w]| {
+                let power = |w: Value| fori_loop(0, n, w.ones_like(), |_, c| c * w);
+                (grad(w, power), grad(w, |w| grad(w, power)))
+            })
+            .gives_dynamic([("out_0", scalar(80f32)), ("out_1", scalar(160f32))]),
         // Rows that a step overwrites have no share in what comes after.
         // b, b c, b c d, b c d e for rows 0 to 3, and the last row as it is: 2, 6, 24, 120, 9.
         {
@@ -327,13 +292,7 @@ pub(super) fn cases() -> Cases {
             case("gradient_of_overwritten_rows", |g| {
                 let buffer = g.input("buffer", "f32[5]");
                 grad(buffer, |buffer| {
-                    let mut loop_ = Recurrence::new();
-                    let rows = loop_.mit_mot(buffer, [0, 1], [1]);
-                    let done = loop_.steps(3).run(|step| {
-                        let [a, b] = step.read(&rows);
-                        step.write(&rows, [a * b]);
-                    });
-                    done.buffer(&rows).sum(0)
+                    sweep(Recurrence::new().steps(3), buffer, [0, 1], [1], [], |[], [a, b]| [a * b]).sum(0)
                 })
             })
             .on(inputs)
@@ -343,7 +302,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// c = c * w + x on 1 to 5, w = 0.5, back through the last `steps` steps alone.
-fn truncated(steps: usize, of_xs: [f32; 5], of_w: f32) -> Result<Case, String> {
+fn truncated(steps: usize, of_xs: [f32; 5], of_w: f32) -> OneCase {
     let program = move |g: &Builder| {
         let (xs, w) = (g.input("xs", "f32[5]"), g.input("w", "f32[]"));
         grad((xs, w), |(xs, w)| {

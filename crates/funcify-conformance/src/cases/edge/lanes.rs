@@ -1,36 +1,26 @@
 //! `vmap` where lanes differ in what they do, and `map` in chunks.
 
-use funcify::{
-    DType, Graph, HostTensor, MapOptions, Recurrence, Value, VmapOptions, cond, constant, fori_loop, map_with, scan,
-    scan_until, switch, vmap, vmap_with, while_loop, while_loop_bounded,
-};
+use funcify::prelude::*;
+use funcify::{MapOptions, map_with, vmap_with};
 
-use super::{Cases, all, case, case_of, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
         // A choice by lane, whose root is not taken at 0 and below: 0, not NaN.
-        case("lanes_with_an_untaken_root", |g| {
-            let x = g.input("x", "f32[B]");
-            outputs! { y: vmap(x, |x| cond(x.gt(0.0), || x.sqrt(), || x.zeros_like())) }
-        })
-        .on([row([4f32, 0., -1.])])
-        .gives([("y", row([2f32, 0., 0.]))]),
+        case_on("lanes_with_an_untaken_root", [("x: f32[B]", row([4f32, 0., -1.]))])
+            .runs(|[x]| outputs! { y: vmap(x, |x| cond(x.gt(0.0), || x.sqrt(), || x.zeros_like())) })
+            .gives([("y", row([2f32, 0., 0.]))]),
         // The predicate differs in the outer lanes, the operand in the inner.
-        case("lanes_of_lanes_of_a_choice", |g| {
-            let (p, x) = (g.input("p", "bool[A]"), g.input("x", "f32[B]"));
-            outputs! { y: vmap(p, |p| vmap(x, |x| cond(p, || x, || -x))) }
-        })
-        .on([row([true, false]), row([1f32, 2., 3.])])
-        .gives([("y", tensor([2, 3], [1f32, 2., 3., -1., -2., -3.]))]),
+        case_on("lanes_of_lanes_of_a_choice", [("p: bool[A]", row([true, false])), ("x: f32[B]", row([1f32, 2., 3.]))])
+            .runs(|[p, x]| outputs! { y: vmap(p, |p| vmap(x, |x| cond(p, || x, || -x))) })
+            .gives([("y", tensor([2, 3], [1f32, 2., 3., -1., -2., -3.]))]),
         // An index for each lane is clamped.
-        case("lanes_with_a_clamped_index", |g| {
-            let (index, x) = (g.input("index", "i32[B]"), g.input("x", "f32[]"));
-            outputs! { y: vmap(index, |index| switch(index, [&|| x, &|| x * 10.0, &|| x * 20.0])) }
-        })
-        .on([row([-5i32, 0, 1, 2, 9]), scalar(2f32)])
+        case_on(
+            "lanes_with_a_clamped_index",
+            [("index: i32[B]", row([-5i32, 0, 1, 2, 9])), ("x: f32[]", scalar(2f32))],
+        )
+        .runs(|[index, x]| outputs! { y: vmap(index, |index| switch(index, [&|| x, &|| x * 10.0, &|| x * 20.0])) })
         .gives([("y", row([2f32, 2., 20., 40., 40.]))]),
         // A result that has lanes in one branch only, of an index that all lanes share.
         case("lanes_with_a_shared_index", |g| {
@@ -41,39 +31,31 @@ pub(super) fn cases() -> Cases {
         .on([scalar(1i64), row([1f32, 2.]), scalar(7f32)])
         .gives([("y", row([7f32, 7.])), ("shared", row([8f32, 8.]))]),
         // Bounds that differ by lane; one range is empty.
-        case("lanes_that_count", |g| {
-            let (lower, upper) = (g.input("lower", "i64[B]"), g.input("upper", "i64[B]"));
-            let sum =
-                vmap((lower, upper), |(lower, upper)| fori_loop(lower, upper, constant(100i64), |i, sum| sum + i));
-            outputs! { sum }
-        })
-        .on([row([0i64, 3, 5]), row([4i64, 5, 2])])
-        .gives_dynamic([("sum", row([106i64, 107, 100]))]),
+        case_on("lanes_that_count", [("lower: i64[B]", row([0i64, 3, 5])), ("upper: i64[B]", row([4i64, 5, 2]))])
+            .runs(|[lower, upper]| {
+                let sum =
+                    vmap((lower, upper), |(lower, upper)| fori_loop(lower, upper, constant(100i64), |i, sum| sum + i));
+                outputs! { sum }
+            })
+            .gives_dynamic([("sum", row([106i64, 107, 100]))]),
         buffer_counted_by_lane(false),
         buffer_counted_by_lane(true),
         // The condition counts; only the other carry has lanes, and it gets them in a step.
-        case("lanes_of_a_shared_while", |g| {
-            let (x, start) = (g.input("x", "i64[B]"), g.input("start", "i64[]"));
-            let (n, sum) = vmap(x, |x| while_loop((start, start), |(n, _)| n.lt(3), |(n, sum)| (n + 1, sum + x)));
-            outputs! { n, sum }
-        })
-        .on([row([10i64, 20]), scalar(0i64)])
-        .gives_dynamic([("n", row([3i64, 3])), ("sum", row([30i64, 60]))]),
+        case_on("lanes_of_a_shared_while", [("x: i64[B]", row([10i64, 20])), ("start: i64[]", scalar(0i64))])
+            .runs(|[x, start]| {
+                let (n, sum) = vmap(x, |x| while_loop((start, start), |(n, _)| n.lt(3), |(n, sum)| (n + 1, sum + x)));
+                outputs! { n, sum }
+            })
+            .gives_dynamic([("n", row([3i64, 3])), ("sum", row([30i64, 60]))]),
         // Squares while they are small: the lane that is done first would overflow and be infinite.
         // 0 -> 2 -> 2 exp(4)
-        case("lanes_that_would_overflow", |g| {
-            let x = g.input("x", "f32[B]");
-            outputs! { y: vmap(x, |x| while_loop(x, |x| x.lt(100.0), |x| (x * x).exp() * 2.0)) }
-        })
-        .on([row([3e38f32, f32::INFINITY, 0., f32::NAN])])
-        .gives_dynamic([("y", row([3e38f32, f32::INFINITY, 2.0 * 4f64.exp() as f32, f32::NAN]))]),
+        case_on("lanes_that_would_overflow", [("x: f32[B]", row([3e38f32, f32::INFINITY, 0., f32::NAN]))])
+            .runs(|[x]| outputs! { y: vmap(x, |x| while_loop(x, |x| x.lt(100.0), |x| (x * x).exp() * 2.0)) })
+            .gives_dynamic([("y", row([3e38f32, f32::INFINITY, 2.0 * 4f64.exp() as f32, f32::NAN]))]),
         // A bound is one of each lane's own steps.
-        case("lanes_with_a_bound", |g| {
-            let (x, limit) = (g.input("x", "i64[B]"), g.input("limit", "i64[]"));
-            outputs! { n: vmap(x, |x| while_loop_bounded(3, x, |n| n.lt(limit), |n| n + 1)) }
-        })
-        .on([row([0i64, 4, 9]), scalar(6i64)])
-        .gives([("n", row([3i64, 6, 9]))]),
+        case_on("lanes_with_a_bound", [("x: i64[B]", row([0i64, 4, 9])), ("limit: i64[]", scalar(6i64))])
+            .runs(|[x, limit]| outputs! { n: vmap(x, |x| while_loop_bounded(3, x, |n| n.lt(limit), |n| n + 1)) })
+            .gives([("n", row([3i64, 6, 9]))]),
         until_of_each_lane(false),
         until_of_each_lane(true),
         // A lane that has ended stays so, also where the step that it would take next would not end it.
@@ -88,15 +70,14 @@ pub(super) fn cases() -> Cases {
         .on([row([1i64, 4, 99]), row([1i64, -5, 8, 4])])
         .gives([("sum", row([1i64, 4, 8]))]),
         // One `until` for all lanes keeps the rows that ran.
-        case("lanes_that_end_together", |g| {
-            let (scale, xs) = (g.input("scale", "i64[B]"), g.input("xs", "i64[T]"));
-            let (last, ys) = vmap(scale, |scale| {
-                scan_until(scale.zeros_like(), xs, |sum, x| (sum + x * scale, sum + x * scale, x.ge(3)))
-            });
-            outputs! { last, ys }
-        })
-        .on([row([1i64, 10]), row([1i64, 2, 3, 4])])
-        .gives([("last", row([6i64, 60])), ("ys", tensor([2, 3], [1i64, 3, 6, 10, 30, 60]))]),
+        case_on("lanes_that_end_together", [("scale: i64[B]", row([1i64, 10])), ("xs: i64[T]", row([1i64, 2, 3, 4]))])
+            .runs(|[scale, xs]| {
+                let (last, ys) = vmap(scale, |scale| {
+                    scan_until(scale.zeros_like(), xs, |sum, x| (sum + x * scale, sum + x * scale, x.ge(3)))
+                });
+                outputs! { last, ys }
+            })
+            .gives([("last", row([6i64, 60])), ("ys", tensor([2, 3], [1i64, 3, 6, 10, 30, 60]))]),
         // The condition and the step capture values that differ by lane, and the carry starts without lanes.
         case("lanes_with_captured_lanes", |g| {
             let (limit, step, start) =
@@ -134,17 +115,16 @@ pub(super) fn cases() -> Cases {
         .on([tensor([2, 3], [1f32, 2., 3., 4., 5., 6.]), tensor([2, 2], [1f32, 1., 0., 2.])])
         .gives([("y", tensor([2, 3], [5f32, 7., 9., 8., 10., 12.]))]),
         // A result that is the same for all lanes, and a captured value.
-        case("lanes_that_change_nothing", |g| {
-            let (x, w) = (g.input("x", "f32[B]"), g.input("w", "f32[2]"));
-            let (twice, same, one) = vmap(x, |x| (w * 2.0, w, x.ones_like()));
-            outputs! { twice, same, one }
-        })
-        .on([row([5f32, 6.]), row([1f32, 3.])])
-        .gives([
-            ("twice", tensor([2, 2], [2f32, 6., 2., 6.])),
-            ("same", tensor([2, 2], [1f32, 3., 1., 3.])),
-            ("one", row([1f32, 1.])),
-        ]),
+        case_on("lanes_that_change_nothing", [("x: f32[B]", row([5f32, 6.])), ("w: f32[2]", row([1f32, 3.]))])
+            .runs(|[x, w]| {
+                let (twice, same, one) = vmap(x, |x| (w * 2.0, w, x.ones_like()));
+                outputs! { twice, same, one }
+            })
+            .gives([
+                ("twice", tensor([2, 2], [2f32, 6., 2., 6.])),
+                ("same", tensor([2, 2], [1f32, 3., 1., 3.])),
+                ("one", row([1f32, 1.])),
+            ]),
     ])?;
     for chunk in [1, 2, 3, 7, 10] {
         cases.push(map_in_chunks_of_a_constant(chunk)?);
@@ -152,13 +132,31 @@ pub(super) fn cases() -> Cases {
     for rows in [0, 1, 3, 6, 7] {
         cases.push(map_in_chunks(rows)?);
     }
-    cases.push(map_nothing_in_chunks()?);
-    cases.push(map_in_chunks_with_a_loop()?);
+    cases.extend(all([
+        // No rows, by a constant size.
+        case("map_nothing_in_chunks", |g| {
+            let (xs, w) = (g.input("xs", "f32[0]"), g.input("w", "f32[2]"));
+            outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| x * w) }
+        })
+        .on([empty::<f32, 1>([0]), row([1f32, 2.])])
+        .gives([("ys", empty::<f32, 2>([0, 2]))]),
+        // A loop for each row, along another axis.
+        {
+            let ys = tensor([3, 3], [1i64, 11, 111, 2, 22, 222, 3, 33, 333]);
+            case("map_in_chunks_with_a_loop", |g| {
+                let xs = g.input("xs", "i64[3,T]");
+                let options = MapOptions::new().chunk(2).axis(1);
+                outputs! { ys: map_with(options, xs, |x| scan(constant(0i64), x, |c, x| (c + x, c + x)).1) }
+            })
+            .on([tensor([3, 3], [1i64, 2, 3, 10, 20, 30, 100, 200, 300])])
+            .gives([("ys", ys)])
+        },
+    ])?);
     Ok(cases)
 }
 
 /// A full buffer of as many rows as a lane says; the rest stays. Downward, and upward from the other end.
-fn buffer_counted_by_lane(down: bool) -> Result<Case, String> {
+fn buffer_counted_by_lane(down: bool) -> OneCase {
     let (direction, read, write) = if down { (", order=down", 1, 0) } else { ("", 0, 1) };
     let text = format!(
         "fn @edge(%rows: i64[4], %n: i64[]) {{
@@ -183,32 +181,31 @@ fn buffer_counted_by_lane(down: bool) -> Result<Case, String> {
 }
 
 /// Sums up to a limit of the lane: each lane ends with the step that reaches its own, up or down.
-fn until_of_each_lane(down: bool) -> Result<Case, String> {
+fn until_of_each_lane(down: bool) -> OneCase {
     let (name, sums) = if down { ("lanes_that_end_down", [4i64, 7, 10]) } else { ("lanes_that_end", [1i64, 6, 10]) };
-    case(name, |g| {
-        let (limit, xs) = (g.input("limit", "i64[B]"), g.input("xs", "i64[T]"));
-        let sum = vmap(limit, |limit| {
-            let mut loop_ = Recurrence::new();
-            let (x, sum) = (loop_.sequence(xs, [0]), loop_.carry(limit.zeros_like()));
-            if down {
-                loop_.backwards();
-            }
-            let done = loop_.run(|step| {
-                let [x] = step.read(&x);
-                let next = step.read(&sum) + x;
-                step.write(&sum, next);
-                step.until(next.ge(limit));
+    case_on(name, [("limit: i64[B]", row([1i64, 5, 99])), ("xs: i64[T]", row([1i64, 2, 3, 4]))])
+        .runs(|[limit, xs]| {
+            let sum = vmap(limit, |limit| {
+                let mut loop_ = Recurrence::new();
+                let (x, sum) = (loop_.sequence(xs, [0]), loop_.carry(limit.zeros_like()));
+                if down {
+                    loop_.backwards();
+                }
+                let done = loop_.run(|step| {
+                    let [x] = step.read(&x);
+                    let next = step.read(&sum) + x;
+                    step.write(&sum, next);
+                    step.until(next.ge(limit));
+                });
+                done.last(&sum)
             });
-            done.last(&sum)
-        });
-        outputs! { sum }
-    })
-    .on([row([1i64, 5, 99]), row([1i64, 2, 3, 4])])
-    .gives([("sum", row(sums))])
+            outputs! { sum }
+        })
+        .gives([("sum", row(sums))])
 }
 
 /// Seven rows in chunks: unchanged.
-fn map_in_chunks_of_a_constant(chunk: usize) -> Result<Case, String> {
+fn map_in_chunks_of_a_constant(chunk: usize) -> OneCase {
     let ys = tensor([7, 2], std::array::from_fn::<i64, 14, _>(|i| i as i64 * if i % 2 == 0 { 1 } else { 10 }));
     let sums = tensor([7], std::array::from_fn::<i64, 7, _>(|i| 4 * i as i64 + 1));
     case(format!("map_7_rows_in_chunks_of_{chunk}"), |g| {
@@ -221,36 +218,17 @@ fn map_in_chunks_of_a_constant(chunk: usize) -> Result<Case, String> {
 }
 
 /// A symbolic number of rows in chunks of three.
-fn map_in_chunks(rows: usize) -> Result<Case, String> {
+fn map_in_chunks(rows: usize) -> OneCase {
     let ys = HostTensor::from_fn(DType::I64, &[rows, 2], |index| {
         funcify::Scalar::Int((index[0] as i64 + 1) * if index[1] == 0 { 1 } else { 10 })
     });
-    case(format!("map_{rows}_rows_in_chunks"), |g| {
-        let (xs, w) = (g.input("xs", "i64[T]"), g.input("w", "i64[2]"));
-        outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| w * x) }
-    })
-    .on([HostTensor::from_fn(DType::I64, &[rows], |index| funcify::Scalar::Int(index[0] as i64 + 1)), row([1i64, 10])])
-    .gives([("ys", ys)])
-}
-
-/// No rows, by a constant size.
-fn map_nothing_in_chunks() -> Result<Case, String> {
-    case("map_nothing_in_chunks", |g| {
-        let (xs, w) = (g.input("xs", "f32[0]"), g.input("w", "f32[2]"));
-        outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| x * w) }
-    })
-    .on([empty::<f32, 1>([0]), row([1f32, 2.])])
-    .gives([("ys", empty::<f32, 2>([0, 2]))])
-}
-
-/// A loop for each row, along another axis.
-fn map_in_chunks_with_a_loop() -> Result<Case, String> {
-    let ys = tensor([3, 3], [1i64, 11, 111, 2, 22, 222, 3, 33, 333]);
-    case("map_in_chunks_with_a_loop", |g| {
-        let xs = g.input("xs", "i64[3,T]");
-        let options = MapOptions::new().chunk(2).axis(1);
-        outputs! { ys: map_with(options, xs, |x| scan(constant(0i64), x, |c, x| (c + x, c + x)).1) }
-    })
-    .on([tensor([3, 3], [1i64, 2, 3, 10, 20, 30, 100, 200, 300])])
+    case_on(
+        format!("map_{rows}_rows_in_chunks"),
+        [
+            ("xs: i64[T]", HostTensor::from_fn(DType::I64, &[rows], |index| funcify::Scalar::Int(index[0] as i64 + 1))),
+            ("w: i64[2]", row([1i64, 10])),
+        ],
+    )
+    .runs(|[xs, w]| outputs! { ys: map_with(MapOptions::new().chunk(3), xs, |x| w * x) })
     .gives([("ys", ys)])
 }

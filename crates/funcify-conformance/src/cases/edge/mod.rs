@@ -34,12 +34,13 @@ mod truncated;
 mod until;
 mod zeros;
 
-use funcify::{Builder, Element, Error, Graph, HostTensor, Tree};
+use funcify::{
+    CheckpointPolicy, Disconnected, Element, checkpoint, custom_jvp, custom_vjp, fori_loop, grad_with, scan_until,
+    while_loop_bounded,
+};
 
-use crate::case::{Case, Expected, ExpectedOutput};
-
-/// A group of cases, or why one cannot be made.
-type Cases = Result<Vec<Case>, String>;
+use super::*;
+use crate::cases::recurrences::{repeated, running, stencil, sweep};
 
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
@@ -83,6 +84,27 @@ fn case<T: Tree>(name: impl Into<String>, program: impl FnOnce(&Builder) -> T) -
     case_of(name, Graph::build("edge", program))
 }
 
+/// Starts the case of a program with these inputs: `("xs: f32[T]", row([1f32, 2.]))`, names and types with what they are called
+/// with.
+fn case_on<const N: usize>(name: impl Into<String>, inputs: [(&'static str, HostTensor); N]) -> Given<N> {
+    Given { name: name.into(), inputs }
+}
+
+/// A case with inputs and no program: `case_on(name, inputs).runs(program).gives(outputs)`.
+struct Given<const N: usize> {
+    name: String,
+    inputs: [(&'static str, HostTensor); N],
+}
+
+impl<const N: usize> Given<N> {
+    /// Computes the outputs from the inputs.
+    fn runs<T: Tree>(self, program: impl FnOnce([Value; N]) -> T) -> Draft {
+        let declared = self.inputs.each_ref().map(|(input, _)| input.split_once(": ").expect("a name and a type"));
+        let inputs = self.inputs.map(|(_, value)| value);
+        case(self.name, |g| program(declared.map(|(name, ty)| g.input(name, ty)))).on(inputs)
+    }
+}
+
 /// Starts the case of a graph.
 fn case_of(name: impl Into<String>, graph: Result<Graph, Error>) -> Draft {
     Draft { name: name.into(), graph, inputs: Vec::new(), atol: 0.0, needs_dynamic_steps: false }
@@ -119,7 +141,7 @@ impl Draft {
     }
 
     /// Expects these outputs, by name. Floats may differ by a few units in the last place.
-    fn gives<S: Into<String>>(self, outputs: impl IntoIterator<Item = (S, HostTensor)>) -> Result<Case, String> {
+    fn gives<S: Into<String>>(self, outputs: impl IntoIterator<Item = (S, HostTensor)>) -> OneCase {
         let atol = self.atol;
         let output = |(name, values): (S, HostTensor)| {
             let rtol = if values.dtype().is_float() { 1e-6 } else { 0.0 };
@@ -130,20 +152,17 @@ impl Draft {
     }
 
     /// Expects these outputs of a loop whose number of steps only the running program knows.
-    fn gives_dynamic<S: Into<String>>(
-        self,
-        outputs: impl IntoIterator<Item = (S, HostTensor)>,
-    ) -> Result<Case, String> {
+    fn gives_dynamic<S: Into<String>>(self, outputs: impl IntoIterator<Item = (S, HostTensor)>) -> OneCase {
         self.dynamic(true).gives(outputs)
     }
 
     /// Expects an error of this kind when the program is called.
-    fn fails(self, kind: &'static str) -> Result<Case, String> {
+    fn fails(self, kind: &'static str) -> OneCase {
         self.expects(Expected::Error(kind))
     }
 
     /// Expects these outputs or this error.
-    fn expects(self, expected: Expected) -> Result<Case, String> {
+    fn expects(self, expected: Expected) -> OneCase {
         let Draft { name, graph, inputs, needs_dynamic_steps, .. } = self;
         let graph = graph.map_err(|error| format!("case `edge/{name}`: {error}"))?;
         let (name, category) = (format!("edge/{name}"), "edge".to_string());
@@ -152,7 +171,7 @@ impl Draft {
 }
 
 /// A table of cases, or why one of them cannot be made.
-fn all<const N: usize>(cases: [Result<Case, String>; N]) -> Cases {
+fn all<const N: usize>(cases: [OneCase; N]) -> Cases {
     cases.into_iter().collect()
 }
 

@@ -1,9 +1,6 @@
 //! Loops in loops that capture values of both levels.
 
-use funcify::{DType, Recurrence, constant, scan};
-
-use super::{Cases, all, case, row, scalar, tensor};
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -71,13 +68,7 @@ pub(super) fn cases() -> Cases {
         case("inner_length_from_a_swapped_carry", |g| {
             let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[2]"));
             let (_, means) = scan((constant(2i64), constant(3i64)), xs, |(now, next), x| {
-                let mut loop_ = Recurrence::new();
-                let state = loop_.sit_sot(zero);
-                let done = loop_.steps_value(now).run(|step| {
-                    let [old] = step.read(&state);
-                    step.write(&state, old + x);
-                });
-                ((next, now), done.trace(&state).mean(0))
+                ((next, now), repeated(Recurrence::new().steps_value(now), zero, |old| old + x).mean(0))
             });
             outputs! { means }
         })

@@ -1,10 +1,7 @@
 //! Values that occupy the same memory, and who reads it when: a state under two names, a sum that its own step reads, a copy of
 //! a state that changes. A compiled loop may reuse memory only where nobody notices.
 
-use funcify::{DType, HostTensor, Scalar, scan, select};
-
-use super::{Cases, all, case, row, scalar, tensor, text};
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([

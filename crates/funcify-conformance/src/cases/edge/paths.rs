@@ -2,12 +2,10 @@
 //! updates of one element, and functions whose derivatives have names of their own.
 
 use funcify::ops::ScatterMode;
-use funcify::{
-    DType, Disconnected, GradOptions, HostTensor, ScanOptions, Shape, Value, constant, fori_loop, grad, grad_with,
-    hessian, hvp, jvp, random, scan, scan_with,
-};
+use funcify::prelude::*;
+use funcify::{Disconnected, Shape, grad_with, hessian, random};
 
-use super::{Cases, all, case, row, scalar, tensor};
+use super::{Cases, all, case, case_on, row, scalar, tensor};
 
 pub(super) fn cases() -> Cases {
     all([
@@ -20,8 +18,14 @@ pub(super) fn cases() -> Cases {
             let of_xs = tensor([3, 2, 2], [3f32, 2., 6., 4., 2., 1., 8., 4., 0., 5., 0., 1.]);
             let outputs =
                 [("out_0_0", of_start.clone()), ("out_0_1", of_xs.clone()), ("out_1_0", of_start), ("out_1_1", of_xs)];
-            case("gradient_of_matrices_in_order", |g| {
-                let (start, xs) = (g.input("start", "f32[2,2]"), g.input("xs", "f32[3,2,2]"));
+            case_on(
+                "gradient_of_matrices_in_order",
+                [
+                    ("start: f32[2,2]", tensor([2, 2], [1f32, 2., 5., 7.])),
+                    ("xs: f32[3,2,2]", tensor([3, 2, 2], [1f32, 2., 0., 1., 1., 1., 1., 0., 1., 2., 0., 1.])),
+                ],
+            )
+            .runs(|[start, xs]| {
                 let corner = |c: Value| c.index(0, 0).index(0, 1);
                 let looped = grad((start, xs), |(start, xs)| corner(scan(start, xs, |c, x| (c.matmul(x), ())).0));
                 let unrolled = grad((start, xs), |(start, xs)| {
@@ -30,10 +34,6 @@ pub(super) fn cases() -> Cases {
                 });
                 (looped, unrolled)
             })
-            .on([
-                tensor([2, 2], [1f32, 2., 5., 7.]),
-                tensor([3, 2, 2], [1f32, 2., 0., 1., 1., 1., 1., 0., 1., 2., 0., 1.]),
-            ])
             .gives(outputs)
         },
         // The gradients of a captured weight add, one of each step, also of steps of inner loops.
@@ -51,13 +51,12 @@ pub(super) fn cases() -> Cases {
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(26f32)), ("out_2", scalar(30f32))]),
         // A float that only decides the number of steps has a gradient of zero on request, beside a weight that has
         // one.
-        case("gradient_of_a_count_of_a_float", |g| {
-            let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
-            let power = |(x, w): (Value, Value)| fori_loop(0, x.cast(DType::I64), w.ones_like(), |_, c| c * w);
-            grad_with(GradOptions::new().disconnected(Disconnected::Zeros), (x, w), power)
-        })
-        .on([scalar(5.5f32), scalar(2f32)])
-        .gives_dynamic([("out_0", scalar(0f32)), ("out_1", scalar(80f32))]),
+        case_on("gradient_of_a_count_of_a_float", [("x: f32[]", scalar(5.5f32)), ("w: f32[]", scalar(2f32))])
+            .runs(|[x, w]| {
+                let power = |(x, w): (Value, Value)| fori_loop(0, x.cast(DType::I64), w.ones_like(), |_, c| c * w);
+                grad_with(GradOptions::new().disconnected(Disconnected::Zeros), (x, w), power)
+            })
+            .gives_dynamic([("out_0", scalar(0f32)), ("out_1", scalar(80f32))]),
         // A loop over the trace of a loop: products of 2, 3, 4, and d <- d * y + 1.
         // ys 2, 6, 24 and d 3, 19, 457; by the ys 24 * 6 * 1, 24 * 3, 19.
         case("gradient_of_a_trace_as_a_sequence", |g| {
@@ -166,20 +165,19 @@ pub(super) fn cases() -> Cases {
             ("out_1_1", row([0f32, 2., 0.])),
         ]),
         // The derivatives of log gamma are digamma and its derivatives, of any order: at 1 and at 1/2.
-        case("gradients_of_log_gamma", |g| {
-            let (x, v) = (g.input("x", "f32[2]"), g.input("v", "f32[2]"));
-            let value = |x: Value| x.lgamma().sum(0);
-            let first = |x: Value| grad(x, value);
-            let second = |x: Value| grad(x, |x| first(x).sum(0));
-            (first(x), second(x), grad(x, |x| second(x).sum(0)), hvp(x, v, value))
-        })
-        .on([row([1f32, 0.5]), row([2f32, 0.])])
-        .gives([
-            ("out_0", row([-0.577_215_7f32, -1.963_51])),
-            ("out_1", row([1.644_934_f32, 4.934_802])),
-            ("out_2", row([-2.404_113_8f32, -16.828_797])),
-            ("out_3", row([3.289_868_f32, 0.0])),
-        ]),
+        case_on("gradients_of_log_gamma", [("x: f32[2]", row([1f32, 0.5])), ("v: f32[2]", row([2f32, 0.]))])
+            .runs(|[x, v]| {
+                let value = |x: Value| x.lgamma().sum(0);
+                let first = |x: Value| grad(x, value);
+                let second = |x: Value| grad(x, |x| first(x).sum(0));
+                (first(x), second(x), grad(x, |x| second(x).sum(0)), hvp(x, v, value))
+            })
+            .gives([
+                ("out_0", row([-0.577_215_7f32, -1.963_51])),
+                ("out_1", row([1.644_934_f32, 4.934_802])),
+                ("out_2", row([-2.404_113_8f32, -16.828_797])),
+                ("out_3", row([3.289_868_f32, 0.0])),
+            ]),
     ])
 }
 

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use funcify::{Builder, Recurrence, Value, scan};
-
-use super::{Cases, case, row, scalar};
-use crate::case::Case;
+use super::*;
 
 /// How many carries are permuted.
 const COUNT: usize = 6;
@@ -27,7 +24,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// Carry `i` of a step is carry `permutation[i]` of the one before, which starts as the number 10 i.
-fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> Result<Case, String> {
+fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let inputs = named_inputs(g);
         let steps = g.input("steps", format!("i64[{STEPS}]").as_str());
@@ -40,7 +37,7 @@ fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> Result<Case, Str
 }
 
 /// The same of states, whose traces show each step.
-fn permuted_states(name: &str, permutation: [usize; COUNT]) -> Result<Case, String> {
+fn permuted_states(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
         let states = named_inputs(g).map(|init| loop_.sit_sot(init));

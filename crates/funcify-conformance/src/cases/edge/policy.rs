@@ -1,11 +1,8 @@
 //! What loops keep for their backward loops changes no gradient, whether segments divide the number of steps or not.
 
-use funcify::{
-    Builder, CheckpointPolicy, GradOptions, Recurrence, ScanOptions, Value, fori_loop, grad, grad_with, scan_with,
-};
+use funcify::prelude::*;
 
-use super::{Cases, case, row, scalar};
-use crate::case::Case;
+use super::*;
 
 /// Every policy, with a name for cases.
 pub(super) fn policies() -> [(&'static str, CheckpointPolicy); 8] {
@@ -37,7 +34,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// c * w + x over seven steps: by x[t] a power of w, by w what Horner's rule gives of the derivative.
-fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static str) -> Result<Case, String> {
+fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static str) -> OneCase {
     let policy = policy.clone();
     let (init, xs, w) = (3f32, [1f32, -2., 4., 0.5, 8., 2., -1.], 0.5f32);
     let mut of_xs = [0f32; 7];
@@ -60,17 +57,11 @@ fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static s
 }
 
 /// b[t+1] = b[t] * b[t+1] in place: by b[i] the sum of the products that it is a factor of, without it.
-fn running_products(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
+fn running_products(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let program = move |g: &Builder| {
         grad(g.input("buffer", "f32[N]"), |buffer| {
-            let mut loop_ = Recurrence::new();
-            let rows = loop_.mit_mot(buffer, [0, 1], [1]);
-            let done = loop_.policy(policy).run(|step| {
-                let [a, b] = step.read(&rows);
-                step.write(&rows, [a * b]);
-            });
-            done.buffer(&rows).sum(0)
+            sweep(Recurrence::new().policy(policy), buffer, [0, 1], [1], [], |[], [a, b]| [a * b]).sum(0)
         })
     };
     let rows = [2f32, 3., -1., 0.5, 4., -2.];
@@ -86,41 +77,34 @@ fn running_products(name: &str, policy: &CheckpointPolicy) -> Result<Case, Strin
 }
 
 /// The sum of x[t-1] * x[t+3], whose taps reach over segments.
-fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
+fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let xs: [f32; 11] = std::array::from_fn(|index| index as f32 + 1.0);
     let at = |index: usize| xs.get(index).copied().unwrap_or(0.0);
-    case(format!("residuals_{name}_taps"), move |g| {
-        let xs = g.input("xs", "f32[T]");
-        grad_with(GradOptions::new().policy(policy), xs, |xs| {
-            let mut loop_ = Recurrence::new();
-            let taps = loop_.sequence(xs, [-1, 3]);
-            let sum = loop_.carry(xs.index(0, 0) * 0.0);
-            let done = loop_.run(|step| {
-                let ([a, b], before) = (step.read(&taps), step.read(&sum));
-                step.write(&sum, before + a * b);
-            });
-            done.last(&sum)
+    case_on(format!("residuals_{name}_taps"), [("xs: f32[T]", row(xs))])
+        .runs(move |[xs]| {
+            grad_with(GradOptions::new().policy(policy), xs, |xs| {
+                let mut loop_ = Recurrence::new();
+                let taps = loop_.sequence(xs, [-1, 3]);
+                let sum = loop_.carry(xs.index(0, 0) * 0.0);
+                let done = loop_.run(|step| {
+                    let ([a, b], before) = (step.read(&taps), step.read(&sum));
+                    step.write(&sum, before + a * b);
+                });
+                done.last(&sum)
+            })
         })
-    })
-    .on([row(xs)])
-    .gives([(
-        "out",
-        row::<f32, 11>(std::array::from_fn(|index| at(index + 4) + if index < 4 { 0.0 } else { at(index - 4) })),
-    )])
+        .gives([(
+            "out",
+            row::<f32, 11>(std::array::from_fn(|index| at(index + 4) + if index < 4 { 0.0 } else { at(index - 4) })),
+        )])
 }
 
 /// The second derivative, by w, of w^n as the last row of a state's trace, n = 5.
-fn second_state(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
+fn second_state(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let power = move |w: Value| {
-        let mut loop_ = Recurrence::new();
-        let c = loop_.sit_sot(w.ones_like());
-        let done = loop_.steps(5).policy(policy.clone()).run(|step| {
-            let [before] = step.read(&c);
-            step.write(&c, before * w);
-        });
-        done.trace(&c).index(0, -1)
+        repeated(Recurrence::new().steps(5).policy(policy.clone()), w.ones_like(), |before| before * w).index(0, -1)
     };
     case(format!("residuals_{name}_second_derivative"), move |g| grad(g.input("w", "f32[]"), |w| grad(w, power)))
         .on([scalar(2f32)])
@@ -128,13 +112,12 @@ fn second_state(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
 }
 
 /// w^n, where n is a value of the program.
-fn run_time_count(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
+fn run_time_count(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
-    case(format!("residuals_{name}_run_time_count"), move |g| {
-        let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
-        let options = GradOptions::new().policy(policy);
-        grad_with(options, w, |w| fori_loop(0, n, w.ones_like(), |_, c| c * w))
-    })
-    .on([scalar(7i64), scalar(2f32)])
-    .gives_dynamic([("out", scalar(448f32))])
+    case_on(format!("residuals_{name}_run_time_count"), [("n: i64[]", scalar(7i64)), ("w: f32[]", scalar(2f32))])
+        .runs(move |[n, w]| {
+            let options = GradOptions::new().policy(policy);
+            grad_with(options, w, |w| fori_loop(0, n, w.ones_like(), |_, c| c * w))
+        })
+        .gives_dynamic([("out", scalar(448f32))])
 }

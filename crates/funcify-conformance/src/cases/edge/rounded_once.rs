@@ -1,10 +1,6 @@
 //! Numbers next to the middle of two halves: what rounds twice, or leaves bits out, takes them for the middle.
 
-use funcify::{Builder, DType, HostTensor, Scalar, Value, concat, map};
-
-use super::{Cases, all, case};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let (f16, bf16) = (DType::F16, DType::BF16);
@@ -25,17 +21,17 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-fn floats(name: &str, from: DType, to: DType, number: f64, expected: f64) -> Result<Case, String> {
+fn floats(name: &str, from: DType, to: DType, number: f64, expected: f64) -> OneCase {
     let numbers = [Scalar::Float(number), Scalar::Float(-number)];
     rounded(name, [from, to], numbers, [expected, -expected])
 }
 
-fn integers(name: &str, from: DType, to: DType, number: i64, expected: i64) -> Result<Case, String> {
+fn integers(name: &str, from: DType, to: DType, number: i64, expected: i64) -> OneCase {
     rounded(name, [from, to], [Scalar::Int(number); 2], [expected as f64; 2])
 }
 
 /// Two numbers are rounded beside a loop, and in its steps.
-fn rounded(name: &str, [from, to]: [DType; 2], numbers: [Scalar; 2], expected: [f64; 2]) -> Result<Case, String> {
+fn rounded(name: &str, [from, to]: [DType; 2], numbers: [Scalar; 2], expected: [f64; 2]) -> OneCase {
     let program = |g: &Builder| {
         let numbers = g.input("numbers", funcify::TensorType::new(from, [2]));
         let xs = g.input("xs", funcify::TensorType::new(to, [3]));

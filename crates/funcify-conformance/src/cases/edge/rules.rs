@@ -1,48 +1,43 @@
 //! Functions with derivative rules of their own, and derivatives that are applied many times. The rules that are no
 //! derivatives of their functions tell whether they are used.
 
-use funcify::{
-    DType, HostTensor, ScanOptions, Value, checkpoint, cond, custom_jvp, custom_vjp, fori_loop, grad, hvp, jvp,
-    linearize, scan, scan_with, stack, value_and_grad, vmap, while_loop,
-};
+use funcify::prelude::*;
+use funcify::{checkpoint, custom_jvp, custom_vjp, linearize};
 
-use super::{Cases, all, case, row, scalar, tensor};
+use super::{Cases, all, case, case_on, row, scalar, tensor};
 
 pub(super) fn cases() -> Cases {
     all([
         // A program that is not differentiated computes the function.
-        case("rule_of_a_program_without_derivatives", |g| {
-            let xs = g.input("xs", "f32[T]");
-            (clip(xs), scan(xs.sum(0), xs, |c, x| (softplus(c - 6.0) + x, c)).0)
-        })
-        .on([row([1f32, 2., 3.])])
-        .gives([
-            ("out_0", row([1f32, 2., 3.])),
-            (
-                "out_1",
-                scalar([1f32, 2., 3.].into_iter().fold(6f32, |last: f32, x: f32| ((last - 6.0).exp() + 1.0).ln() + x)),
-            ),
-        ]),
+        case_on("rule_of_a_program_without_derivatives", [("xs: f32[T]", row([1f32, 2., 3.]))])
+            .runs(|[xs]| (clip(xs), scan(xs.sum(0), xs, |c, x| (softplus(c - 6.0) + x, c)).0))
+            .gives([
+                ("out_0", row([1f32, 2., 3.])),
+                (
+                    "out_1",
+                    scalar(
+                        [1f32, 2., 3.].into_iter().fold(6f32, |last: f32, x: f32| ((last - 6.0).exp() + 1.0).ln() + x),
+                    ),
+                ),
+            ]),
         // A stable derivative where the plain one is infinity / infinity; both modes, and the second order.
-        case("rule_of_a_stable_derivative", |g| {
-            let x = g.input("x", "f32[3]");
-            let sum = |x: Value| softplus(x).sum(0);
-            (grad(x, sum), jvp(x, x.ones_like() * 2.0, softplus).1, hvp(x, x.ones_like(), sum))
-        })
-        .on([row([0f32, 3f32.ln(), 1000.])])
-        .gives([
-            ("out_0", row([0.5f32, 0.75, 1.])),
-            ("out_1", row([1f32, 1.5, 2.])),
-            ("out_2", row([0.25f32, 0.1875, 0.])),
-        ]),
+        case_on("rule_of_a_stable_derivative", [("x: f32[3]", row([0f32, 3f32.ln(), 1000.]))])
+            .runs(|[x]| {
+                let sum = |x: Value| softplus(x).sum(0);
+                (grad(x, sum), jvp(x, x.ones_like() * 2.0, softplus).1, hvp(x, x.ones_like(), sum))
+            })
+            .gives([
+                ("out_0", row([0.5f32, 0.75, 1.])),
+                ("out_1", row([1f32, 1.5, 2.])),
+                ("out_2", row([0.25f32, 0.1875, 0.])),
+            ]),
         // A rule that is not linear serves reverse mode, of any order.
-        case("rule_that_clips_gradients", |g| {
-            let x = g.input("x", "f32[3]");
-            let loss = |x: Value| clip(x).square().sum(0);
-            (grad(x, loss), hvp(x, x.ones_like(), loss), vmap(x, |x| grad(x, |x| clip(x) * 3.0)))
-        })
-        .on([row([0.25f32, 4., -9.])])
-        .gives([("out_0", row([0.5f32, 1., -1.])), ("out_1", row([2f32, 0., 0.])), ("out_2", row([1f32; 3]))]),
+        case_on("rule_that_clips_gradients", [("x: f32[3]", row([0.25f32, 4., -9.]))])
+            .runs(|[x]| {
+                let loss = |x: Value| clip(x).square().sum(0);
+                (grad(x, loss), hvp(x, x.ones_like(), loss), vmap(x, |x| grad(x, |x| clip(x) * 3.0)))
+            })
+            .gives([("out_0", row([0.5f32, 1., -1.])), ("out_1", row([2f32, 0., 0.])), ("out_2", row([1f32; 3]))]),
         // The derivative of rounding is taken as one.
         case("rule_of_a_straight_through_rounding", |g| {
             let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[3]"));
@@ -57,78 +52,70 @@ pub(super) fn cases() -> Cases {
         ]),
         // Forward mode of a rule for reverse mode is its transpose: what is reversed is reversed there too.
         // The rule's matrix has 0 and 2 in its first row, 3 and 0 in its second.
-        case("rule_transposed", |g| {
-            let x = g.input("x", "f32[2]");
-            let turned = |x: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.reverse(0) * tilt(ct.dtype()));
-            let tangent = stack(&[x.index(0, 0), x.index(0, 1)], 0);
-            (grad(x, |x| (turned(x) * x.stop_gradient()).sum(0)), jvp(x, tangent, turned).1)
-        })
-        .on([row([5f32, 7.])])
-        .gives([("out_0", row([14f32, 15.])), ("out_1", row([21f32, 10.]))]),
+        case_on("rule_transposed", [("x: f32[2]", row([5f32, 7.]))])
+            .runs(|[x]| {
+                let turned = |x: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.reverse(0) * tilt(ct.dtype()));
+                let tangent = stack(&[x.index(0, 0), x.index(0, 1)], 0);
+                (grad(x, |x| (turned(x) * x.stop_gradient()).sum(0)), jvp(x, tangent, turned).1)
+            })
+            .gives([("out_0", row([14f32, 15.])), ("out_1", row([21f32, 10.]))]),
         // The steps are not differentiated.
         // 1 / 2y at y = 2; the second derivative goes through the steps of the residual.
-        case("rule_of_an_implicit_function_f64", |g| {
-            let x = g.input("x", "f64[]");
-            (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root)))
-        })
-        .on([scalar(4f64)])
-        .gives_dynamic([("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))]),
+        case_on("rule_of_an_implicit_function_f64", [("x: f64[]", scalar(4f64))])
+            .runs(|[x]| (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root))))
+            .gives_dynamic([("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))]),
         // x^2 with the derivative 10 x, and x^3 with the derivative 10 x^3: the second derivatives are 10, and 100 x^3.
-        case("rule_of_second_order", |g| {
-            let x = g.input("x", "f32[]");
-            let square = |x: Value| custom_vjp(x, |x| x * x, |x| (x * x, x), |x, ct| ct * x * 10.0);
-            let cube = |x: Value| custom_jvp(x, |x| x * x * x, |_, y, tangent| tangent * y * 10.0);
-            let twice = |f: &dyn Fn(Value) -> Value| {
-                let forward = |x: Value| jvp(x, x.ones_like(), f).1;
-                (grad(x, |x| grad(x, f)), hvp(x, x.ones_like(), f), jvp(x, x.ones_like(), forward).1)
-            };
-            (twice(&square), twice(&cube))
-        })
-        .on([scalar(2f32)])
-        .gives(
-            [
-                ("out_0_0", 10f32),
-                ("out_0_1", 10.),
-                ("out_0_2", 10.),
-                ("out_1_0", 800.),
-                ("out_1_1", 800.),
-                ("out_1_2", 800.),
-            ]
-            .map(|(name, value)| (name, scalar(value))),
-        ),
+        case_on("rule_of_second_order", [("x: f32[]", scalar(2f32))])
+            .runs(|[x]| {
+                let square = |x: Value| custom_vjp(x, |x| x * x, |x| (x * x, x), |x, ct| ct * x * 10.0);
+                let cube = |x: Value| custom_jvp(x, |x| x * x * x, |_, y, tangent| tangent * y * 10.0);
+                let twice = |f: &dyn Fn(Value) -> Value| {
+                    let forward = |x: Value| jvp(x, x.ones_like(), f).1;
+                    (grad(x, |x| grad(x, f)), hvp(x, x.ones_like(), f), jvp(x, x.ones_like(), forward).1)
+                };
+                (twice(&square), twice(&cube))
+            })
+            .gives(
+                [
+                    ("out_0_0", 10f32),
+                    ("out_0_1", 10.),
+                    ("out_0_2", 10.),
+                    ("out_1_0", 800.),
+                    ("out_1_1", 800.),
+                    ("out_1_2", 800.),
+                ]
+                .map(|(name, value)| (name, scalar(value))),
+            ),
         // In the body of a loop, in both modes: c = 2c with the derivative 3, three times, beside a sum.
         // ((2 * 1 + 1) * 2 + 2) * 2 + 3; tangents by 3: ((3 + 1) * 3 + 2) * 3 + 3.
-        case("rule_in_a_loop", |g| {
-            let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
-            let double = |c: Value| custom_vjp(c, |c| c * 2.0, |c| (c * 2.0, ()), |(), ct| ct * 3.0);
-            let f = |(init, xs)| scan(init, xs, |c, x| (double(c) + x, ())).0;
-            (value_and_grad((init, xs), f), jvp((init, xs), (init, xs), f).1)
-        })
-        .on([scalar(1f32), row([1f32, 2., 3.])])
-        .gives([
-            ("out_0_0", scalar(19f32)),
-            ("out_0_1_0", scalar(27f32)),
-            ("out_0_1_1", row([9f32, 3., 1.])),
-            ("out_1", scalar(45f32)),
-        ]),
+        case_on("rule_in_a_loop", [("init: f32[]", scalar(1f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
+            .runs(|[init, xs]| {
+                let double = |c: Value| custom_vjp(c, |c| c * 2.0, |c| (c * 2.0, ()), |(), ct| ct * 3.0);
+                let f = |(init, xs)| scan(init, xs, |c, x| (double(c) + x, ())).0;
+                (value_and_grad((init, xs), f), jvp((init, xs), (init, xs), f).1)
+            })
+            .gives([
+                ("out_0_0", scalar(19f32)),
+                ("out_0_1_0", scalar(27f32)),
+                ("out_0_1_1", row([9f32, 3., 1.])),
+                ("out_1", scalar(45f32)),
+            ]),
         // A choice by lane, and a region that is computed again.
-        case("rule_in_a_choice_and_a_checkpoint", |g| {
-            let xs = g.input("xs", "f32[B]");
-            let tripled = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| tangent * 3.0);
-            let chosen = |x: Value| cond(x.gt(0.0), || tripled(x) * x, || x.sin() * 0.0);
-            (vmap(xs, |x| grad(x, chosen)), vmap(xs, |x| grad(x, |x| checkpoint(|| tripled(x) * x))))
-        })
-        .on([row([-1f32, 2., 3.])])
-        .gives([("out_0", row([0f32, 8., 12.])), ("out_1", row([-4f32, 8., 12.]))]),
+        case_on("rule_in_a_choice_and_a_checkpoint", [("xs: f32[B]", row([-1f32, 2., 3.]))])
+            .runs(|[xs]| {
+                let tripled = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| tangent * 3.0);
+                let chosen = |x: Value| cond(x.gt(0.0), || tripled(x) * x, || x.sin() * 0.0);
+                (vmap(xs, |x| grad(x, chosen)), vmap(xs, |x| grad(x, |x| checkpoint(|| tripled(x) * x))))
+            })
+            .gives([("out_0", row([0f32, 8., 12.])), ("out_1", row([-4f32, 8., 12.]))]),
         // A rule whose `backward` calls a function with a rule: the first derivative is 5 x^2, the second 5 * 7 x.
-        case("rule_that_calls_another", |g| {
-            let x = g.input("x", "f32[]");
-            let square = |x: Value| custom_jvp(x, |x| x * x, |x, _, tangent| tangent * x * 7.0);
-            let f = |x: Value| custom_vjp(x, |x| x, |x| (x, x), |x, ct| ct * square(x) * 5.0);
-            (grad(x, f), grad(x, |x| grad(x, f)), jvp(x, x, f).1)
-        })
-        .on([scalar(3f32)])
-        .gives([("out_0", scalar(45f32)), ("out_1", scalar(105f32)), ("out_2", scalar(135f32))]),
+        case_on("rule_that_calls_another", [("x: f32[]", scalar(3f32))])
+            .runs(|[x]| {
+                let square = |x: Value| custom_jvp(x, |x| x * x, |x, _, tangent| tangent * x * 7.0);
+                let f = |x: Value| custom_vjp(x, |x| x, |x| (x, x), |x, ct| ct * square(x) * 5.0);
+                (grad(x, f), grad(x, |x| grad(x, f)), jvp(x, x, f).1)
+            })
+            .gives([("out_0", scalar(45f32)), ("out_1", scalar(105f32)), ("out_2", scalar(135f32))]),
         // A weight that all lanes share has the sum of their cotangents, by the rule's factors.
         case("rule_with_a_shared_weight", |g| {
             let (xs, w) = (g.input("xs", "f32[B,2]"), g.input("w", "f32[2]"));
@@ -147,48 +134,45 @@ pub(super) fn cases() -> Cases {
             ("out_1", scalar(1280f32 + 1920.)),
         ]),
         // Integers among arguments, residuals and results.
-        case("rule_with_integers", |g| {
-            let (x, at) = (g.input("x", "f32[4]"), g.input("at", "i64[]"));
-            let pick = |(x, at): (Value, Value)| (x.dynamic_slice(0, at, 1).reshape([0usize; 0]), at + 1);
-            let custom = |x: Value| {
-                let backward = |at: Value, (ct, _): (Value, Value)| {
-                    let hot = funcify::iota(4, DType::I64).eq(at.broadcast_to([4])).cast(DType::F32);
-                    (hot * ct * 2.0, ())
+        case_on("rule_with_integers", [("x: f32[4]", row([1f32, 2., 3., 4.])), ("at: i64[]", scalar(2i64))])
+            .runs(|[x, at]| {
+                let pick = |(x, at): (Value, Value)| (x.dynamic_slice(0, at, 1).reshape([0usize; 0]), at + 1);
+                let custom = |x: Value| {
+                    let backward = |at: Value, (ct, _): (Value, Value)| {
+                        let hot = funcify::iota(4, DType::I64).eq(at.broadcast_to([4])).cast(DType::F32);
+                        (hot * ct * 2.0, ())
+                    };
+                    custom_vjp((x, at), pick, |(x, at)| (pick((x, at)), at), backward)
                 };
-                custom_vjp((x, at), pick, |(x, at)| (pick((x, at)), at), backward)
-            };
-            (custom(x).1, grad(x, |x| custom(x).0 * 5.0))
-        })
-        .on([row([1f32, 2., 3., 4.]), scalar(2i64)])
-        .gives([("out_0", scalar(3i64)), ("out_1", row([0f32, 0., 10., 0.]))]),
+                (custom(x).1, grad(x, |x| custom(x).0 * 5.0))
+            })
+            .gives([("out_0", scalar(3i64)), ("out_1", row([0f32, 0., 10., 0.]))]),
         // The Jacobian [[x1, x0], [1, 2 x1]] at (2, 3), applied three times to (1, 0).
-        case("linearized_in_a_loop", |g| {
-            let (x, v) = (g.input("x", "f32[2]"), g.input("v", "f32[2]"));
-            let f = |x: Value| {
-                let [a, b] = x.unstack(0);
-                stack(&[a * b, a + b.square()], 0)
-            };
-            let (y, derivative) = linearize(x, f);
-            (y, fori_loop(0, 3, v, |_, v| derivative.apply(v)))
-        })
-        .on([row([2f32, 3.]), row([1f32, 0.])])
-        .gives([("out_0", row([6f32, 11.])), ("out_1", row([51f32, 65.]))]),
+        case_on("linearized_in_a_loop", [("x: f32[2]", row([2f32, 3.])), ("v: f32[2]", row([1f32, 0.]))])
+            .runs(|[x, v]| {
+                let f = |x: Value| {
+                    let [a, b] = x.unstack(0);
+                    stack(&[a * b, a + b.square()], 0)
+                };
+                let (y, derivative) = linearize(x, f);
+                (y, fori_loop(0, 3, v, |_, v| derivative.apply(v)))
+            })
+            .gives([("out_0", row([6f32, 11.])), ("out_1", row([51f32, 65.]))]),
         // Through a loop whose number of steps is a value, along both unit vectors at once.
         // x^3 and its sum; x + x^2.
-        case("linearized_through_a_loop", |g| {
-            let (x, n) = (g.input("x", "f32[2]"), g.input("n", "i64[]"));
-            let powers = |x: Value| fori_loop(0, n, x.ones_like(), |_, c| c * x).sum(0);
-            let fixed = |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (c * x, c)).1.sum(0);
-            let (y, derivative) = linearize(x, |x| (powers(x), fixed(x)));
-            (y, vmap(funcify::eye(2, DType::F32), |direction| derivative.apply(direction)))
-        })
-        .on([row([2f32, 3.]), scalar(3i64)])
-        .gives_dynamic([
-            ("out_0_0", scalar(35f32)),
-            ("out_0_1", row([6f32, 12.])),
-            ("out_1_0", row([12f32, 27.])),
-            ("out_1_1", tensor([2, 2], [5f32, 0., 0., 7.])),
-        ]),
+        case_on("linearized_through_a_loop", [("x: f32[2]", row([2f32, 3.])), ("n: i64[]", scalar(3i64))])
+            .runs(|[x, n]| {
+                let powers = |x: Value| fori_loop(0, n, x.ones_like(), |_, c| c * x).sum(0);
+                let fixed = |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (c * x, c)).1.sum(0);
+                let (y, derivative) = linearize(x, |x| (powers(x), fixed(x)));
+                (y, vmap(funcify::eye(2, DType::F32), |direction| derivative.apply(direction)))
+            })
+            .gives_dynamic([
+                ("out_0_0", scalar(35f32)),
+                ("out_0_1", row([6f32, 12.])),
+                ("out_1_0", row([12f32, 27.])),
+                ("out_1_1", tensor([2, 2], [5f32, 0., 0., 7.])),
+            ]),
     ])
 }
 

@@ -4,15 +4,10 @@
 //! The rules are no derivatives of their functions, so it shows which of the two is differentiated again: the nodes of
 //! `forward`, as JAX does, and not the rule.
 
-use funcify::{
-    AssociativeScanOptions, Builder, CheckpointPolicy, ScanOptions, Value, associative_scan_with, checkpoint, cond,
-    constant, custom_jvp, custom_vjp, fori_loop, grad, hvp, jvp, map, scan_with, select, stack, switch, vmap,
-    while_loop, while_loop_bounded,
-};
+use funcify::prelude::*;
 
 use super::policy::policies;
-use super::{Cases, case, row, scalar};
-use crate::case::Case;
+use super::*;
 
 type Function = fn(Value) -> Value;
 /// Applies a function twice, in loops or choices.
@@ -108,13 +103,13 @@ fn made<const N: usize>(
     program: impl FnOnce(&Builder) -> Vec<Value>,
     x: f32,
     expected: [f32; N],
-) -> Result<Case, String> {
+) -> OneCase {
     let outputs = (0..N).map(|index| (format!("out_{index}"), scalar(expected[index])));
     case(name, program).on([scalar(x)]).dynamic(is_dynamic).gives(outputs)
 }
 
 /// The square of what is given: its gradient is 2 y 3 3 = 18 x^4, of which the next derivatives are plain.
-fn squares(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
+fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
         let loss = |x: Value| twice(square, x).square();
@@ -126,7 +121,7 @@ fn squares(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
 }
 
 /// 2 x^4, which is less than 10 at 1, and 10 at 2, where the second derivative is 0.
-fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
+fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
         let loss = |x: Value| twice(clip, x).square();
@@ -138,7 +133,7 @@ fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
 }
 
 /// By the rule, with n the first result and m the second: n' = 10 n and m' = 100 n m, all ones at 1.
-fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
+fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
         let f = |x: Value| twice(cube, x);
@@ -153,20 +148,20 @@ fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> Result<Case, String> {
 }
 
 /// sin(w f(c)) twice, squared: values of JAX.
-fn weighted(name: &str, policy: &CheckpointPolicy) -> Result<Case, String> {
+fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
-    case(format!("rule_beside_a_weight_{name}_f64"), move |g| {
-        let (x, w) = (g.input("x", "f64[]"), g.input("w", "f64[]"));
-        let loss =
-            |[x, w]: [Value; 2]| scan_with(steps(2, &policy), x, (), |c, ()| ((square(c) * w).sin(), ())).0.square();
-        hvp([x, w], [x.ones_like(), w.ones_like()], loss)
-    })
-    .on([scalar(2f64), scalar(0.5)])
-    .gives([("out_0", scalar(-9.957101834551427)), ("out_1", scalar(-29.672800779680795))])
+    case_on(format!("rule_beside_a_weight_{name}_f64"), [("x: f64[]", scalar(2f64)), ("w: f64[]", scalar(0.5))])
+        .runs(move |[x, w]| {
+            let loss = |[x, w]: [Value; 2]| {
+                scan_with(steps(2, &policy), x, (), |c, ()| ((square(c) * w).sin(), ())).0.square()
+            };
+            hvp([x, w], [x.ones_like(), w.ones_like()], loss)
+        })
+        .gives([("out_0", scalar(-9.957101834551427)), ("out_1", scalar(-29.672800779680795))])
 }
 
 /// The product of two elements, of which the one that comes back has a third: 12 x^2 in all.
-fn combined(reverse: bool) -> Result<Case, String> {
+fn combined(reverse: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
         let options = AssociativeScanOptions::new();
@@ -186,65 +181,62 @@ fn combined(reverse: bool) -> Result<Case, String> {
 }
 
 /// On lanes of which each has a number of its own.
-fn lanes() -> Result<Case, String> {
+fn lanes() -> OneCase {
     let expected = || row([72f32, 576., -72.]);
-    case("rule_twice_in_scan_on_lanes", |g| {
-        let xs = g.input("xs", "f32[3]");
-        let loss = |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (square(c), ())).0.square();
-        let of_lanes = |xs: Value| vmap(xs, loss).sum(0);
-        (vmap(xs, |x| grad(x, |x| grad(x, loss))), hvp(xs, xs.ones_like(), of_lanes))
-    })
-    .on([row([1f32, 2., -1.])])
-    .gives([("out_0", expected()), ("out_1", expected())])
+    case_on("rule_twice_in_scan_on_lanes", [("xs: f32[3]", row([1f32, 2., -1.]))])
+        .runs(|[xs]| {
+            let loss = |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (square(c), ())).0.square();
+            let of_lanes = |xs: Value| vmap(xs, loss).sum(0);
+            (vmap(xs, |x| grad(x, |x| grad(x, loss))), hvp(xs, xs.ones_like(), of_lanes))
+        })
+        .gives([("out_0", expected()), ("out_1", expected())])
 }
 
 /// Forward mode of a rule that takes two tangents: that of each argument counts.
-fn of_two_arguments() -> Result<Case, String> {
+fn of_two_arguments() -> OneCase {
     let (x, w) = (3f32, 5f32);
     let by_w = 10. * w * 100. * x + 100. * x * w;
     // The chain x w w: by x 100 w w; by w 10 w 100 x + 100 x w.
-    case("rule_for_tangents_of_two_arguments", |g| {
-        let (x, w) = (g.input("x", "f32[]"), g.input("w", "f32[]"));
-        let f = |[x, w]: [Value; 2]| {
-            custom_jvp((x, w), |(x, w)| x * w, |(x, w), _, (of_x, of_w)| of_x * w * 10.0 + of_w * x * 100.0)
-        };
-        let chain = |[x, w]: [Value; 2]| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (f([c, w]), ())).0;
-        let one = x.ones_like();
-        let along = |x_too: f64, w_too: f64| jvp([x, w], [one * x_too, one * w_too], f).1;
-        let in_loop = jvp([x, w], [one, one * 2.0], chain).1;
-        (along(1.0, 0.0), along(0.0, 1.0), along(2.0, 3.0), grad([x, w], f), in_loop, grad([x, w], chain))
-    })
-    .on([scalar(x), scalar(w)])
-    .gives(
-        [
-            ("out_0", 10. * w),
-            ("out_1", 100. * x),
-            ("out_2", 20. * w + 300. * x),
-            ("out_3_0", 10. * w),
-            ("out_3_1", 100. * x),
-            ("out_4", 100. * w * w + 2. * by_w),
-            ("out_5_0", 100. * w * w),
-            ("out_5_1", by_w),
-        ]
-        .map(|(name, value)| (name, scalar(value))),
-    )
+    case_on("rule_for_tangents_of_two_arguments", [("x: f32[]", scalar(x)), ("w: f32[]", scalar(w))])
+        .runs(|[x, w]| {
+            let f = |[x, w]: [Value; 2]| {
+                custom_jvp((x, w), |(x, w)| x * w, |(x, w), _, (of_x, of_w)| of_x * w * 10.0 + of_w * x * 100.0)
+            };
+            let chain = |[x, w]: [Value; 2]| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (f([c, w]), ())).0;
+            let one = x.ones_like();
+            let along = |x_too: f64, w_too: f64| jvp([x, w], [one * x_too, one * w_too], f).1;
+            let in_loop = jvp([x, w], [one, one * 2.0], chain).1;
+            (along(1.0, 0.0), along(0.0, 1.0), along(2.0, 3.0), grad([x, w], f), in_loop, grad([x, w], chain))
+        })
+        .gives(
+            [
+                ("out_0", 10. * w),
+                ("out_1", 100. * x),
+                ("out_2", 20. * w + 300. * x),
+                ("out_3_0", 10. * w),
+                ("out_3_1", 100. * x),
+                ("out_4", 100. * w * w + 2. * by_w),
+                ("out_5_0", 100. * w * w),
+                ("out_5_1", by_w),
+            ]
+            .map(|(name, value)| (name, scalar(value))),
+        )
 }
 
 /// Over rows, of which only some have the rule; the others are plain squares.
-fn rows() -> Result<Case, String> {
+fn rows() -> OneCase {
     let expected = || row([24f32, 12.]);
     // With the rule 6 x^2, whose derivative is 12 x; without it 4 x^3.
-    case("rule_of_some_rows", |g| {
-        let xs = g.input("xs", "f32[T]");
-        let loss = |xs: Value| map(xs, |x| select(x.gt(0.0), square(x), x * x)).square().sum(0);
-        (hvp(xs, xs.ones_like(), loss), grad(xs, |xs| grad(xs, loss).sum(0)))
-    })
-    .on([row([2f32, -1.])])
-    .gives([("out_0", expected()), ("out_1", expected())])
+    case_on("rule_of_some_rows", [("xs: f32[T]", row([2f32, -1.]))])
+        .runs(|[xs]| {
+            let loss = |xs: Value| map(xs, |x| select(x.gt(0.0), square(x), x * x)).square().sum(0);
+            (hvp(xs, xs.ones_like(), loss), grad(xs, |xs| grad(xs, loss).sum(0)))
+        })
+        .gives([("out_0", expected()), ("out_1", expected())])
 }
 
 /// Of a state that depends on x only after two steps, as one of two others does after one.
-fn behind_other_states(is_dynamic: bool) -> Result<Case, String> {
+fn behind_other_states(is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
         let step = |[a, b, c, _]: [Value; 4]| [a, a, b, square(c)];

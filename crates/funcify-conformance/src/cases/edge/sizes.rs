@@ -1,8 +1,7 @@
 //! Sizes that are negative, beyond 64 bits or beyond any memory: typed errors on every backend, before anything is
 //! allocated. What a size may be, it is.
 
-use super::{Cases, all, row, scalar, tensor, text};
-use crate::case::Case;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -172,7 +171,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A trace of so many rows as data says.
-fn trace_beyond_memory(steps: i64) -> Result<Case, String> {
+fn trace_beyond_memory(steps: i64) -> OneCase {
     let program = "fn @f(%s: f32[], %n: i64[]) {
   %ys: f32[$1], %last: f32[] = scan @b %n {steps=$1} {
     nit-sot %ys

@@ -4,13 +4,9 @@
 //! The gradient on lanes, and the gradient of the lanes, are what the gradient gives lane by lane. Expected values are those
 //! of the reference evaluation on single lanes; where a derivative has a simple formula it is written out.
 
-use funcify::{
-    Builder, CheckpointPolicy, DType, Disconnected, GradOptions, Graph, HostTensor, Recurrence, Scalar, Value,
-    VmapOptions, concat, cond, constant, fori_loop, scan, scan_until, select, vmap, while_loop, while_loop_bounded,
-};
+use funcify::prelude::*;
 
-use super::{Cases, all, case_of, row, scalar, tensor};
-use crate::case::{Case, Expected, ExpectedOutput};
+use super::*;
 use crate::lanes::{arguments, one_by_one};
 
 pub(super) fn cases() -> Cases {
@@ -179,12 +175,12 @@ fn counted_at_run_time(
     graph: Graph,
     inputs: &[HostTensor],
     expected: &Expected,
-) -> Result<Case, String> {
+) -> OneCase {
     case_of(name, Ok(graph)).on(inputs).dynamic(is_dynamic).expects(expected.clone())
 }
 
 /// A case of loops whose number of steps only the running program knows.
-fn dynamic(name: &str, graph: Graph, inputs: Vec<HostTensor>, expected: Expected) -> Result<Case, String> {
+fn dynamic(name: &str, graph: Graph, inputs: Vec<HostTensor>, expected: Expected) -> OneCase {
     case_of(name, Ok(graph)).on(inputs).dynamic(true).expects(expected)
 }
 

@@ -1,10 +1,6 @@
 //! One graph with symbolic sizes, called with several.
 
-use funcify::{Builder, DType, Graph, HostTensor, Recurrence, VmapOptions, fori_loop, scan, while_loop_bounded};
-
-use super::{Cases, all, case, case_of, empty, row, scalar, tensor};
-use crate::case::Case;
-use crate::cases::{Outputs, outputs};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -66,30 +62,17 @@ pub(super) fn cases() -> Cases {
 }
 
 /// A running sum over T rows of B numbers.
-fn running_sum(
-    sizes: &str,
-    xs: HostTensor,
-    init: HostTensor,
-    sums: HostTensor,
-    last: HostTensor,
-) -> Result<Case, String> {
-    case(format!("symbolic_running_sum_{sizes}"), |g| {
-        let (init, xs) = (g.input("init", "f32[B]"), g.input("xs", "f32[T,B]"));
-        let (last, sums) = scan(init, xs, |sum, x| (sum + x, sum + x));
-        outputs! { last, sums }
-    })
-    .on([init, xs])
-    .gives([("last", last), ("sums", sums)])
+fn running_sum(sizes: &str, xs: HostTensor, init: HostTensor, sums: HostTensor, last: HostTensor) -> OneCase {
+    case_on(format!("symbolic_running_sum_{sizes}"), [("init: f32[B]", init), ("xs: f32[T,B]", xs)])
+        .runs(|[init, xs]| {
+            let (last, sums) = scan(init, xs, |sum, x| (sum + x, sum + x));
+            outputs! { last, sums }
+        })
+        .gives([("last", last), ("sums", sums)])
 }
 
 /// A sequence, a mit-sot from 1, 1, a mit-mot of T + 1 rows and a y: the row before and the row.
-fn every_kind(
-    sizes: &str,
-    xs: HostTensor,
-    trace: HostTensor,
-    rows: HostTensor,
-    ys: HostTensor,
-) -> Result<Case, String> {
+fn every_kind(sizes: &str, xs: HostTensor, trace: HostTensor, rows: HostTensor, ys: HostTensor) -> OneCase {
     let steps = xs.shape()[0];
     case(format!("symbolic_kinds_{sizes}"), symbolic_kinds)
         .on([

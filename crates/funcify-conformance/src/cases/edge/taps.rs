@@ -1,58 +1,42 @@
 //! Taps of sequences and states: gaps, order, surplus rows, and the direction of the loop
 //! (scan-c2, scan-c5).
 
-use funcify::{Recurrence, ScanOptions, scan_with};
-
-use super::{Cases, all, case, row, scalar};
-use crate::cases::outputs;
+use super::*;
+use crate::cases::recurrences::state;
+use crate::cases::scanned;
 
 pub(super) fn cases() -> Cases {
     all([
         // mit-sot with the tap -3 alone reads three steps back.
         case("state_tap_three_alone", |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.mit_sot(g.input("init", "f32[3]"), [-3]);
-            let done = loop_.steps(5).run(|step| {
-                let [old] = step.read(&state);
-                step.write(&state, old * 10.0);
-            });
-            outputs! { trace: done.trace(&state) }
+            outputs! { trace: state(Recurrence::new().steps(5), g.input("init", "f32[3]"), [-3], |[old]| old * 10.0) }
         })
         .on([row([1f32, 2., 3.])])
         .gives([("trace", row([10f32, 20., 30., 100., 200.]))]),
         // Taps in the order -1, -3: the body's arguments follow it. With x1 + 10 x3 from 1, 2, 3.
-        case("unsorted_state_taps", |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.mit_sot(g.input("init", "f32[3]"), [-1, -3]);
-            let done = loop_.steps(4).run(|step| {
-                let [newest, oldest] = step.read(&state);
-                step.write(&state, newest + oldest * 10.0);
-            });
-            outputs! { trace: done.trace(&state) }
-        })
-        .on([row([1f32, 2., 3.])])
-        .gives([("trace", row([13f32, 33., 63., 193.]))]),
+        case_on("unsorted_state_taps", [("init: f32[3]", row([1f32, 2., 3.]))])
+            .runs(|[init]| {
+                let trace =
+                    state(Recurrence::new().steps(4), init, [-1, -3], |[newest, oldest]| newest + oldest * 10.0);
+                outputs! { trace }
+            })
+            .gives([("trace", row([13f32, 33., 63., 193.]))]),
         // A sequence with the tap 2 sees x[2..].
-        case("sequence_tap_two", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[T]"), [2]);
-            let done = loop_.run(|step| step.read(&x)[0] * 1.0);
-            outputs! { ys: done.ys }
-        })
-        .on([row([1f32, 2., 3., 4., 5.])])
-        .gives([("ys", row([3f32, 4., 5.]))]),
+        case_on("sequence_tap_two", [("xs: f32[T]", row([1f32, 2., 3., 4., 5.]))])
+            .runs(|[xs]| {
+                let mut loop_ = Recurrence::new();
+                let x = loop_.sequence(xs, [2]);
+                let done = loop_.run(|step| step.read(&x)[0] * 1.0);
+                outputs! { ys: done.ys }
+            })
+            .gives([("ys", row([3f32, 4., 5.]))]),
         // A sequence of length T with the taps 2, -1: T - 3 steps, and the taps in the order given.
-        case("sequence_taps_two_and_minus_one", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[T]"), [2, -1]);
-            let done = loop_.run(|step| {
-                let [ahead, behind] = step.read(&x);
-                ahead * 10.0 + behind
-            });
-            outputs! { ys: done.ys }
-        })
-        .on([row([1f32, 2., 3., 4., 5., 6.])])
-        .gives([("ys", row([41f32, 52., 63.]))]),
+        case_on("sequence_taps_two_and_minus_one", [("xs: f32[T]", row([1f32, 2., 3., 4., 5., 6.]))])
+            .runs(|[xs]| {
+                let ys = stencil(&mut Recurrence::new(), xs, [2, -1], |[ahead, behind]| ahead * 10.0 + behind);
+                outputs! { ys }
+            })
+            .gives([("ys", row([41f32, 52., 63.]))]),
         // A sequence 1 to 5 with the taps -2, -1: the first step sees 1 and 2, and its tap 0 would be 3.
         case("sequence_taps_without_zero", |g| {
             let mut loop_ = Recurrence::new();
@@ -69,51 +53,38 @@ pub(super) fn cases() -> Cases {
         .on([row([1f32, 2., 3., 4., 5.])])
         .gives([("older", row([1f32, 2., 3.])), ("old", row([2f32, 3., 4.])), ("now", row([3f32, 4., 5.]))]),
         // More initial rows than the taps need: the first ones are used. (Their gradient is not checked here.)
-        case("surplus_initial_rows", |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.mit_sot(g.input("init", "f32[4]"), [-2, -1]);
-            let done = loop_.steps(3).run(|step| {
-                let [older, old] = step.read(&state);
-                step.write(&state, older + old);
-            });
-            outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
-        })
-        .on([row([1f32, 2., f32::NAN, f32::NAN])])
-        .gives([("trace", row([3f32, 5., 8.])), ("with_init", row([1f32, 2., 3., 5., 8.]))]),
+        case_on("surplus_initial_rows", [("init: f32[4]", row([1f32, 2., f32::NAN, f32::NAN]))])
+            .runs(|[init]| {
+                let mut loop_ = Recurrence::new();
+                let state = loop_.mit_sot(init, [-2, -1]);
+                let done = loop_.steps(3).run(|step| {
+                    let [older, old] = step.read(&state);
+                    step.write(&state, older + old);
+                });
+                outputs! { trace: done.trace(&state), with_init: done.trace_with_init(&state) }
+            })
+            .gives([("trace", row([3f32, 5., 8.])), ("with_init", row([1f32, 2., 3., 5., 8.]))]),
         // A backward-going cumulative sum of 1, 2, 3, 4, in the order of the steps.
-        case("backward_cumulative_sum", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-            let sum = loop_.sit_sot(g.input("init", "f32[]"));
-            let done = loop_.backwards().run(|step| {
-                let ([x], [old]) = (step.read(&x), step.read(&sum));
-                step.write(&sum, old + x);
-            });
-            outputs! { trace: done.trace(&sum) }
-        })
-        .on([row([1f32, 2., 3., 4.]), scalar(0f32)])
-        .gives([("trace", row([4f32, 7., 9., 10.]))]),
+        case_on("backward_cumulative_sum", [("xs: f32[T]", row([1f32, 2., 3., 4.])), ("init: f32[]", scalar(0f32))])
+            .runs(|[xs, init]| {
+                let trace = running(Recurrence::new().backwards(), xs, init, |x, old| old + x);
+                outputs! { trace }
+            })
+            .gives([("trace", row([4f32, 7., 9., 10.]))]),
         // A sequence read backwards through the taps -1 and 2: seven rows allow four steps, and step s reads rows 3 -
         // s and 6 - s.
-        case("backward_taps_of_unequal_reach", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[7]"), [-1, 2]);
-            let done = loop_.backwards().run(|step| {
-                let [behind, ahead] = step.read(&x);
-                behind * 10.0 + ahead
-            });
-            outputs! { ys: done.ys }
-        })
-        .on([row([1f32, 2., 3., 4., 5., 6., 7.])])
-        .gives([("ys", row([47f32, 36., 25., 14.]))]),
+        case_on("backward_taps_of_unequal_reach", [("xs: f32[7]", row([1f32, 2., 3., 4., 5., 6., 7.]))])
+            .runs(|[xs]| {
+                let ys = stencil(Recurrence::new().backwards(), xs, [-1, 2], |[behind, ahead]| behind * 10.0 + ahead);
+                outputs! { ys }
+            })
+            .gives([("ys", row([47f32, 36., 25., 14.]))]),
         // A reverse scan of c * 2 + x over 1, 2, 3; the ys are aligned with the xs.
-        case("reverse_scan", |g| {
-            let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
-            let (carry, ys) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, c * 2.0 + x));
-            outputs! { carry, ys }
-        })
-        .on([scalar(0f32), row([1f32, 2., 3.])])
-        .gives([("carry", scalar(17f32)), ("ys", row([17f32, 8., 3.]))]),
+        case_on("reverse_scan", [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
+            .runs(|[init, xs]| {
+                scanned(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (c * 2.0 + x, c * 2.0 + x)))
+            })
+            .gives([("carry", scalar(17f32)), ("ys", row([17f32, 8., 3.]))]),
         // The two ways to run from the last row to the first end in one state.
         case("reverse_scan_and_backwards_agree_on_the_last_state", |g| {
             let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
@@ -129,30 +100,30 @@ pub(super) fn cases() -> Cases {
         .on([scalar(0f32), row([1f32, 2., 3.])])
         .gives([("reverse", scalar(17f32)), ("backwards", scalar(17f32))]),
         // A body that returns its oldest tap while it writes a new row sees the value from before the step.
-        case("echo_of_the_oldest_tap", |g| {
-            let mut loop_ = Recurrence::new();
-            let state = loop_.mit_sot(g.input("init", "f32[2]"), [-2, -1]);
-            let done = loop_.steps(4).run(|step| {
-                let [older, old] = step.read(&state);
-                step.write(&state, older + old);
-                older
-            });
-            outputs! { trace: done.trace(&state), ys: done.ys }
-        })
-        .on([row([1f32, 2.])])
-        .gives([("trace", row([3f32, 5., 8., 13.])), ("ys", row([1f32, 2., 3., 5.]))]),
+        case_on("echo_of_the_oldest_tap", [("init: f32[2]", row([1f32, 2.]))])
+            .runs(|[init]| {
+                let mut loop_ = Recurrence::new();
+                let state = loop_.mit_sot(init, [-2, -1]);
+                let done = loop_.steps(4).run(|step| {
+                    let [older, old] = step.read(&state);
+                    step.write(&state, older + old);
+                    older
+                });
+                outputs! { trace: done.trace(&state), ys: done.ys }
+            })
+            .gives([("trace", row([3f32, 5., 8., 13.])), ("ys", row([1f32, 2., 3., 5.]))]),
         // The same in a buffer whose row is overwritten in the step that returns it.
-        case("echo_of_a_row_that_is_overwritten", |g| {
-            let mut loop_ = Recurrence::new();
-            let buffer = loop_.mit_mot(g.input("rows", "f32[4]"), [0, 1], [0]);
-            let done = loop_.run(|step| {
-                let [here, next] = step.read(&buffer);
-                step.write(&buffer, [next * 10.0]);
-                here
-            });
-            outputs! { rows: done.buffer(&buffer), ys: done.ys }
-        })
-        .on([row([1f32, 2., 3., 4.])])
-        .gives([("rows", row([20f32, 30., 40., 4.])), ("ys", row([1f32, 2., 3.]))]),
+        case_on("echo_of_a_row_that_is_overwritten", [("rows: f32[4]", row([1f32, 2., 3., 4.]))])
+            .runs(|[rows]| {
+                let mut loop_ = Recurrence::new();
+                let buffer = loop_.mit_mot(rows, [0, 1], [0]);
+                let done = loop_.run(|step| {
+                    let [here, next] = step.read(&buffer);
+                    step.write(&buffer, [next * 10.0]);
+                    here
+                });
+                outputs! { rows: done.buffer(&buffer), ys: done.ys }
+            })
+            .gives([("rows", row([20f32, 30., 40., 4.])), ("ys", row([1f32, 2., 3.]))]),
     ])
 }

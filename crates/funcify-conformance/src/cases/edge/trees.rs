@@ -2,11 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use funcify::{Builder, Recurrence, Tree, Value, scan};
-
-use super::{Cases, all, case, row, scalar};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -26,16 +22,16 @@ pub(super) fn cases() -> Cases {
             ("y2", row([5f32, 6.])),
         ]),
         // An `Option` that is there and one that is not.
-        case("tree_option", |g| {
-            let init: (Option<Value>, Option<Value>) = (Some(g.input("a", "f32[]")), None);
-            let (last, ys) = scan(init, Some(g.input("xs", "f32[3]")), |(there, absent), x| {
-                let next = there.zip(x).map(|(there, x)| there * x);
-                ((next, absent), next)
-            });
-            (last, ys)
-        })
-        .on([scalar(2f32), row([1f32, 2., 3.])])
-        .gives([("out_0_0", scalar(12f32)), ("out_1", row([2f32, 4., 12.]))]),
+        case_on("tree_option", [("a: f32[]", scalar(2f32)), ("xs: f32[3]", row([1f32, 2., 3.]))])
+            .runs(|[a, xs]| {
+                let init: (Option<Value>, Option<Value>) = (Some(a), None);
+                let (last, ys) = scan(init, Some(xs), |(there, absent), x| {
+                    let next = there.zip(x).map(|(there, x)| there * x);
+                    ((next, absent), next)
+                });
+                (last, ys)
+            })
+            .gives([("out_0_0", scalar(12f32)), ("out_1", row([2f32, 4., 12.]))]),
         // A map by name; its leaves are in the order of the names.
         case("tree_map", |g| {
             let (up, down) = (g.input("up", "f32[]"), g.input("down", "f32[]"));
@@ -113,7 +109,7 @@ impl Cell {
 }
 
 /// From hidden 0 and gates 1, 2, 3 over 1, 10, 100, 1000: hidden is 1, 21, 321, 1321.
-fn derived(name: &str, program: impl FnOnce(&Builder) -> crate::cases::Outputs) -> Result<Case, String> {
+fn derived(name: &str, program: impl FnOnce(&Builder) -> crate::cases::Outputs) -> OneCase {
     case(name, program)
         .on([scalar(0f32), scalar(1f32), scalar(2f32), scalar(3f32), row([1f32, 10., 100., 1000.])])
         .gives([

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
+use funcify::apply;
 use funcify::ops::Scan;
 use funcify::ops::scan::{Buffer, Returned, Sequence, Start};
-use funcify::{Builder, Graph, HostTensor, apply};
 
-use super::{Cases, all, case, empty, row, tensor, text};
-use crate::case::Case;
-use crate::cases::{Outputs, outputs};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let last = |count| Returned::Last(count);
@@ -42,74 +40,9 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32, 2.])])
         .fails("Rows"),
-        // Trimmed ys, a trimmed mit-sot and a trimmed full buffer in one loop, with a carry.
-        text(
-            "trimmed_buffers_of_every_kind",
-            "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
-        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step {steps=T} {
-            seq %x: f32[] = %xs[t]
-            nit-sot %ys
-            mit-sot %s3: f32[] = %trace[t-3] from %old
-            mit-mot %r0: f32[], %r1: f32[] = %sums[t], %sums[t+1] from %rows
-            carry %before: f32[] = %c from %zero
-            %y: f32[] = mul %x, %x
-            %s: f32[] = add %s3, %x
-            %r: f32[] = add %r0, %r1
-            %next: f32[] = add %before, %r0
-            %ys[t] = %y
-            %trace[t] = %s
-            %sums[t+1] = %r
-            %c = %next
-        }
-        return ys=%ys, trace=%trace, sums=%sums, c=%c
-    }",
-        )
-        .on(vec![
-            row([1f32, 2., 3., 4.]),
-            row([10f32, 20., 30.]),
-            row([1f32, 1., 1., 1., 1.]),
-            HostTensor::scalar(0f32),
-        ])
-        .gives([
-            ("ys", row([9f32, 16.])),
-            ("trace", row([33f32, 15.])),
-            ("sums", row([3f32, 4., 5.])),
-            ("c", HostTensor::scalar(10f32)),
-        ]),
-        // The same downward, where the given rows are the trailing ones.
-        text(
-            "trimmed_buffers_of_every_kind_down",
-            "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {
-        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step {steps=T, order=down} {
-            seq %x: f32[] = %xs[t]
-            nit-sot %ys
-            mit-sot %s3: f32[] = %trace[t+3] from %old
-            mit-mot %r0: f32[], %r1: f32[] = %sums[t], %sums[t+1] from %rows
-            carry %before: f32[] = %c from %zero
-            %y: f32[] = mul %x, %x
-            %s: f32[] = add %s3, %x
-            %r: f32[] = add %r0, %r1
-            %next: f32[] = add %before, %r0
-            %ys[t] = %y
-            %trace[t] = %s
-            %sums[t] = %r
-            %c = %next
-        }
-        return ys=%ys, trace=%trace, sums=%sums, c=%c
-    }",
-        )
-        .on(vec![
-            row([1f32, 2., 3., 4.]),
-            row([10f32, 20., 30.]),
-            row([1f32, 1., 1., 1., 1.]),
-            HostTensor::scalar(0f32),
-        ])
-        .gives([
-            ("ys", row([1f32, 4.])),
-            ("trace", row([35f32, 12.])),
-            ("sums", row([5f32, 4., 3.])),
-            ("c", HostTensor::scalar(4f32)),
-        ]),
+        // Downward, the given rows are the trailing ones.
+        every_kind_of_buffer(false, row([9f32, 16.]), row([33f32, 15.]), row([3f32, 4., 5.]), 10.),
+        every_kind_of_buffer(true, row([1f32, 4.]), row([35f32, 12.]), row([5f32, 4., 3.]), 4.),
         // A trimmed state whose rows are matrices of symbolic sizes, downward.
         text(
             "trimmed_rows_of_matrices",
@@ -150,6 +83,35 @@ fn summed(g: &Builder, reverse: bool, returned: Returned) -> Outputs {
     outputs! { rows: apply(scan, &operands)[0] }
 }
 
-fn sum(name: &str, reverse: bool, returned: Returned, xs: HostTensor, rows: HostTensor) -> Result<Case, String> {
+fn sum(name: &str, reverse: bool, returned: Returned, xs: HostTensor, rows: HostTensor) -> OneCase {
     case(name, |g| summed(g, reverse, returned)).on([xs, row([10f32])]).gives([("rows", rows)])
+}
+
+/// Trimmed ys, a trimmed mit-sot and a trimmed full buffer in one loop, with a carry.
+fn every_kind_of_buffer(down: bool, ys: HostTensor, trace: HostTensor, sums: HostTensor, carry: f32) -> OneCase {
+    let (suffix, order, before, written) =
+        if down { ("_down", ", order=down", "t+3", "t") } else { ("", "", "t-3", "t+1") };
+    let program = format!(
+        "fn @edge(%xs: f32[T], %old: f32[3], %rows: f32[T+1], %zero: f32[]) {{
+        %ys: f32[2] last 2, %trace: f32[2] last 2, %sums: f32[3] last 3, %c: f32[] = scan @step {{steps=T{order}}} {{
+            seq %x: f32[] = %xs[t]
+            nit-sot %ys
+            mit-sot %s3: f32[] = %trace[{before}] from %old
+            mit-mot %r0: f32[], %r1: f32[] = %sums[t], %sums[t+1] from %rows
+            carry %before: f32[] = %c from %zero
+            %y: f32[] = mul %x, %x
+            %s: f32[] = add %s3, %x
+            %r: f32[] = add %r0, %r1
+            %next: f32[] = add %before, %r0
+            %ys[t] = %y
+            %trace[t] = %s
+            %sums[{written}] = %r
+            %c = %next
+        }}
+        return ys=%ys, trace=%trace, sums=%sums, c=%c
+    }}"
+    );
+    let inputs = [row([1f32, 2., 3., 4.]), row([10f32, 20., 30.]), row([1f32; 5]), HostTensor::scalar(0f32)];
+    let outputs = [("ys", ys), ("trace", trace), ("sums", sums), ("c", HostTensor::scalar(carry))];
+    text(format!("trimmed_buffers_of_every_kind{suffix}"), &program).on(inputs).gives(outputs)
 }

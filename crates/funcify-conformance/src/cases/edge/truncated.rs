@@ -1,11 +1,9 @@
 //! Truncated backpropagation through time: back over the last steps alone (scan-c8), as PyTensor's `truncate_gradient`.
 
-use funcify::{
-    Builder, DType, HostTensor, Recurrence, ScanOptions, Value, grad, hvp, jvp, scan_until_with, scan_with, vmap,
-};
+use funcify::prelude::*;
 
-use super::{Cases, all, case, empty, row, scalar, tensor};
-use crate::case::Case;
+use super::*;
+use crate::cases::recurrences::driven;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -40,15 +38,7 @@ pub(super) fn cases() -> Cases {
         // The states are 1, 2.5, 4.25, 6.125, 8.0625; of the last two, w * 4.25 + 4 and w * (w * 4.25 + 4) + 5.
         case("truncated_state_with_a_trace", |g| {
             let (p, a, w) = (g.input("p", "f32[]"), g.input("a", "f32[5]"), g.input("w", "f32[]"));
-            grad((p, a, w), |(p, a, w)| {
-                let mut loop_ = Recurrence::new();
-                let (x, c) = (loop_.sequence(a, [0]), loop_.sit_sot(p));
-                let done = loop_.truncate(2).run(|step| {
-                    let ([x], [before]) = (step.read(&x), step.read(&c));
-                    step.write(&c, before * w + x);
-                });
-                done.trace(&c).sum(0)
-            })
+            grad((p, a, w), |(p, a, w)| running(Recurrence::new().truncate(2), a, p, |x, before| before * w + x).sum(0))
         })
         .on([scalar(0f32), row([1f32, 2., 3., 4., 5.]), scalar(0.5f32)])
         .gives([
@@ -86,13 +76,10 @@ pub(super) fn cases() -> Cases {
         // 2, 6, 24, 120, 9: the last step is 24 * 5.
         case("truncated_full_buffer", |g| {
             grad(g.input("buffer", "f32[N]"), |buffer| {
-                let mut loop_ = Recurrence::new();
-                let rows = loop_.mit_mot(buffer, [0, 1], [1]);
-                let done = loop_.steps(buffer.dim(0) - 2).truncate(1).run(|step| {
-                    let [a, b] = step.read(&rows);
-                    step.write(&rows, [a * b]);
-                });
-                done.buffer(&rows).sum(0)
+                sweep(Recurrence::new().steps(buffer.dim(0) - 2).truncate(1), buffer, [0, 1], [1], [], |[], [a, b]| {
+                    [a * b]
+                })
+                .sum(0)
             })
         })
         .on([row([2f32, 3., 4., 5., 9.])])
@@ -100,13 +87,7 @@ pub(super) fn cases() -> Cases {
         // x[t] * x[t+1] over four steps, back over two.
         case("truncated_sequence_with_taps", |g| {
             grad(g.input("xs", "f32[T]"), |xs| {
-                let mut loop_ = Recurrence::new();
-                let taps = loop_.sequence(xs, [0, 1]);
-                let done = loop_.truncate(2).run(|step| {
-                    let [a, b] = step.read(&taps);
-                    a * b
-                });
-                done.ys.sum(0)
+                stencil(Recurrence::new().truncate(2), xs, [0, 1], |[a, b]| a * b).sum(0)
             })
         })
         .on([row([1f32, 2., 3., 4., 5.])])
@@ -123,20 +104,19 @@ pub(super) fn cases() -> Cases {
         .on([scalar(2f32), row([9f32, 9., 9., 3., 5.])])
         .gives([("out_0", scalar(0f32)), ("out_1", row([0f32, 0., 0., 10., 0.]))]),
         // w^n, where n is a value of the program: the last two factors.
-        case("truncated_run_time_count", |g| {
-            let (n, w) = (g.input("n", "i64[]"), g.input("w", "f32[]"));
-            grad(w, |w| {
-                let mut loop_ = Recurrence::new();
-                let c = loop_.carry(w.ones_like());
-                let done = loop_.steps_value(n).truncate(2).run(|step| {
-                    let before = step.read(&c);
-                    step.write(&c, before * w);
-                });
-                done.last(&c)
+        case_on("truncated_run_time_count", [("n: i64[]", scalar(5i64)), ("w: f32[]", scalar(2f32))])
+            .runs(|[n, w]| {
+                grad(w, |w| {
+                    let mut loop_ = Recurrence::new();
+                    let c = loop_.carry(w.ones_like());
+                    let done = loop_.steps_value(n).truncate(2).run(|step| {
+                        let before = step.read(&c);
+                        step.write(&c, before * w);
+                    });
+                    done.last(&c)
+                })
             })
-        })
-        .on([scalar(5i64), scalar(2f32)])
-        .gives_dynamic([("out", scalar(32f32))]),
+            .gives_dynamic([("out", scalar(32f32))]),
         // A gradient for each lane, and the gradient of a sum over lanes.
         // By w: c1 + w c0, with c0 = w^2 + x0^2 and c1 = w c0 + x1^2.
         {
@@ -158,14 +138,13 @@ pub(super) fn cases() -> Cases {
             )
         },
         // Tangents pass through every step.
-        case("truncated_in_forward_mode", |g| {
-            let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"));
-            let options = ScanOptions::new().truncate(1);
-            let last = |(init, xs): (Value, Value)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0;
-            jvp((init, xs), (init.ones_like(), xs.ones_like()), last).1
-        })
-        .on([scalar(8f32), row([1f32, 2., 3.])])
-        .gives([("out", scalar(1.875f32))]),
+        case_on("truncated_in_forward_mode", [("init: f32[]", scalar(8f32)), ("xs: f32[3]", row([1f32, 2., 3.]))])
+            .runs(|[init, xs]| {
+                let options = ScanOptions::new().truncate(1);
+                let last = |(init, xs): (Value, Value)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0;
+                jvp((init, xs), (init.ones_like(), xs.ones_like()), last).1
+            })
+            .gives([("out", scalar(1.875f32))]),
         // p * w + a over 1 to 4 from 0, w = 0.5, back over two steps: c2 + w c1, with c2 = w c1 + 3 and c1 = 2.5. By w
         // again, c1
         // being constant, it is 2 c1; the forward mode sees that c1 = w * 1 + 2 too.
@@ -192,7 +171,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// p * w + a over 1 to 5 from 0, w = 0.5.
-fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> Result<Case, String> {
+fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> OneCase {
     let program = move |g: &Builder| {
         let (a, w) = (g.input("a", "f32[5]"), g.input("w", "f32[]"));
         let options = ScanOptions::new().truncate(steps);
@@ -204,28 +183,22 @@ fn weighted(steps: usize, of_a: [f32; 5], of_w: f32) -> Result<Case, String> {
 }
 
 /// Back over four steps of a number that only a call knows.
-fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> Result<Case, String> {
-    case(name, |g| {
-        let (init, xs) = (g.input("init", "f32[]"), g.input("xs", "f32[T]"));
-        let options = ScanOptions::new().truncate(4);
-        grad((init, xs), |(init, xs)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0)
-    })
-    .on([scalar(8f32), xs])
-    .gives([("out_0", scalar(of_init)), ("out_1", of_xs)])
+fn fewer_steps(name: &str, xs: HostTensor, of_init: f32, of_xs: HostTensor) -> OneCase {
+    case_on(name, [("init: f32[]", scalar(8f32)), ("xs: f32[T]", xs)])
+        .runs(|[init, xs]| {
+            let options = ScanOptions::new().truncate(4);
+            grad((init, xs), |(init, xs)| scan_with(options, init, xs, |c, x| (c * 0.5 + x, ())).0)
+        })
+        .gives([("out_0", scalar(of_init)), ("out_1", of_xs)])
 }
 
 /// y[t] = 3 y[t-2] + 5 y[t-1] + x[t], back over the last step: initial rows that it reads have a gradient.
-fn initial_rows<const N: usize>(name: &str, xs: [f32; N], of_init: [f32; 2], of_xs: [f32; N]) -> Result<Case, String> {
+fn initial_rows<const N: usize>(name: &str, xs: [f32; N], of_init: [f32; 2], of_xs: [f32; N]) -> OneCase {
     let program = |g: &Builder| {
         let (init, xs) = (g.input("init", "f32[2]"), g.input("xs", "f32[T]"));
         grad((init, xs), |(init, xs)| {
-            let mut loop_ = Recurrence::new();
-            let (x, y) = (loop_.sequence(xs, [0]), loop_.mit_sot(init, [-2, -1]));
-            let done = loop_.truncate(1).run(|step| {
-                let ([x], [older, old]) = (step.read(&x), step.read(&y));
-                step.write(&y, older * 3.0 + old * 5.0 + x);
-            });
-            done.trace(&y).index(0, -1)
+            driven(Recurrence::new().truncate(1), xs, init, [-2, -1], |x, [older, old]| older * 3.0 + old * 5.0 + x)
+                .index(0, -1)
         })
     };
     case(name, program).on([row([1f32, 2.]), row(xs)]).gives([("out_0", row(of_init)), ("out_1", row(of_xs))])

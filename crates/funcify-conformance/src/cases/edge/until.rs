@@ -1,11 +1,6 @@
 //! Loops that end early (scan-c6): which rows of which buffers are left, how many steps ran, what can follow.
 
-use funcify::{Builder, DType, HostTensor, Recurrence, ScanOptions, Value, cond, scan, scan_until};
-use funcify::{scan_until_with, size, while_loop};
-
-use super::{Cases, all, case, empty, row, scalar, tensor, text};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
@@ -24,17 +19,17 @@ pub(super) fn cases() -> Cases {
         every_kind_of_buffer(false),
         every_kind_of_buffer(true),
         // The position of the first negative number: nothing but the number of steps is used.
-        case("until_number_of_steps", |g| {
-            let mut loop_ = Recurrence::new();
-            let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
-            let done = loop_.run(|step| {
-                let [x] = step.read(&x);
-                step.until(x.lt(0.0));
-            });
-            outputs! { position: done.steps() - 1 }
-        })
-        .on([row([3f32, 4., -2., -1.])])
-        .gives([("position", scalar(2i64))]),
+        case_on("until_number_of_steps", [("xs: f32[T]", row([3f32, 4., -2., -1.]))])
+            .runs(|[xs]| {
+                let mut loop_ = Recurrence::new();
+                let x = loop_.sequence(xs, [0]);
+                let done = loop_.run(|step| {
+                    let [x] = step.read(&x);
+                    step.until(x.lt(0.0));
+                });
+                outputs! { position: done.steps() - 1 }
+            })
+            .gives([("position", scalar(2i64))]),
         // An inner loop that ends after another number of steps in each step of the outer one.
         case("until_in_a_loop", |g| {
             let (zero, xs) = (g.input("zero", "f32[]"), g.input("xs", "f32[T]"));
@@ -109,7 +104,7 @@ fn sums(g: &Builder, options: ScanOptions) -> (Value, (Value, Value)) {
 }
 
 /// The step that stops runs, and is part of every trace; all traces have one length.
-fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> Result<Case, String> {
+fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> OneCase {
     let program = |g: &Builder| {
         let (last, (sums, squares)) = sums(g, ScanOptions::new());
         outputs! { last, steps: size(sums.dim(0), DType::I64), sums, squares }
@@ -122,7 +117,7 @@ fn running(name: &str, xs: [f32; 3], expected: HostTensor, last: f32) -> Result<
 }
 
 /// The last five rows of a trace: its type has five, so fewer are an error. The initial row is never one of them.
-fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>) -> Result<Case, String> {
+fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(g.input("xs", "f32[T]"), [0]);
@@ -143,15 +138,16 @@ fn stops_by_its_last_rows(name: &str, xs: [f32; 6], expected: Option<HostTensor>
 
 /// Ys, one and two given rows, a full buffer and a carry; three of five steps run. An upward loop runs steps 0, 1, 2, a
 /// downward one steps 4, 3, 2: the given rows stand after those that it wrote.
-fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
-    let program = match down {
-        false => {
-            "fn @edge(%xs: f32[T], %one: f32[1], %two: f32[2], %rows: f32[T+1], %zero: f32[]) {
-            %ys: f32[$1], %a: f32[$1+1], %b: f32[$1+2], %m: f32[T+1], %c: f32[] = scan @step {steps=T, until=$1} {
+fn every_kind_of_buffer(down: bool) -> OneCase {
+    let (order, before, two_before, written) =
+        if down { (", order=down", "t+1", "t+2", "t") } else { ("", "t-1", "t-2", "t+1") };
+    let program = format!(
+        "fn @edge(%xs: f32[T], %one: f32[1], %two: f32[2], %rows: f32[T+1], %zero: f32[]) {{
+            %ys: f32[$1], %a: f32[$1+1], %b: f32[$1+2], %m: f32[T+1], %c: f32[] = scan @step {{steps=T, until=$1{order}}} {{
                 seq %x: f32[] = %xs[t]
                 nit-sot %ys
-                sit-sot %a1: f32[] = %a[t-1] from %one
-                mit-sot %b2: f32[], %b1: f32[] = %b[t-2], %b[t-1] from %two
+                sit-sot %a1: f32[] = %a[{before}] from %one
+                mit-sot %b2: f32[], %b1: f32[] = %b[{two_before}], %b[{before}] from %two
                 mit-mot %m0: f32[], %m1: f32[] = %m[t], %m[t+1] from %rows
                 carry %before: f32[] = %c from %zero
                 %y: f32[] = mul %x, %x
@@ -164,40 +160,13 @@ fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
                 %ys[t] = %y
                 %a[t] = %na
                 %b[t] = %nb
-                %m[t+1] = %nm
+                %m[{written}] = %nm
                 %c = %nc
                 until %stop
-            }
+            }}
             return ys=%ys, a=%a, b=%b, m=%m, c=%c
-        }"
-        }
-        true => {
-            "fn @edge(%xs: f32[T], %one: f32[1], %two: f32[2], %rows: f32[T+1], %zero: f32[]) {
-            %ys: f32[$1], %a: f32[$1+1], %b: f32[$1+2], %m: f32[T+1], %c: f32[] = scan @step {steps=T, until=$1, order=down} {
-                seq %x: f32[] = %xs[t]
-                nit-sot %ys
-                sit-sot %a1: f32[] = %a[t+1] from %one
-                mit-sot %b2: f32[], %b1: f32[] = %b[t+2], %b[t+1] from %two
-                mit-mot %m0: f32[], %m1: f32[] = %m[t], %m[t+1] from %rows
-                carry %before: f32[] = %c from %zero
-                %y: f32[] = mul %x, %x
-                %na: f32[] = add %a1, %x
-                %nb: f32[] = add %b2, %x
-                %nm: f32[] = add %m0, %m1
-                %nc: f32[] = add %before, %b1
-                %six: f32[] = constant 6.0
-                %stop: bool[] = gt %na, %six
-                %ys[t] = %y
-                %a[t] = %na
-                %b[t] = %nb
-                %m[t] = %nm
-                %c = %nc
-                until %stop
-            }
-            return ys=%ys, a=%a, b=%b, m=%m, c=%c
-        }"
-        }
-    };
+        }}"
+    );
     let xs = if down { [50f32, 60., 5., 2., 1.] } else { [1f32, 2., 5., 60., 50.] };
     let inputs = vec![row(xs), row([-1f32]), row([10f32, 20.]), row([1f32; 6]), scalar(0f32)];
     let outputs = match down {
@@ -219,12 +188,12 @@ fn every_kind_of_buffer(down: bool) -> Result<Case, String> {
         ],
     };
     let name = if down { "until_down_every_kind_of_buffer" } else { "until_every_kind_of_buffer" };
-    text(name, program).on(inputs).gives(outputs)
+    text(name, &program).on(inputs).gives(outputs)
 }
 
 /// The last rows of a trace are the results. A call that gives fewer is an error. Running sums until one is above
 ///     a total of 5 (3 steps upward), or above 6 downward (2 steps), with the initial row.
-fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> Result<Case, String> {
+fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> OneCase {
     let (down, tap, limit) = if reverse { (", order=down", "t+1", "6.0") } else { ("", "t-1", "5.0") };
     let program = format!(
         "fn @edge(%xs: f32[T], %init: f32[1]) {{
@@ -249,7 +218,7 @@ fn trimmed(reverse: bool, last: usize, expected: Option<HostTensor>) -> Result<C
 }
 
 /// The largest number of steps is a value: 3 steps stop the loop by themselves. Matrices are stacked.
-fn largest_count_at_run_time(is_static: bool, n: usize) -> Result<Case, String> {
+fn largest_count_at_run_time(is_static: bool, n: usize) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
         let mut loop_ = Recurrence::new();

@@ -1,10 +1,8 @@
 //! Zeros have a sign, which only a division shows; NaN and infinities; compositions of ops at their edges.
 
-use funcify::{DType, HostTensor, TensorType, Value, scan};
+use funcify::TensorType;
 
-use super::{Cases, all, case, row};
-use crate::case::Case;
-use crate::cases::outputs;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
@@ -27,18 +25,17 @@ pub(super) fn cases() -> Cases {
             ("nan", row([true, false, false, false, false])),
         ]),
         // In each step, the product of no element is 1 and their sum 0.
-        case("reductions_of_nothing_in_a_loop", |g| {
-            let xs = g.input("xs", "f32[3]");
-            let step = |state: Value, x: Value| {
-                let nothing = (state * x).broadcast_to([0usize]);
-                let next = state * nothing.prod(0) + x + nothing.sum(0);
-                (next, nothing.prod(0) * x)
-            };
-            let (last, products) = scan(funcify::constant(0f32), xs, step);
-            outputs! { last: last, products: products }
-        })
-        .on([row([1f32, 2.0, 4.0])])
-        .gives([("last", super::scalar(7f32)), ("products", row([1f32, 2.0, 4.0]))]),
+        case_on("reductions_of_nothing_in_a_loop", [("xs: f32[3]", row([1f32, 2.0, 4.0]))])
+            .runs(|[xs]| {
+                let step = |state: Value, x: Value| {
+                    let nothing = (state * x).broadcast_to([0usize]);
+                    let next = state * nothing.prod(0) + x + nothing.sum(0);
+                    (next, nothing.prod(0) * x)
+                };
+                let (last, products) = scan(funcify::constant(0f32), xs, step);
+                outputs! { last: last, products: products }
+            })
+            .gives([("last", super::scalar(7f32)), ("products", row([1f32, 2.0, 4.0]))]),
         // NaN stays, and where the bounds cross it is the higher one that counts.
         case("clamps_to_numbers_and_values", |g| {
             let (x, low) = (g.input("x", "f32[4]"), g.input("low", "f32[]"));
@@ -75,7 +72,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// Odd functions keep the sign of a zero, and rounding that of what it rounds to zero.
-fn signs_of_zeros(name: &str, dtype: DType) -> Result<Case, String> {
+fn signs_of_zeros(name: &str, dtype: DType) -> OneCase {
     let tensor = |elements: HostTensor| elements.cast(dtype);
     let signs = [f64::NEG_INFINITY, f64::INFINITY];
     case(format!("signs_of_zeros_{name}"), |g| {

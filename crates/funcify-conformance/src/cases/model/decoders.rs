@@ -2,12 +2,11 @@
 
 use funcify::{DType, ScanOptions, Value, constant, full, iota, scan_until_with, select, stack, while_loop};
 
-use super::{Programs, outputs};
+use crate::cases::{Programs, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
     // Tokens until the end token, as a scan that it ends.
-    (&["greedy_decode"], |g| {
-        let [emb, wh, wo, h0, bos, eos_bias] = g.get(["emb", "wh", "wo", "h0", "bos", "eos_bias"]);
+    &program(&["greedy_decode"], ["emb", "wh", "wo", "h0", "bos", "eos_bias"], |[emb, wh, wo, h0, bos, eos_bias]| {
         let start = (h0, bos, constant(0i64), eos_bias.zeros_like());
         let options = ScanOptions::new().length(12);
         let ((_, _, _, score), tokens) = scan_until_with(options, start, (), |(h, token, n, score), ()| {
@@ -19,24 +18,27 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { tokens, score }
     }),
     // Three sequences at once, until each has its end token.
-    (&["batch_greedy_decode"], |g| {
-        let [emb, wh, wo, h0, bos, eos_bias] = g.get(["emb", "wh", "wo", "h0", "bos", "eos_bias"]);
-        let score = h0.index(1, 0).zeros_like();
-        let start = (h0, bos, bos.lt(0), score, full([10, 3], DType::I64, -1.0), constant(0i64));
-        let (_, _, _, score, tokens, n) = while_loop(
-            start,
-            |(_, _, done, _, _, n)| n.lt(10) & !done.all(0),
-            |(h, token, done, score, tokens, n)| {
-                let (h, z) = logits([emb, wh, wo], h, token, eos_bias * n.cast(eos_bias.dtype()));
-                let new = z.argmax(1);
-                let gain = z.gather(1, new.unsqueeze(1)).squeeze(1) - z.logsumexp(1);
-                let row = select(done, -1, new);
-                let tokens = tokens.dynamic_update(0, stack(&[row], 0), n);
-                (h, new, done | new.eq(0), select(done, score, score + gain), tokens, n + 1)
-            },
-        );
-        outputs! { tokens, score, n }
-    }),
+    &program(
+        &["batch_greedy_decode"],
+        ["emb", "wh", "wo", "h0", "bos", "eos_bias"],
+        |[emb, wh, wo, h0, bos, eos_bias]| {
+            let score = h0.index(1, 0).zeros_like();
+            let start = (h0, bos, bos.lt(0), score, full([10, 3], DType::I64, -1.0), constant(0i64));
+            let (_, _, _, score, tokens, n) = while_loop(
+                start,
+                |(_, _, done, _, _, n)| n.lt(10) & !done.all(0),
+                |(h, token, done, score, tokens, n)| {
+                    let (h, z) = logits([emb, wh, wo], h, token, eos_bias * n.cast(eos_bias.dtype()));
+                    let new = z.argmax(1);
+                    let gain = z.gather(1, new.unsqueeze(1)).squeeze(1) - z.logsumexp(1);
+                    let row = select(done, -1, new);
+                    let tokens = tokens.dynamic_update(0, stack(&[row], 0), n);
+                    (h, new, done | new.eq(0), select(done, score, score + gain), tokens, n + 1)
+                },
+            );
+            outputs! { tokens, score, n }
+        },
+    ),
 ];
 
 /// The logits of the next token, the end token's (0) larger by `bias`; and the next state.

@@ -2,12 +2,11 @@
 
 use funcify::{ScanOptions, Value, grad, scan, scan_with, value_and_grad};
 
-use super::{Programs, outputs};
+use crate::cases::{Programs, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
     // The cross entropy by chunks, with gradients in the forward loop.
-    (&["chunked_cross_entropy_gradients"], |g| {
-        let [x, w, b, target] = g.get(["x", "w", "b", "target"]);
+    &program(&["chunked_cross_entropy_gradients"], ["x", "w", "b", "target"], |[x, w, b, target]| {
         let start = (w.zeros_like(), b.zeros_like(), b.index(0, 0).zeros_like());
         let chunks = (x.reshape([4, 2, 3]), target.reshape([4, 2]));
         let ((gw, gb, acc), gx) = scan(start, chunks, |(gw, gb, acc), (x, t)| {
@@ -20,18 +19,20 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { loss: acc / 4.0, grad_w: gw / 4.0, grad_b: gb / 4.0, grad_x: gx.reshape([8, 3]) / 4.0 }
     }),
     // Gradient descent as a loop.
-    (&["unrolled_gradient_descent", "unrolled_gradient_descent_f64"], |g| {
-        let [x, y, w0, lr] = g.get(["x", "y", "w0", "lr"]);
-        let loss = |w: Value| 0.5 * (x.matmul(w) - y).square().sum(0) / 5.0 + 0.05 * w.square().square().sum(0);
-        let (w, losses) = scan_with(ScanOptions::new().length(4), w0, (), |w, ()| {
-            let (loss, of_w) = value_and_grad(w, loss);
-            (w - lr * of_w, loss)
-        });
-        outputs! { w, losses }
-    }),
+    &program(
+        &["unrolled_gradient_descent", "unrolled_gradient_descent_f64"],
+        ["x", "y", "w0", "lr"],
+        |[x, y, w0, lr]| {
+            let loss = |w: Value| 0.5 * (x.matmul(w) - y).square().sum(0) / 5.0 + 0.05 * w.square().square().sum(0);
+            let (w, losses) = scan_with(ScanOptions::new().length(4), w0, (), |w, ()| {
+                let (loss, of_w) = value_and_grad(w, loss);
+                (w - lr * of_w, loss)
+            });
+            outputs! { w, losses }
+        },
+    ),
     // Adam as a loop, the powers of its decay rates carried.
-    (&["unrolled_adam"], |g| {
-        let [w0, target, lr] = g.get(["w0", "target", "lr"]);
+    &program(&["unrolled_adam"], ["w0", "target", "lr"], |[w0, target, lr]| {
         let (zero, one) = (w0.zeros_like(), lr.ones_like());
         let options = ScanOptions::new().length(5);
         let ((w, ..), ws) = scan_with(options, (w0, zero, zero, one, one), (), |(w, m, v, p1, p2), ()| {
@@ -44,8 +45,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { w, ws }
     }),
     // The leapfrog method for a potential whose gradient is taken in the loop.
-    (&["leapfrog"], |g| {
-        let [q0, p0, a] = g.get(["q0", "p0", "a"]);
+    &program(&["leapfrog"], ["q0", "p0", "a"], |[q0, p0, a]| {
         let potential = |q: Value| 0.5 * (q * a.matmul(q)).sum(0) + 0.1 * q.square().square().sum(0);
         let ((q, p), energy) = scan_with(ScanOptions::new().length(6), (q0, p0), (), |(q, p), ()| {
             let p = p - 0.1 * grad(q, potential);

@@ -2,36 +2,34 @@
 
 use funcify::{HostTensor, Recurrence, constant, full, scan};
 
-use super::{Programs, outputs};
+use crate::cases::recurrences::stencil;
+use crate::cases::{Programs, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
     // Cross entropy over chunks of rows.
-    (&["chunked_cross_entropy", "chunked_cross_entropy_f64"], |g| {
-        let [x, w, b, target] = g.get(["x", "w", "b", "target"]);
-        let zero = constant(HostTensor::scalar(0.0).cast(x.dtype()));
-        let (acc, ()) = scan(zero, (x.reshape([4, 2, 3]), target.reshape([4, 2])), |acc, (x, t)| {
-            let z = x.matmul(w.t()) + b;
-            let nll = z.logsumexp(1) - z.gather(1, t.unsqueeze(1)).squeeze(1);
-            (acc + nll.mean(0), ())
-        });
-        outputs! { loss: acc / 4.0 }
-    }),
+    &program(
+        &["chunked_cross_entropy", "chunked_cross_entropy_f64"],
+        ["x", "w", "b", "target"],
+        |[x, w, b, target]| {
+            let zero = constant(HostTensor::scalar(0.0).cast(x.dtype()));
+            let (acc, ()) = scan(zero, (x.reshape([4, 2, 3]), target.reshape([4, 2])), |acc, (x, t)| {
+                let z = x.matmul(w.t()) + b;
+                let nll = z.logsumexp(1) - z.gather(1, t.unsqueeze(1)).squeeze(1);
+                (acc + nll.mean(0), ())
+            });
+            outputs! { loss: acc / 4.0 }
+        },
+    ),
     // A causal convolution of width 3 by sequence taps, without state.
-    (&["causal_convolution"], |g| {
-        let [x, w, b] = g.get(["x", "w", "b"]);
-        let mut window = Recurrence::new();
-        let xs = window.sequence(x, [-2, -1, 0]);
-        let done = window.run(|step| {
-            let [x2, x1, x0] = step.read(&xs);
+    &program(&["causal_convolution"], ["x", "w", "b"], |[x, w, b]| {
+        let (y, gated) = stencil(&mut Recurrence::new(), x, [-2, -1, 0], |[x2, x1, x0]| {
             let y = x2.matmul(w.index(0, 0)) + x1.matmul(w.index(0, 1)) + x0.matmul(w.index(0, 2)) + b;
             (y, y * y.sigmoid())
         });
-        let (y, gated) = done.ys;
         outputs! { y, g: gated }
     }),
     // Attention over chunks of keys with a running maximum.
-    (&["chunked_attention"], |g| {
-        let [q, k, v] = g.get(["q", "k", "v"]);
+    &program(&["chunked_attention"], ["q", "k", "v"], |[q, k, v]| {
         let start = (full([4], q.dtype(), -1000.0), full([4], q.dtype(), 0.0), full([4, 3], q.dtype(), 0.0));
         let ((_, s, a), ()) = scan(start, (k.reshape([3, 2, 2]), v.reshape([3, 2, 3])), |(m, s, a), (k, v)| {
             let z = q.matmul(k.t());

@@ -8,7 +8,7 @@ mod probabilistic;
 mod recurrent;
 mod state_space;
 
-use super::{Programs, outputs};
+use super::Programs;
 
 pub(super) const PROGRAMS: [Programs; 7] = [
     recurrent::PROGRAMS,

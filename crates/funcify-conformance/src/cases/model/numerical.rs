@@ -2,12 +2,11 @@
 
 use funcify::{DType, HostTensor, ScanOptions, Value, constant, full, iota, scan, scan_with, stack};
 
-use super::{Programs, outputs};
+use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     // Runge-Kutta 4 on predators and prey.
-    (&["rk4_lotka_volterra", "rk4_lotka_volterra_f64"], |g| {
-        let [y0, theta] = g.get(["y0", "theta"]);
+    &program(&["rk4_lotka_volterra", "rk4_lotka_volterra_f64"], ["y0", "theta"], |[y0, theta]| {
         let [growth, eaten, fed, death] = [0, 1, 2, 3].map(|at| theta.index(0, at));
         let rate = |y: Value| {
             let (u, v) = (y.index(0, 0), y.index(0, 1));
@@ -24,8 +23,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { trajectory }
     }),
     // Susceptible, infected and recovered, by explicit steps.
-    (&["sir_epidemic"], |g| {
-        let [s0, beta, gamma] = g.get(["s0", "beta", "gamma"]);
+    &program(&["sir_epidemic"], ["s0", "beta", "gamma"], |[s0, beta, gamma]| {
         let (last, infected) = scan_with(times(20), s0, (), |y, ()| {
             let [s, i, r] = [0, 1, 2].map(|at| y.index(0, at));
             let (new, out) = (beta * s * i, gamma * i);
@@ -35,8 +33,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { final: last, infected }
     }),
     // Entropic transport between uniform marginals, in log space.
-    (&["sinkhorn"], |g| {
-        let [cost] = g.get(["cost"]);
+    &program(&["sinkhorn"], ["cost"], |[cost]| {
         let log3 = 3f64.ln();
         let zero = full([3], cost.dtype(), 0.0);
         let ((f, g), ()) = scan((zero, zero), iota(5, DType::I64), |(_, g), _| {
@@ -48,8 +45,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { plan, value: (plan * cost).sum(..) }
     }),
     // Conjugate gradients for a @ x = b.
-    (&["conjugate_gradient"], |g| {
-        let [a, b] = g.get(["a", "b"]);
+    &program(&["conjugate_gradient"], ["a", "b"], |[a, b]| {
         let ((x, _, _), residuals) = scan_with(times(2), (b.zeros_like(), b, b), (), |(x, r, p), ()| {
             let ap = a.matmul(p);
             let rr = r.matmul(r);
@@ -61,8 +57,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { x, residuals }
     }),
     // The backward Riccati recursion of a linear quadratic regulator.
-    (&["riccati"], |g| {
-        let [a, b, q, r] = g.get(["a", "b", "q", "r"]);
+    &program(&["riccati"], ["a", "b", "q", "r"], |[a, b, q, r]| {
         let (p, gains) = scan_with(times(5), q, (), |p, ()| {
             let v = p.matmul(b);
             let s = r + b.matmul(v);
@@ -72,23 +67,19 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { gains, p }
     }),
     // The values of states under the best actions.
-    (&["value_iteration"], |g| {
-        let [rewards, logits] = g.get(["rewards", "logits"]);
+    &program(&["value_iteration"], ["rewards", "logits"], |[rewards, logits]| {
         let p = logits.softmax(-1);
         let (v, trace) = scan_with(times(6), full([3], rewards.dtype(), 0.0), (), |v, ()| {
-            let v = (rewards + 0.9 * p.matmul(v)).max(1);
-            (v, v)
+            traced((rewards + 0.9 * p.matmul(v)).max(1))
         });
         outputs! { v, trace }
     }),
     // Generalised advantages, a reverse scan that ends at episode ends.
-    (&["advantage_estimation"], |g| {
-        let [rewards, values, done] = g.get(["rewards", "values", "done"]);
+    &program(&["advantage_estimation"], ["rewards", "values", "done"], |[rewards, values, done]| {
         let (now, next) = (values.slice(0, ..6), values.slice(0, 1..7));
         let zero = constant(HostTensor::scalar(0.0).cast(rewards.dtype()));
         let (_, a) = scan_with(ScanOptions::new().reverse(), zero, (rewards, now, next, done), |a, (r, v, n, d)| {
-            let a = r + 0.9 * (1.0 - d) * n - v + 0.9 * 0.8 * (1.0 - d) * a;
-            (a, a)
+            traced(r + 0.9 * (1.0 - d) * n - v + 0.9 * 0.8 * (1.0 - d) * a)
         });
         outputs! { advantages: a, targets: a + now }
     }),

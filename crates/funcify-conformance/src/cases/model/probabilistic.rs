@@ -4,51 +4,47 @@ use std::f64::consts::TAU;
 
 use funcify::{DType, Recurrence, ScanOptions, concat, iota, scan, scan_with};
 
-use super::{Programs, outputs};
+use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     // Linear Gaussian filter with scalar observations and its log-likelihood.
-    (&["kalman_filter", "kalman_filter_f64"], |g| {
-        let [f, h, q, r, m0, p0, ys] = g.get(["f", "h", "q", "r", "m0", "p0", "ys"]);
-        let places = iota(2, DType::I64);
-        let eye = places.unsqueeze(1).eq(places).cast(f.dtype());
-        let ((_, cov, loglik), means) = scan((m0, p0, r.zeros_like()), ys, |(m, p, ll), y| {
-            let (m, p) = (f.matmul(m), f.matmul(p).matmul(f.t()) + eye * q);
-            let e = y - h.matmul(m);
-            let ph = p.matmul(h);
-            let s = h.matmul(ph) + r;
-            let k = ph / s;
-            let (m, p) = (m + k * e, p - k.unsqueeze(1) * h.matmul(p));
-            ((m, p, ll - 0.5 * ((TAU * s).log() + e.square() / s)), m)
-        });
-        outputs! { means, cov, loglik }
-    }),
+    &program(
+        &["kalman_filter", "kalman_filter_f64"],
+        ["f", "h", "q", "r", "m0", "p0", "ys"],
+        |[f, h, q, r, m0, p0, ys]| {
+            let places = iota(2, DType::I64);
+            let eye = places.unsqueeze(1).eq(places).cast(f.dtype());
+            let ((_, cov, loglik), means) = scan((m0, p0, r.zeros_like()), ys, |(m, p, ll), y| {
+                let (m, p) = (f.matmul(m), f.matmul(p).matmul(f.t()) + eye * q);
+                let e = y - h.matmul(m);
+                let ph = p.matmul(h);
+                let s = h.matmul(ph) + r;
+                let k = ph / s;
+                let (m, p) = (m + k * e, p - k.unsqueeze(1) * h.matmul(p));
+                ((m, p, ll - 0.5 * ((TAU * s).log() + e.square() / s)), m)
+            });
+            outputs! { means, cov, loglik }
+        },
+    ),
     // The forward algorithm in log space.
-    (&["hmm_forward", "hmm_forward_f64"], |g| {
-        let [log_pi, log_a, log_b] = g.get(["log_pi", "log_a", "log_b"]);
+    &program(&["hmm_forward", "hmm_forward_f64"], ["log_pi", "log_a", "log_b"], |[log_pi, log_a, log_b]| {
         let (last, alphas) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1..6), |alpha, b| {
-            let alpha = (alpha.unsqueeze(1) + log_a).logsumexp(0) + b;
-            (alpha, alpha)
+            traced((alpha.unsqueeze(1) + log_a).logsumexp(0) + b)
         });
         outputs! { loglik: last.logsumexp(0), alphas }
     }),
     // The most likely path: the best predecessors forward, then the path along them backward.
-    (&["viterbi"], |g| {
-        let [log_pi, log_a, log_b] = g.get(["log_pi", "log_a", "log_b"]);
+    &program(&["viterbi"], ["log_pi", "log_a", "log_b"], |[log_pi, log_a, log_b]| {
         let (d, back) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1..6), |d, b| {
             let s = d.unsqueeze(1) + log_a;
             (s.max(0) + b, s.argmax(0))
         });
         let last = d.argmax(0);
-        let (_, path) = scan_with(ScanOptions::new().reverse(), last, back, |state, best| {
-            let before = best.take(0, state);
-            (before, before)
-        });
+        let (_, path) = scan_with(ScanOptions::new().reverse(), last, back, |state, best| traced(best.take(0, state)));
         outputs! { score: d.max(0), path: concat(&[path, last.unsqueeze(0)], 0) }
     }),
     // GARCH(1, 1): variances and log-likelihood, from a sequence with taps -1 and 0.
-    (&["garch"], |g| {
-        let [returns, omega, alpha, beta, v0] = g.get(["returns", "omega", "alpha", "beta", "v0"]);
+    &program(&["garch"], ["returns", "omega", "alpha", "beta", "v0"], |[returns, omega, alpha, beta, v0]| {
         let mut model = Recurrence::new();
         let x = model.sequence(returns, [-1, 0]);
         let v = model.sit_sot(v0);

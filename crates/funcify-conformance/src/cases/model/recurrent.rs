@@ -2,30 +2,21 @@
 
 use funcify::{ScanOptions, Value, concat, scan, scan_with};
 
-use super::{Programs, outputs};
+use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     // Elman network over a batch.
-    (&["rnn", "rnn_f64"], |g| {
-        let [x, h0, wx, wh, b] = g.get(["x", "h0", "wx", "wh", "b"]);
-        let (last, ys) = scan(h0, x, |h, x| {
-            let h = (x.matmul(wx) + h.matmul(wh) + b).tanh();
-            (h, h)
-        });
+    &program(&["rnn", "rnn_f64"], ["x", "h0", "wx", "wh", "b"], |[x, h0, wx, wh, b]| {
+        let (last, ys) = scan(h0, x, |h, x| traced((x.matmul(wx) + h.matmul(wh) + b).tanh()));
         outputs! { final: last, ys }
     }),
     // A network with a sigmoid, on vectors.
-    (&["rnn_sigmoid"], |g| {
-        let [x, h0, w, u] = g.get(["x", "h0", "w", "u"]);
-        let (last, ys) = scan(h0, x, |h, x| {
-            let h = (x.matmul(w) + h.matmul(u)).sigmoid();
-            (h, h)
-        });
+    &program(&["rnn_sigmoid"], ["x", "h0", "w", "u"], |[x, h0, w, u]| {
+        let (last, ys) = scan(h0, x, |h, x| traced((x.matmul(w) + h.matmul(u)).sigmoid()));
         outputs! { final: last, ys }
     }),
     // Long short-term memory: two states, four gates from one product.
-    (&["lstm"], |g| {
-        let [x, h0, c0, wx, wh, b] = g.get(["x", "h0", "c0", "wx", "wh", "b"]);
+    &program(&["lstm"], ["x", "h0", "c0", "wx", "wh", "b"], |[x, h0, c0, wx, wh, b]| {
         let ((h, c), ys) = scan((h0, c0), x, |(h, c), x| {
             let z = x.matmul(wx) + h.matmul(wh) + b;
             let [i, f, g, o] = [0, 2, 4, 6].map(|at| z.slice(0, at..at + 2));
@@ -36,8 +27,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { h, c, ys }
     }),
     // Gated recurrent unit over a batch.
-    (&["gru"], |g| {
-        let [x, h0, w, u, b] = g.get(["x", "h0", "w", "u", "b"]);
+    &program(&["gru"], ["x", "h0", "w", "u", "b"], |[x, h0, w, u, b]| {
         let (last, ys) = scan(h0, x, |h, x| {
             let thirds = |z: Value| [0, 3, 6].map(|at| z.slice(1, at..at + 3));
             let [ar, az, an] = thirds(x.matmul(w) + b);
@@ -51,13 +41,9 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { final: last, ys }
     }),
     // A forward and a reverse scan, side by side.
-    (&["bidirectional_rnn"], |g| {
-        let [x, h0, w, u, v] = g.get(["x", "h0", "w", "u", "v"]);
+    &program(&["bidirectional_rnn"], ["x", "h0", "w", "u", "v"], |[x, h0, w, u, v]| {
         let run = |options: ScanOptions, start: Value, m: Value| {
-            let (_, ys) = scan_with(options, start, x, |h, x| {
-                let h = (x.matmul(w) + h.matmul(m)).tanh();
-                (h, h)
-            });
+            let (_, ys) = scan_with(options, start, x, |h, x| traced((x.matmul(w) + h.matmul(m)).tanh()));
             ys
         };
         let f = run(ScanOptions::new(), h0.index(0, 0), u);
@@ -65,8 +51,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys: concat(&[f, b], 1) }
     }),
     // Two layers in one loop.
-    (&["stacked_rnn"], |g| {
-        let [x, h0, w1, u1, w2, u2] = g.get(["x", "h0", "w1", "u1", "w2", "u2"]);
+    &program(&["stacked_rnn"], ["x", "h0", "w1", "u1", "w2", "u2"], |[x, h0, w1, u1, w2, u2]| {
         let ((a, b), ys) = scan((h0.index(0, 0), h0.index(0, 1)), x, |(a, b), x| {
             let a = (x.matmul(w1) + a.matmul(u1)).tanh();
             let b = (a.matmul(w2) + b.matmul(u2)).tanh();
@@ -75,8 +60,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { a, b, ys }
     }),
     // A scan over the parameters of the layers.
-    (&["residual_layers"], |g| {
-        let [x, w, b] = g.get(["x", "w", "b"]);
+    &program(&["residual_layers"], ["x", "w", "b"], |[x, w, b]| {
         let (y, norms) = scan(x, (w, b), |h, (w, b)| {
             let h = h + (h.matmul(w) + b).tanh();
             (h, h.square().sum(..))
@@ -84,8 +68,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { y, norms }
     }),
     // A network that attends to a captured memory.
-    (&["attention_decoder"], |g| {
-        let [x, h0, memory, wx, wh, wc] = g.get(["x", "h0", "memory", "wx", "wh", "wc"]);
+    &program(&["attention_decoder"], ["x", "h0", "memory", "wx", "wh", "wc"], |[x, h0, memory, wx, wh, wc]| {
         let (_, (ys, weights)) = scan(h0, x, |h, x| {
             let a = memory.matmul(h).softmax(-1);
             let h = (x.matmul(wx) + h.matmul(wh) + a.matmul(memory).matmul(wc)).tanh();
@@ -94,8 +77,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys, weights }
     }),
     // Teacher forcing: the next token's negative log-likelihood, by embedding rows.
-    (&["language_model_loss"], |g| {
-        let [emb, wh, wo, h0, tokens] = g.get(["emb", "wh", "wo", "h0", "tokens"]);
+    &program(&["language_model_loss"], ["emb", "wh", "wo", "h0", "tokens"], |[emb, wh, wo, h0, tokens]| {
         let (_, nll) = scan(h0, (tokens.slice(0, ..5), tokens.slice(0, 1..6)), |h, (token, next)| {
             let h = (emb.take(0, token) + h.matmul(wh)).tanh();
             let z = h.matmul(wo);

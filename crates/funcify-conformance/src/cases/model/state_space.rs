@@ -2,43 +2,40 @@
 
 use funcify::{Value, associative_scan, concat, full, scan};
 
-use super::{Programs, outputs};
 use crate::cases::associative::affine;
+use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
     // A diagonal state space layer.
-    (&["s5_sequential", "s5_sequential_f64"], |g| {
-        let [u, a, b, c, d] = g.get(["u", "a", "b", "c", "d"]);
+    &program(&["s5_sequential", "s5_sequential_f64"], ["u", "a", "b", "c", "d"], |[u, a, b, c, d]| {
         let decay = (-softplus(a)).exp();
-        let (last, states) = scan(a.zeros_like(), u.matmul(b), |x, v| {
-            let x = decay * x + v;
-            (x, x)
-        });
+        let (last, states) = scan(a.zeros_like(), u.matmul(b), |x, v| traced(decay * x + v));
         outputs! { y: states.matmul(c) + d * u, last }
     }),
     // A state space recurrence whose step size, input and output depend on the data.
-    (&["selective_ssm_sequential", "selective_ssm_sequential_f64"], |g| {
-        let [u, dt, a_log, bs, cs, skip] = g.get(["u", "dt", "a_log", "bs", "cs", "skip"]);
-        let delta = softplus(dt);
-        let decay = (-delta.unsqueeze(2) * a_log.exp()).exp();
-        let drive = (delta * u).unsqueeze(2) * bs.unsqueeze(1);
-        let (_, y) = scan(a_log.zeros_like(), (decay, drive, cs), |h, (a, b, c)| {
-            let h = a * h + b;
-            (h, (h * c).sum(1))
-        });
-        outputs! { y: y + skip * u }
-    }),
+    &program(
+        &["selective_ssm_sequential", "selective_ssm_sequential_f64"],
+        ["u", "dt", "a_log", "bs", "cs", "skip"],
+        |[u, dt, a_log, bs, cs, skip]| {
+            let delta = softplus(dt);
+            let decay = (-delta.unsqueeze(2) * a_log.exp()).exp();
+            let drive = (delta * u).unsqueeze(2) * bs.unsqueeze(1);
+            let (_, y) = scan(a_log.zeros_like(), (decay, drive, cs), |h, (a, b, c)| {
+                let h = a * h + b;
+                (h, (h * c).sum(1))
+            });
+            outputs! { y: y + skip * u }
+        },
+    ),
     // The same layer, its states by an associative scan.
-    (&["s5_associative", "s5_associative_f64"], |g| {
-        let [u, a, b, c, d] = g.get(["u", "a", "b", "c", "d"]);
+    &program(&["s5_associative", "s5_associative_f64"], ["u", "a", "b", "c", "d"], |[u, a, b, c, d]| {
         let drive = u.matmul(b);
         let decay = (-softplus(a)).exp().broadcast_to(drive.shape());
         let states = associative_scan((decay, drive), affine).1;
         outputs! { y: states.matmul(c) + d * u, last: states.index(0, -1) }
     }),
     // A diagonal state space layer with complex states, by parts.
-    (&["s5_complex"], |g| {
-        let [u, rate, phase, br, bi, cr, ci] = g.get(["u", "rate", "phase", "br", "bi", "cr", "ci"]);
+    &program(&["s5_complex"], ["u", "rate", "phase", "br", "bi", "cr", "ci"], |[u, rate, phase, br, bi, cr, ci]| {
         let (r, re, im) = ((-softplus(rate)).exp(), u.matmul(br), u.matmul(bi));
         let [decay_re, decay_im] = [r * phase.cos(), r * phase.sin()].map(|part| part.broadcast_to(re.shape()));
         let product = |(r1, i1): (Value, Value), (r2, i2): (Value, Value)| (r1 * r2 - i1 * i2, r1 * i2 + i1 * r2);
@@ -50,17 +47,19 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { y: 2.0 * (re.matmul(cr) - im.matmul(ci)) }
     }),
     // The same recurrence by an associative scan.
-    (&["selective_ssm_associative", "selective_ssm_associative_f64"], |g| {
-        let [u, dt, a_log, bs, cs, skip] = g.get(["u", "dt", "a_log", "bs", "cs", "skip"]);
-        let delta = softplus(dt);
-        let decay = (-delta.unsqueeze(2) * a_log.exp()).exp();
-        let drive = (delta * u).unsqueeze(2) * bs.unsqueeze(1);
-        let states = associative_scan((decay, drive), affine).1;
-        outputs! { y: (states * cs.unsqueeze(1)).sum(2) + skip * u }
-    }),
+    &program(
+        &["selective_ssm_associative", "selective_ssm_associative_f64"],
+        ["u", "dt", "a_log", "bs", "cs", "skip"],
+        |[u, dt, a_log, bs, cs, skip]| {
+            let delta = softplus(dt);
+            let decay = (-delta.unsqueeze(2) * a_log.exp()).exp();
+            let drive = (delta * u).unsqueeze(2) * bs.unsqueeze(1);
+            let states = associative_scan((decay, drive), affine).1;
+            outputs! { y: (states * cs.unsqueeze(1)).sum(2) + skip * u }
+        },
+    ),
     // A recurrence without the state in its gates.
-    (&["min_gru"], |g| {
-        let [x, wz, wh, h0] = g.get(["x", "wz", "wh", "h0"]);
+    &program(&["min_gru"], ["x", "wz", "wh", "h0"], |[x, wz, wh, h0]| {
         let (z, candidate) = (x.matmul(wz).sigmoid(), x.matmul(wh).tanh());
         let (decay, drive) = (1.0 - z, z * candidate);
         let first = decay.index(0, 0) * h0 + drive.index(0, 0);
@@ -68,8 +67,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { ys: associative_scan((decay, drive), affine).1 }
     }),
     // A matrix state with one gate a row.
-    (&["gated_linear_attention"], |g| {
-        let [q, k, v, gate] = g.get(["q", "k", "v", "g"]);
+    &program(&["gated_linear_attention"], ["q", "k", "v", "g"], |[q, k, v, gate]| {
         let (state, o) = scan(full([3, 2], q.dtype(), 0.0), (q, k, v, gate), |s, (q, k, v, gate)| {
             let s = gate.sigmoid().unsqueeze(1) * s + outer(k, v);
             (s, q.matmul(s))
@@ -77,8 +75,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { o, state }
     }),
     // A matrix state corrected towards the value of each key.
-    (&["delta_rule"], |g| {
-        let [q, k, v, beta] = g.get(["q", "k", "v", "beta"]);
+    &program(&["delta_rule"], ["q", "k", "v", "beta"], |[q, k, v, beta]| {
         let (_, o) = scan(full([3, 2], q.dtype(), 0.0), (q, k, v, beta), |s, (q, k, v, b)| {
             let s = s + b.sigmoid() * outer(k, v - k.matmul(s));
             (s, q.matmul(s))
@@ -86,8 +83,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { o }
     }),
     // Numerically stable time mixing: a running maximum scales numerator and denominator.
-    (&["stable_weighted_average"], |g| {
-        let [k, v, decay, bonus] = g.get(["k", "v", "decay", "bonus"]);
+    &program(&["stable_weighted_average"], ["k", "v", "decay", "bonus"], |[k, v, decay, bonus]| {
         let zero = bonus.zeros_like();
         let (_, y) = scan((zero, zero, bonus.full_like(-100.0)), (k, v), |(a, b, m), (k, v)| {
             let p = m.maximum(bonus + k);

@@ -2,7 +2,7 @@
 
 use funcify::{DType, HostTensor, Value};
 
-use super::{Cases, FLOATS, INF, INTEGERS, NAN, SIGNED, UNSIGNED, ask, bools, floats, highest, ints, lowest};
+use super::{Cases, FLOATS, INF, INTEGERS, NAN, SIGNED, UNSIGNED, all, ask, bools, floats, highest, ints, lowest};
 
 pub(super) fn cases() -> Cases {
     let groups =
@@ -16,50 +16,47 @@ fn division() -> Cases {
     let real = |d| [floats(d, [1., -1., 0., 5.5, -5.5]), floats(d, [0., 0., 0., 2., 2.])];
     let real_rem =
         |d| [floats(d, [5.5, -5.5, 5.5, -5.5, 1., 1., INF, -0.]), floats(d, [2., 2., -2., -2., 0., INF, 1., 1.])];
-    Ok([
-        ask("div", &SIGNED, signed, |[x, y]| x / y, |d| ints(d, [3, -3, -3, 3, -1, -1, lowest(d)]))?,
-        ask("div", &UNSIGNED, unsigned, |[x, y]| x / y, |d| ints(d, [3, highest(d) / 2, highest(d)]))?,
-        ask("div", &FLOATS, real, |[x, y]| x / y, |d| floats(d, [INF, -INF, NAN, 2.75, -2.75]))?,
-        ask("rem", &SIGNED, signed, |[x, y]| x % y, |d| ints(d, [1, -1, 1, -1, 5, -5, 0]))?,
-        ask("rem", &UNSIGNED, unsigned, |[x, y]| x % y, |d| ints(d, [1, 1, 5]))?,
-        ask("rem", &FLOATS, real_rem, |[x, y]| x % y, |d| floats(d, [1.5, -1.5, 1.5, -1.5, NAN, 1., NAN, -0.]))?,
-    ]
-    .concat())
+    all([
+        ask("div", &SIGNED, signed, |[x, y]| x / y, |d| ints(d, [3, -3, -3, 3, -1, -1, lowest(d)])),
+        ask("div", &UNSIGNED, unsigned, |[x, y]| x / y, |d| ints(d, [3, highest(d) / 2, highest(d)])),
+        ask("div", &FLOATS, real, |[x, y]| x / y, |d| floats(d, [INF, -INF, NAN, 2.75, -2.75])),
+        ask("rem", &SIGNED, signed, |[x, y]| x % y, |d| ints(d, [1, -1, 1, -1, 5, -5, 0])),
+        ask("rem", &UNSIGNED, unsigned, |[x, y]| x % y, |d| ints(d, [1, 1, 5])),
+        ask("rem", &FLOATS, real_rem, |[x, y]| x % y, |d| floats(d, [1.5, -1.5, 1.5, -1.5, NAN, 1., NAN, -0.])),
+    ])
 }
 
 fn overflow() -> Cases {
     let largest = |d| [ints(d, [highest(d), highest(d), 3]), ints(d, [1, highest(d), 4])];
     let smallest = |d| [ints(d, [lowest(d), 2]), ints(d, [1, 1])];
     let edges = |d| [ints(d, [lowest(d), 5, -5])];
-    Ok([
-        ask("add_wraps", &INTEGERS, largest, |[x, y]| x + y, |d| ints(d, [lowest(d), highest(d).wrapping_mul(2), 7]))?,
-        ask("sub_wraps", &INTEGERS, smallest, |[x, y]| x - y, |d| ints(d, [highest(d), 1]))?,
-        ask("mul_wraps", &INTEGERS, largest, |[x, y]| x * y, |d| ints(d, [highest(d), 1, 12]))?,
-        ask("neg_wraps", &SIGNED, edges, |[x]| -x, |d| ints(d, [lowest(d), -5, 5]))?,
-        ask("abs_wraps", &SIGNED, edges, |[x]| x.abs(), |d| ints(d, [lowest(d), 5, 5]))?,
-        ask("neg_wraps", &UNSIGNED, |d| [ints(d, [0, 1])], |[x]| -x, |d| ints(d, [0, highest(d)]))?,
+    all([
+        ask("add_wraps", &INTEGERS, largest, |[x, y]| x + y, |d| ints(d, [lowest(d), highest(d).wrapping_mul(2), 7])),
+        ask("sub_wraps", &INTEGERS, smallest, |[x, y]| x - y, |d| ints(d, [highest(d), 1])),
+        ask("mul_wraps", &INTEGERS, largest, |[x, y]| x * y, |d| ints(d, [highest(d), 1, 12])),
+        ask("neg_wraps", &SIGNED, edges, |[x]| -x, |d| ints(d, [lowest(d), -5, 5])),
+        ask("abs_wraps", &SIGNED, edges, |[x]| x.abs(), |d| ints(d, [lowest(d), 5, 5])),
+        ask("neg_wraps", &UNSIGNED, |d| [ints(d, [0, 1])], |[x]| -x, |d| ints(d, [0, highest(d)])),
         ask(
             "sum_wraps",
             &INTEGERS,
             |d| [ints(d, [highest(d), 1, 3])],
             |[x]| x.sum(0),
             |d| HostTensor::from(lowest(d) + 3).cast(d),
-        )?,
-        ask("f16_overflows", &[DType::F16], |d| [floats(d, [60_000.])], |[x]| x + x, |d| floats(d, [INF]))?,
-    ]
-    .concat())
+        ),
+        ask("f16_overflows", &[DType::F16], |d| [floats(d, [60_000.])], |[x]| x + x, |d| floats(d, [INF])),
+    ])
 }
 
 fn powers() -> Cases {
     let whole = |d| [ints(d, [0, 2, 3, 1]), ints(d, [0, 3, 2, 9])];
     let negative = |d| [ints(d, [2, 1, -1, -1, -2]), ints(d, [-1, -1, -1, -2, 3])];
     let real = |d| [floats(d, [0., NAN, 1., -2., -8., 0.]), floats(d, [0., 0., NAN, 3., 0.5, -1.])];
-    Ok([
-        ask("pow", &INTEGERS, whole, |[x, y]| x.pow(y), |d| ints(d, [1, 8, 9, 1]))?,
-        ask("pow_to_negative", &SIGNED, negative, |[x, y]| x.pow(y), |d| ints(d, [0, 1, -1, 1, -8]))?,
-        ask("pow", &FLOATS, real, |[x, y]| x.pow(y), |d| floats(d, [1., 1., 1., -8., NAN, INF]))?,
-    ]
-    .concat())
+    all([
+        ask("pow", &INTEGERS, whole, |[x, y]| x.pow(y), |d| ints(d, [1, 8, 9, 1])),
+        ask("pow_to_negative", &SIGNED, negative, |[x, y]| x.pow(y), |d| ints(d, [0, 1, -1, 1, -8])),
+        ask("pow", &FLOATS, real, |[x, y]| x.pow(y), |d| floats(d, [1., 1., 1., -8., NAN, INF])),
+    ])
 }
 
 /// Floats to integers go toward zero and saturate; integers wrap; NaN is 0, and true.
@@ -89,69 +86,66 @@ fn nan() -> Cases {
     let row = |d| [floats(d, [1., NAN, 3., NAN])];
     let scalar = |d: DType, number: f64| HostTensor::from(number).cast(d);
     let all_false = |_| bools([false, false, false, true]);
-    Ok([
-        ask("max_of_nan", &FLOATS, pair, |[x, y]| x.maximum(y), |d| floats(d, [NAN, NAN, NAN, 2.]))?,
-        ask("min_of_nan", &FLOATS, pair, |[x, y]| x.minimum(y), |d| floats(d, [NAN, NAN, NAN, 1.]))?,
-        ask("reduce_max_of_nan", &FLOATS, row, |[x]| x.max(0), move |d| scalar(d, NAN))?,
-        ask("reduce_min_of_nan", &FLOATS, row, |[x]| x.min(0), move |d| scalar(d, NAN))?,
-        ask("argmax_of_nan", &FLOATS, row, |[x]| x.argmax(0), |_| HostTensor::scalar(1i64))?,
-        ask("nan_is_not_equal", &FLOATS, pair, |[x, y]| x.eq(y), |_| bools([false; 4]))?,
-        ask("nan_differs", &FLOATS, pair, |[x, y]| x.ne(y), |_| bools([true; 4]))?,
-        ask("nan_is_not_greater", &FLOATS, pair, |[x, y]| x.gt(y), all_false)?,
-        ask("nan_is_not_greater_or_equal", &FLOATS, pair, |[x, y]| x.ge(y), all_false)?,
-        ask("nan_has_no_sign", &FLOATS, row, |[x]| x.sign(), |d| floats(d, [1., NAN, 1., NAN]))?,
+    all([
+        ask("max_of_nan", &FLOATS, pair, |[x, y]| x.maximum(y), |d| floats(d, [NAN, NAN, NAN, 2.])),
+        ask("min_of_nan", &FLOATS, pair, |[x, y]| x.minimum(y), |d| floats(d, [NAN, NAN, NAN, 1.])),
+        ask("reduce_max_of_nan", &FLOATS, row, |[x]| x.max(0), move |d| scalar(d, NAN)),
+        ask("reduce_min_of_nan", &FLOATS, row, |[x]| x.min(0), move |d| scalar(d, NAN)),
+        ask("argmax_of_nan", &FLOATS, row, |[x]| x.argmax(0), |_| HostTensor::scalar(1i64)),
+        ask("nan_is_not_equal", &FLOATS, pair, |[x, y]| x.eq(y), |_| bools([false; 4])),
+        ask("nan_differs", &FLOATS, pair, |[x, y]| x.ne(y), |_| bools([true; 4])),
+        ask("nan_is_not_greater", &FLOATS, pair, |[x, y]| x.gt(y), all_false),
+        ask("nan_is_not_greater_or_equal", &FLOATS, pair, |[x, y]| x.ge(y), all_false),
+        ask("nan_has_no_sign", &FLOATS, row, |[x]| x.sign(), |d| floats(d, [1., NAN, 1., NAN])),
         ask(
             "nan_that_is_not_selected",
             &FLOATS,
             row,
             |[x]| funcify::select(x.eq(x), x, 0.0),
             |d| floats(d, [1., 0., 3., 0.]),
-        )?,
-    ]
-    .concat())
+        ),
+    ])
 }
 
 fn zeros() -> Cases {
     let both = |d| [floats(d, [0., -0.])];
     let one = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
     let same = |d| floats(d, [0., -0.]);
-    Ok([
-        ask("neg_of_zero", &FLOATS, both, one(|x| -x), |d| floats(d, [-0., 0.]))?,
-        ask("abs_of_zero", &FLOATS, both, one(|x| x.abs()), |d| floats(d, [0., 0.]))?,
-        ask("sign_of_zero", &FLOATS, both, one(|x| x.sign()), same)?,
-        ask("sqrt_of_zero", &FLOATS, both, one(|x| x.sqrt()), same)?,
-        ask("recip_of_zero", &FLOATS, both, one(|x| x.recip()), |d| floats(d, [INF, -INF]))?,
-        ask("tanh_of_zero", &FLOATS, both, one(|x| x.tanh()), same)?,
-        ask("sin_of_zero", &FLOATS, both, one(|x| x.sin()), same)?,
-        ask("expm1_of_zero", &FLOATS, both, one(|x| x.expm1()), same)?,
-        ask("log1p_of_zero", &FLOATS, both, one(|x| x.log1p()), same)?,
-        ask("zero_times_minus_one", &FLOATS, both, one(|x| x * -1.0), |d| floats(d, [-0., 0.]))?,
-        ask("zero_plus_zero", &FLOATS, both, one(|x| x + 0.0), |d| floats(d, [0., 0.]))?,
-        ask("zeros_are_equal", &FLOATS, both, one(|x| x.eq(0.0)), |_| bools([true, true]))?,
-    ]
-    .concat())
+    all([
+        ask("neg_of_zero", &FLOATS, both, one(|x| -x), |d| floats(d, [-0., 0.])),
+        ask("abs_of_zero", &FLOATS, both, one(|x| x.abs()), |d| floats(d, [0., 0.])),
+        ask("sign_of_zero", &FLOATS, both, one(|x| x.sign()), same),
+        ask("sqrt_of_zero", &FLOATS, both, one(|x| x.sqrt()), same),
+        ask("recip_of_zero", &FLOATS, both, one(|x| x.recip()), |d| floats(d, [INF, -INF])),
+        ask("tanh_of_zero", &FLOATS, both, one(|x| x.tanh()), same),
+        ask("sin_of_zero", &FLOATS, both, one(|x| x.sin()), same),
+        ask("expm1_of_zero", &FLOATS, both, one(|x| x.expm1()), same),
+        ask("log1p_of_zero", &FLOATS, both, one(|x| x.log1p()), same),
+        ask("zero_times_minus_one", &FLOATS, both, one(|x| x * -1.0), |d| floats(d, [-0., 0.])),
+        ask("zero_plus_zero", &FLOATS, both, one(|x| x + 0.0), |d| floats(d, [0., 0.])),
+        ask("zeros_are_equal", &FLOATS, both, one(|x| x.eq(0.0)), |_| bools([true, true])),
+    ])
 }
 
 /// What functions give at the ends of their domains.
 fn domains() -> Cases {
     let ends = |d| [floats(d, [-INF, -1., 0., INF, NAN])];
     let one = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
-    Ok([
-        ask("log", &FLOATS, ends, one(|x| x.log()), |d| floats(d, [NAN, NAN, -INF, INF, NAN]))?,
-        ask("log1p", &FLOATS, ends, one(|x| x.log1p()), |d| floats(d, [NAN, -INF, 0., INF, NAN]))?,
-        ask("sqrt", &FLOATS, ends, one(|x| x.sqrt()), |d| floats(d, [NAN, NAN, 0., INF, NAN]))?,
-        ask("rsqrt", &FLOATS, ends, one(|x| x.rsqrt()), |d| floats(d, [NAN, NAN, INF, 0., NAN]))?,
-        ask("exp", &FLOATS, ends, one(|x| x.exp()), |d| floats(d, [0., (-1f64).exp(), 1., INF, NAN]))?,
-        ask("tanh", &FLOATS, ends, one(|x| x.tanh()), |d| floats(d, [-1., (-1f64).tanh(), 0., 1., NAN]))?,
+    all([
+        ask("log", &FLOATS, ends, one(|x| x.log()), |d| floats(d, [NAN, NAN, -INF, INF, NAN])),
+        ask("log1p", &FLOATS, ends, one(|x| x.log1p()), |d| floats(d, [NAN, -INF, 0., INF, NAN])),
+        ask("sqrt", &FLOATS, ends, one(|x| x.sqrt()), |d| floats(d, [NAN, NAN, 0., INF, NAN])),
+        ask("rsqrt", &FLOATS, ends, one(|x| x.rsqrt()), |d| floats(d, [NAN, NAN, INF, 0., NAN])),
+        ask("exp", &FLOATS, ends, one(|x| x.exp()), |d| floats(d, [0., (-1f64).exp(), 1., INF, NAN])),
+        ask("tanh", &FLOATS, ends, one(|x| x.tanh()), |d| floats(d, [-1., (-1f64).tanh(), 0., 1., NAN])),
         ask(
             "sigmoid",
             &FLOATS,
             |d| [floats(d, [-INF, 0., INF, NAN])],
             one(|x| x.sigmoid()),
             |d| floats(d, [0., 0.5, 1., NAN]),
-        )?,
-    ]
-    .concat())
+        ),
+    ])
 }
 
 /// Results that are subnormal, though a power of the opposite operand is infinite: scaled by a power of 2, and so of full size.
@@ -161,46 +155,44 @@ fn subnormal() -> Cases {
     let scaled = [50097073.143904634, 7308434.045697423, 146793821.87553743];
     let one = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
     let negative = scaled.map(|number| -number);
-    Ok([
-        ask("sigmoid_is_subnormal", &[DType::F64], double, one(|x| x.sigmoid().ldexp(1050)), |_| scaled.into())?,
-        ask("softplus_is_subnormal", &[DType::F64], double, one(|x| x.softplus().ldexp(1050)), |_| scaled.into())?,
+    all([
+        ask("sigmoid_is_subnormal", &[DType::F64], double, one(|x| x.sigmoid().ldexp(1050)), |_| scaled.into()),
+        ask("softplus_is_subnormal", &[DType::F64], double, one(|x| x.softplus().ldexp(1050)), |_| scaled.into()),
         ask("log_sigmoid_is_subnormal", &[DType::F64], double, one(|x| (-x).log_sigmoid().ldexp(1050)), |_| {
             negative.into()
-        })?,
-    ]
-    .concat())
+        }),
+    ])
 }
 
 /// Over nothing a reduction gives what adds nothing; of equal elements `argmax` takes the first.
 fn reductions() -> Cases {
     let nothing = |d| [HostTensor::from_fn(d, &[2, 0], |_| unreachable!("it has no elements"))];
     let two = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
-    Ok([
-        ask("sum_of_nothing", &FLOATS, nothing, two(|x| x.sum(1)), |d| floats(d, [0., 0.]))?,
-        ask("sum_of_nothing", &INTEGERS, nothing, two(|x| x.sum(1)), |d| ints(d, [0, 0]))?,
-        ask("prod_of_nothing", &FLOATS, nothing, two(|x| x.prod(1)), |d| floats(d, [1., 1.]))?,
-        ask("prod_of_nothing", &INTEGERS, nothing, two(|x| x.prod(1)), |d| ints(d, [1, 1]))?,
-        ask("max_of_nothing", &FLOATS, nothing, two(|x| x.max(1)), |d| floats(d, [-INF, -INF]))?,
-        ask("max_of_nothing", &INTEGERS, nothing, two(|x| x.max(1)), |d| ints(d, [lowest(d), lowest(d)]))?,
-        ask("min_of_nothing", &FLOATS, nothing, two(|x| x.min(1)), |d| floats(d, [INF, INF]))?,
-        ask("min_of_nothing", &INTEGERS, nothing, two(|x| x.min(1)), |d| ints(d, [highest(d), highest(d)]))?,
-        ask("mean_of_nothing", &FLOATS, nothing, two(|x| x.mean(1)), |d| floats(d, [NAN, NAN]))?,
-        ask("any_of_nothing", &[DType::Bool], nothing, two(|x| x.any(1)), |_| bools([false, false]))?,
-        ask("all_of_nothing", &[DType::Bool], nothing, two(|x| x.all(1)), |_| bools([true, true]))?,
+    all([
+        ask("sum_of_nothing", &FLOATS, nothing, two(|x| x.sum(1)), |d| floats(d, [0., 0.])),
+        ask("sum_of_nothing", &INTEGERS, nothing, two(|x| x.sum(1)), |d| ints(d, [0, 0])),
+        ask("prod_of_nothing", &FLOATS, nothing, two(|x| x.prod(1)), |d| floats(d, [1., 1.])),
+        ask("prod_of_nothing", &INTEGERS, nothing, two(|x| x.prod(1)), |d| ints(d, [1, 1])),
+        ask("max_of_nothing", &FLOATS, nothing, two(|x| x.max(1)), |d| floats(d, [-INF, -INF])),
+        ask("max_of_nothing", &INTEGERS, nothing, two(|x| x.max(1)), |d| ints(d, [lowest(d), lowest(d)])),
+        ask("min_of_nothing", &FLOATS, nothing, two(|x| x.min(1)), |d| floats(d, [INF, INF])),
+        ask("min_of_nothing", &INTEGERS, nothing, two(|x| x.min(1)), |d| ints(d, [highest(d), highest(d)])),
+        ask("mean_of_nothing", &FLOATS, nothing, two(|x| x.mean(1)), |d| floats(d, [NAN, NAN])),
+        ask("any_of_nothing", &[DType::Bool], nothing, two(|x| x.any(1)), |_| bools([false, false])),
+        ask("all_of_nothing", &[DType::Bool], nothing, two(|x| x.all(1)), |_| bools([true, true])),
         ask(
             "argmax_takes_the_first",
             &INTEGERS,
             |d| [ints(d, [1, 5, 3, 5])],
             two(|x| x.argmax(0)),
             |_| HostTensor::scalar(1i64),
-        )?,
+        ),
         ask(
             "infinities_cancel",
             &FLOATS,
             |d| [floats(d, [INF, -INF])],
             two(|x| x.sum(0)),
             |d| HostTensor::from(NAN).cast(d),
-        )?,
-    ]
-    .concat())
+        ),
+    ])
 }

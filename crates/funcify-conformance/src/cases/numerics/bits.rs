@@ -3,7 +3,7 @@
 
 use funcify::{DType, HostTensor, Scalar, Value, concat, grad};
 
-use super::{Cases, FLOATS, INF, INTEGERS, NAN, ask, bools, floats, highest, ints};
+use super::{Cases, FLOATS, INF, INTEGERS, NAN, all, ask, bools, floats, highest, ints};
 
 pub(super) fn cases() -> Cases {
     Ok([bitcasts()?, signs()?, neighbours()?, parts()?, scales()?, slopes()?, products()?].concat())
@@ -26,39 +26,38 @@ fn bitcasts() -> Cases {
     let numbers = |d| [floats(d, [1.0, -2.5, -0.0, INF, -INF])];
     let single = [0x3f80_0000u32, 0xc020_0000, 0x8000_0000, 0x7f80_0000, 0xff80_0000];
     let double = [0x3ff0u64, 0xc004, 0x8000, 0x7ff0, 0xfff0].map(|high| (high << 48) as i64);
-    Ok([
+    all([
         ask(
             "bits_stay",
             &WORDS,
             |d| one(ints(d, words)),
             |[x]| x.bitcast(DType::F32).bitcast(x.dtype()),
             |d| ints(d, words),
-        )?,
+        ),
         ask(
             "bits_stay",
             &[DType::I64],
             |d| one(ints(d, longs)),
             |[x]| x.bitcast(DType::F64).bitcast(DType::I64),
             |d| ints(d, longs),
-        )?,
-        ask("bits_of_floats", &[DType::F32], numbers, |[x]| x.bitcast(DType::U32), |_| HostTensor::from(single))?,
-        ask("bits_of_floats", &[DType::F64], numbers, |[x]| x.bitcast(DType::I64), |_| HostTensor::from(double))?,
+        ),
+        ask("bits_of_floats", &[DType::F32], numbers, |[x]| x.bitcast(DType::U32), |_| HostTensor::from(single)),
+        ask("bits_of_floats", &[DType::F64], numbers, |[x]| x.bitcast(DType::I64), |_| HostTensor::from(double)),
         ask(
             "bits_as_floats",
             &[DType::U32],
             |_| one(HostTensor::from(single)),
             |[x]| x.bitcast(DType::F32),
             |_| floats(DType::F32, [1.0, -2.5, -0.0, INF, -INF]),
-        )?,
+        ),
         ask(
             "bits_as_integers",
             &[DType::U32],
             |d| one(ints(d, words)),
             |[x]| x.bitcast(DType::I32),
             |_| ints(DType::I32, words),
-        )?,
-    ]
-    .concat())
+        ),
+    ])
 }
 
 fn signs() -> Cases {
@@ -66,18 +65,17 @@ fn signs() -> Cases {
     let negative = |_| bools([false, true, false, true, false, true, false, true]);
     let pair = |d| [floats(d, [3., -3., 0., INF, -2.]), floats(d, [-1., 1., -0., -INF, -5.])];
     let of_nan = |d| [floats(d, [NAN, -NAN, 1., 1.]), floats(d, [-1., 0., -NAN, NAN])];
-    Ok([
-        ask("signbit", &FLOATS, both, |[x]| x.signbit(), negative)?,
-        ask("copysign", &FLOATS, pair, |[x, y]| x.copysign(y), |d| floats(d, [-3., 3., -0., -INF, -2.]))?,
+    all([
+        ask("signbit", &FLOATS, both, |[x]| x.signbit(), negative),
+        ask("copysign", &FLOATS, pair, |[x, y]| x.copysign(y), |d| floats(d, [-3., 3., -0., -INF, -2.])),
         ask(
             "copysign_of_nan",
             &FLOATS,
             of_nan,
             |[x, y]| x.copysign(y).signbit(),
             |_| bools([true, false, true, false]),
-        )?,
-    ]
-    .concat())
+        ),
+    ])
 }
 
 /// The exponent of the smallest number of a type, of its epsilon, and its largest number.
@@ -124,9 +122,9 @@ fn neighbours() -> Cases {
         wide(x.nextafter(toward)) - wide(x)
     };
     let largest = |d: DType| [floats(d, [range(d).2, -INF, 1., NAN, 1.]), floats(d, [INF, 0., 2., 1., NAN])];
-    Ok([
-        ask("nextafter", &WIDE, pair, move |[x, y]| first(x.nextafter(y)), exact)?,
-        ask("nextafter_near_zero", &HALVES, near, scaled, |_| floats(DType::F32, [1., -1., 1., 1., -1., 2., -1.]))?,
+    all([
+        ask("nextafter", &WIDE, pair, move |[x, y]| first(x.nextafter(y)), exact),
+        ask("nextafter_near_zero", &HALVES, near, scaled, |_| floats(DType::F32, [1., -1., 1., 1., -1., 2., -1.])),
         ask(
             "nextafter_at_the_ends",
             &FLOATS,
@@ -137,9 +135,8 @@ fn neighbours() -> Cases {
                 let (_, epsilon, largest) = range(d);
                 floats(d, [INF, -largest, 1., NAN, NAN, 2f64.powi(epsilon)])
             },
-        )?,
-    ]
-    .concat())
+        ),
+    ])
 }
 
 fn parts() -> Cases {
@@ -148,14 +145,14 @@ fn parts() -> Cases {
         [floats(d, [8., -0.75, 0., -0., INF, -INF, NAN, power(smallest), largest])]
     };
     let last = |d: DType| 1.0 - 2f64.powi(range(d).1 - 1);
-    Ok([
+    all([
         ask(
             "fraction",
             &FLOATS,
             numbers,
             |[x]| x.frexp().0,
             move |d| floats(d, [0.5, -0.75, 0., -0., INF, -INF, NAN, 0.5, last(d)]),
-        )?,
+        ),
         ask(
             "exponent",
             &FLOATS,
@@ -165,9 +162,8 @@ fn parts() -> Cases {
                 let (smallest, _, largest) = range(d);
                 ints(DType::I32, [4, 0, 0, 0, 0, 0, 0, i64::from(smallest) + 1, largest.log2().round() as i64])
             },
-        )?,
-    ]
-    .concat())
+        ),
+    ])
 }
 
 fn scales() -> Cases {
@@ -184,49 +180,47 @@ fn scales() -> Cases {
         let (smallest, ..) = range(x.dtype());
         x.ldexp(exponent).cast(DType::F32).ldexp(-i64::from(smallest))
     };
-    Ok([
-        ask("ldexp", &FLOATS, plain, |[x, e]| x.ldexp(e), |d| floats(d, [8., -1.5, 0., -0., INF, NAN, INF]))?,
-        ask("ldexp_is_rounded_once", &WIDE, down, exact, |d| ints(bits_of(d), [1, 3, 0, 2, 1, 1, 1]))?,
-        ask("ldexp_is_rounded_once", &HALVES, down, multiples, |_| floats(DType::F32, [1., 3., 0., 2., 1., 1., 1.]))?,
-    ]
-    .concat())
+    all([
+        ask("ldexp", &FLOATS, plain, |[x, e]| x.ldexp(e), |d| floats(d, [8., -1.5, 0., -0., INF, NAN, INF])),
+        ask("ldexp_is_rounded_once", &WIDE, down, exact, |d| ints(bits_of(d), [1, 3, 0, 2, 1, 1, 1])),
+        ask("ldexp_is_rounded_once", &HALVES, down, multiples, |_| floats(DType::F32, [1., 3., 0., 2., 1., 1., 1.])),
+    ])
 }
 
 /// JAX's derivatives: 2^-exponent, 2^exponent, that of |x| with the new sign, and 0 by the sign.
 fn slopes() -> Cases {
     let numbers = |d| [floats(d, [12., -0.75, 0.])];
     let pair = |d| [floats(d, [2., -2., 0.]), floats(d, [-1., -0., -1.])];
-    Ok([
+    all([
         ask(
             "slope_of_fraction",
             &FLOATS,
             numbers,
             |[x]| grad(x, |x| x.frexp().0.sum(0)),
             |d| floats(d, [0.0625, 1., 1.]),
-        )?,
+        ),
         ask(
             "slope_of_ldexp",
             &FLOATS,
             numbers,
             |[x]| grad(x, |x| x.ldexp(x.frexp().1).sum(0)),
             |d| floats(d, [16., 1., 1.]),
-        )?,
+        ),
         ask(
             "slope_of_copysign",
             &FLOATS,
             pair,
             |[x, y]| grad(x, |x| x.copysign(y).sum(0)),
             |d| floats(d, [-1., 1., -0.]),
-        )?,
+        ),
         ask(
             "slope_by_the_sign",
             &FLOATS,
             pair,
             |[x, y]| grad(y, |y| x.copysign(y).sum(0)),
             |d| floats(d, [0., 0., 0.]),
-        )?,
-    ]
-    .concat())
+        ),
+    ])
 }
 
 /// Products of matrices of integers wrap, as their sums do.

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use funcify::{DType, Graph, HostTensor, Scalar};
 
-use super::Cases;
-use crate::case::{Case, Expected, ExpectedOutput, reference_tolerance};
+use crate::case::{Case, Cases, Expected, ExpectedOutput, OneCase, reference_tolerance};
 use crate::singular::{CHOSEN, DEFINED, FLOATS, Mode, function};
 
 /// Functions whose derivatives are kernels of their own, which have cases; some backends lack them.
@@ -47,7 +46,7 @@ pub(super) fn cases() -> Cases {
 }
 
 /// The derivative at these points, in forward mode and in reverse mode.
-fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> Result<Case, String> {
+fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> OneCase {
     let letters: String = by.iter().map(|operand| if *operand == 0 { 'x' } else { 'y' }).collect();
     let of = function(name).ok_or_else(|| format!("`{name}` is not among the functions"))?;
     let name = format!("numerics/derivative_{name}_{letters}_{dtype}");

@@ -12,15 +12,17 @@ mod order;
 
 use funcify::{DType, Graph, HostTensor, Scalar, Value};
 
-use crate::case::{Case, Expected, ExpectedOutput, reference_tolerance};
-
-/// The cases of a category, or which cannot be made and why.
-type Cases = Result<Vec<Case>, String>;
+use crate::case::{Case, Cases, Expected, ExpectedOutput, reference_tolerance};
 
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
     let groups = [arithmetic::cases()?, bits::cases()?, derivatives::cases()?, indexing::cases()?, order::cases()?];
     Ok(groups.concat())
+}
+
+/// The cases of several lines.
+fn all<const N: usize>(lines: [Cases; N]) -> Cases {
+    Ok(lines.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The float types.

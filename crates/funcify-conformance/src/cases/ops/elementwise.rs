@@ -2,10 +2,9 @@
 
 use funcify::error::{Place, Site};
 use funcify::ops::{Binary, Bitcast, Bits, Cast, Compare, NextAfter, OpRules, Polygamma, Predicate, Select, Unary};
-use funcify::{DType, Scalar, TensorType};
 
 use super::values::{FLOATS, SHAPES, near, pairs, repeated, shifted, small, values, varied};
-use super::{Cases, Use, case, on_dtypes};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let groups = [

@@ -1,11 +1,10 @@
 //! Ops whose positions are data: dynamic slices and updates, `take`, `gather`, `scatter`. Indices have every integer
 //! type, and are also below the first position and past the last.
 
-use funcify::DType;
 use funcify::ops::{DynamicSlice, DynamicUpdate, Gather, Scatter, ScatterMode, Take};
 
 use super::values::{INTEGERS, NUMBERS, index, indices, small, varied};
-use super::{Cases, Use, on_dtypes};
+use super::*;
 
 /// Indices of an axis of three elements; -1 and the largest wrap in the narrow types.
 const POSITIONS: [i64; 10] = [2, 0, 255, 1, 1, -1, i64::MAX, i64::MIN, 7, 1];

@@ -13,16 +13,11 @@ mod reductions;
 mod structured;
 mod values;
 
-use std::collections::BTreeMap;
-
-use funcify::ops::{Op, Slice, Transpose};
-use funcify::{Builder, DType, Graph, HostTensor, Scalar, Value, apply};
+use funcify::ops::{Conv, ConvOptions, Op, Reduce, ReduceKind, Slice, Transpose};
+use funcify::{TensorType, apply};
 use rayon::prelude::*;
 
-use crate::case::Case;
-
-/// The cases of a category, or which cannot be made and why.
-type Cases = Result<Vec<Case>, String>;
+use super::*;
 
 /// Every case of the category.
 pub(crate) fn cases() -> Cases {
@@ -54,12 +49,12 @@ impl Use {
 
 /// The case of an op, named by the op and the dtype. `scale` is how large intermediate results are that cancel
 /// ([`Case::from_reference_scaled`]).
-fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[Use]) -> Result<Case, String> {
+fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[Use]) -> OneCase {
     case_of("op", &format!("{op}_{dtype}"), scale, uses)
 }
 
 /// The case of applications of ops, in a category.
-pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[Use]) -> Result<Case, String> {
+pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[Use]) -> OneCase {
     let mut inputs = Vec::new();
     let graph = Graph::build(name, |builder| {
         let mut outputs = BTreeMap::new();

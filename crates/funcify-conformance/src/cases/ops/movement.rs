@@ -1,10 +1,9 @@
 //! Ops that move or make elements: shapes, slices, joins, padding, and the ops without operands.
 
-use funcify::ops::{Broadcast, Concat, Constant, Iota, Op, Pad, Reshape, Reverse, Size, Slice, Transpose};
-use funcify::{DType, HostTensor, Shape};
+use funcify::ops::{Broadcast, Concat, Constant, Iota, Pad, Reshape, Reverse, Size};
 
 use super::values::{NUMBERS, SHAPES, varied};
-use super::{Cases, Use, on_dtypes};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     Ok([broadcasts()?, reshapes()?, transposes()?, reverses()?, slices()?, concats()?, pads()?, without_operands()?]

@@ -1,10 +1,9 @@
 //! Random bits: one key and several, counters that carry, shapes of every rank.
 
 use funcify::ops::{Threefry, Words};
-use funcify::{DType, HostTensor, Shape};
 
 use super::values::{SHAPES, varied};
-use super::{Cases, Use, on_dtypes};
+use super::*;
 
 pub(super) fn cases() -> Cases {
     let kind = |name: &str, words: Words| on_dtypes(name, &[DType::U32], 0.0, |_| uses(words));

@@ -1,11 +1,9 @@
 //! Ops that combine elements: reductions, positions of the largest, products of matrices.
 
-use funcify::ops::{ArgMax, MatMul, Reduce, ReduceKind};
-use funcify::{DType, Graph, Scalar};
+use funcify::ops::{ArgMax, MatMul};
 
 use super::values::{FLOATS, NUMBERS, SHAPES, repeated, small, varied};
-use super::{Cases, Use, on_dtypes};
-use crate::case::Case;
+use super::*;
 
 /// How large the sums of these cases are that cancel.
 pub(super) const SUMS: f64 = 0.1;

@@ -1,12 +1,11 @@
 //! Ops that go along an axis in order, or slide over it: running reductions, sorting, convolution.
 
-use funcify::ops::{Conv, ConvOptions, Cumulative, Reduce, ReduceKind, Sort};
-use funcify::{DType, Dim, Graph, HostTensor, Scalar, TensorType};
+use funcify::Dim;
+use funcify::ops::{Cumulative, Sort};
 
 use super::reductions::SUMS;
 use super::values::{FLOATS, NUMBERS, SHAPES, repeated, small, varied};
-use super::{Cases, Use, on_dtypes};
-use crate::case::Case;
+use super::*;
 
 pub(super) fn cases() -> Cases {
     Ok([cumulatives()?, long_axes()?, sorts()?, convolutions()?, symbolic()?].concat())

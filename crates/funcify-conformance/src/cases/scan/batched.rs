@@ -2,18 +2,15 @@
 
 use funcify::{VmapOptions, scan, vmap, vmap_with};
 
-use super::traced;
-use crate::cases::{Programs, outputs};
+use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
-    (&["vmap_scan"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["vmap_scan"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, ys) = vmap((init, xs), |(init, xs)| scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh())));
         outputs! { carry, ys }
     }),
     // The initial carry has no lanes, the next ones have.
-    (&["vmap_scan_unbatched_init"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["vmap_scan_unbatched_init"], ["init", "xs", "w"], |[init, xs, w]| {
         let options = VmapOptions::new().in_axes([None, Some(1), Some(0)]);
         let (carry, ys) = vmap_with(options, (init, xs, w), |(init, xs, w)| {
             scan(init, xs, |c, x| {
@@ -24,8 +21,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { carry, ys }
     }),
     // Lanes of lanes.
-    (&["vmap_of_vmap_scan"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["vmap_of_vmap_scan"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, ys) = vmap(xs, |xs| {
             let options = VmapOptions::new().in_axes([Some(0), Some(1), Some(0)]);
             vmap_with(options, (init, xs, w), |(init, xs, w)| {

@@ -4,23 +4,15 @@ use std::collections::BTreeMap;
 
 use funcify::{DType, ScanOptions, constant, iota, scan, scan_with, select};
 
-use super::traced;
-use crate::cases::{Programs, outputs};
+use crate::cases::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
-    (&["carry_unchanged"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| (c, c * x));
-        outputs! { carry, ys }
-    }),
-    (&["captured_matrix", "captured_matrix_f64"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
-        let (carry, ys) = scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh()));
-        outputs! { carry, ys }
+    &program(&["carry_unchanged"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| (c, c * x)))),
+    &program(&["captured_matrix", "captured_matrix_f64"], ["init", "xs", "w"], |[init, xs, w]| {
+        scanned(scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh())))
     }),
     // A map of carries, a pair of sequences, a triple of outputs.
-    (&["pytree_state"], |g| {
-        let [a0, b0, n0, u, v] = g.get(["a0", "b0", "n0", "u", "v"]);
+    &program(&["pytree_state"], ["a0", "b0", "n0", "u", "v"], |[a0, b0, n0, u, v]| {
         let start = BTreeMap::from([("a", a0), ("b", b0), ("n", n0)]);
         let (c, (y1, y2, y3)) = scan(start, (u, v), |c, (u, v)| {
             let (a, b, n) = (c["a"], c["b"], c["n"]);
@@ -29,14 +21,12 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { a: c["a"], b: c["b"], n: c["n"], y1, y2, y3 }
     }),
-    (&["swap_carries"], |g| {
-        let [a0, b0] = g.get(["a0", "b0"]);
+    &program(&["swap_carries"], ["a0", "b0"], |[a0, b0]| {
         let ((a, b), ys) = scan_with(ScanOptions::new().length(5), (a0, b0), (), |(a, b), ()| ((b, 0.5 * a * b), a));
         outputs! { a, b, ys }
     }),
     // How many rows are positive so far.
-    (&["int_carry"], |g| {
-        let [count0, xs] = g.get(["count0", "xs"]);
+    &program(&["int_carry"], ["count0", "xs"], |[count0, xs]| {
         let (count, (counts, ys)) = scan(count0, xs, |n, x| {
             let n = n + x.gt(0).cast(DType::I64);
             (n, (n, n.cast(x.dtype()) * x))
@@ -44,8 +34,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { count, counts, ys }
     }),
     // Whether a row has been negative so far.
-    (&["bool_carry"], |g| {
-        let [seen0, xs] = g.get(["seen0", "xs"]);
+    &program(&["bool_carry"], ["seen0", "xs"], |[seen0, xs]| {
         let (seen, (flags, ys)) = scan(seen0, xs, |s, x| {
             let s = s | x.lt(0);
             (s, (s, select(s, x.square(), 3.0 * x)))
@@ -53,8 +42,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { seen, flags, ys }
     }),
     // A decaying maximum, its position and whether there is one.
-    (&["mixed_carry"], |g| {
-        let [best0, xs] = g.get(["best0", "xs"]);
+    &program(&["mixed_carry"], ["best0", "xs"], |[best0, xs]| {
         let start = (best0, constant(-1i64), constant(false));
         let ((best, at, any), trace) = scan(start, (iota(7, DType::I64), xs), |(best, at, any), (t, x)| {
             let up = x.gt(best);
@@ -63,34 +51,28 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { best, at, any, trace }
     }),
-    (&["final_carry_only"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["final_carry_only"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, ()) = scan(init, xs, |c, x| ((c.matmul(w) + x).tanh(), ()));
         outputs! { carry }
     }),
-    (&["matrix_carry"], |g| {
-        let [init, a, b, xs] = g.get(["init", "a", "b", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| {
+    &program(&["matrix_carry"], ["init", "a", "b", "xs"], |[init, a, b, xs]| {
+        scanned(scan(init, xs, |c, x| {
             let c = a.matmul(c) + x.matmul(b);
             (c, c.sum(0))
-        });
-        outputs! { carry, ys }
+        }))
     }),
     // `w` is used before, in and after the loop.
-    (&["capture_inside_and_outside"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
+    &program(&["capture_inside_and_outside"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, ()) = scan(init * w, xs, |c, x| ((w * c).sin() + x, ()));
         outputs! { result: carry * w + w.square() }
     }),
     // The carry is an index into a table of floats.
-    (&["pointer_chase"], |g| {
-        let [memory, start, xs] = g.get(["memory", "start", "xs"]);
+    &program(&["pointer_chase"], ["memory", "start", "xs"], |[memory, start, xs]| {
         let (pointer, ys) = scan(start, xs, |p, x| ((2 * p + x) % 5, memory.take(0, p).square()));
         outputs! { pointer, ys }
     }),
     // Neurons that fire above a threshold and start again from zero.
-    (&["leaky_integrate_and_fire"], |g| {
-        let [v0, xs, leak] = g.get(["v0", "xs", "leak"]);
+    &program(&["leaky_integrate_and_fire"], ["v0", "xs", "leak"], |[v0, xs, leak]| {
         let (v, (potentials, spikes)) = scan(v0, xs, |v, x| {
             let u = leak * v + x;
             let fired = u.gt(1);
@@ -99,17 +81,13 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { v, potentials, spikes }
     }),
     // Dimensions of size one stay.
-    (&["singleton_dimensions"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
-        let (carry, ys) = scan(init, xs, |c, x| {
+    &program(&["singleton_dimensions"], ["init", "xs", "w"], |[init, xs, w]| {
+        scanned(scan(init, xs, |c, x| {
             let c = (c.matmul(w) + x).sin();
             (c, c.unsqueeze(0))
-        });
-        outputs! { carry, ys }
+        }))
     }),
-    (&["init_from_parameters"], |g| {
-        let [x0, w, b, xs] = g.get(["x0", "w", "b", "xs"]);
-        let (carry, ys) = scan((x0.matmul(w) + b).tanh(), xs, |c, x| traced(c * x + b));
-        outputs! { carry, ys }
+    &program(&["init_from_parameters"], ["x0", "w", "b", "xs"], |[x0, w, b, xs]| {
+        scanned(scan((x0.matmul(w) + b).tanh(), xs, |c, x| traced(c * x + b)))
     }),
 ];

@@ -7,14 +7,7 @@ mod outputs;
 mod running;
 mod sequences;
 
-use funcify::Value;
-
 use super::Programs;
 
 pub(super) const PROGRAMS: [Programs; 6] =
     [running::PROGRAMS, carries::PROGRAMS, counts::PROGRAMS, outputs::PROGRAMS, sequences::PROGRAMS, batched::PROGRAMS];
-
-/// What a body gives whose next carry is also its output.
-fn traced(carry: Value) -> (Value, Value) {
-    (carry, carry)
-}

@@ -2,53 +2,34 @@
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, stack};
 
-use super::traced;
-use crate::cases::{Programs, outputs};
+use crate::cases::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
-    (&["cumsum", "cumsum_f64"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| traced(c + x));
-        outputs! { carry, ys }
-    }),
-    (&["cumprod"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| traced(c * x));
-        outputs! { carry, ys }
-    }),
-    (&["cummax"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| traced(c.maximum(x)));
-        outputs! { carry, ys }
-    }),
-    (&["cumlogsumexp"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
+    &program(&["cumsum", "cumsum_f64"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(c + x)))),
+    &program(&["cumprod"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(c * x)))),
+    &program(&["cummax"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(c.maximum(x))))),
+    &program(&["cumlogsumexp"], ["init", "xs"], |[init, xs]| {
         let (_, ys) = scan(init, xs, |c, x| {
             let m = c.maximum(x).stop_gradient();
             traced(m + ((c - m).exp() + (x - m).exp()).log())
         });
         outputs! { ys }
     }),
-    (&["reverse_cumsum"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| traced(c + x));
-        outputs! { carry, ys }
+    &program(&["reverse_cumsum"], ["init", "xs"], |[init, xs]| {
+        scanned(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| traced(c + x)))
     }),
     // The output of a step is the sum before it.
-    (&["exclusive_cumsum"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
+    &program(&["exclusive_cumsum"], ["init", "xs"], |[init, xs]| {
         let (_, ys) = scan(init, xs, |c, x| (c + x, c));
         outputs! { ys }
     }),
     // A polynomial, from the highest coefficient down.
-    (&["horner", "horner_f64"], |g| {
-        let [x, coefficients] = g.get(["x", "coefficients"]);
+    &program(&["horner", "horner_f64"], ["x", "coefficients"], |[x, coefficients]| {
         let (p, ()) = scan_with(ScanOptions::new().reverse(), x.zeros_like(), coefficients, |p, a| (p * x + a, ()));
         outputs! { p }
     }),
     // Mean and variance in one pass.
-    (&["welford"], |g| {
-        let [xs] = g.get(["xs"]);
+    &program(&["welford"], ["xs"], |[xs]| {
         let zero = xs.index(0, 0).zeros_like();
         let ((mean, m2), means) = scan((zero, zero), (iota(7, DType::I64), xs), |(mean, m2), (t, x)| {
             let d = x - mean;
@@ -58,8 +39,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { mean, variance: m2 / 7.0, means }
     }),
     // A softmax-weighted sum in one pass: the maximum, the normalizer and the sum are carried.
-    (&["online_softmax", "online_softmax_f64"], |g| {
-        let [scores, values] = g.get(["scores", "values"]);
+    &program(&["online_softmax", "online_softmax_f64"], ["scores", "values"], |[scores, values]| {
         let score = scores.index(0, 0);
         let start = (score, score.ones_like(), values.index(0, 0));
         let ((m, s, a), ()) = scan(start, (scores.slice(0, 1..6), values.slice(0, 1..6)), |(m, s, a), (score, v)| {
@@ -69,14 +49,9 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { result: a / s, log_z: m + s.log() }
     }),
-    (&["continued_fraction"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| traced(x + 1.0 / c));
-        outputs! { carry, ys }
-    }),
+    &program(&["continued_fraction"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(x + 1.0 / c)))),
     // A product of many small matrices in log space.
-    (&["log_space_400", "log_space_400_f64"], |g| {
-        let [logits] = g.get(["logits"]);
+    &program(&["log_space_400", "log_space_400_f64"], ["logits"], |[logits]| {
         let start = logits.index(0, 0).zeros_like() - std::f64::consts::LN_2;
         let (last, ()) = scan(start, logits, |c, x| {
             let [c0, c1] = c.unstack(0);

@@ -2,50 +2,38 @@
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, select};
 
-use super::traced;
-use crate::cases::{Programs, outputs};
+use crate::cases::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
-    (&["reverse_decay", "reverse_decay_f64"], |g| {
-        let [init, xs, w] = g.get(["init", "xs", "w"]);
-        let (carry, ys) = scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (0.9 * c + (w * x).tanh(), c * x));
-        outputs! { carry, ys }
+    &program(&["reverse_decay", "reverse_decay_f64"], ["init", "xs", "w"], |[init, xs, w]| {
+        scanned(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| (0.9 * c + (w * x).tanh(), c * x)))
     }),
-    (&["unused_sequence"], |g| {
-        let [init, xs, unused] = g.get(["init", "xs", "unused"]);
-        let (carry, ys) = scan(init, (xs, unused), |c, (x, _)| traced(c * x.cos()));
-        outputs! { carry, ys }
+    &program(&["unused_sequence"], ["init", "xs", "unused"], |[init, xs, unused]| {
+        scanned(scan(init, (xs, unused), |c, (x, _)| traced(c * x.cos())))
     }),
-    (&["scan_axis1"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
+    &program(&["scan_axis1"], ["init", "xs"], |[init, xs]| {
         let (carry, ys) = scan_with(ScanOptions::new().axis(1), init, xs, |c, x| {
             let c = 0.5 * c + x;
             (c, c.sin())
         });
         outputs! { carry, ys: ys.move_axis(0, 1) }
     }),
-    (&["scan_last_axis_reverse"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan_with(ScanOptions::new().reverse().axis(2), init, xs, |c, x| traced(c.matmul(x).tanh()));
-        outputs! { carry, ys }
+    &program(&["scan_last_axis_reverse"], ["init", "xs"], |[init, xs]| {
+        scanned(scan_with(ScanOptions::new().reverse().axis(2), init, xs, |c, x| traced(c.matmul(x).tanh())))
     }),
     // Rows of a table by an integer sequence.
-    (&["embedding_sum"], |g| {
-        let [table, ids, init] = g.get(["table", "ids", "init"]);
-        let (carry, ys) = scan(init, ids, |c, i| traced(0.5 * c + table.take(0, i)));
-        outputs! { carry, ys }
+    &program(&["embedding_sum"], ["table", "ids", "init"], |[table, ids, init]| {
+        scanned(scan(init, ids, |c, i| traced(0.5 * c + table.take(0, i))))
     }),
     // A forward scan feeds a reverse one.
-    (&["chained_scans"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
+    &program(&["chained_scans"], ["init", "xs"], |[init, xs]| {
         let (carry, forward) = scan(init, xs, |c, x| traced((c + x).tanh()));
         let (last, backward) =
             scan_with(ScanOptions::new().reverse(), carry, (forward, xs), |c, (f, x)| traced(0.5 * c + f * x));
         outputs! { final: last, forward, backward }
     }),
     // A batch of sequences of different lengths, with the time on axis 1.
-    (&["masked_lengths", "masked_lengths_f64"], |g| {
-        let [h0, xs, lengths, w] = g.get(["h0", "xs", "lengths", "w"]);
+    &program(&["masked_lengths", "masked_lengths_f64"], ["h0", "xs", "lengths", "w"], |[h0, xs, lengths, w]| {
         let (last, ys) = scan(h0, (iota(5, DType::I64), xs.move_axis(1, 0)), |h, (t, x)| {
             let alive = t.lt(lengths).unsqueeze(1);
             let new = select(alive, (h.matmul(w) + x).tanh(), h);
@@ -54,29 +42,20 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { final: last, ys: ys.move_axis(0, 1) }
     }),
     // Scalar rows against a vector.
-    (&["broadcast_scalar_rows"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan(init, xs, |c, x| traced(c * x + x.square()));
-        outputs! { carry, ys }
+    &program(&["broadcast_scalar_rows"], ["init", "xs"], |[init, xs]| {
+        scanned(scan(init, xs, |c, x| traced(c * x + x.square())))
     }),
-    (&["transposed_sequence"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan(init, xs.t(), |c, x| traced(0.5 * c * x + 1.0));
-        outputs! { carry, ys }
+    &program(&["transposed_sequence"], ["init", "xs"], |[init, xs]| {
+        scanned(scan(init, xs.t(), |c, x| traced(0.5 * c * x + 1.0)))
     }),
-    (&["strided_sequence"], |g| {
-        let [init, xs] = g.get(["init", "xs"]);
-        let (carry, ys) = scan(init, xs.slice_step(0, 1..9, 2), |c, x| traced((c + x).tanh()));
-        outputs! { carry, ys }
+    &program(&["strided_sequence"], ["init", "xs"], |[init, xs]| {
+        scanned(scan(init, xs.slice_step(0, 1..9, 2), |c, x| traced((c + x).tanh())))
     }),
-    (&["broadcast_sequence"], |g| {
-        let [init, row, scale] = g.get(["init", "row", "scale"]);
+    &program(&["broadcast_sequence"], ["init", "row", "scale"], |[init, row, scale]| {
         let (_, ys) = scan(init, scale.unsqueeze(1) * row, |c, x| traced(c.sin() + x));
         outputs! { ys }
     }),
-    (&["bool_sequence"], |g| {
-        let [init, xs, keep] = g.get(["init", "xs", "keep"]);
-        let (carry, ys) = scan(init, (keep, xs), |c, (k, x)| traced(select(k, c.sin() + x, c)));
-        outputs! { carry, ys }
+    &program(&["bool_sequence"], ["init", "xs", "keep"], |[init, xs, keep]| {
+        scanned(scan(init, (keep, xs), |c, (k, x)| traced(select(k, c.sin() + x, c))))
     }),
 ];

@@ -3,16 +3,8 @@
 //! The first of equals; the first NaN if there is one. An axis that is empty is an error when it runs, for the step of a
 //! loop may never run.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_not_empty, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
-use smallvec::smallvec;
+use crate::ops::check_not_empty;
+use crate::ops::rules::*;
 
 /// Positions along `axis`, which disappears from the shape; the result is i64.
 #[derive(Clone, Copy, Debug)]
@@ -21,41 +13,9 @@ pub struct ArgMax {
     pub axis: usize,
 }
 
-impl ArgMax {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(ArgMax { axis: attributes.take_usize("axis")? })
-    }
-}
+op_text!("argmax" => ArgMax { axis });
 
 impl OpRules for ArgMax {
-    fn name(&self) -> &'static str {
-        "argmax"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        Some(smallvec![Some(axis + usize::from(axis >= self.axis))])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.has_elements(operands[0], self.axis)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -91,33 +51,22 @@ impl OpRules for ArgMax {
         Ok(vec![result])
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
-    }
-
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let op = ArgMax { axis: self.axis + 1 };
         emit_lanes(op, &[operands[0].value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(*self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, fails};
+    use crate::ops::testing::*;
 
     #[test]
     fn the_first_of_equals_and_the_first_nan() {
-        let x = HostTensor::from_vec(vec![1f32, 3., 3., 2., f32::NAN, 9.], [2, 3]).unwrap();
-        check_op("argmax {axis=1}", &[x], &HostTensor::from_vec(vec![1i64, 1], [2]).unwrap());
+        let x = HostTensor::from([[1f32, 3., 3.], [2., f32::NAN, 9.]]);
+        check_op("argmax {axis=1}", &[x], [1i64, 1]);
     }
 
     #[test]

@@ -5,18 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::graph::{emit, trace_body};
-use crate::host::{HostTensor, element_count};
-use crate::ops::{
-    AssociativeScan, Attributes, EvalContext, Failed, OpRules, ReduceKind, arity, check_axis, emit_lanes, tensor,
-};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::host::element_count;
+use crate::ops::rules::*;
+use crate::ops::{AssociativeScan, ReduceKind};
 
 /// The running reduction of `axis`; the result has the operand's type. The monoids take the element types that they
 /// take in [`Reduce`](crate::ops::Reduce).
@@ -30,51 +22,9 @@ pub struct Cumulative {
     pub reverse: bool,
 }
 
-impl Cumulative {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let kind = ReduceKind::parse(attributes)?;
-        let axis = attributes.take_usize("axis")?;
-        let reverse = match attributes.take_word("direction")?.as_str() {
-            "forward" => false,
-            "reverse" => true,
-            word => return Err(format!("`direction` as forward or reverse, not `{word}`")),
-        };
-        Ok(Cumulative { kind, axis, reverse })
-    }
-}
+op_text!("cumulative" => Cumulative { kind, axis }, direction: reverse as forward or reverse);
 
 impl OpRules for Cumulative {
-    fn name(&self) -> &'static str {
-        "cumulative"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis)], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        match self.kind {
-            ReduceKind::Sum => Linearity::InAll,
-            ReduceKind::Prod | ReduceKind::Max | ReduceKind::Min | ReduceKind::Any | ReduceKind::All => Linearity::None,
-        }
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        true
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         self.kind.check(at, &x)?;
@@ -100,11 +50,6 @@ impl OpRules for Cumulative {
             running[index] = self.kind.combine(before, x.get(index));
         }
         tensor(x.dtype(), x.shape(), running)
-    }
-
-    fn attributes(&self) -> Attributes {
-        let direction = if self.reverse { "reverse" } else { "forward" };
-        Attributes::new().with("kind", self.kind.name()).with("axis", self.axis).with("direction", direction)
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -165,13 +110,12 @@ impl Cumulative {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_batch, check_op, eval_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn forward_and_reverse() {
         let x = HostTensor::from([[1i64, 2, 3], [10, 20, 30]]);
-        let along = |text: &str, expected: [[i64; 3]; 2]| check_op(text, std::slice::from_ref(&x), &expected.into());
+        let along = |text: &str, expected: [[i64; 3]; 2]| check_op(text, std::slice::from_ref(&x), expected);
         along("cumulative {kind=sum, axis=1, direction=forward}", [[1, 3, 6], [10, 30, 60]]);
         along("cumulative {kind=sum, axis=1, direction=reverse}", [[6, 5, 3], [60, 50, 30]]);
         along("cumulative {kind=prod, axis=0, direction=forward}", [[1, 2, 3], [10, 40, 90]]);
@@ -181,9 +125,9 @@ mod tests {
     #[test]
     fn integers_wrap_and_nothing_stays_nothing() {
         let bytes = [HostTensor::from([200u8, 100, 2])];
-        check_op("cumulative {kind=sum, axis=0, direction=forward}", &bytes, &HostTensor::from([200u8, 44, 46]));
+        check_op("cumulative {kind=sum, axis=0, direction=forward}", &bytes, [200u8, 44, 46]);
         let empty = HostTensor::from([0f32; 0]);
-        check_op("cumulative {kind=max, axis=0, direction=forward}", std::slice::from_ref(&empty), &empty);
+        check_op("cumulative {kind=max, axis=0, direction=forward}", std::slice::from_ref(&empty), empty.clone());
     }
 
     #[test]

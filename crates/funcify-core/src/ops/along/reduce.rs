@@ -3,17 +3,10 @@
 //! Over nothing: sum 0, product 1, any `false`, all `true`, max the lowest and min the highest value of the
 //! dtype (infinite for floats). NaN wins in max and min, where -0 is less than +0. Integer sums and products wrap.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar};
 use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
-use crate::ops::{Attributes, Binary, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, special};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{DType, Dim, Shape, TensorType};
-use crate::value::{Value, concat, full, select};
-use crate::vmap::Batched;
-use smallvec::smallvec;
+use crate::ops::rules::*;
+use crate::ops::{Binary, special};
+use crate::value::{concat, full};
 
 /// The monoid of a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +26,7 @@ pub enum ReduceKind {
 }
 
 impl ReduceKind {
-    const TABLE: [(&'static str, ReduceKind); 6] = [
+    pub(in crate::ops) const TABLE: [(&'static str, ReduceKind); 6] = [
         ("sum", ReduceKind::Sum),
         ("prod", ReduceKind::Prod),
         ("max", ReduceKind::Max),
@@ -45,13 +38,6 @@ impl ReduceKind {
     /// The word of the text form.
     pub fn name(self) -> &'static str {
         Self::TABLE.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
-    }
-
-    /// The monoid of that name; the error is what was expected.
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let word = attributes.take_word("kind")?;
-        let kind = Self::TABLE.iter().find(|(name, _)| *name == word);
-        Ok(kind.ok_or_else(|| format!("`kind` as one of sum, prod, max, min, any, all, not `{word}`"))?.1)
     }
 
     /// Checks that the monoid is one on elements of that type.
@@ -90,6 +76,13 @@ impl ReduceKind {
             ReduceKind::Min => highest,
             ReduceKind::Any => Scalar::Bool(false),
             ReduceKind::All => Scalar::Bool(true),
+        }
+    }
+
+    pub(in crate::ops) fn linearity(self) -> Linearity {
+        match self {
+            ReduceKind::Sum => Linearity::InAll,
+            ReduceKind::Prod | ReduceKind::Max | ReduceKind::Min | ReduceKind::Any | ReduceKind::All => Linearity::None,
         }
     }
 
@@ -143,46 +136,16 @@ pub struct Reduce {
     pub axes: Vec<usize>,
 }
 
+op_text!("reduce" => Reduce { kind, axes });
+
 impl Reduce {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let kind = ReduceKind::parse(attributes)?;
-        Ok(Reduce { kind, axes: attributes.take_axes("axes")? })
+    pub(in crate::ops) fn lanes_along(&self, axis: usize, operands: &[&TensorType]) -> Option<Lanes> {
+        let rank = operands[0].rank();
+        Some(smallvec![Some((0..rank).filter(|axis| !self.axes.contains(axis)).nth(axis)?)])
     }
 }
 
 impl OpRules for Reduce {
-    fn name(&self) -> &'static str {
-        "reduce"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        let rank = operands[0].rank();
-        Some(smallvec![Some((0..rank).filter(|axis| !self.axes.contains(axis)).nth(axis)?)])
-    }
-
-    fn linearity(&self) -> Linearity {
-        match self.kind {
-            ReduceKind::Sum => Linearity::InAll,
-            ReduceKind::Prod | ReduceKind::Max | ReduceKind::Min | ReduceKind::Any | ReduceKind::All => Linearity::None,
-        }
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         self.kind.check(at, &x)?;
@@ -213,10 +176,6 @@ impl OpRules for Reduce {
             value
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("kind", self.kind.name()).with_list("axes", self.axes.iter().copied())
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -309,33 +268,28 @@ impl Reduce {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, eval_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn along_any_axes() {
-        let x = HostTensor::from_vec(vec![1i64, 2, 3, 4, 5, 6], [2, 3]).unwrap();
-        check_op(
-            "reduce {kind=sum, axes=[0]}",
-            std::slice::from_ref(&x),
-            &HostTensor::from_vec(vec![5i64, 7, 9], [3]).unwrap(),
-        );
-        check_op("reduce {kind=max, axes=[0,1]}", std::slice::from_ref(&x), &HostTensor::scalar(6i64));
-        check_op("reduce {kind=prod, axes=[]}", std::slice::from_ref(&x), &x);
+        let x = HostTensor::from([[1i64, 2, 3], [4, 5, 6]]);
+        check_op("reduce {kind=sum, axes=[0]}", std::slice::from_ref(&x), [5i64, 7, 9]);
+        check_op("reduce {kind=max, axes=[0,1]}", std::slice::from_ref(&x), 6i64);
+        check_op("reduce {kind=prod, axes=[]}", std::slice::from_ref(&x), x.clone());
     }
 
     #[test]
     fn over_nothing_it_is_the_identity() {
         let empty = HostTensor::from_vec(Vec::<f32>::new(), [0, 2]).unwrap();
-        let infinite = HostTensor::from_vec(vec![f32::NEG_INFINITY; 2], [2]).unwrap();
-        check_op("reduce {kind=max, axes=[0]}", &[empty], &infinite);
+        let infinite = HostTensor::from([f32::NEG_INFINITY; 2]);
+        check_op("reduce {kind=max, axes=[0]}", &[empty], infinite.clone());
         let none = HostTensor::from_vec(Vec::<bool>::new(), [0]).unwrap();
-        check_op("reduce {kind=all, axes=[0]}", &[none], &HostTensor::scalar(true));
+        check_op("reduce {kind=all, axes=[0]}", &[none], true);
     }
 
     #[test]
     fn nan_wins() {
-        let x = HostTensor::from_vec(vec![1f32, f32::NAN, 2.], [3]).unwrap();
+        let x = HostTensor::from([1f32, f32::NAN, 2.]);
         assert!(eval_op("reduce {kind=min, axes=[0]}", &[x]).to_f64_vec()[0].is_nan());
     }
 

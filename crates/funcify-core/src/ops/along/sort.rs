@@ -6,15 +6,9 @@
 
 use std::cmp::Ordering;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar, Storage, for_each_index};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, check_axis, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::host::for_each_index;
+use crate::ops::ScatterMode;
+use crate::ops::rules::*;
 
 /// Two results: the sorted elements, and the position (i64) along `axis` that each had. Both have the operand's shape.
 #[derive(Clone, Copy, Debug)]
@@ -25,17 +19,7 @@ pub struct Sort {
     pub descending: bool,
 }
 
-impl Sort {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let axis = attributes.take_usize("axis")?;
-        let descending = match attributes.take_word("order")?.as_str() {
-            "ascending" => false,
-            "descending" => true,
-            word => return Err(format!("`order` as ascending or descending, not `{word}`")),
-        };
-        Ok(Sort { axis, descending })
-    }
-}
+op_text!("sort" => Sort { axis }, order: descending as ascending or descending);
 
 /// How two elements compare: NaN is the greatest.
 fn compare(left: Scalar, right: Scalar) -> Ordering {
@@ -49,34 +33,6 @@ fn compare(left: Scalar, right: Scalar) -> Ordering {
 }
 
 impl OpRules for Sort {
-    fn name(&self) -> &'static str {
-        "sort"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        if axis == self.axis { None } else { lanes_of_all(operands.len(), axis) }
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -111,11 +67,6 @@ impl OpRules for Sort {
             })
         });
         Ok(sorted.into_iter().chain(positions).collect())
-    }
-
-    fn attributes(&self) -> Attributes {
-        let order = if self.descending { "descending" } else { "ascending" };
-        Attributes::new().with("axis", self.axis).with("order", order)
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

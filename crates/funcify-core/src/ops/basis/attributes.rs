@@ -1,9 +1,12 @@
 //! The attributes of an op, as the text form shows them: `{axis=1, limit=T+1, axes=[0,2], mode=add}`.
 
+use enum_dispatch::enum_dispatch;
+
 use crate::error::{Error, Place, Site};
+use crate::ops::{ReduceKind, ScatterMode, Words};
 use crate::types::lexer::{error_at, unknown_word};
 use crate::types::nearest::nearest;
-use crate::types::{DType, Dim};
+use crate::types::{DType, Dim, Shape, Symbol};
 
 /// One attribute's value. A word (a mode, a dtype) is a dimension that is one symbol.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,6 +37,12 @@ impl Attributes {
     pub fn with_list(mut self, key: &str, values: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
         let values = values.into_iter().map(Into::into).collect();
         self.0.push((key.to_string(), Attribute::List(values)));
+        self
+    }
+
+    /// With a field of an op.
+    pub(in crate::ops) fn with_field(mut self, key: &str, field: &impl AttributeField) -> Self {
+        self.0.push((key.to_string(), field.shown()));
         self
     }
 
@@ -143,9 +152,137 @@ impl Attributes {
         }
     }
 
+    /// Takes out one of these words, and gives what it stands for.
+    pub(in crate::ops) fn take_one_of<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Result<T, String> {
+        let word = self.take_word(key)?;
+        let known = || words.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        let row = words.iter().find(|(name, _)| *name == word);
+        row.map(|(_, value)| *value).ok_or_else(|| format!("`{key}` as one of {}, not `{word}`", known()))
+    }
+
+    /// Takes out a flag that is shown as one of two words: what it is if not set, and if set.
+    pub(in crate::ops) fn take_flag(&mut self, key: &str, [no, yes]: [&str; 2]) -> Result<bool, String> {
+        let word = self.take_word(key)?;
+        let is_known = word == no || word == yes;
+        is_known.then(|| word == yes).ok_or_else(|| format!("`{key}` as {no} or {yes}, not `{word}`"))
+    }
+
     fn take(&mut self, key: &str) -> Result<Attribute, String> {
         let index = self.0.iter().position(|(name, _)| name == key);
         let index = index.ok_or_else(|| format!("the attribute `{key}`"))?;
         Ok(self.0.remove(index).1)
     }
 }
+
+/// How an op stands in the text form.
+#[enum_dispatch]
+pub trait OpText {
+    /// Returns the name.
+    fn text_name(&self) -> &'static str;
+
+    /// Returns the attributes, in the order in which they are shown.
+    fn text_attributes(&self) -> Attributes;
+}
+
+/// A field of an op that is an attribute in the text form.
+pub(in crate::ops) trait AttributeField: Sized {
+    /// Takes the field out of what a text gives. The error says what was expected.
+    fn take(attributes: &mut Attributes, key: &str) -> Result<Self, String>;
+
+    /// Returns the field as the text form shows it.
+    fn shown(&self) -> Attribute;
+}
+
+macro_rules! attribute_fields {
+    ($($field:ty: |$attributes:ident, $key:ident| $take:expr, |$value:ident| $shown:expr;)*) => {
+        $(impl AttributeField for $field {
+            fn take($attributes: &mut Attributes, $key: &str) -> Result<Self, String> {
+                $take
+            }
+
+            fn shown(&self) -> Attribute {
+                let $value = self;
+                $shown
+            }
+        })*
+    };
+}
+
+attribute_fields! {
+    usize: |attributes, key| attributes.take_usize(key), |number| Attribute::Dim(Dim::from(*number));
+    Dim: |attributes, key| attributes.take_dim(key), |dim| Attribute::Dim(dim.clone());
+    DType: |attributes, key| attributes.take_dtype(key), |dtype| Attribute::Dim(dtype.name().into());
+    Shape: |attributes, key| attributes.take_dims(key).map(Shape::from),
+        |shape| Attribute::List(shape.dims().to_vec());
+    Symbol: |attributes, key| {
+        let dim = attributes.take_dim(key)?;
+        dim.as_symbol().cloned().ok_or_else(|| format!("`{key}` as a symbol such as `$1`, not `{dim}`"))
+    }, |symbol| Attribute::Dim(Dim::symbol(symbol));
+    ReduceKind: |attributes, key| attributes.take_one_of(key, &ReduceKind::TABLE),
+        |kind| Attribute::Dim(kind.name().into());
+    ScatterMode: |attributes, key| attributes.take_one_of(key, &ScatterMode::ALL.map(|mode| (mode.name(), mode))),
+        |mode| Attribute::Dim(mode.name().into());
+    Words: |attributes, key| match attributes.take_word(key)?.as_str() {
+        "mixed" => Ok(Words::Mixed),
+        "both" => Ok(Words::Both),
+        other => Err(format!("`{key}` as `mixed` or `both`, not `{other}`")),
+    }, |words| Attribute::Dim(words.name().into());
+    Vec<Dim>: |attributes, key| attributes.take_dims(key), |dims| Attribute::List(dims.clone());
+    Vec<usize>: |attributes, key| attributes.take_axes(key),
+        |axes| Attribute::List(axes.iter().copied().map(Dim::from).collect());
+}
+
+/// Makes an op a key of conversions, by its name.
+macro_rules! op_key {
+    ($name:literal => $op:ident) => {
+        impl $crate::ops::OpKey for $op {
+            const NAME: &'static str = $name;
+            fn of(op: &$crate::ops::Op) -> Option<&Self> {
+                if let $crate::ops::Op::$op(op) = op { Some(op) } else { None }
+            }
+        }
+    };
+}
+
+/// Implements [`OpText`] and `parse` for an op whose attributes are its fields, and makes it a key of conversions. A flag is shown
+/// as one of two words. An op whose text shows more than attributes gives its name alone.
+macro_rules! op_text {
+    ($name:literal => $op:ident { $($field:ident),* } $(, $key:ident: $flag:ident as $no:ident or $yes:ident)?) => {
+        $crate::ops::op_key!($name => $op);
+
+        impl $op {
+            #[allow(unused_variables, reason = "some ops have no attributes")]
+            pub(in crate::ops) fn parse(attributes: &mut $crate::ops::Attributes) -> Result<Self, String> {
+                Ok($op {
+                    $($field: $crate::ops::AttributeField::take(attributes, stringify!($field))?,)*
+                    $($flag: attributes.take_flag(stringify!($key), [stringify!($no), stringify!($yes)])?,)?
+                })
+            }
+        }
+
+        impl $crate::ops::OpText for $op {
+            fn text_name(&self) -> &'static str {
+                $name
+            }
+
+            fn text_attributes(&self) -> $crate::ops::Attributes {
+                $crate::ops::Attributes::new()
+                    $(.with_field(stringify!($field), &self.$field))*
+                    $(.with(stringify!($key), if self.$flag { stringify!($yes) } else { stringify!($no) }))?
+            }
+        }
+    };
+    ($name:literal => $op:ident) => {
+        impl $crate::ops::OpText for $op {
+            fn text_name(&self) -> &'static str {
+                $name
+            }
+
+            fn text_attributes(&self) -> $crate::ops::Attributes {
+                $crate::ops::Attributes::new()
+            }
+        }
+    };
+}
+
+pub(in crate::ops) use {op_key, op_text};

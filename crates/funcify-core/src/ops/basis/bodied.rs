@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use crate::derivative::{Choices, Forward};
-use crate::error::Result;
 use crate::graph::print::name_text;
-use crate::graph::{Failed, Graph, Need, PrunedOp, ValueId, emit};
+use crate::graph::{Graph, Need, PrunedOp, ValueId, emit};
 use crate::ops::form::Form;
 use crate::ops::reach::Connected;
-use crate::ops::{BindSize, Call, Op, Rule, Unary};
-use crate::types::{Dim, Replacements, Symbol, TensorType};
-use crate::value::Value;
+use crate::ops::rules::*;
+use crate::ops::{BindSize, Call, Control, Op, OpClass, Rule, Unary};
+use crate::types::{Replacements, Symbol};
 use crate::vmap::ragged;
 
 /// The questions. None has a default: who adds an op with bodies answers all of them. How it prints, what of it some results
-/// need and what derivatives and lanes reach stand in files of their own.
+/// need and what derivatives and lanes reach are questions of their own.
 pub(crate) trait Bodied: Connected + Printable + Prunable {
     /// The graphs that the op runs.
     fn bodies(&self) -> Vec<&Arc<Graph>>;
@@ -78,6 +77,18 @@ pub enum StepCount {
 }
 
 impl Op {
+    /// The op as one with bodies, if it is one.
+    pub(crate) fn bodied(&self) -> Option<&dyn Bodied> {
+        let OpClass::Control(op) = self.class() else { return None };
+        Some(match op {
+            Control::Scan(op) => op,
+            Control::While(op) => op,
+            Control::Switch(op) => op,
+            Control::AssociativeScan(op) => op,
+            Control::Call(op) => op,
+        })
+    }
+
     /// The graphs that the op runs: the body of a loop, the branches of a choice, a condition and its step, a
     /// combination, a function with the graphs of its derivative rule.
     pub fn bodies(&self) -> Vec<&Arc<Graph>> {

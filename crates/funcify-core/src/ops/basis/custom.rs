@@ -4,17 +4,11 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
-use crate::error::{Place, Result};
-use crate::graph::Known;
+use crate::derivative::{no_derivative, primals};
 use crate::graph::{Graph, at_site, tracer};
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, Op, OpKey, OpRules};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
+use crate::ops::rules::*;
+use crate::ops::{Attributes, Op, OpKey, OpText};
 use crate::tree::Named;
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
 
 /// An op that another crate defines. [`custom_op!`](crate::custom_op) makes it known.
 pub trait CustomOp: Any + Debug + Send + Sync {
@@ -58,7 +52,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     }
 
     /// Returns which axes of the operands have the lanes of an axis of the results, as
-    /// [`OpRules::lanes_along`](crate::ops::OpRules::lanes_along); `None` if the results are not made lane by lane along it. A program that
+    /// [`Op::lanes_along`](crate::ops::Op::lanes_along); `None` if the results are not made lane by lane along it. A program that
     /// is served step by step needs it of an op on rows of steps.
     fn lanes_along(&self, _axis: usize, _operands: &[&TensorType], _results: &[&TensorType]) -> Option<Lanes> {
         None
@@ -127,7 +121,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct Custom {
     name: &'static str,
-    op: Arc<dyn CustomOp>,
+    pub(super) op: Arc<dyn CustomOp>,
 }
 
 impl Custom {
@@ -143,35 +137,17 @@ impl Custom {
     }
 }
 
-impl OpRules for Custom {
-    fn name(&self) -> &'static str {
+impl OpText for Custom {
+    fn text_name(&self) -> &'static str {
         self.name
     }
 
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Custom(self)
+    fn text_attributes(&self) -> Attributes {
+        self.op.attributes()
     }
+}
 
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
-        self.op.lanes_along(axis, operands, results)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        !self.op.may_be_refused()
-    }
-
-    fn loses_digits(&self) -> bool {
-        self.op.loses_digits()
-    }
-
+impl OpRules for Custom {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         self.op.infer(at, inputs)
     }
@@ -183,10 +159,6 @@ impl OpRules for Custom {
         outputs: &[TensorType],
     ) -> Result<Vec<HostTensor>> {
         self.op.eval(context, inputs, outputs)
-    }
-
-    fn attributes(&self) -> Attributes {
-        self.op.attributes()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

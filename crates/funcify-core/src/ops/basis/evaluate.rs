@@ -1,12 +1,11 @@
 //! The reference evaluation of a graph whose sizes are bound: node after node, by each op's own rule, bodies included.
 
 use crate::cancel::{Ran, Watch};
-use crate::error::{Place, Result};
 use crate::graph::{Graph, Node, Replay};
-use crate::host::HostTensor;
 use crate::memory::Held;
-use crate::ops::{OpRules, no_size};
-use crate::types::{Dim, Shape, SizeError, Sizes};
+use crate::ops::no_size;
+use crate::ops::rules::*;
+use crate::types::{SizeError, Sizes};
 
 /// What the reference evaluation of an op may use: the sizes of the call, and its own place for errors.
 pub struct EvalContext<'a> {

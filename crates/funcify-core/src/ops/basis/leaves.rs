@@ -1,12 +1,10 @@
 //! Checks of the leaves that a user's closure gives: they have the names and the types that are expected.
 
-use crate::error::Place;
+use crate::graph::fail;
 use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, fail};
 use crate::ops::call::check_sizes;
 use crate::ops::fail_mismatch;
-use crate::types::TensorType;
-use crate::value::Value;
+use crate::ops::rules::*;
 
 /// Leaves as an error lists them.
 pub(crate) fn listed<T>(leaves: &[(String, T)]) -> String {

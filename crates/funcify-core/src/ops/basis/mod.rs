@@ -8,14 +8,15 @@ pub(in crate::ops) mod evaluate;
 pub(crate) mod form;
 pub(crate) mod leaves;
 pub(crate) mod reach;
+pub(in crate::ops) mod rules;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use attributes::{Attribute, Attributes};
+pub use attributes::{Attribute, Attributes, OpText};
+pub(in crate::ops) use attributes::{AttributeField, op_key, op_text};
 pub use bodied::StepCount;
-pub(crate) use bodied::{Bodied, Printable, Prunable};
+pub(crate) use bodied::{Printable, Prunable};
 pub use class::{Along, Control, Creation, Elementwise, Indexing, Lanes, Linearity, Movement, OpClass, Product, Work};
-pub use custom::{Custom, CustomOp, CustomOpEntry};
-pub use custom::{custom_names, name_taken_twice};
+pub use custom::{Custom, CustomOp, CustomOpEntry, custom_names, name_taken_twice};
 pub use evaluate::EvalContext;
 pub(crate) use evaluate::evaluate_in;

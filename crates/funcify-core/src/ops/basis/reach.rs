@@ -208,12 +208,7 @@ fn first(bodies: &mut Vec<Pull>, make: impl FnOnce() -> Pull) -> &mut Pull {
 
 impl While {
     /// Which carries are reached if these operands are, and whether the condition is.
-    pub(in crate::ops) fn carries_reached(
-        &self,
-        kind: Kind,
-        operands: &[bool],
-        bodies: &mut [Reach],
-    ) -> (Vec<bool>, bool) {
+    pub(crate) fn carries_reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> (Vec<bool>, bool) {
         let places = self.operands();
         let carries = operands[places.carries.clone()].to_vec();
         fixpoint((carries, false), |(carries, by_lane)| {

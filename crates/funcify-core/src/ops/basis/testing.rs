@@ -1,13 +1,11 @@
 //! How the ops' own tests state what they expect: by the op's text, its operands and its result.
 
-use crate::error::{Place, Result, Site};
-use crate::graph::Graph;
-use crate::graph::{failing, tracer};
-use crate::host::{HostTensor, Scalar};
-use crate::ops::{EvalContext, Op, OpRules};
-use crate::types::{DType, Dim, Sizes, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::error::Site;
+use crate::graph::{Graph, failing, tracer};
+pub(in crate::ops) use crate::host::HostTensor;
+use crate::ops::Op;
+use crate::ops::rules::*;
+use crate::types::Sizes;
 use crate::{Disconnected, GradOptions};
 
 fn parse(text: &str) -> Op {
@@ -71,8 +69,8 @@ pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
 }
 
 /// The op gives this result.
-pub(crate) fn check_op(text: &str, inputs: &[HostTensor], expected: &HostTensor) {
-    assert_eq!(eval_op(text, inputs), *expected, "{text}");
+pub(crate) fn check_op(text: &str, inputs: &[HostTensor], expected: impl Into<HostTensor>) {
+    assert_eq!(eval_op(text, inputs), expected.into(), "{text}");
 }
 
 /// The type rule refuses these operands, and the message says this.

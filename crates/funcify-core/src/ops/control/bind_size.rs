@@ -9,17 +9,11 @@
 //! - **bind-c3** programs run the op from the host: it reads one number from the device. A size that is static when the
 //!   program is made is bound then.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::graph::Known;
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
 use crate::graph::{emit, fresh_symbol};
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpKey, OpRules, arity};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{DType, Dim, Symbol, TensorType};
-use crate::value::Value;
-use crate::vmap::{Batched, ragged};
+use crate::ops::rules::*;
+use crate::types::Symbol;
+use crate::vmap::ragged;
 
 /// Gives a symbol the size that an integer scalar says. It has no results.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,13 +22,9 @@ pub struct BindSize {
     pub size: Symbol,
 }
 
-impl BindSize {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let dim = attributes.take_dim("size")?;
-        let symbol = dim.as_symbol().ok_or_else(|| format!("`size` as a symbol such as `$1`, not `{dim}`"))?;
-        Ok(BindSize { size: symbol.clone() })
-    }
+op_text!("bind_size" => BindSize { size });
 
+impl BindSize {
     /// The size that a number means (bind-c2).
     pub fn checked(&self, at: &Place, number: i64) -> Result<usize> {
         usize::try_from(number).map_err(|_| {
@@ -44,42 +34,7 @@ impl BindSize {
     }
 }
 
-impl OpKey for BindSize {
-    const NAME: &'static str = "bind_size";
-    fn of(op: &crate::ops::Op) -> Option<&Self> {
-        if let crate::ops::Op::BindSize(op) = op { Some(op) } else { None }
-    }
-}
-
 impl OpRules for BindSize {
-    fn name(&self) -> &'static str {
-        BindSize::NAME
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::Binding(self)
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], _: &Known<'_>) -> bool {
-        operands[0].dtype.is_unsigned()
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [number] = arity(at, inputs)?;
         if !number.dtype.is_int() || number.rank() != 0 {
@@ -95,10 +50,6 @@ impl OpRules for BindSize {
         Ok(Vec::new())
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("size", Dim::symbol(&self.size))
-    }
-
     /// Gives every lane the largest of the sizes that the lanes ask for (`vmap::ragged`).
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let counts = ragged::counts_that_run(operands[0].value.cast(DType::I64));
@@ -109,13 +60,7 @@ impl OpRules for BindSize {
         Ok(Vec::new())
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(self.clone(), operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 #[cfg(test)]

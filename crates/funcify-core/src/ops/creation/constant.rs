@@ -2,15 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::op_key;
+use crate::ops::rules::*;
 
 /// A tensor known when the graph is built. It has no operands; the text form shows its elements.
 #[derive(Clone, Debug)]
@@ -19,35 +12,10 @@ pub struct Constant {
     pub value: Arc<HostTensor>,
 }
 
+op_text!("constant" => Constant);
+op_key!("constant" => Constant);
+
 impl OpRules for Constant {
-    fn name(&self) -> &'static str {
-        "constant"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [] = arity(at, inputs)?;
         Ok(vec![self.value.ty()])
@@ -57,19 +25,9 @@ impl OpRules for Constant {
         Ok(vec![(*self.value).clone()])
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
     fn batch(&self, _: &Dim, _: &[Batched]) -> Result<Vec<Batched>, Failed> {
         emit_shared(self.clone())
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(self.clone(), operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }

@@ -1,14 +1,6 @@
 //! `iota`: the numbers 0, 1, 2, ... as a vector.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 /// The vector of `size` numbers from 0 on, of a number dtype. It has no operands.
 #[derive(Clone, Debug)]
@@ -19,41 +11,9 @@ pub struct Iota {
     pub dtype: DType,
 }
 
-impl Iota {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Iota { size: attributes.take_dim("size")?, dtype: attributes.take_dtype("dtype")? })
-    }
-}
+op_text!("iota" => Iota { size, dtype });
 
 impl OpRules for Iota {
-    fn name(&self) -> &'static str {
-        "iota"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [] = arity(at, inputs)?;
         if self.dtype == DType::Bool {
@@ -72,31 +32,20 @@ impl OpRules for Iota {
         Ok(vec![HostTensor::from_fn(self.dtype, &shape, |index| number(index[0]))])
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("size", &self.size).with("dtype", self.dtype.name())
-    }
-
     fn batch(&self, _: &Dim, _: &[Batched]) -> Result<Vec<Batched>, Failed> {
         emit_shared(self.clone())
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(self.clone(), operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
     use crate::ops::testing::{check_op, rejects};
 
     #[test]
     fn counts_from_zero() {
-        check_op("iota {size=3, dtype=i64}", &[], &HostTensor::from_vec(vec![0i64, 1, 2], [3]).unwrap());
+        check_op("iota {size=3, dtype=i64}", &[], [0i64, 1, 2]);
         rejects("iota {size=3, dtype=bool}", &[], "a number type");
         rejects("iota {size=-1, dtype=i64}", &[], "0 or more");
     }

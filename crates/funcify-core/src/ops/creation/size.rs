@@ -1,14 +1,6 @@
 //! `size`: a dimension as a number that the program can compute with.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_shared};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 /// The scalar that `dim` is in this call, of a number dtype. It has no operands.
 #[derive(Clone, Debug)]
@@ -19,41 +11,9 @@ pub struct Size {
     pub dtype: DType,
 }
 
-impl Size {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Size { dim: attributes.take_dim("dim")?, dtype: attributes.take_dtype("dtype")? })
-    }
-}
+op_text!("size" => Size { dim, dtype });
 
 impl OpRules for Size {
-    fn name(&self) -> &'static str {
-        "size"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [] = arity(at, inputs)?;
         if self.dtype == DType::Bool {
@@ -68,31 +28,20 @@ impl OpRules for Size {
         Ok(vec![HostTensor::scalar(value).cast(self.dtype)])
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("dim", &self.dim).with("dtype", self.dtype.name())
-    }
-
     fn batch(&self, _: &Dim, _: &[Batched]) -> Result<Vec<Batched>, Failed> {
         emit_shared(self.clone())
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(self.clone(), operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
     use crate::ops::testing::{check_op, rejects};
 
     #[test]
     fn is_a_scalar_of_the_dtype() {
-        check_op("size {dim=7, dtype=f32}", &[], &HostTensor::scalar(7f32));
+        check_op("size {dim=7, dtype=f32}", &[], 7f32);
         rejects("size {dim=7, dtype=bool}", &[], "a number type");
     }
 }

@@ -7,16 +7,7 @@
 
 use std::iter;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{DType, Dim, Shape, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
-use smallvec::smallvec;
+use crate::ops::rules::*;
 
 /// Random bits: `key` and `counter` are `u32[.., 2]`, high word first; the result is `u32[.., shape]`, or
 /// `u32[.., shape, 2]` with both words of each block. The axes before the last are those of independent keys.
@@ -28,6 +19,8 @@ pub struct Threefry {
     pub words: Words,
 }
 
+op_text!("threefry" => Threefry { shape, words });
+
 /// What a block of two random words gives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Words {
@@ -38,7 +31,7 @@ pub enum Words {
 }
 
 impl Words {
-    fn name(self) -> &'static str {
+    pub(in crate::ops) fn name(self) -> &'static str {
         match self {
             Words::Mixed => "mixed",
             Words::Both => "both",
@@ -46,47 +39,7 @@ impl Words {
     }
 }
 
-impl Threefry {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let shape = attributes.take_dims("shape")?.into();
-        let words = match attributes.take_word("words")?.as_str() {
-            "mixed" => Words::Mixed,
-            "both" => Words::Both,
-            other => return Err(format!("`words` as `mixed` or `both`, not `{other}`")),
-        };
-        Ok(Threefry { shape, words })
-    }
-}
-
 impl OpRules for Threefry {
-    fn name(&self) -> &'static str {
-        "threefry"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        OpClass::RandomBits(self)
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        (axis + 1 < operands[0].rank()).then(|| smallvec![Some(axis); 2])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [key, counter] = arity(at, inputs)?;
         if key.dtype != DType::U32 || key.shape.dims().last().and_then(Dim::constant) != Some(2) {
@@ -117,22 +70,12 @@ impl OpRules for Threefry {
         Ok(HostTensor::from_vec(bits, context.shape(&outputs[0].shape)?).into_iter().collect())
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with_list("shape", self.shape.dims()).with("words", self.words.name())
-    }
-
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let operands: Vec<_> = operands.iter().map(|operand| operand.materialized(size)).collect();
         emit_lanes(self.clone(), &operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(self.clone(), operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 /// The bits that each key gives, `size` elements a key: what the kernels of all backends compute. Keys and counters
@@ -210,7 +153,7 @@ mod tests {
         check_op(
             "threefry {shape=[3], words=both}",
             &[HostTensor::from([0u32, 42]), HostTensor::from([0u32, 0])],
-            &keys,
+            keys.clone(),
         );
     }
 
@@ -231,7 +174,7 @@ mod tests {
         let both = eval_op("threefry {shape=[4], words=mixed}", &[keys.clone(), counters.clone()]);
         assert_eq!(both.shape(), [2, 4]);
         for row in 0..2 {
-            check_op("threefry {shape=[4], words=mixed}", &[keys.row(row), counters.row(row)], &both.row(row));
+            check_op("threefry {shape=[4], words=mixed}", &[keys.row(row), counters.row(row)], both.row(row));
         }
     }
 

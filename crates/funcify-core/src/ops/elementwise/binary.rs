@@ -3,17 +3,9 @@
 //! Integers wrap. Division and remainder follow StableHLO: toward zero, the remainder with the dividend's
 //! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar};
-use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::elementwise::unary::Domain;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::derivative::add;
+use crate::ops::rules::*;
+use crate::ops::{partials, special};
 
 macro_rules! binary_table {
     ($($name:ident $(($method:ident))? => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {
@@ -66,20 +58,8 @@ binary_table! {
     xor (operator) => Xor, Logic, |x, _y| x, |i, j| i ^ j, "Exclusive or of booleans, bitwise of integers.";
 }
 
-impl OpRules for Binary {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
+impl Binary {
+    pub(in crate::ops) fn linearity(&self) -> Linearity {
         match self {
             Binary::Add | Binary::Sub => Linearity::InAll,
             Binary::Mul => Linearity::Each(&[0, 1]),
@@ -89,19 +69,9 @@ impl OpRules for Binary {
             Binary::Max | Binary::Min | Binary::And | Binary::Or | Binary::Xor => Linearity::None,
         }
     }
+}
 
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        true
-    }
-
+impl OpRules for Binary {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [left, right] = arity(at, inputs)?;
         self.domain().check(at, "the left operand", &left)?;
@@ -115,13 +85,7 @@ impl OpRules for Binary {
         tensor(left.dtype(), left.shape(), pairs.map(|(a, b)| self.eval_scalar(a, b)))
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(*self, operands, |values, results| {
@@ -178,8 +142,7 @@ pub fn integer_power(base: impl Into<i64>, exponent: impl Into<i64>) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     fn ints(elements: [i64; 4]) -> HostTensor {
         HostTensor::from_vec(elements.to_vec(), [4]).unwrap()
@@ -188,8 +151,8 @@ mod tests {
     #[test]
     fn integer_division_is_toward_zero_and_total() {
         let (x, y) = (ints([7, -7, 7, i64::MIN]), ints([2, 2, 0, -1]));
-        check_op("div", &[x.clone(), y.clone()], &ints([3, -3, -1, i64::MIN]));
-        check_op("rem", &[x, y], &ints([1, -1, 7, 0]));
+        check_op("div", &[x.clone(), y.clone()], ints([3, -3, -1, i64::MIN]));
+        check_op("rem", &[x, y], ints([1, -1, 7, 0]));
     }
 
     #[test]
@@ -200,7 +163,7 @@ mod tests {
             let max = crate::ops::testing::eval_op("max", &operands);
             assert!(max.to_f64_vec()[0].is_nan());
         }
-        check_op("pow", &[ints([2, 0, -1, 3]), ints([10, 0, -3, -1])], &ints([1024, 1, -1, 0]));
+        check_op("pow", &[ints([2, 0, -1, 3]), ints([10, 0, -3, -1])], ints([1024, 1, -1, 0]));
     }
 
     #[test]

@@ -4,18 +4,7 @@
 //! leaves 0, or in an arithmetic shift to the right the sign. What is a sign depends on the op, not on the type: an
 //! arithmetic shift of an unsigned number repeats its highest bit, a logical shift of a signed one fills in zeros.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar};
-use crate::ops::elementwise::binary::check_same;
-use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::elementwise::unary::Domain;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 macro_rules! bits_table {
     ($($name:ident => $op:ident, $operands:tt, |$i:ident, $j:ident, $bits:ident| $value:expr, $doc:literal;)*) => {
@@ -51,34 +40,6 @@ bits_table! {
 }
 
 impl OpRules for Bits {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         if self.operands() == 1 {
             let [x] = arity(at, inputs)?;
@@ -99,21 +60,9 @@ impl OpRules for Bits {
         tensor(left.dtype(), left.shape(), scalars)
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
+    elementwise_batch!();
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(*self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 /// `value`, an element of `bits` bits, shifted to the left; what is above them is to be cut off. Backends share it.
@@ -155,38 +104,37 @@ fn unsigned(value: i64, bits: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn amounts_that_shift_everything_out() {
         let amounts = || HostTensor::from([0i32, 1, 31, 32, -1]);
         let x = HostTensor::from([-5i32; 5]);
-        check_op("shift_left", &[x.clone(), amounts()], &HostTensor::from([-5i32, -10, i32::MIN, 0, 0]));
-        check_op("shift_right_arithmetic", &[x.clone(), amounts()], &HostTensor::from([-5i32, -3, -1, -1, -1]));
+        check_op("shift_left", &[x.clone(), amounts()], [-5i32, -10, i32::MIN, 0, 0]);
+        check_op("shift_right_arithmetic", &[x.clone(), amounts()], [-5i32, -3, -1, -1, -1]);
         let logical = HostTensor::from([-5i32, 0x7fff_fffd, 1, 0, 0]);
-        check_op("shift_right_logical", &[x, amounts()], &logical);
+        check_op("shift_right_logical", &[x, amounts()], logical.clone());
         let positive = [HostTensor::from([i64::MAX, 1, -1]), HostTensor::from([64i64, 63, 63])];
-        check_op("shift_right_arithmetic", &positive, &HostTensor::from([0i64, 0, -1]));
-        check_op("shift_left", &positive, &HostTensor::from([0i64, i64::MIN, i64::MIN]));
-        check_op("shift_right_logical", &positive, &HostTensor::from([0i64, 0, 1]));
+        check_op("shift_right_arithmetic", &positive, [0i64, 0, -1]);
+        check_op("shift_left", &positive, [0i64, i64::MIN, i64::MIN]);
+        check_op("shift_right_logical", &positive, [0i64, 0, 1]);
     }
 
     #[test]
     fn the_op_says_what_the_sign_is() {
         let operands = [HostTensor::from([0x90u8, 0x90, 0x90]), HostTensor::from([4u8, 8, 255])];
-        check_op("shift_right_arithmetic", &operands, &HostTensor::from([0xf9u8, 0xff, 0xff]));
-        check_op("shift_right_logical", &operands, &HostTensor::from([9u8, 0, 0]));
-        check_op("shift_left", &operands, &HostTensor::from([0u8, 0, 0]));
+        check_op("shift_right_arithmetic", &operands, [0xf9u8, 0xff, 0xff]);
+        check_op("shift_right_logical", &operands, [9u8, 0, 0]);
+        check_op("shift_left", &operands, [0u8, 0, 0]);
     }
 
     #[test]
     fn counts_are_those_of_the_type() {
         let x = [HostTensor::from([-1i32, 0, 1, i32::MIN])];
-        check_op("popcount", &x, &HostTensor::from([32i32, 0, 1, 1]));
-        check_op("count_leading_zeros", &x, &HostTensor::from([0i32, 32, 31, 0]));
-        check_op("popcount", &[HostTensor::from([255u8, 6])], &HostTensor::from([8u8, 2]));
-        check_op("count_leading_zeros", &[HostTensor::from([-1i64, 0])], &HostTensor::from([0i64, 64]));
+        check_op("popcount", &x, [32i32, 0, 1, 1]);
+        check_op("count_leading_zeros", &x, [0i32, 32, 31, 0]);
+        check_op("popcount", &[HostTensor::from([255u8, 6])], [8u8, 2]);
+        check_op("count_leading_zeros", &[HostTensor::from([-1i64, 0])], [0i64, 64]);
     }
 
     #[test]

@@ -4,15 +4,7 @@
 //! narrower integers by wrapping. Anything but zero becomes `true`; `true` becomes 1. Floats become narrower
 //! floats by rounding to nearest even.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 /// Conversion to `dtype`.
 #[derive(Clone, Copy, Debug)]
@@ -21,41 +13,9 @@ pub struct Cast {
     pub dtype: DType,
 }
 
-impl Cast {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Cast { dtype: attributes.take_dtype("dtype")? })
-    }
-}
+op_text!("cast" => Cast { dtype });
 
 impl OpRules for Cast {
-    fn name(&self) -> &'static str {
-        "cast"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         Ok(vec![x.with_dtype(self.dtype)])
@@ -65,17 +25,9 @@ impl OpRules for Cast {
         Ok(vec![inputs[0].cast(self.dtype)])
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("dtype", self.dtype.name())
-    }
+    elementwise_batch!();
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(*self, operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -86,20 +38,15 @@ impl OpRules for Cast {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::check_op;
+    use crate::ops::testing::*;
 
     #[test]
     fn floats_saturate_and_integers_wrap() {
-        let x = HostTensor::from_vec(vec![300.7f32, -1.5, f32::NAN], [3]).unwrap();
-        check_op("cast {dtype=u8}", std::slice::from_ref(&x), &HostTensor::from_vec(vec![255u8, 0, 0], [3]).unwrap());
-        check_op(
-            "cast {dtype=i32}",
-            std::slice::from_ref(&x),
-            &HostTensor::from_vec(vec![300i32, -1, 0], [3]).unwrap(),
-        );
-        check_op("cast {dtype=bool}", &[x], &HostTensor::from_vec(vec![true, true, true], [3]).unwrap());
-        check_op("cast {dtype=u8}", &[HostTensor::scalar(300i64)], &HostTensor::scalar(44u8));
-        check_op("cast {dtype=f32}", &[HostTensor::scalar(true)], &HostTensor::scalar(1f32));
+        let x = HostTensor::from([300.7f32, -1.5, f32::NAN]);
+        check_op("cast {dtype=u8}", std::slice::from_ref(&x), [255u8, 0, 0]);
+        check_op("cast {dtype=i32}", std::slice::from_ref(&x), [300i32, -1, 0]);
+        check_op("cast {dtype=bool}", &[x], [true, true, true]);
+        check_op("cast {dtype=u8}", &[HostTensor::scalar(300i64)], 44u8);
+        check_op("cast {dtype=f32}", &[HostTensor::scalar(true)], 1f32);
     }
 }

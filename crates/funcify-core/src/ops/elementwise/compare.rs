@@ -4,17 +4,7 @@
 
 use std::cmp::Ordering;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar};
-use crate::ops::elementwise::binary::check_same;
-use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 macro_rules! compare_table {
     ($($name:ident => $op:ident, |$order:ident| $holds:expr, $doc:literal;)*) => {
@@ -43,34 +33,6 @@ compare_table! {
 }
 
 impl OpRules for Compare {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [left, right] = arity(at, inputs)?;
         check_same(at, &left, &right)?;
@@ -83,21 +45,9 @@ impl OpRules for Compare {
         tensor(DType::Bool, inputs[0].shape(), scalars)
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
+    elementwise_batch!();
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(*self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 fn order(left: Scalar, right: Scalar) -> Option<Ordering> {
@@ -109,24 +59,23 @@ fn order(left: Scalar, right: Scalar) -> Option<Ordering> {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn nan_is_unordered() {
-        let x = HostTensor::from_vec(vec![f32::NAN, 1.0, 2.0], [3]).unwrap();
-        let y = HostTensor::from_vec(vec![f32::NAN, 2.0, 2.0], [3]).unwrap();
+        let x = HostTensor::from([f32::NAN, 1.0, 2.0]);
+        let y = HostTensor::from([f32::NAN, 2.0, 2.0]);
         let bools = |b: [bool; 3]| HostTensor::from_vec(b.to_vec(), [3]).unwrap();
-        check_op("eq", &[x.clone(), y.clone()], &bools([false, false, true]));
-        check_op("ne", &[x.clone(), y.clone()], &bools([true, true, false]));
-        check_op("le", &[x.clone(), y.clone()], &bools([false, true, true]));
-        check_op("ge", &[x, y], &bools([false, false, true]));
+        check_op("eq", &[x.clone(), y.clone()], bools([false, false, true]));
+        check_op("ne", &[x.clone(), y.clone()], bools([true, true, false]));
+        check_op("le", &[x.clone(), y.clone()], bools([false, true, true]));
+        check_op("ge", &[x, y], bools([false, false, true]));
     }
 
     #[test]
     fn large_integers_are_compared_exactly() {
         let (x, y) = (HostTensor::scalar(i64::MAX), HostTensor::scalar(i64::MAX - 1));
-        check_op("gt", &[x, y], &HostTensor::scalar(true));
+        check_op("gt", &[x, y], true);
     }
 
     #[test]

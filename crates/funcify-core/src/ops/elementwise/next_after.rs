@@ -2,17 +2,8 @@
 
 use half::{bf16, f16};
 
-use crate::derivative::{Cotangents, Dual, VjpContext, no_derivative, primals};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar};
-use crate::ops::elementwise::binary::check_same;
-use crate::ops::elementwise::unary::Domain;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::derivative::{no_derivative, primals};
+use crate::ops::rules::*;
 
 /// The float next to the left operand in the direction of the right one, elementwise: the right one where they are equal
 /// (so -0 of 0 and -0), NaN where either is NaN. Beside zeros are the smallest subnormal numbers, beside the largest
@@ -20,11 +11,9 @@ use crate::vmap::Batched;
 #[derive(Clone, Copy, Debug)]
 pub struct NextAfter;
 
-impl NextAfter {
-    pub(in crate::ops) fn parse(_: &mut Attributes) -> Result<Self, String> {
-        Ok(NextAfter)
-    }
+op_text!("nextafter" => NextAfter {});
 
+impl NextAfter {
     fn undefined(self, operands: &[Value]) -> Failed {
         let reason = "nothing says what the derivative of a neighbour is: 1 of the first operand, or none";
         let fix = "keep it out with `stop_gradient`, or say what it is with `custom_jvp`";
@@ -33,34 +22,6 @@ impl NextAfter {
 }
 
 impl OpRules for NextAfter {
-    fn name(&self) -> &'static str {
-        "nextafter"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, toward] = arity(at, inputs)?;
         Domain::Float.check(at, "the left operand", &x)?;
@@ -75,13 +36,7 @@ impl OpRules for NextAfter {
         tensor(x.dtype(), x.shape(), next)
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         Err(self.undefined(&primals(operands)))
@@ -135,7 +90,7 @@ mod tests {
             let toward = [1.0, -1.0, 0.0, 1.0, inf, 0.0, 9.0, -inf, inf, 2.0];
             let next = [smallest, -smallest, 0.0, -0.0, inf, largest, above_one, below_one, -below_one, 2.0];
             let of = |numbers: [f64; 10]| HostTensor::from(numbers).cast(dtype);
-            check_op("nextafter", &[of(x), of(toward)], &of(next));
+            check_op("nextafter", &[of(x), of(toward)], of(next));
             let signs = crate::ops::testing::eval_op("nextafter", &[of(x), of(toward)]);
             assert!(signs.to_f64_vec()[3].is_sign_negative(), "{dtype}");
         };

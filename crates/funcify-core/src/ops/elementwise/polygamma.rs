@@ -3,17 +3,8 @@
 //! As JAX's `polygamma(n, x)`, with the order as an attribute, so that its derivative is the op of the next order. Floats
 //! are computed in f64 and rounded once.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar};
-use crate::ops::elementwise::unary::Domain;
+use crate::ops::rules::*;
 use crate::ops::special::{POLYGAMMA_ORDERS, polygamma};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
 
 /// The derivative of that order of the digamma function: 1 is the trigamma function. At zero and the negative integers
 /// infinite for an odd order and NaN for an even one.
@@ -23,11 +14,9 @@ pub struct Polygamma {
     pub order: usize,
 }
 
-impl Polygamma {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Polygamma { order: attributes.take_usize("order")? })
-    }
+op_text!("polygamma" => Polygamma { order });
 
+impl Polygamma {
     /// `t` times the derivative by `x`.
     fn partial(self, x: Value, t: Value) -> Value {
         t * x.polygamma(self.order + 1)
@@ -35,34 +24,6 @@ impl Polygamma {
 }
 
 impl OpRules for Polygamma {
-    fn name(&self) -> &'static str {
-        "polygamma"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        true
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         if !(1..=POLYGAMMA_ORDERS).contains(&self.order) {
@@ -79,13 +40,7 @@ impl OpRules for Polygamma {
         Ok(vec![HostTensor::from_fn(x.dtype(), x.shape(), value)])
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("order", self.order)
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(*self, operands, |values, _| vec![operands[0].tangent.map(|tangent| self.partial(values[0], tangent))])
@@ -98,15 +53,14 @@ impl OpRules for Polygamma {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_batch, check_derivative, check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn the_order_is_an_attribute() {
         let x = HostTensor::from([1f32, 0.5, 0.0]);
         let trigamma = HostTensor::from([1.644_934_f32, 4.934_802, f32::INFINITY]);
-        check_op("polygamma {order=1}", std::slice::from_ref(&x), &trigamma);
-        check_op("polygamma {order=3}", &[HostTensor::scalar(1f64)], &HostTensor::scalar(6.493939402266829f64));
+        check_op("polygamma {order=1}", std::slice::from_ref(&x), trigamma.clone());
+        check_op("polygamma {order=3}", &[HostTensor::scalar(1f64)], 6.493939402266829f64);
         rejects("polygamma {order=0}", &["f32[3]"], "an order from 1 to 100");
         rejects("polygamma {order=101}", &["f32[3]"], "an order from 1 to 100");
         rejects("polygamma {order=1}", &["i64[3]"], "a float type");

@@ -1,16 +1,6 @@
 //! Predicates: elementwise, of one float operand, with a boolean result.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_none};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar};
-use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::elementwise::unary::Domain;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 macro_rules! predicate_table {
     ($($name:ident => $op:ident, |$x:ident| $holds:expr, $doc:literal;)*) => {
@@ -35,34 +25,6 @@ predicate_table! {
 }
 
 impl OpRules for Predicate {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         Domain::Float.check(at, "the operand", &x)?;
@@ -74,33 +36,20 @@ impl OpRules for Predicate {
         tensor(DType::Bool, inputs[0].shape(), scalars)
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
+    elementwise_batch!();
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_none(*self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        Ok(context.none())
-    }
+    no_derivative_rules!();
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn infinities_and_nan() {
         let x = HostTensor::from([1f32, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
-        check_op("is_nan", std::slice::from_ref(&x), &HostTensor::from([false, false, false, true]));
-        check_op("is_finite", &[x], &HostTensor::from([true, false, false, false]));
+        check_op("is_nan", std::slice::from_ref(&x), [false, false, false, true]);
+        check_op("is_finite", &[x], [true, false, false, false]);
     }
 
     #[test]

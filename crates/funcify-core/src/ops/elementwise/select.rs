@@ -1,55 +1,14 @@
 //! `select`: elementwise, the second operand where the first is true, else the third.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::elementwise::binary::check_same;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, select};
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 /// `where(p, a, b)`: all three have one shape; `a` and `b` have one type.
 #[derive(Clone, Copy, Debug)]
 pub struct Select;
 
-impl Select {
-    pub(in crate::ops) fn parse(_: &mut Attributes) -> Result<Self, String> {
-        Ok(Select)
-    }
-}
+op_text!("select" => Select {});
 
 impl OpRules for Select {
-    fn name(&self) -> &'static str {
-        "select"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::Together(&[1, 2])
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [predicate, left, right] = arity(at, inputs)?;
         if predicate.dtype != DType::Bool {
@@ -69,17 +28,9 @@ impl OpRules for Select {
         tensor(left.dtype(), left.shape(), scalars)
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
+    elementwise_batch!();
 
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(*self, operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -92,15 +43,13 @@ impl OpRules for Select {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn takes_the_side_that_the_predicate_names() {
-        let p = HostTensor::from_vec(vec![true, false], [2]).unwrap();
-        let (a, b) =
-            (HostTensor::from_vec(vec![1i32, 2], [2]).unwrap(), HostTensor::from_vec(vec![3i32, 4], [2]).unwrap());
-        check_op("select", &[p, a, b], &HostTensor::from_vec(vec![1i32, 4], [2]).unwrap());
+        let p = HostTensor::from([true, false]);
+        let (a, b) = (HostTensor::from([1i32, 2]), HostTensor::from([3i32, 4]));
+        check_op("select", &[p, a, b], [1i32, 4]);
     }
 
     #[test]

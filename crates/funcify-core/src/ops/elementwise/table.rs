@@ -19,9 +19,15 @@ macro_rules! op_table {
         impl $table {
             /// Every row, in the order of the table.
             pub const ALL: &[$table] = &[$($table::$op),*];
+        }
 
-            fn row_name(self) -> &'static str {
+        impl $crate::ops::OpText for $table {
+            fn text_name(&self) -> &'static str {
                 match self { $($table::$op => $name,)* }
+            }
+
+            fn text_attributes(&self) -> $crate::ops::Attributes {
+                $crate::ops::Attributes::new()
             }
         }
 

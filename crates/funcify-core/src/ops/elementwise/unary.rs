@@ -3,16 +3,8 @@
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar};
-use crate::ops::elementwise::table::{op_table, value_method};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, partials, special, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{partials, special};
 
 /// Which element types an elementwise op takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,52 +106,16 @@ unary_table! {
     stop_gradient => StopGradient, Any, |x| x, |i| i, "x itself; no derivative passes through it.";
 }
 
-impl OpRules for Unary {
-    fn name(&self) -> &'static str {
-        self.row_name()
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
+impl Unary {
+    pub(in crate::ops) fn linearity(&self) -> Linearity {
         match self {
             Unary::Neg | Unary::StopGradient => Linearity::InAll,
-            Unary::Abs | Unary::Sign | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc | Unary::Not => {
-                Linearity::None
-            }
-            Unary::Square | Unary::Exp | Unary::Expm1 | Unary::Log | Unary::Log1p | Unary::Sqrt | Unary::Rsqrt => {
-                Linearity::None
-            }
-            Unary::Recip | Unary::Cbrt | Unary::Sin | Unary::Cos | Unary::Tan | Unary::Asin | Unary::Acos => {
-                Linearity::None
-            }
-            Unary::Atan | Unary::Sinh | Unary::Cosh | Unary::Tanh | Unary::Asinh | Unary::Acosh | Unary::Atanh => {
-                Linearity::None
-            }
-            Unary::Sigmoid | Unary::Erf | Unary::Erfc | Unary::ErfInv | Unary::Lgamma | Unary::Digamma => {
-                Linearity::None
-            }
+            _ => Linearity::None,
         }
     }
+}
 
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        true
-    }
-
+impl OpRules for Unary {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         self.domain().check(at, "the operand", &x)?;
@@ -171,13 +127,7 @@ impl OpRules for Unary {
         tensor(x.dtype(), x.shape(), x.scalars().map(|scalar| self.eval_scalar(scalar)))
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         jvp_with(*self, operands, |values, results| {
@@ -193,18 +143,13 @@ impl OpRules for Unary {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, eval_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn floats_are_rounded_once() {
-        let x = HostTensor::from_vec(vec![0.5f32, -2.0], [2]).unwrap();
-        check_op(
-            "tanh",
-            std::slice::from_ref(&x),
-            &HostTensor::from_vec(vec![0.5f64.tanh() as f32, (-2f64).tanh() as f32], [2]).unwrap(),
-        );
-        check_op("sign", &[x], &HostTensor::from_vec(vec![1f32, -1.0], [2]).unwrap());
+        let x = HostTensor::from([0.5f32, -2.0]);
+        check_op("tanh", std::slice::from_ref(&x), [0.5f64.tanh() as f32, (-2f64).tanh() as f32]);
+        check_op("sign", &[x], [1f32, -1.0]);
     }
 
     #[test]
@@ -213,17 +158,17 @@ mod tests {
         let rounded = eval_op("round", std::slice::from_ref(&x)).to_f64_vec();
         assert_eq!(rounded[..5], [0.0, 2.0, 2.0, -0.0, -4.0]);
         assert!(rounded[3].is_sign_negative() && rounded[5].is_nan());
-        check_op("trunc", &[HostTensor::from([-1.5f64, 1.5])], &HostTensor::from([-1f64, 1.0]));
-        check_op("floor", &[HostTensor::from([-1.5f64, 1.5])], &HostTensor::from([-2f64, 1.0]));
-        check_op("ceil", &[HostTensor::from([-1.5f64, 1.5])], &HostTensor::from([-1f64, 2.0]));
+        check_op("trunc", &[HostTensor::from([-1.5f64, 1.5])], [-1f64, 1.0]);
+        check_op("floor", &[HostTensor::from([-1.5f64, 1.5])], [-2f64, 1.0]);
+        check_op("ceil", &[HostTensor::from([-1.5f64, 1.5])], [-1f64, 2.0]);
     }
 
     #[test]
     fn integers_wrap_and_not_is_bitwise() {
-        let x = HostTensor::from_vec(vec![1u8, 0], [2]).unwrap();
-        check_op("neg", std::slice::from_ref(&x), &HostTensor::from_vec(vec![255u8, 0], [2]).unwrap());
-        check_op("not", &[x], &HostTensor::from_vec(vec![254u8, 255], [2]).unwrap());
-        check_op("not", &[HostTensor::scalar(true)], &HostTensor::scalar(false));
+        let x = HostTensor::from([1u8, 0]);
+        check_op("neg", std::slice::from_ref(&x), [255u8, 0]);
+        check_op("not", &[x], [254u8, 255]);
+        check_op("not", &[HostTensor::scalar(true)], false);
     }
 
     #[test]

@@ -2,17 +2,9 @@
 //!
 //! As in StableHLO the start is clamped so that the part lies within the axis; no index is out of range.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{
-    Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_index_dtype, emit_lanes, taken_along,
-};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
-use crate::types::{DType, Dim, Shape, TensorType};
-use crate::value::{self, Value, iota};
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::{check_index_dtype, taken_along};
+use crate::value::{self, iota};
 
 /// `size` elements of `axis` from a start that is an operand: `dynamic_slice(x, start)`.
 #[derive(Clone, Debug)]
@@ -23,41 +15,9 @@ pub struct DynamicSlice {
     pub size: Dim,
 }
 
-impl DynamicSlice {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(DynamicSlice { axis: attributes.take_usize("axis")?, size: attributes.take_dim("size")? })
-    }
-}
+op_text!("dynamic_slice" => DynamicSlice { axis, size });
 
 impl OpRules for DynamicSlice {
-    fn name(&self) -> &'static str {
-        "dynamic_slice"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis), None], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::Together(&[0])
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.is_at_least(&operands[0].shape[self.axis], &self.size)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, start] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -73,10 +33,6 @@ impl OpRules for DynamicSlice {
         let start = clamped_start(&context.at, inputs[1].get(0).as_i64(), size, shape[self.axis])?;
         shape[self.axis] = size;
         Ok(taken_along(self.axis, x, &shape, |index| index[self.axis] + start))
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis).with("size", &self.size)
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -96,9 +52,7 @@ impl OpRules for DynamicSlice {
         Ok(vec![Batched::mapped(x.gather(self.axis as i64 + 1, positions))])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(self.clone(), operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -148,15 +102,14 @@ pub(in crate::ops) fn along(vector: Value, axis: usize, shape: &Shape) -> Value 
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn the_start_is_clamped() {
-        let x = HostTensor::from_vec(vec![0i32, 1, 2, 3], [4]).unwrap();
+        let x = HostTensor::from([0i32, 1, 2, 3]);
         for (start, expected) in [(1i64, [1, 2]), (-5, [0, 1]), (9, [2, 3])] {
             let inputs = [x.clone(), HostTensor::scalar(start)];
-            check_op("dynamic_slice {axis=0, size=2}", &inputs, &HostTensor::from_vec(expected.to_vec(), [2]).unwrap());
+            check_op("dynamic_slice {axis=0, size=2}", &inputs, HostTensor::from_vec(expected.to_vec(), [2]).unwrap());
         }
     }
 

@@ -2,16 +2,9 @@
 //!
 //! As in StableHLO the start is clamped so that the part lies within the axis.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
 use crate::ops::indexing::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, check_except, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{self, Value, iota, select};
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::value::{self, iota};
 
 /// `dynamic_update(x, part, start)`: `part` has the type of `x` except in `axis`.
 #[derive(Clone, Copy, Debug)]
@@ -20,41 +13,9 @@ pub struct DynamicUpdate {
     pub axis: usize,
 }
 
-impl DynamicUpdate {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(DynamicUpdate { axis: attributes.take_usize("axis")? })
-    }
-}
+op_text!("dynamic_update" => DynamicUpdate { axis });
 
 impl OpRules for DynamicUpdate {
-    fn name(&self) -> &'static str {
-        "dynamic_update"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis), Some(axis), None], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::Together(&[0, 1])
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.is_at_least(&operands[0].shape[self.axis], &operands[1].shape[self.axis])
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, part, start] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -76,10 +37,6 @@ impl OpRules for DynamicUpdate {
         Ok(vec![result])
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
-    }
-
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let [x, part, start] = [operands[0], operands[1], operands[2]];
         let axis = self.axis + 1;
@@ -99,9 +56,7 @@ impl OpRules for DynamicUpdate {
         Ok(vec![Batched::mapped(select(inside, part.gather(axis as i64, positions), x))])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(*self, operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -115,16 +70,15 @@ impl OpRules for DynamicUpdate {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn the_start_is_clamped() {
-        let x = HostTensor::from_vec(vec![0i32, 1, 2], [3]).unwrap();
-        let part = HostTensor::from_vec(vec![8i32, 9], [2]).unwrap();
+        let x = HostTensor::from([0i32, 1, 2]);
+        let part = HostTensor::from([8i32, 9]);
         for (start, expected) in [(0i64, [8, 9, 2]), (7, [0, 8, 9]), (-1, [8, 9, 2])] {
             let inputs = [x.clone(), part.clone(), HostTensor::scalar(start)];
-            check_op("dynamic_update {axis=0}", &inputs, &HostTensor::from_vec(expected.to_vec(), [3]).unwrap());
+            check_op("dynamic_update {axis=0}", &inputs, HostTensor::from_vec(expected.to_vec(), [3]).unwrap());
         }
     }
 

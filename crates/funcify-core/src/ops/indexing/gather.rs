@@ -3,19 +3,9 @@
 //! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
 //! there are no indices; with indices it is an error when it runs, for the step of a loop may never run.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{
-    Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, batch_elementwise, check_axis, check_index_dtype,
-    check_not_empty, clamp_index, equal_except, taken_along,
-};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{self, Value};
-use crate::vmap::Batched;
-use smallvec::smallvec;
+use crate::ops::rules::*;
+use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index, equal_except, taken_along};
+use crate::value;
 
 /// `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1: `indices` has the shape of `x` except in `axis`.
 #[derive(Clone, Copy, Debug)]
@@ -24,41 +14,9 @@ pub struct Gather {
     pub axis: usize,
 }
 
-impl Gather {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Gather { axis: attributes.take_usize("axis")? })
-    }
-}
+op_text!("gather" => Gather { axis });
 
 impl OpRules for Gather {
-    fn name(&self) -> &'static str {
-        "gather"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        Some(smallvec![Some(axis).filter(|axis| *axis != self.axis), Some(axis)])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::Together(&[0])
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.has_elements(operands[0], self.axis)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, indices] = arity(at, inputs)?;
         check_along(at, self.axis, &x, &indices)?;
@@ -75,17 +33,11 @@ impl OpRules for Gather {
         Ok(taken_along(self.axis, x, indices.shape(), position))
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
-    }
-
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(Gather { axis: self.axis + 1 }, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(*self, operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -117,20 +69,19 @@ pub(in crate::ops) fn clamped(indices: Value, size: &Dim) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, fails, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn one_element_an_index() {
-        let x = HostTensor::from_vec(vec![0i32, 1, 2, 10, 11, 12], [2, 3]).unwrap();
-        let indices = HostTensor::from_vec(vec![2u32, 0, 1, 7], [2, 2]).unwrap();
-        check_op("gather {axis=1}", &[x, indices], &HostTensor::from_vec(vec![2i32, 0, 11, 12], [2, 2]).unwrap());
+        let x = HostTensor::from([[0i32, 1, 2], [10, 11, 12]]);
+        let indices = HostTensor::from([[2u32, 0], [1, 7]]);
+        check_op("gather {axis=1}", &[x, indices], [[2i32, 0], [11, 12]]);
     }
 
     #[test]
     fn no_indices_take_nothing() {
         let (x, indices) = (HostTensor::from([0f32; 0]), HostTensor::from([0i64; 0]));
-        check_op("gather {axis=0}", &[x.clone(), indices], &x);
+        check_op("gather {axis=0}", &[x.clone(), indices], x.clone());
         fails("gather {axis=0}", &[x, HostTensor::from([0i64, 1])], "an axis that is not empty");
     }
 

@@ -3,20 +3,9 @@
 //! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
 //! there are no indices; with indices it is an error when it runs, for the step of a loop may never run.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
 use crate::ops::indexing::gather::clamped;
-use crate::ops::{
-    Attributes, EvalContext, Failed, OpRules, ScatterMode, arity, check_axis, check_index_dtype, check_not_empty,
-    clamp_index, emit_lanes,
-};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{Dim, Shape, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
-use smallvec::smallvec;
+use crate::ops::rules::*;
+use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index};
 
 /// `take(x, indices)`: the axis is replaced by the axes of `indices`, which may have any rank.
 #[derive(Clone, Copy, Debug)]
@@ -25,22 +14,10 @@ pub struct Take {
     pub axis: usize,
 }
 
+op_text!("take" => Take { axis });
+
 impl Take {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Take { axis: attributes.take_usize("axis")? })
-    }
-}
-
-impl OpRules for Take {
-    fn name(&self) -> &'static str {
-        "take"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
+    pub(in crate::ops) fn lanes_along(&self, axis: usize, operands: &[&TensorType]) -> Option<Lanes> {
         let indices = operands[1].rank();
         Some(match axis.checked_sub(self.axis) {
             None => smallvec![Some(axis), None],
@@ -48,23 +25,9 @@ impl OpRules for Take {
             Some(_) => smallvec![Some(axis + 1 - indices), None],
         })
     }
+}
 
-    fn linearity(&self) -> Linearity {
-        Linearity::Together(&[0])
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.has_elements(operands[0], self.axis)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
+impl OpRules for Take {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, indices] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -87,10 +50,6 @@ impl OpRules for Take {
             x.at(&source)
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -117,9 +76,7 @@ impl OpRules for Take {
         }
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(*self, operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -139,26 +96,21 @@ impl OpRules for Take {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, fails, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn whole_slices_and_clamped_indices() {
-        let x = HostTensor::from_vec(vec![0i32, 1, 10, 11, 20, 21], [3, 2]).unwrap();
-        let rows = HostTensor::from_vec(vec![2i64, -4, 99], [3]).unwrap();
-        check_op(
-            "take {axis=0}",
-            &[x.clone(), rows],
-            &HostTensor::from_vec(vec![20i32, 21, 0, 1, 20, 21], [3, 2]).unwrap(),
-        );
+        let x = HostTensor::from([[0i32, 1], [10, 11], [20, 21]]);
+        let rows = HostTensor::from([2i64, -4, 99]);
+        check_op("take {axis=0}", &[x.clone(), rows], [[20i32, 21], [0, 1], [20, 21]]);
         let column = HostTensor::scalar(1i32);
-        check_op("take {axis=1}", &[x, column], &HostTensor::from_vec(vec![1i32, 11, 21], [3]).unwrap());
+        check_op("take {axis=1}", &[x, column], [1i32, 11, 21]);
     }
 
     #[test]
     fn no_indices_take_nothing() {
         let (x, indices) = (HostTensor::zeros(crate::DType::F32, &[2, 0]), HostTensor::from([0i64; 0]));
-        check_op("take {axis=1}", &[x.clone(), indices], &x);
+        check_op("take {axis=1}", &[x.clone(), indices], x.clone());
         fails("take {axis=1}", &[x, HostTensor::from([0i64])], "an axis that is not empty");
     }
 

@@ -3,15 +3,7 @@
 //! Types with the same bits are `f32`, `i32` and `u32`, and `f64` and `i64`. Every bit is kept, the payload of NaN too.
 //! What is read as integers has no derivative, as in JAX.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_with};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Storage};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 /// The bits of each element as an element of `dtype`.
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +12,9 @@ pub struct Bitcast {
     pub dtype: DType,
 }
 
-impl Bitcast {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Bitcast { dtype: attributes.take_dtype("dtype")? })
-    }
+op_text!("bitcast" => Bitcast { dtype });
 
+impl Bitcast {
     /// Whether the result is the operand itself, derivative and all.
     fn is_identity(self, operand: Value) -> bool {
         operand.dtype() == self.dtype
@@ -32,34 +22,6 @@ impl Bitcast {
 }
 
 impl OpRules for Bitcast {
-    fn name(&self) -> &'static str {
-        "bitcast"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_of_all(operands.len(), axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::None
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         if !alike(self.dtype).contains(&x.dtype) {
@@ -74,13 +36,7 @@ impl OpRules for Bitcast {
         Ok(HostTensor::new(inputs[0].shape(), storage).into_iter().collect())
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("dtype", self.dtype.name())
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch_elementwise(*self, size, operands)
-    }
+    elementwise_batch!();
 
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
         let passes = self.is_identity(operands[0].primal);
@@ -134,14 +90,14 @@ mod tests {
         let floats = HostTensor::from(BITS.map(f32::from_bits));
         let words = HostTensor::from(BITS);
         let bits = |tensor: &HostTensor| tensor.storage().to_le_bytes();
-        check_op("bitcast {dtype=u32}", std::slice::from_ref(&floats), &words);
-        check_op("bitcast {dtype=i32}", std::slice::from_ref(&floats), &HostTensor::from(BITS.map(|word| word as i32)));
+        check_op("bitcast {dtype=u32}", std::slice::from_ref(&floats), words.clone());
+        check_op("bitcast {dtype=i32}", std::slice::from_ref(&floats), BITS.map(|word| word as i32));
         let back = crate::ops::testing::eval_op("bitcast {dtype=f32}", std::slice::from_ref(&words));
         assert_eq!((back.dtype(), bits(&back)), (DType::F32, bits(&floats)));
         let wide = [0xfff8_0000_0000_0123u64 as i64, i64::MIN, 1, 0x3ff8_0000_0000_0000];
         let doubles = crate::ops::testing::eval_op("bitcast {dtype=f64}", &[HostTensor::from(wide)]);
         assert_eq!(doubles.to_f64_vec()[3], 1.5);
-        check_op("bitcast {dtype=i64}", &[doubles], &HostTensor::from(wide));
+        check_op("bitcast {dtype=i64}", &[doubles], wide);
     }
 
     #[test]

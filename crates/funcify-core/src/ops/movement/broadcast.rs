@@ -1,15 +1,7 @@
 //! `broadcast`: repetition to a larger shape, by NumPy's rule.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{Dim, Shape, TensorType};
-use crate::value::{Axes, Value};
-use crate::vmap::Batched;
-use smallvec::smallvec;
+use crate::ops::rules::*;
+use crate::value::Axes;
 
 /// Repetition to `shape`: aligned at the last axis, each axis of the operand is equal or 1.
 #[derive(Clone, Debug)]
@@ -18,43 +10,17 @@ pub struct Broadcast {
     pub shape: Shape,
 }
 
+op_text!("broadcast" => Broadcast { shape });
+
 impl Broadcast {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Broadcast { shape: attributes.take_dims("shape")?.into() })
-    }
-}
-
-impl OpRules for Broadcast {
-    fn name(&self) -> &'static str {
-        "broadcast"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
+    pub(crate) fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
         let (from, to) = (&operands[0].shape, &results[0].shape);
         let own = axis.checked_sub(to.rank() - from.rank());
         Some(smallvec![own.filter(|own| from[*own] == to[axis])])
     }
+}
 
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
+impl OpRules for Broadcast {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         if !broadcasts(&x.shape, &self.shape) {
@@ -75,10 +41,6 @@ impl OpRules for Broadcast {
         Ok(vec![result])
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with_list("shape", self.shape.dims())
-    }
-
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let (lane, missing) = (operands[0].value.shape(), self.shape.rank() - operands[0].lane_rank());
         let ones = std::iter::repeat_n(Dim::from(1), missing);
@@ -88,9 +50,7 @@ impl OpRules for Broadcast {
         emit_lanes(Broadcast { shape: self.shape.with_inserted(0, size.clone()) }, &[value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(self.clone(), operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -114,14 +74,13 @@ pub(in crate::ops) fn broadcasts(from: &Shape, to: &Shape) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn repeats_axes_of_one_and_new_axes() {
-        let x = HostTensor::from_vec(vec![1i32, 2], [2, 1]).unwrap();
-        let y = HostTensor::from_vec(vec![1i32, 1, 2, 2, 1, 1, 2, 2], [2, 2, 2]).unwrap();
-        check_op("broadcast {shape=[2,2,2]}", &[x], &y);
+        let x = HostTensor::from([[1i32], [2]]);
+        let y = HostTensor::from([[[1i32, 1], [2, 2]], [[1, 1], [2, 2]]]);
+        check_op("broadcast {shape=[2,2,2]}", &[x], y.clone());
     }
 
     #[test]

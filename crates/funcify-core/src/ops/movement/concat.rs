@@ -1,14 +1,6 @@
 //! `concat`: several tensors after one another along an axis.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, batch_elementwise, check_axis, check_except};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_of_all};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
 
 /// The operands, one or more, along `axis`; all other axes are equal.
 #[derive(Clone, Copy, Debug)]
@@ -17,41 +9,9 @@ pub struct Concat {
     pub axis: usize,
 }
 
-impl Concat {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Concat { axis: attributes.take_usize("axis")? })
-    }
-}
+op_text!("concat" => Concat { axis });
 
 impl OpRules for Concat {
-    fn name(&self) -> &'static str {
-        "concat"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        if axis == self.axis { None } else { lanes_of_all(operands.len(), axis) }
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let Some(first) = inputs.first() else {
             return Err(at.mismatch("the operand list", "one operand or more", "none", "pass what is to be joined"));
@@ -80,17 +40,11 @@ impl OpRules for Concat {
         Ok(vec![result])
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
-    }
-
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         batch_elementwise(Concat { axis: self.axis + 1 }, size, operands)
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(*self, operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -107,8 +61,7 @@ impl OpRules for Concat {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn joins_and_skips_empty_parts() {
@@ -116,8 +69,8 @@ mod tests {
             let n = v.len() / 2;
             HostTensor::from_vec(v, [2, n]).unwrap()
         };
-        let joined = HostTensor::from_vec(vec![1i32, 5, 6, 2, 7, 8], [2, 3]).unwrap();
-        check_op("concat {axis=1}", &[part(vec![1, 2]), part(vec![]), part(vec![5, 6, 7, 8])], &joined);
+        let joined = HostTensor::from([[1i32, 5, 6], [2, 7, 8]]);
+        check_op("concat {axis=1}", &[part(vec![1, 2]), part(vec![]), part(vec![5, 6, 7, 8])], joined.clone());
     }
 
     #[test]

@@ -1,15 +1,9 @@
 //! `pad`: a value before, after and between the elements of one axis.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result, Site};
-use crate::graph::Known;
+use crate::error::Site;
 use crate::graph::emit_value;
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, Slice, arity, check_axis, emit_lanes, spread};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, constant, select};
-use crate::vmap::Batched;
+use crate::ops::Slice;
+use crate::ops::rules::*;
 
 /// `low` values before, `high` after and `interior` between each two elements of `axis`. The second operand
 /// is the value, a scalar of the same dtype.
@@ -25,46 +19,9 @@ pub struct Pad {
     pub interior: usize,
 }
 
-impl Pad {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Pad {
-            axis: attributes.take_usize("axis")?,
-            low: attributes.take_dim("low")?,
-            high: attributes.take_dim("high")?,
-            interior: attributes.take_usize("interior")?,
-        })
-    }
-}
+op_text!("pad" => Pad { axis, low, high, interior });
 
 impl OpRules for Pad {
-    fn name(&self) -> &'static str {
-        "pad"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis), None], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, value] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -111,14 +68,6 @@ impl OpRules for Pad {
         Ok(vec![result])
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-            .with("axis", self.axis)
-            .with("low", &self.low)
-            .with("high", &self.high)
-            .with("interior", self.interior)
-    }
-
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let op = Pad { axis: self.axis + 1, ..self.clone() };
         let (x, value) = (operands[0].materialized(size).checked()?, operands[1]);
@@ -133,9 +82,7 @@ impl OpRules for Pad {
         Ok(vec![Batched::mapped(select(inside, padded, values))])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(self.clone(), operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -167,14 +114,13 @@ pub(in crate::ops) fn pad_with_zeros(pad: Pad, value: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn before_between_and_after() {
-        let x = HostTensor::from_vec(vec![1i32, 2], [2]).unwrap();
-        let y = HostTensor::from_vec(vec![9i32, 1, 9, 2, 9, 9], [6]).unwrap();
-        check_op("pad {axis=0, low=1, high=2, interior=1}", &[x, HostTensor::scalar(9i32)], &y);
+        let x = HostTensor::from([1i32, 2]);
+        let y = HostTensor::from([9i32, 1, 9, 2, 9, 9]);
+        check_op("pad {axis=0, low=1, high=2, interior=1}", &[x, HostTensor::scalar(9i32)], y.clone());
     }
 
     #[test]

@@ -1,15 +1,6 @@
 //! `reshape`: the same elements in row-major order under another shape.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{Dim, Shape, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
-use smallvec::smallvec;
+use crate::ops::rules::*;
 
 /// The operand's elements with `shape`, which has as many for all sizes.
 #[derive(Clone, Debug)]
@@ -18,9 +9,12 @@ pub struct Reshape {
     pub shape: Shape,
 }
 
+op_text!("reshape" => Reshape { shape });
+
 impl Reshape {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Reshape { shape: attributes.take_dims("shape")?.into() })
+    pub(crate) fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
+        let same = same_axis(&results[0].shape, &operands[0].shape, axis)?;
+        Some(smallvec![Some(same)])
     }
 }
 
@@ -32,35 +26,6 @@ fn same_axis(from: &Shape, to: &Shape, axis: usize) -> Option<usize> {
 }
 
 impl OpRules for Reshape {
-    fn name(&self) -> &'static str {
-        "reshape"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
-        let same = same_axis(&results[0].shape, &operands[0].shape, axis)?;
-        Some(smallvec![Some(same)])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         let (found, needed) = (x.shape.elements(), self.shape.elements());
@@ -77,18 +42,12 @@ impl OpRules for Reshape {
         Ok(inputs[0].clone().reshaped(shape).into_iter().collect())
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with_list("shape", self.shape.dims())
-    }
-
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let op = Reshape { shape: self.shape.with_inserted(0, size.clone()) };
         emit_lanes(op, &[operands[0].value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(self.clone(), operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -98,13 +57,12 @@ impl OpRules for Reshape {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn keeps_the_row_major_order() {
-        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4, 5, 6], [2, 3]).unwrap();
-        check_op("reshape {shape=[3,2]}", std::slice::from_ref(&x), &x.clone().reshaped([3, 2]).unwrap());
+        let x = HostTensor::from([[1i32, 2, 3], [4, 5, 6]]);
+        check_op("reshape {shape=[3,2]}", std::slice::from_ref(&x), x.clone().reshaped([3, 2]).unwrap());
     }
 
     #[test]

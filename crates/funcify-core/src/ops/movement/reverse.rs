@@ -1,14 +1,7 @@
 //! `reverse`: one axis in the opposite order.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, taken_along};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::taken_along;
 
 /// The operand with `axis` reversed.
 #[derive(Clone, Copy, Debug)]
@@ -17,41 +10,9 @@ pub struct Reverse {
     pub axis: usize,
 }
 
-impl Reverse {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Reverse { axis: attributes.take_usize("axis")? })
-    }
-}
+op_text!("reverse" => Reverse { axis });
 
 impl OpRules for Reverse {
-    fn name(&self) -> &'static str {
-        "reverse"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis)], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -63,18 +24,12 @@ impl OpRules for Reverse {
         Ok(taken_along(self.axis, x, x.shape(), |index| x.shape()[self.axis] - 1 - index[self.axis]))
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis)
-    }
-
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let op = Reverse { axis: self.axis + 1 };
         emit_lanes(op, &[operands[0].value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(*self, operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -84,13 +39,12 @@ impl OpRules for Reverse {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn one_axis_only() {
-        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4], [2, 2]).unwrap();
-        check_op("reverse {axis=1}", &[x], &HostTensor::from_vec(vec![2i32, 1, 4, 3], [2, 2]).unwrap());
+        let x = HostTensor::from([[1i32, 2], [3, 4]]);
+        check_op("reverse {axis=1}", &[x], [[2i32, 1], [4, 3]]);
         rejects("reverse {axis=2}", &["i32[2,2]"], "an axis below 2");
     }
 }

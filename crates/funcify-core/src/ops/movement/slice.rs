@@ -1,15 +1,8 @@
 //! `slice`: the elements `start, start+step, ..` below `limit` of one axis.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, check_axis, emit_lanes, spread, taken_along};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::ops::taken_along;
 
 /// Part of one axis. With a step other than 1 the bounds are numbers, not symbols.
 #[derive(Clone, Debug)]
@@ -24,46 +17,9 @@ pub struct Slice {
     pub step: usize,
 }
 
-impl Slice {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Slice {
-            axis: attributes.take_usize("axis")?,
-            start: attributes.take_dim("start")?,
-            limit: attributes.take_dim("limit")?,
-            step: attributes.take_usize("step")?,
-        })
-    }
-}
+op_text!("slice" => Slice { axis, start, limit, step });
 
 impl OpRules for Slice {
-    fn name(&self) -> &'static str {
-        "slice"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis)], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        known.is_at_least(&operands[0].shape[self.axis], &self.limit) && known.is_at_least(&self.limit, &self.start)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         check_axis(at, "attribute `axis`", self.axis, x.rank())?;
@@ -102,22 +58,12 @@ impl OpRules for Slice {
         Ok(taken_along(self.axis, x, &shape, |index| start as usize + self.step * index[self.axis]))
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-            .with("axis", self.axis)
-            .with("start", &self.start)
-            .with("limit", &self.limit)
-            .with("step", self.step)
-    }
-
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let op = Slice { axis: self.axis + 1, ..self.clone() };
         emit_lanes(op, &[operands[0].value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(self.clone(), operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -131,21 +77,16 @@ impl OpRules for Slice {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn every_second_element() {
-        let x = HostTensor::from_vec(vec![0i32, 1, 2, 3, 4], [5]).unwrap();
-        check_op(
-            "slice {axis=0, start=1, limit=5, step=2}",
-            std::slice::from_ref(&x),
-            &HostTensor::from_vec(vec![1i32, 3], [2]).unwrap(),
-        );
+        let x = HostTensor::from([0i32, 1, 2, 3, 4]);
+        check_op("slice {axis=0, start=1, limit=5, step=2}", std::slice::from_ref(&x), [1i32, 3]);
         check_op(
             "slice {axis=0, start=2, limit=2, step=1}",
             &[x],
-            &HostTensor::from_vec(Vec::<i32>::new(), [0]).unwrap(),
+            HostTensor::from_vec(Vec::<i32>::new(), [0]).unwrap(),
         );
     }
 

@@ -1,15 +1,6 @@
 //! `transpose`: the axes in another order.
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, emit_lanes};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{Dim, Shape, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
-use smallvec::smallvec;
+use crate::ops::rules::*;
 
 /// Axis `i` of the result is axis `axes[i]` of the operand.
 #[derive(Clone, Debug)]
@@ -18,41 +9,9 @@ pub struct Transpose {
     pub axes: Vec<usize>,
 }
 
-impl Transpose {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Transpose { axes: attributes.take_axes("axes")? })
-    }
-}
+op_text!("transpose" => Transpose { axes });
 
 impl OpRules for Transpose {
-    fn name(&self) -> &'static str {
-        "transpose"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        Some(smallvec![Some(self.axes[axis])])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::InAll
-    }
-
-    fn work(&self) -> Work {
-        Work::Nothing
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
         let mut sorted = self.axes.clone();
@@ -75,18 +34,12 @@ impl OpRules for Transpose {
         Ok(vec![result])
     }
 
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with_list("axes", self.axes.iter().copied())
-    }
-
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let op = Transpose { axes: std::iter::once(0).chain(self.axes.iter().map(|axis| axis + 1)).collect() };
         emit_lanes(op, &[operands[0].value])
     }
 
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp_linear(self.clone(), operands)
-    }
+    linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
@@ -98,14 +51,13 @@ impl OpRules for Transpose {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn permutes_axes() {
-        let x = HostTensor::from_vec(vec![1i32, 2, 3, 4, 5, 6], [1, 2, 3]).unwrap();
-        let y = HostTensor::from_vec(vec![1i32, 4, 2, 5, 3, 6], [3, 1, 2]).unwrap();
-        check_op("transpose {axes=[2,0,1]}", &[x], &y);
+        let x = HostTensor::from([[[1i32, 2, 3], [4, 5, 6]]]);
+        let y = HostTensor::from([[[1i32, 4]], [[2, 5]], [[3, 6]]]);
+        check_op("transpose {axes=[2,0,1]}", &[x], y.clone());
     }
 
     #[test]

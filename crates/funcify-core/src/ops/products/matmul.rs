@@ -3,59 +3,24 @@
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
 
-use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Scalar};
-use crate::ops::elementwise::unary::Domain;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
-use smallvec::smallvec;
+use crate::derivative::add;
+use crate::ops::rules::*;
 
 /// `[..,m,k] x [..,k,n] -> [..,m,n]`: numbers of one dtype, equal batch axes. Sums of floats are computed in f64 by the
 /// reference evaluation; backends sum in their own order. Integers wrap.
 #[derive(Clone, Copy, Debug)]
 pub struct MatMul;
 
+op_text!("matmul" => MatMul {});
+
 impl MatMul {
-    pub(in crate::ops) fn parse(_: &mut Attributes) -> Result<Self, String> {
-        Ok(MatMul)
+    pub(in crate::ops) fn lanes_along(&self, axis: usize, results: &[&TensorType]) -> Option<Lanes> {
+        let columns = results[0].rank() - 1;
+        Some(smallvec![Some(axis).filter(|axis| *axis < columns), Some(axis).filter(|axis| *axis + 1 != columns)])
     }
 }
 
 impl OpRules for MatMul {
-    fn name(&self) -> &'static str {
-        "matmul"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
-        let columns = results[0].rank() - 1;
-        Some(smallvec![Some(axis).filter(|axis| *axis < columns), Some(axis).filter(|axis| *axis + 1 != columns)])
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::Each(&[0, 1])
-    }
-
-    fn work(&self) -> Work {
-        Work::Terms
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [left, right] = arity(at, inputs)?;
         for (component, ty) in [("the left operand", &left), ("the right operand", &right)] {
@@ -104,10 +69,6 @@ impl OpRules for MatMul {
             }
         });
         Ok(vec![product])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -161,29 +122,24 @@ where
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn batched_products() {
-        let a = HostTensor::from_vec(vec![1f32, 2., 3., 4.], [2, 1, 2]).unwrap();
-        let b = HostTensor::from_vec(vec![1f32, 10., 1., 10.], [2, 2, 1]).unwrap();
-        check_op("matmul", &[a, b], &HostTensor::from_vec(vec![21f32, 43.], [2, 1, 1]).unwrap());
+        let a = HostTensor::from([[[1f32, 2.]], [[3., 4.]]]);
+        let b = HostTensor::from([[[1f32], [10.]], [[1.], [10.]]]);
+        check_op("matmul", &[a, b], [[[21f32]], [[43.]]]);
     }
 
     #[test]
     fn integers_wrap() {
         let largest = [HostTensor::from([[i64::MAX, 2]]), HostTensor::from([[2i64], [i64::MAX]])];
-        check_op("matmul", &largest, &HostTensor::from([[-4i64]]));
+        check_op("matmul", &largest, [[-4i64]]);
         let bytes = [HostTensor::from([[200u8, 100], [1, 255]]), HostTensor::from([[2u8, 3], [4, 255]])];
-        check_op("matmul", &bytes, &HostTensor::from([[32u8, 244], [254, 4]]));
+        check_op("matmul", &bytes, [[32u8, 244], [254, 4]]);
         let words = [HostTensor::from([[u32::MAX]]), HostTensor::from([[u32::MAX]])];
-        check_op("matmul", &words, &HostTensor::from([[1u32]]));
-        check_op(
-            "matmul",
-            &[HostTensor::from([[i32::MIN]]), HostTensor::from([[-1i32]])],
-            &HostTensor::from([[i32::MIN]]),
-        );
+        check_op("matmul", &words, [[1u32]]);
+        check_op("matmul", &[HostTensor::from([[i32::MIN]]), HostTensor::from([[-1i32]])], [[i32::MIN]]);
     }
 
     #[test]
@@ -198,7 +154,7 @@ mod tests {
         let (left, right) = (numbers(&[2, 3, 5], 1), numbers(&[2, 5, 4], 2));
         let elements = |tensor: &HostTensor| <i32 as crate::Element>::from_storage(tensor.storage()).unwrap().to_vec();
         let products = super::integer_products(&elements(&left), &elements(&right), [3, 5, 4]);
-        check_op("matmul", &[left, right], &HostTensor::from_vec(products, [2, 3, 4]).unwrap());
+        check_op("matmul", &[left, right], HostTensor::from_vec(products, [2, 3, 4]).unwrap());
     }
 
     #[test]

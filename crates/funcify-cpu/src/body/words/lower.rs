@@ -167,14 +167,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         let mut lowering = Lowering {
             slicer,
             level,
-            code: Code {
-                words: Vec::new(),
-                loads: Vec::new(),
-                numbers: Vec::new(),
-                stores: Vec::new(),
-                streams: Vec::new(),
-                products: Vec::new(),
-            },
+            code: Code::default(),
             resident: HashMap::new(),
             loaded: HashMap::new(),
             streams: HashMap::new(),
@@ -284,17 +277,8 @@ impl<'r, T: Float> Lowering<'r, T> {
             Op::Ternary(Ternary::MulSub) => Verb::MulSub,
             Op::Ternary(Ternary::NegMulAdd) => Verb::NegMulAdd,
             Op::Ternary(Ternary::Select) => Verb::Select,
-            Op::Sink { .. }
-            | Op::Pack { .. }
-            | Op::Transpose
-            | Op::Take { .. }
-            | Op::Put { .. }
-            | Op::Scatter { .. }
-            | Op::Word(_)
-            | Op::Threefry(_)
-            | Op::Recur { .. } => {
-                return None;
-            }
+            Op::Sink { .. } | Op::Pack { .. } | Op::Transpose | Op::Take { .. } | Op::Put { .. } => return None,
+            Op::Scatter { .. } | Op::Recur { .. } | Op::Word(_) | Op::Threefry(_) => return None,
         };
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| slicer.pieces(operand, *rows, *lanes)).collect();
         for (index, to) in slicer.pieces(to, *rows, *lanes).into_iter().enumerate() {

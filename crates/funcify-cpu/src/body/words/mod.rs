@@ -32,7 +32,7 @@ use crate::plan::DEPTH;
 pub(crate) const REGISTERS: usize = 256;
 
 /// A loop's body as code.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct Code<T> {
     /// What runs in each iteration.
     pub(crate) words: Vec<Word>,

@@ -8,7 +8,8 @@ use super::super::Address;
 use super::{Code, REGISTERS, Verb};
 use crate::float::Float;
 use crate::kernels::math::MathTable;
-use crate::kernels::{Binary, Fold, Unary, binary, unary};
+use crate::kernels::table::Elementwise;
+use crate::kernels::{Binary, Fold, Unary, binary};
 use crate::views::View;
 
 /// Runs code until it ends itself or `more` gives 0: it says for how many iterations to go on. `addresses` are those of
@@ -62,6 +63,26 @@ pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
 #[derive(Clone, Copy)]
 pub(in super::super) struct Vector<T: Float, S: Simd>(T::Vector<S>);
 
+/// The functions of [`Float`] of the same names.
+macro_rules! of_vectors {
+    ($($name:ident($($operand:ident),*);)*) => {$(
+        #[inline(always)]
+        fn $name(self, simd: S, $($operand: Self),*) -> Self {
+            Vector(T::$name(simd, self.0, $($operand.0),*))
+        }
+    )*};
+}
+
+/// The functions of two elements.
+macro_rules! of_elements {
+    ($($name:ident = $of_elements:ident;)*) => {$(
+        #[inline(always)]
+        fn $name(self, _: S, other: Self) -> Self {
+            Single(self.0.$of_elements(other.0))
+        }
+    )*};
+}
+
 impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     const IS_SINGLE: bool = false;
 
@@ -86,26 +107,8 @@ impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
             (_, part) => T::store_part(simd, part, self.0),
         }
     }
-    #[inline(always)]
-    fn neg(self, simd: S) -> Self {
-        Vector(T::neg(simd, self.0))
-    }
-    #[inline(always)]
-    fn add(self, simd: S, other: Self) -> Self {
-        Vector(T::add(simd, self.0, other.0))
-    }
-    #[inline(always)]
-    fn sub(self, simd: S, other: Self) -> Self {
-        Vector(T::sub(simd, self.0, other.0))
-    }
-    #[inline(always)]
-    fn mul(self, simd: S, other: Self) -> Self {
-        Vector(T::mul(simd, self.0, other.0))
-    }
-    #[inline(always)]
-    fn div(self, simd: S, other: Self) -> Self {
-        Vector(T::div(simd, self.0, other.0))
-    }
+    of_vectors! { neg(); add(other); sub(other); mul(other); div(other); mul_add(other, sum); }
+
     #[inline(always)]
     fn less(self, simd: S, other: Self) -> Self {
         Vector(binary::mask::<T, S>(simd, T::less(simd, self.0, other.0)))
@@ -113,10 +116,6 @@ impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     #[inline(always)]
     fn less_equal(self, simd: S, other: Self) -> Self {
         Vector(binary::mask::<T, S>(simd, T::less_equal(simd, self.0, other.0)))
-    }
-    #[inline(always)]
-    fn mul_add(self, simd: S, other: Self, sum: Self) -> Self {
-        Vector(T::mul_add(simd, self.0, other.0, sum.0))
     }
     #[inline(always)]
     fn holds(self, _: S) -> bool {
@@ -135,11 +134,11 @@ impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     }
     #[inline(always)]
     fn unary(self, simd: S, op: Unary) -> Self {
-        Vector(unary::of_vector::<T, S>(simd, op, self.0))
+        Vector(op.of_vectors::<T, S>(simd, [self.0]))
     }
     #[inline(always)]
     fn binary(self, simd: S, op: Binary, other: Self) -> Self {
-        Vector(binary::of_vectors::<T, S>(simd, op, self.0, other.0))
+        Vector(op.of_vectors::<T, S>(simd, [self.0, other.0]))
     }
 }
 
@@ -166,22 +165,8 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
     fn neg(self, _: S) -> Self {
         Single(self.0.negated())
     }
-    #[inline(always)]
-    fn add(self, _: S, other: Self) -> Self {
-        Single(self.0.plus(other.0))
-    }
-    #[inline(always)]
-    fn sub(self, _: S, other: Self) -> Self {
-        Single(self.0.minus(other.0))
-    }
-    #[inline(always)]
-    fn mul(self, _: S, other: Self) -> Self {
-        Single(self.0.times(other.0))
-    }
-    #[inline(always)]
-    fn div(self, _: S, other: Self) -> Self {
-        Single(self.0.over(other.0))
-    }
+    of_elements! { add = plus; sub = minus; mul = times; div = over; }
+
     #[inline(always)]
     fn less(self, _: S, other: Self) -> Self {
         Single(if self.0 < other.0 { T::ONE } else { T::ZERO })
@@ -208,11 +193,11 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
     }
     #[inline(always)]
     fn unary(self, simd: S, op: Unary) -> Self {
-        Single(unary::of_element(simd, op, self.0))
+        Single(op.of_elements(simd, [self.0]))
     }
     #[inline(always)]
     fn binary(self, simd: S, op: Binary, other: Self) -> Self {
-        Single(binary::of_elements(simd, op, self.0, other.0))
+        Single(op.of_elements(simd, [self.0, other.0]))
     }
 }
 

@@ -1,21 +1,10 @@
 //! Folds: the axis that is folded is the lanes or the rows, as the elements lie.
 
-use funcify_runtime::Declined;
-
-use super::super::view::View;
-use super::{Axis, Emitter, across, laid, longest, merged, order_of, others};
-use crate::kernels::{Binary, Fold, Unary};
-use crate::plan::{Across, Op};
+use super::*;
 
 impl Emitter {
     /// The fold of a tensor over axes, or the sum of the products of two.
-    pub(in super::super) fn fold(
-        &mut self,
-        fold: Fold,
-        to: &View,
-        from: &[&View],
-        folded: &[usize],
-    ) -> Result<(), Declined> {
+    pub(in super::super) fn fold(&mut self, fold: Fold, to: &View, from: &[&View], folded: &[usize]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
         }
@@ -62,13 +51,24 @@ impl Emitter {
                 let op = if from.len() == 2 { Op::Binary(Binary::Mul) } else { Op::Unary(Unary::Copy) };
                 self.map(op, outer[0], &outer[1..])
             }
-            [axis] if self.is_within_units(axis, &outer) && is_even(axis) => self.fold_lanes(fold, &outer, &axes, axis),
+            // The elements that are folded lie side by side: they are the lanes.
+            [axis] if self.is_within_units(axis, &outer) && is_even(axis) => {
+                let op = Op::FoldLanes { fold, accumulate: false };
+                let rows = longest(&axes, |index| self.is_within_units(&axes[index], &outer));
+                let folded = Some(axes.len());
+                self.push_along(&op, &outer, &[&axes[..], &inner].concat(), rows, folded)
+            }
+            // They are rows, and another axis is the lanes.
             [axis] if self.is_within_units(axis, &outer) => {
                 let is_lanes = |remaining: &Axis| {
                     remaining.strides[0] == 1 && is_even(remaining) && self.is_within_units(remaining, &outer)
                 };
                 match axes.iter().rposition(is_lanes) {
-                    Some(lanes) => self.fold_rows(fold, &outer, &axes, lanes, axis),
+                    Some(lanes) => {
+                        let op = Op::FoldRows { fold, accumulate: false };
+                        let folded = Some(axes.len());
+                        self.push_along(&op, &outer, &[&axes[..], &inner].concat(), folded, Some(lanes))
+                    }
                     None => self.fold_ordered(fold, outer[0], &views[1..], count),
                 }
             }
@@ -77,35 +77,10 @@ impl Emitter {
     }
 
     /// Folds copies that lie in order, the folded axes last.
-    fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<(), Declined> {
-        let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>, _>>()?;
+    fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<()> {
+        let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>>>()?;
         let last: Vec<usize> = (count..copies[0].shape.len()).collect();
         self.fold(fold, to, &copies.iter().collect::<Vec<_>>(), &last)
-    }
-
-    /// Folds an axis whose elements lie side by side: they are the lanes.
-    fn fold_lanes(&mut self, fold: Fold, views: &[&View], axes: &[Axis], folded: &Axis) -> Result<(), Declined> {
-        let rows = longest(axes, |index| self.is_within_units(&axes[index], views));
-        let row: Vec<isize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
-        let across: Vec<Across> = folded.strides.iter().map(|stride| across(*stride)).collect();
-        let size = [rows.map_or(1, |rows| axes[rows].size), folded.size];
-        let op = Op::FoldLanes { fold, accumulate: false };
-        self.push(views[0].level, &op, size, views, (&row, &across), &others(axes, &[rows]))
-    }
-
-    /// Folds an axis whose elements are rows: another axis is the lanes.
-    fn fold_rows(
-        &mut self,
-        fold: Fold,
-        views: &[&View],
-        axes: &[Axis],
-        lanes: usize,
-        folded: &Axis,
-    ) -> Result<(), Declined> {
-        let across: Vec<Across> = axes[lanes].strides.iter().map(|stride| across(*stride)).collect();
-        let op = Op::FoldRows { fold, accumulate: false };
-        let size = [folded.size, axes[lanes].size];
-        self.push(views[0].level, &op, size, views, (&folded.strides, &across), &others(axes, &[Some(lanes)]))
     }
 }
 

@@ -1,10 +1,6 @@
 //! Units: the rows of a region of which a part sees some columns. An instruction stays within one of them.
 
-use funcify_runtime::Declined;
-
-use super::super::view::View;
-use super::{Axis, Emitter};
-use crate::plan::{Node, Operand, Split};
+use super::*;
 
 impl Emitter {
     /// Elements between units of a view that a part sees as columns: instructions stay within a unit.
@@ -18,7 +14,7 @@ impl Emitter {
     }
 
     /// A sequence whose rows are whole units apart, if a part sees it as columns: itself, or a copy.
-    pub(in super::super) fn in_units(&mut self, sequence: &View) -> Result<View, Declined> {
+    pub(in super::super) fn in_units(&mut self, sequence: &View) -> Result<View> {
         let is_apart = self.unit(sequence).is_none_or(|unit| sequence.strides[0].unsigned_abs().is_multiple_of(unit));
         if is_apart { Ok(sequence.clone()) } else { self.copied(sequence) }
     }
@@ -35,7 +31,7 @@ impl Emitter {
     }
 
     /// A view over all of whose axes one instruction may go: itself, or a copy.
-    pub(in super::super) fn within_units(&mut self, view: &View) -> Result<View, Declined> {
+    pub(in super::super) fn within_units(&mut self, view: &View) -> Result<View> {
         if self.lies_within_units(view) { Ok(view.clone()) } else { self.copied(view) }
     }
 

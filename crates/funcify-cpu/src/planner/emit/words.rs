@@ -1,15 +1,12 @@
 //! The instruction that makes random words.
 
 use funcify_core::ops::Words;
-use funcify_runtime::Declined;
 
-use super::super::view::View;
-use super::Emitter;
-use crate::plan::{Across, Op};
+use super::*;
 
 impl Emitter {
     /// Rows of random words, side by side, from a key and a counter each: two words side by side.
-    pub(in super::super) fn threefry(&mut self, words: Words, to: &View, pairs: [&View; 2]) -> Result<(), Declined> {
+    pub(in super::super) fn threefry(&mut self, words: Words, to: &View, pairs: [&View; 2]) -> Result<()> {
         let views = [to, pairs[0], pairs[1]];
         let row = views.map(|view| view.strides[0]);
         let size = [to.shape[0], to.shape[1]];

@@ -1,19 +1,12 @@
 //! Elementwise arithmetic: what waits for what is done with it, and what is rounded to a narrower type.
 
-use funcify_analysis::{Label, all_ones};
-use funcify_core::DType;
-use funcify_core::graph::{Node, ValueId};
-use funcify_core::ops::{self, Along, Elementwise, Indexing, Op as GraphOp, OpClass, OpRules, ReduceKind, ScatterMode};
-use funcify_runtime::Declined;
+use funcify_analysis::all_ones;
+use funcify_core::ops::{Along, Elementwise, Indexing};
 
-use super::super::view::View;
-use super::{Scope, Value, level_of};
-use crate::fired::Transformation;
-use crate::kernels::{Binary, Unary};
-use crate::plan::Op;
+use super::*;
 
 impl Scope<'_, '_> {
-    pub(super) fn unary(&mut self, op: ops::Unary, node: &Node, value: ValueId) -> Result<Value, Declined> {
+    pub(super) fn unary(&mut self, op: ops::Unary, node: &Node, value: ValueId) -> Result<Value> {
         let input = node.inputs[0];
         let dtype = self.graph.ty(value).dtype;
         // `not` of an integer has the bits that it lacks; the kernel is that of masks.
@@ -42,7 +35,7 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(self.mapped(Op::Unary(op), &[x], value)?))
     }
 
-    pub(super) fn binary(&mut self, op: ops::Binary, node: &Node, value: ValueId) -> Result<Value, Declined> {
+    pub(super) fn binary(&mut self, op: ops::Binary, node: &Node, value: ValueId) -> Result<Value> {
         let [left, right] = [node.inputs[0], node.inputs[1]];
         let is_bool = self.graph.ty(value).dtype == DType::Bool;
         let kernel = match op {
@@ -90,7 +83,7 @@ impl Scope<'_, '_> {
     }
 
     /// What an op gives, as numbers of its type, if that is narrower than the plan's.
-    pub(super) fn rounded(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value, Declined> {
+    pub(super) fn rounded(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value> {
         // The total of shares is rounded where it is given.
         let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
         let rounding = self.planner.rounding(self.graph.ty(value).dtype);
@@ -109,20 +102,11 @@ impl Scope<'_, '_> {
 
 /// Whether what an op computes of numbers may not be one of its type.
 fn may_round(op: &GraphOp) -> bool {
-    use ops::{Binary, Unary};
+    use ops::Binary;
+    use ops::Unary::{Abs, Ceil, Floor, Neg, Round, Sign, StopGradient, Trunc};
     match op.class() {
         OpClass::Elementwise(op) => match op {
-            Elementwise::Unary(op) => !matches!(
-                op,
-                Unary::Neg
-                    | Unary::Abs
-                    | Unary::Sign
-                    | Unary::Floor
-                    | Unary::Ceil
-                    | Unary::Round
-                    | Unary::Trunc
-                    | Unary::StopGradient
-            ),
+            Elementwise::Unary(op) => !matches!(op, Neg | Abs | Sign | Floor | Ceil | Round | Trunc | StopGradient),
             Elementwise::Binary(op) => !matches!(op, Binary::Max | Binary::Min | Binary::Rem | Binary::Copysign),
             Elementwise::Cast(_) | Elementwise::Polygamma(_) => true,
             Elementwise::Bits(_) | Elementwise::Compare(_) | Elementwise::Predicate(_) => false,
@@ -147,42 +131,16 @@ fn may_round(op: &GraphOp) -> bool {
 
 /// The kernel of an op; a copy of one that changes nothing.
 fn unary_kernel(op: ops::Unary) -> Unary {
-    match op {
-        ops::Unary::Neg => Unary::Neg,
-        ops::Unary::Abs => Unary::Abs,
-        ops::Unary::Sign => Unary::Sign,
-        ops::Unary::Square => Unary::Square,
-        ops::Unary::Exp => Unary::Exp,
-        ops::Unary::Expm1 => Unary::Expm1,
-        ops::Unary::Log => Unary::Log,
-        ops::Unary::Log1p => Unary::Log1p,
-        ops::Unary::Tanh => Unary::Tanh,
-        ops::Unary::Sigmoid => Unary::Sigmoid,
-        ops::Unary::Sin => Unary::Sin,
-        ops::Unary::Cos => Unary::Cos,
-        ops::Unary::Sqrt => Unary::Sqrt,
-        ops::Unary::Rsqrt => Unary::Rsqrt,
-        ops::Unary::Recip => Unary::Recip,
-        ops::Unary::Tan => Unary::Tan,
-        ops::Unary::Asin => Unary::Asin,
-        ops::Unary::Acos => Unary::Acos,
-        ops::Unary::Atan => Unary::Atan,
-        ops::Unary::Sinh => Unary::Sinh,
-        ops::Unary::Cosh => Unary::Cosh,
-        ops::Unary::Cbrt => Unary::Cbrt,
-        ops::Unary::Asinh => Unary::Asinh,
-        ops::Unary::Acosh => Unary::Acosh,
-        ops::Unary::Atanh => Unary::Atanh,
-        ops::Unary::Erf => Unary::Erf,
-        ops::Unary::Erfc => Unary::Erfc,
-        ops::Unary::ErfInv => Unary::ErfInv,
-        ops::Unary::Lgamma => Unary::Lgamma,
-        ops::Unary::Digamma => Unary::Digamma,
-        ops::Unary::Floor => Unary::Floor,
-        ops::Unary::Ceil => Unary::Ceil,
-        ops::Unary::Round => Unary::Round,
-        ops::Unary::Trunc => Unary::Trunc,
-        ops::Unary::Not => Unary::Not,
-        ops::Unary::StopGradient => Unary::Copy,
+    macro_rules! of_the_same_name {
+        ($($name:ident)*) => {
+            match op {
+                $(ops::Unary::$name => Unary::$name,)*
+                ops::Unary::StopGradient => Unary::Copy,
+            }
+        };
+    }
+    of_the_same_name! {
+        Neg Abs Sign Square Exp Expm1 Log Log1p Tanh Sigmoid Sin Cos Sqrt Rsqrt Recip Tan Asin Acos Atan Sinh Cosh
+        Cbrt Asinh Acosh Atanh Erf Erfc ErfInv Lgamma Digamma Floor Ceil Round Trunc Not
     }
 }

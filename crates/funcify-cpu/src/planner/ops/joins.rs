@@ -6,16 +6,7 @@
 
 use std::collections::HashMap;
 
-use funcify_analysis::Label;
-use funcify_core::Graph;
-use funcify_core::graph::{Node, Source, ValueId};
-use funcify_core::ops::Op as GraphOp;
-use funcify_runtime::Declined;
-
-use super::{Scope, level_of};
-use crate::fired::Transformation;
-use crate::planner::Planner;
-use crate::planner::view::View;
+use super::*;
 
 /// The concatenations of a graph.
 #[derive(Debug, Default)]
@@ -54,7 +45,7 @@ impl Joins {
 
 impl Scope<'_, '_> {
     /// Says that a value which is computed next is to be written where it will lie as a part of another one.
-    pub(super) fn place_part(&mut self, value: ValueId) -> Result<(), Declined> {
+    pub(super) fn place_part(&mut self, value: ValueId) -> Result<()> {
         let Some((whole, axis, start)) = self.joins.parts.get(&value).copied() else { return Ok(()) };
         let labels = [value, whole].map(|value| self.planner.label(self.graph, value));
         if self.places[value.index()].is_some() || labels.contains(&Label::Share) {
@@ -94,7 +85,7 @@ impl Scope<'_, '_> {
     }
 
     /// A concatenation in memory of its own, in which traces may be already.
-    pub(super) fn joined(&mut self, axis: usize, parts: Vec<View>, value: ValueId) -> Result<View, Declined> {
+    pub(super) fn joined(&mut self, axis: usize, parts: Vec<View>, value: ValueId) -> Result<View> {
         let shape = self.shape_of(value)?;
         let to = match self.joins.whole(value) {
             Some(whole) => whole,

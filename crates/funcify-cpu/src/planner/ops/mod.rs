@@ -8,20 +8,15 @@ mod products;
 mod statics;
 mod words;
 
-use funcify_analysis::{Label, ReadOrder, in_order};
-use funcify_core::graph::{Node, Source, ValueId};
-use funcify_core::ops::{self, Control, Movement, Op as GraphOp, OpClass, OpRules, ReduceKind};
-use funcify_core::{DType, Graph, HostTensor};
-use funcify_runtime::Declined;
+use funcify_analysis::{ReadOrder, in_order};
+use funcify_core::graph::Node;
+use funcify_core::ops::{self, Control, Op as GraphOp, OpRules, ReduceKind, ScatterMode};
 use joins::Joins;
 use order::Operands;
 use products::Products;
 
-use super::Planner;
 use super::view::View;
-use crate::fired::Transformation;
-use crate::kernels::{Binary, Fold, Ternary, Unary};
-use crate::plan::Op;
+use super::*;
 
 /// A value of a body.
 #[derive(Clone, Debug)]
@@ -67,7 +62,7 @@ pub(super) enum Argument {
 
 impl Argument {
     /// The tensors whose rows follow each other, of which there is at least one.
-    pub(super) fn parts(&self) -> Result<Vec<View>, Declined> {
+    pub(super) fn parts(&self) -> Result<Vec<View>> {
         match self {
             Argument::Rows(parts) => Ok(parts.clone()),
             other => Ok(vec![other.view()?.clone()]),
@@ -75,7 +70,7 @@ impl Argument {
     }
 
     /// The tensor, which it must be.
-    pub(super) fn view(&self) -> Result<&View, Declined> {
+    pub(super) fn view(&self) -> Result<&View> {
         match self {
             Argument::Tensor(view) => Ok(view),
             Argument::Rows(_) => Err(Declined::new("concat", "rows of several tensors")),
@@ -101,7 +96,7 @@ pub(super) struct Scope<'p, 'g> {
 
 impl<'p, 'g> Scope<'p, 'g> {
     /// A graph whose inputs are these.
-    pub(super) fn new(planner: &'p mut Planner, graph: &'g Graph, inputs: Vec<Argument>) -> Result<Self, Declined> {
+    pub(super) fn new(planner: &'p mut Planner, graph: &'g Graph, inputs: Vec<Argument>) -> Result<Self> {
         let count = graph.values().count();
         let (joins, order) = (Joins::of(planner, graph), ReadOrder::of(graph));
         let (values, places, next_of) = (vec![None; count], vec![None; count], vec![None; count]);
@@ -158,7 +153,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// Plans all nodes that an output needs.
-    pub(super) fn nodes(&mut self) -> Result<(), Declined> {
+    pub(super) fn nodes(&mut self) -> Result<()> {
         let graph = self.graph;
         let live = graph.live_nodes();
         for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
@@ -185,14 +180,19 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(())
     }
 
+    /// Returns the outputs, once the nodes are planned.
+    pub(super) fn outputs(&mut self) -> Result<Vec<View>> {
+        (0..self.graph.outputs().len()).map(|index| self.output(index)).collect()
+    }
+
     /// An output as a tensor.
-    pub(super) fn output(&mut self, index: usize) -> Result<View, Declined> {
+    pub(super) fn output(&mut self, index: usize) -> Result<View> {
         self.planner.whole_shape(self.graph, self.graph.outputs()[index].value)?;
         self.tensor(self.graph.outputs()[index].value)
     }
 
     /// A value as a tensor.
-    fn tensor(&mut self, value: ValueId) -> Result<View, Declined> {
+    fn tensor(&mut self, value: ValueId) -> Result<View> {
         let view = match &self.values[value.index()] {
             Some(Value::Tensor(view)) => return Ok(view.clone()),
             Some(Value::Products(products)) => {
@@ -249,7 +249,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// An elementwise op whose result is `value`.
-    fn mapped(&mut self, op: Op, from: &[View], value: ValueId) -> Result<View, Declined> {
+    fn mapped(&mut self, op: Op, from: &[View], value: ValueId) -> Result<View> {
         let shape = self.shape_of(value)?;
         let own = self.own_state(value, &Operands { elementwise: from, others: &[] });
         let own = own.filter(|state| from.iter().any(|view| view.is(state)));
@@ -259,11 +259,11 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(to)
     }
 
-    fn shape_of(&self, value: ValueId) -> Result<Vec<usize>, Declined> {
+    fn shape_of(&self, value: ValueId) -> Result<Vec<usize>> {
         self.planner.shape(self.graph, value)
     }
 
-    fn node(&mut self, node: &Node) -> Result<Vec<Option<Value>>, Declined> {
+    fn node(&mut self, node: &Node) -> Result<Vec<Option<Value>>> {
         let name = node.op.name();
         if !node.op.bodies().is_empty() {
             let results = self.with_bodies(node)?;
@@ -287,7 +287,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// A loop or a choice; gives those of its results that are used.
-    fn with_bodies(&mut self, node: &Node) -> Result<Vec<Option<View>>, Declined> {
+    fn with_bodies(&mut self, node: &Node) -> Result<Vec<Option<View>>> {
         let used: Vec<bool> = node.outputs.iter().map(|output| self.order.reads_to_come(*output) > 0).collect();
         // Only what every step sees as it is may be static.
         let tensors = match &node.op {
@@ -322,7 +322,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// An op with one result.
-    fn single(&mut self, node: &Node, value: ValueId, name: &str) -> Result<Value, Declined> {
+    fn single(&mut self, node: &Node, value: ValueId, name: &str) -> Result<Value> {
         let shape = self.shape_of(value)?;
         let declined = || Declined::new(name, "it is not an instruction yet");
         let view = match &node.op {
@@ -358,7 +358,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 }
             }
             GraphOp::Select(_) => {
-                let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
+                let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>>>()?;
                 self.mapped(Op::Ternary(Ternary::Select), &operands, value)?
             }
             GraphOp::Cast(cast) => {
@@ -409,7 +409,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 self.tensor(node.inputs[0])?.reversed(op.axis)
             }
             GraphOp::Concat(op) => {
-                let parts = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
+                let parts = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>>>()?;
                 if op.axis == 0 && self.is_read_by_steps(value, &parts) {
                     self.planner.emitter.fired.note(Transformation::JoinedRows);
                     return Ok(Value::Rows(parts));
@@ -432,12 +432,12 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// Both operands of a node as tensors.
-    fn two(&mut self, node: &Node) -> Result<[View; 2], Declined> {
+    fn two(&mut self, node: &Node) -> Result<[View; 2]> {
         Ok([self.tensor(node.inputs[0])?, self.tensor(node.inputs[1])?])
     }
 
     /// A value as a tensor none of whose axes is reversed.
-    fn forward(&mut self, value: ValueId) -> Result<View, Declined> {
+    fn forward(&mut self, value: ValueId) -> Result<View> {
         let view = self.tensor(value)?;
         self.planner.emitter.forward(&view)
     }
@@ -451,7 +451,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.graph.outputs().iter().any(|output| output.value == value)
     }
 
-    fn reduce(&mut self, reduce: &ops::Reduce, node: &Node, value: ValueId) -> Result<View, Declined> {
+    fn reduce(&mut self, reduce: &ops::Reduce, node: &Node, value: ValueId) -> Result<View> {
         let input = node.inputs[0];
         let fold = match reduce.kind {
             ReduceKind::Sum => Fold::Sum,
@@ -477,7 +477,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(to)
     }
 
-    fn reshape(&mut self, node: &Node, shape: &[usize]) -> Result<Value, Declined> {
+    fn reshape(&mut self, node: &Node, shape: &[usize]) -> Result<Value> {
         let input = node.inputs[0];
         if let (Some(Value::Products(products)), true) = (&self.values[input.index()], self.is_used_once(input)) {
             return Ok(Value::Products(products.reshaped(shape)));

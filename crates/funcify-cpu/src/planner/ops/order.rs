@@ -4,10 +4,7 @@
 //! A value of a scope occupies the memory of the views that it names, or that it will read once it is computed. Whoever changes
 //! memory asks here; copies are asked of [`Contents`](funcify_analysis::Contents), and moves are made by `Planner::moved`.
 
-use funcify_core::graph::ValueId;
-
-use super::super::view::View;
-use super::{Scope, Value};
+use super::*;
 
 /// The operands of a node that may write over a state.
 pub(super) struct Operands<'v> {

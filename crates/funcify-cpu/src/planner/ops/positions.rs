@@ -1,23 +1,16 @@
 //! Ops that read or write where an index says, and the one that gives an index.
 
-use funcify_core::graph::{Node, ValueId};
-use funcify_core::ops::{Scatter, ScatterMode};
-use funcify_runtime::Declined;
+use funcify_core::ops::Scatter;
 
 use super::super::Division;
-use super::super::view::View;
-use super::order::Operands;
-use super::{Scope, level_of};
-use crate::fired::Transformation;
-use crate::kernels::{Binary, Fold, Ternary};
-use crate::plan::Op;
+use super::*;
 
 /// How many elements are so many that what chooses of them is left to a library.
 const LARGE_VOCABULARY: usize = 256;
 
 impl Scope<'_, '_> {
     /// Slices of an axis by indices that follow from values.
-    pub(super) fn take(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
+    pub(super) fn take(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         if !self.planner.takes(self.graph, node.inputs[1]) {
             return Err(Declined::new("take", "indices that follow from values"));
         }
@@ -38,19 +31,14 @@ impl Scope<'_, '_> {
     }
 
     /// Elements of a table that an index chooses.
-    pub(super) fn taken(
-        &mut self,
-        value: ValueId,
-        [table, index]: [View; 2],
-        places: (usize, usize),
-    ) -> Result<View, Declined> {
+    pub(super) fn taken(&mut self, value: ValueId, [table, index]: [View; 2], places: (usize, usize)) -> Result<View> {
         let to = self.target(value, &table.shape, table.level.max(index.level));
         self.planner.emitter.take([&to, &table, &index], places)?;
         Ok(to)
     }
 
     /// A tensor, a part of which is another one, where a position says: in its own place if that is a state's.
-    pub(super) fn updated(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
+    pub(super) fn updated(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let [x, part, start] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
         let (x, part, start) = (x?, part?, start?);
         let places = (x.shape[axis] + 1).checked_sub(part.shape[axis]);
@@ -64,7 +52,7 @@ impl Scope<'_, '_> {
     }
 
     /// Elements of an axis by an index for each.
-    pub(super) fn gather(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
+    pub(super) fn gather(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let [x, index] = [self.forward(node.inputs[0])?, self.tensor(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         self.is_ours("gather", x.shape[axis])?;
@@ -74,7 +62,7 @@ impl Scope<'_, '_> {
     }
 
     /// A tensor with elements of an axis changed by an index for each update: in its own place if that is a state's.
-    pub(super) fn scatter(&mut self, op: &Scatter, node: &Node, value: ValueId) -> Result<View, Declined> {
+    pub(super) fn scatter(&mut self, op: &Scatter, node: &Node, value: ValueId) -> Result<View> {
         let [x, index, updates] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
         let (x, index, updates) = (x?, index?, updates?);
         self.is_ours("scatter", x.shape[op.axis])?;
@@ -100,7 +88,7 @@ impl Scope<'_, '_> {
     }
 
     /// Declines elements of a large vocabulary where a library is at hand.
-    fn is_ours(&self, name: &str, size: usize) -> Result<(), Declined> {
+    fn is_ours(&self, name: &str, size: usize) -> Result<()> {
         match self.planner.division {
             Division::BesideLibrary if size >= LARGE_VOCABULARY => {
                 Err(Declined::new(name, format!("of {size} elements, for which the library needs less memory")))
@@ -110,7 +98,7 @@ impl Scope<'_, '_> {
     }
 
     /// Where a tensor is changed by what follows from these: its own place if that is a state's, else a copy.
-    fn copied_for(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View, Declined> {
+    fn copied_for(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View> {
         let own = self.own_state(value, &Operands { elementwise: std::slice::from_ref(&x), others });
         let own = own.filter(|state| x.is(state));
         own.iter().for_each(|_| self.planner.emitter.fired.note(Transformation::UpdateInPlace));
@@ -122,7 +110,7 @@ impl Scope<'_, '_> {
     }
 
     /// The position of the greatest element of an axis: the first of equals, the first NaN if there is one.
-    pub(super) fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View, Declined> {
+    pub(super) fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let x = self.forward(node.inputs[0])?;
         let (shape, size) = (self.shape_of(value)?, x.shape[axis]);
         if size == 0 {

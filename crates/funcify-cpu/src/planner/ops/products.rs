@@ -1,15 +1,7 @@
 //! Products of matrices, and sums of them: what waits for what is done with it.
 
-use funcify_analysis::Label;
-use funcify_core::graph::{Node, ValueId};
-use funcify_runtime::Declined;
-
-use super::super::view::View;
-use super::order::Operands;
-use super::{Scope, Value, level_of};
-use crate::fired::Transformation;
-use crate::kernels::{Fold, Ternary, Unary};
-use crate::plan::{FACTORS, Op};
+use super::*;
+use crate::plan::FACTORS;
 
 /// `[rows, lanes]` elements in order: an initial value and the products of left sides with packed right sides.
 #[derive(Clone, Debug)]
@@ -36,7 +28,7 @@ impl Products {
 
 impl Scope<'_, '_> {
     /// A sum with products that wait: they go on waiting, or a product of elements takes the other side.
-    pub(super) fn sum(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<Value>, Declined> {
+    pub(super) fn sum(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<Value>> {
         for (waiting, other) in [(left, right), (right, left)] {
             if left == right || !self.is_used_once(waiting) {
                 continue;
@@ -86,12 +78,7 @@ impl Scope<'_, '_> {
     }
 
     /// A difference one side of which is a product of elements that waits: both are one instruction.
-    pub(super) fn difference(
-        &mut self,
-        left: ValueId,
-        right: ValueId,
-        value: ValueId,
-    ) -> Result<Option<View>, Declined> {
+    pub(super) fn difference(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<View>> {
         for (waiting, other, op) in [(right, left, Ternary::NegMulAdd), (left, right, Ternary::MulSub)] {
             if let (Some(Value::Times(x, y)), true) = (&self.values[waiting.index()], self.is_used_once(waiting)) {
                 let (x, y) = (x.clone(), y.clone());
@@ -103,7 +90,7 @@ impl Scope<'_, '_> {
     }
 
     /// Products as a tensor, which `value` is.
-    pub(super) fn finish(&mut self, products: Products, then: Option<Unary>, value: ValueId) -> Result<View, Declined> {
+    pub(super) fn finish(&mut self, products: Products, then: Option<Unary>, value: ValueId) -> Result<View> {
         let Products { shape, rows, lanes, init, factors } = products;
         let levels = factors.iter().flat_map(|(left, right)| [left.level, right.level]);
         let level = levels.chain(init.iter().map(|init| init.level)).max().expect("a sum of products has a factor");
@@ -115,7 +102,7 @@ impl Scope<'_, '_> {
     }
 
     /// A product of matrices, one for each index of the axes before them.
-    pub(super) fn matmul(&mut self, node: &Node, value: ValueId) -> Result<Value, Declined> {
+    pub(super) fn matmul(&mut self, node: &Node, value: ValueId) -> Result<Value> {
         let [left, right] = [self.forward(node.inputs[0])?, self.forward(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let axes = shape.len() - 2;
@@ -154,7 +141,7 @@ impl Scope<'_, '_> {
     }
 
     /// One product of matrices; its result has the shape of `value`.
-    fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value, Declined> {
+    fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
         // The left side lies with the rows that are summed over one after the other.
         let emitter = &self.planner.emitter;
@@ -192,7 +179,7 @@ impl Scope<'_, '_> {
 
     /// The sides of a product of which one is packed: the one that changes least. A product of a vector with what changes
     /// in each step is not worth the packing.
-    fn factors(&mut self, left: &View, right: &View) -> Result<Factors, Declined> {
+    fn factors(&mut self, left: &View, right: &View) -> Result<Factors> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
         let emitter = &mut self.planner.emitter;
         let is_vector = m == 1 || n == 1;
@@ -214,7 +201,7 @@ impl Scope<'_, '_> {
     }
 
     /// Products of matrices, one for each index of the axes before them, as sums of products of elements.
-    fn sums(&mut self, to: &View, left: &View, right: &View) -> Result<(), Declined> {
+    fn sums(&mut self, to: &View, left: &View, right: &View) -> Result<()> {
         let axes = to.shape.len() - 2;
         let k = left.shape[axes + 1];
         let shape = [to.shape.as_slice(), &[k]].concat();

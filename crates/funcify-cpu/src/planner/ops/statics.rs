@@ -3,16 +3,11 @@
 //! The plan itself has floats and masks alone. What depends on nothing but constants and sizes is evaluated here, by the
 //! reference evaluation of the op, until it becomes a float or a mask, which is a constant of the plan.
 
-use funcify_analysis::{Label, greatest_integer};
-use funcify_core::graph::{Node, ValueId};
-use funcify_core::ops::{EvalContext, Op as GraphOp, OpClass, OpRules};
-use funcify_core::{DType, HostTensor, Scalar};
-use funcify_runtime::Declined;
+use funcify_analysis::greatest_integer;
+use funcify_core::Scalar;
+use funcify_core::ops::EvalContext;
 
-use super::super::Planner;
-use super::super::view::View;
-use super::{Scope, Value};
-use crate::fired::Transformation;
+use super::*;
 
 /// How many elements are evaluated at most.
 const MOST_ELEMENTS: usize = 1 << 20;
@@ -23,7 +18,7 @@ const MOST_COPIES: usize = 64;
 
 impl Planner {
     /// The numbers 0, 1, ... in order.
-    pub(super) fn positions(&mut self, count: usize) -> Result<View, Declined> {
+    pub(super) fn positions(&mut self, count: usize) -> Result<View> {
         if count > MOST_POSITIONS {
             let is_held = i64::try_from(count).is_ok_and(|count| count <= greatest_integer(self.dtype));
             let declined = || Declined::new("iota", format!("{count} positions, which {} does not hold", self.dtype));
@@ -36,7 +31,7 @@ impl Planner {
 
 impl Scope<'_, '_> {
     /// The value of a node, if it has to do with integers and depends on nothing but what is static.
-    pub(super) fn static_value(&mut self, node: &Node, value: ValueId) -> Result<Option<Value>, Declined> {
+    pub(super) fn static_value(&mut self, node: &Node, value: ValueId) -> Result<Option<Value>> {
         if let GraphOp::Size(size) = &node.op
             && let Some((_, count)) =
                 self.planner.counts.iter().rev().find(|(symbol, _)| size.dim.as_symbol() == Some(symbol))
@@ -73,7 +68,7 @@ impl Scope<'_, '_> {
     }
 
     /// Whether positions are so many that they are made when the plan runs, as numbers of it.
-    fn are_many_positions(&self, value: ValueId) -> Result<bool, Declined> {
+    fn are_many_positions(&self, value: ValueId) -> Result<bool> {
         let dtype = self.graph.ty(value).dtype;
         let are_numbers = self.planner.takes(self.graph, value) && !self.planner.is_words(dtype);
         let is_exact = self.planner.rounding(dtype).is_none();
@@ -95,7 +90,7 @@ impl Scope<'_, '_> {
         node: &Node,
         value: ValueId,
         indices: &HostTensor,
-    ) -> Result<View, Declined> {
+    ) -> Result<View> {
         let x = self.tensor(node.inputs[0])?;
         let size = x.shape[axis];
         if size == 0 {

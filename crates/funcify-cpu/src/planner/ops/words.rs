@@ -3,16 +3,10 @@
 //! All `u32` of such a program are words. What moves elements moves them, and a few ops compute with them; what asks for the
 //! numbers gets them by a cast.
 
-use funcify_core::DType;
-use funcify_core::graph::{Node, ValueId};
-use funcify_core::ops::{self, Op as GraphOp, OpRules, ScatterMode, Threefry};
-use funcify_runtime::Declined;
+use funcify_core::ops::Threefry;
 
-use super::super::view::View;
-use super::{Scope, Value, level_of};
-use crate::fired::Transformation;
+use super::*;
 use crate::kernels::Word;
-use crate::plan::Op;
 
 impl Scope<'_, '_> {
     /// Whether an operand or the result of a node are words.
@@ -22,28 +16,21 @@ impl Scope<'_, '_> {
     }
 
     /// An op on words, or one that makes words of numbers or numbers of words.
-    pub(super) fn on_words(&mut self, node: &Node, value: ValueId) -> Result<Value, Declined> {
+    pub(super) fn on_words(&mut self, node: &Node, value: ValueId) -> Result<Value> {
+        use GraphOp::{Broadcast, Concat, Pad, Reshape, Reverse, Select, Slice, Transpose};
         let declined = || Declined::new(node.op.name(), "on random bits it is not an instruction yet");
         let is_words = |input: usize| self.planner.is_words(self.graph.ty(node.inputs[input]).dtype);
+        let is_float = |input: usize| self.graph.ty(node.inputs[input]).dtype.is_float();
+        let is_exact =
+            |to: DType| self.planner.rounding(to).is_none() || self.planner.ranges.hold(self.graph, node.inputs[0]);
         let word = match &node.op {
             GraphOp::Threefry(op) => return Ok(Value::Tensor(self.threefry(op, node, value)?)),
             GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && is_words(0) => {
                 return Ok(Value::Tensor(self.tensor(node.inputs[0])?));
             }
-            GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) => {
-                match self.graph.ty(node.inputs[0]).dtype.is_float() {
-                    true => return Err(declined()),
-                    false => Word::OfNumber,
-                }
-            }
+            GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && !is_float(0) => Word::OfNumber,
             // A number that is rounded twice is not the nearest one.
-            GraphOp::Cast(cast) => {
-                let is_exact = self.planner.ranges.hold(self.graph, node.inputs[0]);
-                match cast.dtype == DType::Bool || (self.planner.rounding(cast.dtype).is_some() && !is_exact) {
-                    true => return Err(declined()),
-                    false => Word::ToNumber,
-                }
-            }
+            GraphOp::Cast(cast) if is_words(0) && cast.dtype != DType::Bool && is_exact(cast.dtype) => Word::ToNumber,
             GraphOp::Bits(ops::Bits::ShiftLeft) => Word::ShiftLeft,
             GraphOp::Bits(ops::Bits::ShiftRightLogical) => Word::ShiftRight,
             GraphOp::Binary(ops::Binary::And) => Word::And,
@@ -52,14 +39,9 @@ impl Scope<'_, '_> {
             GraphOp::Binary(ops::Binary::Add) => Word::Add,
             GraphOp::Binary(ops::Binary::Sub) => Word::Sub,
             GraphOp::Binary(ops::Binary::Mul) => Word::Mul,
-            GraphOp::Broadcast(_)
-            | GraphOp::Transpose(_)
-            | GraphOp::Reshape(_)
-            | GraphOp::Slice(_)
-            | GraphOp::Reverse(_)
-            | GraphOp::Concat(_)
-            | GraphOp::Pad(_)
-            | GraphOp::Select(_) => return self.single(node, value, node.op.name()),
+            Broadcast(_) | Transpose(_) | Reshape(_) | Slice(_) | Reverse(_) | Concat(_) | Pad(_) | Select(_) => {
+                return self.single(node, value, node.op.name());
+            }
             GraphOp::Take(_) | GraphOp::Gather(_) | GraphOp::DynamicSlice(_) if !is_words(1) => {
                 return self.single(node, value, node.op.name());
             }
@@ -69,13 +51,13 @@ impl Scope<'_, '_> {
             }
             _ => return Err(declined()),
         };
-        let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>, _>>()?;
+        let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>>>()?;
         self.planner.emitter.fired.note(Transformation::Words);
         Ok(Value::Tensor(self.mapped(Op::Word(word), &operands, value)?))
     }
 
     /// Random words of each key, from its counter on.
-    fn threefry(&mut self, op: &Threefry, node: &Node, value: ValueId) -> Result<View, Declined> {
+    fn threefry(&mut self, op: &Threefry, node: &Node, value: ValueId) -> Result<View> {
         let [key, counter] = [self.forward(node.inputs[0])?, self.forward(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let to = self.target(value, &shape, level_of(&[key.clone(), counter.clone()]));
@@ -100,7 +82,7 @@ impl Scope<'_, '_> {
     }
 
     /// So many pairs of words, those of a pair side by side.
-    fn pairs(&mut self, words: &View, count: usize) -> Result<View, Declined> {
+    fn pairs(&mut self, words: &View, count: usize) -> Result<View> {
         match words.reshaped(&[count, 2]).filter(|pairs| pairs.strides[1] == 1) {
             Some(pairs) => Ok(pairs),
             None => {

@@ -2,16 +2,9 @@
 //!
 //! A leaf has lanes if its operand has or if a combination gives it some: see [`reach`](crate::ops::reach).
 
-use std::sync::Arc;
+use super::*;
 
-use super::AssociativeScan;
-use crate::error::Result;
-use crate::graph::{Failed, emit};
-use crate::ops::reach::{Connected, Guess, Kind, Reach};
-use crate::ops::trace_lanes;
-use crate::types::Dim;
-use crate::value::Value;
-use crate::vmap::{Batched, inline};
+use crate::vmap::inline;
 
 pub(super) fn batch(op: &AssociativeScan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let (xs, captured) = operands.split_at(op.leaves);

@@ -1,16 +1,6 @@
-//! Associative scans as ops with bodies.
+//! Associative scans as ops with bodies: their bodies, and what of them some results need.
 
-use std::sync::Arc;
-
-use super::AssociativeScan;
-use crate::derivative::{Choices, Forward};
-use crate::error::Result;
-use crate::graph::{Failed, Graph};
-use crate::ops::Op;
-use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
-use crate::types::{Replacements, TensorType};
-use crate::value::Value;
-use crate::vmap::ragged;
+use super::*;
 
 impl Bodied for AssociativeScan {
     fn bodies(&self) -> Vec<&Arc<Graph>> {
@@ -44,5 +34,36 @@ impl Bodied for AssociativeScan {
 
     fn forward(&self, operands: &[Value], wrt: &[bool], _: &Choices) -> Result<Forward, Failed> {
         Ok(Forward::of(Op::from(self.clone()).emit_forward(operands, wrt)?))
+    }
+}
+
+impl AssociativeScan {
+    /// Which leaves are needed: their results are, or a combination that is needed reads them.
+    fn needed_leaves(&self, results: &[bool], combine: &Need) -> Vec<bool> {
+        let is_read = |leaf| combine.has(&self.combine, leaf) || combine.has(&self.combine, self.leaves + leaf);
+        results.iter().enumerate().map(|(leaf, result)| *result || is_read(leaf)).collect()
+    }
+}
+
+impl Prunable for AssociativeScan {
+    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
+        let (combine, mut params) = (&mut bodies[0], Vec::new());
+        let leaves = fixpoint(results.to_vec(), |leaves| {
+            params = combine.add(&self.combine, leaves);
+            self.needed_leaves(results, combine)
+        });
+        [leaves.as_slice(), &params[2 * self.leaves..]].concat()
+    }
+
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
+        let need = &bodies[0];
+        let (needed, used) = (self.needed_leaves(results, need), need.inputs(&self.combine));
+        let captured = &used[2 * self.leaves..];
+        let operands = [needed.as_slice(), captured].concat();
+        let kept = Keep { inputs: [needed.as_slice(), &needed, captured].concat(), outputs: needed.clone() };
+        let combine = Arc::new(self.combine.kept(&kept, need)?);
+        let results = flagged(&needed);
+        let op = AssociativeScan { combine, leaves: results.len(), reverse: self.reverse };
+        Some(PrunedOp { op: op.into(), operands: flagged(&operands), results })
     }
 }

@@ -1,15 +1,9 @@
 //! The entry point: `associative_scan(xs, |a, b| combined)`.
 
-use std::sync::Arc;
+use super::*;
 
-use super::AssociativeScan;
-use crate::error::{Place, Site};
-use crate::graph::{BodyTrace, Failed, at_site, emit_at};
-use crate::ops::fail_mismatch;
-use crate::ops::leaves::{check_type, have_names};
-use crate::tree::{self, Tree};
-use crate::types::TensorType;
-use crate::value::Value;
+use crate::graph::at_site;
+use crate::tree;
 
 /// How [`associative_scan_with`] runs: the direction, the axis.
 #[derive(Clone, Debug, Default)]

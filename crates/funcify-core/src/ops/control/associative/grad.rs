@@ -7,15 +7,9 @@
 //! the scan begins, `d x[t] = g`. So it goes against the direction of the scan, on the accumulated elements that the forward
 //! pass gave: for all elements at once where `combine` allows it ([`parallel`]), else in a loop ([`sequential`]).
 
-use std::sync::Arc;
+use super::*;
 
-use super::{AssociativeScan, parallel, sequential};
-use crate::derivative::{Cotangents, Dual, VjpContext, push_forward};
-use crate::error::Result;
-use crate::graph::{Failed, emit, trace_body};
-use crate::ops::reach::{Connected, Guess, Kind, Reach};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, iota, size};
+use crate::value::{iota, size};
 
 pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let (xs, captured) = operands.split_at(op.leaves);

@@ -4,9 +4,7 @@
 //! From cotangents of the leaves of a result they give those of the leaves of its first element. One after another is the
 //! product of matrices, in the order in which they are applied.
 
-use crate::fixpoint::fixpoint;
-use crate::host::HostTensor;
-use crate::value::{Value, constant, select};
+use super::*;
 
 /// What a cotangent is multiplied with on the way from one leaf to another. `C` is a coefficient, or `()` where only
 /// the kind counts.

@@ -22,30 +22,18 @@ mod build;
 mod grad;
 mod jacobian;
 mod parallel;
-mod prune;
 mod sequential;
 mod stepwise;
 mod sweeps;
 mod text;
 
-use std::sync::Arc;
+use super::*;
 
 pub use build::{AssociativeScanOptions, associative_scan, associative_scan_with};
 
 pub use sweeps::Sweeps;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
-use crate::error::{Place, Result};
-use crate::graph::Graph;
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::evaluate_in;
 use crate::ops::scan::stack_rows;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
 
 /// The associative scan.
 #[derive(Clone, Debug)]
@@ -58,6 +46,8 @@ pub struct AssociativeScan {
     pub reverse: bool,
 }
 
+op_text!("associative_scan" => AssociativeScan);
+
 impl AssociativeScan {
     /// Through which parameters of `combine` a derivative by the operands in `wrt` goes.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
@@ -69,34 +59,6 @@ impl AssociativeScan {
 }
 
 impl OpRules for AssociativeScan {
-    fn name(&self) -> &'static str {
-        "associative_scan"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Bodies
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let (leaves, params, results) = (self.leaves, self.combine.inputs().len(), self.combine.outputs().len());
         let fix = "give `combine` the leaves of both elements and what it captures, and let it give the leaves of one";
@@ -172,22 +134,7 @@ impl OpRules for AssociativeScan {
         (0..self.leaves).map(leaf).collect()
     }
 
-    /// None: the text form shows the combination.
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch::batch(self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        grad::jvp(self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        grad::vjp(self, context, cotangents)
-    }
+    rules_of_modules!(batch, grad, grad);
 }
 
 #[cfg(test)]

@@ -14,21 +14,14 @@
 //! Where the scan begins nothing is combined, as in the loop. What differs from the loop is the order of products: those of
 //! the Jacobians of many elements may overflow or vanish where the loop's do not, as those of the forward pass may.
 
-use super::AssociativeScan;
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;
 use super::jacobian::{Coefficient, Factor, Matrix, closed, then_numbers};
-use crate::derivative::{Cotangents, Tape, VjpContext, active_values};
-use crate::error::Result;
-use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, trace_body};
-use crate::ops::Op;
+use super::*;
+use crate::derivative::active_values;
 use crate::ops::elementwise::partials::{Passes, passes};
-use crate::ops::flagged;
 use crate::ops::movement::broadcast::broadcasts;
-use crate::types::{Dim, Shape};
-use crate::value::Value;
-use crate::vmap::{Batched, inline, select_lanes};
+use crate::vmap::inline;
 
 /// The cotangents of the leaves and of what is captured, from those of the results; `None` if the combination does not
 /// fit. `reached` are the leaves that may have cotangents.

@@ -1,15 +1,11 @@
 //! The reverse rule as a loop against the direction of the scan, for any combination: each step goes back through the
 //! combination of one element. The order of the operands is kept, so `combine` need not commute.
 
-use super::AssociativeScan;
 use super::grad::Order;
-use crate::derivative::{Cotangents, Tape, VjpContext, placed};
-use crate::error::{Place, Result, Site};
-use crate::graph::Failed;
+use super::*;
 use crate::ops::chosen;
-use crate::ops::reach::Guess;
 use crate::ops::scan::{ScanOptions, try_repeat};
-use crate::value::{Value, full, select};
+use crate::value::full;
 
 /// The cotangents of the leaves and of what is captured, from those of the results. `reached` are the leaves that have
 /// cotangents, as far as it is known before the combination is traced.

@@ -1,12 +1,9 @@
 //! The associative scan as a loop, one combination a step: what is fastest where steps cost next to nothing.
 
-use super::AssociativeScan;
-use crate::error::Result;
-use crate::graph::{Failed, emit, inline, trace_body};
+use super::*;
+use crate::graph::inline;
 use crate::ops::Scan;
 use crate::ops::scan::{Buffer, Returned, Sequence, Start};
-use crate::types::TensorType;
-use crate::value::Value;
 
 impl AssociativeScan {
     /// Adds a loop of one combination a step to the open trace; gives its results. There must be an element.

@@ -3,17 +3,12 @@
 //! The elements of all pairs are combined at once: `combine` is batched, with the pairs as its lanes. Pairs are taken
 //! apart and put together by a reshape of `2n` rows to `n` rows of twice the length.
 
-use std::sync::Arc;
+use super::*;
 
-use super::AssociativeScan;
-use crate::error::{Place, Result};
-use crate::fixpoint::{fixpoint, union};
+use crate::fixpoint::union;
 use crate::graph::tracer::{self, input};
-use crate::graph::{Failed, Graph};
-use crate::ops::flagged;
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::{Value, concat};
-use crate::vmap::{Batched, inline};
+use crate::value::concat;
+use crate::vmap::inline;
 
 /// The programs of an associative scan on pairs of neighbours.
 pub struct Sweeps {

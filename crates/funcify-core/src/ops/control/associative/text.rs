@@ -1,9 +1,6 @@
 //! The associative scan in the text form.
 
-use super::AssociativeScan;
-use crate::graph::ValueId;
-use crate::ops::Printable;
-use crate::ops::form::{Bodies, Form, FormBody, Spelling};
+use super::*;
 
 impl AssociativeScan {
     /// Its words.

@@ -5,17 +5,9 @@
 //! gives lanes. The call of a function that its own rule calls has lanes in all places, so that the one in the rule has the
 //! same.
 
-use std::sync::Arc;
+use super::*;
 
-use super::{Call, CallBody, Rule};
-use crate::error::Result;
-use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, Graph, emit};
-use crate::ops::reach::{Connected, Guess, Kind, Reach};
-use crate::ops::{OpRules, trace_lanes};
-use crate::types::Dim;
-use crate::value::Value;
-use crate::vmap::{Batched, inline};
+use crate::vmap::inline;
 
 pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let is_recursive = call.is_recursive();

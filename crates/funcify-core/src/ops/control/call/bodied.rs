@@ -1,16 +1,6 @@
 //! Functions with derivative rules as ops with bodies.
 
-use std::sync::Arc;
-
-use super::Call;
-use crate::derivative::{Choices, Forward};
-use crate::error::Result;
-use crate::graph::{Failed, Graph};
-use crate::ops::Op;
-use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
-use crate::types::{Replacements, TensorType};
-use crate::value::Value;
-use crate::vmap::ragged;
+use super::*;
 
 impl Bodied for Call {
     fn bodies(&self) -> Vec<&Arc<Graph>> {

@@ -7,14 +7,9 @@
 //! What the rule computes are ordinary nodes of the program, so derivatives of derivatives are those of the rule. Where it
 //! calls its own function, the call is one of these nodes.
 
-use super::{Call, Rule};
-use crate::derivative::{
-    Choices, Cotangents, Dual, Forward, Record, VjpContext, no_derivative, no_record, primals, transposed,
-};
-use crate::error::Result;
-use crate::graph::{Failed, emit, inline};
-use crate::ops::OpRules;
-use crate::value::Value;
+use super::*;
+use crate::derivative::{no_derivative, no_record, primals, transposed};
+use crate::graph::inline;
 
 impl Call {
     /// Adds the call for a forward pass: that of the rule, which saves its residuals.

@@ -27,20 +27,9 @@ mod grad;
 mod rules;
 mod text;
 
-use std::ops::Range;
-use std::sync::Arc;
+use super::*;
 
-use crate::derivative::{Cotangents, Dual, VjpContext};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::graph::{Graph, Need, PrunedOp};
-use crate::host::HostTensor;
-use crate::ops::evaluate_in;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, Prunable, check_types, input_types, output_types};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use crate::ops::OpText;
 
 /// The call of a function that has a derivative rule of its own.
 #[derive(Clone, Debug)]
@@ -172,38 +161,20 @@ impl Prunable for Call {
     }
 }
 
-impl OpRules for Call {
-    fn name(&self) -> &'static str {
+impl OpText for Call {
+    fn text_name(&self) -> &'static str {
         match self.rule {
             Rule::Vjp { .. } | Rule::Itself => "custom_vjp",
             Rule::Jvp { .. } => "custom_jvp",
         }
     }
 
-    fn class(&self) -> OpClass<'_> {
-        self.into()
+    fn text_attributes(&self) -> Attributes {
+        Attributes::new()
     }
+}
 
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Bodies
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
+impl OpRules for Call {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let outputs = |graph: &Graph| output_types(graph).cloned().collect::<Vec<TensorType>>();
         check_itself(at, self, inputs.len())?;
@@ -253,22 +224,7 @@ impl OpRules for Call {
         evaluate_in(&self.function, inputs[..self.function.inputs().len()].to_vec(), context.sizes)
     }
 
-    /// None: the text form shows the graphs.
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch::batch(self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        grad::jvp(self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        grad::vjp(self, context, cotangents)
-    }
+    rules_of_modules!(batch, grad, grad);
 }
 
 /// call-c7

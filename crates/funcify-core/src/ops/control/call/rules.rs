@@ -1,13 +1,9 @@
 //! Functions in place of the calls that give them derivative rules, for programs that are run and not differentiated; and
 //! the call in place of `itself` in its rule.
 
-use std::sync::Arc;
+use super::*;
 
-use super::{Call, Rule};
-use crate::error::{Error, Result};
-use crate::graph::{Graph, Replay, ValueId, tracer};
-use crate::ops::Op;
-use crate::types::Sizes;
+use crate::graph::{Replay, tracer};
 
 impl Graph {
     /// The graph with the nodes of functions where functions with derivative rules were called, also in bodies, and without

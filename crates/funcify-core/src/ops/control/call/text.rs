@@ -1,9 +1,6 @@
 //! The call in the text form.
 
-use super::{Call, Rule};
-use crate::graph::ValueId;
-use crate::ops::Printable;
-use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
+use super::*;
 use crate::types::lexer::error_at;
 
 impl Call {

@@ -6,8 +6,8 @@
 //! none of the elements, and the gradient would be lost. So an op that jumps has all its operands from the trace, or none;
 //! and an extremum, whose rule looks for it among the elements, is at hand only with them.
 
-use crate::graph::{Graph, Node, ValueId};
-use crate::ops::{Binary, Op, ReduceKind, ScatterMode, Unary};
+use super::*;
+use crate::ops::{Binary, ReduceKind, ScatterMode, Unary};
 
 /// Returns those of the `candidates`, values after a step, that the backward loop may read beside those that are `saved`.
 pub(super) fn at_hand(body: &Graph, mut candidates: Vec<ValueId>, saved: &[ValueId]) -> Vec<ValueId> {

@@ -11,18 +11,12 @@
 //! that downward given rows lie behind the rows of each lane, the buffer is a full one, and where a downward loop ends by
 //! itself, its rows are moved to the front.
 
-use std::sync::Arc;
-
 use super::parts::bind;
-use super::{Buffer, Returned, Scan, Start};
-use crate::error::{Error, Place, Result, Site};
-use crate::graph::tracer::{ClosedBody, SizeByLane, add_size_by_lane};
-use crate::graph::{Failed, emit, fail, fresh_symbol, trace_body};
-use crate::ops::reach::{Kind, Reach};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, constant, size as size_of};
+use super::*;
+use crate::graph::tracer::{SizeByLane, add_size_by_lane};
+use crate::value::size as size_of;
 use crate::vmap::ragged::{counts_that_run, largest, of_lanes, padded, refuse, shifted, symbol_of};
-use crate::vmap::{Batched, guarded, inline_where, lanes_type, select_lanes};
+use crate::vmap::{guarded, inline_where, lanes_type};
 
 pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
@@ -395,12 +389,9 @@ impl Lanes<'_> {
 
 fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {
     let kind = scan.buffers[buffer].kind();
-    Error::StepCount {
-        at: at.boxed(),
-        reason: format!(
-            "the number of steps differs between lanes, and last rows of buffer {buffer} ({kind}) are wanted, which a lane \
-             of few steps may lack: its trace is ragged"
-        ),
-        fix: "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size".into(),
-    }
+    let reason = format!(
+        "the number of steps differs between lanes, and last rows of buffer {buffer} ({kind}) are wanted, which a lane \
+         of few steps may lack: its trace is ragged"
+    );
+    at.step_count(reason, "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size")
 }

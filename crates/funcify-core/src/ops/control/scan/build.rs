@@ -1,18 +1,10 @@
 //! The first entry point: `scan(init, xs, |carry, x| (carry, y))`, with JAX's meaning and options.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use super::infer::UNTIL_FIX;
-use super::{Buffer, Scan, Sequence};
-use crate::error::{Error, Place, Result, Site};
-use crate::graph::{BodyTrace, emit_at, fail, fresh_symbol};
-use crate::ops::fail_mismatch;
-use crate::ops::leaves::{check_type, have_names, with_known_sizes};
-use crate::ops::scan::CheckpointPolicy;
-use crate::tree::{self, Tree};
-use crate::types::{DType, Dim};
-use crate::value::{Value, or_failed};
+use super::*;
+use crate::tree;
 
 /// How [`scan_with`] runs, and how it is differentiated.
 #[derive(Clone, Debug, Default)]
@@ -280,20 +272,20 @@ pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String
     counts.extend(alive.map(|(name, value)| (format!("sequence `{name}`"), value.ty().shape[0].clone())));
     let Some((first_name, first)) = counts.first() else {
         if sequences.is_empty() {
-            let reason = "there is no sequence and no `length`".to_string();
-            let fix = "pass a sequence, or set `ScanOptions::length`".to_string();
-            fail(&at.op, at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+            let reason = "there is no sequence and no `length`";
+            let fix = "pass a sequence, or set `ScanOptions::length`";
+            fail(&at.op, at.site, &[], |at| at.step_count(reason, fix));
         }
         return Dim::from(0);
     };
     if let Some((name, count)) = counts.iter().find(|(_, count)| count != first) {
         let reason = format!("{first_name} gives {first} steps and {name} gives {count}");
         let fix = match options.length {
-            Some(_) => "leave `length` out, or slice the sequence to it".to_string(),
-            None => "slice the longer one, or give both one symbol".to_string(),
+            Some(_) => "leave `length` out, or slice the sequence to it",
+            None => "slice the longer one, or give both one symbol",
         };
         let values: Vec<Value> = sequences.iter().map(|(_, value)| *value).collect();
-        fail(&at.op, at.site, &values, |at| Error::StepCount { at: at.boxed(), reason, fix });
+        fail(&at.op, at.site, &values, |at| at.step_count(reason, fix));
     }
     first.clone()
 }

@@ -1,8 +1,7 @@
 //! Whether a loop is surely not refused.
 
-use super::{Returned, Scan, Start};
+use super::*;
 use crate::graph::Known;
-use crate::types::{Dim, Sizes, TensorType};
 
 impl Scan {
     /// [`rows_are_there`](Scan::rows_are_there), of sizes of which nothing is known.

@@ -1,15 +1,10 @@
 //! `map` with options: the rows one by one, or several at once in chunks, by `vmap`.
 
-use super::ScanOptions;
 use super::build::{leading, repeat, step_count, try_repeat};
-use crate::error::{Place, Result, Site};
-use crate::graph::{Failed, at_site, fail};
-use crate::host::HostTensor;
-use crate::ops::scan::CheckpointPolicy;
-use crate::tree::{self, Tree};
-use crate::types::{DType, Dim};
-use crate::value::{Value, concat, constant, iota, size};
-use crate::vmap::{Batched, inline, trace_lane};
+use super::*;
+use crate::graph::at_site;
+use crate::tree;
+use crate::vmap::{inline, trace_lane};
 
 /// How [`map_with`] runs: how many rows at once, and along which axis they lie.
 #[derive(Clone, Debug, Default)]

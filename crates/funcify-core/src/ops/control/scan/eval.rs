@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Scan, Start};
+use super::*;
 use crate::cancel::{Ran, Watch};
-use crate::error::{Error, Result};
-use crate::host::{HostTensor, Storage};
+use crate::host::Storage;
 use crate::memory::Held;
-use crate::ops::{EvalContext, evaluate_in};
-use crate::types::TensorType;
 
 pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let operands = scan.operands();
@@ -90,13 +87,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
 
 /// scan-c5: a row is there only if it was given or written before.
 fn read(context: &EvalContext<'_>, rows: &BTreeMap<usize, HostTensor>, index: usize, row: usize) -> Result<HostTensor> {
-    rows.get(&row).cloned().ok_or_else(|| Error::Rows {
-        at: context.at.boxed(),
-        component: format!("buffer {index}"),
-        needed: format!("row {row}, given or written before it is read"),
-        found: "nothing in that row".into(),
-        fix: "give more initial rows, or read rows that were written".into(),
-    })
+    rows.get(&row).cloned().ok_or_else(|| Scan::missing_row(&context.at, index, row))
 }
 
 /// Rows of one type after one another along axis 0.

@@ -1,13 +1,7 @@
 //! The counted loop: `fori_loop(lower, upper, init, |i, carry| carry)`, with JAX's meaning.
 
-use super::ScanOptions;
 use super::build::repeat;
-use crate::error::{Place, Site};
-use crate::host::HostTensor;
-use crate::ops::fail_mismatch;
-use crate::tree::Tree;
-use crate::types::{DType, Dim};
-use crate::value::{Value, constant, iota, size};
+use super::*;
 
 /// A bound of a [`fori_loop`]: a number or a dimension, or an integer scalar that the program computes.
 #[derive(Clone, Debug)]

@@ -30,14 +30,8 @@ use super::at_hand::at_hand;
 use super::parts::{BufferPart, Parts, Rows, SequencePart};
 use super::saves::{LoopRecord, Trace, can_be_saved, slice_rows};
 use super::span::{Span, tail, with_head};
-use super::{Buffer, Returned, Scan, Start};
-use crate::derivative::{Cotangents, Record, Tape, VjpContext, add, no_record};
-use crate::error::Result;
-use crate::graph::{Failed, ValueId};
-use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::ops::reach::Guess;
-use crate::types::{Dim, TensorType};
-use crate::value::{Value, concat};
+use super::*;
+use crate::derivative::{add, no_record};
 
 pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
     let Record::Loop(record) = context.record else { return Err(no_record("scan")) };

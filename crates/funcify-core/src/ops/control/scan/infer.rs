@@ -1,8 +1,6 @@
 //! The type rule of the loop, which enforces scan-c3 to scan-c7.
 
-use super::{Buffer, Returned, Scan, Start};
-use crate::error::{Error, Place, Result};
-use crate::types::{DType, Dim, TensorType};
+use super::*;
 
 /// How to give a boolean scalar to `until`.
 pub(super) const UNTIL_FIX: &str = "compare, and reduce with `any(..)` or `all(..)`";
@@ -96,11 +94,7 @@ fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<
         }
     }
     if scan.steps.is_at_least(&Dim::from(0)) == Some(false) {
-        return Err(Error::StepCount {
-            at: at.boxed(),
-            reason: format!("the number of steps is {}, which is negative", scan.steps),
-            fix: "give a number of steps that is 0 or more".into(),
-        });
+        return Err(negative_steps(at, &scan.steps));
     }
     Ok(())
 }
@@ -119,17 +113,15 @@ fn check_until(scan: &Scan, at: &Place, result: Option<usize>) -> Result<()> {
     Ok(())
 }
 
+/// The error of a tap against a rule.
+pub(super) fn tap_error(at: &Place, name: &str, tap: i64, rule: &str, fix: &str) -> Error {
+    let (component, rule, fix) = (name.to_string(), rule.to_string(), fix.to_string());
+    Error::Tap { at: at.boxed(), component, tap, rule, fix }
+}
+
 /// scan-c5.
 fn check_offsets(scan: &Scan, at: &Place, name: &str, buffer: &Buffer) -> Result<()> {
-    let tap = |offset: usize, rule: &str, fix: &str| {
-        Err(Error::Tap {
-            at: at.boxed(),
-            component: name.to_string(),
-            tap: offset as i64,
-            rule: rule.to_string(),
-            fix: fix.to_string(),
-        })
-    };
+    let tap = |offset: usize, rule: &str, fix: &str| Err(tap_error(at, name, offset as i64, rule, fix));
     for offsets in [&buffer.reads, &buffer.writes] {
         for (index, offset) in offsets.iter().enumerate() {
             if offsets[..index].contains(offset) {

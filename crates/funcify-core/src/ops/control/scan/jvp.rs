@@ -4,13 +4,8 @@
 //! invariants. A buffer or a carry has a tangent if its initial value has or if a step gives it one: see
 //! [`reach`](crate::ops::reach).
 
-use super::Scan;
 use super::parts::{BufferPart, Parts, Rows, SequencePart};
-use crate::derivative::{Dual, push_forward};
-use crate::error::Result;
-use crate::graph::Failed;
-use crate::ops::reach::{Guess, Kind, Reach};
-use crate::value::Value;
+use super::*;
 
 pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();

@@ -54,7 +54,6 @@ mod infer;
 mod jvp;
 mod parts;
 mod policy;
-mod prune;
 mod reach;
 pub mod recurrence;
 #[cfg(test)]
@@ -78,16 +77,11 @@ pub use recurrence::Recurrence;
 pub(crate) use saves::{LoopRecord, saved_values};
 pub use until::{scan_until, scan_until_with};
 
-use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
-use crate::error::{Place, Result};
-use crate::graph::Graph;
-use crate::graph::Known;
-use crate::host::HostTensor;
-use crate::ops::{Attributes, Bodied, EvalContext, Failed, OpRules};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
+use super::*;
+use crate::graph::{Node, fail, fresh_symbol};
+use crate::ops::movement::pad::{Pad, pad_with_zeros};
+use crate::ops::op_key;
+use crate::value::{concat, iota, or_failed, size};
 
 /// A sequence: read, never written.
 #[derive(Clone, PartialEq, Debug)]
@@ -204,6 +198,9 @@ pub struct Scan {
     /// Over how many steps, the last ones, the backward loop goes back; all if it does not say (scan-c8).
     pub truncate: Option<usize>,
 }
+
+op_text!("scan" => Scan);
+op_key!("scan" => Scan);
 
 /// Which operand is what.
 #[derive(Clone, Debug)]
@@ -376,12 +373,24 @@ impl Scan {
 
     /// The number of steps that an operand's value means; negative counts are an error.
     pub fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
-        usize::try_from(count).map_err(|_| crate::error::Error::StepCount {
-            at: at.boxed(),
-            reason: format!("the number of steps is {count}, which is negative"),
-            fix: "give a number of steps that is 0 or more".into(),
-        })
+        usize::try_from(count).map_err(|_| negative_steps(at, count))
     }
+
+    /// Makes the error of a row of a buffer that is read and was neither given nor written.
+    pub fn missing_row(at: &Place, buffer: usize, row: usize) -> Error {
+        Error::Rows {
+            at: at.boxed(),
+            component: format!("buffer {buffer}"),
+            needed: format!("row {row}, given or written before it is read"),
+            found: "nothing in that row".into(),
+            fix: "give more initial rows, or read rows that were written".into(),
+        }
+    }
+}
+
+fn negative_steps(at: &Place, count: impl std::fmt::Display) -> Error {
+    let reason = format!("the number of steps is {count}, which is negative");
+    at.step_count(reason, "give a number of steps that is 0 or more")
 }
 
 /// Hands out consecutive ranges.
@@ -396,34 +405,6 @@ impl Counter {
 }
 
 impl OpRules for Scan {
-    fn name(&self) -> &'static str {
-        "scan"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Bodies
-    }
-
-    fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
-        self.rows_are_there(operands, known)
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         infer::infer(self, at, inputs)
     }
@@ -432,20 +413,5 @@ impl OpRules for Scan {
         eval::eval(self, context, inputs)
     }
 
-    /// None: the text form shows a loop as its recurrence.
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch::batch(self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        jvp::jvp(self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        grad::vjp(self, context, cotangents)
-    }
+    rules_of_modules!(batch, jvp, grad);
 }

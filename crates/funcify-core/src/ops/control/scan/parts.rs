@@ -1,14 +1,6 @@
 //! A loop put together from parts, for the rules that make loops of a loop.
 
-use std::ops::Range;
-use std::sync::Arc;
-
-use super::{Buffer, Scan, Sequence};
-use crate::error::Result;
-use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, Graph, emit, trace_body};
-use crate::types::{Dim, Symbol, TensorType};
-use crate::value::Value;
+use super::*;
 
 /// What a loop takes, without its invariants, which the body captures.
 pub(super) struct Parts {

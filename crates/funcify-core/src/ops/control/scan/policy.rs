@@ -1,9 +1,7 @@
 //! What a loop keeps for its backward loop: its own policy or the default, and what a budget allows.
 
 use super::saves::saved_values;
-use super::{Scan, Start};
-use crate::ops::scan::CheckpointPolicy;
-use crate::types::{Dim, Sizes, TensorType};
+use super::*;
 
 /// What a size that is a symbol counts as.
 const ASSUMED_SIZE: usize = 1024;

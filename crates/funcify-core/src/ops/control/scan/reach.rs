@@ -1,9 +1,9 @@
 //! Which states of the loop have lanes, tangents or cotangents, as far as the paths through its body say: flags of operands, of
 //! states (buffers, then carries), and of what these are in a step.
 
-use super::{Layout, Operands, Scan};
-use crate::fixpoint::{fixpoint, union};
-use crate::ops::reach::{Kind, Pull, Reach};
+use super::*;
+use crate::fixpoint::union;
+use crate::ops::reach::Pull;
 
 impl Operands {
     /// The flags of the states, from those of the operands.

@@ -37,12 +37,9 @@ fn buffer(header: &str, reads: &str, writes: &[&str]) -> String {
 #[test]
 fn c5_a_downward_loop_does_not_read_the_row_that_it_writes() {
     let text = |tap: &str| {
-        buffer(
-            "1]) {\n%m: f32[T+1] = scan @s {steps=T, order=down}",
-            &format!("sit-sot %old: f32[] = %m[{tap}] from %rows"),
-            &["t"],
-        )
-        .replace("%rows: f32[1]", "%rows: f32[1], %xs: f32[T]")
+        let old = format!("sit-sot %old: f32[] = %m[{tap}] from %rows");
+        buffer("1]) {\n%m: f32[T+1] = scan @s {steps=T, order=down}", &old, &["t"])
+            .replace("%rows: f32[1]", "%rows: f32[1], %xs: f32[T]")
     };
     let sound = text("t+1");
     assert!(Graph::parse(&sound).is_ok(), "{:?}", Graph::parse(&sound));

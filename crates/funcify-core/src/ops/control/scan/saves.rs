@@ -5,16 +5,9 @@
 //! that a step computes. What the loop stacks anyway is not saved again: a y that is one of these values, or that is the
 //! next value of a carry, which is then not computed again either. Pruning leaves out what the backward loop does not read.
 
-use std::sync::Arc;
-
-use super::{Buffer, Returned, Scan, Start};
-use crate::derivative::{Forward, Record};
-use crate::error::Result;
-use crate::graph::{Failed, Graph, Node, Output, Source, ValueId, emit};
-use crate::ops::scan::CheckpointPolicy;
-use crate::ops::{Control, Movement, Op, OpClass, OpRules, Product, Slice, Work};
-use crate::types::{Dim, Symbol};
-use crate::value::Value;
+use super::*;
+use crate::graph::{Output, Source};
+use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};
 
 /// How many terms a product of matrices has at least that is saved as costly: with fewer, it costs no more than to write it to
 /// memory and to read it.

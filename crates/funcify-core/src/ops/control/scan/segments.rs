@@ -11,13 +11,7 @@
 use super::chunked::joined;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
 use super::saves::{returned, slice_rows};
-use super::{Buffer, Returned, Scan, Start};
-use crate::error::Result;
-use crate::graph::{Failed, Graph, emit, fresh_symbol, trace_body};
-use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::ops::scan::CheckpointPolicy;
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, concat, size};
+use super::*;
 
 /// No segment has more steps, which keeps sizes from overflowing.
 const LONGEST: usize = i32::MAX as usize;
@@ -25,7 +19,7 @@ const LONGEST: usize = i32::MAX as usize;
 impl Scan {
     /// The loop on operands of these types as a loop over segments, if only the states between segments are kept. `None` if
     /// the loop is to be differentiated as it is.
-    pub(in crate::ops) fn segmented(
+    pub(crate) fn segmented(
         &self,
         operands: &[TensorType],
         policy: &CheckpointPolicy,

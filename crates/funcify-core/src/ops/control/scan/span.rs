@@ -5,12 +5,7 @@
 //! have overwritten.
 
 use super::saves::slice_rows;
-use super::{Buffer, Scan, parts};
-use crate::error::Result;
-use crate::graph::{Failed, fresh_symbol};
-use crate::ops::movement::pad::{Pad, pad_with_zeros};
-use crate::types::{DType, Dim};
-use crate::value::{Value, concat, select, size};
+use super::*;
 
 /// The steps that the backward loop goes back over. They have consecutive rows.
 pub(super) struct Span {

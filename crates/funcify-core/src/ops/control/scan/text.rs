@@ -1,16 +1,9 @@
 //! The loop in the text form: lines for its sequences, buffers and carries, and what a step writes.
 
 use std::mem::take;
-use std::sync::Arc;
 
-use super::{Buffer, CheckpointPolicy, Returned, Scan, Sequence, Start};
-use crate::error::Result;
-use crate::graph::{Graph, ValueId};
-use crate::ops::form::{
-    Binder, Bodies, Form, FormBody, Line, Reading, Source, Spelling, Tap, Write, value_at, values_at,
-};
-use crate::ops::{Attributes, Op, Printable};
-use crate::types::Dim;
+use super::*;
+use crate::ops::form::{Binder, Line, Reading, Source, Tap, Write, value_at};
 use crate::types::lexer::error_at;
 
 /// The lines in their order.

@@ -1,10 +1,7 @@
 //! The loop that ends early: `scan_until(init, xs, |carry, x| (carry, y, stop))`.
 
-use super::ScanOptions;
 use super::build::repeat;
-use crate::error::{Place, Site};
-use crate::tree::Tree;
-use crate::value::Value;
+use super::*;
 
 /// A [`scan`](super::scan) that ends after the first step whose `stop`, a boolean scalar, is true: `(carry, y, stop) =
 /// body(carry, x)`. That step counts: its carry and its `y` are kept. If no step stops, all rows of `xs` are used.

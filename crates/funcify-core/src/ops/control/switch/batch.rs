@@ -4,13 +4,8 @@
 //! lanes, all branches run on all lanes and the results are selected lane by lane, as in JAX. Their gradients are too: no
 //! derivative comes back from the lanes that have not chosen a branch, where it may be undefined.
 
-use super::Switch;
-use crate::error::Result;
-use crate::graph::{Failed, emit};
-use crate::ops::reach::{Connected, Guess, Kind, Reach};
-use crate::types::{DType, Dim};
-use crate::value::Value;
-use crate::vmap::{Batched, guarded, inline, inline_where, select_lanes};
+use super::*;
+use crate::vmap::{guarded, inline, inline_where};
 
 pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     match operands[0].mapped {

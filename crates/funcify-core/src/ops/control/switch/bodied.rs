@@ -1,16 +1,6 @@
-//! Choices as ops with bodies.
+//! Choices as ops with bodies: their bodies, and what of them some results need.
 
-use std::sync::Arc;
-
-use super::Switch;
-use crate::derivative::{Choices, Forward};
-use crate::error::Result;
-use crate::graph::{Failed, Graph};
-use crate::ops::Op;
-use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount};
-use crate::types::{Replacements, TensorType};
-use crate::value::Value;
-use crate::vmap::ragged;
+use super::*;
 
 impl Bodied for Switch {
     fn bodies(&self) -> Vec<&Arc<Graph>> {
@@ -44,5 +34,23 @@ impl Bodied for Switch {
 
     fn forward(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
         self.forward_pass(operands, wrt, choices)
+    }
+}
+
+impl Prunable for Switch {
+    fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
+        let branches = self.branches.iter().zip(bodies);
+        std::iter::once(true).chain(branches.flat_map(|(branch, need)| need.add(branch, results))).collect()
+    }
+
+    fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
+        let mut operands = vec![0];
+        let mut branches = Vec::with_capacity(self.branches.len());
+        for ((branch, places), need) in self.branches.iter().zip(self.operands()).zip(bodies) {
+            let inputs = need.inputs(branch);
+            operands.extend(places.zip(&inputs).filter(|(_, used)| **used).map(|(operand, _)| operand));
+            branches.push(Arc::new(branch.kept(&Keep { inputs, outputs: results.to_vec() }, need)?));
+        }
+        Some(PrunedOp { op: Switch { branches }.into(), operands, results: flagged(results) })
     }
 }

@@ -1,16 +1,8 @@
 //! The entry points: `cond(predicate, || then, || otherwise)` and `switch(index, [&|| .., &|| ..])`.
 
-use std::sync::Arc;
+use super::*;
 
-use super::Switch;
-use crate::error::{Place, Result, Site};
-use crate::graph::tracer::ClosedBody;
-use crate::graph::{BodyTrace, Failed, emit_at};
-use crate::ops::fail_mismatch;
-use crate::ops::leaves::{check_type, have_names, with_known_sizes};
-use crate::tree::{self, Tree};
-use crate::types::{DType, TensorType};
-use crate::value::Value;
+use crate::tree;
 
 /// Gives what `then` gives if the predicate, a boolean scalar, is true, else what `otherwise` gives. Only that one runs.
 ///

@@ -5,16 +5,10 @@
 //! branches fill with zeros. What the chosen branch does not use gets zeros, so that a branch that was not chosen has no part in a
 //! gradient, not even as NaN.
 
-use std::sync::Arc;
+use super::*;
 
-use super::Switch;
-use crate::derivative::{Choices, Cotangents, Dual, Forward, Record, Tape, VjpContext, placed, push_forward};
-use crate::error::Result;
-use crate::graph::{Failed, Graph, ValueId, emit};
-use crate::ops::Op;
-use crate::ops::reach::{Connected, Guess, Kind, Reach};
 use crate::ops::scan::{CheckpointPolicy, saved_values};
-use crate::value::{Value, full};
+use crate::value::full;
 
 pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
@@ -30,12 +24,7 @@ pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Result<Vec<Dual>, Faile
 
 impl Switch {
     /// Adds the choice for a forward pass by the operands in `wrt`: it saves what the policy says.
-    pub(in crate::ops) fn forward_pass(
-        &self,
-        operands: &[Value],
-        wrt: &[bool],
-        choices: &Choices,
-    ) -> Result<Forward, Failed> {
+    pub(crate) fn forward_pass(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
         let saved = saved(self, choices);
         if saved.iter().all(Vec::is_empty) {
             return Ok(Forward::of(Op::from(self.clone()).emit_forward(operands, wrt)?));

@@ -14,25 +14,11 @@ mod batch;
 mod bodied;
 mod build;
 mod grad;
-mod prune;
 mod text;
 
-use std::ops::Range;
-use std::sync::Arc;
+use super::*;
 
 pub use build::{cond, switch};
-
-use crate::derivative::{Cotangents, Dual, VjpContext};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::graph::{Graph, trace_body};
-use crate::host::HostTensor;
-use crate::ops::evaluate_in;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types, output_types};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
 
 /// The choice.
 #[derive(Clone, Debug)]
@@ -40,6 +26,8 @@ pub struct Switch {
     /// What there is to choose from.
     pub branches: Vec<Arc<Graph>>,
 }
+
+op_text!("switch" => Switch);
 
 impl Switch {
     /// Which operands each branch takes.
@@ -76,34 +64,6 @@ impl Switch {
 }
 
 impl OpRules for Switch {
-    fn name(&self) -> &'static str {
-        "switch"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Bodies
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let Some(first) = self.branches.first() else {
             return Err(at.mismatch("the list of branches", "one branch or more", "none", "give a branch"));
@@ -139,22 +99,7 @@ impl OpRules for Switch {
         evaluate_in(&self.branches[chosen], inputs[self.operands()[chosen].clone()].to_vec(), context.sizes)
     }
 
-    /// None: the text form shows the branches.
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch::batch(self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        grad::jvp(self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        grad::vjp(self, context, cotangents)
-    }
+    rules_of_modules!(batch, grad, grad);
 }
 
 impl Switch {

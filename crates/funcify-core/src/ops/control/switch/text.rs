@@ -1,9 +1,6 @@
 //! The choice in the text form.
 
-use super::Switch;
-use crate::graph::ValueId;
-use crate::ops::Printable;
-use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
+use super::*;
 
 impl Switch {
     /// Its words.

@@ -5,15 +5,8 @@
 //! in JAX. Whether it holds is one more carry, a boolean a lane. A lane's steps are the first ones of the loop, so a
 //! bound is the same (while-c3).
 
-use super::{While, emit_loop};
-use crate::error::{Result, Site};
-use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, Graph};
-use crate::ops::reach::{Guess, Kind, Reach};
-use crate::ops::trace_lanes;
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::{Batched, guarded, inline, inline_where, select_lanes};
+use super::*;
+use crate::vmap::{guarded, inline, inline_where};
 
 pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();

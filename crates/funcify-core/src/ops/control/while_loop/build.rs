@@ -1,13 +1,8 @@
 //! The entry point: `while_loop(init, |carry| condition, |carry| carry)`.
 
-use super::emit_loop;
-use crate::error::{Place, Site};
-use crate::graph::BodyTrace;
-use crate::ops::fail_mismatch;
+use super::*;
 use crate::ops::scan::check_carry;
-use crate::tree::{self, Tree};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::Value;
+use crate::tree;
 
 /// Runs `step` as long as `condition`, a boolean scalar, is true of the carry; gives the last carry. If it is false at
 /// the start, that is the initial one.

@@ -6,18 +6,10 @@
 //! Reverse: the loop of the forward pass counts its steps, bounded or not. For the backward pass the same steps run again
 //! as a loop of that many steps, which saves the carries, and whose reverse rule gives the cotangents.
 
-use super::{While, emit_loop};
-use crate::derivative::{
-    Cotangents, Dual, Forward, Record, Tape, VjpContext, forward_body, no_record, placed, primals, push_forward,
-};
-use crate::error::{Result, Site};
-use crate::graph::tracer::ClosedBody;
-use crate::graph::{Failed, Graph, fresh_symbol, inline, trace_body};
-use crate::host::HostTensor;
-use crate::ops::reach::{Guess, Kind, Reach};
-use crate::ops::{Scan, flagged};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, constant};
+use super::*;
+use crate::derivative::{forward_body, no_record, primals};
+use crate::graph::{fresh_symbol, inline};
+use crate::ops::Scan;
 
 pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let carries = &operands[op.operands().carries];

@@ -15,27 +15,13 @@ mod batch;
 mod bodied;
 mod build;
 mod grad;
-mod prune;
 mod text;
 
-use std::ops::Range;
-use std::sync::Arc;
+use super::*;
 
 pub use build::{while_loop, while_loop_bounded};
 
 use crate::cancel::{Ran, Watch};
-use crate::derivative::{Cotangents, Dual, VjpContext, active_params};
-use crate::error::{Error, Place, Result, Site};
-use crate::graph::Known;
-use crate::graph::tracer::ClosedBody;
-use crate::graph::{Graph, emit_at};
-use crate::host::HostTensor;
-use crate::ops::evaluate_in;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, check_types, input_types, output_types};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
 
 /// The conditional loop.
 #[derive(Clone, Debug)]
@@ -47,6 +33,8 @@ pub struct While {
     /// The largest number of steps.
     pub bound: Option<Dim>,
 }
+
+op_text!("while" => While);
 
 /// Which operand is what.
 #[derive(Clone, Debug)]
@@ -90,34 +78,6 @@ fn emit_loop(
 }
 
 impl OpRules for While {
-    fn name(&self) -> &'static str {
-        "while"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, _: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        None
-    }
-
-    fn linearity(&self) -> Linearity {
-        Linearity::OfBodies
-    }
-
-    fn work(&self) -> Work {
-        Work::Bodies
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        self.bound.is_some()
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let places = self.operands();
         let carries = places.carries.len();
@@ -175,22 +135,7 @@ impl OpRules for While {
         Ok(carries)
     }
 
-    /// None: the text form shows the condition and the step.
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-    }
-
-    fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        batch::batch(self, size, operands)
-    }
-
-    fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
-        grad::jvp(self, operands)
-    }
-
-    fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        grad::vjp(self, context, cotangents)
-    }
+    rules_of_modules!(batch, grad, grad);
 }
 
 #[cfg(test)]

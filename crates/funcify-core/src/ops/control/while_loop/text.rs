@@ -1,9 +1,6 @@
 //! The loop that a condition ends in the text form.
 
-use super::While;
-use crate::graph::ValueId;
-use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
-use crate::ops::{Attributes, Printable};
+use super::*;
 
 impl While {
     /// Its words.

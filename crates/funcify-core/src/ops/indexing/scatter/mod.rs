@@ -5,18 +5,12 @@
 
 mod gradient;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear, jvp_with};
-use crate::error::{Place, Result};
-use crate::graph::Known;
-use crate::host::{HostTensor, Storage, for_each_index};
+use crate::host::for_each_index;
 use crate::ops::along::reduce::ReduceKind;
 use crate::ops::indexing::dynamic_slice::along;
 use crate::ops::indexing::gather::check_along;
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity, batch_elementwise, tensor};
-use crate::ops::{Lanes, Linearity, OpClass, Work, basis::class::lanes_beside};
-use crate::types::{DType, Dim, TensorType};
-use crate::value::{Value, full, iota, select};
-use crate::vmap::Batched;
+use crate::ops::rules::*;
+use crate::value::{full, iota};
 use gradient::Combining;
 
 /// What an update does to the element.
@@ -72,48 +66,9 @@ pub struct Scatter {
     pub mode: ScatterMode,
 }
 
-impl Scatter {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        let axis = attributes.take_usize("axis")?;
-        let word = attributes.take_word("mode")?;
-        let mode = ScatterMode::TABLE.iter().find(|(name, ..)| *name == word);
-        let mode = mode.ok_or_else(|| format!("`mode` as one of set, add, mul, max, min, not `{word}`"))?.1;
-        Ok(Scatter { axis, mode })
-    }
-}
+op_text!("scatter" => Scatter { axis, mode });
 
 impl OpRules for Scatter {
-    fn name(&self) -> &'static str {
-        "scatter"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
-        lanes_beside(self.axis, &[Some(axis); 3], axis)
-    }
-
-    fn linearity(&self) -> Linearity {
-        match self.mode {
-            ScatterMode::Set | ScatterMode::Add => Linearity::Together(&[0, 2]),
-            ScatterMode::Mul | ScatterMode::Max | ScatterMode::Min => Linearity::None,
-        }
-    }
-
-    fn work(&self) -> Work {
-        Work::Element
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        false
-    }
-
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, indices, updates] = arity(at, inputs)?;
         check_along(at, self.axis, &x, &indices)?;
@@ -148,10 +103,6 @@ impl OpRules for Scatter {
             elements[flat] = Storage::from_scalars(x.dtype(), [changed]).get(0);
         });
         tensor(x.dtype(), x.shape(), elements)
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new().with("axis", self.axis).with("mode", self.mode.name())
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -200,26 +151,25 @@ impl OpRules for Scatter {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_op, eval_op, rejects};
+    use crate::ops::testing::*;
 
     #[test]
     fn out_of_range_is_skipped_and_the_last_set_wins() {
-        let x = HostTensor::from_vec(vec![0f32; 3], [3]).unwrap();
-        let indices = HostTensor::from_vec(vec![1i64, 1, 5, -1], [4]).unwrap();
-        let updates = HostTensor::from_vec(vec![2f32, 3., 4., 5.], [4]).unwrap();
+        let x = HostTensor::from([0f32; 3]);
+        let indices = HostTensor::from([1i64, 1, 5, -1]);
+        let updates = HostTensor::from([2f32, 3., 4., 5.]);
         let inputs = [x, indices, updates];
-        check_op("scatter {axis=0, mode=set}", &inputs, &HostTensor::from_vec(vec![0f32, 3., 0.], [3]).unwrap());
-        check_op("scatter {axis=0, mode=add}", &inputs, &HostTensor::from_vec(vec![0f32, 5., 0.], [3]).unwrap());
+        check_op("scatter {axis=0, mode=set}", &inputs, [0f32, 3., 0.]);
+        check_op("scatter {axis=0, mode=add}", &inputs, [0f32, 5., 0.]);
     }
 
     #[test]
     fn updates_are_combined() {
         let x = HostTensor::from([2i32, 2, 2]);
         let inputs = [x, HostTensor::from([0i64, 0, 2, 9]), HostTensor::from([3i32, -5, 1, 7])];
-        check_op("scatter {axis=0, mode=mul}", &inputs, &HostTensor::from([-30i32, 2, 2]));
-        check_op("scatter {axis=0, mode=max}", &inputs, &HostTensor::from([3i32, 2, 2]));
-        check_op("scatter {axis=0, mode=min}", &inputs, &HostTensor::from([-5i32, 2, 1]));
+        check_op("scatter {axis=0, mode=mul}", &inputs, [-30i32, 2, 2]);
+        check_op("scatter {axis=0, mode=max}", &inputs, [3i32, 2, 2]);
+        check_op("scatter {axis=0, mode=min}", &inputs, [-5i32, 2, 1]);
         let nan = [HostTensor::from([1f32]), HostTensor::from([0i64, 0]), HostTensor::from([f32::NAN, 2.0])];
         for mode in ["max", "min"] {
             let result = eval_op(&format!("scatter {{axis=0, mode={mode}}}"), &nan);

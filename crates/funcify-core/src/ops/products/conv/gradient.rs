@@ -5,9 +5,7 @@
 //! channels exchanged (as JAX's `_conv_general_dilated_transpose_lhs` and `_rhs`).
 
 use super::Conv;
-use crate::ops::spread;
-use crate::types::{Dim, Shape};
-use crate::value::Value;
+use crate::ops::rules::*;
 
 impl Conv {
     /// From the cotangent of the result that of the operand, whose shape is `x`.

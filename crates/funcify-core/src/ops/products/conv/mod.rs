@@ -18,17 +18,11 @@ mod sizes;
 
 pub use sizes::Padding;
 
-use crate::derivative::{Cotangents, Dual, VjpContext, add, jvp_with};
-use crate::error::{Place, Result, Site};
-use crate::graph::Known;
+use crate::derivative::add;
+use crate::error::Site;
 use crate::graph::emit_value;
-use crate::host::{HostTensor, Scalar, for_each_index};
-use crate::ops::{Attributes, EvalContext, Failed, OpRules, arity};
-use crate::ops::{Lanes, Linearity, OpClass, Work};
-use crate::types::{Dim, TensorType};
-use crate::value::Value;
-use crate::vmap::Batched;
-use smallvec::smallvec;
+use crate::host::for_each_index;
+use crate::ops::rules::*;
 
 /// How a window goes over `D` spatial axes: what [`Value::conv`] takes.
 ///
@@ -77,6 +71,8 @@ pub struct Conv {
     pub groups: Dim,
 }
 
+op_text!("conv" => Conv { strides, low, high, dilation, input_dilation, groups });
+
 impl<const D: usize> From<ConvOptions<D>> for Conv {
     fn from(options: ConvOptions<D>) -> Self {
         Conv {
@@ -91,17 +87,6 @@ impl<const D: usize> From<ConvOptions<D>> for Conv {
 }
 
 impl Conv {
-    pub(in crate::ops) fn parse(attributes: &mut Attributes) -> Result<Self, String> {
-        Ok(Conv {
-            strides: attributes.take_axes("strides")?,
-            low: attributes.take_dims("low")?,
-            high: attributes.take_dims("high")?,
-            dilation: attributes.take_axes("dilation")?,
-            input_dilation: attributes.take_axes("input_dilation")?,
-            groups: attributes.take_dim("groups")?,
-        })
-    }
-
     fn check_attributes(&self, at: &Place, x: &TensorType) -> Result<()> {
         let spatial = self.strides.len();
         if !(1..=2).contains(&spatial) || x.rank() != spatial + 2 {
@@ -135,41 +120,17 @@ impl Conv {
     fn of(&self, x: Value, kernel: Value) -> Value {
         emit_value(self.clone(), &[x, kernel], Site::Unknown)
     }
-}
 
-impl OpRules for Conv {
-    fn name(&self) -> &'static str {
-        "conv"
-    }
-
-    fn class(&self) -> OpClass<'_> {
-        self.into()
-    }
-
-    fn lanes_along(&self, axis: usize, _: &[&TensorType], _: &[&TensorType]) -> Option<Lanes> {
+    pub(in crate::ops) fn lanes_along(&self, axis: usize) -> Option<Lanes> {
         match axis {
             0 => Some(smallvec![Some(0), None]),
             1 => Some(smallvec![None, Some(0)]),
             _ => None,
         }
     }
+}
 
-    fn linearity(&self) -> Linearity {
-        Linearity::Each(&[0, 1])
-    }
-
-    fn work(&self) -> Work {
-        Work::Terms
-    }
-
-    fn surely_runs(&self, _: &[&TensorType], _: &Known<'_>) -> bool {
-        true
-    }
-
-    fn loses_digits(&self) -> bool {
-        true
-    }
-
+impl OpRules for Conv {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x, kernel] = arity(at, inputs)?;
         if !x.dtype.is_float() {
@@ -223,16 +184,6 @@ impl OpRules for Conv {
             Scalar::Float(sum)
         });
         Ok(vec![result])
-    }
-
-    fn attributes(&self) -> Attributes {
-        Attributes::new()
-            .with_list("strides", self.strides.iter().copied())
-            .with_list("low", &self.low)
-            .with_list("high", &self.high)
-            .with_list("dilation", self.dilation.iter().copied())
-            .with_list("input_dilation", self.input_dilation.iter().copied())
-            .with("groups", &self.groups)
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -289,8 +240,7 @@ impl OpRules for Conv {
 
 #[cfg(test)]
 mod tests {
-    use crate::HostTensor;
-    use crate::ops::testing::{check_batch, check_op, rejects};
+    use crate::ops::testing::*;
 
     fn conv1d(strides: usize, [low, high]: [i64; 2], dilation: usize, input_dilation: usize, groups: usize) -> String {
         format!(
@@ -301,7 +251,7 @@ mod tests {
 
     fn check(text: &str, x: &[f32], kernel: &[f32], expected: &[f32]) {
         let tensor = |elements: &[f32]| HostTensor::from_vec(elements.to_vec(), [1, 1, elements.len()]).unwrap();
-        check_op(text, &[tensor(x), tensor(kernel)], &tensor(expected));
+        check_op(text, &[tensor(x), tensor(kernel)], tensor(expected));
     }
 
     #[test]
@@ -324,7 +274,7 @@ mod tests {
         let text = "conv {strides=[1,2], low=[0,0], high=[0,0], dilation=[1,1], input_dilation=[1,1], groups=2}";
         // Channel 0: 0 + 2*1 + 3*4 + 4*5 = 34, and 20 more two columns on, and 40 more one row on.
         let expected = vec![34f64, 54., 74., 94., 1540., 1740., 1940., 2140.];
-        check_op(text, &[x, kernel], &HostTensor::from_vec(expected, [1, 2, 2, 2]).unwrap());
+        check_op(text, &[x, kernel], HostTensor::from_vec(expected, [1, 2, 2, 2]).unwrap());
     }
 
     #[test]

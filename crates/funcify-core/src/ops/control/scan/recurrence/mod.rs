@@ -6,19 +6,14 @@
 
 mod step;
 
-use std::ops::Range;
-
 pub use step::{Carry, MitMot, Outcome, Readable, Sequence, State, Step, Writable};
 
+use super::Sequence as Reads;
 use super::build::checked_until;
-use super::{Buffer, Returned, Scan, Sequence as Reads, Start};
-use crate::error::{Error, Place, Site};
-use crate::graph::{BodyTrace, emit_at, fail, fail_value, fresh_symbol};
-use crate::ops::leaves::with_known_sizes;
-use crate::ops::scan::CheckpointPolicy;
+use super::infer::tap_error;
+use super::*;
+use crate::graph::{BodyTrace, emit_at, fail_value};
 use crate::tree::{self, Tree};
-use crate::types::{Dim, TensorType};
-use crate::value::{Value, or_failed};
 
 /// A recurrence that is being described.
 ///
@@ -292,13 +287,7 @@ impl Recurrence {
 
     #[track_caller]
     fn tap_error(&self, name: &str, value: Value, tap: i64, rule: &str, fix: &str) {
-        fail("scan", Site::caller(), &[value], |at| Error::Tap {
-            at: at.boxed(),
-            component: name.to_string(),
-            tap,
-            rule: rule.to_string(),
-            fix: fix.to_string(),
-        });
+        fail("scan", Site::caller(), &[value], |at| tap_error(at, name, tap, rule, fix));
     }
 
     /// Given; else what the full buffers hold; else what the shortest sequence allows.
@@ -318,9 +307,9 @@ impl Recurrence {
         let mut counts = counts.into_iter();
         let Some((mut name, mut smallest)) = counts.next() else {
             if self.sequences.is_empty() && self.buffers.iter().all(|buffer| buffer.start != Start::Full) {
-                let reason = "there is no sequence, no full buffer and no number of steps".to_string();
-                let fix = "pass a sequence, or set `Recurrence::steps`".to_string();
-                fail("scan", self.at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+                let reason = "there is no sequence, no full buffer and no number of steps";
+                let fix = "pass a sequence, or set `Recurrence::steps`";
+                fail("scan", self.at.site, &[], |at| at.step_count(reason, fix));
             }
             return Steps::Dim(Dim::from(0));
         };
@@ -330,15 +319,14 @@ impl Recurrence {
                 (_, Some(true)) => (name, smallest) = (other, count),
                 _ => {
                     let reason = format!("{name} allows {smallest} steps and {other} allows {count}");
-                    let fix = "set `Recurrence::steps`, or give both one symbol".to_string();
-                    fail("scan", self.at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+                    let fix = "set `Recurrence::steps`, or give both one symbol";
+                    fail("scan", self.at.site, &[], |at| at.step_count(reason, fix));
                 }
             }
         }
         if smallest.is_at_least(&Dim::from(0)) == Some(false) {
             let reason = format!("{name} allows {smallest} steps: its taps reach further than its rows");
-            let fix = "give more rows, or smaller taps".to_string();
-            fail("scan", self.at.site, &[], |at| Error::StepCount { at: at.boxed(), reason, fix });
+            fail("scan", self.at.site, &[], |at| at.step_count(reason, "give more rows, or smaller taps"));
         }
         Steps::Dim(smallest)
     }

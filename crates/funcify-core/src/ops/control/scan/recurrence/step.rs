@@ -1,14 +1,13 @@
 //! The body of a recurrence while it is traced: handles, what a step reads and writes through them, and the outcome.
 
 use super::{Recurrence, Tapped};
-use crate::error::Place;
 use crate::graph::emit_value;
+use crate::ops::rules::*;
 use crate::ops::scan::Start;
 use crate::ops::scan::build::check_carry;
 use crate::ops::{Slice, fail_mismatch};
 use crate::tree::{self, Tree};
-use crate::types::{DType, Dim};
-use crate::value::{Value, size};
+use crate::value::size;
 
 /// A sequence with `N` taps.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,67 @@
+//! The names that the rules of every op are written with, for `use crate::ops::rules::*`.
+
+pub(in crate::ops) use smallvec::smallvec;
+
+pub(in crate::ops) use crate::derivative::{Cotangents, Dual, VjpContext, jvp_linear, jvp_none, jvp_with};
+pub(in crate::ops) use crate::error::{Place, Result};
+pub(in crate::ops) use crate::host::{HostTensor, Scalar, Storage};
+pub(in crate::ops) use crate::ops::elementwise::binary::check_same;
+pub(in crate::ops) use crate::ops::elementwise::table::{op_table, value_method};
+pub(in crate::ops) use crate::ops::elementwise::unary::Domain;
+pub(in crate::ops) use crate::ops::{
+    EvalContext, Failed, Lanes, Linearity, OpRules, arity, batch_elementwise, check_axis, check_except, emit_lanes,
+    emit_shared, op_text, spread, tensor,
+};
+pub(in crate::ops) use crate::types::{DType, Dim, Shape, TensorType};
+pub(in crate::ops) use crate::value::{Value, constant, select};
+pub(in crate::ops) use crate::vmap::Batched;
+
+/// The derivative rules of an op through which no derivative passes.
+macro_rules! no_derivative_rules {
+    () => {
+        fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+            jvp_none(self.clone(), operands)
+        }
+
+        fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
+            Ok(context.none())
+        }
+    };
+}
+
+/// The batching rule of an op that works element by element.
+macro_rules! elementwise_batch {
+    () => {
+        fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+            batch_elementwise(self.clone(), size, operands)
+        }
+    };
+}
+
+/// The forward rule of an op that is linear in its float operands together.
+macro_rules! linear_jvp {
+    () => {
+        fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+            jvp_linear(self.clone(), operands)
+        }
+    };
+}
+
+/// The batching rule, the forward rule and the reverse rule of an op that has each in a module.
+macro_rules! rules_of_modules {
+    ($batch:ident, $jvp:ident, $vjp:ident) => {
+        fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+            $batch::batch(self, size, operands)
+        }
+
+        fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
+            $jvp::jvp(self, operands)
+        }
+
+        fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
+            $vjp::vjp(self, context, cotangents)
+        }
+    };
+}
+
+pub(in crate::ops) use {elementwise_batch, linear_jvp, no_derivative_rules, rules_of_modules};

@@ -1,0 +1,112 @@
+//! Tables of elementwise ops: name, meaning and function.
+
+use std::array;
+
+use super::map::Target;
+use super::math::MathTable;
+use super::source::Source;
+use super::*;
+
+/// An elementwise op of `N` operands.
+pub(crate) trait Elementwise<const N: usize> {
+    /// Runs it over a target.
+    fn run<'a, T: MathTable, S: Simd>(self, simd: S, target: &mut Target<'a, T>, sources: &[Source<'a, T>; 3]);
+    /// Its value at one element of each operand.
+    fn of_elements<T: MathTable, S: Simd>(self, simd: S, from: [T; N]) -> T;
+    /// Its values at the elements of registers.
+    fn of_vectors<T: MathTable, S: Simd>(self, simd: S, from: [T::Vector<S>; N]) -> T::Vector<S>;
+}
+
+/// The ops of `$count` operands: those of `registers` are functions of registers, those of `elements` of numbers in f64.
+macro_rules! table {
+    (
+        $(#[$doc:meta])*
+        $name:ident of $count:literal, $Function:ident, $Map:ident;
+        registers {$(
+            $op:ident$(, light $light:literal)?, $op_doc:literal, |$simd:ident, $($x:ident),+| $value:expr;
+        )*}
+        elements { $($scalar:ident, $scalar_doc:literal, |$($e:ident),+| $scalar_value:expr;)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $name {
+            $(#[doc = $op_doc] $op,)*
+            $(#[doc = $scalar_doc] $scalar,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [$name] = &[$($name::$op,)* $($name::$scalar,)*];
+        }
+
+        $(
+            #[doc = $op_doc]
+            pub(crate) struct $op;
+
+            impl<T: MathTable> $Function<T> for $op {
+                $(const LIGHT: bool = $light;)?
+
+                #[inline(always)]
+                fn apply<S: Simd>($simd: S, $($x: T::Vector<S>),+) -> T::Vector<S> {
+                    $value
+                }
+            }
+        )*
+
+        impl Elementwise<$count> for $name {
+            fn run<'a, T: MathTable, S: Simd>(self, simd: S, target: &mut Target<'a, T>, sources: &[Source<'a, T>; 3]) {
+                match self {
+                    $($name::$op => simd.vectorize($Map { target, sources, function: PhantomData::<$op> }),)*
+                    $($name::$scalar => table::each(target, sources, |[$($e),+]| $scalar_value),)*
+                }
+            }
+
+            fn of_elements<T: MathTable, S: Simd>(self, simd: S, from: [T; $count]) -> T {
+                match self {
+                    $($name::$op => simd.vectorize(One { from, function: PhantomData::<$op> }),)*
+                    $($name::$scalar => {
+                        let [$($e),+] = from.map(T::to_f64);
+                        T::from_f64($scalar_value)
+                    })*
+                }
+            }
+
+            fn of_vectors<T: MathTable, S: Simd>(self, simd: S, from: [T::Vector<S>; $count]) -> T::Vector<S> {
+                match self {
+                    $($name::$op => {
+                        simd.vectorize(OneVector::<T, S, $op, $count> { simd, from, function: PhantomData })
+                    })*
+                    $($name::$scalar => table::each_lane::<T, S, $count>(from, |[$($e),+]| $scalar_value),)*
+                }
+            }
+        }
+    };
+}
+
+pub(super) use table;
+
+/// A function in f64, element by element.
+pub(super) fn each<T: Float, const N: usize>(
+    target: &mut Target<'_, T>,
+    sources: &[Source<'_, T>; 3],
+    function: impl Fn([f64; N]) -> f64,
+) {
+    for row in 0..target.rows {
+        for (lane, to) in target.row(row).iter_mut().enumerate() {
+            *to = T::from_f64(function(array::from_fn(|i| sources[i].element(row, lane, *to).to_f64())));
+        }
+    }
+}
+
+/// A function in f64, element by element of registers.
+pub(super) fn each_lane<T: Float, S: Simd, const N: usize>(
+    mut from: [T::Vector<S>; N],
+    function: impl Fn([f64; N]) -> f64,
+) -> T::Vector<S> {
+    let elements = T::elements::<S>(&mut from);
+    let lanes = elements.len() / N;
+    for lane in 0..lanes {
+        elements[lane] = T::from_f64(function(array::from_fn(|i| elements[i * lanes + lane].to_f64())));
+    }
+    from[0]
+}

@@ -1,0 +1,40 @@
+//! What the ops of tests have alike that act on each element alone.
+
+/// The methods of such an op: its type rule and its rule for lanes, and of one without attributes also what it gives.
+macro_rules! elementwise {
+    () => {
+        fn infer(
+            &self,
+            _: &funcify::error::Place,
+            inputs: &[funcify::TensorType],
+        ) -> funcify::Result<Vec<funcify::TensorType>> {
+            Ok(inputs.to_vec())
+        }
+
+        fn batch(
+            &self,
+            size: &funcify::Dim,
+            operands: &[funcify::vmap::Batched],
+        ) -> Result<Vec<funcify::vmap::Batched>, funcify::ops::Failed> {
+            funcify::ops::batch_elementwise(funcify::ops::Custom::new(*self), size, operands)
+        }
+    };
+    (|$inputs:ident| $results:expr) => {
+        $crate::elementwise::elementwise!();
+
+        fn attributes(&self) -> funcify::ops::Attributes {
+            funcify::ops::Attributes::new()
+        }
+
+        fn eval(
+            &self,
+            _: &mut funcify::ops::EvalContext<'_>,
+            $inputs: &[funcify::HostTensor],
+            _: &[funcify::TensorType],
+        ) -> funcify::Result<Vec<funcify::HostTensor>> {
+            Ok($results)
+        }
+    };
+}
+
+pub(crate) use elementwise;

@@ -1,0 +1,19 @@
+//! What fake backends of tests on the reference's tensors have in common beside `tensors_of!`.
+
+use std::sync::Arc;
+
+use funcify::HostTensor;
+use funcify::dispatch::{Compiled, Outcome};
+use funcify::error::BackendError;
+
+/// A tensor of the reference backend.
+type OnHost = Arc<HostTensor>;
+
+/// Something compiled that refuses all operands.
+pub(crate) struct Refuses;
+
+impl Compiled<OnHost> for Refuses {
+    fn run(&self, _: &[OnHost], _: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<OnHost>, BackendError> {
+        Ok(Outcome::Refused)
+    }
+}

@@ -7,7 +7,7 @@
 //! - Links between the repository's pages resolve, and the first pages are short ([`docs`]).
 //! - No module names one of a higher layer of its crate ([`layers`]).
 //! - No pass has a list of ops that answers for all others ([`wildcards`]).
-//! - Doc comments begin with a verb, and no comment has a phrase that engineers do not write ([`prose`]).
+//! - With `--prose`: doc comments begin with a verb, and no comment has a phrase that engineers do not write ([`prose`]).
 
 mod docs;
 mod layers;
@@ -50,11 +50,13 @@ fn main() -> std::io::Result<ExitCode> {
         prose::sample(sources, seed, SAMPLE).iter().for_each(|sentence| println!("{sentence}"));
         return Ok(ExitCode::SUCCESS);
     }
+    let is_prose = arguments.iter().any(|argument| argument == "--prose");
     let mut problems = Vec::new();
     for (name, text) in &sources {
         let of_file = file_problems(text).into_iter().chain(layers::problems(name, text));
-        let of_file = of_file.chain(wildcards::problems(name, text)).chain(prose::problems(text));
-        problems.extend(of_file.map(|problem| format!("{name}: {problem}")));
+        let of_file = of_file.chain(wildcards::problems(name, text));
+        let of_prose = prose::problems(text).into_iter().filter(|_| is_prose);
+        problems.extend(of_file.chain(of_prose).map(|problem| format!("{name}: {problem}")));
     }
     problems.extend(bench_problem(&std::fs::read_to_string(root.join("docs/benchmarks.md"))?));
     let mut pages = BTreeMap::new();

@@ -89,7 +89,7 @@ struct Arguments {
     /// if one is slower by more than 5 %. wgpu takes part where it is asked for.
     #[arg(long)]
     before: Option<PathBuf>,
-    /// Makes the report, and the README's table, of the rows of the last run again; nothing runs.
+    /// Makes the report, and the table of docs/benchmarks.md, from the rows of the last run again; nothing runs.
     #[arg(long)]
     report: bool,
 }
@@ -133,7 +133,7 @@ fn bench(arguments: &Arguments) -> Result<bool> {
         if arguments.keep {
             baseline::keep(&run, &root())?;
         }
-        return report::readme::write(&run, &root()).map(|()| true);
+        return report::page::write(&run, &root()).map(|()| true);
     }
     let plan = plan(arguments, &folder)?;
     if arguments.profile {

@@ -85,12 +85,12 @@ fn it_is_trained_and_served() {
     }
 }
 
-/// Every command of the README, with a tiny model that is trained for a moment.
+/// Runs every command of the page about serving, with a tiny model that is trained for a moment.
 #[test]
-fn the_commands_of_the_readme_run() {
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
-    let lines = readme.lines().filter_map(|line| line.strip_prefix("    ")?.split_once("--bin language_model -- "));
-    let folder = Folder::new("readme");
+fn the_commands_of_the_documentation_run() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/serving.md")).unwrap();
+    let lines = page.lines().filter_map(|line| line.split_once("--bin language_model -- "));
+    let folder = Folder::new("documentation");
     let mut ran = Vec::new();
     for (before, line) in lines {
         let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();

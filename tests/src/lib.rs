@@ -3,6 +3,22 @@
 
 use funcify::{Builder, Graph, Tree};
 
+/// Runs every program in the documentation as a test.
+#[cfg(doctest)]
+mod listings {
+    macro_rules! pages {
+        ($($name:ident $page:literal)*) => { $(#[doc = include_str!(concat!("../../", $page))] struct $name;)* };
+    }
+
+    pages! {
+        Readme "README.md"
+        Backends "docs/backends.md"
+        Derivatives "docs/derivatives.md"
+        ExistingModels "docs/existing-models.md"
+        Guide "docs/guide.md"
+    }
+}
+
 pub mod softplus;
 pub mod toy;
 pub mod training;

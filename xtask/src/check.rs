@@ -6,7 +6,7 @@ use crate::{Outcome, build, differences, root};
 
 /// Tidiness, which takes a second, then tests, conformance, examples, STATUS.md.
 pub(crate) fn test() -> Outcome {
-    Ok(tidy()?
+    Ok(tidy(&[])?
         && cargo(&[&["test", "--quiet"][..], &TIDY].concat())?
         && cargo(&["test", "--workspace"])?
         && build::funcify(&words("conformance"))?
@@ -38,9 +38,10 @@ pub(crate) fn lint() -> Outcome {
 /// The program that checks what a person would forget, a workspace of its own.
 const TIDY: [&str; 2] = ["--manifest-path", "xtask/tidy/Cargo.toml"];
 
-/// Checks what a person would forget.
-pub(crate) fn tidy() -> Outcome {
-    cargo(&[&["run", "--quiet"][..], &TIDY].concat())
+/// Checks what a person would forget, or draws sentences from comments.
+pub(crate) fn tidy(arguments: &[String]) -> Outcome {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    cargo(&[&["run", "--quiet"][..], &TIDY, &["--"], &arguments].concat())
 }
 
 /// The features of the crate `funcify`. A user has any of them without the others.

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         "lint" => check::lint(),
         "features" => check::features(),
         "ci" => check::lint().and_then(|clean| Ok(clean && check::test()?)),
-        "tidy" => check::tidy(),
+        "tidy" => check::tidy(arguments),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(true)

@@ -1,10 +1,11 @@
-//! What is made of the rows: a page of HTML with plots, the same as Markdown, and the README's table.
+//! What is made of the rows: a page of HTML with plots, the same as Markdown, and the table of `docs/benchmarks.md`.
 
+mod chart;
 mod figures;
 mod gaps;
 mod html;
 mod markdown;
-pub(crate) mod readme;
+pub(crate) mod page;
 mod tables;
 
 use std::path::Path;

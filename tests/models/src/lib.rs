@@ -6,6 +6,11 @@ use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::{AdamW, Optimizer, VarBuilder, VarMap};
 use funcify_conformance::note_difference;
 
+/// Runs the programs of the page about serving as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/serving.md")]
+struct Serving;
+
 /// Numbers between -1 and 1 that look random, the same in every run.
 fn numbers(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

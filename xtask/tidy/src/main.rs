@@ -3,17 +3,25 @@
 //! - Every Rust file begins with a module doc, and has no more than 600 lines.
 //! - No stub, no ignored test, no note to do something later.
 //! - Every `allow` has a reason.
-//! - The README's table of benchmarks is of this version.
+//! - The table of benchmarks is of this version.
+//! - Links between the repository's pages resolve, and the first pages are short ([`docs`]).
 //! - No module names one of a higher layer of its crate ([`layers`]).
 //! - No pass has a list of ops that answers for all others ([`wildcards`]).
+//! - With `--prose`: doc comments begin with a verb, and no comment has a phrase that engineers do not write ([`prose`]).
 
+mod docs;
 mod layers;
+mod prose;
 mod wildcards;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const LONGEST_FILE: usize = 600;
+
+/// The number of sentences that `cargo xtask tidy --sample SEED` draws from all comments, for a reader to judge.
+const SAMPLE: usize = 130;
 
 /// Words that must not stand in a Rust file. They are put together here so that this file passes.
 const FORBIDDEN: [&str; 6] = [
@@ -27,26 +35,46 @@ const FORBIDDEN: [&str; 6] = [
 
 fn main() -> std::io::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
-    let mut problems = Vec::new();
-    for folder in ["crates", "xtask", "tests", "benches"] {
-        for path in rust_files(&root.join(folder))? {
-            let text = std::fs::read_to_string(&path)?;
+    let mut sources = Vec::new();
+    for folder in ["crates", "xtask", "tests", "benches", "examples", "fuzz"] {
+        for path in files(&root.join(folder), "rs")? {
             let name = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
-            let of_file = file_problems(&text).into_iter().chain(layers::problems(&name, &text));
-            let of_file = of_file.chain(wildcards::problems(&name, &text));
-            problems.extend(of_file.map(|problem| format!("{name}: {problem}")));
+            sources.push((name, std::fs::read_to_string(&path)?));
         }
     }
-    problems.extend(bench_problem(&std::fs::read_to_string(root.join("README.md"))?));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [option, seed] = &arguments[..]
+        && option == "--sample"
+    {
+        let sources = sources.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        prose::sample(sources, seed, SAMPLE).iter().for_each(|sentence| println!("{sentence}"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_prose = arguments.iter().any(|argument| argument == "--prose");
+    let mut problems = Vec::new();
+    for (name, text) in &sources {
+        let of_file = file_problems(text).into_iter().chain(layers::problems(name, text));
+        let of_file = of_file.chain(wildcards::problems(name, text));
+        let of_prose = prose::problems(text).into_iter().filter(|_| is_prose);
+        problems.extend(of_file.chain(of_prose).map(|problem| format!("{name}: {problem}")));
+    }
+    problems.extend(bench_problem(&std::fs::read_to_string(root.join("docs/benchmarks.md"))?));
+    let mut pages = BTreeMap::new();
+    for path in files(&root, "md")? {
+        let text = std::fs::read_to_string(&path)?;
+        pages.insert(path.strip_prefix(&root).unwrap_or(&path).to_path_buf(), text);
+    }
+    problems.extend(docs::problems(&pages, |path| root.join(path).exists()));
     problems.iter().for_each(|problem| println!("{problem}"));
     println!("tidy: {} problems", problems.len());
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What is wrong with the mark before the table of benchmarks, which `cargo xtask bench --report` writes.
-fn bench_problem(readme: &str) -> Option<String> {
+fn bench_problem(page: &str) -> Option<String> {
     let mark = format!("<!-- bench: begin, version {} -->", env!("CARGO_PKG_VERSION"));
-    (!readme.contains(&mark)).then(|| format!("README.md: the table of benchmarks is not of this version: no `{mark}`"))
+    (!page.contains(&mark))
+        .then(|| format!("docs/benchmarks.md: the table of benchmarks is not of this version: no `{mark}`"))
 }
 
 fn file_problems(text: &str) -> Vec<String> {
@@ -68,18 +96,21 @@ fn file_problems(text: &str) -> Vec<String> {
     problems
 }
 
-fn rust_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
+/// Returns the files in a folder with this ending, without what builds leave behind.
+fn files(folder: &Path, ending: &str) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() {
-            files.extend(rust_files(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
+            if !path.ends_with("target") && !path.ends_with(".git") {
+                found.extend(files(&path, ending)?);
+            }
+        } else if path.extension().is_some_and(|extension| extension == ending) {
+            found.push(path);
         }
     }
-    files.sort();
-    Ok(files)
+    found.sort();
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -31,7 +31,13 @@ impl Text {
     pub(crate) fn of_this_repository() -> Self {
         let documents = [
             include_str!("../../../../README.md"),
-            include_str!("../../../../ARCHITECTURE.md"),
+            include_str!("../../../../docs/guide.md"),
+            include_str!("../../../../docs/derivatives.md"),
+            include_str!("../../../../docs/existing-models.md"),
+            include_str!("../../../../docs/serving.md"),
+            include_str!("../../../../docs/backends.md"),
+            include_str!("../../../../docs/design/code-map.md"),
+            include_str!("../../../../docs/design/decisions.md"),
             include_str!("../../../../CONTRIBUTING.md"),
             include_str!("../../../../CHANGELOG.md"),
             include_str!("../../../../crates/funcify-core/src/ops/numerics.md"),

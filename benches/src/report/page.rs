@@ -1,0 +1,52 @@
+//! The table on the page of benchmarks, between two marks that name the version that ran, and the chart made from it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::{Run, chart, tables};
+
+/// What stands before the table; the version follows.
+const BEGIN: &str = "<!-- bench: begin, version ";
+const END: &str = "<!-- bench: end -->";
+
+/// The versions of the peers.
+const REQUIREMENTS: &str = include_str!("../../peers/requirements.txt");
+
+/// Writes the table of a run into the page, and the chart.
+pub(crate) fn write(run: &Run, root: &Path) -> Result<()> {
+    let path = root.join("docs/benchmarks.md");
+    let text = std::fs::read_to_string(&path)?;
+    let table = format!("{}\n({}, {}.)\n", tables::overview(run).markdown(), jax(), run.machine);
+    let text = replaced(&text, &run.version, &table)?;
+    std::fs::write(&path, &text)?;
+    std::fs::write(root.join("docs/training-time.svg"), chart::draw(&text, &jax()))?;
+    println!("the table is in {}, and the chart beside it", path.display());
+    Ok(())
+}
+
+/// Returns the name and the version of JAX.
+pub(super) fn jax() -> String {
+    let version = REQUIREMENTS.lines().find_map(|line| line.strip_prefix("jax==")).expect("the peers have JAX");
+    format!("JAX {version}")
+}
+
+/// The text with what is between the marks replaced.
+fn replaced(text: &str, version: &str, table: &str) -> Result<String> {
+    let begin = text.find(BEGIN).with_context(|| format!("docs/benchmarks.md has no line `{BEGIN}.. -->`"))?;
+    let end = begin + text[begin..].find(END).with_context(|| format!("docs/benchmarks.md has no line `{END}`"))?;
+    Ok(format!("{}{BEGIN}{version} -->\n\n{table}\n{}", &text[..begin], &text[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_between_the_marks_is_replaced() {
+        let text = "a\n<!-- bench: begin, version 0.0.1 -->\nold\n<!-- bench: end -->\nb\n";
+        let new = replaced(text, "0.1.0", "| t |\n").unwrap();
+        assert_eq!(new, "a\n<!-- bench: begin, version 0.1.0 -->\n\n| t |\n\n<!-- bench: end -->\nb\n");
+        assert!(replaced("nothing", "0.1.0", "").is_err());
+    }
+}

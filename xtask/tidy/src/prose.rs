@@ -1,0 +1,135 @@
+//! The prose of comments: what a program can check of it, and a random sample of sentences for a reader to judge.
+
+/// Words with which no doc comment begins: the sentence would not say what the item does.
+const OPENINGS: [&str; 9] = ["What", "Whether", "How", "Of", "That", "Which", "Where", "Who", "Such"];
+
+/// Phrases that engineers do not write.
+const PHRASES: [&str; 12] = [
+    "as it is told",
+    "beside it lies",
+    "goes by ticket",
+    "in silence",
+    "is who",
+    "its likes",
+    "lie beside",
+    "made ready",
+    "of its own accord",
+    "stands in the way",
+    "what is given",
+    "works off",
+];
+
+/// Returns the comments of a Rust file that break a rule of the prose guide.
+pub(crate) fn problems(text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (line, comment) in comments(text) {
+        let is_doc = comment.kind != Kind::Plain;
+        let first = comment.text.split_whitespace().next().unwrap_or("");
+        if is_doc && OPENINGS.contains(&first) {
+            problems.push(format!("line {line}: a doc comment begins with `{first}`; begin with a verb"));
+        }
+        let phrases = PHRASES.iter().filter(|phrase| comment.text.contains(**phrase));
+        problems.extend(phrases.map(|phrase| format!("line {line}: `{phrase}`")));
+    }
+    problems
+}
+
+/// Returns `count` sentences of these files, by name and text, each with its place. The same seed draws the same sentences.
+pub(crate) fn sample<'a>(files: impl Iterator<Item = (&'a str, &'a str)>, seed: &str, count: usize) -> Vec<String> {
+    let mut drawn: Vec<(u64, String)> = Vec::new();
+    for (name, text) in files {
+        for (line, comment) in comments(text) {
+            for sentence in sentences(&comment.text) {
+                let place = format!("{name}:{line}: {sentence}");
+                drawn.push((hash(&format!("{seed} {place}")), place));
+            }
+        }
+    }
+    drawn.sort();
+    drawn.into_iter().take(count).map(|(_, place)| place).collect()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Item,
+    Module,
+    Plain,
+}
+
+/// Consecutive comment lines of one kind, without listings and tables.
+struct Comment {
+    kind: Kind,
+    text: String,
+}
+
+/// Returns the comments of a file with the numbers of their first lines.
+fn comments(text: &str) -> Vec<(usize, Comment)> {
+    let mut found: Vec<(usize, Comment)> = Vec::new();
+    let (mut last, mut is_listing) = (None, false);
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let kinds = [("///", Kind::Item), ("//!", Kind::Module), ("// ", Kind::Plain)];
+        let Some((rest, kind)) = kinds.iter().find_map(|(mark, kind)| Some((line.strip_prefix(mark)?, *kind))) else {
+            (last, is_listing) = (None, false);
+            continue;
+        };
+        let rest = rest.trim();
+        if rest.starts_with("```") {
+            is_listing = !is_listing;
+            last = Some(kind);
+            continue;
+        }
+        if is_listing || rest.starts_with('|') || rest.starts_with('#') {
+            last = Some(kind);
+            continue;
+        }
+        match found.last_mut().filter(|_| last == Some(kind)) {
+            Some((_, comment)) => comment.text += &format!(" {rest}"),
+            None => found.push((number + 1, Comment { kind, text: rest.to_string() })),
+        }
+        last = Some(kind);
+    }
+    found
+}
+
+/// Splits a comment into sentences of four words or more.
+fn sentences(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut sentence: Vec<&str> = Vec::new();
+    for word in text.split_whitespace() {
+        sentence.push(word);
+        if word.ends_with(['.', ':', '?']) && !word.ends_with("..") {
+            found.push(std::mem::take(&mut sentence));
+        }
+    }
+    found.push(sentence);
+    found.into_iter().filter(|words| words.len() > 3).map(|words| words.join(" ")).collect()
+}
+
+/// FNV-1a.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doc_comments_begin_with_a_verb() {
+        assert!(problems("/// Returns the steps.\n/// What a step reads.\nfn f() {}\n").is_empty());
+        let found = problems("//! Doc.\n\n/// What a step reads.\nfn f() {}\n");
+        assert_eq!(found, ["line 3: a doc comment begins with `What`; begin with a verb"]);
+        assert_eq!(problems("// It is said in silence.\n"), ["line 1: `in silence`"]);
+        assert!(problems("/// ```\n/// What = 1\n/// ```\n").is_empty());
+    }
+
+    #[test]
+    fn a_seed_draws_the_same_sentences() {
+        let text = "//! One sentence with five words. Another one, of six words.\n\n// Too short.\n\n/// A third one\n/// over two lines.\n";
+        let draw = |seed, count| sample([("f.rs", text)].into_iter(), seed, count);
+        assert_eq!(draw("a", 9).len(), 3);
+        assert_eq!(draw("a", 2), draw("a", 2));
+        assert!(draw("b", 9).contains(&"f.rs:5: A third one over two lines.".to_string()));
+    }
+}

@@ -16,9 +16,8 @@ fn read(path: &str) -> String {
 
 /// The blocks of a page that begin with this fence.
 fn blocks(page: &str, fence: &str) -> Vec<String> {
-    let text = read(page);
-    let parts = text.split(&format!("\n{fence}\n")).skip(1);
-    parts.map(|rest| rest.split_once("\n```").unwrap().0.to_string()).collect()
+    let (text, fence) = (read(page), format!("\n{fence}\n"));
+    text.split(&fence).skip(1).map(|rest| rest.split_once("\n```").unwrap().0.to_string()).collect()
 }
 
 /// The program of an example, without its module doc.

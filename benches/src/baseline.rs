@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::report::Run;
-use crate::rows::Row;
+use crate::rows::Measurement;
 
 /// How much worse a ratio may be before its spread is looked at.
 const LEAST: f64 = 0.15;
@@ -30,7 +30,7 @@ fn path(root: &Path) -> PathBuf {
 
 /// Writes the ratios of a run down, for later runs; those of what it did not run stay as they were.
 pub(crate) fn keep(run: &Run, root: &Path) -> Result<()> {
-    let ratio = |row: &Row| {
+    let ratio = |row: &Measurement| {
         Some(Ratio {
             workload: row.workload.clone(),
             phase: row.phase.clone(),
@@ -79,9 +79,12 @@ pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
 }
 
 /// The rows that stand in both runs.
-fn compared<'a>(earlier: &'a [Ratio], rows: &'a [Row]) -> impl Iterator<Item = (&'a Ratio, &'a Row, f64)> {
+fn compared<'a>(
+    earlier: &'a [Ratio],
+    rows: &'a [Measurement],
+) -> impl Iterator<Item = (&'a Ratio, &'a Measurement, f64)> {
     earlier.iter().filter_map(|earlier| {
-        let same = |row: &&Row| {
+        let same = |row: &&Measurement| {
             row.workload == earlier.workload && row.phase == earlier.phase && row.subject == earlier.subject
         };
         let row = rows.iter().find(same)?;
@@ -89,7 +92,7 @@ fn compared<'a>(earlier: &'a [Ratio], rows: &'a [Row]) -> impl Iterator<Item = (
     })
 }
 
-fn worse(earlier: &[Ratio], rows: &[Row]) -> Vec<String> {
+fn worse(earlier: &[Ratio], rows: &[Measurement]) -> Vec<String> {
     let worse = compared(earlier, rows).filter_map(|(earlier, row, ratio)| {
         let change = ratio / earlier.ratio_to_hand_written - 1.0;
         let noise = LEAST.max(2.0 * (earlier.spread + row.spread.unwrap_or_default()));
@@ -131,7 +134,7 @@ mod tests {
         };
         let mut samples = Samples::default();
         samples.add(vec![1.0, 1.0, 1.0], vec![1.0; 3]);
-        let mut row = Row::ran("rnn T=1", "candle-native", Phase::Forward, &samples, (None, None), None);
+        let mut row = Measurement::ran("rnn T=1", "candle-native", Phase::Forward, &samples, (None, None), None);
         row.ratio_to_hand_written = Some(0.6);
         let line = "rnn T=1, forward, candle-native: 0.60 of the loop by hand, was 0.50: 20 % worse, noise 15 %";
         assert_eq!(worse(&earlier(0.0), std::slice::from_ref(&row)), [line]);

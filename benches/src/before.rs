@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::rows::Row;
+use crate::rows::Measurement;
 use crate::subjects::{Earlier, Kind, Subject};
 
 /// How much slower a row may be than that of the earlier build.
@@ -27,7 +27,7 @@ const BEFORE: &str = ", before";
 
 /// Prints each row that differs by more than [`ALLOWED`], and how many do not. False if one is slower by that much. Making a program
 /// is measured once, so it is left out.
-pub(crate) fn print(rows: &[Row]) -> bool {
+pub(crate) fn print(rows: &[Measurement]) -> bool {
     println!("| workload | phase | subject | before, low | now, low | ratio of lows | of medians |");
     println!("|---|---|---|--:|--:|--:|--:|");
     let (mut slower, mut faster, mut all, mut logarithms) = (0, 0, 0, 0.0);
@@ -64,10 +64,10 @@ mod tests {
     use crate::rows::Samples;
     use crate::subjects::{ALL, Phase};
 
-    fn row(subject: &str, low: f64) -> Row {
+    fn row(subject: &str, low: f64) -> Measurement {
         let mut samples = Samples::default();
         samples.add(vec![low, 2.0 * low], vec![low, low]);
-        Row::ran("rnn T=1", subject, Phase::Forward, &samples, (None, None), None)
+        Measurement::ran("rnn T=1", subject, Phase::Forward, &samples, (None, None), None)
     }
 
     #[test]

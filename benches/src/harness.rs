@@ -13,12 +13,12 @@ use crate::compare::{self, Values};
 use crate::connection::Connection;
 use crate::peers::Peers;
 use crate::protocol::{Answer, Request};
-use crate::rows::{Gone, Row, Samples, ratios};
+use crate::rows::{Gone, Measurement, Samples, ratios};
 use crate::subjects::{Phase, Subject};
 use crate::workloads::{Loss, Sizes, Workload};
 
 /// What a run measures, and how long it may take.
-pub(crate) struct Plan {
+pub(crate) struct Schedule {
     pub(crate) items: Vec<(&'static Workload, Sizes)>,
     pub(crate) subjects: Vec<&'static Subject>,
     /// How often each subject has its turn.
@@ -36,14 +36,14 @@ pub(crate) struct Plan {
 /// What a run measured.
 #[derive(Clone, Default)]
 pub(crate) struct Measured {
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<Measurement>,
     /// Subjects without a row, and why.
     pub(crate) gone: Vec<Gone>,
 }
 
 /// Runs all workloads, with a progress bar. `keep` is given what was measured so far after each of them, so that a long run
 /// that is cut off is not lost.
-pub(crate) fn run(plan: &Plan, peers: &Peers, keep: impl Fn(&Measured) -> Result<()>) -> Result<Measured> {
+pub(crate) fn run(plan: &Schedule, peers: &Peers, keep: impl Fn(&Measured) -> Result<()>) -> Result<Measured> {
     std::fs::create_dir_all(&plan.folder)?;
     let mut measured = Measured::default();
     let bar = ProgressBar::new((plan.items.len() * Phase::ALL.len()) as u64);
@@ -70,7 +70,7 @@ pub(crate) fn run(plan: &Plan, peers: &Peers, keep: impl Fn(&Measured) -> Result
 
 /// One phase of one workload at its sizes.
 struct Item<'a> {
-    plan: &'a Plan,
+    plan: &'a Schedule,
     peers: &'a Peers,
     workload: &'static Workload,
     sizes: Sizes,
@@ -130,8 +130,8 @@ impl Item<'_> {
                 _ => (None, None),
             };
             let checked = values.checked(each.subject.name);
-            measured.rows.push(Row::made(&title, each.subject.name, self.phase, each.made, checked));
-            measured.rows.push(Row::ran(&title, each.subject.name, self.phase, &each.samples, bytes, checked));
+            measured.rows.push(Measurement::made(&title, each.subject.name, self.phase, each.made, checked));
+            measured.rows.push(Measurement::ran(&title, each.subject.name, self.phase, &each.samples, bytes, checked));
         }
         Ok(())
     }

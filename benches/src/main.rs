@@ -30,7 +30,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 
-use crate::harness::{Measured, Plan};
+use crate::harness::{Measured, Schedule};
 use crate::peers::{Peers, root};
 use crate::report::Run;
 use crate::subjects::{Device, Kind, Subject};
@@ -141,7 +141,7 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     }
     if let Some(program) = &arguments.before {
         let own = plan.subjects.iter().copied().filter(|subject| subject.is_funcify()).collect::<Vec<_>>();
-        let plan = Plan { subjects: before::both(&own, program), ..plan };
+        let plan = Schedule { subjects: before::both(&own, program), ..plan };
         return harness::run(&plan, &Peers::none(), |_| Ok(())).map(|measured| before::print(&measured.rows));
     }
     let peers = if arguments.peers { Peers::make(&root()) } else { Peers::none() };
@@ -182,7 +182,7 @@ fn values_agree(measured: &Measured) -> bool {
     failed.is_empty() && !measured.rows.is_empty()
 }
 
-fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
+fn plan(arguments: &Arguments, folder: &Path) -> Result<Schedule> {
     let sizes_of = |workload: &'static Workload| -> Vec<Sizes> {
         match (arguments.quick, arguments.growth) {
             (true, _) => workload.quick.to_vec(),
@@ -216,7 +216,7 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Plan> {
         }
     };
     let (rounds, turn, enough, patience) = if arguments.quick { (3, 50, 1, 30) } else { (5, 150, 2, 30) };
-    Ok(Plan {
+    Ok(Schedule {
         items,
         subjects: subjects().filter(takes_part).collect(),
         rounds: if arguments.values { 0 } else { arguments.rounds.unwrap_or(rounds) },

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use funcify::HostTensor;
 
-use crate::harness::Plan;
+use crate::harness::Schedule;
 use crate::subjects::{self, Phase};
 use crate::workloads::Loss;
 
@@ -11,7 +11,7 @@ use crate::workloads::Loss;
 const SHOWN: usize = 8;
 
 /// Runs each program of the plan, profiled, and prints a table.
-pub(crate) fn print(plan: &Plan) -> Result<()> {
+pub(crate) fn print(plan: &Schedule) -> Result<()> {
     for (workload, sizes) in &plan.items {
         let inputs: Vec<(String, HostTensor)> =
             workload.inputs(sizes).into_iter().map(|(name, tensor)| (name.to_string(), tensor)).collect();

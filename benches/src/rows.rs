@@ -6,7 +6,7 @@ use crate::subjects::{self, Phase};
 
 /// One subject on one workload in one phase.
 #[derive(Serialize, Deserialize, Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct Measurement {
     /// The workload and its sizes: `rnn T=1000 B=1 H=32`.
     pub(crate) workload: String,
     pub(crate) subject: String,
@@ -80,7 +80,7 @@ fn quantile(numbers: &[f64], part: f64) -> f64 {
     sorted.get((last as f64 * part).round() as usize).copied().unwrap_or(f64::NAN)
 }
 
-impl Row {
+impl Measurement {
     /// The row of making a program, once.
     pub(crate) fn made(
         workload: &str,
@@ -88,10 +88,13 @@ impl Row {
         phase: Phase,
         (wall, cpu): (f64, f64),
         checked: Option<&str>,
-    ) -> Row {
+    ) -> Measurement {
         let phase = if phase == Phase::Forward { "make" } else { "make-train" };
         let samples = Samples { wall: vec![wall], cpu: vec![cpu] };
-        Row { phase: phase.into(), ..Row::ran(workload, subject, Phase::Forward, &samples, (None, None), checked) }
+        Measurement {
+            phase: phase.into(),
+            ..Measurement::ran(workload, subject, Phase::Forward, &samples, (None, None), checked)
+        }
     }
 
     /// The row of running it.
@@ -102,10 +105,10 @@ impl Row {
         samples: &Samples,
         (allocator_bytes, system_bytes): (Option<u64>, Option<u64>),
         checked: Option<&str>,
-    ) -> Row {
+    ) -> Measurement {
         let median_s = quantile(&samples.wall, 0.5);
         let distance = quantile(&samples.wall, 0.75) - quantile(&samples.wall, 0.25);
-        Row {
+        Measurement {
             workload: workload.to_string(),
             subject: subject.to_string(),
             phase: phase.name().to_string(),
@@ -123,16 +126,16 @@ impl Row {
     }
 
     /// Whether another row is of the same workload and phase.
-    pub(crate) fn is_beside(&self, other: &Row) -> bool {
+    pub(crate) fn is_beside(&self, other: &Measurement) -> bool {
         self.workload == other.workload && self.phase == other.phase
     }
 }
 
 /// Sets the ratios of each row to its baselines in the same run.
-pub(crate) fn ratios(rows: &mut [Row]) {
+pub(crate) fn ratios(rows: &mut [Measurement]) {
     let all = rows.to_vec();
     for row in rows {
-        let beside: Vec<&Row> = all.iter().filter(|other| other.is_beside(row)).collect();
+        let beside: Vec<&Measurement> = all.iter().filter(|other| other.is_beside(row)).collect();
         let low_of = |subject: &str| beside.iter().find(|other| other.subject == subject).map(|other| other.low_s);
         let by_hand = subjects::Subject::named(&row.subject).ok().and_then(|subject| subject.instead_of);
         row.ratio_to_hand_written = by_hand.and_then(low_of).map(|by_hand| row.low_s / by_hand);
@@ -144,9 +147,9 @@ pub(crate) fn ratios(rows: &mut [Row]) {
 mod tests {
     use super::*;
 
-    fn row(subject: &str, wall: &[f64]) -> Row {
+    fn row(subject: &str, wall: &[f64]) -> Measurement {
         let samples = Samples { wall: wall.to_vec(), cpu: wall.to_vec() };
-        Row::ran("rnn T=1", subject, Phase::Forward, &samples, (Some(7), Some(9)), None)
+        Measurement::ran("rnn T=1", subject, Phase::Forward, &samples, (Some(7), Some(9)), None)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use funcify::dispatch::LoopStrategy;
-use funcify_conformance::{Case, Expectations, Expected, Row, Status, Subject, all_cases, run_case};
+use funcify_conformance::{Case, CaseResult, Expectations, Expected, Status, Subject, all_cases, run_case};
 use funcify_tests::wrong::{self, Fault};
 
 #[path = "../../crates/funcify-conformance/tests/judgement/fake.rs"]
@@ -22,7 +22,7 @@ fn cases_with_loops() -> &'static [Case] {
 }
 
 /// Runs the suite on a backend with a fault. The interpreter has one kind of loop, so one mode is enough.
-fn failures(fault: Fault) -> Vec<Row> {
+fn failures(fault: Fault) -> Vec<CaseResult> {
     let subject = Subject {
         name: format!("{fault:?}"),
         executor: Ok(Arc::new(Fake::new(move |graph, arguments| wrong::call(fault, graph, arguments)))),

@@ -20,7 +20,7 @@ const TOP: u32 = 84;
 const ROW: u32 = 22;
 
 /// A training row of the table: the workload, and the ratio to JAX for each column of [`SHOWN`].
-struct Row<'a> {
+struct TrainingRow<'a> {
     workload: &'a str,
     ratios: Vec<Option<f64>>,
 }
@@ -72,7 +72,7 @@ fn place(ratio: f64) -> f64 {
     LEFT + WIDTH * ((ratio.log10() - low) / (high - low)).clamp(0.0, 1.0)
 }
 
-fn rows(page: &str) -> Vec<Row<'_>> {
+fn rows(page: &str) -> Vec<TrainingRow<'_>> {
     let mut lines = page.lines().filter(|line| line.starts_with('|')).map(|line| line.split('|').map(str::trim));
     let header: Vec<&str> = lines.find(|cells| cells.clone().any(|cell| cell == "JAX")).into_iter().flatten().collect();
     let columns: Vec<_> = SHOWN.iter().map(|shown| header.iter().position(|title| title == &shown.0)).collect();
@@ -87,7 +87,7 @@ fn rows(page: &str) -> Vec<Row<'_>> {
                 cell.split_once('(')?.1.strip_suffix(" ×)")?.parse().ok()
             }
         });
-        Row { workload, ratios: ratios.collect() }
+        TrainingRow { workload, ratios: ratios.collect() }
     });
     rows.collect()
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use plotters::prelude::*;
 
 use super::{Run, bytes, time};
-use crate::rows::Row;
+use crate::rows::Measurement;
 
 /// A figure: one number of each subject's rows of a workload against one of its sizes.
 struct Figure {
@@ -25,7 +25,7 @@ enum What {
 }
 
 impl What {
-    fn of(self, row: &Row) -> Option<f64> {
+    fn of(self, row: &Measurement) -> Option<f64> {
         match self {
             What::Time => Some(row.low_s),
             What::Memory => row.peak_bytes.map(|bytes| bytes as f64),

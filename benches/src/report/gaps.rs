@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::tables::Table;
 use super::{Run, digits, time};
-use crate::rows::Row;
+use crate::rows::Measurement;
 use crate::subjects::Subject;
 
 /// What stands above the table.
@@ -37,8 +37,8 @@ struct Reasons {
 /// A library's fastest way on a workload beside the fastest subject.
 struct Gap<'a> {
     library: &'static str,
-    own: &'a Row,
-    fastest: &'a Row,
+    own: &'a Measurement,
+    fastest: &'a Measurement,
 }
 
 impl Gap<'_> {
@@ -70,7 +70,7 @@ fn gaps(run: &Run) -> Vec<Gap<'_>> {
         for phase in ["forward", "train"] {
             let rows = run.of(workload, phase);
             for library in ["candle", "burn-flex"] {
-                let of = |row: &&&Row| {
+                let of = |row: &&&Measurement| {
                     Subject::named(&row.subject)
                         .is_ok_and(|subject| subject.is_funcify() && subject.name.starts_with(library))
                 };

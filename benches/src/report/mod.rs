@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::rows::{Gone, Row};
+use crate::rows::{Gone, Measurement};
 use crate::workloads;
 
 /// A run as it is written down.
@@ -22,7 +22,7 @@ pub(crate) struct Run {
     /// The version of funcify that ran.
     pub(crate) version: String,
     pub(crate) machine: String,
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<Measurement>,
     pub(crate) gone: Vec<Gone>,
 }
 
@@ -48,7 +48,7 @@ impl Run {
                 || self.gone.iter().any(|gone| gone.workload == workload && gone.subject == subject)
         };
         let (rows, gone) = (earlier.rows.into_iter(), earlier.gone.into_iter());
-        let rows: Vec<Row> = rows.filter(|row| !is_new(&row.workload, &row.subject)).collect();
+        let rows: Vec<Measurement> = rows.filter(|row| !is_new(&row.workload, &row.subject)).collect();
         let gone: Vec<Gone> = gone.filter(|gone| !is_new(&gone.workload, &gone.subject)).collect();
         self.rows.extend(rows);
         self.gone.extend(gone);
@@ -57,8 +57,8 @@ impl Run {
     }
 
     /// The rows of that workload in that phase, the fastest first.
-    fn of(&self, workload: &str, phase: &str) -> Vec<&Row> {
-        let mut rows: Vec<&Row> =
+    fn of(&self, workload: &str, phase: &str) -> Vec<&Measurement> {
+        let mut rows: Vec<&Measurement> =
             self.rows.iter().filter(|row| row.workload == workload && row.phase == phase).collect();
         rows.sort_by(|left, right| left.low_s.total_cmp(&right.low_s));
         rows
@@ -144,7 +144,7 @@ mod tests {
         let row = |workload: &str, subject: &str, low: f64| {
             let mut samples = Samples::default();
             samples.add(vec![low], vec![low]);
-            Row::ran(workload, subject, Phase::Forward, &samples, (None, None), None)
+            Measurement::ran(workload, subject, Phase::Forward, &samples, (None, None), None)
         };
         let run = |version: &str, rows| Run { version: version.into(), machine: String::new(), rows, gone: Vec::new() };
         let earlier = || vec![row("lstm T=30 B=4 H=16", "jax", 1.0), row("rnn T=50 B=4 H=16", "jax", 2.0)];
@@ -163,7 +163,7 @@ mod tests {
         let row = |workload: &str, subject: &str, phase, low: f64| {
             let mut samples = Samples::default();
             samples.add(vec![low], vec![low]);
-            Row::ran(workload, subject, phase, &samples, (None, None), None)
+            Measurement::ran(workload, subject, phase, &samples, (None, None), None)
         };
         let (full, quick, plotted) = ("rnn T=1000 B=1 H=32", "rnn T=50 B=4 H=16", "rnn T=64 B=4 H=16");
         let run = |workloads: &[&str]| {

@@ -1,7 +1,7 @@
 //! The tables of the report, as text in cells.
 
 use super::{Run, bytes, digits, time};
-use crate::rows::Row;
+use crate::rows::Measurement;
 use crate::subjects::Subject;
 
 /// A table: a head and rows. The first column holds names, the others numbers.
@@ -74,7 +74,8 @@ pub(super) fn overview(run: &Run) -> Table {
                 continue;
             }
             let cell = |column: &Column| {
-                let of = |row: &&&Row| Subject::named(&row.subject).is_ok_and(|subject| (column.includes)(subject));
+                let of =
+                    |row: &&&Measurement| Subject::named(&row.subject).is_ok_and(|subject| (column.includes)(subject));
                 let Some(row) = measured.iter().find(of) else {
                     return String::new();
                 };

@@ -9,7 +9,9 @@ use funcify_core::error::BackendError;
 use funcify_core::ops::{Movement, Op, OpClass};
 use funcify_core::{DType, HostTensor, TensorType};
 use funcify_cpu::{Division, Engine, Machine};
-use funcify_runtime::{Backend, Compiled, Compiles, Declined, Kernel, Parallel, Part, StackType, Tensors, Whole};
+use funcify_runtime::{
+    Backend, Compiled, Compiles, Declined, Kernel, Parallel, Part, StackType, Tensors, WholeRequest,
+};
 use half::{bf16, f16};
 
 use crate::compiled::Loop;
@@ -107,7 +109,7 @@ impl Backend for Burn {
         if self.in_host_memory() { Compiles::Loops } else { Compiles::Nothing }
     }
 
-    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
+    fn compile_whole(&self, whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
         match self.in_host_memory() {
             true => {
                 let engine = Engine::compile(whole, Division::BesideLibrary, Machine::detect())?;

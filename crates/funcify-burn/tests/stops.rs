@@ -5,7 +5,7 @@
 mod bodies;
 mod common;
 
-use bodies::{BODIES, Body, Row, WIDTH, twice};
+use bodies::{BODIES, Body, Vector, WIDTH, twice};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation, s};
@@ -20,12 +20,12 @@ struct Run {
     gradients: [Option<TensorData>; 3],
 }
 
-fn run(device: &Device, forward: impl FnOnce(Row, Row, Tensor<2>) -> (Row, Tensor<2>)) -> Run {
+fn run(device: &Device, forward: impl FnOnce(Vector, Vector, Tensor<2>) -> (Vector, Tensor<2>)) -> Run {
     run_at(0.2, device, forward)
 }
 
 /// On numbers around `centre`.
-fn run_at(centre: f32, device: &Device, forward: impl FnOnce(Row, Row, Tensor<2>) -> (Row, Tensor<2>)) -> Run {
+fn run_at(centre: f32, device: &Device, forward: impl FnOnce(Vector, Vector, Tensor<2>) -> (Vector, Tensor<2>)) -> Run {
     let of = |count, seed| values(count, seed).into_iter().map(|it| centre + 0.6 * it).collect::<Vec<f32>>();
     let [w, c] =
         [1, 2].map(|seed| Tensor::<1>::from_data(TensorData::new(of(WIDTH, seed), [WIDTH]), device).require_grad());
@@ -41,7 +41,9 @@ fn run_at(centre: f32, device: &Device, forward: impl FnOnce(Row, Row, Tensor<2>
     Run { results: [last.into_data(), ys.into_data()], gradients }
 }
 
-fn by_hand(body: impl Fn(Row, Row, Row) -> (Row, Row)) -> impl Fn(Row, Row, Tensor<2>) -> (Row, Tensor<2>) {
+fn by_hand(
+    body: impl Fn(Vector, Vector, Vector) -> (Vector, Vector),
+) -> impl Fn(Vector, Vector, Tensor<2>) -> (Vector, Tensor<2>) {
     move |w, mut c, xs| {
         let mut ys = Vec::new();
         for x in xs.iter_dim(0) {
@@ -160,14 +162,14 @@ fn masks_and_wide_layers_tell_ways_apart() {
     let xs = TensorData::new(values(STEPS * FEATURES, 3), [STEPS, FEATURES]);
     let valid = Tensor::<1, Int>::from_data([1, 1, 0, 1], &device).equal_elem(1);
     let valid: Tensor<2, Bool> = valid.unsqueeze_dim::<2>(1).expand([STEPS, FEATURES]);
-    let body = |linear: Linear, h: Row, (x, valid): (Row, Tensor<1, Bool>)| {
+    let body = |linear: Linear, h: Vector, (x, valid): (Vector, Tensor<1, Bool>)| {
         let z = linear.forward(x);
         let next = h.clone() * 0.5 + activation::sigmoid(z.clone()).detach() * z.tanh();
         (h.mask_where(valid, next), ())
     };
-    let gradients = |forward: &dyn Fn(Row, Tensor<2>) -> Row| {
+    let gradients = |forward: &dyn Fn(Vector, Tensor<2>) -> Vector| {
         let xs = Tensor::<2>::from_data(xs.clone(), &device).require_grad();
-        let gradients = forward(Row::zeros([FEATURES], &device), xs.clone()).sum().backward();
+        let gradients = forward(Vector::zeros([FEATURES], &device), xs.clone()).sum().backward();
         [linear.weight.grad(&gradients).unwrap().into_data(), xs.grad(&gradients).unwrap().into_data()]
     };
     let expected = gradients(&|mut h, xs| {
@@ -190,7 +192,7 @@ fn random_closures_stop_where_burn_stops() {
     let mut refused = 0;
     for seed in 0..PROGRAMS {
         let centre = [0.2, -0.5, 3.0, 10.0][seed as usize % 4];
-        let body = |w: Row, c: Row, x: Row| drawn(seed, centre, w, c, x);
+        let body = |w: Vector, c: Vector, x: Vector| drawn(seed, centre, w, c, x);
         let found = run_at_or_refused(centre, &device, body);
         let Some(found) = found else {
             refused += 1;
@@ -203,7 +205,11 @@ fn random_closures_stop_where_burn_stops() {
 }
 
 /// `None` if it cannot be known where the closure's gradients stop.
-fn run_at_or_refused(centre: f32, device: &Device, body: impl Fn(Row, Row, Row) -> (Row, Row)) -> Option<Run> {
+fn run_at_or_refused(
+    centre: f32,
+    device: &Device,
+    body: impl Fn(Vector, Vector, Vector) -> (Vector, Vector),
+) -> Option<Run> {
     let mut is_refused = false;
     let found = run_at(centre, device, |w, c, xs| match scan(w, c.clone(), xs.clone(), &body) {
         Ok(results) => results,
@@ -217,7 +223,7 @@ fn run_at_or_refused(centre: f32, device: &Device, body: impl Fn(Row, Row, Row) 
 }
 
 /// A few ops on the weight, the carry, the row and what was computed before.
-fn drawn(seed: u64, centre: f32, w: Row, c: Row, x: Row) -> (Row, Row) {
+fn drawn(seed: u64, centre: f32, w: Vector, c: Vector, x: Vector) -> (Vector, Vector) {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut below = |limit: usize| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -254,9 +260,9 @@ fn drawn(seed: u64, centre: f32, w: Row, c: Row, x: Row) -> (Row, Row) {
 fn a_record_within_a_record_leaves_its_stops_alone() {
     let plain = devices().swap_remove(0);
     let device = plain.clone().autodiff();
-    let body = |w: Row, c: Row, x: Row| {
+    let body = |w: Vector, c: Vector, x: Vector| {
         let ones = Tensor::<2>::ones([3, 1], &plain);
-        let (sum, ()) = scan((), Row::zeros([1], &plain), ones, |(), sum: Row, x: Row| (sum + x, ())).unwrap();
+        let (sum, ()) = scan((), Vector::zeros([1], &plain), ones, |(), sum: Vector, x: Vector| (sum + x, ())).unwrap();
         let three: f32 = sum.into_data().iter::<f32>().next().unwrap();
         twice(c * 0.5 + w.clone().detach() * w * x * three)
     };
@@ -276,7 +282,7 @@ fn a_loop_in_a_loop_stops_where_burn_stops() {
             twice(c * 0.5 + v.clone().exp().detach() * v.sin())
         },
     ];
-    let outer = |w: Row, c: Row, x: Row| {
+    let outer = |w: Vector, c: Vector, x: Vector| {
         let rows = Tensor::stack::<2>(vec![x.clone(), x.clone() * 0.5, w.clone().detach()], 0);
         (w, c * 0.5 + x, rows)
     };
@@ -330,12 +336,12 @@ fn a_graph_shows_its_stops_also_without_autodiff() {
     for device in devices() {
         for device in [device.clone(), device.autodiff()] {
             let x = Tensor::<1>::ones([2], &device);
-            let traced = trace((), x.clone(), |(), x: Row| x.clone().detach() * x).unwrap();
+            let traced = trace((), x.clone(), |(), x: Vector| x.clone().detach() * x).unwrap();
             assert!(traced.graph().to_string().contains("stop_gradient"), "{}", traced.graph());
-            let traced = trace((), x.clone(), |(), x: Row| x.clone() * x).unwrap();
+            let traced = trace((), x.clone(), |(), x: Vector| x.clone() * x).unwrap();
             assert!(!traced.graph().to_string().contains("stop_gradient"), "{}", traced.graph());
             let rows = Tensor::<2>::ones([3, 2], &device);
-            let traced = Scan::new().trace((), x, rows, |(), c: Row, x: Row| (c.detach() + x, ())).unwrap();
+            let traced = Scan::new().trace((), x, rows, |(), c: Vector, x: Vector| (c.detach() + x, ())).unwrap();
             assert!(traced.graph().to_string().contains("stop_gradient"), "{}", traced.graph());
         }
     }
@@ -347,7 +353,7 @@ fn a_line_may_stop_gradients_at_one_time_and_not_at_another() {
     let gradient = |is_stopped: bool| {
         let w = Tensor::<1>::from_data([2.0], &device).require_grad();
         let rows = Tensor::<2>::ones([3, 1], &device);
-        let (last, ()) = scan(w.clone(), Tensor::<1>::zeros([1], &device), rows, |w, c: Row, x: Row| {
+        let (last, ()) = scan(w.clone(), Tensor::<1>::zeros([1], &device), rows, |w, c: Vector, x: Vector| {
             let factor = if is_stopped { w.clone().detach() } else { w.clone() };
             (c + factor * w * x, ())
         })
@@ -393,7 +399,7 @@ fn what_a_record_cannot_have_is_refused_by_name() {
 /// recorded as several ops, and the tape seems to stop at the statistics.
 #[test]
 fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
-    let normed = |w: Row, c: Row, x: Row| {
+    let normed = |w: Vector, c: Vector, x: Vector| {
         let rows = (c * w.clone() + x.clone()).reshape([WIDTH, 1]);
         let (scale, offset) = (w.clone().slice(s![0..1]), w.slice(s![1..2]));
         twice(burn::tensor::module::batch_norm_train(rows, scale, offset, 0.1).output.reshape([WIDTH]) * x)
@@ -401,7 +407,7 @@ fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
     for device in autodiff_devices() {
         let [w, c] = [1, 2].map(|seed| Tensor::<1>::from_data(TensorData::new(values(WIDTH, seed), [WIDTH]), &device));
         let xs = Tensor::<2>::from_data(TensorData::new(values(STEPS * WIDTH, 3), [STEPS, WIDTH]), &device);
-        let in_a_loop = |w: Row, c: Row, x: Row| {
+        let in_a_loop = |w: Vector, c: Vector, x: Vector| {
             let rows = Tensor::stack::<2>(vec![x.clone(), x], 0);
             let (last, ys) = scan(w, c, rows, normed).unwrap();
             (last, ys.sum_dim(0).squeeze_dim::<1>(0))
@@ -419,7 +425,7 @@ fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
             }
         }
         // The same in ops that have rules each.
-        let by_ops = |w: Row, c: Row, x: Row| {
+        let by_ops = |w: Vector, c: Vector, x: Vector| {
             let rows = c * w.clone() + x.clone();
             let centred = rows.clone() - rows.mean();
             let (scale, offset) = (w.clone().slice(s![0..1]), w.slice(s![1..2]));

@@ -8,7 +8,8 @@ use funcify_core::ops::Op;
 use funcify_core::{DType, HostTensor, Result};
 use funcify_cpu::{Division, Engine, Machine};
 use funcify_runtime::{
-    Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Parallel, Part, StackType, Tensors, TrackedCall, Whole,
+    Backend, Compiled, Compiles, Declined, Kernel, KernelCall, Parallel, Part, StackType, Tensors, TrackedCall,
+    WholeRequest,
 };
 
 use crate::compiled::Loop;
@@ -112,7 +113,7 @@ impl Backend for Candle {
         if self.device().is_cpu() { Compiles::Loops } else { Compiles::Nothing }
     }
 
-    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
+    fn compile_whole(&self, whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Tensor>>, Declined> {
         match self.device().is_cpu() {
             true => Ok(Arc::new(Loop(Engine::compile(whole, Division::BesideLibrary, Machine::detect())?))),
             false => Err(Declined::new(self.name(), "the device is not the CPU")),

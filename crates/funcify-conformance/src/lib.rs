@@ -91,7 +91,7 @@ pub use expectations::Expectations;
 pub use harness::{Suite, run_as_tests, trials, trials_of};
 pub use report::Report;
 pub use runner::{
-    MODES, Row, Status, Subject, modes_of, rewritten, run_case, run_modes, run_rewritten, unmatched_gaps,
+    CaseResult, MODES, Status, Subject, modes_of, rewritten, run_case, run_modes, run_rewritten, unmatched_gaps,
 };
 pub use suite::{all_cases, all_golden_cases};
 pub use unlocks::{Unlock, unlock_table, unlocks};

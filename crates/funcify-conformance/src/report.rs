@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::runner::{Row, Status};
+use crate::runner::{CaseResult, Status};
 use crate::unlocks::{unlock_table, unlocks};
 
 /// All rows of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// Each case on each backend in each mode.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CaseResult>,
     /// The backends that are declared to be under construction: what they lack is no failure.
     #[serde(skip)]
     pub partial: BTreeSet<String>,
@@ -20,7 +20,7 @@ pub struct Report {
 impl Report {
     /// Returns whether any row failed, or a backend that is not [partial](Report::partial) lacks something.
     pub fn has_failures(&self) -> bool {
-        let fails = |row: &Row| match row.status {
+        let fails = |row: &CaseResult| match row.status {
             Status::Fail => true,
             Status::Needs => !self.partial.contains(&row.backend),
             Status::Pass | Status::Unsupported | Status::Absent => false,
@@ -131,9 +131,9 @@ pub(crate) fn align(lines: &[Vec<String>]) -> String {
 mod tests {
     use super::*;
 
-    fn row(case: &str, backend: &str, status: Status) -> Row {
+    fn row(case: &str, backend: &str, status: Status) -> CaseResult {
         let (category, mode) = ("scan".into(), "raw/native".into());
-        Row {
+        CaseResult {
             case: case.into(),
             category,
             backend: backend.into(),
@@ -147,7 +147,7 @@ mod tests {
     /// What a backend lacks is told apart from what it gets wrong, and fails a run unless it is under construction.
     #[test]
     fn what_is_lacking_is_no_failed_case() {
-        let needing = |case: &str| Row { needs: vec!["exp".into()], ..row(case, "x", Status::Needs) };
+        let needing = |case: &str| CaseResult { needs: vec!["exp".into()], ..row(case, "x", Status::Needs) };
         let mut report =
             Report { rows: vec![row("a", "x", Status::Pass), needing("b"), needing("b")], ..Report::default() };
         assert!(report.table().contains("1 passed, 2 need ops that are missing"), "{}", report.table());

@@ -63,7 +63,7 @@ pub enum Status {
 
 /// A case, a backend, a mode, and what came of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Row {
+pub struct CaseResult {
     /// The case.
     pub case: String,
     /// Its category.
@@ -82,7 +82,7 @@ pub struct Row {
 }
 
 /// Runs one case in one mode on a backend, as it is written.
-pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> Row {
+pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> CaseResult {
     Run::new(case, subject, None).row(mode)
 }
 
@@ -93,13 +93,13 @@ pub fn rewritten(case: &Case) -> Option<Graph> {
 }
 
 /// Runs one case in one mode on a backend, with its program [`rewritten`]. What is a gap as it is written need not be one then.
-pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: LoopStrategy) -> Row {
+pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: LoopStrategy) -> CaseResult {
     Run::new(case, subject, Some(rewritten)).row(mode)
 }
 
 /// Runs one case in all modes of a backend, as it is written and [`rewritten`]. A program without loops and choices is the same
 /// laid out and native: it runs once, and has a row for each.
-pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut done: impl FnMut()) -> Vec<Row> {
+pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut done: impl FnMut()) -> Vec<CaseResult> {
     let mut runs = vec![Run::new(case, subject, None)];
     runs.extend(rewritten.map(|graph| Run::new(case, subject, Some(graph))));
     let mut rows = Vec::new();
@@ -130,13 +130,13 @@ impl<'a> Run<'a> {
         Run { case, subject, rewritten, either: None }
     }
 
-    fn row(&mut self, mode: LoopStrategy) -> Row {
+    fn row(&mut self, mode: LoopStrategy) -> CaseResult {
         let kind = if self.rewritten.is_some() { "rewritten" } else { "raw" };
         let (status, reason, needs) = match &self.subject.executor {
             Err(reason) => (Status::Absent, reason.clone(), Vec::new()),
             Ok(executor) => self.judged(executor.as_ref(), mode),
         };
-        Row {
+        CaseResult {
             case: self.case.name.clone(),
             category: self.case.category.clone(),
             backend: self.subject.name.clone(),
@@ -185,13 +185,13 @@ fn has_bodies(graph: &Graph) -> bool {
 }
 
 /// Entries of the declared gaps that match no case, as failed rows.
-pub fn unmatched_gaps(cases: &[Case], subject: &Subject) -> Vec<Row> {
+pub fn unmatched_gaps(cases: &[Case], subject: &Subject) -> Vec<CaseResult> {
     let matched = |gap: &&crate::expectations::Gap| {
         cases.iter().any(|case| subject.modes().iter().any(|mode| gap.covers(&case.name, mode.name())))
     };
     let unmatched = subject.expectations.expect.iter().filter(|gap| !matched(gap));
     unmatched
-        .map(|gap| Row {
+        .map(|gap| CaseResult {
             case: gap.case.clone(),
             category: "expectations".into(),
             backend: subject.name.clone(),

@@ -54,7 +54,7 @@ pub fn all_golden_cases() -> Result<Vec<Case>, String> {
 }
 
 /// The case of a golden program, and those of its derivatives, for which the manifest has values too.
-fn golden_cases(golden: &GoldenCase, program: &dyn cases::Program) -> Result<Vec<Case>, String> {
+fn golden_cases(golden: &GoldenCase, program: &dyn cases::ProgramFn) -> Result<Vec<Case>, String> {
     let graph = cases::build(golden, program).map_err(|error| error.to_string())?;
     let tensors = golden.tensors()?;
     let mut all = vec![golden_case(golden, &tensors, &golden.category, graph.clone())?];

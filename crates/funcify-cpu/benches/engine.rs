@@ -14,7 +14,7 @@ mod plans;
 use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
-use funcify::dispatch::{Function, Whole};
+use funcify::dispatch::{Function, WholeRequest};
 use funcify::error::{Place, Site};
 use funcify::graph::bind_sizes;
 use funcify::rewrite::Rewrite;
@@ -98,8 +98,13 @@ fn planning() {
         }
         let types: Vec<TensorType> = case.inputs.iter().map(HostTensor::ty).collect();
         let Ok(sizes) = bind_sizes(&Place::new("planning", Site::caller()), &rewritten, &types) else { continue };
-        let whole =
-            Whole { graph: &rewritten, sizes: &sizes, is_program: true, memory_budget: u64::MAX, may_refuse: true };
+        let whole = WholeRequest {
+            graph: &rewritten,
+            sizes: &sizes,
+            is_program: true,
+            memory_budget: u64::MAX,
+            may_refuse: true,
+        };
         let plan = || {
             let start = Instant::now();
             let engine = Engine::compile(whole, Division::Worthwhile, Machine::detect()).ok();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use funcify_core::error::BackendError;
 use funcify_core::ops::Scan;
 use funcify_core::{DType, HostTensor};
-use funcify_runtime::{Backend, Compiled, Compiles, Declined, Kernel, Outcome, Reference, Whole};
+use funcify_runtime::{Backend, Compiled, Compiles, Declined, Kernel, Outcome, Reference, WholeRequest};
 use funcify_runtime::{evaluate_kernel, funcify, tensors_of};
 use smallvec::SmallVec;
 
@@ -55,7 +55,7 @@ impl Backend for Cpu {
         Compiles::Programs
     }
 
-    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+    fn compile_whole(&self, whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         let machine = Machine::detect().translating(self.translation);
         Ok(Arc::new(OnHost(Engine::compile(whole, self.division, machine)?)))
     }
@@ -77,7 +77,7 @@ impl Compiled<Arc<HostTensor>> for OnHost {
     ) -> Result<Outcome<Arc<HostTensor>>, BackendError> {
         let OnHost(engine) = self;
         let elements = operands.iter().enumerate().map(|(index, tensor)| match engine.reads(index) {
-            Some(_) => lying(tensor, engine.dtype()).or_else(|| engine.elements(tensor)),
+            Some(_) => borrow_elements(tensor, engine.dtype()).or_else(|| engine.elements(tensor)),
             None => Some(Elements::NONE),
         });
         let Some(elements) = elements.collect::<Option<SmallVec<[Elements<'_>; 16]>>>() else {
@@ -92,7 +92,7 @@ impl Compiled<Arc<HostTensor>> for OnHost {
 }
 
 /// The elements of a tensor where they are, if they are of that float type.
-fn lying(tensor: &HostTensor, dtype: DType) -> Option<Elements<'_>> {
+fn borrow_elements(tensor: &HostTensor, dtype: DType) -> Option<Elements<'_>> {
     match dtype {
         DType::F64 => tensor.as_slice().map(|numbers| Elements::F64(Cow::Borrowed(numbers))),
         _ => tensor.as_slice().map(|numbers| Elements::F32(Cow::Borrowed(numbers))),

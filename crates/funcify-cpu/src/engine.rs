@@ -9,7 +9,7 @@ use funcify_analysis::greatest_integer;
 use funcify_core::cancel::{Ran, Watch, free_elsewhere};
 use funcify_core::error::{BackendError, Place, Site};
 use funcify_core::{DType, HostTensor, Scalar};
-use funcify_runtime::{Declined, Outcome, Whole};
+use funcify_runtime::{Declined, Outcome, WholeRequest};
 use smallvec::SmallVec;
 
 use crate::float::Float;
@@ -130,7 +130,7 @@ numbers! {
 
 impl Engine {
     /// Compiles a program, or a loop of one, for a processor; or says which op stands in the way.
-    pub fn compile(whole: Whole<'_>, division: Division, machine: Machine) -> Result<Self, Declined> {
+    pub fn compile(whole: WholeRequest<'_>, division: Division, machine: Machine) -> Result<Self, Declined> {
         let plan = plan_graph(whole.graph, whole.sizes, division, whole.may_refuse)?;
         let elements = plan.plan.scratch_elements() + plan.constants.iter().map(HostTensor::len).sum::<usize>();
         let bytes = elements as u64 * plan.dtype.size() as u64 + plan.plan.bytes() as u64;
@@ -152,7 +152,7 @@ impl Engine {
     }
 
     /// Checks that the plan computes what the graph means.
-    fn check(&self, whole: Whole<'_>, machine: Machine) -> Result<(), Declined> {
+    fn check(&self, whole: WholeRequest<'_>, machine: Machine) -> Result<(), Declined> {
         let subject = Subject {
             graph: whole.graph,
             sizes: whole.sizes,

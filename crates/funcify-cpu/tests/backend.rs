@@ -5,7 +5,7 @@ mod numbers;
 
 use std::time::{Duration, Instant};
 
-use funcify::dispatch::{CompileOptions, Declined, Function, LoopStrategy, Outcome, Whole};
+use funcify::dispatch::{CompileOptions, Declined, Function, LoopStrategy, Outcome, WholeRequest};
 use funcify::ops::ScatterMode;
 use funcify::prelude::*;
 use funcify::types::Sizes;
@@ -440,7 +440,7 @@ fn many_threads_call_one_function() {
 
 /// An engine of a graph without symbols.
 fn engine(graph: &Graph, may_refuse: bool) -> Result<Engine, Declined> {
-    let whole = Whole { graph, sizes: &Sizes::new(), is_program: false, memory_budget: 1 << 20, may_refuse };
+    let whole = WholeRequest { graph, sizes: &Sizes::new(), is_program: false, memory_budget: 1 << 20, may_refuse };
     Engine::compile(whole, Division::Worthwhile, Machine::detect())
 }
 

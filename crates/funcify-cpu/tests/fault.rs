@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use funcify::dispatch::{
-    Backend, Compiled, Compiles, Declined, Function, Kernel, Reference, Whole, evaluate_kernel, tensors_of,
+    Backend, Compiled, Compiles, Declined, Function, Kernel, Reference, WholeRequest, evaluate_kernel, tensors_of,
 };
 use funcify::ops::Scan;
 use funcify::{Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
@@ -14,7 +14,7 @@ use forwarded::Refuses;
 
 /// The reference backend, which would compile all, and finds a fault where its function says so.
 #[derive(Clone, Copy)]
-struct Faulty(fn(&Whole<'_>) -> bool);
+struct Faulty(fn(&WholeRequest<'_>) -> bool);
 
 funcify!(Faulty, Scan, native_loop);
 
@@ -29,7 +29,7 @@ impl Backend for Faulty {
         Compiles::Programs
     }
 
-    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+    fn compile_whole(&self, whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         match (self.0)(&whole) {
             true => Err(Declined::fault("two instructions disagree")),
             false if whole.may_refuse => Ok(Arc::new(Refuses)),
@@ -43,7 +43,7 @@ impl Backend for Faulty {
 }
 
 /// Asserts that a fault is the error of compiling or calling a function, and that without one it runs.
-fn is_an_error(graph: &Graph, inputs: &[HostTensor], is_fault: fn(&Whole<'_>) -> bool) {
+fn is_an_error(graph: &Graph, inputs: &[HostTensor], is_fault: fn(&WholeRequest<'_>) -> bool) {
     let run = |backend: Faulty| Function::compile(graph, &backend)?.call_host(inputs);
     assert_eq!(run(Faulty(|_| false)).expect("it runs from the host"), funcify::evaluate(graph, inputs).unwrap());
     let error = run(Faulty(is_fault)).expect_err("what was compiled is wrong");

@@ -3,7 +3,7 @@
 
 mod numbers;
 
-use funcify::dispatch::{Outcome, Whole};
+use funcify::dispatch::{Outcome, WholeRequest};
 use funcify::rewrite::Rewrite;
 use funcify::types::Sizes;
 use funcify::{DType, GradOptions, Graph, HostTensor, Value, constant, full, scan, scan_until, select, while_loop};
@@ -13,7 +13,7 @@ use numbers::{built, inputs, traced};
 /// A graph's results, and whether a loop of it became machine code.
 fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Translation) -> (Vec<Vec<f64>>, bool) {
     let (machine, sizes) = (Machine::detect().translating(translation), Sizes::new());
-    let whole = Whole { graph, sizes: &sizes, is_program: true, memory_budget: 1 << 30, may_refuse: true };
+    let whole = WholeRequest { graph, sizes: &sizes, is_program: true, memory_budget: 1 << 30, may_refuse: true };
     let engine = Engine::compile(whole, division, machine).unwrap();
     let elements = |tensor: &HostTensor| Elements::of_numbers(tensor.to_f64_vec().into_iter(), engine.dtype());
     let operands: Vec<Elements<'_>> = inputs.iter().map(elements).collect();

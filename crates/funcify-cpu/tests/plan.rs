@@ -4,15 +4,15 @@
 mod plans;
 
 use funcify_cpu::kernels::{Binary, Fold, Recurrence, Unary};
-use funcify_cpu::plan::{Node, Op, Operand, Part, Place, Plan, PlanError, Split, Stage, repeat};
+use funcify_cpu::plan::{Node, Op, Operand, Part, Plan, PlanError, Split, Stage, Storage, repeat};
 use funcify_cpu::{CallError, Executor, Machine};
 use plans::{Channels, Sizes};
 
 /// Ten units of four elements to read, the same to write, and scratch.
 fn regions() -> (Plan, [Operand; 3]) {
     let mut plan = Plan::default();
-    let x = Operand::of(plan.region(Place::Input(0), 10, 4, Split::Columns(1)));
-    let y = Operand::of(plan.region(Place::Output(0), 10, 4, Split::Columns(1)));
+    let x = Operand::of(plan.region(Storage::Input(0), 10, 4, Split::Columns(1)));
+    let y = Operand::of(plan.region(Storage::Output(0), 10, 4, Split::Columns(1)));
     let scratch = Operand::of(plan.shared(300));
     (plan, [x, y, scratch])
 }
@@ -148,9 +148,9 @@ fn slices_must_fit() {
     let mut executor = Executor::<f32>::new(plan, Machine::detect()).unwrap();
     let (x, mut y) = ([0f32; 40], [0f32; 40]);
     assert_eq!(executor.call(&[&x], &mut [&mut y]), Ok(()));
-    let short = CallError { place: Place::Input(0), expected: 40, found: Some(39) };
+    let short = CallError { place: Storage::Input(0), expected: 40, found: Some(39) };
     assert_eq!(executor.call(&[&x[..39]], &mut [&mut y]), Err(short));
-    let none = CallError { place: Place::Output(0), expected: 40, found: None };
+    let none = CallError { place: Storage::Output(0), expected: 40, found: None };
     assert_eq!(executor.call(&[&x], &mut []), Err(none));
 }
 
@@ -158,8 +158,8 @@ fn slices_must_fit() {
 #[test]
 fn columns_around_what_is_written() {
     let mut plan = Plan::default();
-    let x = Operand::of(plan.region(Place::Input(0), 3, 8, Split::Columns(4)));
-    let y = Operand::of(plan.region(Place::Output(0), 3, 8, Split::Columns(4)));
+    let x = Operand::of(plan.region(Storage::Input(0), 3, 8, Split::Columns(4)));
+    let y = Operand::of(plan.region(Storage::Output(0), 3, 8, Split::Columns(4)));
     let add = |to: Operand, a, b| Op::Binary(Binary::Add).over([1, 1], to, &[a, b]);
     plan.parts(
         2,

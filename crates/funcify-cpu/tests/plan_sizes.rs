@@ -9,9 +9,9 @@ use funcify_cpu::{Division, plan_graph};
 type Operands = [Value; 4];
 
 /// An op on large tensors.
-type Program = fn(Operands) -> Value;
+type ProgramFn = fn(Operands) -> Value;
 
-const OPS: &[(&str, Program)] = &[
+const OPS: &[(&str, ProgramFn)] = &[
     ("elementwise", |[x, ..]| (x * 0.5 + 1.0).tanh()),
     ("select", |[x, ..]| select(x.gt(0.5), x, x.square())),
     ("broadcast", |[x, m, ..]| m * x.unsqueeze(1)),
@@ -47,7 +47,7 @@ const OPS: &[(&str, Program)] = &[
 ];
 
 /// What has an instruction for each index of an axis: up to how many, the plan is declined beyond.
-const LISTED: &[(&str, Program)] = &[("products of many matrices", |[_, m, ..]| {
+const LISTED: &[(&str, ProgramFn)] = &[("products of many matrices", |[_, m, ..]| {
     let pairs = concat(&[m.unsqueeze(1), m.unsqueeze(1)], 1);
     pairs.matmul(pairs.transpose([0, 2, 1]))
 })];
@@ -60,7 +60,7 @@ fn operands(g: &funcify::Builder) -> Operands {
 }
 
 /// An op alone, and as the body of a loop over a state that it depends on.
-fn programs(op: Program) -> [Graph; 2] {
+fn programs(op: ProgramFn) -> [Graph; 2] {
     let alone = Graph::build("alone", |g| op(operands(g)));
     let looped = Graph::build("looped", |g| {
         let operands = operands(g);

@@ -2,7 +2,7 @@
 
 use funcify::Graph;
 use funcify_cpu::kernels::{Binary, Fold, Unary};
-use funcify_cpu::plan::{Across, Node, Op, Operand, Part, Place, Plan, Split, Stage, repeat};
+use funcify_cpu::plan::{Across, Node, Op, Operand, Part, Plan, Split, Stage, Storage, repeat};
 use funcify_cpu::prove_plan;
 
 /// What the checker says of a plan for a graph without symbols: nothing if it is proved.
@@ -27,7 +27,7 @@ fn rejected(verdict: Result<(), String>, words: &[&str]) {
 }
 
 /// A region of the caller: so many units of so many elements.
-fn given(plan: &mut Plan, place: Place, units: usize, pitch: usize) -> Operand {
+fn given(plan: &mut Plan, place: Storage, units: usize, pitch: usize) -> Operand {
     Operand::of(plan.region(place, units, pitch, Split::Whole))
 }
 
@@ -53,10 +53,10 @@ fn plans([steps, lanes]: [usize; 2], programs: impl Fn(Places) -> [Vec<Node>; 2]
     [0, 1].map(|which| {
         let mut plan = Plan::default();
         let places = Places {
-            xs: given(&mut plan, Place::Input(0), steps, lanes),
-            state: given(&mut plan, Place::Input(1), 1, lanes),
-            ys: given(&mut plan, Place::Output(0), steps, lanes),
-            last: given(&mut plan, Place::Output(1), 1, lanes),
+            xs: given(&mut plan, Storage::Input(0), steps, lanes),
+            state: given(&mut plan, Storage::Input(1), 1, lanes),
+            ys: given(&mut plan, Storage::Output(0), steps, lanes),
+            last: given(&mut plan, Storage::Output(1), 1, lanes),
             registers: [(); 3].map(|()| Operand::of(plan.shared(lanes))),
         };
         let mut programs = programs(places);
@@ -143,10 +143,10 @@ fn a_copy_for_a_strip_of_a_register_that_was_rewritten() {
     }";
     let plan = |planted: bool| {
         let mut plan = Plan::default();
-        let [xs, h] = [(0, 2), (1, 1)].map(|(input, units)| given(&mut plan, Place::Input(input), units, 2));
-        let [p, q] = [0, 1].map(|output| given(&mut plan, Place::Output(output), 2, 2).rows(2));
+        let [xs, h] = [(0, 2), (1, 1)].map(|(input, units)| given(&mut plan, Storage::Input(input), units, 2));
+        let [p, q] = [0, 1].map(|output| given(&mut plan, Storage::Output(output), 2, 2).rows(2));
         let state = Operand::of(plan.shared(2));
-        let [before, after] = [(); 2].map(|()| given(&mut plan, Place::Scratch, 2, 2));
+        let [before, after] = [(); 2].map(|()| given(&mut plan, Storage::Scratch, 2, 2));
         let sink = Op::Sink { blocks: 1, block_rows: 2, block_steps: [0, 0] };
         let x = xs.step(0, 1);
         plan.once(vec![
@@ -180,8 +180,8 @@ fn a_bitwise_not_as_that_of_booleans() {
     }";
     let plan = |not: fn(Operand, Operand, Operand) -> Vec<Node>| {
         let mut plan = Plan::default();
-        let [x, y] = [0, 1].map(|input| given(&mut plan, Place::Input(input), 1, 3));
-        let [z, n] = [0, 1].map(|output| given(&mut plan, Place::Output(output), 1, 3));
+        let [x, y] = [0, 1].map(|input| given(&mut plan, Storage::Input(input), 1, 3));
+        let [z, n] = [0, 1].map(|output| given(&mut plan, Storage::Output(output), 1, 3));
         let one = Operand::of(plan.shared(1)).element();
         plan.once([not(n, x, one), vec![binary(Binary::Add, 3, z, n, y)]].concat());
         plan
@@ -209,8 +209,8 @@ fn a_cast_of_a_share_as_a_share_of_the_cast() {
     }";
     let plan = |planted: bool| {
         let mut plan = Plan::default();
-        let x = Operand::of(plan.region(Place::Input(0), 1, 4, Split::Columns(1)));
-        let [y, z] = [Place::Input(1), Place::Output(0)].map(|place| given(&mut plan, place, 1, 1));
+        let x = Operand::of(plan.region(Storage::Input(0), 1, 4, Split::Columns(1)));
+        let [y, z] = [Storage::Input(1), Storage::Output(0)].map(|place| given(&mut plan, place, 1, 1));
         let zero = Operand::of(plan.shared(1));
         let share = Operand::of(plan.registers(2, 1));
         let sum = Op::FoldLanes { fold: Fold::Sum, accumulate: false };
@@ -236,8 +236,8 @@ const SUM: &str = "fn @f(%x: f32[2], %y: f32[2]) {
 fn scratch_that_nothing_wrote() {
     let plan = |writes: bool| {
         let mut plan = Plan::default();
-        let [x, y] = [0, 1].map(|input| given(&mut plan, Place::Input(input), 1, 2));
-        let z = given(&mut plan, Place::Output(0), 1, 2);
+        let [x, y] = [0, 1].map(|input| given(&mut plan, Storage::Input(input), 1, 2));
+        let z = given(&mut plan, Storage::Output(0), 1, 2);
         let scratch = Operand::of(plan.shared(2));
         let lanes = if writes { 2 } else { 1 };
         plan.once(vec![copy(lanes, scratch, y), binary(Binary::Add, 2, z, x, scratch)]);
@@ -251,8 +251,8 @@ fn scratch_that_nothing_wrote() {
 fn parts_whose_order_matters() {
     let plan = |planted: bool| {
         let mut plan = Plan::default();
-        let [x, y] = [0, 1].map(|input| Operand::of(plan.region(Place::Input(input), 1, 2, Split::Columns(1))));
-        let z = Operand::of(plan.region(Place::Output(0), 1, 2, Split::Columns(1)));
+        let [x, y] = [0, 1].map(|input| Operand::of(plan.region(Storage::Input(input), 1, 2, Split::Columns(1))));
+        let z = Operand::of(plan.region(Storage::Output(0), 1, 2, Split::Columns(1)));
         let own = vec![binary(Binary::Add, 1, z, x, y)];
         let beyond = [own.clone(), vec![copy(1, z.offset(1), x)]].concat();
         let parts = [0, 1].map(|program| Part { len: 1, program }).to_vec();
@@ -308,9 +308,9 @@ fn an_early_end_that_runs_one_step_too_many() {
     }";
     let plan = |planted: bool| {
         let mut plan = Plan::default();
-        let xs = given(&mut plan, Place::Input(0), 9, 1).step(0, 1);
-        let s = given(&mut plan, Place::Input(1), 1, 1);
-        let last = given(&mut plan, Place::Output(0), 1, 1);
+        let xs = given(&mut plan, Storage::Input(0), 9, 1).step(0, 1);
+        let s = given(&mut plan, Storage::Input(1), 1, 1);
+        let last = given(&mut plan, Storage::Output(0), 1, 1);
         let [c, n, goes, before] = [(); 4].map(|()| Operand::of(plan.shared(1)));
         let compare = binary(Binary::LessEqual, 1, before, c, n);
         let next = vec![binary(Binary::Add, 1, n, c, xs), compare, copy(1, c, n)];
@@ -342,9 +342,9 @@ fn carries_that_are_swapped_without_a_copy() {
     }";
     let plan = |planted: bool| {
         let mut plan = Plan::default();
-        let xs = given(&mut plan, Place::Input(0), 3, 2).step(0, 1);
-        let s = given(&mut plan, Place::Input(1), 1, 2);
-        let outputs = [0, 1].map(|output| given(&mut plan, Place::Output(output), 1, 2));
+        let xs = given(&mut plan, Storage::Input(0), 3, 2).step(0, 1);
+        let s = given(&mut plan, Storage::Input(1), 1, 2);
+        let outputs = [0, 1].map(|output| given(&mut plan, Storage::Output(output), 1, 2));
         let [a, b, aside] = [(); 3].map(|()| Operand::of(plan.shared(2)));
         let mul = |from| binary(Binary::Mul, 2, b, from, xs);
         let body = match planted {

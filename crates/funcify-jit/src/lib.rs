@@ -47,5 +47,5 @@ pub use builder::{Builder, Register, Stream, Value};
 pub use error::Error;
 pub use number::{Functions, Number};
 pub use operations::{Bits, Comparison, Mask};
-pub use product::{Matrix, Row};
+pub use product::{Matrix, RegisterRow};
 pub use routine::{Buffer, Routine, Span};

@@ -21,16 +21,16 @@ pub struct Matrix<'m> {
 
 /// A row of elements.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct RegisterRow {
     vectors: Vec<Value>,
     /// Where a copy lies in memory, if a product needed one.
     copy: Option<Raw>,
 }
 
-impl Row {
+impl RegisterRow {
     /// The elements of vectors, one after the other.
     pub fn new(vectors: Vec<Value>) -> Self {
-        Row { vectors, copy: None }
+        RegisterRow { vectors, copy: None }
     }
 }
 
@@ -42,7 +42,12 @@ impl<T: Number> Builder<'_, T> {
     ///
     /// Sums and an element of the row should fit into the processor's registers, of which some have 16. Panics if the row has fewer
     /// elements than the matrix has rows.
-    pub fn add_products<const SUMS: usize>(&mut self, sums: &mut [[Value; SUMS]], row: &mut Row, matrix: Matrix<'_>) {
+    pub fn add_products<const SUMS: usize>(
+        &mut self,
+        sums: &mut [[Value; SUMS]],
+        row: &mut RegisterRow,
+        matrix: Matrix<'_>,
+    ) {
         assert!(matrix.rows <= row.vectors.len() * self.lanes, "a row of {} vectors", row.vectors.len());
         let first = self.place(matrix.stream, self.end_of(matrix), false);
         let rounds = matrix.rows / (TURNS * SUMS);
@@ -59,7 +64,7 @@ impl<T: Number> Builder<'_, T> {
     fn rounds<const SUMS: usize>(
         &mut self,
         sums: &mut [[Value; SUMS]],
-        row: &mut Row,
+        row: &mut RegisterRow,
         matrix: Matrix<'_>,
         first: Raw,
         rounds: usize,

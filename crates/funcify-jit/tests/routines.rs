@@ -1,6 +1,6 @@
 //! Routines do what was told, on the memory that they may touch, and on no other.
 
-use funcify_jit::{Buffer, Builder, Comparison, Error, Functions, Matrix, Number, Routine, Row, Span, Value};
+use funcify_jit::{Buffer, Builder, Comparison, Error, Functions, Matrix, Number, RegisterRow, Routine, Span, Value};
 use ndarray::{Array2, s};
 
 /// A span that does not move.
@@ -265,7 +265,7 @@ fn product(rows: usize) -> Routine<f32> {
         let [xs, matrix, to] = [builder.stream(), builder.stream(), builder.stream()];
         builder.begin();
         let row = (0..rows).step_by(4).map(|first| builder.load(xs, first, 4.min(rows - first))).collect();
-        let (mut row, one) = (Row::new(row), builder.number(1.0));
+        let (mut row, one) = (RegisterRow::new(row), builder.number(1.0));
         let mut sums = [[one; 2]; 2];
         let matrix = Matrix { stream: matrix, rows, pitch: WIDTH, columns: &[0, WIDTH - 4] };
         builder.add_products(&mut sums, &mut row, matrix);

@@ -40,7 +40,7 @@ pub struct Mamba2 {
 }
 
 /// What a step, or a chunk of steps, reads: `x [.., G,R,P]`, `b` and `c` of `[.., G,N]`, `Δ [.., G,R]`.
-type Rows = (Value, (Value, Value), Value);
+type StepInputs = (Value, (Value, Value), Value);
 
 impl Mamba2 {
     /// Twice the features inside, heads of 64 features (or of all, if there are fewer), 128 states, one group and a
@@ -122,7 +122,7 @@ impl Mamba2 {
 }
 
 /// The state `[B,G,R,P,N]` and the output after one step.
-fn step(a: Value, h: Value, (x, (b, c), delta): Rows) -> (Value, Value) {
+fn step(a: Value, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     let to_states = |of_group: Value| of_group.unsqueeze(2).unsqueeze(2);
     let decay = (delta * a).exp().unsqueeze(3).unsqueeze(4);
     let next = decay * h + (delta.unsqueeze(3) * x).unsqueeze(4) * to_states(b);
@@ -131,7 +131,7 @@ fn step(a: Value, h: Value, (x, (b, c), delta): Rows) -> (Value, Value) {
 
 /// The state and the outputs after a chunk of steps, `[Q,B,..]`: what the steps of the chunk give to each other by one matrix
 /// of decays, and what they take from and give to the state.
-fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): Rows) -> (Value, Value) {
+fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     // The logarithms of the decays from the start of the chunk to behind each step.
     let logs = (delta * a).cumsum(0, false);
     let scores = einsum("ibgn,jbgn->ijbg", &[c, b]);

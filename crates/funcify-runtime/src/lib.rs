@@ -22,7 +22,7 @@ pub mod stepped;
 pub use backend::registry::{Entry, Kernel, LoweringRule, check_operands, lowered_ops, operand_array, typed_call};
 pub use backend::{
     Backend, CompileOptions, Compiled, Compiles, Declined, IntoTensors, KernelCall, LoopStrategy, Outcome, Part,
-    StackType, Tensors, TrackedCall, Whole,
+    StackType, Tensors, TrackedCall, WholeRequest,
 };
 pub use cache::Cache;
 pub use funcify_core::graph::bind_sizes;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use funcify::cancel::Ran;
 use funcify::dispatch::{
-    Backend, CompileOptions, Compiled, Compiles, Declined, Function, Kernel, LoopStrategy, Reference, Whole,
+    Backend, CompileOptions, Compiled, Compiles, Declined, Function, Kernel, LoopStrategy, Reference, WholeRequest,
     evaluate_kernel, tensors_of,
 };
 use funcify::ops::Scan;
@@ -222,7 +222,7 @@ impl Backend for Planning {
         Compiles::Loops
     }
 
-    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+    fn compile_whole(&self, whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         let mut state = self.0.lock().unwrap();
         state.0 += 1;
         match &state.1 {

@@ -130,11 +130,11 @@ fn what_is_stacked_anyway_is_not_saved_again() {
 }
 
 /// A program of one loop, by name.
-type Program = (&'static str, fn(Value, Value) -> Vec<Value>);
+type ProgramFn = (&'static str, fn(Value, Value) -> Vec<Value>);
 
 /// Loops of every kind of part, over a number of steps that only a call knows. Each takes `xs: f64[T+4]` and `w:
 /// f64[]`.
-const PROGRAMS: [Program; 9] = [
+const PROGRAMS: [ProgramFn; 9] = [
     ("carry_and_ys", |xs, w| {
         let (last, ys) = scan(w, xs, |c, x| ((c * w + x).sin(), c * x));
         vec![last, ys.square().sum(0)]

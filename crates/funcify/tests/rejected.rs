@@ -32,19 +32,19 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
 
 /// One program of a file, with the line before it that says how it runs, and what its user reads.
 #[derive(Default)]
-struct Program {
+struct RejectedProgram {
     run: Option<String>,
     text: String,
     refusal: String,
 }
 
 /// The lines before the first program, and the programs.
-fn read(path: &Path) -> (String, Vec<Program>) {
-    let (mut head, mut programs, mut run, mut is_open) = (String::new(), Vec::<Program>::new(), None, false);
+fn read(path: &Path) -> (String, Vec<RejectedProgram>) {
+    let (mut head, mut programs, mut run, mut is_open) = (String::new(), Vec::<RejectedProgram>::new(), None, false);
     for line in std::fs::read_to_string(path).unwrap().lines() {
         if line.starts_with("fn @") {
             is_open = true;
-            programs.push(Program { run: run.take(), ..Program::default() });
+            programs.push(RejectedProgram { run: run.take(), ..RejectedProgram::default() });
         }
         match programs.last_mut() {
             Some(program) if is_open => program.text += &format!("{line}\n"),
@@ -61,7 +61,7 @@ fn read(path: &Path) -> (String, Vec<Program>) {
     (head, programs)
 }
 
-fn written(head: &str, programs: &[Program]) -> String {
+fn written(head: &str, programs: &[RejectedProgram]) -> String {
     let mut text = head.to_string();
     for program in programs {
         let run = program.run.as_ref().map(|run| format!("{run}\n")).unwrap_or_default();
@@ -72,7 +72,7 @@ fn written(head: &str, programs: &[Program]) -> String {
 }
 
 /// The result of the program: parsed, and run if it says so.
-fn result(program: &Program) -> Result<(), Error> {
+fn result(program: &RejectedProgram) -> Result<(), Error> {
     let graph = Graph::parse(&program.text)?;
     let Some(run) = &program.run else { return Ok(()) };
     let numbers: BTreeMap<&str, i64> = run

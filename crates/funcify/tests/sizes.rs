@@ -110,8 +110,8 @@ fn a_size_does_not_leave_its_step() {
 /// Ops that work element by element work on lanes of different sizes, those on bits among them.
 #[test]
 fn elementwise_ops_on_lanes_of_different_sizes() {
-    type Program = fn(Value) -> Value;
-    let programs: [(&str, Program); 7] = [
+    type ProgramFn = fn(Value) -> Value;
+    let programs: [(&str, ProgramFn); 7] = [
         ("shift_left", |xs| xs.cast(DType::U32).shift_left(1).cast(DType::F64).sum(0)),
         ("popcount", |xs| xs.cast(DType::U32).popcount().cast(DType::F64).sum(0)),
         ("count_leading_zeros", |xs| xs.cast(DType::U32).count_leading_zeros().cast(DType::F64).sum(0)),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use funcify::cancel::Cancellation;
 use funcify::dispatch::{
-    Backend, Cache, Compiled, Compiles, Declined, Function, Kernel, Outcome, Reference, Whole, evaluate_kernel,
+    Backend, Cache, Compiled, Compiles, Declined, Function, Kernel, Outcome, Reference, WholeRequest, evaluate_kernel,
     tensors_of,
 };
 use funcify::error::BackendError;
@@ -85,7 +85,7 @@ impl Backend for Slow {
         Compiles::Programs
     }
 
-    fn compile_whole(&self, whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+    fn compile_whole(&self, whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         self.0.compiled.fetch_add(1, Ordering::SeqCst);
         if whole.sizes.get(&Symbol::new("T")) == Some(SLOW) {
             self.0.pass();

@@ -24,8 +24,8 @@ pub(super) struct Interpreter {
     first_invariants: HashMap<usize, Vec<HostTensor>>,
 }
 
-/// Rows of a buffer; `None` until given or written.
-type Rows = Vec<Option<HostTensor>>;
+/// WrittenRows of a buffer; `None` until given or written.
+type WrittenRows = Vec<Option<HostTensor>>;
 
 /// A loop that is running.
 struct Loop<'a> {
@@ -34,8 +34,8 @@ struct Loop<'a> {
     steps: usize,
     operands: &'a [HostTensor],
     invariants: Vec<HostTensor>,
-    initial_buffers: Vec<Rows>,
-    buffers: Vec<Rows>,
+    initial_buffers: Vec<WrittenRows>,
+    buffers: Vec<WrittenRows>,
     carries: Vec<HostTensor>,
 }
 
@@ -95,7 +95,7 @@ impl Interpreter {
         let steps = self.step_count(scan, &at, operands)?;
         scan.check_rows(&at, steps, |operand| operands[operand].shape()[0])?;
         let places = scan.operands();
-        let buffers: Vec<Rows> = (scan.buffers.iter().zip(&places.buffers))
+        let buffers: Vec<WrittenRows> = (scan.buffers.iter().zip(&places.buffers))
             .map(|(buffer, operand)| initial_rows(scan, buffer, steps, operand.map(|operand| &operands[operand])))
             .collect();
         let mut state = Loop {
@@ -302,8 +302,9 @@ impl Interpreter {
 }
 
 /// The rows of a buffer before the first step.
-fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostTensor>) -> Rows {
-    let given: Rows = given.map_or(Vec::new(), |rows| (0..rows.shape()[0]).map(|row| Some(rows.row(row))).collect());
+fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostTensor>) -> WrittenRows {
+    let given: WrittenRows =
+        given.map_or(Vec::new(), |rows| (0..rows.shape()[0]).map(|row| Some(rows.row(row))).collect());
     let unwritten = vec![None; if buffer.start == Start::Full { 0 } else { steps }];
     if scan.reverse { [unwritten, given].concat() } else { [given, unwritten].concat() }
 }

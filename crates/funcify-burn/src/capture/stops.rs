@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use burn_ir::NumericOperationIr;
 
 use super::record::unsupported;
-use super::tape::{Edges, Place};
+use super::tape::{Edges, RootPlace};
 use super::*;
 
 /// The op of a stop in a record.
@@ -199,10 +199,10 @@ pub(super) fn live(ops: &[OperationIr], results: &[TensorId], tape: &Edges, stop
     live
 }
 
-fn stop_of(ops: &[OperationIr], place: Place) -> Option<Stop> {
+fn stop_of(ops: &[OperationIr], place: RootPlace) -> Option<Stop> {
     match place {
-        Place::Result(index) => Some(Stop::Result(index)),
-        Place::Operand(mark, position) => {
+        RootPlace::Result(index) => Some(Stop::Result(index)),
+        RootPlace::Operand(mark, position) => {
             let op = ops.iter().position(|op| op.outputs().next().is_some_and(|output| output.id == mark))?;
             Some(Stop::Operand(op, position))
         }

@@ -37,12 +37,12 @@ pub(super) struct Root {
     /// Its node of the tape; `None` if nothing tracked leads to it.
     pub(super) node: Option<u64>,
     pub(super) tensor: TensorId,
-    pub(super) place: Place,
+    pub(super) place: RootPlace,
 }
 
 /// Where a tensor is a root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum RootPlace {
     /// The closure's result of that number.
     Result(usize),
     /// An operand, by its number, of the op whose first result is that tensor: a mark of an inner loop.
@@ -80,7 +80,7 @@ thread_local! {
 }
 
 /// The tensors that begin anew, and those that end, each with its place.
-type Cuts = (Vec<Tensor>, Vec<(Tensor, Place)>);
+type Cuts = (Vec<Tensor>, Vec<(Tensor, RootPlace)>);
 
 /// A recorded tensor as a leaf of Burn's autodiff, to which gradients flow.
 pub(super) fn leaf(tensor: Tensor) -> Tensor {
@@ -107,7 +107,7 @@ pub(super) fn without_tape(tensor: &Tensor) -> Tensor {
 /// Notes that a mark of a loop, whose first result is `mark`, reads these tensors.
 pub(super) fn read(mark: TensorId, operands: impl Iterator<Item = Tensor>) {
     CUTS.with_borrow_mut(|(_, roots)| {
-        roots.extend(operands.enumerate().map(|(index, tensor)| (tensor, Place::Operand(mark, index))));
+        roots.extend(operands.enumerate().map(|(index, tensor)| (tensor, RootPlace::Operand(mark, index))));
     });
 }
 
@@ -151,8 +151,8 @@ pub(super) fn edges(results: &[Tensor]) -> Edges {
     let (leaves, cuts) = CUTS.take();
     let of_leaf = |leaf: &Tensor| taped(leaf).map(|taped| (taped.id().value, taped.primitive().id()));
     let leaves = leaves.iter().filter_map(of_leaf).collect();
-    let results = results.iter().cloned().enumerate().map(|(index, result)| (result, Place::Result(index)));
-    let roots: Vec<(Tensor, Place)> = results.chain(cuts).filter(|(root, _)| root.dtype().is_float()).collect();
+    let results = results.iter().cloned().enumerate().map(|(index, result)| (result, RootPlace::Result(index)));
+    let roots: Vec<(Tensor, RootPlace)> = results.chain(cuts).filter(|(root, _)| root.dtype().is_float()).collect();
     let watched = backward(&roots);
     let named = roots.iter().filter_map(|(root, place)| {
         let node = taped(root).filter(|taped| taped.is_tracked()).map(|taped| taped.id().value);
@@ -164,7 +164,7 @@ pub(super) fn edges(results: &[Tensor]) -> Edges {
 }
 
 /// Runs Burn's backward pass from these tensors.
-fn backward(roots: &[(Tensor, Place)]) -> Watched {
+fn backward(roots: &[(Tensor, RootPlace)]) -> Watched {
     let watched = Arc::new(Mutex::new(Watched::default()));
     let tracked: Vec<&Taped> = roots.iter().filter_map(|(root, _)| taped(root)).filter(|it| it.is_tracked()).collect();
     let Some(first) = tracked.first() else {

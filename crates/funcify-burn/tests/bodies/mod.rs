@@ -5,24 +5,24 @@ use burn::tensor::{Tensor, activation, s};
 /// How many elements the weight, the carry and each row have.
 pub(crate) const WIDTH: usize = 3;
 
-pub(crate) type Row = Tensor<1>;
+pub(crate) type Vector = Tensor<1>;
 
 /// A step: from a weight, the carry and a row to the next carry and a result.
-pub(crate) type Body = fn(Row, Row, Row) -> (Row, Row);
+pub(crate) type Body = fn(Vector, Vector, Vector) -> (Vector, Vector);
 
 /// A closure for [`Body`].
 macro_rules! body {
     (|$w:ident, $c:ident, $x:ident| $result:expr) => {
-        (|$w: Row, $c: Row, $x: Row| $result) as Body
+        (|$w: Vector, $c: Vector, $x: Vector| $result) as Body
     };
 }
 
-pub(crate) fn twice(x: Row) -> (Row, Row) {
+pub(crate) fn twice(x: Vector) -> (Vector, Vector) {
     (x.clone(), x)
 }
 
 /// The result of a threshold, with the gradient of a sigmoid.
-fn spike(v: Row) -> Row {
+fn spike(v: Vector) -> Vector {
     let (hard, soft) = (v.clone().greater_elem(0.3).float(), activation::sigmoid(v));
     (hard - soft.clone()).detach() + soft
 }
@@ -144,7 +144,7 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
     (
         "sums, which no row is taken for",
         body!(|w, c, x| {
-            let scaled = |y: Row, factor: f32| {
+            let scaled = |y: Vector, factor: f32| {
                 let v = w.clone() * x.clone() * factor;
                 y * 0.5 + v.clone().tanh() * v.exp().sum().detach()
             };

@@ -57,7 +57,7 @@ impl Inputs<'_> {
 pub type Outputs = BTreeMap<&'static str, Value>;
 
 /// A program with the names of its golden cases.
-pub trait Program: Sync {
+pub trait ProgramFn: Sync {
     /// Returns the names of the cases.
     fn cases(&self) -> &'static [&'static str];
 
@@ -72,7 +72,7 @@ struct Of<const N: usize> {
     outputs: fn([Value; N]) -> Outputs,
 }
 
-impl<const N: usize> Program for Of<N> {
+impl<const N: usize> ProgramFn for Of<N> {
     fn cases(&self) -> &'static [&'static str] {
         self.cases
     }
@@ -91,7 +91,7 @@ const fn program<const N: usize>(
     Of { cases, inputs, outputs }
 }
 
-type Programs = &'static [&'static dyn Program];
+type Programs = &'static [&'static dyn ProgramFn];
 
 /// `outputs! { carry, ys: trace }`: the outputs of a program by name.
 macro_rules! outputs {
@@ -114,7 +114,7 @@ fn scanned((carry, ys): (Value, Value)) -> Outputs {
 }
 
 /// Every program by the name of its case.
-pub fn programs() -> BTreeMap<&'static str, &'static dyn Program> {
+pub fn programs() -> BTreeMap<&'static str, &'static dyn ProgramFn> {
     let files = [
         taps::PROGRAMS,
         mit_mot::PROGRAMS,
@@ -132,6 +132,6 @@ pub fn programs() -> BTreeMap<&'static str, &'static dyn Program> {
 }
 
 /// The graph of a golden case by its program.
-pub fn build(case: &GoldenCase, program: &dyn Program) -> Result<Graph, Error> {
+pub fn build(case: &GoldenCase, program: &dyn ProgramFn) -> Result<Graph, Error> {
     Graph::build(&case.name, |builder| program.outputs(&Inputs { builder, case }))
 }

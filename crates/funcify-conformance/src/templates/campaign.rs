@@ -102,7 +102,7 @@ pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'sta
 fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMap<&'static str, Summary>>) {
     let family = campaign.family.unwrap_or((mixed(seed) % FAMILIES.len() as u64) as usize);
     let mut choices = Choices::seeded(mixed(seed ^ 0x7e3a));
-    let program = catch_unwind(AssertUnwindSafe(|| Program::new(family, &mut choices)));
+    let program = catch_unwind(AssertUnwindSafe(|| TemplateProgram::new(family, &mut choices)));
     let outcome = match &program {
         Ok(program) => program.as_ref().ok().map(|program| check(program, subjects, seed)),
         Err(panic) => Some(Outcome { faults: vec![not_made(&text_of(&**panic))], ..Outcome::default() }),
@@ -159,7 +159,7 @@ fn shrunk(
     let name = |fault: &Fault| fault.subject.split(',').next().expect("a split has a part").to_string();
     let only: Vec<Subject> = subjects.iter().filter(|subject| subject.name == name(fault)).cloned().collect();
     let same = |tape: &[u32]| {
-        let program = Program::new(family, &mut Choices::replayed(tape.to_vec())).ok()?;
+        let program = TemplateProgram::new(family, &mut Choices::replayed(tape.to_vec())).ok()?;
         let found = check(&program, &only, seed).faults.into_iter().next()?;
         (found.reason.starts_with("panic") == fault.reason.starts_with("panic")
             && found.reason.starts_with("error") == fault.reason.starts_with("error"))

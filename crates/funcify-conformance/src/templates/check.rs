@@ -111,7 +111,7 @@ pub(super) fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) ->
 const OTHERS: u64 = 3;
 
 /// Checks a program. `seed` determines the inputs, and which derivatives are looked at.
-pub fn check(program: &Program, subjects: &[Subject], seed: u64) -> Outcome {
+pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outcome {
     let mut outcome = Outcome::default();
     let runs = match catch_unwind(AssertUnwindSafe(|| runs_of(program, seed, seed, &mut outcome.skipped))) {
         Ok(runs) => runs,
@@ -155,7 +155,7 @@ pub fn check(program: &Program, subjects: &[Subject], seed: u64) -> Outcome {
 }
 
 /// Whether a program is wrong with other inputs, too.
-fn is_confirmed(program: &Program, subject: &Subject, stage: Stage, is_rewritten: bool, seed: u64) -> bool {
+fn is_confirmed(program: &TemplateProgram, subject: &Subject, stage: Stage, is_rewritten: bool, seed: u64) -> bool {
     let is_wrong = |other: u64| {
         let other = runs_of(program, seed, mixed(seed.wrapping_add(other)), &mut BTreeMap::new());
         let run = other.into_iter().find(|run| run.stage == stage);
@@ -218,7 +218,7 @@ pub(super) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 /// The programs and derivatives that are run of a program, as far as the reference evaluation has results that are finite.
-fn runs_of(program: &Program, seed: u64, inputs: u64, skipped: &mut BTreeMap<&'static str, usize>) -> Vec<Run> {
+fn runs_of(program: &TemplateProgram, seed: u64, inputs: u64, skipped: &mut BTreeMap<&'static str, usize>) -> Vec<Run> {
     let drawn = Drawn { program, seed, inputs };
     let mut all = Vec::new();
     let mut keep = |run: Result<Run, &'static str>| match run {
@@ -249,7 +249,7 @@ fn runs_of(program: &Program, seed: u64, inputs: u64, skipped: &mut BTreeMap<&'s
 
 /// A program with the seeds of what is looked at, and of its inputs.
 struct Drawn<'p> {
-    program: &'p Program,
+    program: &'p TemplateProgram,
     seed: u64,
     inputs: u64,
 }

@@ -4,7 +4,7 @@
 //! A condition is about who reads what when, and about sizes. So values are read before, in and after the step that changes them,
 //! by the body, a trace, the end of the loop and other loops, under their own and under second names, at sizes on both sides of
 //! each threshold, upward and downward, with two transformations at once. Each family says which rules it is drawn
-//! from. A [`Program`] follows from its choices, so it can be made again and made smaller; [`check`] compares it, its gradient
+//! from. A [`TemplateProgram`] follows from its choices, so it can be made again and made smaller; [`check`] compares it, its gradient
 //! and some second derivatives and lanes on each subject with the reference evaluation; a [campaign](run_campaign) does so for
 //! many.
 
@@ -81,7 +81,7 @@ pub fn families() -> impl Iterator<Item = &'static str> {
 
 /// A program, and what its inputs are.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct TemplateProgram {
     /// The family it is of.
     pub family: &'static str,
     /// The program.
@@ -89,9 +89,9 @@ pub struct Program {
     fills: Vec<Fill>,
 }
 
-impl Program {
+impl TemplateProgram {
     /// The program of a family that follows from these choices. The error is that of [`Graph::build`].
-    pub fn new(family: usize, choices: &mut Choices) -> Result<Program, Error> {
+    pub fn new(family: usize, choices: &mut Choices) -> Result<TemplateProgram, Error> {
         let (name, make) = FAMILIES[family % FAMILIES.len()];
         let dtype = choices.weighted(&[(6, DType::F64), (4, DType::F32), (1, DType::F16), (1, DType::BF16)]);
         let shape = choices.below(10);
@@ -114,7 +114,7 @@ impl Program {
                 outputs
             }
         })?;
-        Ok(Program { family: name, graph, fills })
+        Ok(TemplateProgram { family: name, graph, fills })
     }
 
     /// An input, whose name and type these are.

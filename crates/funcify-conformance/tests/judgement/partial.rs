@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use funcify::dispatch::LoopStrategy;
 use funcify::{DType, Graph, HostTensor};
-use funcify_conformance::{Case, Expectations, Row, Status, Subject, run_case, trials_of};
+use funcify_conformance::{Case, CaseResult, Expectations, Status, Subject, run_case, trials_of};
 use libtest_mimic::Arguments;
 
 use super::fake::Fake;
@@ -32,7 +32,7 @@ fn subject(fake: Fake, expectations: &str) -> Subject {
     Subject { name: "fake".into(), executor: Ok(Arc::new(fake)), expectations }
 }
 
-fn row(fake: Fake) -> Row {
+fn row(fake: Fake) -> CaseResult {
     run_case(&case("program"), &subject(fake, ""), LoopStrategy::Native)
 }
 

@@ -37,7 +37,7 @@ use crate::plan::{DEPTH, Instruction, Region};
 use crate::views::{Cursor, Layout, Range, Start, View};
 
 /// Nanoseconds of a word of a vector in registers.
-const OF_A_WORD: f64 = 0.5;
+const NS_PER_REGISTER_OP: f64 = 0.5;
 
 /// The element types of bodies, of which machine code may be made.
 #[cfg(feature = "jit")]
@@ -156,7 +156,7 @@ impl Setting<'_> {
             Step::EndUnless(_) => 1.0,
         });
         // Registers save what an instruction takes before its first element.
-        let nanoseconds = (elements.sum::<f64>() * OF_A_WORD).ceil() as u64;
+        let nanoseconds = (elements.sum::<f64>() * NS_PER_REGISTER_OP).ceil() as u64;
         Body { kind, starts, nanoseconds }
     }
 }

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use funcify_jit::{
-    Bits, Buffer, Builder, Comparison, Functions, Mask, Matrix, Number, Register, Row, Span, Stream, Value,
+    Bits, Buffer, Builder, Comparison, Functions, Mask, Matrix, Number, Register, RegisterRow, Span, Stream, Value,
 };
 use pulp::{Simd, WithSimd};
 use smallvec::SmallVec;
 
 use super::planned::PlannedLoop;
-use super::words::{Code, Factor, Piece, Product, REGISTERS, Register as _, Slicer, Vector, Verb, Word, code};
+use super::words::{Code, Factor, Piece, Product, REGISTERS, Register as _, RegisterOp, Slicer, Vector, Verb, code};
 use super::{Address, Translatable};
 use crate::float::Constants;
 use crate::kernels::arithmetic::Arithmetic;
@@ -22,9 +22,9 @@ use crate::plan::Region;
 use crate::views::{Range, View};
 
 /// Nanoseconds of a word, of one with a function in it, and of calling it.
-const OF_A_WORD: f64 = 0.4;
-const OF_A_FUNCTION: f64 = 3.0;
-const OF_A_CALL: f64 = 300.0;
+const NS_PER_REGISTER_OP: f64 = 0.4;
+const NS_PER_FUNCTION: f64 = 3.0;
+const NS_PER_CALL: f64 = 300.0;
 /// Nanoseconds that a call gains at least. Making machine code takes a millisecond or so.
 const LEAST_GAIN: f64 = 20_000.0;
 /// How often a loop without a bound is expected to run.
@@ -58,7 +58,7 @@ pub(super) fn worthwhile<T: Translatable>(
     }
     let slicer = Slicer { regions, width: 16 / size_of::<T>(), panel: Some(2 * machine.lanes::<T>()) };
     let code = code::<T>(slicer, planned)?;
-    let gain = calls * (own * (otherwise - code.cost(OF_A_WORD, OF_A_FUNCTION)) - OF_A_CALL);
+    let gain = calls * (own * (otherwise - code.cost(NS_PER_REGISTER_OP, NS_PER_FUNCTION)) - NS_PER_CALL);
     if !is_asked && gain < LEAST_GAIN {
         return None;
     }
@@ -72,7 +72,8 @@ impl<T: Translatable> Routine<T> {
         let functions = Functions { one: one::<T>, two: two::<T>, vector: vector::<T>, vectors: vectors::<T> };
         let streams = Streams::of(code, slicer.regions);
         let routine = funcify_jit::Routine::new(lanes, functions, |builder| {
-            Telling::new(builder, code, &streams).tell(code, slicer.panel.expect("machine code has packed matrices"));
+            CodeEmitter::new(builder, code, &streams)
+                .emit_code(code, slicer.panel.expect("machine code has packed matrices"));
         });
         Some(Routine { code: routine.ok()?, streams: streams.bases })
     }
@@ -167,14 +168,14 @@ enum Slot {
 }
 
 /// Code as it is told to the builder.
-struct Telling<'b, 'f, T: Number> {
+struct CodeEmitter<'b, 'f, T: Number> {
     builder: &'b mut Builder<'f, T>,
     /// The stream of each piece that moves, and how far behind its place it is.
     moving: Vec<(Stream, usize, usize)>,
     slots: Vec<Option<Slot>>,
 }
 
-impl<'b, 'f, T: Translatable> Telling<'b, 'f, T> {
+impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
     /// Tells what is there before the loop.
     fn new(builder: &'b mut Builder<'f, T>, code: &Code<T>, streams: &Streams<'_>) -> Self {
         let told: Vec<Stream> = streams.bases.iter().map(|_| builder.stream()).collect();
@@ -201,11 +202,11 @@ impl<'b, 'f, T: Translatable> Telling<'b, 'f, T> {
             }
         }
         let moving = code.streams.iter().map(place).collect();
-        Telling { builder, moving, slots }
+        CodeEmitter { builder, moving, slots }
     }
 
     /// Tells what an iteration does.
-    fn tell(mut self, code: &Code<T>, panel: usize) {
+    fn emit_code(mut self, code: &Code<T>, panel: usize) {
         use Verb::{
             AddLast, DivByLast, DivOfLast, MulAddLast, MulLast, MulLastAdd, MulLastSub, MulSubLast, NegLast,
             NegMulAddLast, NegMulLastAdd, SquareLast, StoreLast, SubFromLast, SubLast, UnaryLast,
@@ -214,8 +215,9 @@ impl<'b, 'f, T: Translatable> Telling<'b, 'f, T> {
         // What no word stores to is loaded first: a load waits for stores in flight whose addresses look alike.
         let stored: Vec<usize> =
             words(code, Verb::Store).map(|word| code.streams[usize::from(word.to)].region).collect();
-        let is_early =
-            |word: &Word| word.verb == Verb::Load && !stored.contains(&code.streams[usize::from(word.from[0])].region);
+        let is_early = |word: &RegisterOp| {
+            word.verb == Verb::Load && !stored.contains(&code.streams[usize::from(word.from[0])].region)
+        };
         for word in code.words.iter().filter(|word| is_early(word)) {
             let (stream, at, len) = self.moving[usize::from(word.from[0])];
             self.slots[usize::from(word.to)] = Some(Slot::Now(self.builder.load(stream, at, len)));
@@ -281,8 +283,8 @@ impl<'b, 'f, T: Translatable> Telling<'b, 'f, T> {
         const VECTORS: usize = 2;
         let lanes = self.builder.lanes();
         let vectors: Vec<usize> = (0..product.to.len()).collect();
-        let row = |factor: &Factor| Row::new(factor.row.iter().map(|register| self.get(*register)).collect());
-        let mut rows: Vec<Row> = product.factors.iter().map(row).collect();
+        let row = |factor: &Factor| RegisterRow::new(factor.row.iter().map(|register| self.get(*register)).collect());
+        let mut rows: Vec<RegisterRow> = product.factors.iter().map(row).collect();
         for vectors in vectors.chunks(VECTORS) {
             let zero = self.builder.number(Constants::ZERO);
             let mut sums = vec![[zero; 4]; vectors.len()];
@@ -323,7 +325,7 @@ impl<'b, 'f, T: Translatable> Telling<'b, 'f, T> {
 }
 
 /// The words that do this.
-fn words<T>(code: &Code<T>, verb: Verb) -> impl Iterator<Item = &Word> {
+fn words<T>(code: &Code<T>, verb: Verb) -> impl Iterator<Item = &RegisterOp> {
     code.words.iter().filter(move |word| word.verb == verb)
 }
 

@@ -14,16 +14,16 @@ use crate::kernels::sink::{Side, sink};
 use crate::kernels::source::Source;
 use crate::kernels::table::Elementwise;
 use crate::kernels::{movement, words};
-use crate::plan::{Across, BLOCKS, FACTORS, Instruction, OF_AN_INSTRUCTION, Op};
+use crate::plan::{Across, BLOCKS, FACTORS, Instruction, NS_PER_INSTRUCTION, Op};
 use crate::views::{Cursor, Layout, Others, Start, View, borrow};
 
 /// Nanoseconds of a vector of an instruction.
-const OF_A_VECTOR: f64 = 0.6;
+const NS_PER_VECTOR: f64 = 0.6;
 
 /// Nanoseconds that an iteration takes, for vectors of so many elements.
 pub(super) fn cost(steps: &[Step<'_>], width: usize) -> f64 {
     let vectors: usize = steps.iter().map(|step| step.vectors(width) * step.terms()).sum();
-    OF_AN_INSTRUCTION * steps.len() as f64 + OF_A_VECTOR * vectors as f64
+    NS_PER_INSTRUCTION * steps.len() as f64 + NS_PER_VECTOR * vectors as f64
 }
 
 /// Where the operands of an instruction start: what it writes, and then what it reads.

@@ -5,7 +5,7 @@
 //! -0 is less than +0.
 
 use super::map::Target;
-use super::source::{ElementRows, LaneRows, Row, Rows, Source};
+use super::source::{ElementRows, LaneRows, RowSource, Source, SourceRow};
 use super::*;
 
 /// What is folded.
@@ -112,7 +112,7 @@ impl<T: Float> FoldRows<'_, T> {
         if self.accumulate {
             sums.copy_from_slice(T::as_vectors::<S>(&self.to[first..][..lanes]).0);
         }
-        let sums = self.rows_of::<S, _, WIDTH, CHAINS>(simd, Whole { first }, sums);
+        let sums = self.rows_of::<S, _, WIDTH, CHAINS>(simd, FullRegisters { first }, sums);
         T::as_vectors_mut::<S>(&mut self.to[first..][..lanes]).0.copy_from_slice(&sums);
     }
 
@@ -249,11 +249,11 @@ trait Columns<T: Float, S: Simd, const WIDTH: usize>: Copy {
 
 /// Full registers from a lane on.
 #[derive(Clone, Copy)]
-struct Whole {
+struct FullRegisters {
     first: usize,
 }
 
-impl<T: Float, S: Simd, const WIDTH: usize> Columns<T, S, WIDTH> for Whole {
+impl<T: Float, S: Simd, const WIDTH: usize> Columns<T, S, WIDTH> for FullRegisters {
     #[inline(always)]
     fn of(self, simd: S, rows: LaneRows<'_, T>, row: usize) -> [T::Vector<S>; WIDTH] {
         let lanes = &rows.data[row * rows.stride + self.first..][..WIDTH * T::lanes::<S>()];
@@ -312,7 +312,7 @@ impl<T: Float> WithSimd for &mut FoldLanes<'_, T> {
 
 impl<T: Float> FoldLanes<'_, T> {
     #[inline(always)]
-    fn rows<S: Simd, A: Rows<T, S>, B: Rows<T, S>>(&mut self, simd: S, a: A, b: Option<B>) {
+    fn rows<S: Simd, A: RowSource<T, S>, B: RowSource<T, S>>(&mut self, simd: S, a: A, b: Option<B>) {
         let (fold, lanes) = (self.fold, self.lanes);
         let identity = T::splat(simd, fold.identity());
         let full = lanes / T::lanes::<S>();
@@ -376,8 +376,8 @@ fn with_term<T: Float, S: Simd>(
     simd: S,
     fold: Fold,
     sum: T::Vector<S>,
-    a: &impl Row<T, S>,
-    b: Option<&impl Row<T, S>>,
+    a: &impl SourceRow<T, S>,
+    b: Option<&impl SourceRow<T, S>>,
     index: usize,
 ) -> T::Vector<S> {
     let x = a.vector(index, sum);

@@ -7,7 +7,7 @@
 //! A function is a type with an inlined method, not a closure: closures do not take over the instruction set of the
 //! function that they are in.
 
-use super::source::{ElementRows, LaneOrElementRows, LaneOrSameRows, LaneRows, Row, Rows, SameRows, Source};
+use super::source::{ElementRows, LaneOrElementRows, LaneOrSameRows, LaneRows, RowSource, SameRows, Source, SourceRow};
 use super::*;
 
 /// The rows and lanes that a kernel writes.
@@ -83,7 +83,7 @@ macro_rules! functions {
         }
 
         #[inline(always)]
-        fn $rows<T: Float, S: Simd, F: $name<T>, $($Operand: Rows<T, S>),+>(
+        fn $rows<T: Float, S: Simd, F: $name<T>, $($Operand: RowSource<T, S>),+>(
             simd: S,
             target: &mut Target<'_, T>,
             $($operand: $Operand),+

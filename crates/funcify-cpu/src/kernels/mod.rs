@@ -19,7 +19,7 @@ pub use fold::Fold;
 pub use product::packed_len;
 pub use recurrence::Recurrence;
 pub use unary::Unary;
-pub use words::Word;
+pub use words::WordOp;
 
 use std::marker::PhantomData;
 

@@ -25,16 +25,16 @@ impl<T: Float> Source<'_, T> {
 }
 
 /// The rows of an operand whose kind is fixed when the kernel is compiled.
-pub(crate) trait Rows<T: Float, S: Simd>: Copy {
+pub(crate) trait RowSource<T: Float, S: Simd>: Copy {
     /// One row.
-    type Row: Row<T, S>;
+    type Row: SourceRow<T, S>;
 
     /// Row `row`, of `lanes` elements.
     fn row(self, simd: S, row: usize, lanes: usize) -> Self::Row;
 }
 
 /// One row of an operand.
-pub(crate) trait Row<T: Float, S: Simd> {
+pub(crate) trait SourceRow<T: Float, S: Simd> {
     /// Register `index`; `old` is what the destination has there.
     fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
     /// The elements after the last full register.
@@ -54,7 +54,7 @@ pub(crate) struct LaneRow<'a, T: Float, S: Simd> {
     tail: &'a [T],
 }
 
-impl<'a, T: Float, S: Simd> Rows<T, S> for LaneRows<'a, T> {
+impl<'a, T: Float, S: Simd> RowSource<T, S> for LaneRows<'a, T> {
     type Row = LaneRow<'a, T, S>;
 
     #[inline(always)]
@@ -64,7 +64,7 @@ impl<'a, T: Float, S: Simd> Rows<T, S> for LaneRows<'a, T> {
     }
 }
 
-impl<T: Float, S: Simd> Row<T, S> for LaneRow<'_, T, S> {
+impl<T: Float, S: Simd> SourceRow<T, S> for LaneRow<'_, T, S> {
     #[inline(always)]
     fn vector(&self, index: usize, _: T::Vector<S>) -> T::Vector<S> {
         self.vectors[index]
@@ -85,7 +85,7 @@ pub(crate) struct ElementRows<'a, T> {
 /// One element in all lanes.
 pub(crate) struct ElementRow<T: Float, S: Simd>(T::Vector<S>);
 
-impl<T: Float, S: Simd> Rows<T, S> for ElementRows<'_, T> {
+impl<T: Float, S: Simd> RowSource<T, S> for ElementRows<'_, T> {
     type Row = ElementRow<T, S>;
 
     #[inline(always)]
@@ -94,7 +94,7 @@ impl<T: Float, S: Simd> Rows<T, S> for ElementRows<'_, T> {
     }
 }
 
-impl<T: Float, S: Simd> Row<T, S> for ElementRow<T, S> {
+impl<T: Float, S: Simd> SourceRow<T, S> for ElementRow<T, S> {
     #[inline(always)]
     fn vector(&self, _: usize, _: T::Vector<S>) -> T::Vector<S> {
         self.0
@@ -109,7 +109,7 @@ impl<T: Float, S: Simd> Row<T, S> for ElementRow<T, S> {
 #[derive(Clone, Copy)]
 pub(crate) struct SameRows;
 
-impl<T: Float, S: Simd> Rows<T, S> for SameRows {
+impl<T: Float, S: Simd> RowSource<T, S> for SameRows {
     type Row = SameRows;
 
     #[inline(always)]
@@ -118,7 +118,7 @@ impl<T: Float, S: Simd> Rows<T, S> for SameRows {
     }
 }
 
-impl<T: Float, S: Simd> Row<T, S> for SameRows {
+impl<T: Float, S: Simd> SourceRow<T, S> for SameRows {
     #[inline(always)]
     fn vector(&self, _: usize, old: T::Vector<S>) -> T::Vector<S> {
         old
@@ -144,7 +144,7 @@ pub(crate) struct LaneOrElementRow<'a, T: Float, S: Simd> {
     element: bool,
 }
 
-impl<'a, T: Float, S: Simd> Rows<T, S> for LaneOrElementRows<'a, T> {
+impl<'a, T: Float, S: Simd> RowSource<T, S> for LaneOrElementRows<'a, T> {
     type Row = LaneOrElementRow<'a, T, S>;
 
     #[inline(always)]
@@ -155,7 +155,7 @@ impl<'a, T: Float, S: Simd> Rows<T, S> for LaneOrElementRows<'a, T> {
     }
 }
 
-impl<T: Float, S: Simd> Row<T, S> for LaneOrElementRow<'_, T, S> {
+impl<T: Float, S: Simd> SourceRow<T, S> for LaneOrElementRow<'_, T, S> {
     #[inline(always)]
     fn vector(&self, index: usize, _: T::Vector<S>) -> T::Vector<S> {
         let (vectors, mask) = if self.element { (&self.splat[..], 0) } else { (self.lanes.vectors, usize::MAX) };
@@ -181,7 +181,7 @@ pub(crate) struct LaneOrSameRow<'a, T: Float, S: Simd> {
     same: bool,
 }
 
-impl<'a, T: Float, S: Simd> Rows<T, S> for LaneOrSameRows<'a, T> {
+impl<'a, T: Float, S: Simd> RowSource<T, S> for LaneOrSameRows<'a, T> {
     type Row = LaneOrSameRow<'a, T, S>;
 
     #[inline(always)]
@@ -191,7 +191,7 @@ impl<'a, T: Float, S: Simd> Rows<T, S> for LaneOrSameRows<'a, T> {
     }
 }
 
-impl<T: Float, S: Simd> Row<T, S> for LaneOrSameRow<'_, T, S> {
+impl<T: Float, S: Simd> SourceRow<T, S> for LaneOrSameRow<'_, T, S> {
     #[inline(always)]
     fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S> {
         if self.same { old } else { self.lanes.vectors[index] }

@@ -15,26 +15,26 @@ macro_rules! word_table {
     ) => {
         /// An elementwise op on words.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum Word {
+        pub enum WordOp {
             $(#[doc = $doc] $op,)*
             $(#[doc = $single_doc] $single,)*
         }
 
-        impl Word {
+        impl WordOp {
             /// All of them.
-            pub const ALL: [Word; 10] = [$(Word::$op,)* $(Word::$single,)*];
+            pub const ALL: [WordOp; 10] = [$(WordOp::$op,)* $(WordOp::$single,)*];
 
             /// How many operands it has.
             pub fn operands(self) -> usize {
-                if matches!(self, $(Word::$single)|*) { 1 } else { 2 }
+                if matches!(self, $(WordOp::$single)|*) { 1 } else { 2 }
             }
         }
 
         /// Runs an op over a target.
-        pub(crate) fn run<'a, T: Float>(op: Word, target: &mut Target<'a, T>, [a, b, _]: &[Source<'a, T>; 3]) {
+        pub(crate) fn run<'a, T: Float>(op: WordOp, target: &mut Target<'a, T>, [a, b, _]: &[Source<'a, T>; 3]) {
             match op {
-                $(Word::$op => each(target, a, b, $value),)*
-                $(Word::$single => of_elements(target, a, $single_value),)*
+                $(WordOp::$op => each(target, a, b, $value),)*
+                $(WordOp::$single => of_elements(target, a, $single_value),)*
             }
         }
     };

@@ -1,32 +1,32 @@
 //! Short ways to write regions, operands and instructions.
 
-use super::{Across, DEPTH, Instruction, Node, Op, Operand, Part, Place, Plan, Program, Region, Split, Stage};
+use super::{Across, DEPTH, Instruction, Node, Nodes, Op, Operand, Part, Plan, Region, Split, Stage, Storage};
 
 impl Plan {
     /// Adds a region; gives the number by which operands name it.
-    pub fn region(&mut self, place: Place, units: usize, pitch: usize, split: Split) -> usize {
+    pub fn region(&mut self, place: Storage, units: usize, pitch: usize, split: Split) -> usize {
         self.regions.push(Region { place, units, pitch, split });
         self.regions.len() - 1
     }
 
     /// Adds scratch memory of `len` elements that all parts share.
     pub fn shared(&mut self, len: usize) -> usize {
-        self.region(Place::Scratch, 1, len, Split::Whole)
+        self.region(Storage::Scratch, 1, len, Split::Whole)
     }
 
     /// Adds scratch memory of `len` elements for each of `parts` parts, each element a unit.
     pub fn registers(&mut self, parts: usize, len: usize) -> usize {
-        self.region(Place::Scratch, len, 1, Split::Parts(parts))
+        self.region(Storage::Scratch, len, 1, Split::Parts(parts))
     }
 
     /// Adds a stage with one part, which runs once.
-    pub fn once(&mut self, program: Program) {
+    pub fn once(&mut self, program: Nodes) {
         let parts = vec![Part { len: 1, program: 0 }];
         self.stages.push(Stage { parts, programs: vec![program], concurrent: false });
     }
 
     /// Adds a stage whose `parts` parts of `len` indices each run one program.
-    pub fn parts(&mut self, parts: usize, len: usize, program: Program) {
+    pub fn parts(&mut self, parts: usize, len: usize, program: Nodes) {
         let parts = vec![Part { len, program: 0 }; parts];
         self.stages.push(Stage { concurrent: parts.len() > 1, parts, programs: vec![program] });
     }
@@ -36,8 +36,8 @@ impl Plan {
     /// Elements of scratch memory.
     pub fn scratch_elements(&self) -> usize {
         let len = |region: &Region| match (region.place, region.split) {
-            (Place::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
-            (Place::Scratch, _) => region.units * region.pitch,
+            (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
+            (Storage::Scratch, _) => region.units * region.pitch,
             _ => 0,
         };
         self.regions.iter().map(len).sum()

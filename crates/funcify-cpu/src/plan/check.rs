@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::{Across, DEPTH, ENDLESS, Instruction, Node, Op, Operand, Part, Place, Plan, Region, Split, Stage};
+use super::{Across, DEPTH, ENDLESS, Instruction, Node, Op, Operand, Part, Plan, Region, Split, Stage, Storage};
 use crate::float::Float;
 
 /// Why a plan cannot run.
@@ -49,8 +49,8 @@ impl Plan {
         for (index, region) in self.regions.iter().enumerate() {
             let same = self.regions[..index].iter().any(|other| other.place == region.place);
             match (region.place, region.split) {
-                (Place::Output(output), _) if same => return Err(format!("two regions are output {output}")),
-                (Place::Input(_) | Place::Output(_), Split::Parts(_)) => {
+                (Storage::Output(output), _) if same => return Err(format!("two regions are output {output}")),
+                (Storage::Input(_) | Storage::Output(_), Split::Parts(_)) => {
                     return Err(format!("region {index} is the caller's, and cannot be one for each part"));
                 }
                 (_, Split::Columns(width)) if width == 0 || region.pitch % width != 0 => {
@@ -225,7 +225,7 @@ impl Checker<'_> {
     fn writable(&self, to: &Operand) -> Result<(), String> {
         let region = self.region(to);
         match (region.place, region.split) {
-            (Place::Input(input), _) => Err(format!("input {input} is written")),
+            (Storage::Input(input), _) => Err(format!("input {input} is written")),
             (_, Split::Whole) if self.stage.parts.len() > 1 => {
                 Err(format!("region {} is written by several parts", to.region))
             }

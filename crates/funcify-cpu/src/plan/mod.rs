@@ -1,7 +1,7 @@
 //! The instruction set: what a planner writes and the [`Executor`](crate::Executor) runs.
 //!
 //! A [`Plan`] computes results from inputs, all of one element type, with every size a number. It is a list of stages that
-//! run one after the other. A stage runs a [`Program`] on each part of a parallel axis; parts may run at the same time,
+//! run one after the other. A stage runs a [`Nodes`] on each part of a parallel axis; parts may run at the same time,
 //! and do not see what the others write. How a stage is divided is part of the plan and not of the machine, so results
 //! do not depend on the number of threads.
 //!
@@ -58,13 +58,13 @@
 //!
 //! ```
 //! use funcify_cpu::kernels::Ternary;
-//! use funcify_cpu::plan::{Op, Operand, Place, Plan, Split, repeat};
+//! use funcify_cpu::plan::{Op, Operand, Storage, Plan, Split, repeat};
 //! use funcify_cpu::{Executor, Machine};
 //!
 //! let mut plan = Plan::default();
-//! let x = Operand::of(plan.region(Place::Input(0), 10, 6, Split::Columns(1)));
-//! let initial = Operand::of(plan.region(Place::Input(1), 1, 6, Split::Columns(1)));
-//! let y = Operand::of(plan.region(Place::Output(0), 10, 6, Split::Columns(1)));
+//! let x = Operand::of(plan.region(Storage::Input(0), 10, 6, Split::Columns(1)));
+//! let initial = Operand::of(plan.region(Storage::Input(1), 1, 6, Split::Columns(1)));
+//! let y = Operand::of(plan.region(Storage::Output(0), 10, 6, Split::Columns(1)));
 //! let half = Operand::of(plan.shared(1));
 //! plan.once(vec![Op::Fill(0.5).over([1, 1], half, &[])]);
 //! let step = Op::Ternary(Ternary::MulAdd);
@@ -95,10 +95,10 @@ pub use check::PlanError;
 
 use funcify_core::ops::Words;
 
-use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, Word};
+use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, WordOp};
 
 /// Nanoseconds that an instruction takes before its first element, on one core of a server.
-pub(crate) const OF_AN_INSTRUCTION: f64 = 20.0;
+pub(crate) const NS_PER_INSTRUCTION: f64 = 20.0;
 
 /// How often a loop without a bound runs, as far as the reach of what it touches is concerned: nothing in it may move.
 pub(crate) const ENDLESS: usize = 1 << 30;
@@ -119,7 +119,7 @@ pub struct Plan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
     /// Where it lies.
-    pub place: Place,
+    pub place: Storage,
     /// How many units it has: steps of a sequence. Of [`Split::Parts`], in each part.
     pub units: usize,
     /// Elements a unit.
@@ -130,7 +130,7 @@ pub struct Region {
 
 /// Where a region lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Storage {
     /// The caller's, read only. Several regions may be the same input.
     Input(usize),
     /// The caller's, to be written. One region an output.
@@ -156,7 +156,7 @@ pub struct Stage {
     /// The parts, in the order of the axis.
     pub parts: Vec<Part>,
     /// What they run. Parts of one length may share a program.
-    pub programs: Vec<Program>,
+    pub programs: Vec<Nodes>,
     /// Whether the parts are worth threads. They are from some 100 microseconds of work on.
     pub concurrent: bool,
 }
@@ -171,7 +171,7 @@ pub struct Part {
 }
 
 /// Instructions and loops, run in order.
-pub type Program = Vec<Node>;
+pub type Nodes = Vec<Node>;
 
 /// An instruction or a loop.
 #[derive(Clone, Debug)]
@@ -222,9 +222,9 @@ pub struct Instruction {
 }
 
 /// Nanoseconds of an element, of a function of an element, and of a multiplication and addition of a product.
-const OF_AN_ELEMENT: f64 = 0.2;
-const OF_A_FUNCTION: f64 = 2.0;
-const OF_A_TERM: f64 = 0.03;
+const NS_PER_ELEMENT: f64 = 0.2;
+const NS_PER_FUNCTION: f64 = 2.0;
+const NS_PER_TERM: f64 = 0.03;
 
 impl Instruction {
     /// How many elements it computes, or reads where these are more.
@@ -240,14 +240,14 @@ impl Instruction {
     /// Nanoseconds that it takes, roughly.
     pub(crate) fn nanoseconds(&self) -> f64 {
         let of_an_element = match &self.op {
-            Op::Product { .. } | Op::Sink { .. } => OF_A_TERM,
-            Op::Unary(op) if *op != Unary::Copy => OF_A_FUNCTION,
+            Op::Product { .. } | Op::Sink { .. } => NS_PER_TERM,
+            Op::Unary(op) if *op != Unary::Copy => NS_PER_FUNCTION,
             Op::Binary(Binary::Pow | Binary::Atan2 | Binary::Rem | Binary::ExpOfProduct) | Op::Threefry(_) => {
-                OF_A_FUNCTION
+                NS_PER_FUNCTION
             }
-            _ => OF_AN_ELEMENT,
+            _ => NS_PER_ELEMENT,
         };
-        OF_AN_INSTRUCTION + self.elements() * of_an_element
+        NS_PER_INSTRUCTION + self.elements() * of_an_element
     }
 }
 
@@ -263,7 +263,7 @@ pub enum Op {
     /// `to[r][l] = op(x[r][l], y[r][l], z[r][l])`. From x, y, z.
     Ternary(Ternary),
     /// `to[r][l] = op(x[r][l], y[r][l])` of words, which elements have as their bits. From x, and y if the op has two operands.
-    Word(Word),
+    Word(WordOp),
     /// `to[r]` = random words of a key from a counter on: element i of the sequence that [`Threefry`] says. From keys and counters, of
     /// each two words a row.
     ///

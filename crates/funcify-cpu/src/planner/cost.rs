@@ -7,12 +7,12 @@
 use funcify_core::ops::{Creation, Op, Product};
 
 use super::*;
-use crate::plan::OF_AN_INSTRUCTION;
+use crate::plan::NS_PER_INSTRUCTION;
 
 /// Nanoseconds of an element.
-const OF_AN_ELEMENT: f64 = 0.1;
+const NS_PER_ELEMENT: f64 = 0.1;
 /// Nanoseconds of a multiplication and addition of a product.
-const OF_A_TERM: f64 = 0.015;
+const NS_PER_TERM: f64 = 0.015;
 /// From how many nanoseconds on a program is worth threads.
 const WORTH_THREADS: f64 = 200_000.0;
 /// How many rows of a product a part has at least.
@@ -65,11 +65,11 @@ fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, tim
         }
         let Some(result) = node.outputs.first().copied() else { continue };
         let largest = node.inputs.iter().map(|input| elements(*input)).fold(elements(result), f64::max);
-        let touched = OF_AN_ELEMENT * largest;
+        let touched = NS_PER_ELEMENT * largest;
         let own = match node.op.class() {
             OpClass::Product(Product::MatMul(_)) => {
                 cost.has_products |= is_loop;
-                OF_A_TERM * elements(result) * shape(node.inputs[0]).last().copied().unwrap_or(1) as f64
+                NS_PER_TERM * elements(result) * shape(node.inputs[0]).last().copied().unwrap_or(1) as f64
             }
             // Other addresses, or there already.
             OpClass::Movement(Movement::Broadcast(_) | Movement::Reshape(_) | Movement::Transpose(_)) => continue,
@@ -78,7 +78,7 @@ fn add(cost: &mut Cost, graph: &Graph, sizes: &Sizes, labels: &ParallelAxis, tim
             OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => touched,
             OpClass::Control(_) | OpClass::Custom(_) => touched,
         };
-        cost.nanoseconds += times * (OF_AN_INSTRUCTION + own);
+        cost.nanoseconds += times * (NS_PER_INSTRUCTION + own);
         cost.ops += 1;
         if let (true, Label::Axis(axis)) = (is_loop, labels.of(graph, result)) {
             let shape = shape(result);

@@ -24,7 +24,7 @@ const MOST_INSTRUCTIONS: usize = 1 << 14;
 
 /// From how many indices on an axis is a loop, and not instructions of their own: outside of loops, and in them, where a loop
 /// in a loop finds its addresses again each time.
-const LEAST_OF_A_LOOP: [usize; 2] = [4, 33];
+const SHORTEST_LOOP: [usize; 2] = [4, 33];
 
 /// Up to how many lanes a kernel of some twenty instructions a register spends most of its time on the start of a row.
 const SHORT_ROW: usize = 64;
@@ -75,7 +75,7 @@ impl Emitter {
     pub(super) fn new(element: usize) -> Self {
         let mut emitter = Emitter { element, ..Emitter::default() };
         emitter.registers =
-            [Split::Whole, Split::Parts(1)].map(|split| emitter.plan.region(Place::Scratch, 0, 1, split));
+            [Split::Whole, Split::Parts(1)].map(|split| emitter.plan.region(Storage::Scratch, 0, 1, split));
         emitter
     }
 
@@ -235,13 +235,13 @@ impl Emitter {
             let moves_by_units = |(view, stride): (&&View, &isize)| {
                 self.unit(view).is_none_or(|unit| stride.unsigned_abs().is_multiple_of(unit))
             };
-            axis.size >= LEAST_OF_A_LOOP[usize::from(level > 1)] && views.iter().zip(&axis.strides).all(moves_by_units)
+            axis.size >= SHORTEST_LOOP[usize::from(level > 1)] && views.iter().zip(&axis.strides).all(moves_by_units)
         };
         let mut looped: Vec<usize> = (0..rest.len()).filter(|axis| can_loop(rest[*axis])).collect();
         looped.sort_by_key(|axis| std::cmp::Reverse(rest[*axis].size));
         looped.truncate(DEPTH.saturating_sub(index));
         // A loop in a loop finds its addresses again each time.
-        let is_worth = |(depth, axis): (usize, &usize)| depth == 0 || rest[*axis].size >= LEAST_OF_A_LOOP[1];
+        let is_worth = |(depth, axis): (usize, &usize)| depth == 0 || rest[*axis].size >= SHORTEST_LOOP[1];
         let nested = looped.iter().enumerate().take_while(|looped| is_worth(*looped)).count();
         looped.truncate(nested);
         if nested > 1 {

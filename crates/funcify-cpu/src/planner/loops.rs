@@ -23,7 +23,7 @@ enum Use {
 }
 
 /// The rows of a buffer.
-enum Rows {
+enum BufferRows {
     /// Nobody reads them.
     None,
     /// All rows, in memory of their own.
@@ -32,12 +32,12 @@ enum Rows {
     AtHand { rows: View, returned: usize },
 }
 
-impl Rows {
+impl BufferRows {
     /// All rows, in which a carry is.
     fn trace(&self) -> Result<&View> {
         match self {
-            Rows::Trace { all, .. } => Ok(all),
-            Rows::None | Rows::AtHand { .. } => Err(Declined::new("scan", "a carry without a trace")),
+            BufferRows::Trace { all, .. } => Ok(all),
+            BufferRows::None | BufferRows::AtHand { .. } => Err(Declined::new("scan", "a carry without a trace")),
         }
     }
 }
@@ -65,7 +65,7 @@ struct Loop<'a> {
     /// The operands before the invariants, each in parts.
     operands: Vec<Vec<View>>,
     invariants: Vec<Argument>,
-    buffers: Vec<Rows>,
+    buffers: Vec<BufferRows>,
     carries: Vec<Carry>,
     /// How many steps it has.
     steps: usize,
@@ -160,8 +160,8 @@ impl Planner {
         let Some(strip) = self.strip_of(scan, stretch.len()) else {
             return self.steps(planned, Steps { from: first, strip: None }, stretch.len());
         };
-        let of_full = |(buffer, rows): (&Buffer, &Rows)| match rows {
-            Rows::Trace { all, .. } if buffer.start == Start::Full => Some(all.clone()),
+        let of_full = |(buffer, rows): (&Buffer, &BufferRows)| match rows {
+            BufferRows::Trace { all, .. } if buffer.start == Start::Full => Some(all.clone()),
             _ => None,
         };
         let full: Vec<View> = scan.buffers.iter().zip(buffers).filter_map(of_full).collect();
@@ -220,7 +220,14 @@ impl Planner {
     }
 
     /// Where a carry is: if a trace that starts empty has the same values, there, else in a register.
-    fn carry(&mut self, scan: &Scan, index: usize, initial: &View, buffers: &[Rows], is_share: bool) -> Result<Carry> {
+    fn carry(
+        &mut self,
+        scan: &Scan,
+        index: usize,
+        initial: &View,
+        buffers: &[BufferRows],
+        is_share: bool,
+    ) -> Result<Carry> {
         if is_share {
             return match self.emitter.blocks.depth() {
                 1 => Ok(Carry::Register(self.emitter.initial_share(initial))),
@@ -234,7 +241,7 @@ impl Planner {
             let writes = buffer.writes.iter().zip(results.buffers[number].clone());
             let same = writes.clone().find(|(_, output)| value(*output) == next);
             // Which row is the last of a loop that ends early only its values know.
-            if let (Some((offset, _)), Start::Empty, Rows::Trace { all, .. }, None) =
+            if let (Some((offset, _)), Start::Empty, BufferRows::Trace { all, .. }, None) =
                 (same, buffer.start, &buffers[number], &scan.until)
                 && all.shape[0] > 0
                 && self.emitter.lies_within_units(&all.at(0, 0))
@@ -258,7 +265,7 @@ impl Planner {
         given: Option<&View>,
         steps: usize,
         used: Use,
-    ) -> Result<Rows> {
+    ) -> Result<BufferRows> {
         let level = self.emitter.blocks.depth();
         let row = self.row_shape(scan, index)?;
         let value = scan.body.outputs()[scan.results().buffers[index].start].value;
@@ -277,7 +284,7 @@ impl Planner {
                 return Err(Declined::new("scan", "it ends early, and its last rows are asked for"));
             }
             if at_hand == 0 && matches!(used, Use::Steps) {
-                return Ok(Rows::None);
+                return Ok(BufferRows::None);
             }
             if at_hand > MOST_ROWS_AT_HAND {
                 return Err(Declined::new("scan", format!("{at_hand} rows of a buffer at hand")));
@@ -291,7 +298,7 @@ impl Planner {
                 }
             }
             self.emitter.fired.note(Transformation::RowsAtHand);
-            return Ok(Rows::AtHand { rows, returned: last });
+            return Ok(BufferRows::AtHand { rows, returned: last });
         }
         let all = if buffer.start == Start::Full { count } else { steps + count };
         let shape = [&[all], row.as_slice()].concat();
@@ -310,7 +317,7 @@ impl Planner {
             let first = if buffer.start == Start::Full { 0 } else { scan.first_given_row(steps) };
             self.emitter.copy(&trace.part(0, first, count, 1), given)?;
         }
-        Ok(Rows::Trace { all: trace, returned })
+        Ok(BufferRows::Trace { all: trace, returned })
     }
 
     fn row_shape(&self, scan: &Scan, buffer: usize) -> Result<Vec<usize>> {
@@ -360,8 +367,8 @@ impl Planner {
         for (buffer, rows) in scan.buffers.iter().zip(buffers) {
             for offset in &buffer.reads {
                 parameters.push(match rows {
-                    Rows::Trace { all, .. } => row_at(all, *offset),
-                    Rows::AtHand { rows, .. } => {
+                    BufferRows::Trace { all, .. } => row_at(all, *offset),
+                    BufferRows::AtHand { rows, .. } => {
                         // scan-c5: the rows before the write, which is at offset 0 of a downward loop.
                         let given = match buffer.start {
                             Start::Given(given) => given,
@@ -370,7 +377,7 @@ impl Planner {
                         let back = if scan.reverse { *offset } else { given - offset };
                         inside(&rows.at(0, rows.shape[0] - back))
                     }
-                    Rows::None => return Err(Declined::new("scan", "a buffer that is read without rows")),
+                    BufferRows::None => return Err(Declined::new("scan", "a buffer that is read without rows")),
                 });
             }
         }
@@ -387,11 +394,11 @@ impl Planner {
         parameters.extend(invariants.iter().cloned());
 
         let mut scope = Scope::new(self, &scan.body, parameters)?;
-        // Rows that no read of a step meets are written where they belong.
+        // BufferRows that no read of a step meets are written where they belong.
         let mut written = Vec::new();
         for (buffer, (rows, outputs)) in scan.buffers.iter().zip(buffers.iter().zip(&results.buffers)) {
             for (offset, output) in buffer.writes.iter().zip(outputs.clone()) {
-                let Rows::Trace { all, .. } = rows else { continue };
+                let BufferRows::Trace { all, .. } = rows else { continue };
                 let row = row_at(all, *offset);
                 if buffer.start != Start::Full && scope.planner.emitter.lies_within_units(&row) {
                     scope.place(scan.body.outputs()[output].value, row.clone());
@@ -424,7 +431,7 @@ impl Planner {
         let mut moves: Vec<(View, View)> = Vec::new();
         let at_hand = |rows: &View, index: usize| View { level, ..rows.at(0, index) };
         for (rows, outputs) in buffers.iter().zip(&results.buffers) {
-            if let Rows::AtHand { rows, .. } = rows
+            if let BufferRows::AtHand { rows, .. } = rows
                 && rows.shape[0] > 0
             {
                 for index in 1..rows.shape[0] {
@@ -468,11 +475,11 @@ impl Planner {
     }
 
     /// The rows of a buffer that are results.
-    fn returned_rows(&mut self, scan: &Scan, rows: Rows) -> Result<Option<View>> {
+    fn returned_rows(&mut self, scan: &Scan, rows: BufferRows) -> Result<Option<View>> {
         Ok(match rows {
-            Rows::None => None,
-            Rows::Trace { all, returned } => Some(all.part(0, returned.start, returned.len(), 1)),
-            Rows::AtHand { rows, returned } => {
+            BufferRows::None => None,
+            BufferRows::Trace { all, returned } => Some(all.part(0, returned.start, returned.len(), 1)),
+            BufferRows::AtHand { rows, returned } => {
                 let last = rows.part(0, rows.shape[0] - returned, returned, 1);
                 if !scan.reverse || returned <= 1 {
                     return Ok(Some(last));

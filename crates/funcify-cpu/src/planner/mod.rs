@@ -38,7 +38,7 @@ use ops::{Argument, Scope};
 
 use crate::fired::Transformation;
 use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary};
-use crate::plan::{Across, DEPTH, Node, Op, Operand, Place, Plan, Region, Split};
+use crate::plan::{Across, DEPTH, Node, Op, Operand, Plan, Region, Split, Storage};
 use funcify_core::ops::{Movement, OpClass};
 use view::View;
 
@@ -176,7 +176,7 @@ fn plan_parts(
         let is_read = live[input.value.index()] && planner.takes(graph, input.value);
         reads.push(is_read.then(|| graph.ty(input.value).dtype));
         views.push(Argument::Tensor(match is_read {
-            true => planner.outside(graph, input.value, Place::Input(index))?,
+            true => planner.outside(graph, input.value, Storage::Input(index))?,
             false => View::whole(usize::MAX, 0, &planner.shape(graph, input.value)?, 0),
         }));
     }
@@ -187,7 +187,7 @@ fn plan_parts(
         if !planner.takes(graph, output.value) {
             return Err(Declined::new("output", format!("elements of {dtype}")));
         }
-        outputs.push(planner.outside(graph, output.value, Place::Output(index))?);
+        outputs.push(planner.outside(graph, output.value, Storage::Output(index))?);
         results.push((dtype, planner.whole_shape(graph, output.value)?));
     }
     planner.may_refuse(graph)?;
@@ -202,7 +202,7 @@ fn plan_parts(
     }
     let refusal = planner.refusal.take();
     if let Some(refusal) = &refusal {
-        let place = planner.region(Place::Output(results.len()), &[], Label::None);
+        let place = planner.region(Storage::Output(results.len()), &[], Label::None);
         planner.emitter.copy(&place, refusal)?;
     }
     if planner.is_divided {
@@ -260,7 +260,7 @@ struct Planner {
 
 impl Planner {
     /// A tensor of the caller: as much of it as a part sees.
-    fn outside(&mut self, graph: &Graph, value: ValueId, place: Place) -> Result<View> {
+    fn outside(&mut self, graph: &Graph, value: ValueId, place: Storage) -> Result<View> {
         let (whole, label) = (self.whole_shape(graph, value)?, self.label(graph, value));
         if matches!(label, Label::Axis(_)) && whole.contains(&0) {
             return Err(Declined::new("input", "parts without elements"));
@@ -268,7 +268,7 @@ impl Planner {
         Ok(self.region(place, &whole, label))
     }
 
-    fn region(&mut self, place: Place, whole: &[usize], label: Label) -> View {
+    fn region(&mut self, place: Storage, whole: &[usize], label: Label) -> View {
         let plan = &mut self.emitter.plan;
         // Without parts there is nothing before them.
         let level = usize::from(!self.is_divided);
@@ -369,7 +369,7 @@ impl Planner {
             return Ok(view.with_axes(tensor.shape().to_vec(), vec![0; tensor.shape().len()]));
         }
         self.constants.push(if is_words { tensor.clone() } else { tensor.cast(self.dtype) });
-        Ok(self.region(Place::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))
+        Ok(self.region(Storage::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))
     }
 
     /// Whether the plan can have a value: a float, a boolean, a word, or an integer that is surely one that its numbers hold.

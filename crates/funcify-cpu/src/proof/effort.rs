@@ -23,12 +23,12 @@ pub(super) fn plan_operations() -> usize {
 }
 
 /// How many operations on elements an instruction takes beside its own.
-const OF_AN_INSTRUCTION: usize = 8;
+const NS_PER_INSTRUCTION: usize = 8;
 
 /// About how many operations on elements an instruction takes.
 pub(super) fn of_instruction(instruction: &Instruction) -> usize {
     let Instruction { op, rows, lanes, .. } = instruction;
-    OF_AN_INSTRUCTION
+    NS_PER_INSTRUCTION
         + rows
             * lanes
             * match op {

@@ -8,7 +8,7 @@ use super::field::signed;
 use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown};
 
 /// The rows of a buffer that are there.
-type Rows = Vec<Option<Grid>>;
+type WrittenRows = Vec<Option<Grid>>;
 
 impl Evaluator<'_> {
     pub(super) fn scan(&mut self, scan: &Scan, inputs: &[Grid]) -> Meaning<Vec<Grid>> {
@@ -17,7 +17,7 @@ impl Evaluator<'_> {
             self.sizes.set(symbol, size(signed(inputs[operand].first()))?);
         }
         let steps = size(scan.steps.value(self.sizes)?)?;
-        let mut buffers: Vec<Rows> = Vec::new();
+        let mut buffers: Vec<WrittenRows> = Vec::new();
         for (buffer, operand) in scan.buffers.iter().zip(&operands.buffers) {
             buffers.push(initial_rows(buffer, operand.map(|operand| &inputs[operand]), steps, scan.reverse));
         }
@@ -99,8 +99,8 @@ impl Evaluator<'_> {
 }
 
 /// The rows of a buffer before the first step. Those that are given come first in the order of the loop.
-fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bool) -> Rows {
-    let given: Rows =
+fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bool) -> WrittenRows {
+    let given: WrittenRows =
         given.map_or_else(Vec::new, |given| (0..given.shape[0]).map(|row| Some(given.row(row))).collect());
     let missing = vec![None; if buffer.start == Start::Full { 0 } else { steps }];
     if reverse { [missing, given].concat() } else { [given, missing].concat() }
@@ -125,7 +125,7 @@ fn existing_row(grid: &Grid, row: usize) -> Meaning<Grid> {
 }
 
 /// scan-c5
-fn present(rows: &Rows, row: usize) -> Meaning<Grid> {
+fn present(rows: &WrittenRows, row: usize) -> Meaning<Grid> {
     rows.get(row).cloned().flatten().ok_or_else(|| refused("a row that nothing wrote"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::plan::{DEPTH, Operand, Place, Plan, Split, Stage};
+use crate::plan::{DEPTH, Operand, Plan, Split, Stage, Storage};
 
 /// A cell: an element of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -131,5 +131,5 @@ impl Bases {
 
 /// Whether a region is the caller's and read only.
 pub(super) fn is_input(plan: &Plan, region: usize) -> bool {
-    matches!(plan.regions[region].place, Place::Input(_))
+    matches!(plan.regions[region].place, Storage::Input(_))
 }

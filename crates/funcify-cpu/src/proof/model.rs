@@ -7,7 +7,7 @@
 use funcify_core::DType;
 
 use super::field::{self, HALF, INFINITY, NAN, add, fraction, hash, inverse, mul, neg, of_signed, signed, sub};
-use crate::kernels::{Binary, Fold, Ternary, Unary, Word};
+use crate::kernels::{Binary, Fold, Ternary, Unary, WordOp};
 
 /// Whether rounding to a narrower type is a symbol of its own, or left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -246,19 +246,19 @@ impl Model {
     }
 
     /// An op on the words that cells hold.
-    pub(super) fn on_words(self, op: Word, x: u64, y: u64) -> u64 {
+    pub(super) fn on_words(self, op: WordOp, x: u64, y: u64) -> u64 {
         let (a, b) = (self.word(x), self.word(y));
         self.cell_of_word(match op {
-            Word::And => a & b,
-            Word::Or => a | b,
-            Word::Xor => a ^ b,
-            Word::Add => a.wrapping_add(b),
-            Word::Sub => a.wrapping_sub(b),
-            Word::Mul => a.wrapping_mul(b),
-            Word::ShiftLeft => a.checked_shl(b).unwrap_or(0),
-            Word::ShiftRight => a.checked_shr(b).unwrap_or(0),
-            Word::OfNumber => signed(x) as u32,
-            Word::ToNumber => return u64::from(a),
+            WordOp::And => a & b,
+            WordOp::Or => a | b,
+            WordOp::Xor => a ^ b,
+            WordOp::Add => a.wrapping_add(b),
+            WordOp::Sub => a.wrapping_sub(b),
+            WordOp::Mul => a.wrapping_mul(b),
+            WordOp::ShiftLeft => a.checked_shl(b).unwrap_or(0),
+            WordOp::ShiftRight => a.checked_shr(b).unwrap_or(0),
+            WordOp::OfNumber => signed(x) as u32,
+            WordOp::ToNumber => return u64::from(a),
         })
     }
 }

@@ -10,7 +10,7 @@ use super::field::{self, add, mul, sub};
 use super::memory::{Bases, Cell, Memory, OutOfBounds};
 use super::model::Model;
 use super::place::Whereabouts;
-use crate::body::words::{Code, Factor, Piece, Product, REGISTERS, Verb, Word};
+use crate::body::words::{Code, Factor, Piece, Product, REGISTERS, RegisterOp, Verb};
 use crate::body::{PlannedLoop, Step, register_codes};
 use crate::kernels::{Binary, Ternary, Unary};
 use crate::machine::Machine;
@@ -213,11 +213,11 @@ impl RegisterCode {
             let start = bases.moved(piece.region, piece.at, piece.steps, counters);
             piece.region == cell.region && (start..start + piece.len).contains(&cell.at)
         };
-        let writer = |words: &[Word], register: u8| {
-            let is_writer = |word: &&(usize, &Word)| {
+        let writer = |words: &[RegisterOp], register: u8| {
+            let is_writer = |word: &&(usize, &RegisterOp)| {
                 word.1.to == register && !matches!(word.1.verb, Verb::Store | Verb::StoreLast | Verb::EndUnless)
             };
-            let numbered: Vec<(usize, &Word)> = words.iter().enumerate().collect();
+            let numbered: Vec<(usize, &RegisterOp)> = words.iter().enumerate().collect();
             match numbered.iter().rev().find(is_writer) {
                 Some((index, word)) => format!("word {index} (`{:?}` of registers {:?})", word.verb, word.from),
                 None => format!("register {register}, loaded before the loop"),
@@ -349,14 +349,14 @@ mod tests {
     use super::super::memory::Memory;
     use super::super::model::{Model, Rounding};
     use super::*;
-    use crate::plan::{Operand, Place, Split, repeat};
+    use crate::plan::{Operand, Split, Storage, repeat};
 
     /// A trace's row is a copy of a state, which is then replaced, and another state takes the row: what comes of
     /// comparing its instructions with register code.
     fn compared(codes: MakeCodes) -> Result<(), Stop> {
         let mut plan = Plan::default();
-        let xs = Operand::of(plan.region(Place::Input(0), 4, 1, Split::Whole)).step(0, 1);
-        let trace = Operand::of(plan.region(Place::Output(0), 4, 1, Split::Whole)).step(0, 1);
+        let xs = Operand::of(plan.region(Storage::Input(0), 4, 1, Split::Whole)).step(0, 1);
+        let trace = Operand::of(plan.region(Storage::Output(0), 4, 1, Split::Whole)).step(0, 1);
         let [state, taken] = [(); 2].map(|()| Operand::of(plan.shared(1)));
         let unary = |op, to, from| Op::Unary(op).over([1, 1], to, &[from]);
         let body =
@@ -373,7 +373,7 @@ mod tests {
     /// The code of that loop. The row is taken from register 3, or from that of the state, which was written since.
     fn code(aside: bool) -> Vec<RegisterCode> {
         let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
-        let word = |verb, to, from| Word { verb, to, from: [from, 0, 0] };
+        let word = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };
         let keep = aside.then(|| word(Verb::Copy, 3, 0));
         let words = [word(Verb::Store, 1, 0)].into_iter().chain(keep).chain([
             word(Verb::Load, 2, 0),

@@ -19,7 +19,7 @@ use super::reason_of;
 use super::registers::Registers;
 use super::verdict::Verdict;
 use crate::machine::Machine;
-use crate::plan::{Place, Plan, Region};
+use crate::plan::{Plan, Region, Storage};
 
 /// What is proved: that a plan computes what a graph means, for some sizes.
 #[derive(Clone, Copy)]
@@ -210,7 +210,7 @@ impl Subject<'_> {
     fn memory(&self, model: Model, inputs: &[Grid]) -> Memory {
         let mut memory = Memory::new(self.plan, |number| model.garbage(number));
         for (region, cells) in self.plan.regions.iter().zip(&mut memory.regions) {
-            let Place::Input(index) = region.place else { continue };
+            let Storage::Input(index) = region.place else { continue };
             match inputs.get(index) {
                 Some(grid) if self.is_word(self.graph.input_type(index).dtype) => {
                     *cells = grid.cells.iter().map(|word| model.cell_of_word(*word as u32)).collect();
@@ -232,7 +232,7 @@ impl Subject<'_> {
     }
 
     fn output_region(&self, output: usize) -> Option<usize> {
-        self.plan.regions.iter().position(|region| region.place == Place::Output(output))
+        self.plan.regions.iter().position(|region| region.place == Storage::Output(output))
     }
 
     fn output<'m>(&self, memory: &'m Memory, output: usize) -> &'m [u64] {

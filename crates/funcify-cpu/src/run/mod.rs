@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::body::{Setting, Translatable};
 use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
-use crate::plan::{Part, Place, Plan, PlanError, Program, Region, Split, Stage};
+use crate::plan::{Nodes, Part, Plan, PlanError, Region, Split, Stage, Storage};
 use crate::views::{Layout, View, Wide};
 use arena::Arena;
 use program::{Prepared, Stop};
@@ -42,7 +42,7 @@ pub(crate) struct Programs<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallError {
     /// Input or output, and which.
-    pub place: Place,
+    pub place: Storage,
     /// How many elements the plan has there.
     pub expected: usize,
     /// How many the slice has; `None` if there is no such slice.
@@ -65,7 +65,7 @@ impl<T: Element> Executor<T> {
             let is_one_part = stage.parts.len() == 1;
             let layouts = plan.regions.iter().map(|region| Layout::of(region, is_one_part)).collect();
             let setting = Setting { regions: &plan.regions, layouts, machine };
-            let prepared = |program: &Program| program::prepared(&setting, program, &mut Vec::new());
+            let prepared = |program: &Nodes| program::prepared(&setting, program, &mut Vec::new());
             stage.programs.iter().map(prepared).collect()
         };
         let stages = plan.stages.iter().map(prepare).collect();
@@ -75,8 +75,8 @@ impl<T: Element> Executor<T> {
     /// A further executor of the same plan, with scratch memory of its own.
     pub(crate) fn of(plan: Plan, programs: Programs<T>) -> Self {
         let sizes = plan.regions.iter().map(|region| match (region.place, region.split) {
-            (Place::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
-            (Place::Scratch, _) => region.units * region.pitch,
+            (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
+            (Storage::Scratch, _) => region.units * region.pitch,
             _ => 0,
         });
         let arena = Arena::new(sizes);
@@ -109,9 +109,9 @@ impl<T: Element> Executor<T> {
         for region in &self.plan.regions {
             let expected = region.units * region.pitch;
             let found = match region.place {
-                Place::Input(index) => inputs.get(index).map(|slice| slice.len()),
-                Place::Output(index) => outputs.get(index).map(|slice| slice.len()),
-                Place::Scratch => Some(expected),
+                Storage::Input(index) => inputs.get(index).map(|slice| slice.len()),
+                Storage::Output(index) => outputs.get(index).map(|slice| slice.len()),
+                Storage::Scratch => Some(expected),
             };
             if found != Some(expected) {
                 return Err(CallError { place: region.place, expected, found });
@@ -191,9 +191,9 @@ fn see_all<'a, T>(
     let mut outputs = each_once(outputs);
     for (region, own) in plan.regions.iter().zip(arena.slices()) {
         views.push(match region.place {
-            Place::Input(index) => View::Read(inputs[index]),
-            Place::Scratch => View::Own(own),
-            Place::Output(index) => View::Own(std::mem::take(&mut outputs[index])),
+            Storage::Input(index) => View::Read(inputs[index]),
+            Storage::Scratch => View::Own(own),
+            Storage::Output(index) => View::Own(std::mem::take(&mut outputs[index])),
         });
     }
 }
@@ -215,10 +215,10 @@ fn regions_of<'a, T>(
         }
     };
     let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match (region.place, region.split) {
-        (Place::Input(index), Split::Columns(width)) => Wide::Read(inputs[index], width),
-        (Place::Input(index), Split::Whole | Split::Parts(_)) => Wide::Read(inputs[index], 0),
-        (Place::Scratch, _) => wide(own, region),
-        (Place::Output(index), _) => wide(std::mem::take(&mut outputs[index]), region),
+        (Storage::Input(index), Split::Columns(width)) => Wide::Read(inputs[index], width),
+        (Storage::Input(index), Split::Whole | Split::Parts(_)) => Wide::Read(inputs[index], 0),
+        (Storage::Scratch, _) => wide(own, region),
+        (Storage::Output(index), _) => wide(std::mem::take(&mut outputs[index]), region),
     });
     regions.collect()
 }

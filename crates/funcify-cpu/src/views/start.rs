@@ -1,7 +1,7 @@
 //! Where operands lie in the first iteration of all loops, which a plan knows, and where they are in a later one.
 
 use super::Range;
-use crate::plan::{DEPTH, Operand, Place, Region, Split};
+use crate::plan::{DEPTH, Operand, Region, Split, Storage};
 
 /// What an operand reads or writes now, and how far it moves with each iteration of the innermost loop: of columns in
 /// units, else in elements.
@@ -43,7 +43,7 @@ impl Layout {
     pub(crate) fn of(region: &Region, is_one_part: bool) -> Self {
         let pitch = region.pitch;
         match (region.place, region.split) {
-            (Place::Scratch | Place::Output(_), Split::Columns(_)) if !is_one_part => Layout::Columns { pitch },
+            (Storage::Scratch | Storage::Output(_), Split::Columns(_)) if !is_one_part => Layout::Columns { pitch },
             _ => Layout::Elements { pitch },
         }
     }

@@ -6,7 +6,7 @@ mod special;
 mod words;
 
 use funcify_cpu::kernels::{Binary, Ternary, Unary};
-use funcify_cpu::plan::{Node, Op, Operand, Place, Plan, Split};
+use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage};
 use funcify_cpu::{Element, Executor, Machine};
 
 /// Runs a program once: inputs and the output are whole regions, each element a unit, in this order.
@@ -18,9 +18,9 @@ fn run<T: Element>(
 ) {
     let mut plan = Plan::default();
     let regions: Vec<Operand> = (0..inputs.len())
-        .map(|index| Operand::of(plan.region(Place::Input(index), inputs[index].len(), 1, Split::Whole)))
+        .map(|index| Operand::of(plan.region(Storage::Input(index), inputs[index].len(), 1, Split::Whole)))
         .collect();
-    let to = Operand::of(plan.region(Place::Output(0), output.len(), 1, Split::Whole));
+    let to = Operand::of(plan.region(Storage::Output(0), output.len(), 1, Split::Whole));
     plan.once(program(&regions, to));
     Executor::new(plan, machine).unwrap().call(inputs, &mut [output]).unwrap();
 }

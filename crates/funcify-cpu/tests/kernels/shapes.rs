@@ -1,7 +1,7 @@
 //! Rows, lanes, distances and kinds of operands, against plain loops.
 
 use funcify_cpu::kernels::{Binary, Fold, Recurrence, Ternary, Unary, packed_len};
-use funcify_cpu::plan::{Op, Operand, Place, Plan, Split};
+use funcify_cpu::plan::{Op, Operand, Plan, Split, Storage};
 use funcify_cpu::{Element, Executor, Machine};
 
 use super::{numbers, run, unary};
@@ -189,10 +189,10 @@ fn products<T: Element>(machine: Machine, [m, k, n]: [usize; 3]) {
     let init: Vec<T> = numbers(m * n, -1.0, 1.0, 9);
     let at = |data: &[T], index: usize| data[index].to_f64();
     let mut plan = Plan::default();
-    let left = Operand::of(plan.region(Place::Input(0), a.len(), 1, Split::Whole)).rows(k + 1);
-    let right = Operand::of(plan.region(Place::Input(1), b.len(), 1, Split::Whole));
-    let start = Operand::of(plan.region(Place::Input(2), init.len(), 1, Split::Whole)).rows(n);
-    let output = |plan: &mut Plan, index, len| Operand::of(plan.region(Place::Output(index), len, 1, Split::Whole));
+    let left = Operand::of(plan.region(Storage::Input(0), a.len(), 1, Split::Whole)).rows(k + 1);
+    let right = Operand::of(plan.region(Storage::Input(1), b.len(), 1, Split::Whole));
+    let start = Operand::of(plan.region(Storage::Input(2), init.len(), 1, Split::Whole)).rows(n);
+    let output = |plan: &mut Plan, index, len| Operand::of(plan.region(Storage::Output(index), len, 1, Split::Whole));
     let y = output(&mut plan, 0, m * n).rows(n);
     let z = output(&mut plan, 1, m * n).rows(n);
     let sum = output(&mut plan, 2, k * n).rows(n);

@@ -1,6 +1,6 @@
 //! Words: what integers of 32 bits give, as the bits of both element types.
 
-use funcify_cpu::kernels::Word;
+use funcify_cpu::kernels::WordOp;
 use funcify_cpu::plan::Op;
 use funcify_cpu::{Element, Machine};
 
@@ -9,23 +9,23 @@ use super::run;
 /// Zeros of both signs, NaNs with a payload, ends of the range, as bits of f32.
 const WORDS: [u32; 9] = [0, 1, 31, 32, 0x7fff_ffff, 0x8000_0000, 0x7fa0_0001, 0xffc1_2345, u32::MAX];
 
-fn expected(op: Word, x: u32, y: u32) -> u32 {
+fn expected(op: WordOp, x: u32, y: u32) -> u32 {
     match op {
-        Word::And => x & y,
-        Word::Or => x | y,
-        Word::Xor => x ^ y,
-        Word::Add => x.wrapping_add(y),
-        Word::Sub => x.wrapping_sub(y),
-        Word::Mul => x.wrapping_mul(y),
-        Word::ShiftLeft => ((u64::from(x)) << y.min(32)) as u32,
-        Word::ShiftRight => ((u64::from(x)) >> y.min(32)) as u32,
-        Word::OfNumber | Word::ToNumber => x,
+        WordOp::And => x & y,
+        WordOp::Or => x | y,
+        WordOp::Xor => x ^ y,
+        WordOp::Add => x.wrapping_add(y),
+        WordOp::Sub => x.wrapping_sub(y),
+        WordOp::Mul => x.wrapping_mul(y),
+        WordOp::ShiftLeft => ((u64::from(x)) << y.min(32)) as u32,
+        WordOp::ShiftRight => ((u64::from(x)) >> y.min(32)) as u32,
+        WordOp::OfNumber | WordOp::ToNumber => x,
     }
 }
 
 fn check<T: Element>() {
     for machine in Machine::all() {
-        for op in Word::ALL.into_iter().filter(|op| op.operands() == 2) {
+        for op in WordOp::ALL.into_iter().filter(|op| op.operands() == 2) {
             for other in WORDS {
                 let (x, y) = (WORDS.map(T::from_word), [T::from_word(other); WORDS.len()]);
                 let mut z = [T::ZERO; WORDS.len()];
@@ -46,14 +46,14 @@ fn words_are_integers_of_32_bits() {
 
 #[test]
 fn numbers_become_words_and_words_numbers() {
-    let once = |op: Word, x: f64| {
+    let once = |op: WordOp, x: f64| {
         let mut y = [0f64];
         let apply = |from: &[_], to| vec![Op::Word(op).over([1, 1], to, from)];
         run(Machine::detect(), &[&[x]], &mut y, apply);
         y[0]
     };
     for (number, word) in [(0.0, 0), (-1.0, u32::MAX), (4_294_967_295.0, u32::MAX), (4_294_967_298.0, 2)] {
-        assert_eq!(once(Word::OfNumber, number), f64::from_bits(word.into()));
-        assert_eq!(once(Word::ToNumber, f64::from_bits(word.into())), f64::from(word));
+        assert_eq!(once(WordOp::OfNumber, number), f64::from_bits(word.into()));
+        assert_eq!(once(WordOp::ToNumber, f64::from_bits(word.into())), f64::from(word));
     }
 }

@@ -1,7 +1,7 @@
 //! A long short-term memory: gates i, f, g, o of z = x · W + h · U + b; c = f c + i g; h = o tanh(c).
 
 use funcify_cpu::kernels::{Binary, Ternary, Unary, packed_len};
-use funcify_cpu::plan::{Node, Op, Operand, Place, Plan, Split, repeat};
+use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 
 use super::rnn::Sizes;
 use super::{Workload, add_product, numbers};
@@ -11,18 +11,18 @@ pub fn lstm(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, strip } = sizes;
     let (parts, gates) = (batch / rows, 4 * width);
     let mut plan = Plan::default();
-    let x = Operand::of(plan.region(Place::Input(0), steps, batch * width, Split::Columns(width))).rows(width);
-    let w = Operand::of(plan.region(Place::Input(1), width, gates, Split::Whole)).rows(gates);
-    let u = Operand::of(plan.region(Place::Input(2), width, gates, Split::Whole)).rows(gates);
-    let bias = Operand::of(plan.region(Place::Input(3), 1, gates, Split::Whole));
-    let y = Operand::of(plan.region(Place::Output(0), steps, batch * width, Split::Columns(width))).rows(width);
+    let x = Operand::of(plan.region(Storage::Input(0), steps, batch * width, Split::Columns(width))).rows(width);
+    let w = Operand::of(plan.region(Storage::Input(1), width, gates, Split::Whole)).rows(gates);
+    let u = Operand::of(plan.region(Storage::Input(2), width, gates, Split::Whole)).rows(gates);
+    let bias = Operand::of(plan.region(Storage::Input(3), 1, gates, Split::Whole));
+    let y = Operand::of(plan.region(Storage::Output(0), steps, batch * width, Split::Columns(width))).rows(width);
     let packed = packed_len::<f32>(width, gates).max(packed_len::<f64>(width, gates));
     let (packed_w, packed_u) = (Operand::of(plan.shared(packed)), Operand::of(plan.shared(packed)));
     let hoists = rows < 8;
     let z_steps = if hoists { strip } else { 1 };
-    let z = Operand::of(plan.region(Place::Scratch, z_steps, rows * gates, Split::Parts(parts))).rows(gates);
-    let c = Operand::of(plan.region(Place::Scratch, 1, rows * width, Split::Parts(parts))).rows(width);
-    let tanh_c = Operand::of(plan.region(Place::Scratch, 1, rows * width, Split::Parts(parts))).rows(width);
+    let z = Operand::of(plan.region(Storage::Scratch, z_steps, rows * gates, Split::Parts(parts))).rows(gates);
+    let c = Operand::of(plan.region(Storage::Scratch, 1, rows * width, Split::Parts(parts))).rows(width);
+    let tanh_c = Operand::of(plan.region(Storage::Scratch, 1, rows * width, Split::Parts(parts))).rows(width);
     let pack = |to, from| Op::Pack { column: 1 }.over([width, gates], to, &[from]);
     plan.once(vec![pack(packed_w, w), pack(packed_u, u)]);
     let shape = [rows, width];

@@ -1,7 +1,7 @@
 //! h = tanh(x · W + h · U + b), over T steps of B rows; and the gradients of c · Σ y².
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary, packed_len};
-use funcify_cpu::plan::{Node, Op, Operand, Place, Plan, Split, repeat};
+use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, add_outer, add_product, numbers};
 
@@ -45,14 +45,14 @@ struct Regions {
 }
 
 /// Declares the regions, and packs the weights.
-fn prepare(plan: &mut Plan, sizes: Sizes, y: (Place, Split)) -> Regions {
+fn prepare(plan: &mut Plan, sizes: Sizes, y: (Storage, Split)) -> Regions {
     let Sizes { steps, batch, width, .. } = sizes;
     let sequence = batch * width;
-    let x = plan.region(Place::Input(0), steps, sequence, Split::Columns(width));
-    let w = plan.region(Place::Input(1), width, width, Split::Whole);
-    let u = plan.region(Place::Input(2), width, width, Split::Whole);
-    let bias = plan.region(Place::Input(3), 1, width, Split::Whole);
-    let h0 = plan.region(Place::Input(4), 1, sequence, Split::Columns(width));
+    let x = plan.region(Storage::Input(0), steps, sequence, Split::Columns(width));
+    let w = plan.region(Storage::Input(1), width, width, Split::Whole);
+    let u = plan.region(Storage::Input(2), width, width, Split::Whole);
+    let bias = plan.region(Storage::Input(3), 1, width, Split::Whole);
+    let h0 = plan.region(Storage::Input(4), 1, sequence, Split::Columns(width));
     let packed = packed_len::<f32>(width, width).max(packed_len::<f64>(width, width));
     let (packed_w, packed_u) = (Operand::of(plan.shared(packed)), Operand::of(plan.shared(packed)));
     let pitch = if let Split::Parts(parts) = y.1 { sequence / parts } else { sequence };
@@ -99,7 +99,7 @@ fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) ->
 pub fn rnn(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, .. } = sizes;
     let mut plan = Plan::default();
-    let regions = prepare(&mut plan, sizes, (Place::Output(0), Split::Columns(width)));
+    let regions = prepare(&mut plan, sizes, (Storage::Output(0), Split::Columns(width)));
     plan.parts(batch / rows, rows, forward(&regions, sizes));
     Workload {
         name: format!("RNN forward T={steps} B={batch} H={width}"),
@@ -115,9 +115,9 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, strip } = sizes;
     let parts = batch / rows;
     let mut plan = Plan::default();
-    let regions = prepare(&mut plan, sizes, (Place::Scratch, Split::Parts(parts)));
+    let regions = prepare(&mut plan, sizes, (Storage::Scratch, Split::Parts(parts)));
     let Regions { x, h0, y, .. } = regions;
-    let u = plan.region(Place::Input(2), width, width, Split::Whole);
+    let u = plan.region(Storage::Input(2), width, width, Split::Whole);
     let packed = packed_len::<f32>(width, width).max(packed_len::<f64>(width, width));
     let packed_transposed = Operand::of(plan.shared(packed));
     let constant = Operand::of(plan.shared(1));
@@ -126,10 +126,10 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
         Op::Fill(2.0 * WEIGHT_OF_LOSS).over([1, 1], constant, &[]),
     ]);
     let row = rows * width;
-    let carry = Operand::of(plan.region(Place::Scratch, 1, row, Split::Parts(parts))).rows(width);
-    let buffer = Operand::of(plan.region(Place::Scratch, strip, row, Split::Parts(parts))).rows(width);
+    let carry = Operand::of(plan.region(Storage::Scratch, 1, row, Split::Parts(parts))).rows(width);
+    let buffer = Operand::of(plan.region(Storage::Scratch, strip, row, Split::Parts(parts))).rows(width);
     let matrix = width * width;
-    let sums = [matrix, matrix, width].map(|len| plan.region(Place::Scratch, 1, len, Split::Parts(parts)));
+    let sums = [matrix, matrix, width].map(|len| plan.region(Storage::Scratch, 1, len, Split::Parts(parts)));
     let [dw, du, db] = sums.map(Operand::of);
     let (dw, du) = (dw.rows(width), du.rows(width));
 
@@ -173,7 +173,7 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
     ]);
     plan.parts(parts, rows, program);
     let add = |plan: &mut Plan, output, from: usize, len| {
-        let to = Operand::of(plan.region(Place::Output(output), 1, len, Split::Whole));
+        let to = Operand::of(plan.region(Storage::Output(output), 1, len, Split::Whole));
         let sums = Operand::of(from).rows(len);
         Op::FoldRows { fold: Fold::Sum, accumulate: false }.over([parts, len], to, &[sums])
     };

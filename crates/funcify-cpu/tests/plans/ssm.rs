@@ -1,7 +1,7 @@
 //! A selective state space model: h = exp(dt A) h + (dt x) B; y = Σ_n h C, with D channels of N states.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary};
-use funcify_cpu::plan::{Node, Op, Operand, Place, Plan, Split, repeat};
+use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, numbers};
 
@@ -37,7 +37,7 @@ struct Operands {
 /// Declares the inputs x, dt: [T, D]; B, C: [T, N]; A: [D, N]; and registers.
 fn operands(plan: &mut Plan, sizes: Channels) -> Operands {
     let Channels { steps, channels, states, tile, .. } = sizes;
-    let mut input = |index, units, pitch, split| Operand::of(plan.region(Place::Input(index), units, pitch, split));
+    let mut input = |index, units, pitch, split| Operand::of(plan.region(Storage::Input(index), units, pitch, split));
     let x = input(0, steps, channels, Split::Columns(1));
     let dt = input(1, steps, channels, Split::Columns(1));
     let b = input(2, steps, states, Split::Whole).rows(1).element();
@@ -80,7 +80,7 @@ pub fn ssm(sizes: Channels) -> Workload {
     let Channels { steps, channels, states, tile, .. } = sizes;
     let mut plan = Plan::default();
     let own = operands(&mut plan, sizes);
-    let y = Operand::of(plan.region(Place::Output(0), steps, channels, Split::Columns(1)));
+    let y = Operand::of(plan.region(Storage::Output(0), steps, channels, Split::Columns(1)));
     let decay = Operand::of(plan.registers(channels / tile, states * tile)).rows(tile);
     let now = |operand: Operand| operand.step(0, 1);
     let mut body = advance(sizes, &own, now, [decay, own.h, own.h]);
@@ -114,7 +114,7 @@ pub fn ssm_training(sizes: Channels) -> Workload {
     let mut plan = Plan::default();
     let own = operands(&mut plan, sizes);
     let mut scratch =
-        |units, pitch| Operand::of(plan.region(Place::Scratch, units, pitch, Split::Parts(parts))).rows(tile);
+        |units, pitch| Operand::of(plan.region(Storage::Scratch, units, pitch, Split::Parts(parts))).rows(tile);
     let (y, saved) = (scratch(steps, tile), scratch(segments, matrix));
     let (h, decay) = (scratch(segment + 1, matrix), scratch(segment, matrix));
     let [gh, q, da] = [0; 3].map(|_| scratch(1, matrix));
@@ -122,9 +122,10 @@ pub fn ssm_training(sizes: Channels) -> Workload {
     let [db, dc] = [0; 2].map(|_| scratch(steps, states).rows(1).element());
     let constant = Operand::of(plan.shared(1)).element();
     let column =
-        |plan: &mut Plan, index| Operand::of(plan.region(Place::Output(index), steps, channels, Split::Columns(1)));
+        |plan: &mut Plan, index| Operand::of(plan.region(Storage::Output(index), steps, channels, Split::Columns(1)));
     let (dx, ddt) = (column(&mut plan, 0), column(&mut plan, 1));
-    let da_out = Operand::of(plan.region(Place::Output(4), 1, channels * states, Split::Columns(states))).rows(states);
+    let da_out =
+        Operand::of(plan.region(Storage::Output(4), 1, channels * states, Split::Columns(states))).rows(states);
     plan.once(vec![Op::Fill(2.0 * WEIGHT_OF_LOSS).over([1, 1], Operand { across: own.x.across, ..constant }, &[])]);
 
     let (shape, row, all) = ([states, tile], [1, tile], [1, matrix]);
@@ -178,7 +179,7 @@ pub fn ssm_training(sizes: Channels) -> Workload {
     );
     let len = steps * states;
     let add = |plan: &mut Plan, index, from: Operand| {
-        let to = Operand::of(plan.region(Place::Output(index), 1, len, Split::Whole));
+        let to = Operand::of(plan.region(Storage::Output(index), 1, len, Split::Whole));
         let fold = Op::FoldRows { fold: Fold::Sum, accumulate: false };
         fold.over([parts, len], to, &[Operand::of(from.region).rows(len)])
     };

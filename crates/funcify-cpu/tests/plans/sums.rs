@@ -1,15 +1,15 @@
 //! Running sums: y[t] = y[t-1] + x[t].
 
 use funcify_cpu::kernels::{Binary, Fold, Recurrence, Unary};
-use funcify_cpu::plan::{Op, Operand, Place, Plan, Split, repeat};
+use funcify_cpu::plan::{Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, numbers};
 
 /// Of `width` lanes, in parts of `tile`: the trace is the carry.
 pub fn running_sum(steps: usize, width: usize, tile: usize) -> Workload {
     let mut plan = Plan::default();
-    let x = Operand::of(plan.region(Place::Input(0), steps, width, Split::Columns(1)));
-    let y = Operand::of(plan.region(Place::Output(0), steps, width, Split::Columns(1)));
+    let x = Operand::of(plan.region(Storage::Input(0), steps, width, Split::Columns(1)));
+    let y = Operand::of(plan.region(Storage::Output(0), steps, width, Split::Columns(1)));
     let first = Op::Unary(Unary::Copy).over([1, tile], y, &[x]);
     let next = Op::Binary(Binary::Add).over([1, tile], y.at(1).step(0, 1), &[y.step(0, 1), x.at(1).step(0, 1)]);
     plan.parts(width / tile, tile, vec![first, repeat(steps - 1, vec![next])]);
@@ -19,8 +19,8 @@ pub fn running_sum(steps: usize, width: usize, tile: usize) -> Workload {
 /// Of one lane: a single instruction.
 pub fn running_sum_of_one(steps: usize) -> Workload {
     let mut plan = Plan::default();
-    let x = Operand::of(plan.region(Place::Input(0), steps, 1, Split::Whole)).rows(1);
-    let y = Operand::of(plan.region(Place::Output(0), steps, 1, Split::Whole)).rows(1);
+    let x = Operand::of(plan.region(Storage::Input(0), steps, 1, Split::Whole)).rows(1);
+    let y = Operand::of(plan.region(Storage::Output(0), steps, 1, Split::Whole)).rows(1);
     let zero = Operand::of(plan.shared(1));
     plan.once(vec![
         Op::Fill(0.0).over([1, 1], zero, &[]),

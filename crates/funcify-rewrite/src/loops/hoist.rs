@@ -18,20 +18,20 @@ use super::*;
 /// Work of a loop, done before it.
 pub(crate) fn hoist(here: &Here<'_>) -> Option<Patch> {
     let scan = whole_loop(here).filter(|scan| !scan.sequences.is_empty())?;
-    let plan = Plan::of(scan)?;
+    let plan = Hoisted::of(scan)?;
     here.build(here.operands, |operands| plan.moved(scan, operands))
 }
 
 /// What is moved.
-struct Plan {
+struct Hoisted {
     /// Values that the rest of the loop reads.
     read: Vec<ValueId>,
     /// Traces whose rows are all moved, with what a step writes to each.
     traces: Vec<(usize, ValueId)>,
 }
 
-impl Plan {
-    fn of(scan: &Scan) -> Option<Plan> {
+impl Hoisted {
+    fn of(scan: &Scan) -> Option<Hoisted> {
         let body = &scan.body;
         let present = bytes_of_step(scan);
         let classes = classes(scan);
@@ -44,7 +44,7 @@ impl Plan {
             let read = self::read(body, &moved, &traces, &uses);
             let refused: Vec<ValueId> = read.iter().copied().filter(|value| !pays(scan, &classes, *value)).collect();
             if refused.is_empty() {
-                let plan = Plan { read: affordable(body, read, &present, &scan.steps), traces };
+                let plan = Hoisted { read: affordable(body, read, &present, &scan.steps), traces };
                 let has_work = !plan.read.is_empty() || !plan.traces.is_empty();
                 return has_work.then_some(plan);
             }

@@ -19,7 +19,7 @@ pub use self::kernel_call::{IntoTensors, KernelCall};
 pub use self::options::{CompileOptions, LoopStrategy};
 use self::registry::Kernel;
 pub(crate) use self::whole::CompileResult;
-pub use self::whole::{Compiled, Compiles, Declined, Outcome, Whole};
+pub use self::whole::{Compiled, Compiles, Declined, Outcome, WholeRequest};
 
 /// The tensors that a kernel takes or gives. A tensor may be large, Burn's is some 500 bytes, and each kernel moves them.
 pub type Tensors<T> = SmallVec<[T; 2]>;
@@ -139,7 +139,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     }
 
     /// Compiles a program, or a loop of one, as a whole for the sizes of a call; or says which op stands in the way.
-    fn compile_whole(&self, _whole: Whole<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
+    fn compile_whole(&self, _whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         Err(Declined::new(self.name(), "the backend compiles no loops"))
     }
 

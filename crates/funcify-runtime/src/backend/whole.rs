@@ -21,7 +21,7 @@ pub enum Compiles {
 
 /// What [`Backend::compile_whole`](super::Backend::compile_whole) is given.
 #[derive(Clone, Copy, Debug)]
-pub struct Whole<'a> {
+pub struct WholeRequest<'a> {
     /// A program; or a loop, as a graph of one node, whose inputs are its operands and whose outputs are the results that
     /// are used.
     pub graph: &'a Graph,

@@ -13,7 +13,7 @@ use crate::run::program::{RowsNode, StackNode};
 
 /// A row of a buffer while the line is laid out.
 #[derive(Clone, Copy)]
-enum Row {
+enum UnrolledRow {
     /// This row of the operand.
     Given(usize),
     /// What a step wrote.
@@ -39,7 +39,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
         scan.check_rows(at, steps, |operand| rows_of[operand])?;
         let rows = rows_of.iter().fold(0u64, |sum, rows| sum.saturating_add(*rows as u64));
-        let bytes = rows.saturating_mul(size_of::<Row>() as u64);
+        let bytes = rows.saturating_mul(size_of::<UnrolledRow>() as u64);
         self.settings.afford(at, || format!("the list of {rows} rows"), bytes)?;
 
         let rows_node = |(operand, ty): (&Slot, &TensorType)| {
@@ -48,16 +48,16 @@ impl<B: Backend> Lowering<'_, B> {
         let sources = operands.iter().zip(types).filter_map(rows_node).collect();
         let mut line = Line { lowering: self, at: Arc::new(at.clone()), sources, rows: HashMap::new() };
         let (places, params, results) = (scan.operands(), scan.params(), scan.results());
-        let mut buffers: Vec<Vec<Row>> = (scan.buffers.iter().zip(&places.buffers))
+        let mut buffers: Vec<Vec<UnrolledRow>> = (scan.buffers.iter().zip(&places.buffers))
             .map(|(buffer, operand)| {
                 let full = operand.map(|operand| rows_of[operand]);
                 match buffer.start {
-                    Start::Full => (0..full.expect("a full buffer is an operand")).map(Row::Given).collect(),
-                    Start::Empty => vec![Row::Missing; steps],
+                    Start::Full => (0..full.expect("a full buffer is an operand")).map(UnrolledRow::Given).collect(),
+                    Start::Empty => vec![UnrolledRow::Missing; steps],
                     Start::Given(given) => {
                         let first = scan.first_given_row(steps);
-                        let mut rows = vec![Row::Missing; steps + given];
-                        (0..given).for_each(|row| rows[first + row] = Row::Given(row));
+                        let mut rows = vec![UnrolledRow::Missing; steps + given];
+                        (0..given).for_each(|row| rows[first + row] = UnrolledRow::Given(row));
                         rows
                     }
                 }
@@ -86,7 +86,7 @@ impl<B: Backend> Lowering<'_, B> {
             let written = line.lowering.lower_nodes(&scan.body, registers, &body.step)?.outputs()?;
             for (index, buffer) in scan.buffers.iter().enumerate() {
                 for (k, result) in buffer.writes.iter().zip(results.buffers[index].clone()) {
-                    buffers[index][t + k] = Row::Written(written[result]);
+                    buffers[index][t + k] = UnrolledRow::Written(written[result]);
                 }
             }
             carries = written[results.carries.clone()].to_vec();
@@ -173,10 +173,10 @@ impl<B: Backend> Line<'_, '_, B> {
         Ok(register)
     }
 
-    fn buffer_row(&mut self, source: Option<Slot>, state: Row, index: usize, row: usize) -> Result<Slot> {
+    fn buffer_row(&mut self, source: Option<Slot>, state: UnrolledRow, index: usize, row: usize) -> Result<Slot> {
         match (state, source) {
-            (Row::Written(register), _) => Ok(register),
-            (Row::Given(given), Some(source)) => self.row(source, given),
+            (UnrolledRow::Written(register), _) => Ok(register),
+            (UnrolledRow::Given(given), Some(source)) => self.row(source, given),
             _ => Err(Scan::missing_row(&self.at, index, row)),
         }
     }
@@ -185,26 +185,25 @@ impl<B: Backend> Line<'_, '_, B> {
     fn stack(
         &mut self,
         source: Option<Slot>,
-        rows: &[Row],
+        rows: &[UnrolledRow],
         returned: Range<usize>,
         row: &TensorType,
         index: usize,
     ) -> Result<Slot> {
         let (mut parts, mut is_block) = (Vec::new(), Vec::new());
         let mut next = returned.start;
-        let follows =
-            |row: &Row, other: &Row| matches!((row, other), (Row::Given(row), Row::Given(other)) if *other == row + 1);
+        let follows = |row: &UnrolledRow, other: &UnrolledRow| matches!((row, other), (UnrolledRow::Given(row), UnrolledRow::Given(other)) if *other == row + 1);
         for block in rows[returned.clone()].chunk_by(follows) {
             parts.push(match (block[0], source) {
-                (Row::Written(register), _) => register,
-                (Row::Given(start), Some(source)) => {
+                (UnrolledRow::Written(register), _) => register,
+                (UnrolledRow::Given(start), Some(source)) => {
                     let (count, of) = (block.len(), self.sources[&source].clone());
                     let action = Action::Rows { start, count, block: Box::new(row.stacked(count)), of };
                     self.lowering.push(&self.at, action, &[source], 1)?[0]
                 }
                 _ => return Err(Scan::missing_row(&self.at, index, next)),
             });
-            is_block.push(matches!(block[0], Row::Given(_)));
+            is_block.push(matches!(block[0], UnrolledRow::Given(_)));
             next += block.len();
         }
         let ty = row.stacked(Dim::from(returned.len()));

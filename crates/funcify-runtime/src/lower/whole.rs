@@ -5,7 +5,7 @@ use funcify_core::ops::{Control, Movement};
 
 use super::report::Steps;
 use super::*;
-use crate::backend::{Compiled, Whole};
+use crate::backend::{Compiled, WholeRequest};
 use crate::prepare::composed::composition;
 use crate::prepare::request_whole;
 use crate::run::program::WholeNode;
@@ -142,8 +142,8 @@ impl<B: Backend> Lowering<'_, B> {
     }
 
     /// Returns what the backend is asked for.
-    fn request<'r>(&'r self, graph: &'r Graph, is_program: bool, may_refuse: bool) -> Whole<'r> {
-        Whole { graph, sizes: &self.sizes, is_program, memory_budget: self.settings.memory_budget, may_refuse }
+    fn request<'r>(&'r self, graph: &'r Graph, is_program: bool, may_refuse: bool) -> WholeRequest<'r> {
+        WholeRequest { graph, sizes: &self.sizes, is_program, memory_budget: self.settings.memory_budget, may_refuse }
     }
 }
 

@@ -5,14 +5,14 @@ pub(crate) mod stepwise;
 
 use self::composed::{composed, explain};
 use self::stepwise::stepwise;
-use crate::backend::{Backend, CompileResult, Declined, Whole};
+use crate::backend::{Backend, CompileResult, Declined, WholeRequest};
 
 /// Asks the backend to compile a program or a loop, whose custom ops become their compositions and whose associative scans become loops.
-pub(crate) fn request_whole<B: Backend>(backend: &B, whole: Whole<'_>) -> CompileResult<B::Tensor> {
+pub(crate) fn request_whole<B: Backend>(backend: &B, whole: WholeRequest<'_>) -> CompileResult<B::Tensor> {
     // Wrong compositions are errors where the function is compiled, before anything of it is.
     let composed =
         composed(whole.graph, &|_| true).map_err(|error| Declined::new(error.place().op.clone(), error.to_string()))?;
     let graph = &*stepwise(&composed, whole.sizes)
         .map_err(|error| Declined::new("associative_scan", format!("as a loop: {error}")))?;
-    backend.compile_whole(Whole { graph, ..whole }).map_err(|declined| explain(graph, declined))
+    backend.compile_whole(WholeRequest { graph, ..whole }).map_err(|declined| explain(graph, declined))
 }

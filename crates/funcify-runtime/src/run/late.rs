@@ -14,7 +14,7 @@ use funcify_core::ops::scan::{Returned, Scan};
 
 use super::whole::{run_compiled, with_stand_ins};
 use super::*;
-use crate::backend::{CompileResult, Whole};
+use crate::backend::{CompileResult, WholeRequest};
 use crate::cache::Cache;
 use crate::prepare::request_whole;
 
@@ -34,10 +34,10 @@ pub(crate) struct LateLoop<B: Backend> {
 /// The plan for some sizes, or none if it was declined.
 pub(crate) struct Cached<B: Backend> {
     pub(crate) sizes: Sizes,
-    pub(crate) plan: Plan<B>,
+    pub(crate) plan: CompiledLoop<B>,
 }
 
-pub(crate) type Plan<B> = Option<Arc<dyn Compiled<<B as Backend>::Tensor>>>;
+pub(crate) type CompiledLoop<B> = Option<Arc<dyn Compiled<<B as Backend>::Tensor>>>;
 
 impl<B: Backend> Clone for Cached<B> {
     fn clone(&self) -> Self {
@@ -49,7 +49,7 @@ impl<B: Backend> LateLoop<B> {
     /// Compiles the loop for these sizes.
     pub(crate) fn compile_late(&self, backend: &B, sizes: &Sizes) -> CompileResult<B::Tensor> {
         let (graph, memory_budget) = (&self.alone, self.memory_budget);
-        request_whole(backend, Whole { graph, sizes, is_program: false, memory_budget, may_refuse: true })
+        request_whole(backend, WholeRequest { graph, sizes, is_program: false, memory_budget, may_refuse: true })
     }
 
     /// Those of the sizes that the loop uses.
@@ -64,7 +64,7 @@ impl<B: Backend> LateLoop<B> {
     }
 
     /// The plan for the sizes of this run, unless it is declined.
-    fn plan(&self, run: &Run<'_, B>, at: &Place, steps: usize) -> Result<Plan<B>> {
+    fn plan(&self, run: &Run<'_, B>, at: &Place, steps: usize) -> Result<CompiledLoop<B>> {
         let mut sizes = self.own_sizes(&run.sizes);
         if let Some(symbol) = &self.scan.until {
             sizes.set(symbol, steps);

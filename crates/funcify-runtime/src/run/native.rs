@@ -65,7 +65,7 @@ impl<B: Backend> NativeLoop<B> {
         let mut buffers = Vec::with_capacity(self.scan.buffers.len());
         for (index, operand) in places.buffers.iter().enumerate() {
             let given = operand.map(|operand| &operands[operand]);
-            buffers.push(Rows::start(self, run, index, steps, given, results[index].is_some())?);
+            buffers.push(NativeBuffer::start(self, run, index, steps, given, results[index].is_some())?);
         }
 
         let sequences = &operands[places.sequences];
@@ -90,7 +90,7 @@ impl<B: Backend> NativeLoop<B> {
         steps: usize,
         sequences: &[B::Tensor],
         captured: Vec<B::Tensor>,
-        buffers: &mut [Rows<'_, B>],
+        buffers: &mut [NativeBuffer<'_, B>],
         carries: &mut Vec<B::Tensor>,
     ) -> Result<usize> {
         let (backend, params, layout) = (run.backend, self.scan.params(), self.scan.results());
@@ -157,7 +157,7 @@ impl<B: Backend> NativeLoop<B> {
 }
 
 /// The rows of a buffer while the loop runs.
-struct Rows<'l, B: Backend> {
+struct NativeBuffer<'l, B: Backend> {
     native: &'l NativeLoop<B>,
     /// The number of the buffer.
     index: usize,
@@ -194,7 +194,7 @@ enum Trace<T> {
     Collected(Vec<T>),
 }
 
-impl<'l, B: Backend> Rows<'l, B> {
+impl<'l, B: Backend> NativeBuffer<'l, B> {
     fn start(
         native: &'l NativeLoop<B>,
         run: &Run<'_, B>,
@@ -210,7 +210,7 @@ impl<'l, B: Backend> Rows<'l, B> {
         let ty = run.stack_type(at, &native.rows[index].stacked(rows))?;
         if let (Start::Full, Some(initial)) = (buffer.start, given) {
             let contents = Contents::Full { initial: initial.clone(), written: vec![None; rows] };
-            return Ok(Rows { native, index, used, ty, contents });
+            return Ok(NativeBuffer { native, index, used, ty, contents });
         }
         let first_rows = given.into_iter().flat_map(|given| (0..count).map(move |row| backend.row(given, row)));
         let first_rows = first_rows.map(|row| run.fail(at, row)).collect::<Result<Vec<_>>>()?;
@@ -244,7 +244,7 @@ impl<'l, B: Backend> Rows<'l, B> {
             },
         };
         let contents = Contents::Growing { recent, keep, given: count, trace };
-        Ok(Rows { native, index, used, ty, contents })
+        Ok(NativeBuffer { native, index, used, ty, contents })
     }
 
     /// What a read gives in step `t`. The reads of a step are done in order.
@@ -300,7 +300,7 @@ impl<'l, B: Backend> Rows<'l, B> {
 
     /// The rows that are results. Of a buffer that nobody uses, what is at hand.
     fn finish(self, run: &Run<'_, B>) -> Result<B::Tensor> {
-        let Rows { native, index, used, mut ty, contents } = self;
+        let NativeBuffer { native, index, used, mut ty, contents } = self;
         let (at, backend, buffer) = (&native.at, run.backend, &native.scan.buffers[index]);
         let in_row_order = |mut rows: Vec<B::Tensor>| {
             if native.scan.reverse {

@@ -7,7 +7,7 @@ use funcify_core::ops::scan::{Returned, Scan, Start};
 use funcify_core::tree::Named;
 use funcify_core::{HostTensor, Scalar, Value, concat, constant, full, select};
 
-use super::label::{Action, Plan};
+use super::label::{Action, Labelling};
 use super::time::Label;
 use super::*;
 
@@ -41,7 +41,7 @@ enum Role {
 
 /// The step while it is put together. Its inputs are declared as they are met, and put in their order at the end.
 struct Draft<'p, 'g> {
-    plan: &'p Plan<'g>,
+    plan: &'p Labelling<'g>,
     at: Place,
     values: Vec<Option<Value>>,
     roles: Vec<Role>,
@@ -58,7 +58,7 @@ struct Parts {
     initials: Vec<(String, TensorType, Initial)>,
 }
 
-impl Plan<'_> {
+impl Labelling<'_> {
     /// The graphs of the program.
     pub(super) fn derived(&self, at: &Place) -> Result<Stepped> {
         let mut parts = None;
@@ -257,7 +257,7 @@ fn rows(value: Value, axis: usize, from: usize, to: usize) -> Value {
 }
 
 impl<'p, 'g> Draft<'p, 'g> {
-    fn new(plan: &'p Plan<'g>, at: &Place) -> Self {
+    fn new(plan: &'p Labelling<'g>, at: &Place) -> Self {
         let names = (0..plan.graph.inputs().len()).map(|index| plan.graph.input_name(index).to_string()).collect();
         let values = vec![None; plan.graph.values().count()];
         let at = at.clone();

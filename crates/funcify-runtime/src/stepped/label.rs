@@ -6,7 +6,7 @@ use funcify_core::ops::scan::{Returned, Scan, Start};
 use funcify_core::ops::{Concat, Control, Cumulative, Pad, Slice};
 
 use super::rows::{self, Refused};
-use super::time::{Label, Rows, Time};
+use super::time::{Label, RowLayout, Time};
 use super::*;
 
 /// What a step does for a node.
@@ -27,7 +27,7 @@ pub(super) enum Action {
 }
 
 /// The labels of all values, and the actions of the nodes that the outputs need.
-pub(super) struct Plan<'g> {
+pub(super) struct Labelling<'g> {
     pub(super) graph: &'g Graph,
     pub(super) time: Time,
     pub(super) labels: Vec<Label>,
@@ -46,12 +46,12 @@ fn refused<T>(at: &Place, component: impl Into<String>, reason: &'static str, fi
     refuse(at, component, Refused { reason, fix })
 }
 
-impl<'g> Plan<'g> {
+impl<'g> Labelling<'g> {
     pub(super) fn of(at: &Place, graph: &'g Graph) -> Result<Self> {
         let live = graph.live_nodes();
         let time = time(at, graph, &live)?;
         let labels = vec![Label::Fixed; graph.values().count()];
-        let mut plan = Plan { graph, time, labels, actions: vec![None; live.len()], stepwise: Vec::new() };
+        let mut plan = Labelling { graph, time, labels, actions: vec![None; live.len()], stepwise: Vec::new() };
         for (index, input) in graph.inputs().iter().enumerate() {
             plan.labels[input.value.index()] = plan.input(at, index)?;
         }
@@ -105,7 +105,7 @@ impl<'g> Plan<'g> {
         let mut axes = (0..shape.rank()).filter(|axis| self.time.is_in(&shape[*axis]));
         let axis = axes.next().filter(|axis| axes.next().is_none() && self.time.counts(&shape[*axis]));
         match axis.filter(|axis| self.time.window(&shape[*axis]).is_some_and(|rows| rows > 0)) {
-            Some(axis) => Ok(Label::Rows(Rows::of(shape, axis))),
+            Some(axis) => Ok(Label::Rows(RowLayout::of(shape, axis))),
             None => refused(
                 at,
                 format!("input `{}`", self.graph.input_name(index)),
@@ -157,7 +157,7 @@ impl<'g> Plan<'g> {
     fn along(&self, node: &Node, op: &Op) -> Option<(Action, Label)> {
         let first = *node.inputs.first()?;
         let result = &self.graph.ty(*node.outputs.first()?).shape;
-        let rows = |axis: usize| Label::Rows(Rows::of(result, axis));
+        let rows = |axis: usize| Label::Rows(RowLayout::of(result, axis));
         match op {
             Op::Slice(Slice { axis, start, limit, step: 1 }) if self.axis(first) == Some(*axis) => {
                 if start.constant().is_some() && self.time.counts(limit) {
@@ -253,7 +253,7 @@ impl<'g> Plan<'g> {
         for (number, buffer) in scan.buffers.iter().enumerate() {
             let shape = &self.graph.ty(node.outputs[number]).shape;
             labels.push(match (buffer.returned, buffer.start) {
-                (Returned::All, _) => Label::Rows(Rows::of(shape, 0)),
+                (Returned::All, _) => Label::Rows(RowLayout::of(shape, 0)),
                 (Returned::Last(count), Start::Given(given)) if count <= given + 1 => Label::Now,
                 (Returned::Last(1), _) => Label::Now,
                 (Returned::Last(_), _) => {
@@ -316,7 +316,7 @@ fn time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
         };
         match (is_loop, is_of_input(graph, &time)) {
             (true, true) => _ = found[0].get_or_insert(time),
-            // Rows before those of the sequences are no steps.
+            // RowLayout before those of the sequences are no steps.
             (false, true) => _ = found[1].get_or_insert(Time { size: 1, ..time }),
             (true, false) => _ = found[2].get_or_insert(time),
             (false, false) => _ = fixed.get_or_insert((node.place(), steps)),

@@ -29,7 +29,7 @@ use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::graph::{Graph, Node, ValueId, tracer};
 use funcify_core::ops::{Along, AssociativeScan, Conv, Op, OpClass};
 use funcify_core::types::{DType, Dim, Shape, Symbol, TensorType};
-use label::Plan;
+use label::Labelling;
 
 /// A program one step at a time: what [`Steppable::stepped`] gives.
 #[derive(Clone, Debug)]
@@ -86,6 +86,6 @@ impl Steppable for Graph {
         self.checked()?;
         let plain = self.without_rules()?;
         let graph = plain.as_ref().unwrap_or(self);
-        Plan::of(&at, graph)?.derived(&at)
+        Labelling::of(&at, graph)?.derived(&at)
     }
 }

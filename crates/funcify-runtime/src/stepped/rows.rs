@@ -3,7 +3,7 @@
 
 use funcify_core::ops::{Creation, Indexing, Movement, Product};
 
-use super::time::{Label, Rows, Time};
+use super::time::{Label, RowLayout, Time};
 use super::*;
 
 /// Why an op is not one step at a time, and what to do about it.
@@ -13,7 +13,7 @@ pub(super) struct Refused {
 }
 
 /// Returns the rows of what an op gives that acts on each row alone; `None` if it does not, or is not known to.
-pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<Vec<Rows>> {
+pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<Vec<RowLayout>> {
     let shape = |index: usize| &graph.ty(node.inputs[index]).shape;
     let rows = |index: usize| match labels.get(index) {
         Some(Label::Rows(rows)) => Some(rows),
@@ -27,7 +27,7 @@ pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label])
         OpClass::Movement(Movement::Broadcast(_)) if is_fixed(0) => repeated(time, result)?,
         OpClass::Movement(Movement::Broadcast(_)) => {
             let axis = rows(0)?.axis(shape(0))?;
-            let repeated = Rows::of(result, axis + result.rank() - shape(0).rank());
+            let repeated = RowLayout::of(result, axis + result.rank() - shape(0).rank());
             (repeated.rows == rows(0)?.rows && is_once(time, result)).then_some(repeated)?
         }
         OpClass::Product(Product::Conv(op)) if is_fixed(1) && rows(0)?.axis(shape(0))? >= 2 => {
@@ -35,7 +35,7 @@ pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label])
             let axis = rows(0)?.axis(shape(0))?;
             let is = |dims: &[funcify_core::types::Dim]| dims[axis - 2].constant() == Some(0);
             let slides = op.strides[axis - 2] == 1 && op.input_dilation[axis - 2] == 1;
-            (slides && is(&op.low) && is(&op.high)).then(|| Rows::of(result, axis))?
+            (slides && is(&op.low) && is(&op.high)).then(|| RowLayout::of(result, axis))?
         }
         OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => by_lanes(time, graph, node, labels)?,
         OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Custom(_) => by_lanes(time, graph, node, labels)?,
@@ -47,7 +47,7 @@ pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label])
 
 /// Returns the rows of an op whose operands with rows have them along the axes that have the lanes of an axis of the result;
 /// the other operands are the same in each step.
-fn by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<Rows> {
+fn by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<RowLayout> {
     let (operands, results) = (graph.types(&node.inputs), graph.types(&node.outputs));
     let (operands, results): (Vec<_>, Vec<_>) = (operands.iter().collect(), results.iter().collect());
     let result = &results[0].shape;
@@ -110,17 +110,17 @@ pub(super) fn refused(op: &Op, has_now: bool) -> Refused {
 }
 
 /// The rows that all operands have.
-fn all_equal(labels: &[Label]) -> Option<Rows> {
+fn all_equal(labels: &[Label]) -> Option<RowLayout> {
     match labels.first()? {
         Label::Rows(rows) if labels.iter().all(|label| *label == Label::Rows(rows.clone())) => Some(rows.clone()),
         _ => None,
     }
 }
 
-/// Rows that are all the same.
-fn repeated(time: &Time, shape: &Shape) -> Option<Rows> {
+/// RowLayout that are all the same.
+fn repeated(time: &Time, shape: &Shape) -> Option<RowLayout> {
     let axis = (0..shape.rank()).find(|axis| time.is_in(&shape[*axis]))?;
-    (time.counts(&shape[axis]) && is_once(time, shape)).then(|| Rows::of(shape, axis))
+    (time.counts(&shape[axis]) && is_once(time, shape)).then(|| RowLayout::of(shape, axis))
 }
 
 /// Whether one axis only depends on the number of steps.

@@ -55,22 +55,22 @@ pub(super) enum Label {
     /// It is the same at each step.
     Fixed,
     /// It has a row a step. A step sees the rows from its own on, as many as the value has at the sizes of one step.
-    Rows(Rows),
+    Rows(RowLayout),
     /// It is what it would be if the program ended with this step.
     Now,
 }
 
 /// The rows of a value: in the order of its elements it is `before` blocks of `rows` rows each.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Rows {
+pub(super) struct RowLayout {
     pub(super) before: Dim,
     pub(super) rows: Dim,
 }
 
-impl Rows {
+impl RowLayout {
     /// The rows of an axis.
-    pub(super) fn of(shape: &Shape, axis: usize) -> Rows {
-        Rows { before: elements(&shape.dims()[..axis]), rows: shape[axis].clone() }
+    pub(super) fn of(shape: &Shape, axis: usize) -> RowLayout {
+        RowLayout { before: elements(&shape.dims()[..axis]), rows: shape[axis].clone() }
     }
 
     /// The axis that the rows lie along, if there is one.
@@ -88,9 +88,9 @@ impl Rows {
     }
 
     /// The rows where the axis within which they lie is another one of another shape, with the same elements.
-    pub(super) fn moved(&self, from: (&Shape, usize), to: (&Shape, usize)) -> Option<Rows> {
+    pub(super) fn moved(&self, from: (&Shape, usize), to: (&Shape, usize)) -> Option<RowLayout> {
         let outer = self.before.divided_by(&elements(&from.0.dims()[..from.1]))?;
-        Some(Rows { before: elements(&to.0.dims()[..to.1]) * outer, rows: self.rows.clone() })
+        Some(RowLayout { before: elements(&to.0.dims()[..to.1]) * outer, rows: self.rows.clone() })
     }
 }
 

@@ -6,9 +6,9 @@ use funcify_core::ops::ScatterMode;
 use funcify_core::{DType, Value, concat, constant, full, select};
 
 use super::numeric::with_number;
-use super::{Env, Row, dtype_of, is_bool, number, one, shape, sizes};
+use super::{Env, Imported, dtype_of, is_bool, number, one, shape, sizes};
 
-pub(super) fn row(env: &Env, op: &BaseOperationIr) -> Row {
+pub(super) fn row(env: &Env, op: &BaseOperationIr) -> Imported {
     use BaseOperationIr as Op;
     one(match op {
         Op::Reshape(op) => env.get(&op.input)?.reshape(shape(&op.out)),

@@ -4,9 +4,9 @@ use burn_ir::{ActivationOperationIr, FloatOperationIr};
 use funcify_core::{Value, select};
 
 use super::numeric::with_number;
-use super::{Env, Row, dtype_of, float_of, number, one};
+use super::{Env, Imported, dtype_of, float_of, number, one};
 
-pub(super) fn row(env: &Env, op: &FloatOperationIr) -> Row {
+pub(super) fn row(env: &Env, op: &FloatOperationIr) -> Imported {
     use FloatOperationIr as Op;
     one(match op {
         Op::Exp(op) => env.get(&op.input)?.exp(),
@@ -49,7 +49,7 @@ pub(super) fn row(env: &Env, op: &FloatOperationIr) -> Row {
     })
 }
 
-pub(super) fn activation_row(env: &Env, op: &ActivationOperationIr) -> Row {
+pub(super) fn activation_row(env: &Env, op: &ActivationOperationIr) -> Imported {
     use ActivationOperationIr as Op;
     one(match op {
         // As Burn's: at zero no gradient passes, and NaN stays.

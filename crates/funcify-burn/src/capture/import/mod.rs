@@ -17,7 +17,7 @@ use super::*;
 use crate::data;
 
 /// What an op's row gives: the values of its results; `None` if there is no row.
-type Row = Option<Vec<Value>>;
+type Imported = Option<Vec<Value>>;
 
 /// The environment: the values of the tensors that were recorded so far, by their numbers.
 struct Env {
@@ -109,7 +109,7 @@ impl Env {
         refusal.or(Ok(results))
     }
 
-    fn row(&self, op: &OperationIr) -> Row {
+    fn row(&self, op: &OperationIr) -> Imported {
         match op {
             OperationIr::BaseFloat(op) | OperationIr::BaseInt(op) | OperationIr::BaseBool(op) => base::row(self, op),
             OperationIr::NumericFloat(_, op) | OperationIr::NumericInt(_, op) => numeric::row(self, op),
@@ -194,7 +194,7 @@ fn float_of(scalar: &ScalarIr) -> f64 {
 }
 
 /// A row of one result.
-fn one(value: Value) -> Row {
+fn one(value: Value) -> Imported {
     Some(vec![value])
 }
 

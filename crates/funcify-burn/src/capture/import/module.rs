@@ -5,7 +5,7 @@ use funcify_core::ops::ConvOptions;
 use funcify_core::{DType, Shape, Value, full, iota, select};
 
 use super::numeric::at_least;
-use super::{Env, Row, float_of, number, one, shape, sizes};
+use super::{Env, Imported, float_of, number, one, shape, sizes};
 
 /// Gives the convolution of an op, without its bias: Burn has types of their own for one axis and for two.
 macro_rules! convolved {
@@ -21,7 +21,7 @@ macro_rules! convolved {
     }};
 }
 
-pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Row {
+pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Imported {
     use ModuleOperationIr as Op;
     one(match op {
         Op::Embedding(op) => env.get(&op.weights)?.take(0, env.get(&op.indices)?),

@@ -6,9 +6,9 @@ use burn_ir::{
 };
 use funcify_core::{Value, custom_jvp, select};
 
-use super::{Env, Row, dtype_of, float_of, number, one, shape};
+use super::{Env, Imported, dtype_of, float_of, number, one, shape};
 
-pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Row {
+pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Imported {
     use NumericOperationIr as Op;
     one(match op {
         Op::Add(op) => env.pair(&op.lhs, &op.rhs).map(|(x, y)| x + y)?,
@@ -99,7 +99,7 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Row {
     })
 }
 
-pub(super) fn int_row(env: &Env, op: &IntOperationIr) -> Row {
+pub(super) fn int_row(env: &Env, op: &IntOperationIr) -> Imported {
     use IntOperationIr as Op;
     one(match op {
         Op::IntoFloat(op) => env.get(&op.input)?.cast(dtype_of(&op.out)?),
@@ -118,7 +118,7 @@ pub(super) fn int_row(env: &Env, op: &IntOperationIr) -> Row {
     })
 }
 
-pub(super) fn bool_row(env: &Env, op: &BoolOperationIr) -> Row {
+pub(super) fn bool_row(env: &Env, op: &BoolOperationIr) -> Imported {
     use BoolOperationIr as Op;
     one(match op {
         Op::IntoFloat(op) | Op::IntoInt(op) => env.get(&op.input)?.cast(dtype_of(&op.out)?),
@@ -146,7 +146,7 @@ fn along(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Value) -> 
 }
 
 /// A reduction of an axis, which stays with one element, and where that was.
-fn with_position(env: &Env, op: &ReduceDimWithIndicesOpIr, f: impl FnOnce(Value, i64) -> [Value; 2]) -> Row {
+fn with_position(env: &Env, op: &ReduceDimWithIndicesOpIr, f: impl FnOnce(Value, i64) -> [Value; 2]) -> Imported {
     let [value, position] = f(env.get(&op.tensor)?, op.dim as i64);
     Some(vec![value.reshape(shape(&op.out)), position.reshape(shape(&op.out_indices))])
 }

@@ -70,7 +70,7 @@ pub(super) fn cases() -> Cases {
                 name,
                 gradient.vmap("B", VmapOptions::new()).map_err(failed)?,
                 arguments(&lanes, &[true, true]),
-                alone(name, &gradient, &lanes)?,
+                solve_each(name, &gradient, &lanes)?,
             )
         },
     ])?;
@@ -87,11 +87,11 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-type Program = fn(&Builder) -> Value;
+type ProgramFn = fn(&Builder) -> Value;
 type Lane = Vec<HostTensor>;
 
 /// Programs of one lane, what they are differentiated by, and the inputs of their lanes. An integer is a count.
-fn programs() -> Vec<(&'static str, Program, &'static [&'static str], Vec<Lane>)> {
+fn programs() -> Vec<(&'static str, ProgramFn, &'static [&'static str], Vec<Lane>)> {
     let floats = |lanes: &[f32]| lanes.iter().map(|x| vec![scalar(*x)]).collect::<Vec<Lane>>();
     let counted = |counts: &[i64]| {
         let lane = |(index, count): (usize, &i64)| vec![scalar(*count), scalar(0.6 + 0.2 * index as f32)];
@@ -133,18 +133,18 @@ fn programs() -> Vec<(&'static str, Program, &'static [&'static str], Vec<Lane>)
     ]
 }
 
-fn graph(name: &str, program: Program) -> Result<Graph, String> {
+fn graph(name: &str, program: ProgramFn) -> Result<Graph, String> {
     Graph::build("one", program).map_err(|error| format!("case `edge/{name}`: {error}"))
 }
 
 /// The gradient on lanes, and the gradient of the lanes.
-fn on_lanes(name: &str, program: Program, wrt: &[&str], lanes: &[Lane]) -> Cases {
+fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cases {
     let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");
     let one = graph(name, program)?;
     let gradient = one.grad(wrt, GradOptions::new()).map_err(failed)?;
     let all = gradient.vmap("B", VmapOptions::new()).map_err(failed)?;
     let mapped = vec![true; lanes[0].len()];
-    let expected = alone(name, &gradient, lanes)?;
+    let expected = solve_each(name, &gradient, lanes)?;
     let inputs = arguments(lanes, &mapped);
     // Loops that end early have a largest count, as has one that is bounded; its lanes count each for itself.
     let (ends_early, is_bounded) = (name.starts_with("until"), name == "bounded_while");
@@ -162,7 +162,7 @@ fn on_lanes(name: &str, program: Program, wrt: &[&str], lanes: &[Lane]) -> Cases
 }
 
 /// What a graph gives on single lanes, stacked.
-fn alone(name: &str, graph: &Graph, lanes: &[Lane]) -> Result<Expected, String> {
+fn solve_each(name: &str, graph: &Graph, lanes: &[Lane]) -> Result<Expected, String> {
     let expected = one_by_one(graph, lanes).ok_or_else(|| format!("case `edge/{name}`: a lane has no results"))?;
     let near = |output| ExpectedOutput { rtol: 2e-4, atol: 2e-5, ..output };
     Ok(Expected::Outputs(expected.into_iter().map(near).collect()))
@@ -384,5 +384,5 @@ fn with_policy(name: &str, policy: CheckpointPolicy) -> Cases {
     let gradient = graph(&name, newton)?.grad("a", GradOptions::new().policy(policy)).map_err(failed)?;
     let lanes: Vec<Lane> = [2.0f32, 1.0, 90.0].iter().map(|a| vec![scalar(*a)]).collect();
     let all = gradient.vmap("B", VmapOptions::new()).map_err(failed)?;
-    Ok(vec![dynamic(&name, all, arguments(&lanes, &[true]), alone(&name, &gradient, &lanes)?)?])
+    Ok(vec![dynamic(&name, all, arguments(&lanes, &[true]), solve_each(&name, &gradient, &lanes)?)?])
 }

@@ -1,9 +1,9 @@
 //! Words that take what the word before has given, without a register between them.
 
-use super::{Verb, Word};
+use super::{RegisterOp, Verb};
 
 /// Makes words take an operand from the word before where they can.
-pub(in super::super) fn chain(words: &mut [Word]) {
+pub(in super::super) fn chain(words: &mut [RegisterOp]) {
     // The register of what was given last.
     let mut last = None;
     for word in words {
@@ -17,9 +17,9 @@ pub(in super::super) fn chain(words: &mut [Word]) {
 }
 
 /// A word that takes the operand in register `last` from the word before.
-fn chained(word: Word, last: u8) -> Option<Word> {
-    let Word { verb, to, from: [a, b, c] } = word;
-    let word = |verb, from: [u8; 2]| Some(Word { verb, to, from: [from[0], from[1], 0] });
+fn chained(word: RegisterOp, last: u8) -> Option<RegisterOp> {
+    let RegisterOp { verb, to, from: [a, b, c] } = word;
+    let word = |verb, from: [u8; 2]| Some(RegisterOp { verb, to, from: [from[0], from[1], 0] });
     let (is_a, is_b, is_c) = (a == last, b == last, c == last);
     match verb {
         Verb::Add if is_a => word(Verb::AddLast, [b, 0]),

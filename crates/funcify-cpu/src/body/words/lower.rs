@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::planned::{PlannedLoop, Step};
-use super::{Code, Factor, Piece, Product, REGISTERS, Verb, Word};
+use super::{Code, Factor, Piece, Product, REGISTERS, RegisterOp, Verb};
 use crate::float::Float;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::{Across, Instruction, Op, Operand, Region};
@@ -13,15 +13,15 @@ const MOST_WORDS: usize = 512;
 /// How many vectors it may compute, with those that a product adds up.
 const MOST_TERMS: usize = 1024;
 /// Nanoseconds of a word, and of one with a function in it.
-const OF_A_WORD: f64 = 2.0;
-const OF_A_FUNCTION: f64 = 7.0;
+const NS_PER_REGISTER_OP: f64 = 2.0;
+const NS_PER_FUNCTION: f64 = 7.0;
 /// From how many iterations on it is worth to fill registers.
 const LEAST_TIMES: usize = 4;
 
 /// A loop as code for registers, and the nanoseconds of an iteration, if it has few enough words.
 pub(in super::super) fn lowered<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop<'_>) -> Option<(f64, Code<T>)> {
     let code = code::<T>(slicer, planned)?;
-    Some((code.cost(OF_A_WORD, OF_A_FUNCTION), code))
+    Some((code.cost(NS_PER_REGISTER_OP, NS_PER_FUNCTION), code))
 }
 
 /// The steps of a loop as code for vectors of a width.
@@ -227,7 +227,7 @@ impl<'r, T: Float> Lowering<'r, T> {
     }
 
     fn word(&mut self, verb: Verb, to: u8, from: [u8; 3]) {
-        self.code.words.push(Word { verb, to, from });
+        self.code.words.push(RegisterOp { verb, to, from });
     }
 
     /// Writes what a verb gives to a piece. What moves is stored, and every other piece of its region may have changed. A piece

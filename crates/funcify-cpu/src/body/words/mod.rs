@@ -35,7 +35,7 @@ pub(crate) const REGISTERS: usize = 256;
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Code<T> {
     /// What runs in each iteration.
-    pub(crate) words: Vec<Word>,
+    pub(crate) words: Vec<RegisterOp>,
     /// What is loaded before the first iteration.
     pub(crate) loads: Vec<(u8, Piece)>,
     /// Numbers that are in registers from the start.
@@ -78,7 +78,7 @@ impl<T> Code<T> {
 
     /// Nanoseconds of an iteration, if a word takes so many, and one with a function in it.
     pub(super) fn cost(&self, of_a_word: f64, of_a_function: f64) -> f64 {
-        let is_function = |word: &Word| matches!(word.verb, Verb::Unary(_) | Verb::Binary(_));
+        let is_function = |word: &RegisterOp| matches!(word.verb, Verb::Unary(_) | Verb::Binary(_));
         let words: f64 = self.words.iter().map(|word| if is_function(word) { of_a_function } else { of_a_word }).sum();
         let terms =
             |product: &Product| product.factors.iter().map(|factor| factor.inner).sum::<usize>() * product.to.len();
@@ -93,7 +93,7 @@ impl<T> Code<T> {
 
 /// One operation on registers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Word {
+pub(crate) struct RegisterOp {
     pub(crate) verb: Verb,
     pub(crate) to: u8,
     pub(crate) from: [u8; 3],

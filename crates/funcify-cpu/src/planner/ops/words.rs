@@ -6,7 +6,7 @@
 use funcify_core::ops::Threefry;
 
 use super::*;
-use crate::kernels::Word;
+use crate::kernels::WordOp;
 
 impl Scope<'_, '_> {
     /// Whether an operand or the result of a node are words.
@@ -28,17 +28,17 @@ impl Scope<'_, '_> {
             GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && is_words(0) => {
                 return Ok(Value::Tensor(self.tensor(node.inputs[0])?));
             }
-            GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && !is_float(0) => Word::OfNumber,
+            GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && !is_float(0) => WordOp::OfNumber,
             // A number that is rounded twice is not the nearest one.
-            GraphOp::Cast(cast) if is_words(0) && cast.dtype != DType::Bool && is_exact(cast.dtype) => Word::ToNumber,
-            GraphOp::Bits(ops::Bits::ShiftLeft) => Word::ShiftLeft,
-            GraphOp::Bits(ops::Bits::ShiftRightLogical) => Word::ShiftRight,
-            GraphOp::Binary(ops::Binary::And) => Word::And,
-            GraphOp::Binary(ops::Binary::Or) => Word::Or,
-            GraphOp::Binary(ops::Binary::Xor) => Word::Xor,
-            GraphOp::Binary(ops::Binary::Add) => Word::Add,
-            GraphOp::Binary(ops::Binary::Sub) => Word::Sub,
-            GraphOp::Binary(ops::Binary::Mul) => Word::Mul,
+            GraphOp::Cast(cast) if is_words(0) && cast.dtype != DType::Bool && is_exact(cast.dtype) => WordOp::ToNumber,
+            GraphOp::Bits(ops::Bits::ShiftLeft) => WordOp::ShiftLeft,
+            GraphOp::Bits(ops::Bits::ShiftRightLogical) => WordOp::ShiftRight,
+            GraphOp::Binary(ops::Binary::And) => WordOp::And,
+            GraphOp::Binary(ops::Binary::Or) => WordOp::Or,
+            GraphOp::Binary(ops::Binary::Xor) => WordOp::Xor,
+            GraphOp::Binary(ops::Binary::Add) => WordOp::Add,
+            GraphOp::Binary(ops::Binary::Sub) => WordOp::Sub,
+            GraphOp::Binary(ops::Binary::Mul) => WordOp::Mul,
             Broadcast(_) | Transpose(_) | Reshape(_) | Slice(_) | Reverse(_) | Concat(_) | Pad(_) | Select(_) => {
                 return self.single(node, value, node.op.name());
             }

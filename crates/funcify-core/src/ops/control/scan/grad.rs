@@ -27,7 +27,7 @@
 //! A buffer or a carry has a cotangent if its final value has or if a step gives it one: see [`reach`](crate::ops::reach).
 
 use super::at_hand::at_hand;
-use super::parts::{BufferPart, Parts, Rows, SequencePart};
+use super::parts::{BufferPart, Parts, SequencePart, StepReads};
 use super::saves::{LoopRecord, Trace, can_be_saved, slice_rows};
 use super::span::{Span, tail, with_head};
 use super::*;
@@ -84,7 +84,7 @@ struct Backward<'a> {
 
 /// Where a step of the backward loop finds something.
 #[derive(Clone, Copy)]
-enum Row {
+enum BackwardRead {
     Sequence(usize, usize),
     Captured(Value),
 }
@@ -101,11 +101,11 @@ enum OfBuffer {
 }
 
 /// Which part of the backward loop is what.
-struct Plan {
+struct BackwardLayout {
     /// The parameters of the forward body.
-    arguments: Vec<Row>,
+    arguments: Vec<BackwardRead>,
     /// The values of the forward body that were saved.
-    residuals: Vec<(ValueId, Row)>,
+    residuals: Vec<(ValueId, BackwardRead)>,
     /// The cotangent of each buffer.
     buffers: Vec<OfBuffer>,
     /// For each carry the carry of its cotangent.
@@ -126,13 +126,13 @@ struct Draft {
 
 impl Draft {
     /// A row of a tensor in each step. Reads of one tensor are taps of one sequence, as they were.
-    fn read(&mut self, value: Value, offset: usize, name: String) -> Row {
+    fn read(&mut self, value: Value, offset: usize, name: String) -> BackwardRead {
         match self.sequences.last_mut().filter(|last| last.value.same_as(value)) {
             Some(last) => last.reads.push((offset, name)),
             None => self.sequences.push(SequencePart { value, reads: vec![(offset, name)] }),
         }
         let last = self.sequences.len() - 1;
-        Row::Sequence(last, self.sequences[last].reads.len() - 1)
+        BackwardRead::Sequence(last, self.sequences[last].reads.len() - 1)
     }
 
     fn buffer(&mut self, part: BufferPart) -> usize {
@@ -192,10 +192,10 @@ impl<'a> Backward<'a> {
     }
 
     /// The loop without its step, in the order of the signature.
-    fn parts(&self) -> (Parts, Plan) {
+    fn parts(&self) -> (Parts, BackwardLayout) {
         let mut draft = Draft::default();
         let mut residuals = Vec::new();
-        let plan = Plan {
+        let plan = BackwardLayout {
             arguments: self.arguments(&mut draft, &mut residuals),
             residuals: self.residuals(&mut draft, residuals),
             buffers: self.cotangents_of_buffers(&mut draft),
@@ -222,7 +222,7 @@ impl<'a> Backward<'a> {
     }
 
     /// What a step took. Where the values of a carry are at hand after each step, the step's own is a residual.
-    fn arguments(&self, draft: &mut Draft, residuals: &mut Vec<(ValueId, Row)>) -> Vec<Row> {
+    fn arguments(&self, draft: &mut Draft, residuals: &mut Vec<(ValueId, BackwardRead)>) -> Vec<BackwardRead> {
         let (scan, span, operands, record) = (self.scan, &self.span, self.context.operands, self.record);
         let (layout, places) = (scan.params(), scan.operands());
         let name = |index: usize| scan.body.input_name(index).to_string();
@@ -267,12 +267,12 @@ impl<'a> Backward<'a> {
                 }
             });
         }
-        arguments.extend(operands[places.invariants].iter().map(|value| Row::Captured(*value)));
+        arguments.extend(operands[places.invariants].iter().map(|value| BackwardRead::Captured(*value)));
         arguments
     }
 
     /// The values of a step that were saved, and those that are `known`.
-    fn residuals(&self, draft: &mut Draft, known: Vec<(ValueId, Row)>) -> Vec<(ValueId, Row)> {
+    fn residuals(&self, draft: &mut Draft, known: Vec<(ValueId, BackwardRead)>) -> Vec<(ValueId, BackwardRead)> {
         let residuals = self.record.values.iter().enumerate();
         let read = |(number, (value, rows)): (usize, &(ValueId, Value))| {
             (*value, draft.read(self.span.recent(*rows), 0, format!("residual_{number}")))
@@ -370,11 +370,11 @@ impl<'a> Backward<'a> {
     }
 
     /// One step back: what is written to each buffer, then the next carries.
-    fn step(&self, rows: &Rows, plan: &Plan, found: &mut Found) -> Result<Vec<(String, Value)>, Failed> {
+    fn step(&self, rows: &StepReads, plan: &BackwardLayout, found: &mut Found) -> Result<Vec<(String, Value)>, Failed> {
         let (scan, layout) = (self.scan, self.scan.params());
-        let at = |row: &Row| match row {
-            Row::Sequence(part, position) => rows.sequence(*part)[*position],
-            Row::Captured(value) => *value,
+        let at = |row: &BackwardRead| match row {
+            BackwardRead::Sequence(part, position) => rows.sequence(*part)[*position],
+            BackwardRead::Captured(value) => *value,
         };
         let arguments: Vec<Value> = plan.arguments.iter().map(at).collect();
         let residuals: Vec<(ValueId, Value)> = plan.residuals.iter().map(|(value, row)| (*value, at(row))).collect();
@@ -446,7 +446,7 @@ impl<'a> Backward<'a> {
     }
 
     /// The cotangents of the operands from the results of the backward loop.
-    fn cotangents(&self, plan: &Plan, found: &Found, results: &[Value], first_carry: usize) -> Cotangents {
+    fn cotangents(&self, plan: &BackwardLayout, found: &Found, results: &[Value], first_carry: usize) -> Cotangents {
         let (scan, span, places) = (self.scan, &self.span, self.scan.operands());
         let mut cotangents = self.context.none();
         let is_full = |of: &&OfBuffer| matches!(of, OfBuffer::Full(_));

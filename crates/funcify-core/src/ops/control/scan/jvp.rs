@@ -4,7 +4,7 @@
 //! invariants. A buffer or a carry has a tangent if its initial value has or if a step gives it one: see
 //! [`reach`](crate::ops::reach).
 
-use super::parts::{BufferPart, Parts, Rows, SequencePart};
+use super::parts::{BufferPart, Parts, SequencePart, StepReads};
 use super::*;
 
 pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
@@ -74,7 +74,12 @@ impl Duals<'_> {
         Parts { like: scan.clone(), count, sequences, buffers, carries }
     }
 
-    fn step(&self, rows: &Rows, buffers: &mut [bool], carries: &mut [bool]) -> Result<Vec<(String, Value)>, Failed> {
+    fn step(
+        &self,
+        rows: &StepReads,
+        buffers: &mut [bool],
+        carries: &mut [bool],
+    ) -> Result<Vec<(String, Value)>, Failed> {
         let (scan, places) = (self.scan, self.scan.operands());
         let pair = |values: &[Value], tangents: Option<&[Value]>| -> Vec<Dual> {
             let tangent = |index: usize| tangents.map(|tangents| tangents[index]);

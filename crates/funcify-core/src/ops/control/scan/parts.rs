@@ -29,14 +29,14 @@ pub(super) struct BufferPart {
 }
 
 /// What a step reads.
-pub(super) struct Rows {
+pub(super) struct StepReads {
     values: Vec<Value>,
     sequences: Vec<Range<usize>>,
     buffers: Vec<Range<usize>>,
     carries: Range<usize>,
 }
 
-impl Rows {
+impl StepReads {
     pub(super) fn sequence(&self, index: usize) -> &[Value] {
         &self.values[self.sequences[index].clone()]
     }
@@ -55,10 +55,10 @@ impl Parts {
     /// ends, by name.
     pub(super) fn trace(
         &self,
-        body: impl FnOnce(&Rows) -> Result<Vec<(String, Value)>, Failed>,
+        body: impl FnOnce(&StepReads) -> Result<Vec<(String, Value)>, Failed>,
     ) -> Result<ClosedBody, Failed> {
         let mut params: Vec<(String, TensorType)> = Vec::new();
-        let mut rows = Rows { values: Vec::new(), sequences: Vec::new(), buffers: Vec::new(), carries: 0..0 };
+        let mut rows = StepReads { values: Vec::new(), sequences: Vec::new(), buffers: Vec::new(), carries: 0..0 };
         for sequence in &self.sequences {
             let row = sequence.value.checked()?.row_type();
             let start = params.len();

@@ -11,7 +11,7 @@ use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};
 
 /// How many terms a product of matrices has at least that is saved as costly: with fewer, it costs no more than to write it to
 /// memory and to read it.
-const TERMS_OF_A_COSTLY_PRODUCT: i64 = 32;
+const COSTLY_PRODUCT_TERMS: i64 = 32;
 
 /// What the loop of a forward pass keeps for the backward loop: values, or which of its results they are.
 #[derive(Debug)]
@@ -197,7 +197,7 @@ fn is_costly(body: &Graph, node: &Node) -> bool {
         Product::Conv(_) => true,
         Product::MatMul(_) => {
             let terms = body.ty(node.inputs[0]).shape.dims().last().and_then(Dim::constant);
-            terms.is_none_or(|terms| terms >= TERMS_OF_A_COSTLY_PRODUCT)
+            terms.is_none_or(|terms| terms >= COSTLY_PRODUCT_TERMS)
         }
     }
 }

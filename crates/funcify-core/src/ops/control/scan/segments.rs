@@ -89,7 +89,7 @@ struct State {
 
 /// The rows that some steps may touch of what has rows for all steps.
 #[derive(Clone)]
-struct Rows {
+struct StepRange {
     first: Dim,
     steps: Dim,
 }
@@ -114,7 +114,7 @@ impl Segments<'_> {
         let left = scan.steps.clone() - &covered;
         let zero = Dim::from(0);
         let (first, last) = if scan.reverse { (left.clone(), zero.clone()) } else { (zero.clone(), covered.clone()) };
-        let (main, rest) = (Rows { first, steps: covered }, Rows { first: last, steps: left });
+        let (main, rest) = (StepRange { first, steps: covered }, StepRange { first: last, steps: left });
 
         let (finished, mut state) = self.main(&count, &main, operands, self.initial(operands))?;
         let mut parts: Vec<Vec<Value>> = finished.into_iter().map(|rows| vec![rows]).collect();
@@ -173,25 +173,31 @@ impl Segments<'_> {
     }
 
     /// The rows that some steps may touch.
-    fn cut(&self, value: Value, rows: &Rows, reach: usize) -> Value {
+    fn cut(&self, value: Value, rows: &StepRange, reach: usize) -> Value {
         let limit = rows.first.clone() + &rows.steps + reach;
         let is_whole = rows.first == Dim::from(0) && limit == value.dim(0);
         if is_whole { value } else { slice_rows(value, rows.first.clone(), limit) }
     }
 
     /// The rows of full buffers that some steps are the first to touch.
-    fn fresh(&self, rows: &Rows, operands: &[Value]) -> Vec<Option<Value>> {
+    fn fresh(&self, rows: &StepRange, operands: &[Value]) -> Vec<Option<Value>> {
         let scan = self.scan;
         let fresh = |(buffer, operand): (&Buffer, Option<usize>)| {
             let operand = operand.filter(|_| buffer.start == Start::Full)?;
             let after = if scan.reverse { 0 } else { buffer.reach() };
-            Some(self.cut(operands[operand], &Rows { first: rows.first.clone() + after, ..rows.clone() }, 0))
+            Some(self.cut(operands[operand], &StepRange { first: rows.first.clone() + after, ..rows.clone() }, 0))
         };
         scan.buffers.iter().zip(scan.operands().buffers).map(fresh).collect()
     }
 
     /// The loop over segments: what they finish of each buffer, and the state after them.
-    fn main(&self, count: &Dim, rows: &Rows, operands: &[Value], state: State) -> Result<(Vec<Value>, State), Failed> {
+    fn main(
+        &self,
+        count: &Dim,
+        rows: &StepRange,
+        operands: &[Value],
+        state: State,
+    ) -> Result<(Vec<Value>, State), Failed> {
         let (scan, places, length) = (self.scan, self.scan.operands(), self.length);
         let mut sequences = Vec::new();
         let mut add = |rows: Value, reach: usize| {
@@ -254,7 +260,7 @@ impl Segments<'_> {
 
     /// The rows of a sequence that a segment may read, from its blocks.
     fn cut_blocks(&self, blocks: &[Value], reach: usize) -> Value {
-        self.cut(all(blocks), &Rows { first: 0.into(), steps: self.length.into() }, reach)
+        self.cut(all(blocks), &StepRange { first: 0.into(), steps: self.length.into() }, reach)
     }
 
     /// The loop over some steps: what they finish of each buffer, and the state after them.
@@ -312,12 +318,12 @@ impl Segments<'_> {
     }
 }
 
-/// Rows after one another.
+/// StepRange after one another.
 fn all(parts: &[Value]) -> Value {
     if let [one] = parts { *one } else { concat(parts, 0) }
 }
 
-/// Rows in blocks of `length`.
+/// StepRange in blocks of `length`.
 fn blocks(rows: Value, count: Dim, length: usize) -> Value {
     rows.reshape(rows.row_type().shape.with_leading(length).with_leading(count))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use funcify::dispatch::{Backend, CompileOptions, Executor, LoopStrategy, Need, Reference, needs, tensors_of};
 use funcify::error::BackendError;
 use funcify::ops::{Add, Custom, CustomOp, Mul, Scan};
-use funcify::{Error, Graph, HostTensor, Scalar, bind_size, custom_op, funcify, scan};
+use funcify::{DType, Error, Graph, HostTensor, Scalar, bind_size, custom_op, funcify, scan};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_conformance::{Case, Expectations, Status, Subject, all_golden_cases, custom_cases, run_case};
@@ -106,7 +106,7 @@ fn no_backend_needs_a_kernel_for_a_computed_size() {
         let size = bind_size(g.input("n", "u32[]"));
         g.input("x", "f64[8]").slice(0, ..size)
     });
-    assert_eq!(needs(&Begun, &graph.unwrap()).unwrap(), BTreeSet::from([Need::Op("slice")]));
+    assert_eq!(needs(&Begun, &graph.unwrap()).unwrap(), BTreeSet::from([Need::Op("slice"), Need::DType(DType::U32)]));
 }
 
 fn softplus_cases() -> Vec<Case> {

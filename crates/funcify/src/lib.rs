@@ -74,6 +74,8 @@ pub mod graph {
 
 /// What most programs are written with: `use funcify::prelude::*`.
 pub mod prelude {
+    #[cfg(feature = "cpu")]
+    pub use crate::Cpu;
     pub use crate::dispatch::Function;
     pub use crate::rewrite::Rewrite;
     pub use crate::stepped::Steppable;

@@ -266,7 +266,10 @@ macro_rules! with_element {
         match $x.dtype() {
             $(::candle_core::DType::$dtype => {
                 type $element = $type;
-                $kernel
+                #[allow(clippy::useless_conversion, reason = "the kernel is written for all types, and one may be its own")]
+                {
+                    $kernel
+                }
             })*
             _ => Err(crate::cpu::outside_domain($call, $x)),
         }

@@ -125,8 +125,8 @@ impl Differentiable {
     /// structure that the caller writes. A scalar, which Burn does not have, is a vector of one element.
     ///
     /// # Errors
-    /// [`Error::Call`] if arguments or results do not fit the graph, or are on several devices; what compiling and running
-    /// a graph can meet; [`Error::NoDerivative`] if an argument is tracked through an op without a derivative.
+    /// [`Error::Call`](funcify_core::Error::Call) if arguments or results do not fit the graph, or are on several devices; what compiling and running
+    /// a graph can meet; [`Error::NoDerivative`](funcify_core::Error::NoDerivative) if an argument is tracked through an op without a derivative.
     ///
     /// # Panics
     /// `backward()` has no way to return an error: if the backward program cannot run, it panics with the error's text.

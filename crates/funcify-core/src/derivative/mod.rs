@@ -1,7 +1,7 @@
 //! Derivatives: forward and reverse mode, of any order, through every loop.
 //!
-//! Each op has two rules beside its type rule: [`OpRules::jvp`](crate::ops::OpRules::jvp) adds the op and its tangents
-//! to the open trace, [`OpRules::vjp`](crate::ops::OpRules::vjp) adds the cotangents of its operands. The sweeps are in
+//! Each op has two rules beside its type rule: [`OpRules::jvp`] adds the op and its tangents
+//! to the open trace, [`OpRules::vjp`] adds the cotangents of its operands. The sweeps are in
 //! `jvp` and `vjp`; they run over a closed graph and give a closed graph, so derivatives are differentiated, batched
 //! and printed as any other program.
 //!

@@ -17,7 +17,7 @@
 //!
 //! States are the carries of loops, the rows that their states with taps look back to, rows that a sequence has before those
 //! of its first step, rows that `pad` and `concat` put before the first, and what running combinations have so far.
-//! Everything else that spans steps is refused, by [`Error::NotSteppable`](funcify_core::Error::NotSteppable).
+//! Everything else that spans steps is refused, by [`Error::NotSteppable`].
 
 mod derive;
 mod label;

@@ -110,7 +110,7 @@ pub fn scan<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl FnOnce(C, X) -
     scan_with(ScanOptions::new(), init, xs, body)
 }
 
-/// [`scan`] with options.
+/// [`scan()`] with options.
 #[track_caller]
 pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
     options: ScanOptions,
@@ -125,7 +125,7 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
     })
 }
 
-/// Runs `body` on each row of `xs` and gives the results, stacked along axis 0: a [`scan`] without a carry.
+/// Runs `body` on each row of `xs` and gives the results, stacked along axis 0: a [`scan()`] without a carry.
 ///
 /// `xs` and the results are any [`Tree`].
 ///

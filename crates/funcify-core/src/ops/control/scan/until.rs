@@ -3,7 +3,7 @@
 use super::build::repeat;
 use super::*;
 
-/// A [`scan`](super::scan) that ends after the first step whose `stop`, a boolean scalar, is true: `(carry, y, stop) =
+/// A [`scan`](super::scan()) that ends after the first step whose `stop`, a boolean scalar, is true: `(carry, y, stop) =
 /// body(carry, x)`. That step counts: its carry and its `y` are kept. If no step stops, all rows of `xs` are used.
 ///
 /// The ys have one row for each step that ran. How many that are is a dimension of its own, `ys.dim(0)`, which is known

@@ -29,7 +29,7 @@ pub fn while_loop<C: Tree>(init: C, condition: impl FnOnce(C) -> Value, step: im
     trace(Place::new("while", Site::caller()), None, init, condition, step)
 }
 
-/// [`while_loop`] that ends after `bound` steps, whether the condition still holds or not. A program compiled with
+/// [`while_loop()`] that ends after `bound` steps, whether the condition still holds or not. A program compiled with
 /// `LoopStrategy::Unroll` takes it where the sizes of a call give the bound.
 #[track_caller]
 pub fn while_loop_bounded<C: Tree>(

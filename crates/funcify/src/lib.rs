@@ -17,7 +17,7 @@
 //! # Ok::<(), funcify::Error>(())
 //! ```
 //!
-//! On a backend, `Function::compile(&leaky, &Cpu)` takes the place of [`evaluate`]. Each backend is a feature of this crate:
+//! On a backend, `Function::compile(&leaky, &Cpu::default())` takes the place of [`evaluate`]. Each backend is a feature of this crate:
 //!
 //! | feature | what it adds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What is made of the rows: a page of HTML with plots, the same as Markdown, and the table of `docs/benchmarks.md`.
+//! Reports made from the rows: a page of HTML with plots, the same as Markdown, and the table of `docs/benchmarks.md`.
 
 mod chart;
 mod figures;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use super::{Run, chart, tables};
 
-/// What stands before the table; the version follows.
+/// The mark before the table; the version follows.
 const BEGIN: &str = "<!-- bench: begin, version ";
 const END: &str = "<!-- bench: end -->";
 

@@ -184,7 +184,7 @@ impl Burn {
         }
     }
 
-    /// Whether the elements of a tensor lie in host memory. Other devices do not compute on tensors of rank 0.
+    /// Tells whether the elements of a tensor lie in host memory. Other devices do not compute on tensors of rank 0.
     pub(crate) fn in_host_memory(&self) -> bool {
         self.abilities.host_memory
     }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 /// A tensor of any device, dtype and rank.
 pub(crate) type Tensor = burn::backend::DispatchTensor;
 
-/// What a kernel gives, a tensor unless it says otherwise, or why it does not.
+/// The result of a kernel, by default a tensor, or the reason why there is none.
 pub(crate) type Outcome<T = Tensor> = Result<T, BackendError>;
 
 /// Which of Burn's three families of ops serves a tensor.

@@ -10,7 +10,7 @@ use crate::errors::plain;
 /// A call of a kernel.
 pub(crate) type Call<'a, O> = KernelCall<'a, Candle, O>;
 
-/// What a kernel gives, a tensor unless it says otherwise, or why it does not.
+/// The result of a kernel, by default a tensor, or the reason why there is none.
 pub(crate) type Outcome<T = Tensor> = Result<T, BackendError>;
 
 /// The largest rank that Candle's strided kernels hold.

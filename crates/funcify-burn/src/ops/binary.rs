@@ -3,7 +3,8 @@
 
 use super::prelude::*;
 
-/// Of floats; of integers on a device whose memory is not the host's, and in host memory.
+/// Registers kernels by three formulas: for floats, for integers on a device with memory of its own, and for integers in host
+/// memory.
 macro_rules! arithmetic {
     ($($op:ident => |$burn:ident, $x:ident, $y:ident| $float:expr, $integers:expr, |$i:ident, $j:ident| $integer:expr;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x, $y]| {

@@ -17,7 +17,8 @@ macro_rules! floats {
     };
 }
 
-/// Of floats; of integers on a device whose memory is not the host's, and in host memory.
+/// Registers kernels by three formulas: for floats, for integers on a device with memory of its own, and for integers in host
+/// memory.
 macro_rules! numbers {
     ($($op:ident => |$burn:ident, $x:ident| $float:expr, $integers:expr, |$i:ident| $integer:expr;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| {

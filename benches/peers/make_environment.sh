@@ -2,13 +2,17 @@
 # Makes the peers' Python environment: make_environment.sh [FOLDER], by default target/bench/peers of the repository.
 #
 # Does nothing where it is already made from these requirements. What pip says is in FOLDER/log. Exit codes: 0 it is there,
-# 2 no Python 3.11 or later with venv, 3 packages could not be had (no network, or none for this Python), each with one line
+# 2 no Python 3.12 or later with venv, 3 packages could not be had (no network, or none for this Python), each with one line
 # on standard error. PYTHON names the Python to use. PyTorch is taken from its own index (PYTORCH_INDEX), which has it
 # without GPU libraries, and from PyPI where that cannot be reached.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-$here/../../target/bench/peers}
+usable() { "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; }
 python=${PYTHON:-python3}
+for newer in python3.14 python3.13 python3.12; do
+    usable "$python" || python=$newer
+done
 torch_index=${PYTORCH_INDEX:-https://download.pytorch.org/whl/cpu}
 
 requirements=$(cat "$here/requirements.txt" "$here/requirements-torch.txt" | cksum)
@@ -19,8 +23,7 @@ fail() {
     exit "$1"
 }
 
-"$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
-    fail 2 "no Python 3.11 or later with venv (looked for $python; PYTHON names another)"
+usable "$python" || fail 2 "no Python 3.12 or later with venv (PYTHON names another than python3)"
 mkdir -p "$folder" && "$python" -m venv "$folder" || fail 2 "$python could not make an environment at $folder"
 
 pip() {

@@ -64,3 +64,14 @@ pub use capture::{Scan, Sequences, Stacked, Trace, Weights, scan, trace};
 pub use device::Burn;
 pub use plugin::{AnyTensor, Differentiable, DifferentiableOptions, Leaves, TensorKind, Tensors};
 pub use rnn::RnnExt;
+
+/// The gaps that each device declares to the conformance suite.
+#[doc(hidden)]
+pub mod conformance {
+    /// The gaps of `Burn::flex()`.
+    pub const FLEX: &str = include_str!("../conformance/flex.toml");
+    /// The gaps of `Burn::ndarray()`.
+    pub const NDARRAY: &str = include_str!("../conformance/ndarray.toml");
+    /// The gaps of `Burn::wgpu()`.
+    pub const WGPU: &str = include_str!("../conformance/wgpu.toml");
+}

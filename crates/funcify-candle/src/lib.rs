@@ -95,3 +95,7 @@ pub use device::Candle;
 pub use differentiable::{Differentiable, DifferentiableOptions};
 pub use rnn::{RnnExt, RnnState};
 pub use tree::TensorTree;
+
+/// The gaps that the backend declares to the conformance suite.
+#[doc(hidden)]
+pub const CONFORMANCE: &str = include_str!("../conformance.toml");

@@ -4,32 +4,20 @@ use funcify_conformance::Expectations;
 
 use super::*;
 
-// Linked for their lowering rules.
-#[cfg(any(feature = "flex", feature = "ndarray", feature = "wgpu"))]
-use funcify_burn as _;
-#[cfg(feature = "candle")]
-use funcify_candle as _;
+// Linked for its lowering rules.
 #[cfg(feature = "cpu")]
 use funcify_cpu as _;
 
-/// Where the gaps of each backend are declared; a backend that is not listed declares none.
-const DECLARED: [(&str, &str, &str); 4] = [
-    ("candle", "crates/funcify-candle/conformance.toml", include_str!("../../funcify-candle/conformance.toml")),
-    (
-        "burn-flex",
-        "crates/funcify-burn/conformance/flex.toml",
-        include_str!("../../funcify-burn/conformance/flex.toml"),
-    ),
-    (
-        "burn-ndarray",
-        "crates/funcify-burn/conformance/ndarray.toml",
-        include_str!("../../funcify-burn/conformance/ndarray.toml"),
-    ),
-    (
-        "burn-wgpu",
-        "crates/funcify-burn/conformance/wgpu.toml",
-        include_str!("../../funcify-burn/conformance/wgpu.toml"),
-    ),
+/// The gaps that each linked backend declares; a backend that is not listed declares none.
+const DECLARED: &[(&str, &str)] = &[
+    #[cfg(feature = "candle")]
+    ("candle", funcify_candle::CONFORMANCE),
+    #[cfg(feature = "flex")]
+    ("burn-flex", funcify_burn::conformance::FLEX),
+    #[cfg(feature = "ndarray")]
+    ("burn-ndarray", funcify_burn::conformance::NDARRAY),
+    #[cfg(feature = "wgpu")]
+    ("burn-wgpu", funcify_burn::conformance::WGPU),
 ];
 
 /// Every linked backend, or those named, as subjects of the suite.
@@ -49,7 +37,7 @@ pub(crate) fn waits_for_device(subject: &Subject) -> bool {
 
 fn subject(name: &str) -> Result<Subject> {
     let expectations = match DECLARED.iter().find(|(backend, ..)| *backend == name) {
-        Some((_, path, text)) => Expectations::parse(text).map_err(|reason| anyhow!("{path}: {reason}"))?,
+        Some((_, text)) => Expectations::parse(text).map_err(|reason| anyhow!("conformance.toml of {name}: {reason}"))?,
         None => Expectations::default(),
     };
     let executor = match open_backend(name) {

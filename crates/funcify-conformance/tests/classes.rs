@@ -1,0 +1,198 @@
+//! Checks the answers that ops give to passes (`Op::lanes_along`, `Op::linearity`, `is_certain`) by running the ops.
+//!
+//! Every node of every case is run alone by the reference evaluator on random operands. The checks share no code with
+//! the answers: a lane is independent if other lanes change and it does not, and an op is linear if sums pass through it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use funcify::graph::Node;
+use funcify::ops::{Linearity, Op, OpClass, OpRules};
+use funcify::{DType, Graph, HostTensor, Scalar, Sizes, TensorType, evaluate};
+use funcify_conformance::all_cases;
+use funcify_core::graph::is_certain;
+
+/// One op with its operands' and results' types.
+struct Applied {
+    graph: Graph,
+    operands: Vec<TensorType>,
+    results: Vec<TensorType>,
+}
+
+impl Applied {
+    fn node(&self) -> &Node {
+        &self.graph.nodes()[0]
+    }
+
+    fn op(&self) -> &Op {
+        &self.node().op
+    }
+}
+
+/// The number of elements above which an operand takes too long.
+const MOST_ELEMENTS: usize = 5000;
+
+/// The distinct applications of ops without bodies in all cases, with known sizes.
+static APPLIED: LazyLock<Vec<Applied>> = LazyLock::new(|| {
+    let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
+    all_cases().unwrap().iter().for_each(|case| add_nodes(&case.graph, &mut seen, &mut found));
+    assert!(found.len() > 2000, "{} applications", found.len());
+    found
+});
+
+fn add_nodes(graph: &Graph, seen: &mut BTreeSet<String>, found: &mut Vec<Applied>) {
+    for node in graph.nodes() {
+        let bodies = node.op.bodies();
+        bodies.iter().for_each(|body| add_nodes(body, seen, found));
+        let (operands, results) = (graph.types(&node.inputs), graph.types(&node.outputs));
+        let are_small = operands.iter().chain(&results).all(|ty| elements(ty).is_some_and(|count| count <= MOST_ELEMENTS));
+        let is_binding = matches!(node.op.class(), OpClass::Binding(_) | OpClass::Control(_));
+        if is_binding || !are_small || !seen.insert(format!("{:?} {operands:?}", node.op)) {
+            continue;
+        }
+        let mut alone = Graph::new("alone");
+        let inputs: Vec<_> = operands.iter().map(|ty| alone.push_input("x", ty.clone(), false)).collect();
+        // Attributes with unknown sizes are left to nodes of other cases.
+        if let Ok(outputs) = alone.push_node(node.op.clone(), &inputs, node.site.clone()) {
+            outputs.iter().for_each(|output| alone.push_output("y", *output));
+            found.push(Applied { graph: alone, operands, results });
+        }
+    }
+}
+
+/// Returns the number of elements, or `None` for unknown sizes.
+fn elements(ty: &TensorType) -> Option<usize> {
+    shape(ty).map(|shape| shape.iter().product())
+}
+
+fn shape(ty: &TensorType) -> Option<Vec<usize>> {
+    ty.shape.dims().iter().map(|dim| usize::try_from(dim.constant()?).ok()).collect()
+}
+
+/// Draws elements: multiples of 1/4, of which few sums and products are rounded, and small indices.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn scalar(&mut self, dtype: DType) -> Scalar {
+        let drawn = self.next() >> 20;
+        match dtype {
+            DType::Bool => Scalar::Bool(drawn % 2 == 0),
+            _ if dtype.is_float() => Scalar::Float((drawn % 33) as f64 / 4.0 - 4.0),
+            _ if dtype.is_unsigned() => Scalar::Int((drawn % 5) as i64),
+            _ => Scalar::Int((drawn % 7) as i64 - 2),
+        }
+    }
+
+    fn tensor(&mut self, ty: &TensorType) -> HostTensor {
+        HostTensor::from_fn(ty.dtype, &shape(ty).expect("sizes are known"), |_| self.scalar(ty.dtype))
+    }
+
+    fn tensors(&mut self, types: &[TensorType]) -> Vec<HostTensor> {
+        types.iter().map(|ty| self.tensor(ty)).collect()
+    }
+}
+
+/// Returns the elements of one lane as bits, so that NaN equals itself.
+fn lane(tensor: &HostTensor, axis: usize, index: usize) -> Vec<String> {
+    let shape = tensor.shape();
+    let inner: usize = shape[axis + 1..].iter().product();
+    let is_in = |place: &usize| (place / inner) % shape[axis] == index;
+    (0..tensor.len()).filter(is_in).map(|place| format!("{:?}", tensor.get(place))).collect()
+}
+
+#[test]
+fn a_lane_that_an_op_calls_independent_depends_on_no_other() {
+    let (mut draw, mut checked, mut wrong) = (Draw(0x9e37_79b9_7f4a_7c15), BTreeMap::new(), Vec::new());
+    for applied in APPLIED.iter() {
+        let (operands, results): (Vec<_>, Vec<_>) = (applied.operands.iter().collect(), applied.results.iter().collect());
+        let first = shape(results[0]).expect("sizes are known");
+        for (axis, size) in first.iter().enumerate().filter(|(_, size)| **size > 1) {
+            let Some(lanes) = applied.op().lanes_along(axis, &operands, &results) else { continue };
+            assert_eq!(lanes.len(), operands.len(), "{:?} answers for each operand", applied.op());
+            for index in [0, size / 2, size - 1] {
+                let before = draw.tensors(&applied.operands);
+                let mut after = before.clone();
+                for (operand, own) in lanes.iter().enumerate().filter_map(|(at, own)| Some((at, (*own)?))) {
+                    let kept = &before[operand];
+                    after[operand] = HostTensor::from_fn(kept.dtype(), kept.shape(), |at| {
+                        if at[own] == index { kept.at(at) } else { draw.scalar(kept.dtype()) }
+                    });
+                }
+                let (Ok(ours), Ok(others)) = (evaluate(&applied.graph, &before), evaluate(&applied.graph, &after)) else {
+                    continue;
+                };
+                *checked.entry(applied.op().name()).or_insert(0) += 1;
+                if ours.iter().zip(&others).any(|(a, b)| lane(a, axis, index) != lane(b, axis, index)) {
+                    wrong.push(format!("{:?} on {operands:?}: lane {index} along axis {axis}", applied.op()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} lanes depend on others, the first:\n{}", wrong.len(), wrong[..wrong.len().min(8)].join("\n"));
+    for name in LANES {
+        assert!(checked.contains_key(name), "no case has an independent lane of `{name}`: {checked:?}");
+    }
+}
+
+/// The ops with attributes that have independent lanes beside their axes.
+const LANES: [&str; 19] = [
+    "reshape", "broadcast", "transpose", "concat", "slice", "reverse", "pad", "dynamic_slice", "dynamic_update", "scatter",
+    "take", "gather", "reduce", "argmax", "cumulative", "sort", "matmul", "conv", "threefry",
+];
+
+#[test]
+fn sums_pass_through_an_op_in_the_operands_in_which_it_is_linear() {
+    let (mut draw, mut checked, mut wrong) = (Draw(0x2545_f491_4f6c_dd1d), BTreeMap::new(), Vec::new());
+    let in_double = |ty: &&TensorType| !ty.dtype.is_float() || ty.dtype == DType::F64 || ty.dtype == DType::F32;
+    for applied in APPLIED.iter().filter(|applied| applied.operands.iter().chain(&applied.results).all(|ty| in_double(&ty))) {
+        let all: Vec<usize> = (0..applied.operands.len()).collect();
+        let groups: Vec<&[usize]> = match applied.op().linearity() {
+            Linearity::None | Linearity::OfBodies => continue,
+            Linearity::InAll => vec![&all],
+            Linearity::Together(group) => vec![group],
+            Linearity::Each(each) => each.chunks(1).collect(),
+        };
+        for group in groups.into_iter().filter(|group| group.iter().all(|at| applied.operands[*at].dtype.is_float())) {
+            let (first, other) = (draw.tensors(&applied.operands), draw.tensors(&applied.operands));
+            let with = |combine: &dyn Fn(f64, f64) -> f64| {
+                let mut operands = first.clone();
+                for at in group {
+                    let (a, b) = (&first[*at], &other[*at]);
+                    operands[*at] = HostTensor::from_fn(a.dtype(), a.shape(), |index| {
+                        Scalar::Float(combine(a.at(index).as_f64(), b.at(index).as_f64()))
+                    });
+                }
+                evaluate(&applied.graph, &operands)
+            };
+            let (Ok(one), Ok(two), Ok(sum)) = (with(&|a, _| a), with(&|_, b| b), with(&|a, b| a - 2.0 * b)) else { continue };
+            *checked.entry(applied.op().name()).or_insert(0) += 1;
+            let is_sum = |at: usize| {
+                let (one, two, sum) = (one[at].to_f64_vec(), two[at].to_f64_vec(), sum[at].to_f64_vec());
+                one.iter().zip(&two).zip(&sum).all(|((a, b), sum)| a - 2.0 * b == *sum || !sum.is_finite())
+            };
+            if !(0..sum.len()).all(is_sum) {
+                wrong.push(format!("{:?} on {:?}, operands {group:?}", applied.op(), applied.operands));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} ops are not linear, the first:\n{}", wrong.len(), wrong[..wrong.len().min(8)].join("\n"));
+    assert!(checked.len() > 20, "{checked:?}");
+}
+
+#[test]
+fn an_op_that_is_certain_runs_on_any_operands() {
+    let (mut draw, mut checked) = (Draw(0x1234_5678_9abc_def1), 0);
+    for applied in APPLIED.iter().filter(|applied| is_certain(&applied.graph, applied.node(), &Sizes::new())) {
+        let result = evaluate(&applied.graph, &draw.tensors(&applied.operands));
+        assert!(result.is_ok(), "{:?} on {:?}: {}", applied.op(), applied.operands, result.unwrap_err());
+        checked += 1;
+    }
+    assert!(checked > 2000, "{checked} ops");
+}

@@ -4,16 +4,14 @@
 //! |---|---|---|
 //! | sequence | reads rows `t+k` | sequences with taps |
 //! | buffer | reads rows `t+k` for k in `reads`, then writes rows `t+k` for k in `writes` | nit-sot, sit-sot, mit-sot, mit-mot |
-//! | carry | one value replaced each step, no trace | untraced sit-sot; JAX's carry |
 //! | carry | one value that each step replaces, without a trace | untraced sit-sot; JAX's carry |
+//! | invariant | the same value each step | non-sequences |
 //!
 //! Invariants, cited where they are enforced and tested:
 //!
 //! - **scan-c1** all reads of a step see the state before any write of that step.
-//! - **scan-c1** all reads of a step see the state before any write of that step.
 //! - **scan-c2** `t` runs over `0..n`, in ascending order, or in descending order if `reverse`; row indices never
-//!   change, and no
-//! - **scan-c3** every row that the steps can touch lies inside its tensor: proved by the type rule where the
+//!   change, and no data is reversed.
 //! - **scan-c3** every row that the steps can touch is inside its tensor: the type rule proves this if the
 //!   sizes allow it; otherwise it is checked once the sizes are known.
 //! - **scan-c4** the types of carries and of written rows equal those of the initial values exactly.

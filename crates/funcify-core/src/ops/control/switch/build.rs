@@ -4,13 +4,15 @@ use super::*;
 
 use crate::tree;
 
-/// Gives what `then` gives if the predicate, a boolean scalar, is true, else what `otherwise` gives. Only that one runs.
+/// Returns the results of `then` if the predicate, a boolean scalar, is true, and otherwise those of `otherwise`.
+/// Only the selected closure's branch runs.
 ///
 /// The results are any [`Tree`], of the same structure and exactly the same types. Both closures are traced once, and
-/// capture values of the enclosing graph.
+/// may capture values of the enclosing graph.
 ///
-/// A guard against invalid numbers computes in its branches what may be invalid. If it stands before the `cond` and is
-/// infinite, the branch that does not use it gives it the cotangent 0, and 0 times an infinite derivative is NaN.
+/// To guard against invalid numbers, compute the values that may be invalid inside the branches. If such a value is
+/// computed before the `cond` and is infinite, the branch that does not use it passes it the cotangent 0, and 0 times
+/// an infinite derivative is NaN.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -38,11 +40,11 @@ pub fn cond<T: Tree>(predicate: Value, then: impl FnOnce() -> T, otherwise: impl
     traced.finish(predicate, &structure)
 }
 
-/// Gives what one of the branches gives: the one whose number is the index, an integer scalar, clamped to the branches
-/// there are. Only that one runs.
+/// Returns the results of the branch selected by the index, an integer scalar that is clamped to the range of
+/// branches. Only that branch runs.
 ///
 /// The results are any [`Tree`], of the same structure and exactly the same types. Each closure is traced once, and
-/// captures values of the enclosing graph.
+/// may capture values of the enclosing graph.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -73,7 +75,7 @@ pub fn switch<T: Tree, const N: usize>(index: Value, branches: [&dyn Fn() -> T; 
     traced.finish(index, &structure)
 }
 
-/// Branches that were traced.
+/// The branches traced so far.
 struct Traced {
     at: Place,
     branches: Vec<Result<ClosedBody, Failed>>,
@@ -96,7 +98,7 @@ impl Traced {
         result
     }
 
-    /// switch-c2, with the names of the leaves.
+    /// Checks switch-c2, with the names of the leaves.
     fn check_results(&mut self, branch: &str, leaves: &[(String, Value)]) {
         if leaves.iter().any(|(_, value)| value.is_failed()) {
             return;

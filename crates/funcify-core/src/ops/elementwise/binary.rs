@@ -1,4 +1,5 @@
-//! Elementwise ops of two operands of one type: a table of text, domain, evaluation on floats, on integers.
+//! Elementwise ops with two operands of one type: a table of their text, domain, and evaluation on floats and
+//! integers.
 //!
 //! Integers wrap. Division and remainder follow StableHLO: toward zero, the remainder with the dividend's
 //! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
@@ -10,7 +11,7 @@ use crate::ops::{partials, special};
 macro_rules! binary_table {
     ($($name:ident $(($method:ident))? => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {
         op_table! {
-            /// An elementwise op of two operands of one type.
+            /// An elementwise op with two operands of one type.
             Binary, BINARY_NAMES, binary_of: $(stringify!($name) => $op, $doc;)*
         }
 
@@ -63,7 +64,7 @@ impl Binary {
         match self {
             Binary::Add | Binary::Sub => Linearity::InAll,
             Binary::Mul => Linearity::Each(&[0, 1]),
-            // Of floats: the quotient of integers is cut off.
+            // This holds for floats; the quotient of integers is truncated.
             Binary::Div => Linearity::Each(&[0]),
             Binary::Rem | Binary::Pow | Binary::Atan2 | Binary::Copysign => Linearity::None,
             Binary::Max | Binary::Min | Binary::And | Binary::Or | Binary::Xor => Linearity::None,
@@ -118,7 +119,8 @@ pub(in crate::ops) fn check_same(at: &Place, left: &TensorType, right: &TensorTy
     Ok(())
 }
 
-/// An integer power modulo 2^64, by squaring; to a negative power 0 unless the base is 1 or -1. Backends share it.
+/// Computes an integer power modulo 2^64, by squaring. A negative power is 0 unless the base is 1 or -1. Backends
+/// share this function.
 pub fn integer_power(base: impl Into<i64>, exponent: impl Into<i64>) -> i64 {
     let (base, exponent): (i64, i64) = (base.into(), exponent.into());
     if exponent < 0 {

@@ -1,4 +1,4 @@
-//! Predicates: elementwise, of one float operand, with a boolean result.
+//! Elementwise predicates of one float operand, with a boolean result.
 
 use crate::ops::rules::*;
 

@@ -1,12 +1,12 @@
-//! Elementwise ops of one operand: a table of name, domain, evaluation on floats, evaluation on integers, and what it is. A row
-//! is also a method of a value, and what tests of all elementwise ops go through ([`Unary::ALL`]).
+//! Elementwise ops with one operand: a table of name, domain, evaluation on floats, evaluation on integers, and
+//! description. Each row is also a method of a value. Tests of all elementwise ops iterate over [`Unary::ALL`].
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
 use crate::ops::rules::*;
 use crate::ops::{partials, special};
 
-/// Which element types an elementwise op takes.
+/// The element types that an elementwise op accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::ops) enum Domain {
     /// Floats.
@@ -38,7 +38,7 @@ impl Domain {
 macro_rules! unary_table {
     ($($name:ident $(($operator:ident))? => $op:ident, $domain:ident, |$x:ident| $float:expr, |$i:ident| $int:expr, $doc:literal;)*) => {
         op_table! {
-            /// An elementwise op of one operand.
+            /// An elementwise op with one operand.
             Unary, UNARY_NAMES, unary_of: $(stringify!($name) => $op, $doc;)*
         }
 

@@ -1,7 +1,7 @@
-//! `bitcast`: the bits of each element, read as another type of as many bits.
+//! `bitcast`: the bits of each element, interpreted as another type of the same width.
 //!
-//! Types with the same bits are `f32`, `i32` and `u32`, and `f64` and `i64`. Every bit is kept, the payload of NaN too.
-//! What is read as integers has no derivative, as in JAX.
+//! Types of the same width are `f32`, `i32` and `u32`, and `f64` and `i64`. Every bit is kept, including the payload
+//! of NaN. Bits interpreted as integers have no derivative, as in JAX.
 
 use crate::ops::rules::*;
 
@@ -15,7 +15,7 @@ pub struct Bitcast {
 op_text!("bitcast" => Bitcast { dtype });
 
 impl Bitcast {
-    /// Whether the result is the operand itself, derivative and all.
+    /// Returns whether the result is the operand itself, so that derivatives pass.
     fn is_identity(self, operand: Value) -> bool {
         operand.dtype() == self.dtype
     }
@@ -48,7 +48,7 @@ impl OpRules for Bitcast {
     }
 }
 
-/// The types whose elements have the bits of those of `dtype`, itself among them.
+/// Returns the types that have the same width as `dtype` and can be exchanged with it, including itself.
 fn alike(dtype: DType) -> &'static [DType] {
     match dtype {
         DType::F32 | DType::I32 | DType::U32 => &[DType::F32, DType::I32, DType::U32],
@@ -82,7 +82,7 @@ mod tests {
     use crate::ops::testing::{check_batch, check_op, rejects};
     use crate::{Disconnected, GradOptions, Graph, evaluate};
 
-    /// NaN with a payload and a sign, zeros of both signs, a subnormal number, an infinity, a number.
+    /// A NaN with a payload and a sign, zeros of both signs, a subnormal number, an infinity, a number.
     const BITS: [u32; 6] = [0xffc1_2345, 0, 0x8000_0000, 1, 0x7f80_0000, 0x3fc0_0000];
 
     #[test]

@@ -1,8 +1,8 @@
-//! `concat`: several tensors after one another along an axis.
+//! `concat`: several tensors joined along an axis.
 
 use crate::ops::rules::*;
 
-/// The operands, one or more, along `axis`; all other axes are equal.
+/// One or more operands joined along `axis`; all other axes are equal.
 #[derive(Clone, Copy, Debug)]
 pub struct Concat {
     /// The axis.

@@ -4,16 +4,16 @@ use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::rules::*;
 use crate::ops::taken_along;
 
-/// Part of one axis. With a step other than 1 the bounds are numbers, not symbols.
+/// A part of one axis. With a step other than 1 the bounds are numbers, not symbols.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// The axis.
     pub axis: usize,
     /// The first index.
     pub start: Dim,
-    /// The index that ends the slice, itself not included.
+    /// The index at which the slice ends, exclusive.
     pub limit: Dim,
-    /// The distance of two indices, at least 1.
+    /// The distance between consecutive indices, at least 1.
     pub step: usize,
 }
 

@@ -201,8 +201,8 @@ pub fn no_size(at: &Place, error: SizeError) -> Error {
     match error {
         SizeError::Unbound(symbol) => unbound(at, &symbol),
         SizeError::TooLarge(dim) => {
-            let (found, fix) = ("a number beyond that", "call with smaller sizes");
-            at.mismatch(format!("the size or position `{dim}`"), "a number of 64 bits", found, fix)
+            let (found, fix) = ("a larger number", "call with smaller sizes");
+            at.mismatch(format!("the size or position `{dim}`"), "a number that fits in 64 bits", found, fix)
         }
         SizeError::Negative(dim, value) => {
             at.mismatch(format!("the size or position `{dim}`"), "0 or more", value, fix)
@@ -217,7 +217,7 @@ pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
         component: format!("size `{symbol}`"),
         expected: "a size bound by an input's shape".into(),
         found: "no input that determines it".into(),
-        fix: "give some input a dimension that is this symbol alone, or linear in it".into(),
+        fix: "give an input a dimension that is this symbol, or linear in it".into(),
     }
 }
 
@@ -309,7 +309,7 @@ fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
     if x.shape()[axis] > 0 {
         return Ok(());
     }
-    Err(at.mismatch("the operand", "an axis that is not empty", x.ty(), "guard the empty case"))
+    Err(at.mismatch("the operand", "a non-empty axis", x.ty(), "guard the empty case"))
 }
 
 /// Returns a tensor whose element at each index is that of `x` at the same index, except for the position along

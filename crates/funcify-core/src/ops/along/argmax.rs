@@ -71,6 +71,6 @@ mod tests {
 
     #[test]
     fn the_axis_is_not_empty() {
-        fails("argmax {axis=0}", &[HostTensor::zeros(crate::DType::F32, &[0, 2])], "an axis that is not empty");
+        fails("argmax {axis=0}", &[HostTensor::zeros(crate::DType::F32, &[0, 2])], "a non-empty axis");
     }
 }

@@ -37,7 +37,7 @@ impl OpRules for Cumulative {
         let size = x.shape()[self.axis];
         // The distance between neighbours along the axis.
         let stride =
-            element_count(&x.shape()[self.axis + 1..]).expect("a tensor has fewer elements than there are numbers");
+            element_count(&x.shape()[self.axis + 1..]).expect("the number of elements of a tensor fits in usize");
         let mut running = vec![self.kind.identity(x.dtype()); x.len()];
         for step in 0..x.len() {
             let index = if self.reverse { x.len() - 1 - step } else { step };

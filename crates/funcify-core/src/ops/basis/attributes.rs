@@ -88,7 +88,7 @@ impl Attributes {
     /// Removes and returns a non-negative number.
     pub fn take_usize(&mut self, key: &str) -> Result<usize, String> {
         let value = self.take_int(key)?;
-        usize::try_from(value).map_err(|_| format!("`{key}` not to be negative, as {value} is"))
+        usize::try_from(value).map_err(|_| format!("`{key}` as a non-negative number, not {value}"))
     }
 
     /// Removes and returns a word.

@@ -178,7 +178,7 @@ impl OpRules for Custom {
 
 impl Custom {
     fn no_derivative(&self, operands: &[Value], mode: &str, rule: &str) -> Failed {
-        let reason = format!("the op of another crate has no rule for {mode} mode");
+        let reason = format!("the custom op has no rule for {mode} mode");
         let fix = format!("implement `CustomOp::{rule}` for it, or keep it out of the derivative with `stop_gradient`");
         no_derivative(self.name, operands, "the op", &reason, &fix)
     }
@@ -203,7 +203,7 @@ impl Custom {
         if !is_composed {
             return Ok(None);
         }
-        let fix = || format!("let `CustomOp::composition` of `{}` give what `CustomOp::infer` says", self.name);
+        let fix = || format!("return the types of `CustomOp::infer` from `CustomOp::composition` of `{}`", self.name);
         if graph.outputs().len() != outputs.len() {
             return Err(at.mismatch("the results of its composition", outputs.len(), graph.outputs().len(), fix()));
         }
@@ -243,7 +243,7 @@ pub fn custom_names() -> impl Iterator<Item = &'static str> {
 pub(in crate::ops) fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
     let entry = inventory::iter::<CustomOpEntry>().find(|entry| entry.name == name)?;
     Some(match name_taken_twice() {
-        Some(twice) => Err(format!("each op to be registered once, as `{twice}` is not")),
+        Some(twice) => Err(format!("every op to be registered once, but `{twice}` is registered twice")),
         None => (entry.parse)(attributes),
     })
 }

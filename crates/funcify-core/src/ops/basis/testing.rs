@@ -20,7 +20,7 @@ fn try_eval(text: &str, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let mut sizes = Sizes::new();
     let results = op.eval(&mut EvalContext { at, sizes: &mut sizes }, inputs, &outputs)?;
     let types: Vec<TensorType> = results.iter().map(HostTensor::ty).collect();
-    assert_eq!(types, outputs, "the evaluation gives the inferred types");
+    assert_eq!(types, outputs, "the evaluation returns the inferred types");
     Ok(results)
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn rejects(text: &str, types: &[&str], message: &str) {
     let op = parse(text);
     let at = Place::new(op.name(), Site::Unknown);
     let types: Vec<TensorType> = types.iter().map(|ty| TensorType::parse(ty).unwrap()).collect();
-    let error = op.infer(&at, &types).expect_err("the type rule refuses").to_string();
+    let error = op.infer(&at, &types).expect_err("the type rule rejects the operands").to_string();
     assert!(error.contains(message), "{error}\ndoes not say: {message}");
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn fails(text: &str, inputs: &[HostTensor], message: &str) {
     let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
     let inferred = op.infer(&Place::new(op.name(), Site::Unknown), &types);
     assert!(inferred.is_ok(), "{text}: {inferred:?}");
-    let error = try_eval(text, inputs).expect_err("the evaluation refuses").to_string();
+    let error = try_eval(text, inputs).expect_err("the evaluation fails").to_string();
     assert!(error.contains(message), "{error}\ndoes not say: {message}");
 }
 

@@ -43,11 +43,11 @@ impl OpRules for Threefry {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [key, counter] = arity(at, inputs)?;
         if key.dtype != DType::U32 || key.shape.dims().last().and_then(Dim::constant) != Some(2) {
-            return Err(at.mismatch("the key", "u32[2], or keys in u32[.., 2]", key, "make it by `random::key`"));
+            return Err(at.mismatch("the key", "u32[2], or keys in u32[.., 2]", key, "make it with `random::key`"));
         }
         if counter != key {
-            let fix = "pass two u32 words a key";
-            return Err(at.mismatch("the counter", format!("{key}, as the key is"), counter, fix));
+            let fix = "pass two u32 words per key";
+            return Err(at.mismatch("the counter", format!("{key}, like the key"), counter, fix));
         }
         if let Some(dim) = self.shape.dims().iter().find(|dim| dim.is_at_least(&Dim::from(0)) == Some(false)) {
             let fix = "give a size that is not negative";
@@ -184,7 +184,7 @@ mod tests {
         rejects(op, &["u32[3]", "u32[3]"], "u32[2], or keys in u32[.., 2]");
         rejects(op, &["u32[]", "u32[]"], "u32[2], or keys in u32[.., 2]");
         rejects(op, &["i32[2]", "i32[2]"], "u32[2], or keys in u32[.., 2]");
-        rejects(op, &["u32[5,2]", "u32[2]"], "u32[5,2], as the key is");
+        rejects(op, &["u32[5,2]", "u32[2]"], "u32[5,2], like the key");
         rejects("threefry {shape=[-1], words=both}", &["u32[2]", "u32[2]"], "sizes of 0 or more");
     }
 }

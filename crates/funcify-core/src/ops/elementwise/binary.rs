@@ -44,19 +44,20 @@ binary_table! {
     rem (operator) => Rem, Number, |x, y| x % y, |i, j| if j == 0 { i } else { i.wrapping_rem(j) },
         "The remainder of x / y toward zero, with the sign of x; x itself for a zero integer divisor.";
     max (maximum) => Max, Number, |x, y| special::maximum(x, y), |i, j| i.max(j),
-        "The larger of x and y, where -0 is less than +0; NaN if either is NaN. As IEEE 754's maximum and JAX's `maximum`.";
+        "The larger of x and y, where -0 is less than +0; NaN if either is NaN. Like IEEE 754's maximum and JAX's.";
     min (minimum) => Min, Number, |x, y| special::minimum(x, y), |i, j| i.min(j),
-        "The smaller of x and y, where -0 is less than +0; NaN if either is NaN. As IEEE 754's minimum and JAX's `minimum`.";
+        "The smaller of x and y, where -0 is less than +0; NaN if either is NaN. Like IEEE 754's minimum and JAX's.";
     pow => Pow, Number, |x, y| x.powf(y), |i, j| integer_power(i, j),
         "x to the power y; 0^0 is 1; an integer to a negative power is 0 unless x is 1 or -1.";
     atan2 => Atan2, Float, |x, y| x.atan2(y), |i, _j| i,
         "The angle of the point (y, x), in [-pi, pi]: the arctangent of x / y with the signs of both.";
     copysign => Copysign, Float, |x, y| x.copysign(y), |i, _j| i,
-        "|x| with the sign of y, which may be that of -0 or NaN. The derivative by x is 1 or -1, and 0 at 0 as that of `abs`; by y \
-         it is 0. As JAX's `jnp.copysign`.";
+        "|x| with the sign of y, which may be -0 or NaN. The derivative with respect to x is 1 or -1, and 0 at 0, like \
+         that of `abs`; with respect to y it is 0. Like JAX's `jnp.copysign`.";
     and (operator) => And, Logic, |x, _y| x, |i, j| i & j, "Logical and of booleans, bitwise and of integers.";
     or (operator) => Or, Logic, |x, _y| x, |i, j| i | j, "Logical or of booleans, bitwise or of integers.";
-    xor (operator) => Xor, Logic, |x, _y| x, |i, j| i ^ j, "Exclusive or of booleans, bitwise of integers.";
+    xor (operator) => Xor, Logic, |x, _y| x, |i, j| i ^ j,
+        "Exclusive or of booleans, bitwise exclusive or of integers.";
 }
 
 impl Binary {
@@ -110,11 +111,11 @@ impl OpRules for Binary {
 pub(in crate::ops) fn check_same(at: &Place, left: &TensorType, right: &TensorType) -> Result<()> {
     if left.dtype != right.dtype {
         let fix = format!("cast one of them, say `.cast(DType::{:?})`: nothing is promoted silently", left.dtype);
-        return Err(at.mismatch("the right operand", format!("{left}, as the left one is"), right, fix));
+        return Err(at.mismatch("the right operand", format!("{left}, like the left operand"), right, fix));
     }
     if left.shape != right.shape {
         let fix = "make the shapes equal, or broadcastable (each dimension equal, or 1)";
-        return Err(at.mismatch("the right operand", format!("{left}, as the left one is"), right, fix));
+        return Err(at.mismatch("the right operand", format!("{left}, like the left operand"), right, fix));
     }
     Ok(())
 }
@@ -170,8 +171,8 @@ mod tests {
 
     #[test]
     fn operands_must_have_one_type() {
-        rejects("add", &["f32[3]", "f64[3]"], "f32[3], as the left one is");
-        rejects("add", &["f32[3]", "f32[2]"], "f32[3], as the left one is");
+        rejects("add", &["f32[3]", "f64[3]"], "f32[3], like the left operand");
+        rejects("add", &["f32[3]", "f32[2]"], "f32[3], like the left operand");
         rejects("and", &["f32[3]", "f32[3]"], "bool or an integer type");
         rejects("atan2", &["i32[3]", "i32[3]"], "a float type");
     }

@@ -29,14 +29,14 @@ macro_rules! bits_table {
 
 bits_table! {
     shift_left => ShiftLeft, 2, |i, j, bits| shift_left(i, j, bits),
-        "x shifted y bits to the left, as by `<<`; 0 for an amount that is negative or at least the number of bits.";
+        "x shifted y bits to the left, like `<<`; 0 for an amount that is negative or at least the number of bits.";
     shift_right_arithmetic => ShiftRightArithmetic, 2, |i, j, bits| shift_right_arithmetic(i, j, bits),
-        "x shifted to the right, its highest bit repeated; only that for an amount that is negative or too large.";
+        "x shifted y bits to the right, repeating its highest bit; only that bit for a negative or too large amount.";
     shift_right_logical => ShiftRightLogical, 2, |i, j, bits| shift_right_logical(i, j, bits),
-        "x shifted to the right, zeros filled in; 0 for an amount that is negative or at least the number of bits.";
-    popcount => Popcount, 1, |i, _j, bits| popcount(i, bits), "How many bits are 1.";
+        "x shifted y bits to the right, filled with zeros; 0 for an amount that is negative or at least the bit count.";
+    popcount => Popcount, 1, |i, _j, bits| popcount(i, bits), "The number of bits that are 1.";
     count_leading_zeros => CountLeadingZeros, 1, |i, _j, bits| count_leading_zeros(i, bits),
-        "How many bits are 0 before the highest 1; all of them for 0.";
+        "The number of 0 bits before the highest 1 bit; for 0, the number of all bits.";
 }
 
 impl OpRules for Bits {
@@ -142,6 +142,6 @@ mod tests {
     fn integers_only() {
         rejects("popcount", &["f32[2]"], "an integer type");
         rejects("shift_left", &["bool[2]", "bool[2]"], "an integer type");
-        rejects("shift_right_logical", &["u8[2]", "i32[2]"], "u8[2], as the left one is");
+        rejects("shift_right_logical", &["u8[2]", "i32[2]"], "u8[2], like the left operand");
     }
 }

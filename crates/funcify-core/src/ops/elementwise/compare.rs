@@ -80,6 +80,6 @@ mod tests {
 
     #[test]
     fn operands_must_have_one_type() {
-        rejects("lt", &["i64[2]", "i32[2]"], "i64[2], as the left one is");
+        rejects("lt", &["i64[2]", "i32[2]"], "i64[2], like the left operand");
     }
 }

@@ -15,8 +15,9 @@ op_text!("nextafter" => NextAfter {});
 
 impl NextAfter {
     fn undefined(self, operands: &[Value]) -> Failed {
-        let reason = "nothing says what the derivative of a neighbour is: 1 of the first operand, or none";
-        let fix = "keep it out with `stop_gradient`, or say what it is with `custom_jvp`";
+        let reason =
+            "the derivative of a neighbour is not defined: it could be 1 with respect to the first operand, or none";
+        let fix = "keep it out of the derivative with `stop_gradient`, or define it with `custom_jvp`";
         no_derivative("nextafter", operands, "the op", reason, fix)
     }
 }
@@ -113,7 +114,7 @@ mod tests {
     #[test]
     fn rules() {
         rejects("nextafter", &["i32[3]", "i32[3]"], "a float type");
-        rejects("nextafter", &["f32[3]", "f64[3]"], "f32[3], as the left one is");
+        rejects("nextafter", &["f32[3]", "f64[3]"], "f32[3], like the left operand");
         check_batch("nextafter", &[([[1f32, 2.0], [-0.0, 3.0]].into(), true), ([5f32, -5.0].into(), false)]);
         let graph = Graph::build("f", |g| g.input("x", "f32[]").nextafter(9.0)).unwrap();
         for error in [graph.grad("x", GradOptions::new()).unwrap_err(), graph.jvp("x").unwrap_err()] {

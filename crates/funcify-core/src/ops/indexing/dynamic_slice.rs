@@ -74,7 +74,7 @@ pub(in crate::ops) fn check_start(at: &Place, start: &TensorType) -> Result<()> 
 /// Checks that a part is not larger than its axis, as far as this is known for all sizes.
 pub(in crate::ops) fn check_fits(at: &Place, component: &str, part: &Dim, axis: &Dim) -> Result<()> {
     if axis.is_at_least(part) == Some(false) || part.is_at_least(&Dim::from(0)) == Some(false) {
-        return Err(at.mismatch(component, format!("0 to {axis} elements"), part, "take a part that the axis holds"));
+        return Err(at.mismatch(component, format!("0 to {axis} elements"), part, "take a part that fits in the axis"));
     }
     Ok(())
 }
@@ -82,7 +82,7 @@ pub(in crate::ops) fn check_fits(at: &Place, component: &str, part: &Dim, axis: 
 /// Returns the start after clamping, or an error if the part is larger than the axis in this call.
 pub(in crate::ops) fn clamped_start(at: &Place, start: i64, part: usize, axis: usize) -> Result<usize> {
     let last = axis.checked_sub(part).ok_or_else(|| {
-        at.mismatch("the part", format!("0 to {axis} elements"), part, "call with sizes that hold the part")
+        at.mismatch("the part", format!("0 to {axis} elements"), part, "call with sizes for which the part fits")
     })?;
     Ok(start.clamp(0, last as i64) as usize)
 }

@@ -83,7 +83,7 @@ mod tests {
     fn no_indices_take_nothing() {
         let (x, indices) = (HostTensor::from([0f32; 0]), HostTensor::from([0i64; 0]));
         check_op("gather {axis=0}", &[x.clone(), indices], x.clone());
-        fails("gather {axis=0}", &[x, HostTensor::from([0i64, 1])], "an axis that is not empty");
+        fails("gather {axis=0}", &[x, HostTensor::from([0i64, 1])], "a non-empty axis");
     }
 
     #[test]

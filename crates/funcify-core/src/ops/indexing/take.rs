@@ -113,7 +113,7 @@ mod tests {
     fn no_indices_take_nothing() {
         let (x, indices) = (HostTensor::zeros(crate::DType::F32, &[2, 0]), HostTensor::from([0i64; 0]));
         check_op("take {axis=1}", &[x.clone(), indices], x.clone());
-        fails("take {axis=1}", &[x, HostTensor::from([0i64])], "an axis that is not empty");
+        fails("take {axis=1}", &[x, HostTensor::from([0i64])], "a non-empty axis");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `bitcast`: the bits of each element, interpreted as another type of the same width.
 //!
-//! Types of the same width are `f32`, `i32` and `u32`, and `f64` and `i64`. Every bit is kept, including the payload
+//! The interchangeable types are `f32`, `i32` and `u32`, and `f64` and `i64`. Every bit is kept, including the payload
 //! of NaN. Bits interpreted as integers have no derivative, as in JAX.
 
 use crate::ops::rules::*;
@@ -48,7 +48,7 @@ impl OpRules for Bitcast {
     }
 }
 
-/// Returns the types that have the same width as `dtype` and can be exchanged with it, including itself.
+/// Returns the types that a bitcast can convert to or from `dtype`, including itself.
 fn alike(dtype: DType) -> &'static [DType] {
     match dtype {
         DType::F32 | DType::I32 | DType::U32 => &[DType::F32, DType::I32, DType::U32],
@@ -71,7 +71,9 @@ fn fix(from: DType, to: DType) -> String {
         _ if is_half(to) => format!("no integer type has 16 bits: bitcast to f32, then cast to {to}"),
         _ => match alike(from) {
             [only] => format!("no other type has the bits of {only}: `cast` converts the numbers"),
-            same => format!("bitcast {from} to a type of as many bits, {}; `cast` converts the numbers", listed(same)),
+            same => {
+                format!("bitcast {from} to a type of the same width, {}; `cast` converts the numbers", listed(same))
+            }
         },
     }
 }
@@ -103,8 +105,8 @@ mod tests {
     #[test]
     fn other_widths_are_refused_with_what_fits() {
         rejects("bitcast {dtype=i64}", &["f32[2]"], "f64 or i64, to be read as i64");
-        rejects("bitcast {dtype=i64}", &["f32[2]"], "bitcast f32 to a type of as many bits, f32 or i32 or u32");
-        rejects("bitcast {dtype=i32}", &["f64[2]"], "of as many bits, f64 or i64");
+        rejects("bitcast {dtype=i64}", &["f32[2]"], "bitcast f32 to a type of the same width, f32 or i32 or u32");
+        rejects("bitcast {dtype=i32}", &["f64[2]"], "of the same width, f64 or i64");
         rejects("bitcast {dtype=i32}", &["f16[2]"], "no integer type has 16 bits: cast to f32");
         rejects("bitcast {dtype=bf16}", &["i32[2]"], "bitcast to f32, then cast to bf16");
         rejects("bitcast {dtype=bf16}", &["f16[2]"], "no integer type has 16 bits");

@@ -40,7 +40,7 @@ impl OpRules for Pad {
             (0, _) => Dim::from(0),
             (interior, Some(size)) => Dim::from(interior) * (size - 1).max(0),
             (_, None) => {
-                let fix = "fix the size";
+                let fix = "use a fixed size";
                 return Err(at.mismatch("the operand", "an axis without symbols, for interior padding", x, fix));
             }
         };

@@ -32,7 +32,7 @@ impl OpRules for Reshape {
         let (found, needed) = (x.shape.elements(), self.shape.elements());
         if found != needed || needed.is_beyond_range() {
             let expected = format!("{needed} elements, for {}", self.shape);
-            let fix = "give a shape with as many elements for all sizes";
+            let fix = "give a shape with the same number of elements for all sizes";
             return Err(at.mismatch("the operand", expected, format!("{found} elements, in {x}"), fix));
         }
         Ok(vec![x.with_shape(&self.shape)])

@@ -38,7 +38,7 @@ impl OpRules for Slice {
             (step, Some(length)) => Dim::from((length.max(0) as usize).div_ceil(step)),
             (_, None) => {
                 let found = format!("{start}..{limit}");
-                let fix = "fix the sizes, or take every row";
+                let fix = "use fixed sizes, or a step of 1";
                 return Err(at.mismatch("the slice", "bounds without symbols, for a step above 1", found, fix));
             }
         };
@@ -51,7 +51,7 @@ impl OpRules for Slice {
         let mut shape = x.shape().to_vec();
         if start < 0 || limit < start || limit as usize > shape[self.axis] {
             let expected = format!("bounds with 0 <= start <= limit <= {}", shape[self.axis]);
-            let fix = "call with sizes that hold the slice";
+            let fix = "call with sizes for which the slice fits";
             return Err(context.at.mismatch("the slice", expected, format!("{start}..{limit}"), fix));
         }
         shape[self.axis] = ((limit - start) as usize).div_ceil(self.step);

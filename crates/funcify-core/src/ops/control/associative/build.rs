@@ -142,7 +142,7 @@ fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
     }
     let expected = first.dim(0);
     if let Some((name, value)) = leaves.iter().find(|(_, value)| value.dim(0) != expected) {
-        let expected = format!("{expected} elements, as leaf `{first_name}` has");
+        let expected = format!("{expected} elements, like leaf `{first_name}`");
         let found = format!("{} elements, in {}", value.dim(0), value.ty());
         let fix = "slice the longer leaf, or give both one symbol";
         fail_mismatch(at, &[*first, *value], format!("leaf `{name}`"), expected, found, fix);
@@ -160,11 +160,11 @@ fn check_combined(
         return;
     }
     let fix = "return an element with the structure of the given ones";
-    if have_names(at, "the structure of what `combine` gives", leaves, results, fix) {
+    if have_names(at, "the structure of the result of `combine`", leaves, results, fix) {
         let shape = "return a value of the element's shape: it is not broadcast";
         let fixes = ["the result", shape, "return a value of the element's type"];
         for ((_, expected), (name, value)) in params.iter().zip(results) {
-            check_type(at, &format!("leaf `{name}` of what `combine` gives"), expected, *value, fixes);
+            check_type(at, &format!("leaf `{name}` of the result of `combine`"), expected, *value, fixes);
         }
     }
 }

@@ -63,7 +63,8 @@ impl AssociativeScan {
 impl OpRules for AssociativeScan {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let (leaves, params, results) = (self.leaves, self.combine.inputs().len(), self.combine.outputs().len());
-        let fix = "give `combine` the leaves of both elements and what it captures, and let it give the leaves of one";
+        let fix =
+            "give `combine` the leaves of both elements and its captured values, and return the leaves of one element";
         if leaves == 0 {
             return Err(at.mismatch("the list of leaves", "one leaf or more", "none", "scan over a tensor"));
         }
@@ -84,7 +85,7 @@ impl OpRules for AssociativeScan {
             // associative-c1
             let (rows, first) = (&ty.shape[0], &inputs[0].shape[0]);
             if rows != first {
-                let expected = format!("{first} elements, as leaf 0 has");
+                let expected = format!("{first} elements, like leaf 0");
                 let fix = "slice the longer leaf, or give both one symbol";
                 return Err(at.mismatch(name, expected, format!("{rows} elements, in {ty}"), fix));
             }
@@ -160,13 +161,13 @@ mod tests {
 
     #[track_caller]
     fn rejects(a: &str, b: &str, row: &str, expected: &str) {
-        let error = parse(a, b, row).expect_err("it is refused").to_string();
+        let error = parse(a, b, row).expect_err("the text is rejected").to_string();
         assert!(error.contains(expected), "{error}");
     }
 
     #[test]
     fn c1_leaves_have_the_same_number_of_rows() {
-        rejects("f32[T]", "f32[T+1]", "f32[]", "T elements, as leaf 0 has");
+        rejects("f32[T]", "f32[T+1]", "f32[]", "T elements, like leaf 0");
         rejects("f32[]", "f32[]", "f32[]", "rank 1 or more");
     }
 

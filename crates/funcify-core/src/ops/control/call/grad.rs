@@ -101,7 +101,7 @@ fn check_captures(call: &Call, operands: &[Value], is_differentiated: impl Fn(us
             if is_differentiated(operand) {
                 let name = part.graph.input_name(part.params + number);
                 let component = format!("captured value `{name}` of `{}`", part.name);
-                let reason = "a rule says how to differentiate by the arguments alone";
+                let reason = "a rule says how to differentiate with respect to the arguments only";
                 let fix = "pass the value as an argument and give its derivative in the rule, or capture it with \
                            `stop_gradient()` if it has none";
                 return Err(no_derivative(call.name(), &operands[operand..=operand], &component, reason, fix));
@@ -113,8 +113,8 @@ fn check_captures(call: &Call, operands: &[Value], is_differentiated: impl Fn(us
 
 /// Returns the error of call-c7.
 fn without_rule(operands: &[Value]) -> Failed {
-    let fix = "write the function with its rule there";
-    no_derivative("custom_vjp", operands, "`itself`", "it stands in no rule of which it could be the function", fix)
+    let fix = "replace it by the function with its rule";
+    no_derivative("custom_vjp", operands, "`itself`", "it is not inside a rule, so it refers to no function", fix)
 }
 
 /// Returns the error of call-c5.
@@ -122,6 +122,6 @@ fn not_linear(call: &Call, operands: &[Value], graph: &str, mode: &str, what: &s
     let reason =
         format!("{mode} mode transposes {graph}, which is not linear in the {what}: its derivative depends on them");
     let (other, door) = if mode == "forward" { ("reverse", "custom_jvp") } else { ("forward", "custom_vjp") };
-    let fix = format!("differentiate in {other} mode, or give the function a rule for {mode} mode by `{door}`");
+    let fix = format!("differentiate in {other} mode, or give the function a rule for {mode} mode with `{door}`");
     no_derivative(call.name(), &operands[..call.arguments.min(operands.len())], "the function", &reason, &fix)
 }

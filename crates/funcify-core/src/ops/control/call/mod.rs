@@ -192,7 +192,7 @@ impl OpRules for Call {
         if inputs.len() != count || self.function.inputs().len() < self.arguments {
             let captured = count.saturating_sub(self.arguments);
             let expected = format!("{count} operands: {} arguments, {captured} captured values", self.arguments);
-            let fix = "pass the arguments, and what the function and its rule capture";
+            let fix = "pass the arguments, and the values that the function and its rule capture";
             return Err(at.mismatch("the operand list", expected, format!("{} operands", inputs.len()), fix));
         }
         let arguments = inputs[..self.arguments].to_vec();
@@ -242,7 +242,7 @@ fn check_itself(at: &Place, call: &Call, operands: usize) -> Result<()> {
     let rule = call.parts().into_iter().filter(|part| part.name != "function");
     let inner: Vec<Call> = rule.flat_map(|part| part.graph.calls_of_itself()).collect();
     if inner.iter().any(|inner| types(&inner.function) != types(&call.function)) {
-        let fix = "call the function on values of the types that it has outside of its rule";
+        let fix = "call the function on values of the same types as outside of its rule";
         return Err(at.mismatch("a rule that calls its own function", "the function's types", "others", fix));
     }
     Ok(())
@@ -255,11 +255,11 @@ fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &
     if graph.inputs().len() != expected.len() {
         let (expected, found) = (expected.len(), graph.inputs().len());
         let component = format!("the parameter list of `{name}`");
-        let fix = "give it the parameters that the rule has, and what it captures";
+        let fix = "give it the parameters of the rule, then the captured values";
         return Err(at.mismatch(component, format!("{expected} parameters"), format!("{found} parameters"), fix));
     }
     let component = |index| format!("parameter {index} of `{name}`");
-    let fix = "give the parameter the type of what is passed";
+    let fix = "give the parameter the type of the value that is passed";
     check_types(at, &expected, input_types(graph), component, fix)
 }
 
@@ -268,7 +268,7 @@ fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], foun
     if expected.len() != found.len() {
         let component = format!("the list of {what}s of `{of}`");
         let (expected, found) = (format!("{} values", expected.len()), format!("{} values", found.len()));
-        let fix = "give one for each value that has a float type, or for each result";
+        let fix = "return one for each float value, or for each result";
         return Err(at.mismatch(component, expected, found, fix));
     }
     let fix = "make the types equal, by a cast, a reshape or a broadcast";
@@ -282,10 +282,10 @@ pub(crate) fn check_sizes(at: &Place, name: &str, graph: &Graph) -> Result<()> {
         let ty = graph.ty(output.value);
         let mut symbols = ty.shape.dims().iter().flat_map(Dim::symbols);
         if let Some(symbol) = symbols.find(|symbol| bound.contains(symbol)) {
-            let found = format!("{ty}, where `{name}` itself gives `{symbol}` its size");
+            let found = format!("{ty}, where `{name}` itself binds `{symbol}`");
             let fix = "reduce it, or write it into rows of a known size";
             let expected = "sizes that are known before it runs";
-            return Err(at.mismatch(format!("value {index} that `{name}` gives"), expected, found, fix));
+            return Err(at.mismatch(format!("result {index} of `{name}`"), expected, found, fix));
         }
     }
     Ok(())

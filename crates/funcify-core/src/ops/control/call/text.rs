@@ -41,7 +41,7 @@ impl Call {
             let calls = reading.around.iter().rev().filter(|(spelling, _)| is_call(spelling));
             let Some(function) = calls.flat_map(|(_, bodies)| bodies.first()).next() else {
                 let found = "no `custom_vjp` or `custom_jvp` around it";
-                return Err(error_at(form.site, "`itself` in the graphs of a rule only", found));
+                return Err(error_at(form.site, "`itself` only in the graphs of a rule", found));
             };
             let (function, arguments) = (function.graph.clone(), form.operands.len());
             Ok((Call { function, rule: Rule::Itself, arguments }.into(), form.all_operands()))

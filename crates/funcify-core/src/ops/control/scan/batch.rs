@@ -392,8 +392,8 @@ impl Lanes<'_> {
 fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {
     let kind = scan.buffers[buffer].kind();
     let reason = format!(
-        "the number of steps differs between lanes, and last rows of buffer {buffer} ({kind}) are wanted, which a lane \
-         of few steps may lack: its trace is ragged"
+        "the number of steps differs between lanes, and the last rows of buffer {buffer} ({kind}) are returned, which a \
+         lane with few steps may lack: its trace is ragged"
     );
     at.step_count(reason, "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size")
 }

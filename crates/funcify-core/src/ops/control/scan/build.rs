@@ -280,7 +280,7 @@ pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String
         return Dim::from(0);
     };
     if let Some((name, count)) = counts.iter().find(|(_, count)| count != first) {
-        let reason = format!("{first_name} gives {first} steps and {name} gives {count}");
+        let reason = format!("{first_name} implies {first} steps and {name} implies {count}");
         let fix = match options.length {
             Some(_) => "leave `length` out, or slice the sequence to it",
             None => "slice the longer one, or give both one symbol",
@@ -297,7 +297,7 @@ pub(super) fn checked_until(at: &Place, stop: Value) -> Value {
     if stop.is_failed() || (ty.dtype == DType::Bool && ty.rank() == 0) {
         return stop;
     }
-    fail_mismatch(at, &[stop], "what `until` is given", "bool[]", &ty, UNTIL_FIX).into()
+    fail_mismatch(at, &[stop], "the value of `until`", "bool[]", &ty, UNTIL_FIX).into()
 }
 
 /// Checks scan-c4, with the names of the leaves.

@@ -126,7 +126,7 @@ fn known_chunks(
     }
     Ok(match parts.as_slice() {
         [whole, left] => whole.iter().zip(left).map(|(whole, left)| concat(&[*whole, *left], 0)).collect(),
-        _ => parts.pop().expect("there are whole chunks, rows that are left, or chunks of no rows"),
+        _ => parts.pop().expect("one of the two conditions above holds, so a part was added"),
     })
 }
 

@@ -70,8 +70,8 @@ pub(super) fn infer(scan: &Scan, at: &Place, inputs: &[TensorType]) -> Result<Ve
 fn check_body_arity(scan: &Scan, at: &Place) -> Result<()> {
     let (params, results) = (scan.params().count, scan.results().count);
     let (found_params, found_results) = (scan.body.inputs().len(), scan.body.outputs().len());
-    let fix = "give the body one parameter a row read, carry and invariant, one result a row written and carry, and one \
-               for `until`";
+    let fix = "give the body one parameter per row read, carry and invariant, one result per row written and carry, \
+               and one for `until`";
     if found_params != params {
         return Err(count_error(at, "the body's parameter list", params, found_params, fix));
     }
@@ -104,7 +104,7 @@ fn check_until(scan: &Scan, at: &Place, result: Option<usize>) -> Result<()> {
     let (Some(symbol), Some(result)) = (&scan.until, result) else { return Ok(()) };
     let ty = scan.body.output_type(result);
     if ty.dtype != DType::Bool || ty.rank() != 0 {
-        return Err(at.mismatch("what `until` is given", "bool[]", ty, UNTIL_FIX));
+        return Err(at.mismatch("the value of `until`", "bool[]", ty, UNTIL_FIX));
     }
     if scan.steps.symbols().contains(&symbol) {
         let fix = "bind another symbol";
@@ -130,7 +130,7 @@ fn check_offsets(scan: &Scan, at: &Place, name: &str, buffer: &Buffer) -> Result
         }
     }
     if buffer.writes.is_empty() {
-        return Err(at.mismatch(name, "one written row a step, or more", "none", "pass it as a sequence instead"));
+        return Err(at.mismatch(name, "at least one written row per step", "none", "pass it as a sequence instead"));
     }
     let (write, given) = match (buffer.start, scan.reverse) {
         (Start::Full, _) => return Ok(()),
@@ -142,7 +142,7 @@ fn check_offsets(scan: &Scan, at: &Place, name: &str, buffer: &Buffer) -> Result
         let offset = *buffer.writes.iter().find(|offset| **offset != write).unwrap_or(&write);
         return tap(
             offset,
-            "the one row written a step is the one next to the given rows",
+            "the only row written per step is the one next to the given rows",
             "pass a full buffer (mit-mot)",
         );
     }
@@ -187,7 +187,7 @@ pub(super) fn returned_rows(at: &Place, name: &str, buffer: &Buffer, rows: Dim) 
         return Err(Error::Rows {
             at: at.boxed(),
             component: name.to_string(),
-            needed: format!("{count} rows, the last ones that are wanted"),
+            needed: format!("{count} rows, the last ones that are returned"),
             found: format!("{rows} rows"),
             fix: "run more steps, or ask for no more rows than the trace has".into(),
         });

@@ -7,7 +7,7 @@ use crate::{Error, Graph, HostTensor, evaluate};
 fn refused(text: &str) -> String {
     let error = match Graph::parse(text) {
         Err(error) => error,
-        Ok(graph) => graph.check().expect_err("the graph is refused").swap_remove(0),
+        Ok(graph) => graph.check().expect_err("the graph is rejected").swap_remove(0),
     };
     error.to_string()
 }
@@ -75,7 +75,7 @@ fn c7_a_loop_has_the_rows_that_are_wanted() {
     assert_eq!(run([0.5, 2.0, 3.0]).unwrap()[0], HostTensor::from([0.5f32, 2.0]));
     let error = run([2.0, 0.5, 3.0]).unwrap_err();
     assert!(matches!(error, Error::Rows { .. }), "{error}");
-    says(&error.to_string(), &["2 rows, the last ones that are wanted", "1 rows"]);
+    says(&error.to_string(), &["2 rows, the last ones that are returned", "1 rows"]);
     says(&refused(&LAST.replace("    until %1\n", "").replace("{steps=T, until=$1}", "{steps=1}")), &["2 rows"]);
 }
 

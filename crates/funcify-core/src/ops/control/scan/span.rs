@@ -30,7 +30,7 @@ impl Span {
             Some(last) if last.is_at_least(&ran) == Some(true) => ran.clone(),
             Some(last) => {
                 let symbol = fresh_symbol();
-                let last = last.constant().expect("what truncates a loop is a number");
+                let last = last.constant().expect("the dimension is made from a number above");
                 parts::bind(size(&ran, DType::I64).minimum(last), &symbol)?;
                 Dim::symbol(&symbol)
             }

@@ -101,7 +101,7 @@ fn make(form: &mut Form, reading: &Reading<'_>) -> Result<(Op, Vec<ValueId>)> {
         let mut scan = Scan::of(Graph::default(), attributes.take_dim("steps")?);
         scan.until = match attributes.take_if_given("until", Attributes::take_dim)? {
             Some(dim) => Some(dim.as_symbol().cloned().ok_or_else(|| {
-                format!("`until` as the symbol that is the number of steps that ran, such as `$1`, not `{dim}`")
+                format!("`until` as the symbol for the number of steps that ran, such as `$1`, not `{dim}`")
             })?),
             None => None,
         };
@@ -216,7 +216,7 @@ impl Scan {
         }
         let ([Tap { row: None, .. }], Some(from)) = (&line.taps[..], line.from) else {
             let expected =
-                format!("the carry and its initial value, as `%c: {} = %{} from %x`", binder.ty, binder.name);
+                format!("the carry and its initial value, such as `%c: {} = %{} from %x`", binder.ty, binder.name);
             return Err(error_at(line.site, expected, found));
         };
         self.carries += 1;
@@ -256,9 +256,10 @@ impl Scan {
         match (&self.until, &body.gives[..]) {
             (Some(_), [until]) => outputs.push(("until".to_string(), *until)),
             (None, []) => {}
-            (Some(_), _) => return Err(error_at(body.end, "`until` and whether the loop ends, before `}`", "`}`")),
+            (Some(_), _) => return Err(error_at(body.end, "`until` and the end condition, before `}`", "`}`")),
             (None, _) => {
-                return Err(error_at(body.end, "`until=$1` among the attributes of the loop", "`until` alone"));
+                let expected = "`until=$1` among the attributes of the loop";
+                return Err(error_at(body.end, expected, "`until` in the body only"));
             }
         }
         Ok(outputs)

@@ -51,7 +51,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
             }
         });
     }
-    Ok(chosen.expect("a choice has a branch"))
+    Ok(chosen.expect("the type rule requires a branch"))
 }
 
 /// Returns whether an index selects exactly branch `number` of `count`.

@@ -60,7 +60,7 @@ pub fn cond<T: Tree>(predicate: Value, then: impl FnOnce() -> T, otherwise: impl
 /// ```
 #[track_caller]
 pub fn switch<T: Tree, const N: usize>(index: Value, branches: [&dyn Fn() -> T; N]) -> T {
-    const { assert!(N > 0, "a switch has one branch or more") };
+    const { assert!(N > 0, "a switch needs at least one branch") };
     let at = Place::new("switch", Site::caller());
     let ty = index.ty();
     if !index.is_failed() && (!ty.dtype.is_int() || ty.rank() != 0) {
@@ -108,9 +108,9 @@ impl Traced {
             return;
         };
         let (at, fix) = (&self.at, "return values of one structure from all branches");
-        if have_names(at, &format!("the structure of what {branch} gives"), first, leaves, fix) {
+        if have_names(at, &format!("the structure of the results of {branch}"), first, leaves, fix) {
             let broadcast = "reshape or broadcast one of them: branches are not broadcast";
-            let fixes = ["one of them", broadcast, "give values of one type from all branches"];
+            let fixes = ["one of them", broadcast, "return values of one type from all branches"];
             for ((name, expected), (_, value)) in first.iter().zip(leaves) {
                 check_type(at, &format!("result `{name}` of {branch}"), expected, *value, fixes);
             }

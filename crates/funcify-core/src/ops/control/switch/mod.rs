@@ -67,13 +67,14 @@ impl Switch {
 impl OpRules for Switch {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let Some(first) = self.branches.first() else {
-            return Err(at.mismatch("the list of branches", "one branch or more", "none", "give a branch"));
+            return Err(at.mismatch("the list of branches", "one branch or more", "none", "add a branch"));
         };
         let places = self.operands();
         let count = places.last().map_or(1, |range| range.end);
         if inputs.len() != count {
             let (expected, found) = (format!("{count} operands"), format!("{} operands", inputs.len()));
-            return Err(at.mismatch("the operand list", expected, found, "pass the index and what the branches take"));
+            let fix = "pass the index and the operands of the branches";
+            return Err(at.mismatch("the operand list", expected, found, fix));
         }
         self.check_index(at, &inputs[0])?;
         let results: Vec<TensorType> = output_types(first).cloned().collect();
@@ -84,7 +85,7 @@ impl OpRules for Switch {
             if branch.outputs().len() != results.len() {
                 let (expected, found) = (results.len(), branch.outputs().len());
                 let component = format!("the list of results of branch {number}");
-                let fix = "let all branches give as many results";
+                let fix = "return the same number of results from all branches";
                 return Err(at.mismatch(component, format!("{expected} values"), format!("{found} values"), fix));
             }
             let component = |index| format!("result {index} of branch {number}");

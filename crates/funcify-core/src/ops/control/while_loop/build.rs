@@ -74,6 +74,6 @@ fn check_condition(at: &Place, holds: Value) {
     let ty = holds.ty();
     if !holds.is_failed() && (ty.dtype != DType::Bool || ty.rank() != 0) {
         let fix = "compare, and reduce with `any(..)` or `all(..)`";
-        fail_mismatch(at, &[holds], "what the condition gives", "bool[]", &ty, fix);
+        fail_mismatch(at, &[holds], "the result of the condition", "bool[]", &ty, fix);
     }
 }

@@ -84,7 +84,8 @@ impl OpRules for While {
         let carries = places.carries.len();
         if inputs.len() != places.body.end {
             let (expected, found) = (format!("{} operands", places.body.end), format!("{} operands", inputs.len()));
-            let fix = "pass the initial carries, what the condition captures and what the step captures";
+            let fix =
+                "pass the initial carries, the values that the condition captures and those that the step captures";
             return Err(at.mismatch("the operand list", expected, found, fix));
         }
         for (name, graph, captured) in
@@ -105,7 +106,7 @@ impl OpRules for While {
         let found: Vec<String> = output_types(&self.condition).map(TensorType::to_string).collect();
         if found != ["bool[]"] {
             let fix = "compare, and reduce with `any(..)` or `all(..)`";
-            return Err(at.mismatch("what the condition gives", "bool[]", found.join(", "), fix));
+            return Err(at.mismatch("the result of the condition", "bool[]", found.join(", "), fix));
         }
         // while-c2
         let component = |index| format!("the next carry {index}");

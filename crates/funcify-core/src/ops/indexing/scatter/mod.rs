@@ -74,7 +74,7 @@ impl OpRules for Scatter {
         check_along(at, self.axis, &x, &indices)?;
         let expected = x.with_shape(&indices.shape);
         if updates != expected {
-            let fix = "give one update an index, of the operand's dtype";
+            let fix = "pass one update per index, of the operand's dtype";
             return Err(at.mismatch("the updates", expected, updates, fix));
         }
         if self.mode != ScatterMode::Set && x.dtype == DType::Bool {

@@ -50,14 +50,14 @@ impl Conv {
 
 /// Returns the size of an axis whose elements are spread `step` apart.
 fn spread_of(size: &Dim, step: usize) -> Dim {
-    spread(size, step).expect("the type rule has refused steps above 1 along axes without a number of elements")
+    spread(size, step).expect("the type rule rejects steps above 1 along axes of symbolic size")
 }
 
 /// Exchanges axes 0 and 1 within each group. `axis` consists of `groups` runs: the run becomes the other axis, and
 /// the original other axis is repeated for each group.
 fn exchange(value: Value, axis: usize, groups: &Dim) -> Value {
     let shape = value.shape();
-    let run = shape[axis].divided_by(groups).expect("the type rule has divided the channels by the groups");
+    let run = shape[axis].divided_by(groups).expect("the type rule checks that the groups divide the channels");
     let merged = groups.clone() * &shape[1 - axis];
     let mut apart = shape.dims().to_vec();
     apart[axis] = run.clone();

@@ -10,7 +10,7 @@
 //! runs; run `i` of the results is computed from run `i` of the operand's channels.
 //!
 //! Sizes may have symbols, but along a spatial axis only with a stride and an input dilation of 1. If the window is
-//! larger than the padded axis by more than one element, the type rule rejects the op. The reference evaluation sums
+//! larger than the padded axis by more than one element, the op is rejected. The reference evaluation sums
 //! in f64; backends sum in their own order.
 
 mod gradient;
@@ -102,17 +102,17 @@ impl Conv {
             ("input_dilation", self.input_dilation.len()),
         ];
         if let Some((name, found)) = lists.iter().find(|(_, entries)| *entries != spatial) {
-            let expected = format!("{spatial} entries, one a spatial axis");
-            return Err(at.mismatch(format!("attribute `{name}`"), expected, found, "give each spatial axis one"));
+            let expected = format!("{spatial} entries, one per spatial axis");
+            return Err(at.mismatch(format!("attribute `{name}`"), expected, found, "give one per spatial axis"));
         }
         let steps =
             [("strides", &self.strides), ("dilation", &self.dilation), ("input_dilation", &self.input_dilation)];
         if let Some((name, found)) = steps.iter().find(|(_, steps)| steps.contains(&0)) {
             let found = format!("{found:?}");
-            return Err(at.mismatch(format!("attribute `{name}`"), "1 or more", found, "1 is every element"));
+            return Err(at.mismatch(format!("attribute `{name}`"), "1 or more", found, "1 means every element"));
         }
         if self.groups.is_at_least(&Dim::from(1)) == Some(false) {
-            return Err(at.mismatch("attribute `groups`", "1 or more", &self.groups, "1 is all channels together"));
+            return Err(at.mismatch("attribute `groups`", "1 or more", &self.groups, "1 means all channels together"));
         }
         Ok(())
     }
@@ -139,7 +139,7 @@ impl OpRules for Conv {
         }
         self.check_attributes(at, &x)?;
         if kernel.dtype != x.dtype || kernel.rank() != x.rank() {
-            let expected = format!("a kernel of dtype {} and rank {}, as {x}", x.dtype, x.rank());
+            let expected = format!("a kernel of dtype {} and rank {}, like {x}", x.dtype, x.rank());
             return Err(at.mismatch("the kernel", expected, kernel, "cast or reshape the kernel [O, C/groups, ..]"));
         }
         let (channels, results) = (&kernel.shape[1], &kernel.shape[0]);
@@ -149,7 +149,8 @@ impl OpRules for Conv {
         }
         if results.divided_by(&self.groups).is_none() {
             let expected = format!("a multiple of {} groups", self.groups);
-            return Err(at.mismatch("axis 0 of the kernel", expected, kernel, "give each group as many results"));
+            let fix = "give each group the same number of results";
+            return Err(at.mismatch("axis 0 of the kernel", expected, kernel, fix));
         }
         let mut dims = vec![x.shape[0].clone(), results.clone()];
         for axis in 0..self.strides.len() {

@@ -22,7 +22,7 @@ impl Conv {
     /// Returns the size of the result along a spatial axis.
     pub(super) fn output_size(&self, at: &Place, axis: usize, size: &Dim, window: &Dim) -> Result<Dim> {
         let symbolic = |option: &str| {
-            let fix = format!("fix the size of the axis, or use {option} of 1");
+            let fix = format!("use a fixed size for the axis, or {option} of 1");
             at.mismatch(format!("spatial axis {axis}"), "a size without symbols", size, fix)
         };
         let spread = spread(size, self.input_dilation[axis]).ok_or_else(|| symbolic("an input dilation"))?;

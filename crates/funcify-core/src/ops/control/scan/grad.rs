@@ -1,7 +1,7 @@
 //! The reverse rule of the loop: builds one loop in the opposite direction, with the same row indices.
 //!
 //! ```text
-//! sequences: what each step took, by which it is computed again: rows of sequences and buffers, carries before the step;
+//! sequences: the inputs of each step, for recomputing it: rows of sequences and buffers, carries before the step;
 //!            the residuals, values of the step that were saved; the cotangents of traces that no step reads
 //! buffers:   G, the cotangent of a buffer that steps read; the sums of a sequence with several taps
 //! carries:   the cotangents of the carries; a sum for each invariant

@@ -268,7 +268,7 @@ fn nothing_of_the_size_leaves_a_body() {
         let error = Graph::build("escapes", program).unwrap_err();
         assert_eq!(error.kind(), "Type", "{error}");
         let text = error.to_string();
-        assert!(text.contains("itself gives `$1` its size") && text.contains("bound_sizes.rs"), "{text}");
+        assert!(text.contains("itself binds `$1`") && text.contains("bound_sizes.rs"), "{text}");
     };
     says(&|g| {
         let xs = g.input("xs", "f64[T]");

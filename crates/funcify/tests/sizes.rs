@@ -104,7 +104,7 @@ fn a_size_does_not_leave_its_step() {
         map(counts, |n| xs.slice(0, ..bind_size(n)))
     });
     let error = escapes.unwrap_err();
-    assert!(error.kind() == "Type" && error.to_string().contains("itself gives `$1` its size"), "{error}");
+    assert!(error.kind() == "Type" && error.to_string().contains("itself binds `$1`"), "{error}");
 }
 
 /// Ops that work element by element work on lanes of different sizes, those on bits among them.

@@ -41,6 +41,6 @@ pub(super) fn clamped_start<O>(call: &Call<'_, O>, start: Tensor, part: usize, a
 fn last_start<O>(call: &Call<'_, O>, part: usize, axis: usize) -> Outcome<usize> {
     axis.checked_sub(part).ok_or_else(|| {
         let expected = format!("0 to {axis} elements");
-        call.place().mismatch("the part", expected, part, "call with sizes that hold the part").into()
+        call.place().mismatch("the part", expected, part, "call with sizes for which the part fits").into()
     })
 }

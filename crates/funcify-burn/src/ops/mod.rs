@@ -98,5 +98,5 @@ fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tens
 /// The error of an index into an axis without elements.
 fn empty_axis<O>(call: &Call<'_, O>) -> BackendError {
     let found = format!("{}, whose axis is empty in this call", call.inputs[0]);
-    Box::new(call.place().mismatch("the operand", "an axis that is not empty", found, "guard the empty case"))
+    Box::new(call.place().mismatch("the operand", "a non-empty axis", found, "guard the empty case"))
 }

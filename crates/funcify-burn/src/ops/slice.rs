@@ -14,7 +14,7 @@ fn sliced(call: &Call<'_, ops::Slice>, x: Tensor) -> Outcome {
             "the slice",
             expected,
             format!("{start}..{limit}"),
-            "call with sizes that hold the slice",
+            "call with sizes for which the slice fits",
         );
         return Err(Box::new(error));
     }

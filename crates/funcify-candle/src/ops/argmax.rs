@@ -7,7 +7,7 @@ funcify!(Candle, ops::ArgMax, |call, [x]| argmax(&call, &x));
 
 fn argmax(call: &Call<'_, ops::ArgMax>, x: &Tensor) -> Outcome {
     if x.dim(call.op.axis)? == 0 {
-        let expected = "an axis that is not empty";
+        let expected = "a non-empty axis";
         let error = call.place().mismatch("the operand", expected, format!("{:?}", x.dims()), "guard the empty case");
         return Err(Box::new(error));
     }

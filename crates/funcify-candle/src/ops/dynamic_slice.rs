@@ -21,7 +21,7 @@ pub(super) fn read_index(index: &Tensor) -> candle_core::Result<i64> {
 /// The start after clamping; an error if the part is larger than the axis in this call.
 pub(super) fn clamped_start<O>(call: &Call<'_, O>, start: &Tensor, part: usize, axis: usize) -> Outcome<usize> {
     let Some(last) = axis.checked_sub(part) else {
-        let (expected, fix) = (format!("0 to {axis} elements"), "call with sizes that hold the part");
+        let (expected, fix) = (format!("0 to {axis} elements"), "call with sizes for which the part fits");
         return Err(Box::new(call.place().mismatch("the part", expected, part, fix)));
     };
     Ok(read_index(start)?.clamp(0, last as i64) as usize)

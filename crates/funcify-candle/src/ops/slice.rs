@@ -9,7 +9,7 @@ fn slice(call: &Call<'_, ops::Slice>, x: &Tensor) -> Outcome {
     let (start, limit, size) = (call.dim(start)?, call.dim(limit)?, x.dim(*axis)?);
     if limit < start || limit > size {
         let expected = format!("bounds with 0 <= start <= limit <= {size}");
-        let fix = "call with sizes that hold the slice";
+        let fix = "call with sizes for which the slice fits";
         return Err(Box::new(call.place().mismatch("the slice", expected, format!("{start}..{limit}"), fix)));
     }
     let part = narrow(x, *axis, start, limit - start)?;

@@ -27,7 +27,7 @@ pub(super) fn not_empty<O>(call: &Call<'_, O>, x: &Tensor, indices: &Tensor, axi
     let size = x.dim(axis)?;
     if size == 0 && indices.elem_count() > 0 {
         let found = format!("{:?}", x.dims());
-        let error = call.place().mismatch("the operand", "an axis that is not empty", found, "guard the empty case");
+        let error = call.place().mismatch("the operand", "a non-empty axis", found, "guard the empty case");
         return Err(Box::new(error));
     }
     Ok(size)

@@ -1,8 +1,8 @@
-//! The ops: one file an op, or a table of elementwise ops, with its type rule, its reference evaluation,
-//! its attributes in the text form, and its tests.
+//! The ops of funcify. One file per op, or per table of elementwise ops, holds its type rule, its reference
+//! evaluation, its attributes in the text form, and its tests.
 //!
-//! The set is closed for the rules (`enum_dispatch` over [`Op`], so a rule that is missing does not
-//! compile) and open for users: [`Op::Custom`] holds an op from another crate.
+//! The set is closed for the rules (`enum_dispatch` over [`Op`], so a missing rule does not compile) and open for
+//! users: [`Op::Custom`] holds an op from another crate.
 //!
 #![doc = include_str!("numerics.md")]
 
@@ -39,22 +39,22 @@ use crate::types::{DType, Dim, Shape, SizeError, Symbol, TensorType};
 use crate::value::Value;
 use crate::vmap::{Batched, lanes_type};
 
-/// The rules that every op has. None has a default; the name and the attributes are those of [`OpText`].
+/// The rules that every op has. None has a default; [`OpText`] supplies the name and the attributes.
 ///
-/// The rules that add to the open trace are given values of which none has failed, and whoever calls them looks whether one
-/// of their results has. So a rule is written with the operators of values; `?` ends it where it adds an op or looks at a
-/// type in between, by [`Value::checked`].
+/// A rule that adds to the open trace receives only values that have not failed, and its caller checks whether any of
+/// its results has failed. A rule can therefore use the operators of [`Value`] directly. It uses `?` where it adds an
+/// op, or where it looks at an intermediate type with [`Value::checked`].
 #[enum_dispatch]
 pub trait OpRules: OpText {
-    /// The name in the text form, which is also what a backend's conversion is registered for.
+    /// Returns the name in the text form. Backends register their conversions under the same name.
     fn name(&self) -> &'static str {
         self.text_name()
     }
 
-    /// The type rule: the results' types, or which operand does not fit and why.
+    /// Infers the types of the results (the type rule). The error says which operand does not fit, and why.
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
 
-    /// The reference evaluation: slow and obvious. `outputs` are the inferred types.
+    /// Computes the results in the reference evaluator, which is slow and obvious. `outputs` are the inferred types.
     fn eval(
         &self,
         context: &mut EvalContext<'_>,
@@ -62,20 +62,21 @@ pub trait OpRules: OpText {
         outputs: &[TensorType],
     ) -> Result<Vec<HostTensor>>;
 
-    /// The attributes as the text form shows them, in a fixed order.
+    /// Returns the attributes as the text form prints them, in a fixed order.
     fn attributes(&self) -> Attributes {
         self.text_attributes()
     }
 
-    /// The batching rule: adds to the open trace what the op means for `size` lanes, and gives its results. Some
-    /// operand has lanes.
+    /// Applies the batching rule: adds to the open trace the op's equivalent for `size` lanes, and returns its
+    /// results. At least one operand has lanes.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
-    /// The forward rule: adds to the open trace the op and the tangents of its results. Some operand has a tangent.
+    /// Applies the forward rule: adds to the open trace the op and the tangents of its results. At least one operand
+    /// has a tangent.
     fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed>;
 
-    /// The reverse rule: adds to the open trace the cotangents of the operands, from those of the results, and gives
-    /// them; `None` where nothing passes. Some result has a cotangent.
+    /// Applies the reverse rule: adds to the open trace the cotangents of the operands, computed from those of the
+    /// results, and returns them; `None` where no derivative passes. At least one result has a cotangent.
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed>;
 }
 
@@ -126,12 +127,14 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether a rewrite leaves it as it is: a function with a rule of its own, or an op of another crate.
+    /// Returns whether rewrites leave the op unchanged: a function with a derivative rule of its own, or an op of
+    /// another crate.
     pub fn is_opaque(&self) -> bool {
         matches!(self, Op::Call(_) | Op::Custom(_))
     }
 
-    /// Tells whether it only puts elements elsewhere, so that there is no work to be saved and nothing is rounded.
+    /// Returns whether the op only moves or creates elements, so that skipping it saves no work and it rounds
+    /// nothing.
     pub fn is_movement(&self) -> bool {
         match self.class() {
             OpClass::Movement(_) | OpClass::Creation(_) => true,
@@ -141,13 +144,13 @@ impl Op {
     }
 }
 
-/// A type that stands for one op: the struct with its attributes, or the marker of a table's row.
+/// A type that identifies one op: the struct with its attributes, or the marker type of a table's row.
 ///
 /// [`funcify!`](crate::funcify) registers conversions for it.
 pub trait OpKey: Sized + 'static {
     /// The op's name.
     const NAME: &'static str;
-    /// The op as this type, if it is one.
+    /// Returns the op as this type, if it is one.
     fn of(op: &Op) -> Option<&Self>;
 }
 
@@ -156,7 +159,7 @@ macro_rules! struct_ops {
         /// The names of the ops that are not rows of a table.
         const STRUCT_OPS: &[&str] = &[$($op::NAME),*];
 
-        /// The op of that name with the attributes that a text gives it.
+        /// Returns the op with that name and the attributes of its text.
         pub(crate) fn parse_op(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
             match name {
                 $($op::NAME => Some($op::parse(attributes).map(Op::from)),)*
@@ -180,11 +183,11 @@ struct_ops! {
     Cumulative, Sort, Conv, Polygamma
 }
 
-/// The names of the ops that no backend converts: programs of every backend run them from the host, and put functions
-/// with their own derivatives in the place of calls of them.
+/// The names of the ops that no backend converts. Programs of every backend run them from the host, and inline calls
+/// of functions with their own derivatives.
 pub const CONTROL_FLOW: &[&str] = &["associative_scan", "bind_size", "custom_jvp", "custom_vjp", "switch", "while"];
 
-/// The names of all ops that this crate defines, sorted.
+/// Returns the names of all ops that this crate defines, sorted.
 pub fn all_names() -> Vec<&'static str> {
     let tables = [UNARY_NAMES, BINARY_NAMES, COMPARE_NAMES, BITS_NAMES, PREDICATE_NAMES].concat();
     let mut names = [STRUCT_OPS, &tables, &["constant", "scan"], CONTROL_FLOW].concat();
@@ -192,14 +195,14 @@ pub fn all_names() -> Vec<&'static str> {
     names
 }
 
-/// The error of a dimension that has no size in a call.
+/// Returns the error for a dimension that has no size in a call.
 pub fn no_size(at: &Place, error: SizeError) -> Error {
     let fix = "call with sizes for which it is 0 or more";
     match error {
         SizeError::Unbound(symbol) => unbound(at, &symbol),
         SizeError::TooLarge(dim) => {
-            let (found, fix) = ("a number beyond that", "call with smaller sizes");
-            at.mismatch(format!("the size or position `{dim}`"), "a number of 64 bits", found, fix)
+            let (found, fix) = ("a larger number", "call with smaller sizes");
+            at.mismatch(format!("the size or position `{dim}`"), "a number that fits in 64 bits", found, fix)
         }
         SizeError::Negative(dim, value) => {
             at.mismatch(format!("the size or position `{dim}`"), "0 or more", value, fix)
@@ -207,14 +210,14 @@ pub fn no_size(at: &Place, error: SizeError) -> Error {
     }
 }
 
-/// The error of a symbol that no input binds.
+/// Returns the error for a symbol that no input binds.
 pub(crate) fn unbound(at: &Place, symbol: &Symbol) -> Error {
     Error::Call {
         at: at.boxed(),
         component: format!("size `{symbol}`"),
         expected: "a size bound by an input's shape".into(),
         found: "no input that determines it".into(),
-        fix: "give some input a dimension that is this symbol alone, or linear in it".into(),
+        fix: "give an input a dimension that is this symbol, or linear in it".into(),
     }
 }
 
@@ -228,8 +231,8 @@ fn emit_shared(op: impl Into<Op>) -> Result<Vec<Batched>, Failed> {
     Ok(emit(op, &[])?.into_iter().map(Batched::unmapped).collect())
 }
 
-/// Traces a body of `op` for `size` lanes: the first parameters of `graph`, of which those that are `mapped` have lanes, and
-/// the `extra` ones, which have.
+/// Traces a body of `op` for `size` lanes. Its parameters are the first ones of `graph`, of which the `mapped` ones
+/// have lanes, and the `extra` ones, which all have lanes.
 fn trace_lanes(
     op: &str,
     graph: &Graph,
@@ -249,7 +252,7 @@ fn trace_lanes(
     })
 }
 
-/// Lets the open trace keep the error that one thing was expected and another found.
+/// Records a mismatch between an expected and a found item as an error of the open trace.
 pub(crate) fn fail_mismatch(
     at: &Place,
     values: &[Value],
@@ -261,7 +264,7 @@ pub(crate) fn fail_mismatch(
     fail(&at.op, at.site, values, |at| at.mismatch(component, expected, found, fix))
 }
 
-/// The batching rule of an op that works element by element: the op itself, on operands that all have lanes.
+/// Applies the batching rule of an op that works element by element: the op itself, on operands that all have lanes.
 pub fn batch_elementwise(op: impl Into<Op>, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let values: Vec<Value> = operands.iter().map(|operand| operand.materialized(size)).collect();
     emit_lanes(op, &values)
@@ -275,7 +278,7 @@ fn arity<const N: usize>(at: &Place, inputs: &[TensorType]) -> Result<[TensorTyp
     })
 }
 
-/// Checks types one by one. `component` says what the one of that number is of.
+/// Checks types one by one. `component` describes the item at an index.
 fn check_types<'a>(
     at: &Place,
     expected: impl IntoIterator<Item = &'a TensorType>,
@@ -291,12 +294,12 @@ fn check_types<'a>(
     Ok(())
 }
 
-/// The types of a body's parameters.
+/// Returns the types of a body's parameters.
 fn input_types(body: &Graph) -> impl Iterator<Item = &TensorType> {
     body.inputs().iter().map(|input| body.ty(input.value))
 }
 
-/// The types of what a body gives.
+/// Returns the types of a body's results.
 fn output_types(body: &Graph) -> impl Iterator<Item = &TensorType> {
     body.outputs().iter().map(|output| body.ty(output.value))
 }
@@ -306,10 +309,11 @@ fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
     if x.shape()[axis] > 0 {
         return Ok(());
     }
-    Err(at.mismatch("the operand", "an axis that is not empty", x.ty(), "guard the empty case"))
+    Err(at.mismatch("the operand", "a non-empty axis", x.ty(), "guard the empty case"))
 }
 
-/// A tensor whose element at an index is that of `x` at the same index, but for the position along `axis`.
+/// Returns a tensor whose element at each index is that of `x` at the same index, except for the position along
+/// `axis`.
 fn taken_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&[usize]) -> usize) -> Vec<HostTensor> {
     let element = |index: &[usize]| {
         let mut source = index.to_vec();
@@ -319,22 +323,22 @@ fn taken_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&
     vec![HostTensor::from_fn(x.dtype(), shape, element)]
 }
 
-/// The numbers of those that have a flag.
+/// Returns the indices of the `true` flags.
 fn flagged(flags: &[bool]) -> Vec<usize> {
     (0..flags.len()).filter(|number| flags[*number]).collect()
 }
 
-/// Those that have a flag.
+/// Returns the items whose flag is `true`.
 fn chosen<T: Clone>(flags: &[bool], all: &[T]) -> Vec<T> {
     all.iter().zip(flags).filter(|(_, flag)| **flag).map(|(one, _)| one.clone()).collect()
 }
 
-/// Whether two shapes are equal, but for an axis.
+/// Returns whether two shapes are equal in every axis except `axis`.
 fn equal_except(axis: usize, left: &Shape, right: &Shape) -> bool {
     left.rank() == right.rank() && (0..left.rank()).all(|other| other == axis || left[other] == right[other])
 }
 
-/// Checks that an operand has a type, but for an axis.
+/// Checks that an operand has a type, ignoring the size of one axis.
 fn check_except(at: &Place, component: &str, axis: usize, expected: &TensorType, found: &TensorType) -> Result<()> {
     if found.dtype == expected.dtype && equal_except(axis, &found.shape, &expected.shape) {
         return Ok(());
@@ -351,7 +355,7 @@ fn check_axis(at: &Place, component: &str, axis: usize, rank: usize) -> Result<(
     Err(at.mismatch(component, format!("an axis below {rank}"), format!("axis {axis}"), fix))
 }
 
-/// Checks that an operand is an integer scalar or tensor, as indices must be.
+/// Checks that an operand has an integer type, as indices must have.
 fn check_index_dtype(at: &Place, component: &str, ty: &TensorType) -> Result<()> {
     if ty.dtype.is_int() {
         return Ok(());
@@ -359,7 +363,8 @@ fn check_index_dtype(at: &Place, component: &str, ty: &TensorType) -> Result<()>
     Err(at.mismatch(component, "an integer type", ty, "cast the indices to i64"))
 }
 
-/// A size after spreading: `step - 1` more between each two elements. `None` if it has symbols and they matter.
+/// Returns a size after spreading, which inserts `step - 1` elements between neighbours. `None` if the size has
+/// symbols that affect the result.
 fn spread(size: &Dim, step: usize) -> Option<Dim> {
     match (step, size.constant()) {
         (1, _) => Some(size.clone()),
@@ -369,12 +374,12 @@ fn spread(size: &Dim, step: usize) -> Option<Dim> {
     }
 }
 
-/// One tensor of these elements.
+/// Builds a single tensor of these elements.
 fn tensor(dtype: DType, shape: &[usize], elements: impl IntoIterator<Item = Scalar>) -> Result<Vec<HostTensor>> {
     Ok(HostTensor::new(shape, Storage::from_scalars(dtype, elements)).into_iter().collect())
 }
 
-/// Clamps an index into `0..size`; a size of zero gives 0.
+/// Clamps an index into `0..size`. For a size of zero, returns 0.
 fn clamp_index(index: i64, size: usize) -> usize {
     index.clamp(0, size.saturating_sub(1) as i64) as usize
 }

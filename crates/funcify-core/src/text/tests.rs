@@ -486,8 +486,8 @@ fn loops_that_are_refused() {
     round_trips(&parse(&format!("fn @f(%x: f32[T,3], %w: f32[3], %s: f32[1,3]) {{\n{early}\n}}")).unwrap());
     rejects(&early.replace("until %e", ""), "Parse", "`until`", None);
     rejects(&early.replace(", until=$9", ""), "Parse", "`until=$1` among the attributes", None);
-    rejects(&early.replace("until=$9", "until=$9+1"), "Parse", "the symbol that is the number of steps", None);
-    rejects(&early.replace("until %e", "until %0"), "Type", "what `until` is given", None);
+    rejects(&early.replace("until=$9", "until=$9+1"), "Parse", "the symbol for the number of steps", None);
+    rejects(&early.replace("until %e", "until %0"), "Type", "the value of `until`", None);
     rejects(&early.replace("$9", "T"), "Type", "a symbol that nothing else binds", None);
     let deep = "scan {steps=2} {\n".repeat(1000);
     rejects(&deep, "Parse", "at most 64 nested bodies", None);

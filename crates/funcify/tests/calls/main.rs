@@ -236,9 +236,9 @@ fn rules_with_loops() {
 fn a_size_that_the_function_gives_does_not_leave_it() {
     let until = |xs: Value| funcify::scan_until(xs.sum(0) * 0.0, xs, |c, x| (c + x, x, x.gt(2.0))).1;
     let ruled = |g: &Builder| custom_vjp(g.input("xs", "f64[T]"), until, |xs| (until(xs), ()), |(), _| ());
-    refused(ruled, "Type", "value 0 that `function` gives");
+    refused(ruled, "Type", "result 0 of `function`");
     let residual = |xs: Value| custom_vjp(xs, |xs| xs, |xs| (xs, until(xs)), |_, ct| ct);
-    refused(|g| residual(g.input("xs", "f64[T]")), "Type", "value 1 that `forward` gives");
+    refused(|g| residual(g.input("xs", "f64[T]")), "Type", "result 1 of `forward`");
 }
 
 /// Two functions whose rules call each other would be traced without end.

@@ -1,12 +1,12 @@
 //! `argmax`: the position of the largest element along an axis.
 //!
-//! The first of equals; the first NaN if there is one. An axis that is empty is an error when it runs, for the step of a
-//! loop may never run.
+//! If several elements are equal, it is the position of the first; if there is a NaN, that of the first NaN. An empty
+//! axis is an error only at run time, because the step of a loop may never run.
 
 use crate::ops::check_not_empty;
 use crate::ops::rules::*;
 
-/// Positions along `axis`, which disappears from the shape; the result is i64.
+/// The positions of the largest elements along `axis`, which is removed from the shape; the result is i64.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgMax {
     /// The axis.
@@ -71,6 +71,6 @@ mod tests {
 
     #[test]
     fn the_axis_is_not_empty() {
-        fails("argmax {axis=0}", &[HostTensor::zeros(crate::DType::F32, &[0, 2])], "an axis that is not empty");
+        fails("argmax {axis=0}", &[HostTensor::zeros(crate::DType::F32, &[0, 2])], "a non-empty axis");
     }
 }

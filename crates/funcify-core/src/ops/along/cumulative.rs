@@ -1,7 +1,7 @@
 //! `cumulative`: a running sum, product, maximum or minimum along an axis.
 //!
-//! As JAX's `cumsum`, `cumprod`, `cummax` and `cummin`. Element `i` combines the elements up to and with `i`; in reverse
-//! those from `i` on. Integers wrap. In max and min NaN wins from where it stands on.
+//! Like JAX's `cumsum`, `cumprod`, `cummax` and `cummin`. Element `i` combines the elements up to and including `i`,
+//! or in reverse those from `i` on. Integers wrap. In max and min, every element from a NaN on is NaN.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use crate::host::element_count;
 use crate::ops::rules::*;
 use crate::ops::{AssociativeScan, ReduceKind};
 
-/// The running reduction of `axis`; the result has the operand's type. The monoids take the element types that they
-/// take in [`Reduce`](crate::ops::Reduce).
+/// The running reduction of `axis`; the result has the operand's type. The monoids accept the same element types as
+/// in [`Reduce`](crate::ops::Reduce).
 #[derive(Clone, Copy, Debug)]
 pub struct Cumulative {
-    /// What is computed.
+    /// The monoid.
     pub kind: ReduceKind,
     /// The axis.
     pub axis: usize,
-    /// Whether it runs from the last element to the first.
+    /// `true` if the reduction runs from the last element to the first.
     pub reverse: bool,
 }
 
@@ -35,9 +35,9 @@ impl OpRules for Cumulative {
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let x = &inputs[0];
         let size = x.shape()[self.axis];
-        // How far apart elements lie along the axis.
+        // The distance between neighbours along the axis.
         let stride =
-            element_count(&x.shape()[self.axis + 1..]).expect("a tensor has fewer elements than there are numbers");
+            element_count(&x.shape()[self.axis + 1..]).expect("the number of elements of a tensor fits in usize");
         let mut running = vec![self.kind.identity(x.dtype()); x.len()];
         for step in 0..x.len() {
             let index = if self.reverse { x.len() - 1 - step } else { step };
@@ -86,8 +86,8 @@ impl OpRules for Cumulative {
 }
 
 impl Cumulative {
-    /// Adds the loop of one combination a step that it is to the open trace. There must be an element. Sums and products of f16
-    /// and bf16 run in f32, and are rounded once, as by the op.
+    /// Adds the op to the open trace as a loop with one combination per step. At least one element is required. Sums
+    /// and products of f16 and bf16 are computed in f32 and rounded once, as in the op.
     pub fn emit_loop(&self, x: Value) -> Result<Vec<Value>, Failed> {
         let is_half = matches!(x.dtype(), DType::F16 | DType::BF16);
         let wide = if is_half { x.cast(DType::F32).checked()? } else { x };
@@ -97,7 +97,7 @@ impl Cumulative {
         results.collect()
     }
 
-    /// The associative scan along axis 0 that it is.
+    /// Returns the op as an associative scan along axis 0.
     fn as_scan(&self, x: Value) -> Result<AssociativeScan, Failed> {
         let row = x.ty().with_shape(x.shape().without(self.axis));
         let params = ["a", "b"].map(|name| (name.to_string(), row.clone()));

@@ -1,7 +1,8 @@
 //! `reduce`: one value for all elements along some axes.
 //!
-//! Over nothing: sum 0, product 1, any `false`, all `true`, max the lowest and min the highest value of the
-//! dtype (infinite for floats). NaN wins in max and min, where -0 is less than +0. Integer sums and products wrap.
+//! Reductions over no elements: sum 0, product 1, any `false`, all `true`, max the lowest and min the highest value
+//! of the dtype (infinite for floats). In max and min, NaN wins and -0 is less than +0. Integer sums and products
+//! wrap.
 
 use crate::ops::associative::{AssociativeScanOptions, associative_scan, associative_scan_with};
 use crate::ops::rules::*;
@@ -19,9 +20,9 @@ pub enum ReduceKind {
     Max,
     /// The smallest number.
     Min,
-    /// Whether any boolean is true.
+    /// The logical or: `true` if any boolean is true.
     Any,
-    /// Whether all booleans are true.
+    /// The logical and: `true` if all booleans are true.
     All,
 }
 
@@ -35,12 +36,12 @@ impl ReduceKind {
         ("all", ReduceKind::All),
     ];
 
-    /// The word of the text form.
+    /// Returns the word of the text form.
     pub fn name(self) -> &'static str {
         Self::TABLE.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Checks that the monoid is one on elements of that type.
+    /// Checks that the monoid is defined on elements of this type.
     pub(in crate::ops) fn check(self, at: &Place, x: &TensorType) -> Result<()> {
         let logical = matches!(self, ReduceKind::Any | ReduceKind::All);
         if logical == (x.dtype == DType::Bool) {
@@ -53,7 +54,7 @@ impl ReduceKind {
         Err(at.mismatch("the operand", expected, x, fix))
     }
 
-    /// The value of a reduction over nothing.
+    /// Returns the value of a reduction over no elements.
     pub fn identity(self, dtype: DType) -> Scalar {
         let lowest = match dtype {
             DType::U8 | DType::U32 => Scalar::Int(0),
@@ -86,7 +87,7 @@ impl ReduceKind {
         }
     }
 
-    /// The op that combines two values.
+    /// Returns the op that combines two values.
     pub fn binary(self) -> Binary {
         match self {
             ReduceKind::Sum => Binary::Add,
@@ -98,14 +99,14 @@ impl ReduceKind {
         }
     }
 
-    /// The monoid whose values of that type an op combines, if it is one.
+    /// Returns the monoid that an op implements on values of this dtype, if there is one.
     pub fn of(op: Binary, dtype: DType) -> Option<ReduceKind> {
         let kinds = Self::TABLE.map(|(_, kind)| kind);
         let of_type = |kind: &ReduceKind| matches!(kind, ReduceKind::Any | ReduceKind::All) == (dtype == DType::Bool);
         kinds.into_iter().find(|kind| kind.binary() == op && of_type(kind))
     }
 
-    /// Two values combined.
+    /// Combines two values.
     pub(crate) fn combine(self, left: Scalar, right: Scalar) -> Scalar {
         match (self, left, right) {
             (ReduceKind::Any, a, b) => Scalar::Bool(a.as_bool() | b.as_bool()),
@@ -127,12 +128,12 @@ impl ReduceKind {
     }
 }
 
-/// A reduction over `axes`, which disappear from the shape.
+/// A reduction over `axes`, which are removed from the shape.
 #[derive(Clone, Debug)]
 pub struct Reduce {
-    /// What is computed.
+    /// The monoid.
     pub kind: ReduceKind,
-    /// The axes, ascending.
+    /// The axes, in ascending order.
     pub axes: Vec<usize>,
 }
 
@@ -221,15 +222,15 @@ impl Reduce {
         }
     }
 
-    /// Which elements have the value of the extremum; all where that is NaN.
+    /// Returns which elements equal the extremum; all elements where it is NaN.
     fn passes(&self, x: Value, y: Value) -> Value {
         let y = self.broadcast_back(y, x);
         !(if self.kind == ReduceKind::Max { x.lt(y) } else { x.gt(y) })
     }
 
-    /// Equal shares of what passes to, or comes from, the elements with the value of the extremum; NaN where that is.
+    /// Divides `whole` into equal shares for the elements that equal the extremum; NaN where the extremum is NaN.
     fn share(&self, x: Value, y: Value, passes: Value, whole: Value) -> Value {
-        // Of no elements none passes.
+        // With no elements, none passes.
         let count = self.sum(passes.cast(x.dtype())).maximum(1.0);
         select(y.is_nan(), f64::NAN, whole / count)
     }
@@ -238,15 +239,15 @@ impl Reduce {
         x.emit(Reduce { kind: ReduceKind::Sum, axes: self.axes.clone() })
     }
 
-    /// A result repeated along the axes that have disappeared.
+    /// Repeats a result along the reduced axes.
     fn broadcast_back(&self, y: Value, x: Value) -> Value {
         let shape = x.shape();
         let ones = self.axes.iter().fold(shape.clone(), |shape, axis| shape.with_dim(*axis, 1));
         y.reshape(ones).broadcast_to(shape)
     }
 
-    /// For each element the product of all others that are reduced with it, by running products from both ends: no
-    /// division, so zeros are right in every order of derivative.
+    /// Computes, for each element, the product of all others that are reduced with it, with running products from
+    /// both ends. No division is involved, so zeros are correct in derivatives of every order.
     fn products_of_others(&self, x: Value) -> Value {
         let shape = x.shape();
         let kept = (0..shape.rank()).filter(|axis| !self.axes.contains(axis));

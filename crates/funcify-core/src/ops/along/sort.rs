@@ -1,8 +1,8 @@
-//! `sort`: the elements of an axis in order, and where they were.
+//! `sort`: the elements of an axis in order, and their original positions.
 //!
-//! The sort is stable: equal elements keep their order, ascending and descending (PyTorch's `stable=True`). NaN is the
-//! greatest number: last when ascending, as in NumPy and JAX, and first when descending, as in PyTorch. All NaN are
-//! equal, and so are -0 and +0. `false` is less than `true`.
+//! The sort is stable: equal elements keep their order, ascending and descending (PyTorch's `stable=True`). NaN is
+//! the greatest number: last when ascending, as in NumPy and JAX, and first when descending, as in PyTorch. All NaN
+//! are equal, and so are -0 and +0. `false` is less than `true`.
 
 use std::cmp::Ordering;
 
@@ -10,18 +10,19 @@ use crate::host::for_each_index;
 use crate::ops::ScatterMode;
 use crate::ops::rules::*;
 
-/// Two results: the sorted elements, and the position (i64) along `axis` that each had. Both have the operand's shape.
+/// A stable sort with two results: the sorted elements, and the original position (i64) of each along `axis`. Both
+/// have the operand's shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Sort {
     /// The axis.
     pub axis: usize,
-    /// Whether the greatest comes first.
+    /// `true` if the greatest element comes first.
     pub descending: bool,
 }
 
 op_text!("sort" => Sort { axis }, order: descending as ascending or descending);
 
-/// How two elements compare: NaN is the greatest.
+/// Compares two elements, with NaN as the greatest.
 fn compare(left: Scalar, right: Scalar) -> Ordering {
     match (left, right) {
         (Scalar::Int(a), Scalar::Int(b)) => a.cmp(&b),
@@ -92,7 +93,7 @@ mod tests {
     use crate::ops::testing::{check_batch, eval_all, rejects};
     use crate::{DType, HostTensor};
 
-    /// The positions of the elements in order, along axis 0.
+    /// Returns the original positions of the sorted elements, along axis 0.
     fn positions(order: &str, x: impl Into<HostTensor>) -> Vec<i64> {
         let results = eval_all(&format!("sort {{axis=0, order={order}}}"), &[x.into()]);
         results[1].as_slice().unwrap().to_vec()

@@ -8,7 +8,7 @@ use crate::types::lexer::{error_at, unknown_word};
 use crate::types::nearest::nearest;
 use crate::types::{DType, Dim, Shape, Symbol};
 
-/// One attribute's value. A word (a mode, a dtype) is a dimension that is one symbol.
+/// The value of one attribute. A word (a mode, a dtype) is a dimension that is a single symbol.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Attribute {
     /// A number, a polynomial over sizes, or a word.
@@ -17,41 +17,41 @@ pub enum Attribute {
     List(Vec<Dim>),
 }
 
-/// An op's attributes, in the order in which they are shown.
+/// The attributes of an op, in the order in which they are printed.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Attributes(Vec<(String, Attribute)>);
 
 impl Attributes {
-    /// No attributes.
+    /// Creates an empty list of attributes.
     pub fn new() -> Self {
         Attributes::default()
     }
 
-    /// With a number, a polynomial or a word.
+    /// Adds a number, a polynomial or a word.
     pub fn with(mut self, key: &str, value: impl Into<Dim>) -> Self {
         self.0.push((key.to_string(), Attribute::Dim(value.into())));
         self
     }
 
-    /// With a list.
+    /// Adds a list.
     pub fn with_list(mut self, key: &str, values: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
         let values = values.into_iter().map(Into::into).collect();
         self.0.push((key.to_string(), Attribute::List(values)));
         self
     }
 
-    /// With a field of an op.
+    /// Adds a field of an op.
     pub(in crate::ops) fn with_field(mut self, key: &str, field: &impl AttributeField) -> Self {
         self.0.push((key.to_string(), field.shown()));
         self
     }
 
-    /// Each attribute, in order.
+    /// Returns an iterator over the attributes, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attribute)> {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// Replaces each number, polynomial and word.
+    /// Replaces each number, polynomial and word by its image under `map`.
     pub(crate) fn map_dims(&mut self, map: impl Fn(&Dim) -> Dim) {
         for (_, attribute) in &mut self.0 {
             match attribute {
@@ -61,17 +61,17 @@ impl Attributes {
         }
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the op has no attributes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds what a text gives.
+    /// Adds an attribute read from a text.
     pub(crate) fn push(&mut self, key: String, value: Attribute) {
         self.0.push((key, value));
     }
 
-    /// Takes out a polynomial. The error says what is missing.
+    /// Removes and returns a polynomial. The error names what is missing.
     pub fn take_dim(&mut self, key: &str) -> Result<Dim, String> {
         match self.take(key)? {
             Attribute::Dim(dim) => Ok(dim),
@@ -79,33 +79,33 @@ impl Attributes {
         }
     }
 
-    /// Takes out a number.
+    /// Removes and returns a number.
     pub fn take_int(&mut self, key: &str) -> Result<i64, String> {
         let dim = self.take_dim(key)?;
         dim.constant().ok_or_else(|| format!("`{key}` as a number, not `{dim}`"))
     }
 
-    /// Takes out a number that is not negative.
+    /// Removes and returns a non-negative number.
     pub fn take_usize(&mut self, key: &str) -> Result<usize, String> {
         let value = self.take_int(key)?;
-        usize::try_from(value).map_err(|_| format!("`{key}` not to be negative, as {value} is"))
+        usize::try_from(value).map_err(|_| format!("`{key}` as a non-negative number, not {value}"))
     }
 
-    /// Takes out a word.
+    /// Removes and returns a word.
     pub fn take_word(&mut self, key: &str) -> Result<String, String> {
         let dim = self.take_dim(key)?;
         let word = dim.as_symbol().ok_or_else(|| format!("`{key}` as a word, not `{dim}`"))?;
         Ok(word.name().to_string())
     }
 
-    /// Takes out a dtype.
+    /// Removes and returns a dtype.
     pub fn take_dtype(&mut self, key: &str) -> Result<DType, String> {
         let word = self.take_word(key)?;
         let known = || DType::ALL.map(DType::name).join(", ");
         DType::from_name(&word).ok_or_else(|| format!("`{key}` as one of {}, not `{word}`", known()))
     }
 
-    /// Takes out a list of polynomials.
+    /// Removes and returns a list of polynomials.
     pub fn take_dims(&mut self, key: &str) -> Result<Vec<Dim>, String> {
         match self.take(key)? {
             Attribute::List(dims) => Ok(dims),
@@ -113,14 +113,14 @@ impl Attributes {
         }
     }
 
-    /// Takes out a list of axes.
+    /// Removes and returns a list of axes.
     pub fn take_axes(&mut self, key: &str) -> Result<Vec<usize>, String> {
         let dims = self.take_dims(key)?;
         let axis = |dim: &Dim| dim.constant().and_then(|value| usize::try_from(value).ok());
         dims.iter().map(|dim| axis(dim).ok_or_else(|| format!("`{key}` as a list of axes, not `{dim}`"))).collect()
     }
 
-    /// Takes out an attribute by a method above, if the text gives it.
+    /// Removes and returns an attribute with one of the methods above, if the text contains it.
     pub(crate) fn take_if_given<T>(
         &mut self,
         key: &str,
@@ -130,8 +130,8 @@ impl Attributes {
         is_given.then(|| take(self, key)).transpose()
     }
 
-    /// The error of attributes that the op `name` does not take, for it expected others. The misspelt one is among those that
-    /// it did not take out.
+    /// Returns the error for attributes that the op `name` rejects because it expected `expected`. A misspelt
+    /// attribute is among those that the op has not taken out.
     pub(crate) fn refused(&self, site: Site, name: &str, expected: String) -> Error {
         let left: Vec<&str> = self.iter().map(|(key, _)| key).collect();
         if let Some(key) = expected.strip_prefix("the attribute `").and_then(|rest| rest.strip_suffix('`')) {
@@ -142,7 +142,7 @@ impl Attributes {
             let fix = nearest(key, left).map(|meant| format!("write `{key}` for `{meant}`")).unwrap_or_default();
             return Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix };
         }
-        // `kind` as one of sum, max, not `summ`
+        // Example: `kind` as one of sum, max, not `summ`.
         match expected.split_once(", not `") {
             Some((expected, word)) => {
                 let words = expected.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -152,7 +152,7 @@ impl Attributes {
         }
     }
 
-    /// Takes out one of these words, and gives what it stands for.
+    /// Removes one of these words and returns its value.
     pub(in crate::ops) fn take_one_of<T: Copy>(&mut self, key: &str, words: &[(&str, T)]) -> Result<T, String> {
         let word = self.take_word(key)?;
         let known = || words.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
@@ -160,7 +160,7 @@ impl Attributes {
         row.map(|(_, value)| *value).ok_or_else(|| format!("`{key}` as one of {}, not `{word}`", known()))
     }
 
-    /// Takes out a flag that is shown as one of two words: what it is if not set, and if set.
+    /// Removes and returns a flag that the text shows as one of two words: `no` if it is not set, `yes` if it is.
     pub(in crate::ops) fn take_flag(&mut self, key: &str, [no, yes]: [&str; 2]) -> Result<bool, String> {
         let word = self.take_word(key)?;
         let is_known = word == no || word == yes;
@@ -174,22 +174,22 @@ impl Attributes {
     }
 }
 
-/// How an op stands in the text form.
+/// The text form of an op.
 #[enum_dispatch]
 pub trait OpText {
     /// Returns the name.
     fn text_name(&self) -> &'static str;
 
-    /// Returns the attributes, in the order in which they are shown.
+    /// Returns the attributes, in the order in which they are printed.
     fn text_attributes(&self) -> Attributes;
 }
 
 /// A field of an op that is an attribute in the text form.
 pub(in crate::ops) trait AttributeField: Sized {
-    /// Takes the field out of what a text gives. The error says what was expected.
+    /// Removes the field from the attributes of a text. The error says what was expected.
     fn take(attributes: &mut Attributes, key: &str) -> Result<Self, String>;
 
-    /// Returns the field as the text form shows it.
+    /// Returns the field as the text form prints it.
     fn shown(&self) -> Attribute;
 }
 
@@ -232,7 +232,7 @@ attribute_fields! {
         |axes| Attribute::List(axes.iter().copied().map(Dim::from).collect());
 }
 
-/// Makes an op a key of conversions, by its name.
+/// Implements [`OpKey`](crate::ops::OpKey) for an op, so that conversions can be registered for it by name.
 macro_rules! op_key {
     ($name:literal => $op:ident) => {
         impl $crate::ops::OpKey for $op {
@@ -244,8 +244,8 @@ macro_rules! op_key {
     };
 }
 
-/// Implements [`OpText`] and `parse` for an op whose attributes are its fields, and makes it a key of conversions. A flag is shown
-/// as one of two words. An op whose text shows more than attributes gives its name alone.
+/// Implements [`OpText`] and `parse` for an op whose attributes are its fields, and makes it an op key. A flag is
+/// printed as one of two words. For an op whose text contains more than attributes, the macro takes only its name.
 macro_rules! op_text {
     ($name:literal => $op:ident { $($field:ident),* } $(, $key:ident: $flag:ident as $no:ident or $yes:ident)?) => {
         $crate::ops::op_key!($name => $op);

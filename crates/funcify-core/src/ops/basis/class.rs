@@ -1,9 +1,9 @@
-//! What passes need to know about an op: the class that it is of, and how its results follow from its operands.
+//! Facts about ops that passes need: the class of an op, and how its results depend on its operands.
 //!
-//! An op has one answer to each question, and no answer is a default: a match names every op, except where the class itself is
-//! the answer (each lane of an elementwise op is independent; data movement computes nothing). Answers that follow from
-//! attributes are in the op's file. So a new op does not compile until each question, and each pass that matches its class, has
-//! an answer for it.
+//! Every question has an explicit answer for each op, never a default: a match names every op, except where the class
+//! itself is the answer (each lane of an elementwise op is independent; data movement computes nothing). Answers that
+//! depend on attributes are in the op's file. A new op therefore does not compile until each question, and each pass
+//! that matches on its class, handles it.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -37,81 +37,82 @@ macro_rules! classes {
 /// The class of an op, with the op.
 #[derive(Clone, Copy, Debug)]
 pub enum OpClass<'a> {
-    /// Each element of the result follows from those of the operands at its place.
+    /// Each element of the result depends only on the operands' elements at the same position.
     Elementwise(Elementwise<'a>),
-    /// Elements are put elsewhere, and nothing is computed.
+    /// The op moves elements and computes nothing.
     Movement(Movement<'a>),
-    /// The result follows from attributes and sizes.
+    /// The result depends on attributes and sizes only.
     Creation(Creation<'a>),
-    /// Elements are read or written in places that an operand says.
+    /// The op reads or writes elements at positions given by an operand.
     Indexing(Indexing<'a>),
-    /// Elements along axes are combined or put in order.
+    /// The op combines or orders elements along axes.
     Along(Along<'a>),
-    /// Sums of products of elements of two operands.
+    /// The op sums products of elements of two operands.
     Product(Product<'a>),
-    /// Random bits from keys and counters.
+    /// The op computes random bits from keys and counters.
     RandomBits(&'a Threefry),
-    /// A number becomes a size.
+    /// The op turns a number into a size.
     Binding(&'a BindSize),
-    /// Bodies are run.
+    /// The op runs bodies.
     Control(Control<'a>),
-    /// An op of another crate.
+    /// The op is defined in another crate.
     Custom(&'a Custom),
 }
 
 classes! {
-    /// Ops whose elements follow from those of the operands at the same place.
+    /// Ops whose result elements depend only on the operands' elements at the same position.
     Elementwise: Unary, Binary, Bits, Compare, Predicate, Select, Cast, NextAfter, Polygamma;
-    /// Ops that put elements elsewhere.
+    /// Ops that move elements.
     Movement: Reshape, Transpose, Broadcast, Slice, Reverse, Pad, Concat, Bitcast;
-    /// Ops whose results follow from attributes and sizes.
+    /// Ops whose results depend on attributes and sizes only.
     Creation: Constant, Iota, Size;
-    /// Ops that read or write in places that an operand says.
+    /// Ops that read or write elements at positions given by an operand.
     Indexing: DynamicSlice, DynamicUpdate, Take, Gather, Scatter;
     /// Ops that combine or order elements along axes.
     Along: Reduce, ArgMax, Cumulative, Sort;
-    /// Sums of products.
+    /// Ops that sum products.
     Product: MatMul, Conv;
     /// Ops that run bodies.
     Control: Scan, While, Switch, AssociativeScan, Call;
 }
 
-/// For each operand, the axis along which it has the lanes of an axis of the results: index `i` of the results needs index
-/// `i` of it there, and no other. `None` of an operand of which each lane may need everything.
+/// For each operand, the axis that holds the lanes of an axis of the results: index `i` of the results needs index
+/// `i` of the operand along that axis, and no other. `None` for an operand that every lane may need as a whole.
 pub type Lanes = SmallVec<[Option<usize>; 4]>;
 
-/// In which of its operands an op is linear: the sum of its results on two tensors is its result on their sum, and a factor
-/// passes through.
+/// The operands in which an op is linear: the result for a sum of two tensors is the sum of the results, and constant
+/// factors pass through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linearity {
-    /// In none.
+    /// The op is not linear in any operand.
     None,
-    /// In these together, as a sum is.
+    /// The op is linear in these operands taken together, like a sum.
     Together(&'static [usize]),
-    /// In all together.
+    /// The op is linear in all operands taken together.
     InAll,
-    /// In each of these while the others stay, as a product is.
+    /// The op is linear in each of these operands while the others are fixed, like a product.
     Each(&'static [usize]),
-    /// In what its bodies, or its own rules, are linear in.
+    /// The bodies, or the op's own rules, determine where the op is linear.
     OfBodies,
 }
 
-/// What an element of a result costs.
+/// The cost of computing one element of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Nothing: it is an element that is there already, in its place or another one.
+    /// Nothing: the element already exists, at the same position or another one.
     Nothing,
     /// About one operation.
     Element,
-    /// As many multiplications and additions as a product has terms.
+    /// As many multiplications and additions as the product has terms.
     Terms,
-    /// What the bodies cost.
+    /// The cost of the bodies.
     Bodies,
 }
 
 impl Op {
-    /// Returns which axes of the operands have the lanes of an axis of the results; `None` if the results are not made lane by lane
-    /// along it, or are not known to be. What control flow does is that of its bodies, which it does not look at.
+    /// Returns the axes of the operands that hold the lanes of an axis of the results, or `None` if the results are
+    /// not computed lane by lane along it, or are not known to be. For control flow the answer depends on the bodies,
+    /// which this method does not inspect.
     pub fn lanes_along(&self, axis: usize, operands: &[&TensorType], results: &[&TensorType]) -> Option<Lanes> {
         let all = || Some(smallvec![Some(axis); operands.len()]);
         let beside = |own: usize, lanes: &[Option<usize>]| (axis != own).then(|| lanes.into());
@@ -141,7 +142,7 @@ impl Op {
         }
     }
 
-    /// Returns in which operands the op is linear, as an op on real numbers.
+    /// Returns the operands in which the op is linear, as an op on real numbers.
     pub fn linearity(&self) -> Linearity {
         match self.class() {
             OpClass::Elementwise(Elementwise::Unary(op)) => op.linearity(),
@@ -172,7 +173,7 @@ impl Op {
         }
     }
 
-    /// Returns what an element of a result costs.
+    /// Returns the cost of computing one element of a result.
     pub fn work(&self) -> Work {
         match self.class() {
             OpClass::Movement(_) | OpClass::Creation(Creation::Constant(_)) => Work::Nothing,
@@ -187,8 +188,8 @@ impl Op {
         }
     }
 
-    /// Tells whether the op surely ends, and what it reads of operands of these types surely is there. Its bodies may be refused
-    /// all the same.
+    /// Returns whether the op is certain to terminate and all elements that it reads are certain to exist, for
+    /// operands of these types. Its bodies may still fail.
     pub fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
         match self.class() {
             OpClass::Movement(Movement::Slice(Slice { axis, start, limit, .. })) => {
@@ -225,8 +226,8 @@ impl Op {
         }
     }
 
-    /// Tells whether results in half precision differ by more than a rounding from those in f32 if the op is computed in half
-    /// precision.
+    /// Returns whether computing the op in half precision, rather than in f32, changes its half-precision results by
+    /// more than one rounding.
     pub fn loses_digits(&self) -> bool {
         match self.class() {
             OpClass::Elementwise(Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Polygamma(_)) => true,

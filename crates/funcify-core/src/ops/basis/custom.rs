@@ -1,4 +1,4 @@
-//! Ops from other crates: a trait object in the closed set, and a registry for their text form.
+//! Ops from other crates: a trait object in the closed set of ops, and a registry for their text form.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -10,12 +10,12 @@ use crate::ops::rules::*;
 use crate::ops::{Attributes, Op, OpKey, OpText};
 use crate::tree::Named;
 
-/// An op that another crate defines. [`custom_op!`](crate::custom_op) makes it known.
+/// An op that another crate defines. [`custom_op!`](crate::custom_op) registers it.
 pub trait CustomOp: Any + Debug + Send + Sync {
-    /// The type rule.
+    /// Infers the types of the results (the type rule).
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>>;
 
-    /// The reference evaluation. `outputs` are the inferred types.
+    /// Computes the results in the reference evaluator. `outputs` are the inferred types.
     fn eval(
         &self,
         context: &mut EvalContext<'_>,
@@ -23,56 +23,58 @@ pub trait CustomOp: Any + Debug + Send + Sync {
         outputs: &[TensorType],
     ) -> Result<Vec<HostTensor>>;
 
-    /// The attributes as the text form shows them.
+    /// Returns the attributes as the text form prints them.
     fn attributes(&self) -> Attributes;
 
-    /// The batching rule: adds to the open trace, by [`apply`](crate::apply) and the methods of values, what the op
-    /// means for `size` lanes, and gives its results. Some operand has lanes.
-    /// [`batch_elementwise`](crate::ops::batch_elementwise) is that of an op that works element by element. [`OpRules`] says what
-    /// holds of the rules.
+    /// Applies the batching rule: adds to the open trace, with [`apply`](crate::apply) and the methods of values, the
+    /// op's equivalent for `size` lanes, and returns its results. At least one operand has lanes. For an op that
+    /// works element by element, call [`batch_elementwise`](crate::ops::batch_elementwise). [`OpRules`] describes the
+    /// guarantees that all rules share.
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed>;
 
-    /// The forward rule: adds the op and the tangents of its results, as [`OpRules::jvp`](crate::ops::OpRules::jvp).
-    /// [`jvp_with`](crate::derivative::jvp_with) helps. `None` if the op has none, which is an error where a program
-    /// asks for it.
+    /// Applies the forward rule: adds the op and the tangents of its results, like
+    /// [`OpRules::jvp`](crate::ops::OpRules::jvp). [`jvp_with`](crate::derivative::jvp_with) helps to write one.
+    /// Returns `None` if the op has no forward rule, which is an error in a program that needs it.
     fn jvp(&self, _operands: &[Dual]) -> Result<Option<Vec<Dual>>, Failed> {
         Ok(None)
     }
 
-    /// The reverse rule: adds the cotangents of the operands, as [`OpRules::vjp`](crate::ops::OpRules::vjp). `None` if the op
-    /// has none, which is an error where a program asks for it.
+    /// Applies the reverse rule: adds the cotangents of the operands, like
+    /// [`OpRules::vjp`](crate::ops::OpRules::vjp). Returns `None` if the op has no reverse rule, which is an error in
+    /// a program that needs it.
     fn vjp(&self, _context: &VjpContext<'_>, _cotangents: &[Option<Value>]) -> Result<Option<Cotangents>, Failed> {
         Ok(None)
     }
 
-    /// Tells whether the op may be refused when it runs, by what its operands hold. Then it is neither left out where nothing
-    /// uses its results, nor run where it would not have run, before a loop without steps say.
+    /// Returns whether the op may fail at run time because of the values of its operands. Such an op is neither
+    /// removed when its results are unused nor run where it would not have run, for example before a loop with no
+    /// steps.
     fn may_be_refused(&self) -> bool {
         true
     }
 
-    /// Returns which axes of the operands have the lanes of an axis of the results, as
-    /// [`Op::lanes_along`](crate::ops::Op::lanes_along); `None` if the results are not made lane by lane along it. A program that
-    /// is served step by step needs it of an op on rows of steps.
+    /// Returns the axes of the operands that hold the lanes of an axis of the results, like
+    /// [`Op::lanes_along`](crate::ops::Op::lanes_along), or `None` if the results are not computed lane by lane along
+    /// it. Serving a program step by step requires this method for an op that works on whole sequences.
     fn lanes_along(&self, _axis: usize, _operands: &[&TensorType], _results: &[&TensorType]) -> Option<Lanes> {
         None
     }
 
-    /// Tells whether results in half precision differ by more than a rounding from those in f32 if the op is computed in half
-    /// precision.
+    /// Returns whether computing the op in half precision, rather than in f32, changes its half-precision results by
+    /// more than one rounding.
     fn loses_digits(&self) -> bool {
         false
     }
 
-    /// Composes the op of other ops: adds them to the open trace and gives the results, which must have the types of
-    /// [`infer`](CustomOp::infer). `None` if there is no such composition.
+    /// Composes the op from other ops: adds them to the open trace and returns the results, whose types must be those
+    /// of [`infer`](CustomOp::infer). Returns `None` if the op has no composition.
     ///
-    /// A backend that compiles loops or programs as a whole sees the composition in the
-    /// op's place, so the op does not keep the loop around it from being compiled. A program that runs op by op calls the
-    /// backend's kernel for the op; on a backend that has none, it runs the composition, too.
+    /// A backend that compiles whole loops or programs sees the composition instead of the op, so the op does not
+    /// prevent the loop around it from being compiled. A program that runs op by op calls the backend's kernel for
+    /// the op; on a backend that has no such kernel, it runs the composition as well.
     ///
-    /// The composition may use other custom ops, loops and functions with derivative rules. Derivatives and lanes do not go
-    /// through it: they are those of [`jvp`](CustomOp::jvp), [`vjp`](CustomOp::vjp) and [`batch`](CustomOp::batch).
+    /// The composition may use other custom ops, loops and functions with derivative rules. Derivatives and batching
+    /// do not use it: they use [`jvp`](CustomOp::jvp), [`vjp`](CustomOp::vjp) and [`batch`](CustomOp::batch).
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -117,7 +119,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     }
 }
 
-/// An op of another crate, in the closed set.
+/// An op of another crate, as a member of the closed set of ops.
 #[derive(Clone, Debug)]
 pub struct Custom {
     name: &'static str,
@@ -130,7 +132,7 @@ impl Custom {
         Custom { name: O::NAME, op: Arc::new(op) }
     }
 
-    /// The op as the type that it has.
+    /// Returns the op as its concrete type, if that is `O`.
     pub fn downcast<O: CustomOp>(&self) -> Option<&O> {
         let op: &dyn Any = &*self.op;
         op.downcast_ref()
@@ -176,13 +178,13 @@ impl OpRules for Custom {
 
 impl Custom {
     fn no_derivative(&self, operands: &[Value], mode: &str, rule: &str) -> Failed {
-        let reason = format!("the op of another crate has no rule for {mode} mode");
+        let reason = format!("the custom op has no rule for {mode} mode");
         let fix = format!("implement `CustomOp::{rule}` for it, or keep it out of the derivative with `stop_gradient`");
         no_derivative(self.name, operands, "the op", &reason, &fix)
     }
 
-    /// The op's [composition](CustomOp::composition) as a closed graph, for operands and results of these types. The error is of
-    /// one that gives other types than the type rule.
+    /// Returns the op's [composition](CustomOp::composition) as a closed graph, for operands and results of these
+    /// types. Returns an error if the composition's types differ from those of the type rule.
     pub fn composition(&self, at: &Place, inputs: &[TensorType], outputs: &[TensorType]) -> Result<Option<Graph>> {
         let mut is_composed = true;
         let mut operands = Graph::new(self.name);
@@ -201,7 +203,7 @@ impl Custom {
         if !is_composed {
             return Ok(None);
         }
-        let fix = || format!("let `CustomOp::composition` of `{}` give what `CustomOp::infer` says", self.name);
+        let fix = || format!("return the types of `CustomOp::infer` from `CustomOp::composition` of `{}`", self.name);
         if graph.outputs().len() != outputs.len() {
             return Err(at.mismatch("the results of its composition", outputs.len(), graph.outputs().len(), fix()));
         }
@@ -215,17 +217,17 @@ impl Custom {
     }
 }
 
-/// How the text form of an op of another crate is read.
+/// A registry entry that tells the parser how to read an op of another crate.
 pub struct CustomOpEntry {
     /// The op's name.
     pub name: &'static str,
-    /// Reads its attributes; the error is what was expected.
+    /// The function that reads its attributes. The error says what was expected.
     pub parse: fn(&mut Attributes) -> Result<Op, String>,
 }
 
 inventory::collect!(CustomOpEntry);
 
-/// A name that two crates register, or that is an op of this crate.
+/// Returns a name that two crates register, or that a crate registers although this crate defines an op of that name.
 pub fn name_taken_twice() -> Option<&'static str> {
     let mut names: Vec<&'static str> = inventory::iter::<CustomOpEntry>().map(|entry| entry.name).collect();
     names.extend(crate::ops::all_names());
@@ -233,7 +235,7 @@ pub fn name_taken_twice() -> Option<&'static str> {
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
-/// The names of the ops that other crates registered.
+/// Returns the names of the ops that other crates registered.
 pub fn custom_names() -> impl Iterator<Item = &'static str> {
     inventory::iter::<CustomOpEntry>().map(|entry| entry.name)
 }
@@ -241,12 +243,12 @@ pub fn custom_names() -> impl Iterator<Item = &'static str> {
 pub(in crate::ops) fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
     let entry = inventory::iter::<CustomOpEntry>().find(|entry| entry.name == name)?;
     Some(match name_taken_twice() {
-        Some(twice) => Err(format!("each op to be registered once, as `{twice}` is not")),
+        Some(twice) => Err(format!("every op to be registered once, but `{twice}` is registered twice")),
         None => (entry.parse)(attributes),
     })
 }
 
-/// Makes an op of another crate known: its name, and how its attributes are read.
+/// Registers an op of another crate: its name, and a function that reads its attributes.
 ///
 /// `custom_op!(MyOp, "my_op", |attributes| Ok(MyOp { axis: attributes.take_usize("axis")? }));`
 #[macro_export]

@@ -1,7 +1,8 @@
-//! The text form of ops with bodies: what each describes, from which one printer and one parser do the rest.
+//! The text form of ops with bodies: each op describes its syntax, and one printer and one parser do the rest.
 //!
-//! An op has a [`Spelling`], the words of its text, and gives a [`Form`], what stands in it; from a form that was read,
-//! [`Spelling::make`] makes the op. Lines of [`Spelling::bodies`] say which operand or result each parameter of a body follows.
+//! An op has a [`Spelling`], the words of its text, and returns a [`Form`], the contents of that text.
+//! [`Spelling::make`] builds the op from a parsed form. The lines of [`Bodies::Own`] connect each parameter of a body
+//! with an operand or a result.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,37 +12,37 @@ use crate::graph::{Graph, ValueId};
 use crate::ops::{AssociativeScan, Attribute, Attributes, Call, Op, Scan, Switch, While};
 use crate::types::{Dim, TensorType};
 
-/// The words of an op with bodies.
+/// The words of an op with bodies in the text form.
 pub(crate) struct Spelling {
     pub(crate) name: &'static str,
-    /// Shows how its first line is written, in errors.
+    /// An example of its first line, for errors.
     pub(crate) example: &'static str,
     /// The keys of the attributes that it may have.
     pub(crate) attributes: &'static [&'static str],
     pub(crate) bodies: Bodies,
-    /// Makes the op and the list of its operands. The errors have places in the text.
+    /// Builds the op and the list of its operands. Errors carry places in the text.
     pub(crate) make: Make,
 }
 
-/// Makes an op and the list of its operands of what was read.
+/// Builds an op and the list of its operands from a parsed form.
 type Make = fn(&mut Form, &Reading<'_>) -> Result<(Op, Vec<ValueId>)>;
 
-/// Which bodies an op has.
+/// The bodies of an op in the text form.
 pub(crate) enum Bodies {
     /// A block for each of these names, in this order.
     Named(&'static [&'static str]),
     /// Any number of blocks: `case 0`, `case 1`.
     Numbered(&'static str),
-    /// One, which stands in the braces of the op.
+    /// A single body, written directly in the braces of the op.
     Own {
         /// The words that begin lines about its parameters: `seq`, `nit-sot`.
         roles: &'static [&'static str],
-        /// The word before the results that are written nowhere.
+        /// The word before the results that are not written to a result of the op.
         gives: &'static str,
     },
 }
 
-/// All of them. `Op::bodied` says that an op has bodies.
+/// All spellings. `Op::bodied` decides whether an op has bodies.
 const SPELLINGS: [&Spelling; 7] = [
     &Scan::SPELLING,
     &Switch::SPELLING,
@@ -53,7 +54,7 @@ const SPELLINGS: [&Spelling; 7] = [
 ];
 
 impl Spelling {
-    /// The spelling of the op of that name.
+    /// Returns the spelling of the op with that name.
     pub(crate) fn of(name: &str) -> Option<&'static Spelling> {
         let all = SPELLINGS.into_iter();
         #[cfg(test)]
@@ -61,22 +62,23 @@ impl Spelling {
         all.into_iter().find(|spelling| spelling.name == name)
     }
 
-    /// The words that begin lines about parameters.
+    /// Returns the words that begin lines about parameters.
     pub(crate) fn roles(&self) -> &'static [&'static str] {
         if let Bodies::Own { roles, .. } = self.bodies { roles } else { &[] }
     }
 
-    /// The word before the results of a body that are written nowhere.
+    /// Returns the word before the results of a body that are not written to a result of the op.
     pub(crate) fn gives(&self) -> &'static str {
         if let Bodies::Own { gives, .. } = self.bodies { gives } else { "give" }
     }
 
-    /// Whether its one body stands in its braces.
+    /// Returns whether the op's single body is written directly in its braces.
     pub(crate) fn is_own_body(&self) -> bool {
         matches!(self.bodies, Bodies::Own { .. })
     }
 
-    /// The name of a body; none of what is the op's own, or beyond the last.
+    /// Returns the name of a body, or an empty string for a body written directly in the op's braces or past the last
+    /// one.
     pub(crate) fn body_name(&self, number: usize) -> String {
         match &self.bodies {
             Bodies::Named(names) => names.get(number).copied().unwrap_or("").to_string(),
@@ -86,31 +88,31 @@ impl Spelling {
     }
 }
 
-/// What stands in the text of an op with bodies: `NAME operands {attributes} { bodies }`.
+/// The contents of the text of an op with bodies: `NAME operands {attributes} { bodies }`.
 pub(crate) struct Form {
     pub(crate) spelling: &'static Spelling,
-    /// Where its name stands.
+    /// The place of its name.
     pub(crate) site: Site,
-    /// The operands that stand after the name.
+    /// The operands after the name.
     pub(crate) operands: Vec<ValueId>,
     pub(crate) attributes: Attributes,
-    /// Of each result that is printed, how many of the last rows are wanted; all if there is no entry.
+    /// For each printed result, the number of last rows that are kept; results without an entry keep all rows.
     pub(crate) last: Vec<Option<usize>>,
     pub(crate) bodies: Vec<FormBody>,
 }
 
-/// A body: `NAME (params) with captured { lines, equations, what is written, what is given }`.
+/// A body: `NAME (params) with captured { lines, equations, writes, given results }`.
 pub(crate) struct FormBody {
-    /// Its graph. If it was read, only a block has outputs already.
+    /// The graph of the body. In a parsed form, only the graph of a block already has outputs.
     pub(crate) graph: Arc<Graph>,
-    /// How many parameters stand in parentheses. Then come those of the lines, and those that are captured.
+    /// The number of parameters in parentheses. The parameters of the lines come next, then the captured ones.
     pub(crate) params: usize,
-    /// What the other parameters follow.
+    /// The sources of the other parameters.
     pub(crate) lines: Vec<Line>,
     pub(crate) captured: Vec<ValueId>,
     /// The results that are written to results of the op.
     pub(crate) writes: Vec<Write>,
-    /// The others.
+    /// The other results.
     pub(crate) gives: Vec<ValueId>,
     pub(crate) end: Site,
 }
@@ -120,7 +122,7 @@ pub(crate) struct Line {
     pub(crate) role: &'static str,
     pub(crate) site: Site,
     pub(crate) source: Source,
-    /// The name of that, and where it stands.
+    /// The name of the source, and its place.
     pub(crate) named: (String, Site),
     /// A tap for each parameter.
     pub(crate) taps: Vec<Tap>,
@@ -134,16 +136,16 @@ pub(crate) enum Source {
     Result(usize),
 }
 
-/// `[t+1]`, or nothing.
+/// A tap such as `[t+1]`, or none.
 #[derive(Clone, Copy)]
 pub(crate) struct Tap {
-    /// What is added to the number of the step.
+    /// The offset added to the index of the step.
     pub(crate) row: Option<i64>,
     pub(crate) site: Site,
 }
 
 impl Line {
-    /// A line to be printed.
+    /// Creates a line to be printed.
     pub(crate) fn new(
         role: &'static str,
         source: Source,
@@ -155,7 +157,7 @@ impl Line {
     }
 }
 
-/// `%ys[t] = %0`: what a step writes to a result of the op.
+/// The value that a step writes to a result of the op: `%ys[t] = %0`.
 pub(crate) struct Write {
     pub(crate) result: usize,
     pub(crate) site: Site,
@@ -168,78 +170,78 @@ pub(crate) struct Binder {
     pub(crate) name: String,
     pub(crate) site: Site,
     pub(crate) ty: TensorType,
-    /// How many of its last rows are wanted, if not all.
+    /// The number of last rows that are kept, if not all.
     pub(crate) last: Option<usize>,
 }
 
-/// What is known where a form was read.
+/// The context of a parsed form.
 pub(crate) struct Reading<'a> {
-    /// The graph in which the op stands.
+    /// The graph that contains the op.
     pub(crate) graph: &'a Graph,
-    /// Its results.
+    /// The results of the op.
     pub(crate) results: &'a [Binder],
-    /// Of each op around it, the words and the bodies that end before it.
+    /// For each enclosing op, its spelling and those of its bodies that end before this op.
     pub(crate) around: &'a [(&'static Spelling, Vec<FormBody>)],
 }
 
-/// The value of that number. Where a broken graph lacks it, one that prints as `%?`.
+/// Returns the value at an index. If a broken graph lacks it, returns a value that prints as `%?`.
 pub(crate) fn value_at(values: &[ValueId], index: usize) -> ValueId {
     values.get(index).copied().unwrap_or(ValueId::new(u32::MAX as usize))
 }
 
-/// Some operands; none where a broken graph lacks them.
+/// Returns a range of operands, or none if a broken graph lacks them.
 pub(crate) fn values_at(operands: &[ValueId], places: Range<usize>) -> &[ValueId] {
     operands.get(places).unwrap_or(&[])
 }
 
 impl Write {
-    /// A write to be printed.
+    /// Creates a write to be printed.
     pub(crate) fn new(result: usize, row: Option<i64>, value: ValueId) -> Self {
         Write { result, site: Site::Unknown, tap: Tap { row, site: Site::Unknown }, value }
     }
 }
 
 impl Form {
-    /// The form of an op, to be printed.
+    /// Creates the form of an op, to be printed.
     pub(crate) fn new(spelling: &'static Spelling, operands: &[ValueId], bodies: Vec<FormBody>) -> Self {
         let (site, operands) = (Site::Unknown, operands.to_vec());
         Form { spelling, site, operands, attributes: Attributes::new(), last: Vec::new(), bodies }
     }
 
-    /// Takes attributes out of those that were read.
+    /// Takes attributes out of the parsed ones.
     pub(crate) fn read<T>(&mut self, take: impl FnOnce(&mut Attributes) -> Result<T, String>) -> Result<T> {
         take(&mut self.attributes).map_err(|expected| self.attributes.refused(self.site, self.spelling.name, expected))
     }
 
-    /// The operands, followed by what each body captures.
+    /// Returns the operands, followed by the captured values of each body.
     pub(crate) fn all_operands(&self) -> Vec<ValueId> {
         let captured = self.bodies.iter().flat_map(|body| &body.captured);
         self.operands.iter().chain(captured).copied().collect()
     }
 
-    /// The graphs of the bodies.
+    /// Returns the graphs of the bodies.
     pub(crate) fn graphs(&self) -> Vec<Arc<Graph>> {
         self.bodies.iter().map(|body| body.graph.clone()).collect()
     }
 
-    /// The graphs of the blocks that its spelling names.
+    /// Returns the graphs of the blocks that the spelling names.
     pub(crate) fn blocks<const N: usize>(&self) -> [Arc<Graph>; N] {
         self.graphs().try_into().expect("the parser reads a block for each name of the spelling")
     }
 
-    /// Adds an attribute, if there is one.
+    /// Adds an attribute, if it has a value.
     pub(crate) fn set(&mut self, key: &str, value: Option<impl Into<Dim>>) {
         if let Some(value) = value {
             self.attributes.push(key.to_string(), Attribute::Dim(value.into()));
         }
     }
 
-    /// Adds `order=down`, if the steps go so.
+    /// Adds `order=down` if the steps run in reverse order.
     pub(crate) fn set_order(&mut self, reverse: bool) {
         self.set("order", reverse.then_some("down"));
     }
 
-    /// Takes out `order`, and tells whether the steps go down.
+    /// Removes `order`, and returns whether the steps run in reverse order.
     pub(crate) fn take_order(&mut self) -> Result<bool> {
         self.read(|attributes| match attributes.take_if_given("order", Attributes::take_word)?.as_deref() {
             None | Some("up") => Ok(false),
@@ -250,7 +252,7 @@ impl Form {
 }
 
 impl FormBody {
-    /// A block with so many parameters in parentheses, to be printed.
+    /// Creates a block with this number of parameters in parentheses, to be printed.
     pub(crate) fn block(graph: &Arc<Graph>, params: usize, captured: &[ValueId]) -> Self {
         let gives = graph.outputs().iter().map(|output| output.value).collect();
         let (lines, writes, end) = (Vec::new(), Vec::new(), Site::Unknown);
@@ -321,7 +323,7 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
 }
 ";
 
-    /// What a new op with bodies describes is all that its text needs.
+    /// A new op with bodies prints and parses from its description alone.
     #[test]
     fn described_ops_print_and_parse() {
         for (text, spelling, op) in
@@ -334,7 +336,7 @@ fn @f(%xs: f32[T], %x: f32[], %rows: f32[1]) {
         }
     }
 
-    /// So are its errors, each at its place.
+    /// The errors of such an op also come from its description, each with its place.
     #[test]
     fn described_ops_are_refused_in_their_words() {
         let refused = |text: &str, old: &str, new: &str, says: &[&str]| {

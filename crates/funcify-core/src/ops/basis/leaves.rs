@@ -1,4 +1,4 @@
-//! Checks of the leaves that a user's closure gives: they have the names and the types that are expected.
+//! Checks that the leaves returned by a user's closure have the expected names and types.
 
 use crate::graph::fail;
 use crate::graph::tracer::ClosedBody;
@@ -6,13 +6,13 @@ use crate::ops::call::check_sizes;
 use crate::ops::fail_mismatch;
 use crate::ops::rules::*;
 
-/// Leaves as an error lists them.
+/// Formats leaves as an error lists them.
 pub(crate) fn listed<T>(leaves: &[(String, T)]) -> String {
     let names: Vec<String> = leaves.iter().map(|(name, _)| format!("`{name}`")).collect();
     if names.is_empty() { "no leaves".to_string() } else { names.join(", ") }
 }
 
-/// The body, unless it gives something of a size that is bound in it (bind-c1).
+/// Returns the body, unless one of its results has a size that is bound inside it (bind-c1).
 pub(crate) fn with_known_sizes(at: &Place, name: &str, body: ClosedBody) -> Result<ClosedBody, Failed> {
     match check_sizes(at, name, &body.graph) {
         Ok(()) => Ok(body),
@@ -20,7 +20,7 @@ pub(crate) fn with_known_sizes(at: &Place, name: &str, body: ClosedBody) -> Resu
     }
 }
 
-/// Whether leaves have the names that are expected; else the open trace keeps an error.
+/// Returns whether leaves have the expected names; if not, records an error in the open trace.
 pub(crate) fn have_names<T>(
     at: &Place,
     component: &str,
@@ -36,7 +36,8 @@ pub(crate) fn have_names<T>(
     same
 }
 
-/// Checks the type of a leaf. The fixes are what is to be cast, what to do about another shape, and what if both differ.
+/// Checks the type of a leaf. The fixes are the value to cast, the advice for a different shape, and the advice if
+/// both dtype and shape differ.
 pub(crate) fn check_type(
     at: &Place,
     component: &str,

@@ -1,10 +1,12 @@
-//! Which states of a loop, and which results of a choice, have lanes, tangents or cotangents, before a body is traced.
+//! Finds the states of a loop, and the results of a switch, that have lanes, tangents or cotangents, before a body is
+//! traced.
 //!
-//! A rule that traces a body must know first what the body takes. Tracing until nothing is added would trace the bodies
-//! inside as often again, at each level of a nest. So the paths are followed through the graphs, bodies included; a body is
-//! gone through again only if something new reaches it. That is a guess, too large where the rule of an op gives nothing
-//! although a path leads through it. The rule that asked sees what it has traced, and traces until nothing is added if the
-//! guess was wrong: see [`Guess`].
+//! A rule that traces a body must first know which parameters have lanes, tangents or cotangents. Tracing until
+//! nothing is added would trace the inner bodies as many times again, at each level of a nest. Paths are therefore
+//! followed through the graphs, bodies included; a body is visited again only if something new reaches it. The
+//! outcome is a guess: it is too large where an op's rule returns nothing although a path leads through the op. The
+//! rule compares the guess with what it has traced and, if the guess was wrong, traces until nothing is added: see
+//! [`Guess`].
 
 use crate::derivative::active_values;
 use crate::fixpoint::{fixpoint, union};
@@ -12,7 +14,7 @@ use crate::graph::{Failed, Graph, ValueId, work};
 use crate::ops::{AssociativeScan, Call, Op, Scan, Switch, Unary, While};
 use crate::types::TensorType;
 
-/// What goes from operands to results.
+/// The property that is followed from operands to results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Lanes.
@@ -29,7 +31,7 @@ impl Kind {
 
 /// Flags that a rule finds by tracing.
 pub(crate) struct Guess {
-    /// What is certain before.
+    /// The flags that are certain before tracing.
     least: Vec<bool>,
     now: Vec<bool>,
     is_guessed: bool,
@@ -41,13 +43,13 @@ impl Guess {
         Guess { least, now: guess, is_guessed }
     }
 
-    /// Flags of which each is certain.
+    /// Creates flags that are all certain.
     pub(crate) fn certain(flags: Vec<bool>) -> Self {
         Guess::new(flags.clone(), flags)
     }
 
-    /// Traces with the flags until just these are found; gives them, and what was traced with them. `trace` takes the flags
-    /// to trace with, and adds what it finds to those that are certain.
+    /// Traces with the flags until a trace finds exactly these flags; returns them with the traced result. `trace`
+    /// takes the flags to trace with, and adds the flags that it finds to the certain ones.
     pub(crate) fn confirmed<T>(
         mut self,
         mut trace: impl FnMut(&[bool], &mut [bool]) -> Result<T, Failed>,
@@ -67,7 +69,7 @@ impl Guess {
 /// The values of a graph that are reached from its inputs.
 pub(crate) struct Reach {
     values: Vec<bool>,
-    /// Those of the bodies of each node.
+    /// The reached values in the bodies of each node.
     bodies: Vec<Vec<Reach>>,
 }
 
@@ -79,7 +81,7 @@ impl Reach {
         }
     }
 
-    /// Which outputs are reached if these inputs are, beside those that were before.
+    /// Adds these reached inputs to the earlier ones, and returns which outputs are reached.
     pub(crate) fn follow(&mut self, graph: &Graph, kind: Kind, inputs: &[bool]) -> Vec<bool> {
         let mut is_new = false;
         for (input, reached) in graph.inputs().iter().zip(inputs) {
@@ -109,10 +111,10 @@ impl Reach {
 
 /// The values of a graph that cotangents reach from its outputs.
 pub(crate) struct Pull {
-    /// Which values an input in `wrt` leads to.
+    /// The values that depend on an input in `wrt`.
     active: Vec<bool>,
     values: Vec<bool>,
-    /// Those of the bodies of each node.
+    /// The reached values in the bodies of each node.
     bodies: Vec<Vec<Pull>>,
 }
 
@@ -122,7 +124,7 @@ impl Pull {
         Pull { active: active_values(graph, wrt), values: vec![false; graph.values().count()], bodies }
     }
 
-    /// Which inputs have cotangents if these outputs have, beside those that had before.
+    /// Adds these outputs with cotangents to the earlier ones, and returns which inputs have cotangents.
     pub(crate) fn follow(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
         let mut is_new = false;
         for (output, given) in graph.outputs().iter().zip(outputs) {
@@ -148,17 +150,18 @@ impl Pull {
     }
 }
 
-/// What derivatives and lanes reach through an op with bodies. What they find of the bodies is kept from one question to the next.
+/// An op with bodies through which derivatives and lanes can be followed. Findings about the bodies are kept between
+/// calls.
 pub(crate) trait Connected {
-    /// Which results are reached if these operands are.
+    /// Returns which results are reached if these operands are.
     fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
 
-    /// Which operands have cotangents if these results have.
+    /// Returns which operands have cotangents if these results have.
     fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool>;
 }
 
 impl Op {
-    /// Which results are reached if these operands are; `None` if all.
+    /// Returns which results are reached if these operands are; `None` means all.
     fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut Vec<Reach>) -> Option<Vec<bool>> {
         if matches!(self, Op::Unary(Unary::StopGradient)) && kind == Kind::Tangents {
             return Some(vec![false]);
@@ -170,7 +173,7 @@ impl Op {
         Some(op.reached(kind, operands, bodies))
     }
 
-    /// Which operands have cotangents if these results have; `None` if all in `wrt`.
+    /// Returns which operands have cotangents if these results have; `None` means all in `wrt`.
     fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Option<Vec<bool>> {
         Some(self.bodied()?.pulled(wrt, results, bodies))
     }
@@ -198,7 +201,7 @@ impl Connected for While {
     }
 }
 
-/// The one body, made if it is not there.
+/// Returns the single body, and creates it if it is missing.
 fn first(bodies: &mut Vec<Pull>, make: impl FnOnce() -> Pull) -> &mut Pull {
     if bodies.is_empty() {
         bodies.push(make());
@@ -207,12 +210,12 @@ fn first(bodies: &mut Vec<Pull>, make: impl FnOnce() -> Pull) -> &mut Pull {
 }
 
 impl While {
-    /// Which carries are reached if these operands are, and whether the condition is.
+    /// Returns which carries are reached if these operands are, and whether the condition is.
     pub(crate) fn carries_reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> (Vec<bool>, bool) {
         let places = self.operands();
         let carries = operands[places.carries.clone()].to_vec();
         fixpoint((carries, false), |(carries, by_lane)| {
-            // What lanes that are done would compute is guarded.
+            // The float values that finished lanes would compute are guarded.
             let guarded = |index: usize| *by_lane && self.body.input_type(index).dtype.is_float();
             let inputs = carries.iter().chain(&operands[places.body.clone()]).enumerate();
             let inputs: Vec<bool> = inputs.map(|(index, reached)| *reached || guarded(index)).collect();
@@ -262,13 +265,14 @@ impl Connected for AssociativeScan {
 }
 
 impl AssociativeScan {
-    /// The combination, of which the cotangents of all elements are asked for.
+    /// Returns the combination, as the starting point for following the cotangents of all elements.
     pub(in crate::ops) fn pull(&self, wrt: &[bool]) -> Pull {
         let wrt = [vec![true; 2 * self.leaves], wrt[self.leaves..].to_vec()].concat();
         Pull::of(&self.combine, &wrt)
     }
 
-    /// Which operands have cotangents if these results have, and which leaves have them in a combination.
+    /// Returns which operands have cotangents if these results have, and which leaves have cotangents in a
+    /// combination.
     pub(in crate::ops) fn leaves_pulled(&self, results: &[bool], body: &mut Pull) -> (Vec<bool>, Vec<bool>) {
         let mut found = Vec::new();
         let active = fixpoint(results.to_vec(), |active| {
@@ -280,7 +284,7 @@ impl AssociativeScan {
     }
 }
 
-/// A rule leads from each float argument to each float result.
+/// A derivative rule connects each float argument with each float result.
 impl Connected for Call {
     fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         let captured = self.parts()[0].captured.clone();

@@ -1,4 +1,4 @@
-//! The names that the rules of every op are written with, for `use crate::ops::rules::*`.
+//! The names that the rules of every op use, for `use crate::ops::rules::*`.
 
 pub(in crate::ops) use smallvec::smallvec;
 
@@ -16,7 +16,7 @@ pub(in crate::ops) use crate::types::{DType, Dim, Shape, TensorType};
 pub(in crate::ops) use crate::value::{Value, constant, select};
 pub(in crate::ops) use crate::vmap::Batched;
 
-/// The derivative rules of an op through which no derivative passes.
+/// Defines the derivative rules of an op that no derivative passes through.
 macro_rules! no_derivative_rules {
     () => {
         fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
@@ -29,7 +29,7 @@ macro_rules! no_derivative_rules {
     };
 }
 
-/// The batching rule of an op that works element by element.
+/// Defines the batching rule of an op that works element by element.
 macro_rules! elementwise_batch {
     () => {
         fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -38,7 +38,7 @@ macro_rules! elementwise_batch {
     };
 }
 
-/// The forward rule of an op that is linear in its float operands together.
+/// Defines the forward rule of an op that is linear in its float operands together.
 macro_rules! linear_jvp {
     () => {
         fn jvp(&self, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
@@ -47,7 +47,7 @@ macro_rules! linear_jvp {
     };
 }
 
-/// The batching rule, the forward rule and the reverse rule of an op that has each in a module.
+/// Defines the batching, forward and reverse rules of an op that implements each in a module.
 macro_rules! rules_of_modules {
     ($batch:ident, $jvp:ident, $vjp:ident) => {
         fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {

@@ -1,4 +1,4 @@
-//! How the ops' own tests state what they expect: by the op's text, its operands and its result.
+//! Helpers for the ops' own tests, which state the text of an op, its operands and the expected result.
 
 use crate::error::Site;
 use crate::graph::{Graph, failing, tracer};
@@ -20,22 +20,22 @@ fn try_eval(text: &str, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let mut sizes = Sizes::new();
     let results = op.eval(&mut EvalContext { at, sizes: &mut sizes }, inputs, &outputs)?;
     let types: Vec<TensorType> = results.iter().map(HostTensor::ty).collect();
-    assert_eq!(types, outputs, "the evaluation gives the inferred types");
+    assert_eq!(types, outputs, "the evaluation returns the inferred types");
     Ok(results)
 }
 
-/// The results of an op on these operands.
+/// Returns the results of an op on these operands.
 pub(crate) fn eval_all(text: &str, inputs: &[HostTensor]) -> Vec<HostTensor> {
     try_eval(text, inputs).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The first result of an op on these operands.
+/// Returns the first result of an op on these operands.
 pub(crate) fn eval_op(text: &str, inputs: &[HostTensor]) -> HostTensor {
     eval_all(text, inputs).swap_remove(0)
 }
 
-/// The batching rule gives, for each lane, what the op gives on that lane's operands. An operand with `true` has one row
-/// a lane. The number of lanes is once a number, once a symbol.
+/// Checks that the batching rule computes, for each lane, the same as the op on that lane's operands. An operand with
+/// `true` has one row per lane. The number of lanes is tested both as a number and as a symbol.
 pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
     let op = parse(text);
     let lanes = operands.iter().find(|(_, mapped)| *mapped).expect("some operand has lanes").0.shape()[0];
@@ -68,32 +68,32 @@ pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
     }
 }
 
-/// The op gives this result.
+/// Checks that the op computes this result.
 pub(crate) fn check_op(text: &str, inputs: &[HostTensor], expected: impl Into<HostTensor>) {
     assert_eq!(eval_op(text, inputs), expected.into(), "{text}");
 }
 
-/// The type rule refuses these operands, and the message says this.
+/// Checks that the type rule rejects these operands with an error that contains `message`.
 pub(crate) fn rejects(text: &str, types: &[&str], message: &str) {
     let op = parse(text);
     let at = Place::new(op.name(), Site::Unknown);
     let types: Vec<TensorType> = types.iter().map(|ty| TensorType::parse(ty).unwrap()).collect();
-    let error = op.infer(&at, &types).expect_err("the type rule refuses").to_string();
+    let error = op.infer(&at, &types).expect_err("the type rule rejects the operands").to_string();
     assert!(error.contains(message), "{error}\ndoes not say: {message}");
 }
 
-/// The type rule accepts these operands, the evaluation refuses them, and the message says this.
+/// Checks that the type rule accepts these operands but the evaluation fails with an error that contains `message`.
 pub(crate) fn fails(text: &str, inputs: &[HostTensor], message: &str) {
     let op = parse(text);
     let types: Vec<TensorType> = inputs.iter().map(HostTensor::ty).collect();
     let inferred = op.infer(&Place::new(op.name(), Site::Unknown), &types);
     assert!(inferred.is_ok(), "{text}: {inferred:?}");
-    let error = try_eval(text, inputs).expect_err("the evaluation refuses").to_string();
+    let error = try_eval(text, inputs).expect_err("the evaluation fails").to_string();
     assert!(error.contains(message), "{error}\ndoes not say: {message}");
 }
 
-/// The derivatives of an op at these f64 operands agree with central differences, in forward mode; reverse mode agrees with
-/// forward mode; and so do their derivatives.
+/// Checks the derivatives of an op at these f64 operands: forward mode agrees with central differences, reverse mode
+/// agrees with forward mode, and second derivatives agree as well.
 pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
     let op = parse(text);
     let graph = Graph::build("op", |builder| {
@@ -128,7 +128,8 @@ pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
     check_forward(text, &gradients.unwrap_or_else(|error| panic!("{text}: {error}")), &names, &inputs);
 }
 
-/// Forward mode agrees with central differences. Gives the results with their tangents, and the direction.
+/// Checks that forward mode agrees with central differences. Returns the results with their tangents, and the
+/// direction.
 fn check_forward(text: &str, graph: &Graph, wrt: &[&str], inputs: &[HostTensor]) -> (Vec<HostTensor>, Vec<HostTensor>) {
     let pushed = graph.jvp(wrt).unwrap_or_else(|error| panic!("{text}: {error}"));
     let index_of = |name: &&str| (0..graph.inputs().len()).find(|index| graph.input_name(*index) == *name).unwrap();
@@ -165,7 +166,7 @@ fn dot(left: &HostTensor, right: &HostTensor) -> f64 {
     left.to_f64_vec().iter().zip(right.to_f64_vec()).map(|(a, b)| a * b).sum()
 }
 
-/// Numbers without a pattern, between -1 and 1.
+/// Returns pseudo-random numbers between -1 and 1.
 fn numbers(ty: &TensorType, seed: usize) -> HostTensor {
     let mut state = seed + 1;
     HostTensor::from_fn(ty.dtype, &ty.shape.constant().unwrap(), |_| {

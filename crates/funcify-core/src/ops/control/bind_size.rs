@@ -1,13 +1,13 @@
-//! `bind_size`: an integer that the program computes as the size of a symbol. It is the inverse of `size`.
+//! `bind_size` binds a symbol to an integer that the program computes. It is the inverse of `size`.
 //!
 //! Invariants, cited where they are enforced and tested:
 //!
-//! - **bind-c1** the symbol has no size before, and has this one in what comes after, in the bodies in it too (graph-c7). In the
-//!   body of a loop each step binds it anew, and nothing that leaves the body has it in its type.
-//! - **bind-c2** a negative size is refused when the op runs, before anything of that size is made. An op whose symbol nobody
-//!   uses does not run, as one whose results nobody uses.
-//! - **bind-c3** programs run the op from the host: it reads one number from the device. A size that is static when the
-//!   program is made is bound then.
+//! - **bind-c1** the symbol has no size before the op, and has this size in everything after it, including bodies
+//!   (graph-c7). In the body of a loop each step binds it anew, and no value that leaves the body has it in its type.
+//! - **bind-c2** a negative size fails when the op runs, before anything of that size is allocated. An op whose
+//!   symbol is unused does not run, like an op whose results are unused.
+//! - **bind-c3** programs run the op from the host, because it reads one number from the device. A size that is
+//!   static when the program is made is bound then.
 
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
 use crate::graph::{emit, fresh_symbol};
@@ -15,7 +15,7 @@ use crate::ops::rules::*;
 use crate::types::Symbol;
 use crate::vmap::ragged;
 
-/// Gives a symbol the size that an integer scalar says. It has no results.
+/// Binds a symbol to the value of an integer scalar. It has no results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BindSize {
     /// The symbol.
@@ -25,7 +25,7 @@ pub struct BindSize {
 op_text!("bind_size" => BindSize { size });
 
 impl BindSize {
-    /// The size that a number means (bind-c2).
+    /// Returns a number as a size, or an error if it is negative (bind-c2).
     pub fn checked(&self, at: &Place, number: i64) -> Result<usize> {
         usize::try_from(number).map_err(|_| {
             let fix = "give a number that is 0 or more, such as `n.maximum(0)`";
@@ -50,7 +50,7 @@ impl OpRules for BindSize {
         Ok(Vec::new())
     }
 
-    /// Gives every lane the largest of the sizes that the lanes ask for (`vmap::ragged`).
+    /// Binds the size for all lanes to the largest of the sizes of the individual lanes (`vmap::ragged`).
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
         let counts = ragged::counts_that_run(operands[0].value.cast(DType::I64));
         let fresh = fresh_symbol();

@@ -2,10 +2,10 @@
 
 use crate::ops::rules::*;
 
-/// The vector of `size` numbers from 0 on, of a number dtype. It has no operands.
+/// The vector of the numbers from 0 to `size - 1`, of a number dtype. It has no operands.
 #[derive(Clone, Debug)]
 pub struct Iota {
-    /// How many numbers.
+    /// The number of elements.
     pub size: Dim,
     /// The dtype of the result.
     pub dtype: DType,

@@ -1,4 +1,4 @@
-//! Ops whose results follow from attributes and sizes, and random bits.
+//! Ops whose results depend on attributes and sizes only, and random bits.
 
 pub(in crate::ops) mod constant;
 pub(in crate::ops) mod iota;

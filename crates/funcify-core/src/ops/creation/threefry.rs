@@ -1,27 +1,27 @@
 //! `threefry`: random bits from a key and a counter, the same on every backend.
 //!
 //! The generator is Threefry-2x32 with 20 rounds (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011).
-//! Element number `i` of the result, row-major, is the block of the key at `counter + i`; so with a counter of zero
-//! the bits are those of JAX with `jax_threefry_partitionable`, its default. [`random`](crate::random) is what
-//! programs are written with.
+//! Element `i` of the result, in row-major order, is the block of the key at `counter + i`. With a counter of zero
+//! the bits are therefore those of JAX with `jax_threefry_partitionable`, its default. User programs use
+//! [`random`](crate::random) instead.
 
 use std::iter;
 
 use crate::ops::rules::*;
 
 /// Random bits: `key` and `counter` are `u32[.., 2]`, high word first; the result is `u32[.., shape]`, or
-/// `u32[.., shape, 2]` with both words of each block. The axes before the last are those of independent keys.
+/// `u32[.., shape, 2]` with both words of each block. The axes before the last hold independent keys.
 #[derive(Clone, Debug)]
 pub struct Threefry {
-    /// The shape of the bits that each key gives.
+    /// The shape of the bits for each key.
     pub shape: Shape,
-    /// What is made of a block.
+    /// The words taken from each block.
     pub words: Words,
 }
 
 op_text!("threefry" => Threefry { shape, words });
 
-/// What a block of two random words gives.
+/// The output of a block of two random words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Words {
     /// One word, the exclusive or of the two.
@@ -43,11 +43,11 @@ impl OpRules for Threefry {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [key, counter] = arity(at, inputs)?;
         if key.dtype != DType::U32 || key.shape.dims().last().and_then(Dim::constant) != Some(2) {
-            return Err(at.mismatch("the key", "u32[2], or keys in u32[.., 2]", key, "make it by `random::key`"));
+            return Err(at.mismatch("the key", "u32[2], or keys in u32[.., 2]", key, "make it with `random::key`"));
         }
         if counter != key {
-            let fix = "pass two u32 words a key";
-            return Err(at.mismatch("the counter", format!("{key}, as the key is"), counter, fix));
+            let fix = "pass two u32 words per key";
+            return Err(at.mismatch("the counter", format!("{key}, like the key"), counter, fix));
         }
         if let Some(dim) = self.shape.dims().iter().find(|dim| dim.is_at_least(&Dim::from(0)) == Some(false)) {
             let fix = "give a size that is not negative";
@@ -78,8 +78,8 @@ impl OpRules for Threefry {
     no_derivative_rules!();
 }
 
-/// The bits that each key gives, `size` elements a key: what the kernels of all backends compute. Keys and counters
-/// are pairs of words, high word first, as many of each.
+/// Computes the bits for each key, `size` elements per key, for the kernels of all backends. Keys and counters
+/// are pairs of words, high word first; there are as many counters as keys.
 pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) -> Vec<u32> {
     let (keys, _) = keys.as_chunks::<2>();
     let (counters, _) = counters.as_chunks::<2>();
@@ -90,10 +90,10 @@ pub fn threefry_bits(keys: &[u32], counters: &[u32], size: usize, words: Words) 
     bits
 }
 
-/// How many blocks are made at once.
+/// The number of blocks computed at once.
 const BLOCKS: usize = 8;
 
-/// The words of so many blocks of one key, from a counter on.
+/// Returns the words of `blocks` blocks of one key, starting at a counter.
 pub fn threefry_words(key: [u32; 2], counter: [u32; 2], blocks: usize, words: Words) -> impl Iterator<Item = u32> {
     let first = (u64::from(counter[0]) << 32) | u64::from(counter[1]);
     (0..blocks).step_by(BLOCKS).flat_map(move |index| {
@@ -106,8 +106,8 @@ pub fn threefry_words(key: [u32; 2], counter: [u32; 2], blocks: usize, words: Wo
     })
 }
 
-/// Blocks of a key at the counter `first` and those after it: the first words of all, and the second ones. A block is the two
-/// words of a counter, encrypted with the key.
+/// Computes `N` blocks of a key, starting at the counter `first`; returns the first words of all blocks, then the
+/// second words. A block is the two words of a counter, encrypted with the key.
 fn threefry_blocks<const N: usize>(key: [u32; 2], first: u64) -> [[u32; N]; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     const PARITY: u32 = 0x1bd1_1bda;
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::ops::testing::{check_op, eval_op, rejects};
 
-    /// The known answers of Random123's own tests (`kat_vectors`).
+    /// Checks the known answers of Random123's own tests (`kat_vectors`).
     #[test]
     fn known_answers() {
         assert_eq!(threefry_blocks([0, 0], 0), [[0x6b20_0159], [0x99ba_4efe]]);
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(threefry_blocks(key, counter), [[0xc492_3a9c], [0x483d_f7a0]]);
     }
 
-    /// What JAX prints for `jax.random.split(jax.random.key(42), 3)`.
+    /// Checks the values that JAX prints for `jax.random.split(jax.random.key(42), 3)`.
     #[test]
     fn both_words_are_those_of_jax() {
         let keys = HostTensor::from([
@@ -184,7 +184,7 @@ mod tests {
         rejects(op, &["u32[3]", "u32[3]"], "u32[2], or keys in u32[.., 2]");
         rejects(op, &["u32[]", "u32[]"], "u32[2], or keys in u32[.., 2]");
         rejects(op, &["i32[2]", "i32[2]"], "u32[2], or keys in u32[.., 2]");
-        rejects(op, &["u32[5,2]", "u32[2]"], "u32[5,2], as the key is");
+        rejects(op, &["u32[5,2]", "u32[2]"], "u32[5,2], like the key");
         rejects("threefry {shape=[-1], words=both}", &["u32[2]", "u32[2]"], "sizes of 0 or more");
     }
 }

@@ -1,4 +1,5 @@
-//! Elementwise ops of two operands of one type: a table of text, domain, evaluation on floats, on integers.
+//! Elementwise ops with two operands of one type: a table of their text, domain, and evaluation on floats and
+//! integers.
 //!
 //! Integers wrap. Division and remainder follow StableHLO: toward zero, the remainder with the dividend's
 //! sign; `x / 0` is -1 (all ones for unsigned types) and `x % 0` is `x`.
@@ -10,7 +11,7 @@ use crate::ops::{partials, special};
 macro_rules! binary_table {
     ($($name:ident $(($method:ident))? => $op:ident, $domain:ident, |$x:ident, $y:ident| $float:expr, |$i:ident, $j:ident| $int:expr, $doc:literal;)*) => {
         op_table! {
-            /// An elementwise op of two operands of one type.
+            /// An elementwise op with two operands of one type.
             Binary, BINARY_NAMES, binary_of: $(stringify!($name) => $op, $doc;)*
         }
 
@@ -43,19 +44,20 @@ binary_table! {
     rem (operator) => Rem, Number, |x, y| x % y, |i, j| if j == 0 { i } else { i.wrapping_rem(j) },
         "The remainder of x / y toward zero, with the sign of x; x itself for a zero integer divisor.";
     max (maximum) => Max, Number, |x, y| special::maximum(x, y), |i, j| i.max(j),
-        "The larger of x and y, where -0 is less than +0; NaN if either is NaN. As IEEE 754's maximum and JAX's `maximum`.";
+        "The larger of x and y, where -0 is less than +0; NaN if either is NaN. Like IEEE 754's maximum and JAX's.";
     min (minimum) => Min, Number, |x, y| special::minimum(x, y), |i, j| i.min(j),
-        "The smaller of x and y, where -0 is less than +0; NaN if either is NaN. As IEEE 754's minimum and JAX's `minimum`.";
+        "The smaller of x and y, where -0 is less than +0; NaN if either is NaN. Like IEEE 754's minimum and JAX's.";
     pow => Pow, Number, |x, y| x.powf(y), |i, j| integer_power(i, j),
         "x to the power y; 0^0 is 1; an integer to a negative power is 0 unless x is 1 or -1.";
     atan2 => Atan2, Float, |x, y| x.atan2(y), |i, _j| i,
         "The angle of the point (y, x), in [-pi, pi]: the arctangent of x / y with the signs of both.";
     copysign => Copysign, Float, |x, y| x.copysign(y), |i, _j| i,
-        "|x| with the sign of y, which may be that of -0 or NaN. The derivative by x is 1 or -1, and 0 at 0 as that of `abs`; by y \
-         it is 0. As JAX's `jnp.copysign`.";
+        "|x| with the sign of y, which may be -0 or NaN. The derivative with respect to x is 1 or -1, and 0 at 0, like \
+         that of `abs`; with respect to y it is 0. Like JAX's `jnp.copysign`.";
     and (operator) => And, Logic, |x, _y| x, |i, j| i & j, "Logical and of booleans, bitwise and of integers.";
     or (operator) => Or, Logic, |x, _y| x, |i, j| i | j, "Logical or of booleans, bitwise or of integers.";
-    xor (operator) => Xor, Logic, |x, _y| x, |i, j| i ^ j, "Exclusive or of booleans, bitwise of integers.";
+    xor (operator) => Xor, Logic, |x, _y| x, |i, j| i ^ j,
+        "Exclusive or of booleans, bitwise exclusive or of integers.";
 }
 
 impl Binary {
@@ -63,7 +65,7 @@ impl Binary {
         match self {
             Binary::Add | Binary::Sub => Linearity::InAll,
             Binary::Mul => Linearity::Each(&[0, 1]),
-            // Of floats: the quotient of integers is cut off.
+            // This holds for floats; the quotient of integers is truncated.
             Binary::Div => Linearity::Each(&[0]),
             Binary::Rem | Binary::Pow | Binary::Atan2 | Binary::Copysign => Linearity::None,
             Binary::Max | Binary::Min | Binary::And | Binary::Or | Binary::Xor => Linearity::None,
@@ -109,16 +111,17 @@ impl OpRules for Binary {
 pub(in crate::ops) fn check_same(at: &Place, left: &TensorType, right: &TensorType) -> Result<()> {
     if left.dtype != right.dtype {
         let fix = format!("cast one of them, say `.cast(DType::{:?})`: nothing is promoted silently", left.dtype);
-        return Err(at.mismatch("the right operand", format!("{left}, as the left one is"), right, fix));
+        return Err(at.mismatch("the right operand", format!("{left}, like the left operand"), right, fix));
     }
     if left.shape != right.shape {
         let fix = "make the shapes equal, or broadcastable (each dimension equal, or 1)";
-        return Err(at.mismatch("the right operand", format!("{left}, as the left one is"), right, fix));
+        return Err(at.mismatch("the right operand", format!("{left}, like the left operand"), right, fix));
     }
     Ok(())
 }
 
-/// An integer power modulo 2^64, by squaring; to a negative power 0 unless the base is 1 or -1. Backends share it.
+/// Computes an integer power modulo 2^64, by squaring. A negative power is 0 unless the base is 1 or -1. Backends
+/// share this function.
 pub fn integer_power(base: impl Into<i64>, exponent: impl Into<i64>) -> i64 {
     let (base, exponent): (i64, i64) = (base.into(), exponent.into());
     if exponent < 0 {
@@ -168,8 +171,8 @@ mod tests {
 
     #[test]
     fn operands_must_have_one_type() {
-        rejects("add", &["f32[3]", "f64[3]"], "f32[3], as the left one is");
-        rejects("add", &["f32[3]", "f32[2]"], "f32[3], as the left one is");
+        rejects("add", &["f32[3]", "f64[3]"], "f32[3], like the left operand");
+        rejects("add", &["f32[3]", "f32[2]"], "f32[3], like the left operand");
         rejects("and", &["f32[3]", "f32[3]"], "bool or an integer type");
         rejects("atan2", &["i32[3]", "i32[3]"], "a float type");
     }

@@ -1,8 +1,8 @@
-//! Elementwise ops on the bits of integers, which depend on how many bits an element has: shifts and counts.
+//! Elementwise ops on the bits of integers, which depend on the number of bits of an element: shifts and counts.
 //!
 //! Shifts follow StableHLO: an amount that is negative or at least the number of bits shifts everything out, which
-//! leaves 0, or in an arithmetic shift to the right the sign. What is a sign depends on the op, not on the type: an
-//! arithmetic shift of an unsigned number repeats its highest bit, a logical shift of a signed one fills in zeros.
+//! leaves 0, or the sign in an arithmetic shift to the right. The op, not the type, decides what the sign is: an
+//! arithmetic shift of an unsigned number repeats its highest bit; a logical shift of a signed one fills in zeros.
 
 use crate::ops::rules::*;
 
@@ -29,14 +29,14 @@ macro_rules! bits_table {
 
 bits_table! {
     shift_left => ShiftLeft, 2, |i, j, bits| shift_left(i, j, bits),
-        "x shifted y bits to the left, as by `<<`; 0 for an amount that is negative or at least the number of bits.";
+        "x shifted y bits to the left, like `<<`; 0 for an amount that is negative or at least the number of bits.";
     shift_right_arithmetic => ShiftRightArithmetic, 2, |i, j, bits| shift_right_arithmetic(i, j, bits),
-        "x shifted to the right, its highest bit repeated; only that for an amount that is negative or too large.";
+        "x shifted y bits to the right, repeating its highest bit; only that bit for a negative or too large amount.";
     shift_right_logical => ShiftRightLogical, 2, |i, j, bits| shift_right_logical(i, j, bits),
-        "x shifted to the right, zeros filled in; 0 for an amount that is negative or at least the number of bits.";
-    popcount => Popcount, 1, |i, _j, bits| popcount(i, bits), "How many bits are 1.";
+        "x shifted y bits to the right, filled with zeros; 0 for an amount that is negative or at least the bit count.";
+    popcount => Popcount, 1, |i, _j, bits| popcount(i, bits), "The number of bits that are 1.";
     count_leading_zeros => CountLeadingZeros, 1, |i, _j, bits| count_leading_zeros(i, bits),
-        "How many bits are 0 before the highest 1; all of them for 0.";
+        "The number of 0 bits before the highest 1 bit; for 0, the number of all bits.";
 }
 
 impl OpRules for Bits {
@@ -65,39 +65,40 @@ impl OpRules for Bits {
     no_derivative_rules!();
 }
 
-/// `value`, an element of `bits` bits, shifted to the left; what is above them is to be cut off. Backends share it.
+/// Shifts `value`, an element of `bits` bits, to the left. The caller discards the bits above them. Backends share
+/// this function.
 pub fn shift_left(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
     in_range(amount.into(), bits).map_or(0, |amount| value.into() << amount)
 }
 
-/// `value`, an element of `bits` bits, shifted to the right with its highest bit repeated. Backends share it.
+/// Shifts `value`, an element of `bits` bits, to the right and repeats its highest bit. Backends share this function.
 pub fn shift_right_arithmetic(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
     let unused = i64::BITS - bits;
     let signed = (value.into() << unused) >> unused;
     signed >> in_range(amount.into(), bits).unwrap_or(bits - 1)
 }
 
-/// `value`, an element of `bits` bits, shifted to the right with zeros filled in. Backends share it.
+/// Shifts `value`, an element of `bits` bits, to the right and fills in zeros. Backends share this function.
 pub fn shift_right_logical(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
     in_range(amount.into(), bits).map_or(0, |amount| (unsigned(value.into(), bits) >> amount) as i64)
 }
 
-/// How many of the `bits` bits of an element are 1. Backends share it.
+/// Returns the number of the `bits` bits of an element that are 1. Backends share this function.
 pub fn popcount(value: impl Into<i64>, bits: u32) -> i64 {
     i64::from(unsigned(value.into(), bits).count_ones())
 }
 
-/// How many of the `bits` bits of an element are 0 before the highest 1. Backends share it.
+/// Returns the number of the `bits` bits of an element that are 0 before the highest 1. Backends share this function.
 pub fn count_leading_zeros(value: impl Into<i64>, bits: u32) -> i64 {
     i64::from(unsigned(value.into(), bits).leading_zeros() - (u64::BITS - bits))
 }
 
-/// The amount of a shift, if it leaves anything.
+/// Returns the amount of a shift, or `None` if it shifts everything out.
 fn in_range(amount: i64, bits: u32) -> Option<u32> {
     u32::try_from(amount).ok().filter(|amount| *amount < bits)
 }
 
-/// The bits of an element, without the copies of its sign above them.
+/// Returns the bits of an element, without the copies of its sign above them.
 fn unsigned(value: i64, bits: u32) -> u64 {
     (value as u64) & (u64::MAX >> (u64::BITS - bits))
 }
@@ -141,6 +142,6 @@ mod tests {
     fn integers_only() {
         rejects("popcount", &["f32[2]"], "an integer type");
         rejects("shift_left", &["bool[2]", "bool[2]"], "an integer type");
-        rejects("shift_right_logical", &["u8[2]", "i32[2]"], "u8[2], as the left one is");
+        rejects("shift_right_logical", &["u8[2]", "i32[2]"], "u8[2], like the left operand");
     }
 }

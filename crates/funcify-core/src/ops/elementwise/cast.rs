@@ -1,8 +1,8 @@
 //! `cast`: elementwise conversion to another dtype.
 //!
-//! Floats become integers toward zero, saturating at the dtype's bounds, and NaN becomes 0. Integers become
-//! narrower integers by wrapping. Anything but zero becomes `true`; `true` becomes 1. Floats become narrower
-//! floats by rounding to nearest even.
+//! Floats become integers by truncation toward zero, saturating at the dtype's bounds, and NaN becomes 0. Integers
+//! become narrower integers by wrapping. Every value except zero becomes `true`; `true` becomes 1. Floats become
+//! narrower floats by rounding to nearest even.
 
 use crate::ops::rules::*;
 

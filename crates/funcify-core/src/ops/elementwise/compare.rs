@@ -1,4 +1,4 @@
-//! Comparisons: elementwise, of two operands of one type, with a boolean result.
+//! Elementwise comparisons of two operands of one type, with a boolean result.
 //!
 //! NaN is unordered: every comparison with it is false except `ne`. `false` is less than `true`.
 
@@ -80,6 +80,6 @@ mod tests {
 
     #[test]
     fn operands_must_have_one_type() {
-        rejects("lt", &["i64[2]", "i32[2]"], "i64[2], as the left one is");
+        rejects("lt", &["i64[2]", "i32[2]"], "i64[2], like the left operand");
     }
 }

@@ -1,4 +1,5 @@
-//! Ops that work element by element: each element of the result follows from those of the operands at its place.
+//! Ops that work element by element: each element of the result depends only on the operands' elements at the same
+//! position.
 
 pub(in crate::ops) mod binary;
 pub(in crate::ops) mod bits;

@@ -1,13 +1,13 @@
-//! `nextafter`: the floats next to floats.
+//! `nextafter`: the neighbours of floats.
 
 use half::{bf16, f16};
 
 use crate::derivative::{no_derivative, primals};
 use crate::ops::rules::*;
 
-/// The float next to the left operand in the direction of the right one, elementwise: the right one where they are equal
-/// (so -0 of 0 and -0), NaN where either is NaN. Beside zeros are the smallest subnormal numbers, beside the largest
-/// numbers the infinities. It has no derivative, as in JAX.
+/// The float next to the left operand in the direction of the right one, elementwise. The result is the right operand
+/// where both are equal (so -0 for 0 and -0), and NaN where either is NaN. The neighbours of zeros are the smallest
+/// subnormal numbers, those of the largest numbers the infinities. The op has no derivative, as in JAX.
 #[derive(Clone, Copy, Debug)]
 pub struct NextAfter;
 
@@ -15,8 +15,9 @@ op_text!("nextafter" => NextAfter {});
 
 impl NextAfter {
     fn undefined(self, operands: &[Value]) -> Failed {
-        let reason = "nothing says what the derivative of a neighbour is: 1 of the first operand, or none";
-        let fix = "keep it out with `stop_gradient`, or say what it is with `custom_jvp`";
+        let reason =
+            "the derivative of a neighbour is not defined: it could be 1 with respect to the first operand, or none";
+        let fix = "keep it out of the derivative with `stop_gradient`, or define it with `custom_jvp`";
         no_derivative("nextafter", operands, "the op", reason, fix)
     }
 }
@@ -47,7 +48,8 @@ impl OpRules for NextAfter {
     }
 }
 
-/// The float of `dtype` next to `x`, which is one, in the direction of another. Backends share it.
+/// Returns the neighbour of `x`, which is a float of `dtype`, in the direction of `toward`. Backends share this
+/// function.
 pub fn next_after(x: f64, toward: f64, dtype: DType) -> f64 {
     if x.is_nan() || toward.is_nan() {
         return f64::NAN;
@@ -64,7 +66,7 @@ pub fn next_after(x: f64, toward: f64, dtype: DType) -> f64 {
     }
 }
 
-/// The bits of the float above or below that of `bits`, which is not NaN: their magnitude is one more or one less.
+/// Returns the bits of the float above or below that of `bits`, which is not NaN: the magnitude changes by one.
 fn neighbour(bits: u64, width: u32, upward: bool) -> u64 {
     let sign = 1 << (width - 1);
     match bits & !sign {
@@ -81,7 +83,7 @@ mod tests {
     use crate::ops::testing::{check_batch, check_op, rejects};
     use crate::{GradOptions, Graph};
 
-    /// Each type has its own numbers: the smallest, the largest, and those beside 1.
+    /// Checks the numbers specific to each type: the smallest, the largest, and the neighbours of 1.
     #[test]
     fn neighbours_of_every_type() {
         let check = |dtype: DType, smallest: f64, largest: f64, below_one: f64, above_one: f64| {
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn rules() {
         rejects("nextafter", &["i32[3]", "i32[3]"], "a float type");
-        rejects("nextafter", &["f32[3]", "f64[3]"], "f32[3], as the left one is");
+        rejects("nextafter", &["f32[3]", "f64[3]"], "f32[3], like the left operand");
         check_batch("nextafter", &[([[1f32, 2.0], [-0.0, 3.0]].into(), true), ([5f32, -5.0].into(), false)]);
         let graph = Graph::build("f", |g| g.input("x", "f32[]").nextafter(9.0)).unwrap();
         for error in [graph.grad("x", GradOptions::new()).unwrap_err(), graph.jvp("x").unwrap_err()] {

@@ -1,23 +1,24 @@
-//! The partial derivatives of the elementwise ops, which both modes use: `t` times the derivative of the result by one
-//! operand. As an elementwise op's Jacobian is diagonal, `t` may be a tangent or a cotangent.
+//! The partial derivatives of the elementwise ops, which both modes use: `t` times the derivative of the result with
+//! respect to one operand. Because an elementwise op's Jacobian is diagonal, `t` may be a tangent or a cotangent.
 //!
-//! Where an op has no derivative, one is chosen: `numerics.md`, the tables in the documentation of [`super`], says which. A
-//! rule is itself differentiated, so it must be right as a function around a point, not only there: what is selected at
-//! one point alone has no derivative.
+//! Where an op has no derivative, one is chosen: see `numerics.md`, the tables in the documentation of [`super`]. A
+//! rule is itself differentiated, so it must be correct as a function around a point, not only at it: a value
+//! selected at a single point has no derivative.
 
 use crate::ops::{Binary, Op, Unary};
 use crate::value::{Value, magnitude, select};
 
-/// How a derivative passes an op that works element by element.
+/// The way in which a derivative passes an op that works element by element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::ops) enum Passes {
-    /// It is multiplied: by 0, an infinite one becomes NaN.
+    /// The derivative is multiplied: if it is infinite, multiplying by 0 makes it NaN.
     Multiplied,
-    /// As that, or it ends where the operand was not chosen: there an infinite one becomes 0.
+    /// The derivative is multiplied, or ends where the operand was not chosen: there, an infinite derivative becomes
+    /// 0.
     Chosen,
 }
 
-/// How derivatives pass an op. `None` if it does not work element by element.
+/// Returns how derivatives pass an op, or `None` if it does not work element by element.
 pub(in crate::ops) fn passes(op: &Op) -> Option<Passes> {
     match op {
         Op::Unary(op) => Some(unary_passes(*op)),
@@ -46,7 +47,7 @@ fn binary_passes(op: Binary) -> Passes {
     }
 }
 
-/// `t` times the derivative of `y = op(x)` by `x`. `None` if none passes.
+/// Returns `t` times the derivative of `y = op(x)` with respect to `x`, or `None` if no derivative passes.
 pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<Value> {
     let product = match op {
         Unary::Neg => -t,
@@ -77,7 +78,7 @@ pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<V
             let (_, length, sum) = scaled(x.ones_like(), x);
             t * (sum.rsqrt() / length)
         }
-        // Two roots: the square of a large operand overflows.
+        // Two roots, because the square of a large operand overflows.
         Unary::Acosh => t * (x - 1.0).rsqrt() * (x + 1.0).rsqrt(),
         Unary::Atanh => t / one_minus_square(x),
         Unary::Erf => t * std::f64::consts::FRAC_2_SQRT_PI * (-x.square()).exp(),
@@ -92,7 +93,8 @@ pub(in crate::ops) fn unary(op: Unary, x: Value, y: Value, t: Value) -> Option<V
     Some(product)
 }
 
-/// `t` times the derivative of `z = op(x, y)` by the operand of that number. `None` if none passes.
+/// Returns `t` times the derivative of `z = op(x, y)` with respect to the operand at that index, or `None` if no
+/// derivative passes.
 pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: Value, t: Value) -> Option<Value> {
     let first = operand == 0;
     let product = match op {
@@ -108,15 +110,15 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
         Binary::Max => of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), z, t),
         Binary::Min => of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
         Binary::Pow if first => {
-            // At x = 0 nothing depends on y, as in the other rule, but for infinite derivatives; and `0 * 0^-1` is kept
-            // away from (0, 0).
+            // At x = 0 nothing depends on y, as in the other rule, except infinite derivatives; and `0 * 0^-1` is
+            // kept away from (0, 0).
             let is_zero = x.eq(0.0);
             let is_one = is_zero & y.eq(0.0);
             let y = select(is_zero & y.ge(1.0), y.stop_gradient(), y);
             select(is_one, 0.0, t * y * select(is_one, 1.0, x).pow(y - 1.0))
         }
         Binary::Pow => {
-            // 0 at x = 0, of every y but NaN.
+            // The derivative is 0 at x = 0, for every y except NaN.
             let is_zero = x.eq(0.0);
             let base = select(is_zero, 1.0, x);
             t * select(is_zero, y.stop_gradient() * 0.0, base.pow(y) * base.log())
@@ -132,21 +134,21 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
     Some(product)
 }
 
-/// `t` where this operand is chosen, half of it where both are; NaN where the result is.
+/// Returns `t` where this operand is chosen, half of it where both are, and NaN where the result is NaN.
 fn of_chosen(other: Value, both: Value, result: Value, t: Value) -> Value {
     let chosen = select(result.is_nan(), f64::NAN, t);
     select(other, 0.0, select(both, t * 0.5, chosen))
 }
 
-/// 1 - x * x, exact near -1 and 1; its derivative is one product, so that it stays infinite where what it is multiplied
-/// with is.
+/// Computes 1 - x * x, exact near -1 and 1. Its derivative is a single product, so that it stays infinite where the
+/// factor that multiplies it is infinite.
 fn one_minus_square(x: Value) -> Value {
     let difference = 1.0 - x.square();
     difference + ((1.0 - x) * (1.0 + x) - difference).stop_gradient()
 }
 
-/// `a` divided by the length of the larger of the two, that length, and the sum of the squares of both so divided, which
-/// neither overflow nor vanish.
+/// Returns `a` divided by the larger of the two magnitudes, this magnitude, and the sum of the squares of both scaled
+/// values, which neither overflow nor vanish.
 fn scaled(a: Value, b: Value) -> (Value, Value, Value) {
     let length = magnitude(a, b);
     let (a, b) = (a / length, b / length);

@@ -1,23 +1,23 @@
 //! `polygamma`: the derivatives of `digamma`, elementwise, of any order up to [`POLYGAMMA_ORDERS`].
 //!
-//! As JAX's `polygamma(n, x)`, with the order as an attribute, so that its derivative is the op of the next order. Floats
-//! are computed in f64 and rounded once.
+//! Like JAX's `polygamma(n, x)`, with the order as an attribute, so that its derivative is the op of the next order.
+//! Floats are computed in f64 and rounded once.
 
 use crate::ops::rules::*;
 use crate::ops::special::{POLYGAMMA_ORDERS, polygamma};
 
-/// The derivative of that order of the digamma function: 1 is the trigamma function. At zero and the negative integers
-/// infinite for an odd order and NaN for an even one.
+/// The derivative of the given order of the digamma function: order 1 is the trigamma function. At zero and the
+/// negative integers the result is infinite for an odd order and NaN for an even one.
 #[derive(Clone, Copy, Debug)]
 pub struct Polygamma {
-    /// How often digamma is differentiated, from 1 on.
+    /// The number of times that digamma is differentiated, at least 1.
     pub order: usize,
 }
 
 op_text!("polygamma" => Polygamma { order });
 
 impl Polygamma {
-    /// `t` times the derivative by `x`.
+    /// Returns `t` times the derivative with respect to `x`.
     fn partial(self, x: Value, t: Value) -> Value {
         t * x.polygamma(self.order + 1)
     }

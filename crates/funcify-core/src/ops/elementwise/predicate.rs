@@ -1,4 +1,4 @@
-//! Predicates: elementwise, of one float operand, with a boolean result.
+//! Elementwise predicates of one float operand, with a boolean result.
 
 use crate::ops::rules::*;
 
@@ -20,8 +20,8 @@ macro_rules! predicate_table {
 }
 
 predicate_table! {
-    is_nan => IsNan, |x| x.is_nan(), "Whether x is not a number.";
-    is_finite => IsFinite, |x| x.is_finite(), "Whether x is neither infinite nor NaN.";
+    is_nan => IsNan, |x| x.is_nan(), "`true` where x is NaN.";
+    is_finite => IsFinite, |x| x.is_finite(), "`true` where x is neither infinite nor NaN.";
 }
 
 impl OpRules for Predicate {

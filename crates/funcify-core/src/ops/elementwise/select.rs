@@ -1,4 +1,4 @@
-//! `select`: elementwise, the second operand where the first is true, else the third.
+//! `select`: elementwise, the second operand where the first is true, otherwise the third.
 
 use crate::ops::rules::*;
 

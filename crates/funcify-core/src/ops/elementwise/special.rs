@@ -1,36 +1,38 @@
-//! Functions of f64 that the standard library lacks or has less exactly. The reference evaluation and kernels share them.
+//! Functions on f64 that the standard library lacks or computes less exactly. The reference evaluation and kernels
+//! share them.
 //!
-//! `libm` (the C library of musl and FreeBSD in Rust) has most of them within a few units in the last place; the
+//! `libm` (the C library of musl and FreeBSD in Rust) provides most of them within a few units in the last place; the
 //! inverse error function and the digamma function are rational approximations from the literature.
 
 use half::{bf16, f16};
 
-/// The inverse hyperbolic sine. The standard library's overflows for the largest numbers.
+/// Computes the inverse hyperbolic sine. The standard library's version overflows for the largest numbers.
 #[doc(inline)]
 pub use libm::asinh;
 
-/// The inverse hyperbolic cosine; NaN below 1. The standard library's loses half of the digits near 1, and overflows.
+/// Computes the inverse hyperbolic cosine; NaN below 1. The standard library's version loses half of the digits near
+/// 1, and overflows.
 #[doc(inline)]
 pub use libm::acosh;
 
-/// The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond. The standard library's loses half of the digits
-/// near -1.
+/// Computes the inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond. The standard library's version loses
+/// half of the digits near -1.
 #[doc(inline)]
 pub use libm::atanh;
 
-/// The error function.
+/// Computes the error function.
 #[doc(inline)]
 pub use libm::erf;
 
-/// 1 - erf(x), exact where that is small.
+/// Computes 1 - erf(x), exact where the result is small.
 #[doc(inline)]
 pub use libm::erfc;
 
-/// log|gamma(x)|; infinite at zero, the negative integers and both infinities.
+/// Computes log|gamma(x)|; infinite at zero, the negative integers and both infinities.
 #[doc(inline)]
 pub use libm::lgamma;
 
-/// The larger of two numbers, where -0 is less than +0; NaN if either is NaN: the `maximum` of IEEE 754-2019.
+/// Returns the larger of two numbers, where -0 is less than +0; NaN if either is NaN: the `maximum` of IEEE 754-2019.
 pub fn maximum(x: f64, y: f64) -> f64 {
     if x.is_nan() || y.is_nan() {
         return f64::NAN;
@@ -38,16 +40,18 @@ pub fn maximum(x: f64, y: f64) -> f64 {
     if x == y && x.is_sign_negative() || x < y { y } else { x }
 }
 
-/// The smaller of two numbers, where -0 is less than +0; NaN if either is NaN: the `minimum` of IEEE 754-2019.
+/// Returns the smaller of two numbers, where -0 is less than +0; NaN if either is NaN: the `minimum` of IEEE
+/// 754-2019.
 pub fn minimum(x: f64, y: f64) -> f64 {
     -maximum(-x, -y)
 }
 
-/// Numbers whose larger and smaller one a kernel picks as [`maximum`] and [`minimum`] do, in a few instructions without a branch.
+/// Numbers with versions of [`maximum`] and [`minimum`] for kernels, which compile to a few instructions without a
+/// branch.
 pub trait Extrema: Copy {
-    /// The larger, where -0 is less than +0; NaN if either is.
+    /// Returns the larger number, where -0 is less than +0; NaN if either is NaN.
     fn larger(self, other: Self) -> Self;
-    /// The smaller, where -0 is less than +0; NaN if either is.
+    /// Returns the smaller number, where -0 is less than +0; NaN if either is NaN.
     fn smaller(self, other: Self) -> Self;
 }
 
@@ -57,15 +61,15 @@ macro_rules! extrema_of_floats {
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
                 let larger = if other < self || self.is_nan() { self } else { other };
-                // Of two zeros it is the other one. It is negative if both are.
+                // For two zeros this is `other`. The result is negative if both are.
                 Self::from_bits(larger.to_bits() & (self.to_bits() | ($sign - 1)))
             }
 
             #[inline(always)]
             fn smaller(self, other: Self) -> Self {
                 let (first, second) = (if self < other { self } else { other }, if other < self { other } else { self });
-                // Which of both they are differs for zeros and NaN alone. The smaller is negative if either is, as their bits together
-                // are; those of NaN and of any number are NaN.
+                // `first` and `second` differ only for zeros and NaN. The smaller zero is negative if either is, as
+                // is the bitwise or of both; the bitwise or of NaN and any number is NaN.
                 Self::from_bits(first.to_bits() | second.to_bits())
             }
         })*
@@ -91,18 +95,19 @@ macro_rules! extrema_of_integers {
 extrema_of_floats!(f16: 0x8000, bf16: 0x8000, f32: 0x8000_0000, f64: 0x8000_0000_0000_0000);
 extrema_of_integers!(u8, u32, i32, i64);
 
-/// 1 / (1 + exp(-x)).
+/// Computes 1 / (1 + exp(-x)).
 ///
-/// The exponential is that of -|x|, which does not overflow: below -709 the result is as small, and may be subnormal.
+/// It uses the exponential of -|x|, which does not overflow: below -709 the result is just as small, and may be
+/// subnormal.
 pub fn sigmoid(x: f64) -> f64 {
     let small = (-x.abs()).exp();
     if x < 0.0 { small / (1.0 + small) } else { 1.0 / (1.0 + small) }
 }
 
-/// The inverse of the error function; infinite at -1 and 1, NaN beyond.
+/// Computes the inverse of the error function; infinite at -1 and 1, NaN beyond.
 ///
-/// Wichura's algorithm AS 241 (PPND16, Applied Statistics 37, 1988) for the quantiles of the normal distribution, of
-/// which this is the one at (1 + x) / 2 over the square root of 2.
+/// Uses Wichura's algorithm AS 241 (PPND16, Applied Statistics 37, 1988) for the quantiles of the normal
+/// distribution: the result is the quantile at (1 + x) / 2, divided by the square root of 2.
 pub fn erf_inv(x: f64) -> f64 {
     if x.is_nan() || x.abs() > 1.0 {
         return f64::NAN;
@@ -124,10 +129,10 @@ pub fn erf_inv(x: f64) -> f64 {
     (quantile * std::f64::consts::FRAC_1_SQRT_2).copysign(x)
 }
 
-/// The derivative of [`lgamma`]; NaN at zero, the negative integers and -inf, as XLA has it.
+/// Computes the derivative of [`lgamma`]; NaN at zero, the negative integers and -inf, like XLA.
 ///
-/// Reflection below -1, recurrence to [1, 2], where a rational approximation (Boost's, by J. Maddock) keeps the root
-/// exact, and the asymptotic series above 10 (Abramowitz and Stegun, 6.3.7, 6.3.5 and 6.3.18).
+/// Uses reflection below -1, recurrence to [1, 2], where a rational approximation (Boost's, by J. Maddock) keeps the
+/// root exact, and the asymptotic series above 10 (Abramowitz and Stegun, 6.3.7, 6.3.5 and 6.3.18).
 pub fn digamma(x: f64) -> f64 {
     if x <= 0.0 && x == x.floor() {
         return f64::NAN;
@@ -156,12 +161,13 @@ pub fn digamma(x: f64) -> f64 {
     result + from_root * (0.995_581_626_892_089_8 + ratio)
 }
 
-/// The derivative of [`digamma`] of that order: 1 is the trigamma function, 0 is digamma itself. At zero and the negative
-/// integers infinite for an odd order, where both sides agree, and NaN for an even one, as XLA has it; NaN at -inf.
+/// Computes the derivative of [`digamma`] of the given order: order 1 is the trigamma function, order 0 is digamma
+/// itself. At zero and the negative integers it is infinite for an odd order, where both sides agree, and NaN for an
+/// even one, like XLA; at -inf it is NaN.
 ///
-/// Reflection below zero (Abramowitz and Stegun, 6.4.7), recurrence (6.4.6) and the asymptotic series (6.4.11), whose
-/// terms are quotients of factorials and powers, multiplied out so that neither overflows. Orders up to
-/// [`POLYGAMMA_ORDERS`].
+/// Uses reflection below zero (Abramowitz and Stegun, 6.4.7), recurrence (6.4.6) and the asymptotic series (6.4.11),
+/// whose terms are quotients of factorials and powers, multiplied out so that neither overflows. Supports orders up
+/// to [`POLYGAMMA_ORDERS`].
 pub fn polygamma(order: usize, x: f64) -> f64 {
     if order == 0 {
         return digamma(x);
@@ -183,10 +189,10 @@ pub fn polygamma(order: usize, x: f64) -> f64 {
 /// The highest order of [`polygamma`].
 pub const POLYGAMMA_ORDERS: usize = 100;
 
-/// n! times the sum of 1 / (x + k)^(n + 1) for k from 0 on: |psi(n, x)| for x > 0.
+/// Computes n! times the sum of 1 / (x + k)^(n + 1) for k from 0 on: |psi(n, x)| for x > 0.
 fn zeta_sum(order: usize, x: f64) -> f64 {
     let n = order as f64;
-    // From here on 8 terms of the series suffice.
+    // From this point on, 8 terms of the series suffice.
     let far = 2.0 * n + 10.0;
     let steps = (far - x).ceil().max(0.0) as usize;
     let end = x + steps as f64;
@@ -198,12 +204,12 @@ fn zeta_sum(order: usize, x: f64) -> f64 {
         sum += bernoulli * ratio;
     }
     let term = |y: f64| (1..=order).fold(1.0 / y, |product, k| product * (k as f64 / y));
-    // The smallest terms first.
+    // The smallest terms are added first.
     (0..steps).rev().fold(scale * sum, |sum, step| sum + term(x + step as f64))
 }
 
-/// The derivative of that order of cot(pi x): pi^n times a polynomial in the cotangent c, since c' = -pi (1 + c^2). All its
-/// terms have one sign.
+/// Computes the derivative of the given order of cot(pi x): pi^n times a polynomial in the cotangent c, because
+/// c' = -pi (1 + c^2). All its terms have the same sign.
 fn derivative_of_cotangent(order: usize, x: f64) -> f64 {
     let pi = std::f64::consts::PI;
     let fraction = x - x.round();
@@ -224,7 +230,7 @@ fn derivative_of_cotangent(order: usize, x: f64) -> f64 {
     polynomial(&coefficients, cotangent)
 }
 
-/// A polynomial, the constant coefficient first.
+/// Evaluates a polynomial whose constant coefficient comes first.
 fn polynomial(coefficients: &[f64], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient)
 }
@@ -301,7 +307,7 @@ const FAR: Rational = (
     ],
 );
 
-/// The positive root of digamma, in parts that f64 holds.
+/// The positive root of digamma, as a sum of f64 parts.
 const DIGAMMA_ROOT: [f64; 3] =
     [1_569_415_565.0 / (1u64 << 30) as f64, 381_566_830.0 / (1u64 << 60) as f64, 9.016_312_093_258_695e-20];
 
@@ -345,7 +351,7 @@ const BERNOULLI: [f64; 8] =
 mod tests {
     use super::*;
 
-    /// Asserts the values of a function to a few units in the last place.
+    /// Asserts that a function's values are correct to a few units in the last place.
     #[track_caller]
     fn check(function: fn(f64) -> f64, values: &[(f64, f64)]) {
         for (x, expected) in values {
@@ -355,7 +361,7 @@ mod tests {
         }
     }
 
-    /// Every two of these, by sign and as NaN.
+    /// Checks every pair of these numbers, by sign and with NaN.
     #[test]
     fn zeros_have_an_order_in_extremes() {
         let numbers = [f64::NEG_INFINITY, -1.0, -0.0, 0.0, 1.0, f64::INFINITY];
@@ -374,7 +380,7 @@ mod tests {
         assert_eq!((3i64.larger(-4), 3u8.smaller(4), i32::MIN.larger(i32::MAX)), (3, 3, i32::MAX));
     }
 
-    /// What kernels pick, in each type of float, is what the ops say.
+    /// Checks that the kernel versions agree with the ops in each float type.
     fn same_as_kernels(x: f64, y: f64) {
         let same = |larger: f64, smaller: f64| {
             for (found, expected) in [(larger, maximum(x, y)), (smaller, minimum(x, y))] {
@@ -391,7 +397,7 @@ mod tests {
         same(a.larger(b).into(), a.smaller(b).into());
     }
 
-    /// mpmath's, with 60 digits. Subnormal numbers have fewer digits.
+    /// The expected values are from mpmath with 60 digits. Subnormal numbers have fewer digits.
     #[test]
     fn sigmoids_of_all_sizes() {
         let values = [
@@ -471,7 +477,7 @@ mod tests {
 
     #[test]
     fn derivatives_of_digamma() {
-        // mpmath's psi(n, x), with 40 digits.
+        // The expected values are mpmath's psi(n, x) with 40 digits.
         let trigamma = [
             (1.0, 1.6449340668482264),
             (0.5, 4.934802200544679),
@@ -520,7 +526,7 @@ mod tests {
         check(|x| polygamma(4, x), &fourth);
         let tenth = [(1.5, -42108.85876897549), (-0.625, -175323804627.6114), (20.0, -4.5103770549818434e-08)];
         check(|x| polygamma(10, x), &tenth);
-        // Powers to the 50 lose more.
+        // Powers up to the 50th lose more digits.
         let fiftieth = [
             (1.5, -3.179952703565868e+55),
             (-0.625, -1.6124275813334218e+86),

@@ -1,6 +1,7 @@
-//! What the tables of elementwise ops have in common: an enum of their rows, a key for each row, and methods of values.
+//! Macros shared by the tables of elementwise ops: an enum of their rows, a key for each row, and methods of values.
 
-/// An enum with a variant a row, the names of its rows, and for each row a type that conversions are registered for.
+/// Defines an enum with a variant per row, the names of its rows, and for each row a type for registering
+/// conversions.
 macro_rules! op_table {
     ($(#[$about:meta])* $table:ident, $names:ident, $of:ident: $($name:expr => $op:ident, $doc:literal;)*) => {
         $(#[$about])*
@@ -46,8 +47,8 @@ macro_rules! op_table {
     };
 }
 
-/// The method of a value that applies a row of one or two operands. It has the row's name, or the one beside it; of a row that is
-/// an operator there is none.
+/// Defines the method of a value that applies a row with one or two operands. It has the row's name, or the name next
+/// to it; a row that is an operator has no method.
 macro_rules! value_method {
     ($operands:tt $name:ident (operator): $op:expr, $doc:literal) => {};
     ($operands:tt $name:ident ($method:ident): $op:expr, $doc:literal) => {

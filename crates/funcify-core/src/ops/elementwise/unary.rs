@@ -1,12 +1,12 @@
-//! Elementwise ops of one operand: a table of name, domain, evaluation on floats, evaluation on integers, and what it is. A row
-//! is also a method of a value, and what tests of all elementwise ops go through ([`Unary::ALL`]).
+//! Elementwise ops with one operand: a table of name, domain, evaluation on floats, evaluation on integers, and
+//! description. Each row is also a method of a value. Tests of all elementwise ops iterate over [`Unary::ALL`].
 //!
 //! Floats are computed in f64 and rounded once to the operand's dtype; integers wrap.
 
 use crate::ops::rules::*;
 use crate::ops::{partials, special};
 
-/// Which element types an elementwise op takes.
+/// The element types that an elementwise op accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::ops) enum Domain {
     /// Floats.
@@ -38,7 +38,7 @@ impl Domain {
 macro_rules! unary_table {
     ($($name:ident $(($operator:ident))? => $op:ident, $domain:ident, |$x:ident| $float:expr, |$i:ident| $int:expr, $doc:literal;)*) => {
         op_table! {
-            /// An elementwise op of one operand.
+            /// An elementwise op with one operand.
             Unary, UNARY_NAMES, unary_of: $(stringify!($name) => $op, $doc;)*
         }
 
@@ -63,9 +63,9 @@ macro_rules! unary_table {
 
 unary_table! {
     neg (operator) => Neg, Number, |x| -x, |i| i.wrapping_neg(), "-x; integers wrap.";
-    abs => Abs, Number, |x| x.abs(), |i| i.wrapping_abs(), "|x|; the smallest integer stays itself.";
+    abs => Abs, Number, |x| x.abs(), |i| i.wrapping_abs(), "|x|; the smallest integer is unchanged.";
     sign => Sign, Number, |x| if x.is_nan() || x == 0.0 { x } else { x.signum() }, |i| i.signum(),
-        "-1, 0 or 1; NaN and signed zeros stay themselves.";
+        "-1, 0 or 1; NaN and signed zeros are unchanged.";
     square => Square, Number, |x| x * x, |i| i.wrapping_mul(i), "x * x; integers wrap.";
     exp => Exp, Float, |x| x.exp(), |i| i, "e to the power x.";
     expm1 => Expm1, Float, |x| x.exp_m1(), |i| i, "exp(x) - 1, exact near zero.";
@@ -79,8 +79,8 @@ unary_table! {
     rsqrt => Rsqrt, Float, |x| 1.0 / x.sqrt(), |i| i, "1 / sqrt(x); inf at zero, NaN below.";
     recip => Recip, Float, |x| 1.0 / x, |i| i, "1 / x.";
     tan => Tan, Float, |x| x.tan(), |i| i, "The tangent of x radians; NaN at infinity.";
-    asin => Asin, Float, |x| x.asin(), |i| i, "The angle in [-pi/2, pi/2] whose sine is x; NaN beyond 1.";
-    acos => Acos, Float, |x| x.acos(), |i| i, "The angle in [0, pi] whose cosine is x; NaN beyond 1.";
+    asin => Asin, Float, |x| x.asin(), |i| i, "The angle in [-pi/2, pi/2] whose sine is x; NaN outside [-1, 1].";
+    acos => Acos, Float, |x| x.acos(), |i| i, "The angle in [0, pi] whose cosine is x; NaN outside [-1, 1].";
     atan => Atan, Float, |x| x.atan(), |i| i, "The angle in [-pi/2, pi/2] whose tangent is x.";
     sinh => Sinh, Float, |x| x.sinh(), |i| i, "The hyperbolic sine.";
     cosh => Cosh, Float, |x| x.cosh(), |i| i, "The hyperbolic cosine.";
@@ -90,18 +90,18 @@ unary_table! {
     atanh => Atanh, Float, |x| special::atanh(x), |i| i,
         "The inverse of the hyperbolic tangent; infinite at -1 and 1, NaN beyond.";
     erf => Erf, Float, |x| special::erf(x), |i| i, "The error function.";
-    erfc => Erfc, Float, |x| special::erfc(x), |i| i, "1 - erf(x), exact where that is small.";
+    erfc => Erfc, Float, |x| special::erfc(x), |i| i, "1 - erf(x), exact where the result is small.";
     erf_inv => ErfInv, Float, |x| special::erf_inv(x), |i| i,
         "The inverse of the error function; infinite at -1 and 1, NaN beyond.";
     lgamma => Lgamma, Float, |x| special::lgamma(x), |i| i,
         "log|gamma(x)|; infinite at zero, the negative integers and both infinities.";
     digamma => Digamma, Float, |x| special::digamma(x), |i| i,
         "The derivative of lgamma; NaN at zero and the negative integers.";
-    cbrt => Cbrt, Float, |x| x.cbrt(), |i| i, "The cube root, of negative numbers too.";
+    cbrt => Cbrt, Float, |x| x.cbrt(), |i| i, "The cube root, also of negative numbers.";
     floor => Floor, Float, |x| x.floor(), |i| i, "The largest whole number that is not above x.";
     ceil => Ceil, Float, |x| x.ceil(), |i| i, "The smallest whole number that is not below x.";
-    round => Round, Float, |x| x.round_ties_even(), |i| i, "The nearest whole number; the even one of two.";
-    trunc => Trunc, Float, |x| x.trunc(), |i| i, "The whole number next to x toward zero.";
+    round => Round, Float, |x| x.round_ties_even(), |i| i, "The nearest whole number; ties round to even.";
+    trunc => Trunc, Float, |x| x.trunc(), |i| i, "x rounded toward zero to a whole number.";
     not (operator) => Not, Logic, |x| x, |i| !i, "Logical not of booleans, bitwise not of integers.";
     stop_gradient => StopGradient, Any, |x| x, |i| i, "x itself; no derivative passes through it.";
 }

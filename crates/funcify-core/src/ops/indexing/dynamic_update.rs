@@ -1,12 +1,12 @@
-//! `dynamic_update`: a tensor with a part of one axis replaced, at a start known when the program runs.
+//! `dynamic_update`: a tensor with a part of one axis replaced, at a start that is known only when the program runs.
 //!
-//! As in StableHLO the start is clamped so that the part lies within the axis.
+//! As in StableHLO, the start is clamped so that the part is within the axis.
 
 use crate::ops::indexing::dynamic_slice::{along, check_fits, check_start, clamped_start, lane_starts};
 use crate::ops::rules::*;
 use crate::value::{self, iota};
 
-/// `dynamic_update(x, part, start)`: `part` has the type of `x` except in `axis`.
+/// The op `dynamic_update(x, part, start)`, where `part` has the type of `x` except in `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicUpdate {
     /// The axis.
@@ -48,7 +48,7 @@ impl OpRules for DynamicUpdate {
         if length.constant() == Some(0) {
             return Ok(vec![Batched::mapped(x)]);
         }
-        // What each element of the result would be in the part.
+        // The position in the part for each element of the result.
         let shape = x.shape();
         let positions = along(iota(shape[axis].clone(), DType::I64), axis, &shape);
         let positions = positions - lane_starts(start.value, &shape[axis], &length, &shape);

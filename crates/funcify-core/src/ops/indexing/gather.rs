@@ -1,13 +1,14 @@
-//! `gather`: one element an index, along one axis (NumPy's `take_along_axis`, PyTorch's `gather`).
+//! `gather`: one element per index, along one axis (NumPy's `take_along_axis`, PyTorch's `gather`).
 //!
-//! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
-//! there are no indices; with indices it is an error when it runs, for the step of a loop may never run.
+//! As in StableHLO, an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty
+//! if there are no indices. With indices, an empty axis is an error only at run time, because the step of a loop may
+//! never run.
 
 use crate::ops::rules::*;
 use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index, equal_except, taken_along};
 use crate::value;
 
-/// `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1: `indices` has the shape of `x` except in `axis`.
+/// The op `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1; `indices` has the shape of `x` except in `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Gather {
     /// The axis.
@@ -61,7 +62,7 @@ pub(in crate::ops) fn check_along(at: &Place, axis: usize, x: &TensorType, indic
     Ok(())
 }
 
-/// Indices, as i64, clamped into an axis of that size.
+/// Converts indices to i64 and clamps them into an axis of this size.
 pub(in crate::ops) fn clamped(indices: Value, size: &Dim) -> Value {
     let last = value::size(size.clone() - 1, DType::I64);
     indices.cast(DType::I64).minimum(last).maximum(0)
@@ -82,7 +83,7 @@ mod tests {
     fn no_indices_take_nothing() {
         let (x, indices) = (HostTensor::from([0f32; 0]), HostTensor::from([0i64; 0]));
         check_op("gather {axis=0}", &[x.clone(), indices], x.clone());
-        fails("gather {axis=0}", &[x, HostTensor::from([0i64, 1])], "an axis that is not empty");
+        fails("gather {axis=0}", &[x, HostTensor::from([0i64, 1])], "a non-empty axis");
     }
 
     #[test]

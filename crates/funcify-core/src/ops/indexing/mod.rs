@@ -1,4 +1,4 @@
-//! Ops that read or write elements in places that an operand says.
+//! Ops that read or write elements at positions given by an operand.
 
 pub(in crate::ops) mod dynamic_slice;
 pub(in crate::ops) mod dynamic_update;

@@ -1,13 +1,14 @@
 //! `take`: whole slices of one axis, by index (NumPy's `take`, PyTorch's `index_select`).
 //!
-//! As in StableHLO an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty where
-//! there are no indices; with indices it is an error when it runs, for the step of a loop may never run.
+//! As in StableHLO, an index out of range is clamped into it; a negative one is clamped to 0. The axis may be empty
+//! if there are no indices. With indices, an empty axis is an error only at run time, because the step of a loop may
+//! never run.
 
 use crate::ops::indexing::gather::clamped;
 use crate::ops::rules::*;
 use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index};
 
-/// `take(x, indices)`: the axis is replaced by the axes of `indices`, which may have any rank.
+/// The op `take(x, indices)`, whose result has the axes of `indices`, of any rank, in place of the axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Take {
     /// The axis.
@@ -59,7 +60,8 @@ impl OpRules for Take {
             (_, false) => emit_lanes(Take { axis: self.axis + 1 }, &[x.value, indices.value]),
             (false, true) => Ok(vec![Batched::mapped(x.value.take(axis, indices.value).move_axis(axis, 0))]),
             (true, true) => {
-                // [size, n, rest] by [size, count, rest], and the axes of the indices where the axis was.
+                // Gathers [size, n, rest] by [size, count, rest], then moves the axes of the indices to where the
+                // axis was.
                 let (x, indices) = (x.value.move_axis(axis + 1, 1).checked()?, indices.value);
                 let (of_x, of_indices) = (x.shape(), indices.shape());
                 let (rest, count) = (Shape::new(&of_x.dims()[2..]), Shape::new(&of_indices.dims()[1..]));
@@ -82,7 +84,7 @@ impl OpRules for Take {
         let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
         let [x, indices] = [context.operands[0], context.operands[1]];
         let (shape, count) = (x.shape(), indices.shape().elements());
-        // One index a slice: [.., count, ..], as `scatter` takes it.
+        // One index per slice, in the shape [.., count, ..] that `scatter` expects.
         let flat = shape.with_dim(self.axis, count.clone());
         let mut aligned = vec![Dim::from(1); shape.rank()];
         aligned[self.axis] = count;
@@ -111,7 +113,7 @@ mod tests {
     fn no_indices_take_nothing() {
         let (x, indices) = (HostTensor::zeros(crate::DType::F32, &[2, 0]), HostTensor::from([0i64; 0]));
         check_op("take {axis=1}", &[x.clone(), indices], x.clone());
-        fails("take {axis=1}", &[x, HostTensor::from([0i64])], "an axis that is not empty");
+        fails("take {axis=1}", &[x, HostTensor::from([0i64])], "a non-empty axis");
     }
 
     #[test]

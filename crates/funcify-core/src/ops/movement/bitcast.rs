@@ -1,7 +1,7 @@
-//! `bitcast`: the bits of each element, read as another type of as many bits.
+//! `bitcast`: the bits of each element, interpreted as another type of the same width.
 //!
-//! Types with the same bits are `f32`, `i32` and `u32`, and `f64` and `i64`. Every bit is kept, the payload of NaN too.
-//! What is read as integers has no derivative, as in JAX.
+//! The interchangeable types are `f32`, `i32` and `u32`, and `f64` and `i64`. Every bit is kept, including the payload
+//! of NaN. Bits interpreted as integers have no derivative, as in JAX.
 
 use crate::ops::rules::*;
 
@@ -15,7 +15,7 @@ pub struct Bitcast {
 op_text!("bitcast" => Bitcast { dtype });
 
 impl Bitcast {
-    /// Whether the result is the operand itself, derivative and all.
+    /// Returns whether the result is the operand itself, so that derivatives pass.
     fn is_identity(self, operand: Value) -> bool {
         operand.dtype() == self.dtype
     }
@@ -48,7 +48,7 @@ impl OpRules for Bitcast {
     }
 }
 
-/// The types whose elements have the bits of those of `dtype`, itself among them.
+/// Returns the types that a bitcast can convert to or from `dtype`, including itself.
 fn alike(dtype: DType) -> &'static [DType] {
     match dtype {
         DType::F32 | DType::I32 | DType::U32 => &[DType::F32, DType::I32, DType::U32],
@@ -71,7 +71,9 @@ fn fix(from: DType, to: DType) -> String {
         _ if is_half(to) => format!("no integer type has 16 bits: bitcast to f32, then cast to {to}"),
         _ => match alike(from) {
             [only] => format!("no other type has the bits of {only}: `cast` converts the numbers"),
-            same => format!("bitcast {from} to a type of as many bits, {}; `cast` converts the numbers", listed(same)),
+            same => {
+                format!("bitcast {from} to a type of the same width, {}; `cast` converts the numbers", listed(same))
+            }
         },
     }
 }
@@ -82,7 +84,7 @@ mod tests {
     use crate::ops::testing::{check_batch, check_op, rejects};
     use crate::{Disconnected, GradOptions, Graph, evaluate};
 
-    /// NaN with a payload and a sign, zeros of both signs, a subnormal number, an infinity, a number.
+    /// A NaN with a payload and a sign, zeros of both signs, a subnormal number, an infinity, a number.
     const BITS: [u32; 6] = [0xffc1_2345, 0, 0x8000_0000, 1, 0x7f80_0000, 0x3fc0_0000];
 
     #[test]
@@ -103,8 +105,8 @@ mod tests {
     #[test]
     fn other_widths_are_refused_with_what_fits() {
         rejects("bitcast {dtype=i64}", &["f32[2]"], "f64 or i64, to be read as i64");
-        rejects("bitcast {dtype=i64}", &["f32[2]"], "bitcast f32 to a type of as many bits, f32 or i32 or u32");
-        rejects("bitcast {dtype=i32}", &["f64[2]"], "of as many bits, f64 or i64");
+        rejects("bitcast {dtype=i64}", &["f32[2]"], "bitcast f32 to a type of the same width, f32 or i32 or u32");
+        rejects("bitcast {dtype=i32}", &["f64[2]"], "of the same width, f64 or i64");
         rejects("bitcast {dtype=i32}", &["f16[2]"], "no integer type has 16 bits: cast to f32");
         rejects("bitcast {dtype=bf16}", &["i32[2]"], "bitcast to f32, then cast to bf16");
         rejects("bitcast {dtype=bf16}", &["f16[2]"], "no integer type has 16 bits");

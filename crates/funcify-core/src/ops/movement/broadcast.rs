@@ -3,7 +3,7 @@
 use crate::ops::rules::*;
 use crate::value::Axes;
 
-/// Repetition to `shape`: aligned at the last axis, each axis of the operand is equal or 1.
+/// Repetition to `shape`: the shapes are aligned at the last axis, and each axis of the operand is equal or 1.
 #[derive(Clone, Debug)]
 pub struct Broadcast {
     /// The shape of the result.
@@ -66,7 +66,7 @@ impl OpRules for Broadcast {
     }
 }
 
-/// Whether a shape becomes another one by repetition.
+/// Returns whether a shape becomes another one by repetition.
 pub(in crate::ops) fn broadcasts(from: &Shape, to: &Shape) -> bool {
     let mut aligned = from.dims().iter().rev().zip(to.dims().iter().rev());
     from.rank() <= to.rank() && aligned.all(|(from, to)| from == to || from.constant() == Some(1))

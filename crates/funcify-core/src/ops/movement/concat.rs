@@ -1,8 +1,8 @@
-//! `concat`: several tensors after one another along an axis.
+//! `concat`: several tensors joined along an axis.
 
 use crate::ops::rules::*;
 
-/// The operands, one or more, along `axis`; all other axes are equal.
+/// One or more operands joined along `axis`; all other axes are equal.
 #[derive(Clone, Copy, Debug)]
 pub struct Concat {
     /// The axis.
@@ -14,7 +14,7 @@ op_text!("concat" => Concat { axis });
 impl OpRules for Concat {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let Some(first) = inputs.first() else {
-            return Err(at.mismatch("the operand list", "one operand or more", "none", "pass what is to be joined"));
+            return Err(at.mismatch("the operand list", "one operand or more", "none", "pass the tensors to join"));
         };
         check_axis(at, "attribute `axis`", self.axis, first.rank())?;
         let mut size = Dim::from(0);

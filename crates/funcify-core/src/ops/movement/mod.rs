@@ -1,4 +1,4 @@
-//! Ops that put elements elsewhere, in places that attributes and sizes say, and compute nothing.
+//! Ops that move elements to positions determined by attributes and sizes, and compute nothing.
 
 pub(in crate::ops) mod bitcast;
 pub(in crate::ops) mod broadcast;

@@ -1,21 +1,21 @@
-//! `pad`: a value before, after and between the elements of one axis.
+//! `pad`: a value inserted before, after and between the elements of one axis.
 
 use crate::error::Site;
 use crate::graph::emit_value;
 use crate::ops::Slice;
 use crate::ops::rules::*;
 
-/// `low` values before, `high` after and `interior` between each two elements of `axis`. The second operand
-/// is the value, a scalar of the same dtype.
+/// Padding with `low` values before, `high` after and `interior` between neighbouring elements of `axis`. The second
+/// operand is the value, a scalar of the same dtype.
 #[derive(Clone, Debug)]
 pub struct Pad {
     /// The axis.
     pub axis: usize,
-    /// How many before.
+    /// The number of values before the elements.
     pub low: Dim,
-    /// How many after.
+    /// The number of values after the elements.
     pub high: Dim,
-    /// How many between each two.
+    /// The number of values between neighbouring elements.
     pub interior: usize,
 }
 
@@ -40,7 +40,7 @@ impl OpRules for Pad {
             (0, _) => Dim::from(0),
             (interior, Some(size)) => Dim::from(interior) * (size - 1).max(0),
             (_, None) => {
-                let fix = "fix the size";
+                let fix = "use a fixed size";
                 return Err(at.mismatch("the operand", "an axis without symbols, for interior padding", x, fix));
             }
         };
@@ -74,7 +74,7 @@ impl OpRules for Pad {
         if !value.mapped {
             return emit_lanes(op, &[x, value.value]);
         }
-        // Each lane has its own value: it is put where nothing of `x` is.
+        // Each lane has its own value, which is selected wherever there is no element of `x`.
         let inside = op.of(x.full_like(1.0).cast(DType::Bool), constant(false));
         let padded = pad_with_zeros(op, x);
         let ones = vec![Dim::from(1); x.rank() - 1];
@@ -101,13 +101,13 @@ impl OpRules for Pad {
 }
 
 impl Pad {
-    /// The op on a value, with another one around and between its elements.
+    /// Applies the op to a value, with `around` as the padding.
     fn of(&self, value: Value, around: Value) -> Value {
         emit_value(self.clone(), &[value, around], Site::Unknown)
     }
 }
 
-/// Zeros around and between the elements of a value.
+/// Pads a value with zeros.
 pub(in crate::ops) fn pad_with_zeros(pad: Pad, value: Value) -> Value {
     pad.of(value, constant(HostTensor::scalar(0.0).cast(value.dtype())))
 }

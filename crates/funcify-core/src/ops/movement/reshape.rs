@@ -1,8 +1,8 @@
-//! `reshape`: the same elements in row-major order under another shape.
+//! `reshape`: the same elements, in row-major order, with another shape.
 
 use crate::ops::rules::*;
 
-/// The operand's elements with `shape`, which has as many for all sizes.
+/// The operand's elements with `shape`, which has the same number of elements for all sizes.
 #[derive(Clone, Debug)]
 pub struct Reshape {
     /// The shape of the result.
@@ -18,7 +18,8 @@ impl Reshape {
     }
 }
 
-/// The axis of one shape whose indices are those of an axis of another one, with the same elements before it.
+/// Returns the axis of `to` whose indices correspond to those of `axis` of `from`, with the same number of elements
+/// before it.
 fn same_axis(from: &Shape, to: &Shape, axis: usize) -> Option<usize> {
     let elements = |dims: &[Dim]| dims.iter().fold(Dim::from(1), |product, dim| product * dim);
     let before = elements(&from.dims()[..axis]);
@@ -31,7 +32,7 @@ impl OpRules for Reshape {
         let (found, needed) = (x.shape.elements(), self.shape.elements());
         if found != needed || needed.is_beyond_range() {
             let expected = format!("{needed} elements, for {}", self.shape);
-            let fix = "give a shape with as many elements for all sizes";
+            let fix = "give a shape with the same number of elements for all sizes";
             return Err(at.mismatch("the operand", expected, format!("{found} elements, in {x}"), fix));
         }
         Ok(vec![x.with_shape(&self.shape)])

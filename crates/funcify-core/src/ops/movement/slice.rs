@@ -4,16 +4,16 @@ use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::rules::*;
 use crate::ops::taken_along;
 
-/// Part of one axis. With a step other than 1 the bounds are numbers, not symbols.
+/// A part of one axis. With a step other than 1 the bounds are numbers, not symbols.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// The axis.
     pub axis: usize,
     /// The first index.
     pub start: Dim,
-    /// The index that ends the slice, itself not included.
+    /// The index at which the slice ends, exclusive.
     pub limit: Dim,
-    /// The distance of two indices, at least 1.
+    /// The distance between consecutive indices, at least 1.
     pub step: usize,
 }
 
@@ -38,7 +38,7 @@ impl OpRules for Slice {
             (step, Some(length)) => Dim::from((length.max(0) as usize).div_ceil(step)),
             (_, None) => {
                 let found = format!("{start}..{limit}");
-                let fix = "fix the sizes, or take every row";
+                let fix = "use fixed sizes, or a step of 1";
                 return Err(at.mismatch("the slice", "bounds without symbols, for a step above 1", found, fix));
             }
         };
@@ -51,7 +51,7 @@ impl OpRules for Slice {
         let mut shape = x.shape().to_vec();
         if start < 0 || limit < start || limit as usize > shape[self.axis] {
             let expected = format!("bounds with 0 <= start <= limit <= {}", shape[self.axis]);
-            let fix = "call with sizes that hold the slice";
+            let fix = "call with sizes for which the slice fits";
             return Err(context.at.mismatch("the slice", expected, format!("{start}..{limit}"), fix));
         }
         shape[self.axis] = ((limit - start) as usize).div_ceil(self.step);

@@ -2,7 +2,7 @@
 
 use crate::ops::rules::*;
 
-/// Axis `i` of the result is axis `axes[i]` of the operand.
+/// A permutation of axes: axis `i` of the result is axis `axes[i]` of the operand.
 #[derive(Clone, Debug)]
 pub struct Transpose {
     /// A permutation of the operand's axes.

@@ -1,4 +1,4 @@
-//! `matmul`: products of matrices, batched over equal leading axes.
+//! `matmul`: matrix products, batched over equal leading axes.
 
 use std::num::Wrapping;
 use std::ops::{Add, Mul};
@@ -6,8 +6,8 @@ use std::ops::{Add, Mul};
 use crate::derivative::add;
 use crate::ops::rules::*;
 
-/// `[..,m,k] x [..,k,n] -> [..,m,n]`: numbers of one dtype, equal batch axes. Sums of floats are computed in f64 by the
-/// reference evaluation; backends sum in their own order. Integers wrap.
+/// Matrix products `[..,m,k] x [..,k,n] -> [..,m,n]` of numbers of one dtype, with equal batch axes. The reference
+/// evaluation sums floats in f64; backends sum in their own order. Integers wrap.
 #[derive(Clone, Copy, Debug)]
 pub struct MatMul;
 
@@ -76,7 +76,7 @@ impl OpRules for MatMul {
         if right.mapped || left.lane_rank() > 2 {
             return batch_elementwise(*self, size, operands);
         }
-        // One product for all lanes.
+        // One product covers all lanes.
         let (rows, inner) = (left.value.dim(1), left.value.dim(2));
         let tall = left.value.reshape([size.clone() * &rows, inner]);
         let product = tall.matmul(right.value);
@@ -98,8 +98,8 @@ impl OpRules for MatMul {
     }
 }
 
-/// The products of two stacks of matrices of integers, which wrap: `rows x inner` by `inner x columns`, none of them 0.
-/// Backends share it.
+/// Computes the products of two stacks of integer matrices, which wrap: `rows x inner` by `inner x columns`, none of
+/// them 0. Backends share this function.
 pub fn integer_products<E>(left: &[E], right: &[E], [rows, inner, columns]: [usize; 3]) -> Vec<E>
 where
     E: Copy + Default,

@@ -1,6 +1,6 @@
-//! The batching rule of the associative scan: `combine` is batched, its lanes along axis 1 of the leaves.
+//! The batching rule of the associative scan: batches `combine`, with its lanes along axis 1 of the leaves.
 //!
-//! A leaf has lanes if its operand has or if a combination gives it some: see [`reach`](crate::ops::reach).
+//! A leaf has lanes if its operand has lanes or if a combination adds them: see [`reach`](crate::ops::reach).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Associative scans as ops with bodies: their bodies, and what of them some results need.
+//! Implements [`Bodied`] and [`Prunable`] for associative scans.
 
 use super::*;
 
@@ -38,7 +38,7 @@ impl Bodied for AssociativeScan {
 }
 
 impl AssociativeScan {
-    /// Which leaves are needed: their results are, or a combination that is needed reads them.
+    /// Returns which leaves are needed, because their results are needed or because a needed combination reads them.
     fn needed_leaves(&self, results: &[bool], combine: &Need) -> Vec<bool> {
         let is_read = |leaf| combine.has(&self.combine, leaf) || combine.has(&self.combine, self.leaves + leaf);
         results.iter().enumerate().map(|(leaf, result)| *result || is_read(leaf)).collect()

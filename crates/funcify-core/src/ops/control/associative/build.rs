@@ -5,7 +5,7 @@ use super::*;
 use crate::graph::at_site;
 use crate::tree;
 
-/// How [`associative_scan_with`] runs: the direction, the axis.
+/// The options of [`associative_scan_with`]: the direction and the axis.
 #[derive(Clone, Debug, Default)]
 pub struct AssociativeScanOptions {
     reverse: bool,
@@ -13,35 +13,36 @@ pub struct AssociativeScanOptions {
 }
 
 impl AssociativeScanOptions {
-    /// Upward over axis 0.
+    /// Returns the default options: forward over axis 0.
     pub fn new() -> Self {
         AssociativeScanOptions::default()
     }
 
-    /// From the last element to the first: `y[t] = combine(y[t+1], x[t])`. The accumulated element stays the first
-    /// operand.
+    /// Scans from the last element to the first: `y[t] = combine(y[t+1], x[t])`. The accumulated element stays the
+    /// first operand.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
     }
 
-    /// The axis of each leaf along which the elements lie, negative to count from the end. The results have them
-    /// there too.
+    /// Sets the axis of each leaf that holds the elements; a negative axis counts from the end. The results have the
+    /// same axis.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
     }
 }
 
-/// The running combinations of the rows of `xs`: `y[0] = x[0]`, `y[t] = combine(y[t-1], x[t])`.
+/// Computes the running combinations of the rows of `xs`: `y[0] = x[0]`, `y[t] = combine(y[t-1], x[t])`.
 ///
-/// `xs` is any [`Tree`]; its leaves have equally many rows. `combine` is written for one element, gives the structure
-/// and exactly the types of one, and captures values of the enclosing graph. It is traced once, and applied to all
-/// elements of a half at once: in logarithmic depth, with about 2n combinations. It must be associative; the order of
-/// the combinations is not specified.
+/// `xs` is any [`Tree`] whose leaves all have the same number of rows. `combine` is written for one element, returns
+/// the structure and exactly the types of one element, and may capture values of the enclosing graph. It is traced
+/// once, and applied to all elements of a half at once: in logarithmic depth, with about 2n combinations. It must be
+/// associative; the order of the combinations is not specified.
 ///
-/// So is the gradient, if elementwise ops alone lead from the first element to the result: products of numbers, sums, maxima,
-/// affine maps. Of other combinations, of matrices for one, it is a loop.
+/// The gradient also has logarithmic depth if only elementwise ops lead from the first element to the result:
+/// products of numbers, sums, maxima, affine maps. For other combinations, such as matrix products, the gradient is a
+/// loop.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -61,7 +62,7 @@ pub fn associative_scan<X: Tree>(xs: X, combine: impl FnOnce(X, X) -> X) -> X {
     associative_scan_with(AssociativeScanOptions::new(), xs, combine)
 }
 
-/// [`associative_scan`] with options.
+/// Like [`associative_scan`], with options.
 #[track_caller]
 pub fn associative_scan_with<X: Tree>(options: AssociativeScanOptions, xs: X, combine: impl FnOnce(X, X) -> X) -> X {
     let at = Place::new("associative_scan", Site::caller());
@@ -71,16 +72,16 @@ pub fn associative_scan_with<X: Tree>(options: AssociativeScanOptions, xs: X, co
     tree::rebuild_or_failed(&xs, open.close(&tree::leaves(&combined, "x")))
 }
 
-/// A scan whose combination is open.
+/// An associative scan whose combination is still being traced.
 struct OpenCombine<'a> {
     at: &'a Place,
     options: &'a AssociativeScanOptions,
     leaves: Vec<(String, Value)>,
-    /// The leaves with their elements in front.
+    /// The leaves, with the axis of the elements moved to the front.
     in_front: Vec<Value>,
     params: Vec<(String, TensorType)>,
     trace: BodyTrace,
-    /// The leaves of the two elements that are combined.
+    /// The leaves of the two elements to combine.
     elements: Vec<Value>,
 }
 
@@ -98,7 +99,7 @@ impl<'a> OpenCombine<'a> {
         OpenCombine { at, options, leaves, in_front, params, trace, elements }
     }
 
-    /// Adds the scan, whose combination gives these values; gives its results.
+    /// Adds the scan whose combination returns these values, and returns the scan's results.
     fn close(self, combined: &[(String, Value)]) -> Result<Vec<Value>, Failed> {
         let OpenCombine { at, options, leaves, in_front, params, trace, .. } = self;
         check_combined(at, &params, &leaves, combined);
@@ -110,7 +111,7 @@ impl<'a> OpenCombine<'a> {
     }
 }
 
-/// The leaf with its elements in front.
+/// Returns the leaf with the axis of its elements moved to the front.
 fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.is_failed() {
         return value;
@@ -130,7 +131,7 @@ fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     value.move_axis(axis, 0)
 }
 
-/// associative-c1, with the names of the leaves.
+/// Checks associative-c1, with the names of the leaves.
 fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
     let Some((first_name, first)) = leaves.first() else {
         fail_mismatch(at, &[], "the structure of `xs`", "one leaf or more", "no leaves", "scan over a tensor");
@@ -141,14 +142,14 @@ fn check_lengths(at: &Place, leaves: &[(String, Value)]) {
     }
     let expected = first.dim(0);
     if let Some((name, value)) = leaves.iter().find(|(_, value)| value.dim(0) != expected) {
-        let expected = format!("{expected} elements, as leaf `{first_name}` has");
+        let expected = format!("{expected} elements, like leaf `{first_name}`");
         let found = format!("{} elements, in {}", value.dim(0), value.ty());
         let fix = "slice the longer leaf, or give both one symbol";
         fail_mismatch(at, &[*first, *value], format!("leaf `{name}`"), expected, found, fix);
     }
 }
 
-/// associative-c2, with the names of the leaves.
+/// Checks associative-c2, with the names of the leaves.
 fn check_combined(
     at: &Place,
     params: &[(String, TensorType)],
@@ -159,11 +160,11 @@ fn check_combined(
         return;
     }
     let fix = "return an element with the structure of the given ones";
-    if have_names(at, "the structure of what `combine` gives", leaves, results, fix) {
+    if have_names(at, "the structure of the result of `combine`", leaves, results, fix) {
         let shape = "return a value of the element's shape: it is not broadcast";
         let fixes = ["the result", shape, "return a value of the element's type"];
         for ((_, expected), (name, value)) in params.iter().zip(results) {
-            check_type(at, &format!("leaf `{name}` of what `combine` gives"), expected, *value, fixes);
+            check_type(at, &format!("leaf `{name}` of the result of `combine`"), expected, *value, fixes);
         }
     }
 }

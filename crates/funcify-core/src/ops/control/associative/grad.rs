@@ -1,11 +1,12 @@
 //! The derivatives of the associative scan.
 //!
-//! Forward: dual numbers are combined by the derivative of `combine`, which is associative because `combine` is; so the
-//! tangents are an associative scan too, in logarithmic depth.
+//! Forward: the derivative of `combine` combines dual numbers, and it is associative because `combine` is. The
+//! tangents are therefore an associative scan as well, in logarithmic depth.
 //!
-//! Reverse: with g the whole cotangent of `y[t]`, `(d y[t-1], d x[t]) = g` pulled back through `combine(y[t-1], x[t])`; where
-//! the scan begins, `d x[t] = g`. So it goes against the direction of the scan, on the accumulated elements that the forward
-//! pass gave: for all elements at once where `combine` allows it ([`parallel`]), else in a loop ([`sequential`]).
+//! Reverse: with g the whole cotangent of `y[t]`, `(d y[t-1], d x[t]) = g` pulled back through `combine(y[t-1],
+//! x[t])`; at the first element of the scan, `d x[t] = g`. The pass runs against the direction of the scan, on the
+//! accumulated elements of the forward pass: for all elements at once where `combine` allows it ([`parallel`]),
+//! otherwise in a loop ([`sequential`]).
 
 use super::*;
 
@@ -44,7 +45,7 @@ pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Result<Vec<Dual>, 
     Ok(Dual::paired(emit(op, &operands)?, &active))
 }
 
-/// The cotangents of the leaves and of what is captured, from those of the results.
+/// Returns the cotangents of the leaves and of the captured values, given those of the results.
 pub(super) fn vjp(
     op: &AssociativeScan,
     context: &VjpContext<'_>,
@@ -66,13 +67,13 @@ pub(super) fn vjp(
     sequential::vjp(op, context, cotangents, &order, reached)
 }
 
-/// The rows of the elements, in the direction of a scan.
+/// The row indices of the elements, in the direction of a scan.
 pub(super) struct Order {
-    /// The row of the element before each; where the scan begins, its own.
+    /// The row of the element before each element; the first element of the scan has its own row.
     pub(super) previous: Value,
-    /// The row of the element after each; where the scan ends, its own.
+    /// The row of the element after each element; the last element of the scan has its own row.
     pub(super) next: Value,
-    /// Whether the scan begins at a row.
+    /// For each row, `true` if the scan begins there.
     pub(super) begins: Value,
 }
 

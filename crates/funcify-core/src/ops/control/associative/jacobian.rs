@@ -1,29 +1,29 @@
-//! Transposed Jacobians of a combination that works element by element: for each pair of leaves a number an element, of
-//! which most are absent.
+//! Transposed Jacobians of a combination that works element by element: for each pair of leaves, one number per
+//! element. Most pairs have none.
 //!
-//! From cotangents of the leaves of a result they give those of the leaves of its first element. One after another is the
-//! product of matrices, in the order in which they are applied.
+//! They map cotangents of the leaves of a result to those of the leaves of its first element. Applying one after
+//! another is the product of matrices, in the order of application.
 
 use super::*;
 
-/// What a cotangent is multiplied with on the way from one leaf to another. `C` is a coefficient, or `()` where only
-/// the kind counts.
+/// The factor that a cotangent is multiplied by on the way from one leaf to another. `C` is a coefficient, or `()`
+/// where only the kind matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Factor<C> {
-    /// It does not arrive. So an infinite one does no harm.
+    /// The cotangent does not arrive, so an infinite one does no harm.
     Zero,
-    /// It arrives as it is.
+    /// The cotangent arrives unchanged.
     One,
-    /// It is multiplied.
+    /// The cotangent is multiplied by the coefficient.
     Of(C),
 }
 
-/// A number an element.
+/// A coefficient with one number per element.
 #[derive(Clone, Copy)]
 pub(super) struct Coefficient {
     pub(super) number: Value,
-    /// Where no cotangent arrives, an infinite one neither, as from the smaller of two numbers of which the larger is
-    /// taken. The number is 0 there.
+    /// The elements where no cotangent arrives, not even an infinite one: for example, the smaller of two numbers in
+    /// a maximum. The number is 0 at these elements.
     pub(super) stopped: Option<Value>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Coefficient {
 pub(super) type Matrix<C> = Vec<Vec<Factor<C>>>;
 
 impl<C: Copy> Factor<C> {
-    /// This factor and then another; `product` is that of two coefficients.
+    /// Composes this factor with the next one; `product` multiplies two coefficients.
     fn then(self, next: Self, product: impl Fn(C, C) -> C) -> Self {
         match (self, next) {
             (Factor::Zero, _) | (_, Factor::Zero) => Factor::Zero,
@@ -57,7 +57,7 @@ impl<C: Copy> Factor<C> {
 }
 
 impl Factor<Coefficient> {
-    /// As numbers of the type of `like`.
+    /// Returns the factor as numbers of the type of `like`.
     pub(super) fn coefficient(self, like: Value, may_stop: bool) -> Coefficient {
         let stopped = |stops: bool| may_stop.then(|| constant(HostTensor::scalar(stops)).broadcast_to(like.shape()));
         match self {
@@ -67,7 +67,7 @@ impl Factor<Coefficient> {
         }
     }
 
-    /// The cotangent that arrives.
+    /// Returns the cotangent that arrives.
     pub(super) fn apply(self, cotangent: Value) -> Option<Value> {
         match self {
             Factor::Zero => None,
@@ -77,12 +77,12 @@ impl Factor<Coefficient> {
     }
 }
 
-/// 0 where it is stopped.
+/// Returns `value`, with 0 at stopped elements.
 fn unless(stopped: Option<Value>, value: Value) -> Value {
     stopped.map_or(value, |stopped| select(stopped, 0.0, value))
 }
 
-/// One matrix and then another.
+/// Composes one matrix with the next one.
 pub(super) fn then<C: Copy>(
     first: &Matrix<C>,
     next: &Matrix<C>,
@@ -96,7 +96,7 @@ pub(super) fn then<C: Copy>(
     first.iter().map(|row| (0..next.len()).map(|column| entry(row, column)).collect()).collect()
 }
 
-/// [`then`] of numbers; `likes` are values of the leaves.
+/// Composes matrices of coefficients, like [`then`]; `likes` are values of the leaves.
 pub(super) fn then_numbers(
     first: &Matrix<Coefficient>,
     next: &Matrix<Coefficient>,
@@ -115,7 +115,7 @@ pub(super) fn then_numbers(
     then(first, next, product, sum)
 }
 
-/// Kinds of factors that those of any number of such matrices one after another have, too.
+/// Returns kinds of factors that also cover the product of any number of such matrices.
 pub(super) fn closed(kinds: Matrix<()>) -> Matrix<()> {
     fixpoint(kinds, |kinds| {
         let twice = then(kinds, kinds, |(), ()| (), |_, _, _| ());
@@ -133,13 +133,13 @@ mod tests {
 
     #[test]
     fn kinds_are_closed_under_products() {
-        // What is closed stays: a triangle with ones on its diagonal has numbers beside it.
+        // Closed kinds do not change: a triangle with ones on its diagonal and numbers beside it.
         let triangle = vec![vec![One, OF], vec![Zero, One]];
         assert_eq!(closed(triangle.clone()), triangle);
         assert_eq!(closed(vec![vec![One, Zero], vec![Zero, OF]]), [[One, Zero], [Zero, OF]]);
-        // The sum of two ones is none.
+        // The sum of two ones is not a one.
         assert_eq!(closed(vec![vec![One, One], vec![Zero, One]]), [[One, OF], [Zero, One]]);
-        // A way over another leaf; two steps are no step of one.
+        // A path over another leaf: two steps are not a single step.
         let chain = vec![vec![Zero, OF, Zero], vec![Zero, Zero, OF], vec![Zero, Zero, Zero]];
         assert_eq!(closed(chain), [[Zero, OF, OF], [Zero, Zero, OF], [Zero, Zero, Zero]]);
         assert_eq!(closed(vec![vec![Zero, One], vec![One, Zero]]), [[OF, OF], [OF, OF]]);

@@ -1,20 +1,22 @@
 //! The associative scan: running combinations of elements, in logarithmic depth.
 //!
-//! Upward `y[0] = x[0]` and `y[t] = combine(y[t-1], x[t])`; downward `y[n-1] = x[n-1]` and
-//! `y[t] = combine(y[t+1], x[t])`, as JAX's `lax.associative_scan`. `combine` is written for single elements.
+//! Forward, `y[0] = x[0]` and `y[t] = combine(y[t-1], x[t])`; in reverse, `y[n-1] = x[n-1]` and
+//! `y[t] = combine(y[t+1], x[t])`, like JAX's `lax.associative_scan`. `combine` is written for single elements.
 //!
-//! - **associative-c1** every leaf has the same number of rows.
-//! - **associative-c2** the rows of a leaf, both parameters of `combine` for it, and its result for it have exactly one
-//!   type.
-//! - **associative-c3** `combine` is associative. Nobody checks that: if it is not, the order of the combinations,
-//!   which is not specified, changes the result. As floats are rounded, it changes their last digits in any case.
+//! - **associative-c1** all leaves have the same number of rows.
+//! - **associative-c2** the rows of a leaf, both parameters of `combine` for it, and its result for it have exactly
+//!   one type.
+//! - **associative-c3** `combine` is associative. This is not checked: if it is not, the order of the combinations,
+//!   which is not specified, changes the result. Because floats are rounded, it changes their last digits in any
+//!   case.
 //!
-//! Operands, in order: the leaves, whose rows are the elements; what `combine` captures. Parameters of `combine`: the
-//! leaves of one element, those of the other, what it captures. Results: a tensor for each leaf, of its type.
+//! Operands, in order: the leaves, whose rows are the elements; the values that `combine` captures. Parameters of
+//! `combine`: the leaves of the first element, those of the second element, the captured values. Results: a tensor
+//! for each leaf, of the leaf's type.
 //!
-//! No backend converts it: `AssociativeScan::sweeps` gives two programs on whole halves, made by batching
-//! `combine`, which `dispatch` runs in the odd-even recursion: 2n combinations in 2 log n batches. Backends that compile
-//! loops run it as one, of one combination a step; so they run the associative scans in derivatives.
+//! No backend converts it. `AssociativeScan::sweeps` builds two programs on whole halves by batching `combine`, and
+//! `dispatch` runs them in the odd-even recursion: 2n combinations in 2 log n batches. Backends that compile loops
+//! run it as a loop with one combination per step, including the associative scans in derivatives.
 
 mod batch;
 mod bodied;
@@ -35,21 +37,21 @@ pub use sweeps::Sweeps;
 
 use crate::ops::scan::stack_rows;
 
-/// The associative scan.
+/// An associative scan.
 #[derive(Clone, Debug)]
 pub struct AssociativeScan {
-    /// Combines two elements, the first of which is the accumulated one.
+    /// The graph that combines two elements, the first of which is the accumulated one.
     pub combine: Arc<Graph>,
-    /// How many leaves an element has.
+    /// The number of leaves of an element.
     pub leaves: usize,
-    /// Whether the combinations begin at the last element.
+    /// `true` if the combinations begin at the last element.
     pub reverse: bool,
 }
 
 op_text!("associative_scan" => AssociativeScan);
 
 impl AssociativeScan {
-    /// Through which parameters of `combine` a derivative by the operands in `wrt` goes.
+    /// Returns the parameters of `combine` that a derivative with respect to the operands in `wrt` passes through.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let (of_leaves, of_captured) = wrt.split_at(self.leaves);
         let feeds: Vec<(usize, usize)> =
@@ -61,7 +63,8 @@ impl AssociativeScan {
 impl OpRules for AssociativeScan {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let (leaves, params, results) = (self.leaves, self.combine.inputs().len(), self.combine.outputs().len());
-        let fix = "give `combine` the leaves of both elements and what it captures, and let it give the leaves of one";
+        let fix =
+            "give `combine` the leaves of both elements and its captured values, and return the leaves of one element";
         if leaves == 0 {
             return Err(at.mismatch("the list of leaves", "one leaf or more", "none", "scan over a tensor"));
         }
@@ -82,7 +85,7 @@ impl OpRules for AssociativeScan {
             // associative-c1
             let (rows, first) = (&ty.shape[0], &inputs[0].shape[0]);
             if rows != first {
-                let expected = format!("{first} elements, as leaf 0 has");
+                let expected = format!("{first} elements, like leaf 0");
                 let fix = "slice the longer leaf, or give both one symbol";
                 return Err(at.mismatch(name, expected, format!("{rows} elements, in {ty}"), fix));
             }
@@ -106,7 +109,7 @@ impl OpRules for AssociativeScan {
         Ok(inputs[..leaves].to_vec())
     }
 
-    /// One element after the other.
+    /// Combines one element after the other.
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let (xs, captured) = inputs.split_at(self.leaves);
         let count = xs[0].shape()[0];
@@ -141,7 +144,7 @@ impl OpRules for AssociativeScan {
 mod tests {
     use crate::{Error, Graph, HostTensor, evaluate};
 
-    /// Downward sums of one leaf, beside the second elements of another.
+    /// Builds a scan with sums in reverse over one leaf, and the second elements of another.
     fn parse(a: &str, b: &str, row: &str) -> Result<Graph, Error> {
         Graph::parse(&format!(
             "fn @f(%a: {a}, %b: {b}) {{
@@ -158,13 +161,13 @@ mod tests {
 
     #[track_caller]
     fn rejects(a: &str, b: &str, row: &str, expected: &str) {
-        let error = parse(a, b, row).expect_err("it is refused").to_string();
+        let error = parse(a, b, row).expect_err("the text is rejected").to_string();
         assert!(error.contains(expected), "{error}");
     }
 
     #[test]
     fn c1_leaves_have_the_same_number_of_rows() {
-        rejects("f32[T]", "f32[T+1]", "f32[]", "T elements, as leaf 0 has");
+        rejects("f32[T]", "f32[T+1]", "f32[]", "T elements, like leaf 0");
         rejects("f32[]", "f32[]", "f32[]", "rank 1 or more");
     }
 

@@ -1,18 +1,19 @@
-//! The reverse rule in logarithmic depth, for combinations that take the accumulated element element by element.
+//! The reverse rule in logarithmic depth, for combinations that use the accumulated element element by element.
 //!
-//! With `g[t]` the whole cotangent of `y[t]` and `J[t]` the transposed Jacobian of `combine(y[t-1], x[t])` by `y[t-1]`,
-//! `g[t] = dy[t] + J[t+1] g[t+1]` is an affine recurrence, and so an associative scan against the direction of the scan, of pairs:
-//! `(J, g)` and then `(K, h)` is `(K J, h + K g)`. If each element of a leaf of `y[t]` depends on no other elements of
-//! `y[t-1]` than those at its own place, `J` is a number an element for each pair of leaves between which there is a way
-//! ([`jacobian`](super::jacobian)). Then
+//! With `g[t]` the whole cotangent of `y[t]` and `J[t]` the transposed Jacobian of `combine(y[t-1], x[t])` with
+//! respect to `y[t-1]`, `g[t] = dy[t] + J[t+1] g[t+1]` is an affine recurrence, and so an associative scan against
+//! the direction of the scan, over pairs: `(J, g)` followed by `(K, h)` is `(K J, h + K g)`. If each element of a
+//! leaf of `y[t]` depends only on the elements of `y[t-1]` at the same position, `J` has one number per element for
+//! each pair of connected leaves ([`jacobian`](super::jacobian)). The rule then
 //!
-//! 1. `combine` is batched over all elements and recorded once, at `y[t-1]` and `x[t]`;
-//! 2. cotangents of ones, one leaf at a time, pulled back through it give the Jacobians;
-//! 3. an associative scan gives all `g[t]`, and is differentiated as one;
-//! 4. pulled back, they give the cotangents of the elements and, summed, of what is captured.
+//! 1. batches `combine` over all elements and records it once, at `y[t-1]` and `x[t]`;
+//! 2. pulls cotangents of ones, one leaf at a time, back through it to obtain the Jacobians;
+//! 3. computes all `g[t]` by an associative scan, which can itself be differentiated;
+//! 4. pulls them back to obtain the cotangents of the elements and, summed, of the captured values.
 //!
-//! Where the scan begins nothing is combined, as in the loop. What differs from the loop is the order of products: those of
-//! the Jacobians of many elements may overflow or vanish where the loop's do not, as those of the forward pass may.
+//! At the first element of the scan nothing is combined, as in the loop. The order of products differs from the loop:
+//! the products of the Jacobians of many elements may overflow or vanish where the loop's do not, as may those of the
+//! forward pass.
 
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;
@@ -23,8 +24,8 @@ use crate::ops::elementwise::partials::{Passes, passes};
 use crate::ops::movement::broadcast::broadcasts;
 use crate::vmap::inline;
 
-/// The cotangents of the leaves and of what is captured, from those of the results; `None` if the combination does not
-/// fit. `reached` are the leaves that may have cotangents.
+/// Returns the cotangents of the leaves and of the captured values, given those of the results, or `None` if this
+/// rule does not apply to the combination. `reached` are the leaves that may have cotangents.
 pub(super) fn vjp(
     op: &AssociativeScan,
     context: &VjpContext<'_>,
@@ -41,7 +42,7 @@ pub(super) fn vjp(
     let all_fit = captured.iter().zip(of_captured).all(fits);
     let Some(chooses) = chooses(op, &wrt, reached).filter(|_| all_fit) else { return Ok(None) };
 
-    // 1. Those captured values of which a cotangent is wanted have lanes, too: their cotangents come an element each.
+    // 1. Captured values whose cotangents are needed also have lanes: each element contributes its own cotangent.
     let batched = |(index, value): (usize, &Value)| match of_captured[index] {
         true => Batched::mapped(Batched::unmapped(*value).materialized(&count)),
         false => Batched::unmapped(*value),
@@ -94,9 +95,10 @@ pub(super) fn vjp(
     Ok(Some(found))
 }
 
-/// Whether an op on the way from the accumulated element to the leaves that are reached takes one of its operands and
-/// leaves another. `None` if the way goes through an op that does not work element by element, or if the leaves have several
-/// dtypes, or if anything in `combine` is a loop or a choice: those would save too much for all elements at once.
+/// Returns whether an op on the path from the accumulated element to the reached leaves selects one of its operands
+/// and ignores another. Returns `None` if the path contains an op that does not work element by element, if the
+/// leaves have several dtypes, or if `combine` contains a loop or a switch, which would save too much for all
+/// elements at once.
 fn chooses(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool> {
     let combine = &op.combine;
     if combine.nodes().iter().any(|node| !node.op.bodies().is_empty() || matches!(node.op, Op::Custom(_))) {
@@ -123,8 +125,8 @@ fn chooses(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool>
     Some(chooses)
 }
 
-/// `combine` of the elements of all rows: of these inputs, which are those before, the elements, and the captured values
-/// that have lanes.
+/// Traces `combine` over the elements of all rows. The inputs are the previous accumulated elements, the elements,
+/// and the captured values that have lanes.
 fn on_all_rows(
     op: &AssociativeScan,
     count: &Dim,
@@ -148,8 +150,8 @@ fn on_all_rows(
     })
 }
 
-/// The leaves that have cotangents, and the factors between them for each element: from those of `combine(y[t-1], x[t])`
-/// to those of `y[t-1]`.
+/// Returns the leaves that have cotangents, and the factors between them for each element, which map cotangents of
+/// `combine(y[t-1], x[t])` to cotangents of `y[t-1]`.
 fn jacobians(
     tape: &Tape<'_>,
     of_first: &[bool],
@@ -167,7 +169,7 @@ fn jacobians(
         };
         let ones = ys[from].ones_like();
         let numbers = pull(ones)?;
-        // NaN times any number is NaN: 0 is where nothing arrives.
+        // NaN times any number is NaN, so a 0 shows that nothing arrives.
         let probes = if chooses { pull(ys[from].full_like(f64::NAN))? } else { vec![None; ys.len()] };
         let factors = numbers.into_iter().zip(probes).map(|(number, probe)| match number {
             None => Factor::Zero,
@@ -185,7 +187,7 @@ fn jacobians(
     Ok((leaves, factors))
 }
 
-/// The whole cotangents of the results, from those given.
+/// Returns the whole cotangents of the results, computed from the given ones.
 fn accumulated(
     op: &AssociativeScan,
     order: &Order,
@@ -197,7 +199,8 @@ fn accumulated(
     if kinds.iter().flatten().all(|kind| *kind == Factor::Zero) {
         return given;
     }
-    // Element t is the factors of element t + 1 and the cotangent of its own. Those of the last one are not applied.
+    // Element t holds the factors of element t + 1 and its own cotangent. The factors of the last element are not
+    // applied.
     let elements: Vec<Value> = packed(&kinds, factors, &given, chooses)
         .into_iter()
         .map(|value| value.take(0, order.next))
@@ -219,7 +222,7 @@ fn accumulated(
     results[results.len() - given.len()..].to_vec()
 }
 
-/// The numbers of factors of these kinds; `likes` are values of the leaves.
+/// Returns the numbers of factors of these kinds; `likes` are values of the leaves.
 fn packed(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], may_stop: bool) -> Vec<Value> {
     let mut values = Vec::new();
     for (kinds, factors) in kinds.iter().zip(factors) {
@@ -234,7 +237,7 @@ fn packed(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], ma
     values
 }
 
-/// The factors of these kinds from their numbers, and the values after them.
+/// Returns the factors of these kinds, built from their numbers, and the values after them.
 fn unpacked(kinds: &Matrix<()>, values: &[Value], may_stop: bool) -> (Matrix<Coefficient>, Vec<Value>) {
     let mut count = 0;
     let mut next = || {

@@ -1,4 +1,4 @@
-//! The associative scan as a loop, one combination a step: what is fastest where steps cost next to nothing.
+//! The associative scan as a loop with one combination per step, which is fastest where steps cost almost nothing.
 
 use super::*;
 use crate::graph::inline;
@@ -6,14 +6,15 @@ use crate::ops::Scan;
 use crate::ops::scan::{Buffer, Returned, Sequence, Start};
 
 impl AssociativeScan {
-    /// Adds a loop of one combination a step to the open trace; gives its results. There must be an element.
+    /// Adds a loop with one combination per step to the open trace, and returns its results. At least one element is
+    /// required.
     ///
-    /// The first row of each result is given, that of the elements, and step t reads the row that was written before it.
+    /// The first row of each result is the first element, and each step reads the row written by the previous step.
     pub fn emit_loop(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         let (leaves, combine) = (self.leaves, &self.combine);
         let (xs, captured) = operands.split_at(leaves);
         let count = xs[0].dim(0);
-        // Parameters of the loop's body: the second elements, the first ones, what is captured.
+        // The parameters of the loop's body: the second elements, the first ones, the captured values.
         let order = (leaves..2 * leaves).chain(0..leaves).chain(2 * leaves..combine.inputs().len());
         let params: Vec<(String, TensorType)> =
             order.map(|index| (combine.input_name(index).to_string(), combine.input_type(index).clone())).collect();
@@ -22,7 +23,7 @@ impl AssociativeScan {
             let (firsts, captured) = rest.split_at(leaves);
             Ok(combine.named_outputs(inline(combine, &[firsts, seconds, captured].concat())?))
         })?;
-        // A downward loop reads the row behind the one that it writes.
+        // A loop in reverse order reads the row after the one that it writes.
         let (before, own) = if self.reverse { (1, 0) } else { (0, 1) };
         let first = if self.reverse { count.clone() - 1..count.clone() } else { 0.into()..1.into() };
         let buffer =

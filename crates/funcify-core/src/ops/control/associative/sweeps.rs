@@ -1,7 +1,7 @@
-//! The two sweeps of which the recursion consists (Blelloch 1990), on any number of pairs of elements that lie next to each other.
+//! The two sweeps of the recursion (Blelloch 1990), on any number of pairs of adjacent elements.
 //!
-//! The elements of all pairs are combined at once: `combine` is batched, with the pairs as its lanes. Pairs are taken
-//! apart and put together by a reshape of `2n` rows to `n` rows of twice the length.
+//! The elements of all pairs are combined at once: `combine` is batched, with the pairs as its lanes. A reshape of
+//! `2n` rows to `n` rows of twice the length splits pairs apart and joins them again.
 
 use super::*;
 
@@ -12,19 +12,20 @@ use crate::vmap::inline;
 
 /// The programs of an associative scan on pairs of neighbours.
 pub struct Sweeps {
-    /// How many pairs there are.
+    /// The symbol for the number of pairs.
     pub pairs: Symbol,
-    /// From the rows of the pairs and what `combine` captures: the combination of each pair.
+    /// The program that computes the combination of each pair, from the rows of the pairs and the values that
+    /// `combine` captures.
     pub up: Arc<Graph>,
-    /// From the results at every other row, the pairs of the rows between, and what `combine` captures: the results
-    /// at both. Of the leaves that are needed.
+    /// The program that computes the results at both rows of each pair, from the results at every other row, the
+    /// pairs of the rows between, and the values that `combine` captures. It covers only the needed leaves.
     pub down: Arc<Graph>,
     /// The leaves whose running combinations are needed.
     pub needed: Vec<usize>,
 }
 
 impl AssociativeScan {
-    /// The sweeps for operands of these types, where some results are used.
+    /// Builds the sweeps for operands of these types, given which results are used.
     pub fn sweeps(&self, at: &Place, inputs: &[TensorType], used: &[bool]) -> Result<Sweeps> {
         let needed = self.needed(used);
         let pairs = self.unused_symbol(inputs);
@@ -50,7 +51,7 @@ impl AssociativeScan {
             let both = leaves("x", &(size.clone() * 2), &all);
             let captured = captures();
             let elements: Vec<[Value; 2]> = both.into_iter().map(|leaf| apart(leaf, &size)).collect();
-            // Downward the accumulated element is the one after.
+            // In reverse, the accumulated element is the one after.
             let first = elements.iter().map(|pair| pair[usize::from(self.reverse)]).collect::<Vec<_>>();
             let second = elements.iter().map(|pair| pair[usize::from(!self.reverse)]).collect::<Vec<_>>();
             self.combined(&size, &first, &second, &captured, &all)
@@ -74,12 +75,12 @@ impl AssociativeScan {
         Ok(Sweeps { pairs, up: Arc::new(up), down: Arc::new(down), needed })
     }
 
-    /// The leaves that are used, and those that their combinations read of the first element.
+    /// Returns the used leaves, and the leaves that their combinations read from the first element.
     fn needed(&self, used: &[bool]) -> Vec<usize> {
         flagged(&fixpoint(used.to_vec(), |needed| union(needed, self.combine.needed_inputs(needed))))
     }
 
-    /// These leaves of the combinations of elements.
+    /// Combines elements, and returns these leaves of the combinations.
     fn combined(
         &self,
         size: &Dim,
@@ -95,7 +96,7 @@ impl AssociativeScan {
         Ok(inline(&combine, size, &inputs)?.into_iter().map(|result| result.materialized(size)).collect())
     }
 
-    /// A symbol that is in no type of the operands or of `combine`.
+    /// Returns a symbol that occurs in no type of the operands or of `combine`.
     fn unused_symbol(&self, inputs: &[TensorType]) -> Symbol {
         let mut used: Vec<Symbol> = Vec::new();
         used.extend(inputs.iter().flat_map(|ty| ty.shape.dims()).flat_map(Dim::symbols).cloned());
@@ -106,7 +107,7 @@ impl AssociativeScan {
     }
 }
 
-/// `2n` rows as the first and the second rows of `n` pairs.
+/// Splits `2n` rows into the first and the second rows of `n` pairs.
 fn apart(rows: Value, pairs: &Dim) -> [Value; 2] {
     let row = rows.row_type().shape;
     let length = row.elements();
@@ -118,7 +119,7 @@ fn apart(rows: Value, pairs: &Dim) -> [Value; 2] {
     [half(Dim::from(0)), half(length.clone())]
 }
 
-/// `n` first and `n` second rows as the `2n` rows of pairs.
+/// Joins `n` first and `n` second rows into the `2n` rows of pairs.
 fn together(first: Value, second: Value, pairs: &Dim) -> Value {
     let row = first.row_type().shape;
     let flat = [first, second].map(|rows| rows.reshape([pairs.clone(), row.elements()]));

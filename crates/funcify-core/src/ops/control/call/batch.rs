@@ -1,9 +1,9 @@
-//! The batching rule of the call: its graphs are batched, so that a function on lanes keeps its rule.
+//! The batching rule of the call: batches its graphs, so that a function on lanes keeps its rule.
 //!
-//! A result has lanes if it has in the function or in the rule. An argument that all lanes share has one cotangent, the
-//! sum of the lanes'. So that it is a sum of products and no product of sums, results have lanes wherever `backward`
-//! gives lanes. The call of a function that its own rule calls has lanes in all places, so that the one in the rule has the
-//! same.
+//! A result has lanes if it has lanes in the function or in the rule. An argument that all lanes share has one
+//! cotangent, the sum of the lanes' cotangents. To make this a sum of products rather than a product of sums, results
+//! have lanes wherever `backward` returns lanes. In a call of a function that its own rule calls, everything has
+//! lanes, so that the call in the rule has the same ones.
 
 use super::*;
 
@@ -38,14 +38,14 @@ struct Lanes<'a> {
     call: &'a Call,
     size: &'a Dim,
     operands: &'a [Batched],
-    /// Which results have lanes.
+    /// The results that have lanes.
     results: Vec<bool>,
-    /// Which results were found to have lanes.
+    /// The results that tracing found to have lanes.
     found: Vec<bool>,
 }
 
 impl Lanes<'_> {
-    /// The batched graphs.
+    /// Traces the batched graphs.
     fn bodies(&mut self) -> Result<Vec<ClosedBody>, Failed> {
         let call = self.call;
         let parts = call.parts();
@@ -109,7 +109,7 @@ impl Lanes<'_> {
         values.into_iter().enumerate().map(|(index, value)| self.spread_result(index, value)).collect()
     }
 
-    /// A value with the lanes that the result of that number has.
+    /// Returns a value with the lanes of the result at `index`.
     fn spread_result(&mut self, index: usize, value: Batched) -> Value {
         self.found[index] |= value.mapped;
         value.materialized_if(self.results[index], self.size).value

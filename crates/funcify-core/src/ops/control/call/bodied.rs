@@ -1,4 +1,4 @@
-//! Functions with derivative rules as ops with bodies.
+//! Implements [`Bodied`] for functions with derivative rules.
 
 use super::*;
 
@@ -11,7 +11,7 @@ impl Bodied for Call {
         self.with_graphs(bodies).into()
     }
 
-    /// They are differentiated by the rule alone.
+    /// Returns no parameters: only the rule differentiates the function.
     fn active_params(&self, _: &[bool]) -> Vec<Vec<bool>> {
         self.bodies().into_iter().map(|body| vec![false; body.inputs().len()]).collect()
     }

@@ -1,18 +1,18 @@
 //! The derivatives of the call, by its rule.
 //!
-//! A rule for one mode serves the other: it is linear in the cotangents or tangents that it is given, and the transpose
-//! of a linear program is its reverse mode with respect to them. JAX transposes a `custom_jvp` so too; of a `custom_vjp` it
-//! has no forward mode.
+//! A rule for one mode serves the other as well: it is linear in the cotangents or tangents that it receives, and the
+//! transpose of a linear program is its reverse mode with respect to them. JAX also transposes a `custom_jvp` this
+//! way, but has no forward mode for a `custom_vjp`.
 //!
-//! What the rule computes are ordinary nodes of the program, so derivatives of derivatives are those of the rule. Where it
-//! calls its own function, the call is one of these nodes.
+//! The rule's computations are ordinary nodes of the program, so second derivatives are those of the rule. If the
+//! rule calls its own function, the call is one of these nodes.
 
 use super::*;
 use crate::derivative::{no_derivative, no_record, primals, transposed};
 use crate::graph::inline;
 
 impl Call {
-    /// Adds the call for a forward pass: that of the rule, which saves its residuals.
+    /// Adds the call to a forward pass: the rule's own forward pass, which saves its residuals.
     pub(in crate::ops) fn forward_pass(&self, operands: &[Value]) -> Result<Forward, Failed> {
         let Rule::Vjp { forward, .. } = self.unfolded_rule() else {
             return Ok(Forward::of(emit(self.clone(), operands)?));
@@ -24,7 +24,7 @@ impl Call {
     }
 }
 
-/// What `forward` gave after the results.
+/// Returns the values that `forward` returned after the results.
 fn residuals(record: &Record) -> Result<&[Value], Failed> {
     if let Record::Residuals(residuals) = record { Ok(residuals) } else { Err(no_record("custom_vjp")) }
 }
@@ -93,14 +93,15 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(all)
 }
 
-/// call-c4. What `backward` alone captures is no input of the function: it has a part in second derivatives only.
+/// Checks call-c4. A value that only `backward` captures is not an input of the function: it matters in second
+/// derivatives only.
 fn check_captures(call: &Call, operands: &[Value], is_differentiated: impl Fn(usize) -> bool) -> Result<(), Failed> {
     for part in call.parts().iter().filter(|part| part.name != "backward") {
         for (number, operand) in part.captured.clone().enumerate() {
             if is_differentiated(operand) {
                 let name = part.graph.input_name(part.params + number);
                 let component = format!("captured value `{name}` of `{}`", part.name);
-                let reason = "a rule says how to differentiate by the arguments alone";
+                let reason = "a rule says how to differentiate with respect to the arguments only";
                 let fix = "pass the value as an argument and give its derivative in the rule, or capture it with \
                            `stop_gradient()` if it has none";
                 return Err(no_derivative(call.name(), &operands[operand..=operand], &component, reason, fix));
@@ -110,17 +111,17 @@ fn check_captures(call: &Call, operands: &[Value], is_differentiated: impl Fn(us
     Ok(())
 }
 
-/// call-c7
+/// Returns the error of call-c7.
 fn without_rule(operands: &[Value]) -> Failed {
-    let fix = "write the function with its rule there";
-    no_derivative("custom_vjp", operands, "`itself`", "it stands in no rule of which it could be the function", fix)
+    let fix = "replace it by the function with its rule";
+    no_derivative("custom_vjp", operands, "`itself`", "it is not inside a rule, so it refers to no function", fix)
 }
 
-/// call-c5
+/// Returns the error of call-c5.
 fn not_linear(call: &Call, operands: &[Value], graph: &str, mode: &str, what: &str) -> Failed {
     let reason =
         format!("{mode} mode transposes {graph}, which is not linear in the {what}: its derivative depends on them");
     let (other, door) = if mode == "forward" { ("reverse", "custom_jvp") } else { ("forward", "custom_vjp") };
-    let fix = format!("differentiate in {other} mode, or give the function a rule for {mode} mode by `{door}`");
+    let fix = format!("differentiate in {other} mode, or give the function a rule for {mode} mode with `{door}`");
     no_derivative(call.name(), &operands[..call.arguments.min(operands.len())], "the function", &reason, &fix)
 }

@@ -1,25 +1,25 @@
-//! The call: a function with a derivative rule of its own, as JAX's `custom_vjp` and `custom_jvp` make them.
+//! The call of a function with a derivative rule of its own, like JAX's `custom_vjp` and `custom_jvp`.
 //!
-//! - **call-c1** the function takes the arguments and what it captures, and gives the results.
-//! - **call-c2** `forward` takes the arguments and what it captures; it gives results of the function's types, and then
-//!   residuals. `backward` takes the residuals, a cotangent for each float result, and what it captures; it gives a
-//!   cotangent for each float argument, of exactly its type.
-//! - **call-c3** `tangent` takes the arguments, the results, a tangent for each float argument, and what it captures; it
-//!   gives a tangent for each float result, of exactly its type.
-//! - **call-c4** what the function, `forward` or `tangent` captures is not differentiated: their rule does not say how. It
-//!   is an error to ask for it, never zeros.
-//! - **call-c5** `backward` is linear in the cotangents where forward mode goes through it, and `tangent` in the tangents where
-//!   reverse mode does: a rule whose derivative depends on them is an error there.
-//! - **call-c6** the results and the residuals have no size that is known only when a loop in the function has run.
-//! - **call-c7** in the graphs of a rule, `itself` calls the function with that very rule: how `forward` gives the results of
-//!   its function, so that their derivative is the rule again. Arguments and results have the types that the function has,
-//!   and neither the function nor the rule captures anything.
+//! - **call-c1** the function takes the arguments and its captured values, and returns the results.
+//! - **call-c2** `forward` takes the arguments and its captured values; it returns results of the function's types,
+//!   then residuals. `backward` takes the residuals, a cotangent for each float result, and its captured values; it
+//!   returns a cotangent for each float argument, of exactly its type.
+//! - **call-c3** `tangent` takes the arguments, the results, a tangent for each float argument, and its captured
+//!   values; it returns a tangent for each float result, of exactly its type.
+//! - **call-c4** values captured by the function, `forward` or `tangent` cannot be differentiated, because the rule
+//!   does not say how. Asking for their derivative is an error, never zeros.
+//! - **call-c5** `backward` is linear in the cotangents if forward mode uses it, and `tangent` is linear in the
+//!   tangents if reverse mode uses it: a rule whose derivative depends on them is an error there.
+//! - **call-c6** no result or residual has a size that is known only once a loop in the function has run.
+//! - **call-c7** in the graphs of a rule, `itself` calls the function with that same rule. `forward` can compute
+//!   the results of its function this way, so that their derivative is the rule again. Arguments and results have the
+//!   function's types, and neither the function nor the rule captures anything.
 //!
-//! Operands, in order: the arguments, what the function captures, what each graph of the rule captures. A value that two of
-//! them use is an operand of each. Results: those of the function.
+//! Operands, in order: the arguments, the values that the function captures, the values that each graph of the rule
+//! captures. A value that two of them use is an operand of each. Results: those of the function.
 //!
-//! The reference evaluation runs the function. No backend converts the op: `Graph::without_rules` puts the function's
-//! nodes in its place before a program is made.
+//! The reference evaluation runs the function. No backend converts the op: `Graph::without_rules` inlines the
+//! function's nodes before a program is made.
 
 mod batch;
 mod bodied;
@@ -31,38 +31,38 @@ use super::*;
 
 use crate::ops::OpText;
 
-/// The call of a function that has a derivative rule of its own.
+/// The call of a function that has its own derivative rule.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// What it computes.
+    /// The graph of the function.
     pub function: Arc<Graph>,
-    /// Its derivative.
+    /// The derivative rule.
     pub rule: Rule,
-    /// How many arguments it has. What comes after them is captured.
+    /// The number of arguments. The operands after them are captured.
     pub arguments: usize,
 }
 
 /// A derivative rule.
 #[derive(Clone, Debug)]
 pub enum Rule {
-    /// That of reverse mode (call-c2).
+    /// A reverse-mode rule (call-c2).
     Vjp {
         /// The function, with residuals.
         forward: Arc<Graph>,
-        /// From residuals and cotangents of the results to cotangents of the arguments.
+        /// The graph from residuals and cotangents of the results to cotangents of the arguments.
         backward: Arc<Graph>,
     },
-    /// That of forward mode (call-c3).
+    /// A forward-mode rule (call-c3).
     Jvp {
-        /// From arguments, results and tangents of the arguments to tangents of the results.
+        /// The graph from arguments, results and tangents of the arguments to tangents of the results.
         tangent: Arc<Graph>,
     },
-    /// That of the innermost call in whose rule this call stands (call-c7).
+    /// The rule of the innermost call whose rule contains this call (call-c7).
     Itself,
 }
 
 impl Rule {
-    /// The rule with other graphs in the places of its own.
+    /// Returns the rule with each of its graphs replaced.
     fn map(&self, mut graph: impl FnMut(&Arc<Graph>) -> Arc<Graph>) -> Rule {
         match self {
             Rule::Vjp { forward, backward } => Rule::Vjp { forward: graph(forward), backward: graph(backward) },
@@ -74,17 +74,17 @@ impl Rule {
 
 /// One of the graphs of a call.
 pub(crate) struct CallBody<'a> {
-    /// What it is called in texts and errors.
+    /// The name in texts and errors.
     pub(crate) name: &'static str,
     pub(crate) graph: &'a Arc<Graph>,
-    /// How many parameters it has before those that it captures.
+    /// The number of parameters before the captured ones.
     pub(crate) params: usize,
     /// The operands that it captures.
     pub(crate) captured: Range<usize>,
 }
 
 impl Call {
-    /// The graphs: the function, then those of the rule.
+    /// Returns the graphs: the function, then those of the rule.
     pub(crate) fn parts(&self) -> Vec<CallBody<'_>> {
         let (results, floats) = (self.function.outputs().len(), self.float_results().len());
         let of_rule: Vec<(&'static str, &Arc<Graph>, usize)> = match &self.rule {
@@ -107,49 +107,50 @@ impl Call {
         std::iter::once(("function", &self.function, self.arguments)).chain(of_rule).map(body).collect()
     }
 
-    /// The graphs with these ones in their place, in the order of [`parts`](Call::parts).
+    /// Returns the call with these graphs, in the order of [`parts`](Call::parts).
     pub(crate) fn with_graphs(&self, graphs: Vec<Arc<Graph>>) -> Call {
         let mut graphs = graphs.into_iter();
         let mut next = |old: &Arc<Graph>| graphs.next().unwrap_or_else(|| old.clone());
         Call { function: next(&self.function), rule: self.rule.map(next), arguments: self.arguments }
     }
 
-    /// The rule with this call wherever it says `itself`.
+    /// Returns the rule, with this call substituted for `itself`.
     pub(crate) fn unfolded_rule(&self) -> Rule {
         self.rule.map(|graph| graph.with_itself(self).map_or_else(|| graph.clone(), Arc::new))
     }
 
-    /// Whether the rule says `itself`, or is that.
+    /// Returns whether the rule contains `itself` or is [`Rule::Itself`].
     pub(crate) fn is_recursive(&self) -> bool {
         let says = |part: &CallBody<'_>| part.name != "function" && !part.graph.calls_of_itself().is_empty();
         matches!(self.rule, Rule::Itself) || self.parts().iter().any(says)
     }
 
-    /// The arguments that have tangents and cotangents, by number.
+    /// Returns the indices of the arguments that have tangents and cotangents.
     pub(crate) fn float_arguments(&self) -> Vec<usize> {
         let count = self.arguments.min(self.function.inputs().len());
         (0..count).filter(|index| self.function.input_type(*index).dtype.is_float()).collect()
     }
 
-    /// The results that have tangents and cotangents, by number.
+    /// Returns the indices of the results that have tangents and cotangents.
     pub(crate) fn float_results(&self) -> Vec<usize> {
         let count = self.function.outputs().len();
         (0..count).filter(|index| self.function.output_type(*index).dtype.is_float()).collect()
     }
 
-    /// How many operands it takes.
+    /// Returns the number of operands.
     fn operands(&self) -> usize {
         self.parts().last().map_or(self.arguments, |part| part.captured.end)
     }
 
-    /// How many operands the function or `forward` or `tangent` takes, which come first: all but what `backward` captures.
+    /// Returns the number of operands of the function and of `forward` or `tangent`, which come first: all but those
+    /// that only `backward` captures.
     pub(crate) fn inputs(&self) -> usize {
         let parts = self.parts();
         parts.iter().rfind(|part| part.name != "backward").map_or(self.arguments, |part| part.captured.end)
     }
 }
 
-/// All of it is needed, as the rule is for all results.
+/// A call is never pruned, because its rule covers all results.
 impl Prunable for Call {
     fn needed_operands(&self, _: &[bool], _: &mut [Need]) -> Vec<bool> {
         vec![true; self.operands()]
@@ -191,7 +192,7 @@ impl OpRules for Call {
         if inputs.len() != count || self.function.inputs().len() < self.arguments {
             let captured = count.saturating_sub(self.arguments);
             let expected = format!("{count} operands: {} arguments, {captured} captured values", self.arguments);
-            let fix = "pass the arguments, and what the function and its rule capture";
+            let fix = "pass the arguments, and the values that the function and its rule capture";
             return Err(at.mismatch("the operand list", expected, format!("{} operands", inputs.len()), fix));
         }
         let arguments = inputs[..self.arguments].to_vec();
@@ -220,14 +221,14 @@ impl OpRules for Call {
     }
 
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
-        // What the function captures follows the arguments.
+        // The values that the function captures follow the arguments.
         evaluate_in(&self.function, inputs[..self.function.inputs().len()].to_vec(), context.sizes)
     }
 
     rules_of_modules!(batch, grad, grad);
 }
 
-/// call-c7
+/// Checks call-c7.
 fn check_itself(at: &Place, call: &Call, operands: usize) -> Result<()> {
     if !call.is_recursive() {
         return Ok(());
@@ -241,50 +242,50 @@ fn check_itself(at: &Place, call: &Call, operands: usize) -> Result<()> {
     let rule = call.parts().into_iter().filter(|part| part.name != "function");
     let inner: Vec<Call> = rule.flat_map(|part| part.graph.calls_of_itself()).collect();
     if inner.iter().any(|inner| types(&inner.function) != types(&call.function)) {
-        let fix = "call the function on values of the types that it has outside of its rule";
+        let fix = "call the function on values of the same types as outside of its rule";
         return Err(at.mismatch("a rule that calls its own function", "the function's types", "others", fix));
     }
     Ok(())
 }
 
-/// The parameters of a graph: `own`, then what it captures.
+/// Checks the parameters of a graph: `own`, then the captured values.
 fn check_params(at: &Place, part: &CallBody<'_>, own: Vec<TensorType>, inputs: &[TensorType]) -> Result<()> {
     let expected = [own.as_slice(), &inputs[part.captured.clone()]].concat();
     let (name, graph) = (part.name, part.graph);
     if graph.inputs().len() != expected.len() {
         let (expected, found) = (expected.len(), graph.inputs().len());
         let component = format!("the parameter list of `{name}`");
-        let fix = "give it the parameters that the rule has, and what it captures";
+        let fix = "give it the parameters of the rule, then the captured values";
         return Err(at.mismatch(component, format!("{expected} parameters"), format!("{found} parameters"), fix));
     }
     let component = |index| format!("parameter {index} of `{name}`");
-    let fix = "give the parameter the type of what is passed";
+    let fix = "give the parameter the type of the value that is passed";
     check_types(at, &expected, input_types(graph), component, fix)
 }
 
-/// What a graph of the rule gives.
+/// Checks the results of a graph of the rule.
 fn check_results(at: &Place, of: &str, what: &str, expected: &[TensorType], found: &[TensorType]) -> Result<()> {
     if expected.len() != found.len() {
         let component = format!("the list of {what}s of `{of}`");
         let (expected, found) = (format!("{} values", expected.len()), format!("{} values", found.len()));
-        let fix = "give one for each value that has a float type, or for each result";
+        let fix = "return one for each float value, or for each result";
         return Err(at.mismatch(component, expected, found, fix));
     }
     let fix = "make the types equal, by a cast, a reshape or a broadcast";
     check_types(at, expected, found, |index| format!("{what} {index} of `{of}`"), fix)
 }
 
-/// call-c6, bind-c1: nothing that a body gives has a size that is bound in it.
+/// Checks call-c6 and bind-c1: no result of a body has a size that is bound inside it.
 pub(crate) fn check_sizes(at: &Place, name: &str, graph: &Graph) -> Result<()> {
     let bound: Vec<&Symbol> = graph.nodes().iter().flat_map(|node| node.op.binds()).collect();
     for (index, output) in graph.outputs().iter().enumerate() {
         let ty = graph.ty(output.value);
         let mut symbols = ty.shape.dims().iter().flat_map(Dim::symbols);
         if let Some(symbol) = symbols.find(|symbol| bound.contains(symbol)) {
-            let found = format!("{ty}, where `{name}` itself gives `{symbol}` its size");
+            let found = format!("{ty}, where `{name}` itself binds `{symbol}`");
             let fix = "reduce it, or write it into rows of a known size";
             let expected = "sizes that are known before it runs";
-            return Err(at.mismatch(format!("value {index} that `{name}` gives"), expected, found, fix));
+            return Err(at.mismatch(format!("result {index} of `{name}`"), expected, found, fix));
         }
     }
     Ok(())

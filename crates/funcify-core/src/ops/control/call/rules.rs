@@ -1,13 +1,13 @@
-//! Functions in place of the calls that give them derivative rules, for programs that are run and not differentiated; and
-//! the call in place of `itself` in its rule.
+//! Replaces calls of functions with derivative rules by the functions, for programs that are run and not
+//! differentiated, and `itself` in a rule by the call.
 
 use super::*;
 
 use crate::graph::{Replay, tracer};
 
 impl Graph {
-    /// The graph with the nodes of functions where functions with derivative rules were called, also in bodies, and without
-    /// what only the rules use, as far as that cannot be refused when it runs. `None` if it calls none.
+    /// Returns the graph with calls of functions with derivative rules inlined, bodies included. Nodes that only the
+    /// rules use are removed, unless they may fail at run time. Returns `None` if the graph contains no such call.
     pub fn without_rules(&self) -> Result<Option<Graph>> {
         if !calls(self) {
             return Ok(None);
@@ -16,7 +16,8 @@ impl Graph {
         Ok(Some(flat.pruned_certain().unwrap_or(flat)))
     }
 
-    /// A graph of a rule, with the call that it is the rule of wherever it says `itself`. `None` if it does not.
+    /// Returns a graph of a rule with `call`, whose rule it belongs to, substituted for `itself`. `None` if it does
+    /// not use `itself`.
     pub(crate) fn with_itself(&self, call: &Call) -> Option<Graph> {
         if self.calls_of_itself().is_empty() {
             return None;
@@ -24,14 +25,15 @@ impl Graph {
         call.parts().into_iter().for_each(|part| tracer::reserve_symbols(part.graph));
         let with = |body: &Arc<Graph>| body.with_itself(call).map_or_else(|| body.clone(), Arc::new);
         Some(self.map_ops(|op| match op {
-            // Each binds symbols of its own.
+            // Each copy binds symbols of its own.
             Op::Call(inner) if matches!(inner.rule, Rule::Itself) => Op::from(call.clone()).at_sizes(&Sizes::new()),
             Op::Call(inner) => Call { function: with(&inner.function), ..inner.clone() }.into(),
             op => op.with_bodies(op.bodies().into_iter().map(with).collect()),
         }))
     }
 
-    /// The calls in a graph of a rule that say `itself`. Those in rules of other calls speak of these.
+    /// Returns the calls of `itself` in a graph of a rule. Calls of `itself` in the rules of inner calls refer to
+    /// those inner calls.
     pub(crate) fn calls_of_itself(&self) -> Vec<Call> {
         let calls = |op: &Op| match op {
             Op::Call(call) if matches!(call.rule, Rule::Itself) => vec![call.clone()],
@@ -42,7 +44,7 @@ impl Graph {
     }
 }
 
-/// Whether a graph, or a body in it, calls a function with a derivative rule.
+/// Returns whether a graph, or a body in it, calls a function with a derivative rule.
 fn calls(graph: &Graph) -> bool {
     let is_call = |op: &Op| matches!(op, Op::Call(_)) || op.bodies().into_iter().any(|body| calls(body));
     graph.nodes().iter().any(|node| is_call(&node.op))
@@ -62,7 +64,7 @@ fn flat(graph: &Graph) -> Result<Graph> {
     Ok(result)
 }
 
-/// Adds the nodes of `graph` to another; gives its outputs there.
+/// Adds the nodes of `graph` to another graph, and returns its outputs there.
 fn add(graph: &Graph, inputs: &[ValueId], to: &mut Graph) -> Result<Vec<ValueId>> {
     let all = vec![true; graph.nodes().len()];
     let added = Replay::new(graph, inputs.iter().copied()).some(&all, |_, node, operands| {

@@ -4,7 +4,7 @@ use super::*;
 use crate::types::lexer::error_at;
 
 impl Call {
-    /// The words of a call with a rule of reverse mode.
+    /// The words of a call with a reverse-mode rule.
     pub(crate) const VJP_SPELLING: Spelling = Spelling {
         name: "custom_vjp",
         example: "custom_vjp %x {",
@@ -17,7 +17,7 @@ impl Call {
         },
     };
 
-    /// The words of a call with a rule of forward mode.
+    /// The words of a call with a forward-mode rule.
     pub(crate) const JVP_SPELLING: Spelling = Spelling {
         name: "custom_jvp",
         example: "custom_jvp %x {",
@@ -30,7 +30,7 @@ impl Call {
         },
     };
 
-    /// The words of a call in the graphs of its rule: of the innermost function whose rule is open.
+    /// The words of a call in the graphs of its own rule: it calls the innermost function whose rule is being read.
     pub(crate) const ITSELF_SPELLING: Spelling = Spelling {
         name: "itself",
         example: "itself %x",
@@ -41,7 +41,7 @@ impl Call {
             let calls = reading.around.iter().rev().filter(|(spelling, _)| is_call(spelling));
             let Some(function) = calls.flat_map(|(_, bodies)| bodies.first()).next() else {
                 let found = "no `custom_vjp` or `custom_jvp` around it";
-                return Err(error_at(form.site, "`itself` in the graphs of a rule only", found));
+                return Err(error_at(form.site, "`itself` only in the graphs of a rule", found));
             };
             let (function, arguments) = (function.graph.clone(), form.operands.len());
             Ok((Call { function, rule: Rule::Itself, arguments }.into(), form.all_operands()))

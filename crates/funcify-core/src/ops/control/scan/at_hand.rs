@@ -1,17 +1,19 @@
-//! Chooses the values of a step that the backward loop may take from a trace, beside values that it computes again.
+//! Chooses the values of a step that the backward loop reads from a trace instead of recomputing them.
 //!
-//! A value that is computed again may differ in its last bits from what the forward loop had: a compiled loop rounds a product and
-//! a sum once or twice, by what else is in its program. Where values only add up, that is as good. But an op that jumps
-//! tells such a value from one that it was equal to: the largest of some elements, read from the trace of a carry, would be
-//! none of the elements, and the gradient would be lost. So an op that jumps has all its operands from the trace, or none;
-//! and an extremum, whose rule looks for it among the elements, is at hand only with them.
+//! A recomputed value may differ in its last bits from the one that the forward loop had: a compiled loop rounds a
+//! product and a sum once or twice, depending on the rest of its program. Where values are only summed, this does not
+//! matter. An op that jumps, however, distinguishes such a value from one that used to be equal to it: the largest of
+//! some elements, read from the trace of a carry, would equal none of the recomputed elements, and the gradient would
+//! be lost. An op that jumps therefore takes either all or none of its operands from traces, and an extremum, whose
+//! rule looks for it among the elements, is read from a trace only together with them.
 
 use super::*;
 use crate::ops::{Binary, ReduceKind, ScatterMode, Unary};
 
-/// Returns those of the `candidates`, values after a step, that the backward loop may read beside those that are `saved`.
+/// Returns those of the `candidates`, values after a step, that the backward loop may read in addition to the `saved`
+/// ones.
 pub(super) fn at_hand(body: &Graph, mut candidates: Vec<ValueId>, saved: &[ValueId]) -> Vec<ValueId> {
-    // Without one of them more is computed again, which may stand against others.
+    // Dropping a candidate makes more values recomputed, which may rule out other candidates.
     loop {
         let given = [&candidates, saved].concat();
         let count = candidates.len();
@@ -22,8 +24,8 @@ pub(super) fn at_hand(body: &Graph, mut candidates: Vec<ValueId>, saved: &[Value
     }
 }
 
-/// Tells whether an op that jumps has operands that are made of `value`, and operands that are computed again from others
-/// than those `given`.
+/// Returns whether an op that jumps has both operands derived from `value` and operands recomputed from values that
+/// are not `given`.
 fn jumps_beside(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
     let count = body.values().count();
     let (mut of_value, mut again) = (vec![false; count], vec![false; count]);
@@ -43,7 +45,7 @@ fn jumps_beside(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
     false
 }
 
-/// Tells whether a rule compares the op's result with its operands.
+/// Returns whether a derivative rule compares the op's result with its operands.
 fn is_extremum(op: &Op) -> bool {
     use ReduceKind::{Max, Min};
     match op {
@@ -54,7 +56,7 @@ fn is_extremum(op: &Op) -> bool {
     }
 }
 
-/// Tells whether the result of a node, or its derivative, jumps where operands change a little.
+/// Returns whether the result of a node, or its derivative, is discontinuous in the operands.
 fn jumps(body: &Graph, node: &Node) -> bool {
     let is_float = |value: &ValueId| body.ty(*value).dtype.is_float();
     match &node.op {
@@ -64,13 +66,13 @@ fn jumps(body: &Graph, node: &Node) -> bool {
         Op::Binary(op) => matches!(op, Binary::Max | Binary::Min | Binary::Rem | Binary::Copysign | Binary::Pow),
         Op::Reduce(_) | Op::Cumulative(_) | Op::Scatter(_) => is_extremum(&node.op),
         Op::NextAfter(_) | Op::Sort(_) => true,
-        // Their steps and branches may have such an op.
+        // Their bodies may contain such an op.
         Op::Scan(_) | Op::Switch(_) | Op::While(_) | Op::AssociativeScan(_) | Op::Call(_) | Op::Custom(_) => true,
         _ => node.inputs.iter().any(is_float) && !node.outputs.iter().all(is_float),
     }
 }
 
-/// Tells whether an op computes elements: elements in other places are the same elements, and random bits the same bits.
+/// Returns whether an op computes elements. Moved elements keep their values, and random bits are reproduced exactly.
 fn rounds(op: &Op) -> bool {
     !op.is_movement()
         && !matches!(op, Op::DynamicSlice(_) | Op::Take(_) | Op::Gather(_) | Op::BindSize(_) | Op::Threefry(_))
@@ -81,7 +83,8 @@ mod tests {
     use super::*;
     use crate::{Value, select};
 
-    /// Tells of each result of a step, from a carry and a row of `[2,3]` each, whether it is at hand where all are asked for.
+    /// Returns, for each result of a step on a carry and a row of shape `[2,3]`, whether it may be read if all are
+    /// candidates.
     fn chosen<const N: usize>(step: impl Fn(Value, Value) -> ([Value; N], Value)) -> [bool; N] {
         let body = Graph::build("step", |g| {
             let (next, y) = step(g.input("c", "f32[2,3]"), g.input("x", "f32[2,3]"));
@@ -121,7 +124,7 @@ mod tests {
         assert_eq!(beside(|next, again| next - again), [true]);
     }
 
-    /// The largest is computed again, so what stands beside it is, too, though it was looked at first.
+    /// The maximum is recomputed, so the value compared with it is recomputed too, although it was considered first.
     #[test]
     fn what_is_not_at_hand_stands_against_others() {
         let step = |c: Value, x: Value| {

@@ -1,15 +1,15 @@
-//! The batching rule of the loop: one loop on all lanes.
+//! The batching rule of the loop: one loop over all lanes.
 //!
-//! Rows are along axis 0 of what the loop takes and gives, so its lanes are along axis 1; in the body they are along
-//! axis 0. A carry or a buffer has lanes if its initial value has or if a step gives it some: see
+//! Rows are along axis 0 of the loop's operands and results, so its lanes are along axis 1; in the body they are
+//! along axis 0. A carry or a buffer has lanes if its initial value has lanes or if a step adds them: see
 //! [`reach`](crate::ops::reach).
 //!
-//! A step count that differs between lanes is run to the largest one, and an `until` that does until the last lane has
-//! ended. A lane is active at step `t` if `t` is below its own count, upward and downward, and no earlier step has ended
-//! it; one that is not keeps its carries and its rows. What has a row a step then has rows for the lane that ran most
-//! steps, and each lane's come first ([`ragged`](crate::vmap::ragged)): lanes that are done write zeros behind them. So
-//! that downward given rows lie behind the rows of each lane, the buffer is a full one, and where a downward loop ends by
-//! itself, its rows are moved to the front.
+//! If the number of steps differs between lanes, the loop runs the largest number; if `until` does, the loop runs
+//! until the last lane has ended. A lane is active at step `t` if `t` is below its own step count, in either
+//! direction, and no earlier step has ended it. An inactive lane keeps its carries and its rows. A trace then has
+//! rows for the lane with the most steps, and each lane's own rows come first ([`ragged`](crate::vmap::ragged)):
+//! finished lanes write zeros after them. In a loop in reverse order, given rows must follow the rows of each lane,
+//! so the buffer becomes a full one; if such a loop ends early, its rows are moved to the front.
 
 use super::parts::bind;
 use super::*;
@@ -26,18 +26,18 @@ pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec
     Lanes { scan, size, operands, steps, buffers, carries, ends: false }.batch(ends)
 }
 
-/// The steps of all lanes.
+/// The step counts of all lanes.
 struct Steps {
-    /// The largest number.
+    /// The largest step count.
     count: Dim,
-    /// The operand that gives it.
+    /// The operand that holds it.
     operand: Option<Value>,
-    /// The number in each lane, if it differs between them.
+    /// The step count of each lane, if it differs between lanes.
     by_lane: Option<Value>,
 }
 
 impl Steps {
-    /// Those that differ between lanes in a way that has no rule are refused.
+    /// Returns the step counts, or an error if they differ between lanes in a way that has no rule.
     fn of(scan: &Scan, operands: &[Batched]) -> Result<Self, Failed> {
         let same = |operand| Steps { count: scan.steps.clone(), operand, by_lane: None };
         let Some(operand) = scan.operands().steps.map(|operand| operands[operand]) else {
@@ -58,14 +58,14 @@ impl Steps {
         }
         let mut operand = Some(largest(counts));
         if scan.reverse && scan.buffers.iter().any(|buffer| given_rows(buffer) > 0) {
-            // Rows are placed behind those of each lane before the loop begins.
+            // Rows are placed after those of each lane before the loop begins.
             operand.take().map_or(Ok(()), |count| bind(count, &fresh))?;
         }
         Ok(Steps { count, operand, by_lane: Some(counts) })
     }
 }
 
-/// How many rows of a buffer are given, if it grows.
+/// Returns the number of given rows of a buffer that grows.
 fn given_rows(buffer: &Buffer) -> usize {
     if let Start::Given(given) = buffer.start { given } else { 0 }
 }
@@ -75,17 +75,18 @@ struct Lanes<'a> {
     size: &'a Dim,
     operands: &'a [Batched],
     steps: Steps,
-    /// Which buffers have lanes.
+    /// The buffers that have lanes.
     buffers: Vec<bool>,
-    /// Which carries have lanes.
+    /// The carries that have lanes.
     carries: Vec<bool>,
-    /// Whether each lane has its own `until`.
+    /// `true` if each lane has its own `until`.
     ends: bool,
 }
 
 impl Lanes<'_> {
     fn batch(mut self, ends: bool) -> Result<Vec<Batched>, Failed> {
-        // Lanes with steps of their own end one by one, as the step that ends one is none of another's.
+        // Lanes with their own step counts end one by one, because the step that ends one lane may not exist in
+        // another.
         self.ends = ends || (self.steps.by_lane.is_some() && self.scan.until.is_some());
         self.mask()?;
         loop {
@@ -99,12 +100,13 @@ impl Lanes<'_> {
         }
     }
 
-    /// Whether lanes may be done before the loop is.
+    /// Returns whether some lanes may finish before the loop does.
     fn masked(&self) -> bool {
         self.ends || self.steps.by_lane.is_some()
     }
 
-    /// All states have lanes if some lanes may be done before others. Last rows that not every lane surely has are refused.
+    /// Gives lanes to all states if some lanes may finish before others. Rejects returned last rows that some lane
+    /// may lack.
     fn mask(&mut self) -> Result<(), Failed> {
         if !self.masked() {
             return Ok(());
@@ -121,7 +123,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// A buffer of all lanes. A lane that is done writes back the row of a full one that it has read.
+    /// Returns a buffer for all lanes. A finished lane writes the row that it has read back to a full buffer.
     fn buffer(&self, buffer: &Buffer) -> Buffer {
         let is_full = buffer.start == Start::Full;
         match (self.masked(), buffer.start) {
@@ -138,7 +140,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// The parameters of the body without the invariants, and whether each has lanes.
+    /// Returns the parameters of the body without the invariants, and whether each has lanes.
     fn params(&self) -> Vec<(String, TensorType, bool)> {
         let (body, layout, places) = (&self.scan.body, self.scan.params(), self.scan.operands());
         let of_input = |index: usize, mapped: bool| {
@@ -168,7 +170,7 @@ impl Lanes<'_> {
         params
     }
 
-    /// Traces a step, and notes which buffers and carries it gives lanes, and whether its `until` has some.
+    /// Traces a step, and records which buffers and carries receive lanes and whether `until` has lanes.
     fn trace(&self, buffers: &mut [bool], carries: &mut [bool], ends: &mut bool) -> Result<ClosedBody, Failed> {
         let params = self.params();
         let types: Vec<(String, TensorType)> = params.iter().map(|(name, ty, _)| (name.clone(), ty.clone())).collect();
@@ -182,7 +184,7 @@ impl Lanes<'_> {
         })
     }
 
-    /// One step on all lanes; the results in the order of the body's.
+    /// Runs one step on all lanes, and returns the results in the order of the body's results.
     fn step(
         &self,
         inputs: &[Batched],
@@ -271,7 +273,7 @@ impl Lanes<'_> {
         Ok(outputs)
     }
 
-    /// What a step gives, for the lanes that are active; the others keep what they have.
+    /// Selects the result of a step for active lanes, and the old value for the others.
     fn unless_done(&self, active: Option<Value>, result: Batched, old: Option<Batched>) -> Batched {
         match (active, old) {
             (Some(active), Some(old)) => select_lanes(active, self.size, result, old),
@@ -279,7 +281,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Adds the loop of this step.
+    /// Adds the loop with this body.
     fn emit(&self, body: ClosedBody) -> Result<Vec<Batched>, Failed> {
         let (scan, places) = (self.scan, self.scan.operands());
         let mut operands: Vec<Value> = self.steps.operand.into_iter().collect();
@@ -291,7 +293,7 @@ impl Lanes<'_> {
             let Some(operand) = place.map(|place| self.operands[place]) else { continue };
             let (buffer, mapped) = (&scan.buffers[number], self.buffers[number]);
             operands.push(match (buffer.start, buffers[number].start) {
-                // Behind the rows of each lane.
+                // The given rows follow the rows of each lane.
                 (Start::Given(given), Start::Full) => {
                     let (rows, own) = (self.steps.count.clone() + given, Batched::unmapped(constant(given as i64)));
                     self.rows(shifted(operand, 0, &rows, self.counts(), own, self.size)?, true)
@@ -345,13 +347,13 @@ impl Lanes<'_> {
         rows.iter().enumerate().map(of_buffer).chain(carries).collect()
     }
 
-    /// The number of steps of each lane.
+    /// Returns the number of steps of each lane.
     fn counts(&self) -> Batched {
         let shared = || Batched::unmapped(size_of(&self.steps.count, DType::I64));
         self.steps.by_lane.map_or_else(shared, Batched::mapped)
     }
 
-    /// The rows of a buffer that are wanted, those of each lane in front.
+    /// Returns the requested rows of a buffer, with those of each lane in front.
     fn own_rows(&self, number: usize, rows: Value, ran: Option<&SizeByLane>) -> Result<Batched, Failed> {
         let buffer = &self.scan.buffers[number];
         if buffer.start == Start::Full {
@@ -361,7 +363,7 @@ impl Lanes<'_> {
         let mut rows = Batched::mapped(rows);
         let count = |dim: &Dim| size_of(dim, DType::I64);
         if let Some(ran) = ran.filter(|_| self.scan.reverse) {
-            // Those of the steps that a lane did not run lie before its own.
+            // The rows of steps that a lane did not run come before its own.
             let (all, left_out) = (rows.value.dim(1), self.counts().value - ran.counts);
             let before = match buffer.start {
                 Start::Empty => left_out - (count(&self.steps.count) - count(&all)),
@@ -381,7 +383,7 @@ impl Lanes<'_> {
         }
     }
 
-    /// Rows along axis 0, with the lanes along axis 1 if `mapped`.
+    /// Moves the rows to axis 0, with the lanes along axis 1 if `mapped`.
     fn rows(&self, value: Batched, mapped: bool) -> Value {
         if mapped { value.materialized(self.size).move_axis(0, 1) } else { value.value }
     }
@@ -390,8 +392,8 @@ impl Lanes<'_> {
 fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {
     let kind = scan.buffers[buffer].kind();
     let reason = format!(
-        "the number of steps differs between lanes, and last rows of buffer {buffer} ({kind}) are wanted, which a lane \
-         of few steps may lack: its trace is ragged"
+        "the number of steps differs between lanes, and the last rows of buffer {buffer} ({kind}) are returned, which a \
+         lane with few steps may lack: its trace is ragged"
     );
     at.step_count(reason, "keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size")
 }

@@ -1,4 +1,4 @@
-//! Loops with steps as ops with bodies: their bodies, and what of them some results need.
+//! Implements [`Bodied`] and [`Prunable`] for scans.
 
 use super::*;
 use crate::fixpoint::union;
@@ -27,7 +27,7 @@ impl Bodied for Scan {
     }
 
     fn resized(&self, by: &Replacements) -> Op {
-        // What a loop binds is given another name only.
+        // A symbol that the loop binds can only be renamed.
         let renamed = |symbol: &Symbol| by.get(symbol).and_then(Dim::as_symbol).unwrap_or(symbol).clone();
         let until = self.until.as_ref().map(renamed);
         Scan { steps: self.steps.replaced(by), until, ..self.clone() }.into()
@@ -50,17 +50,19 @@ impl Bodied for Scan {
 }
 
 impl Scan {
-    /// Whether a loop is needed for the size of its number of steps alone.
+    /// Returns whether the loop is needed only to bind the size of its number of steps.
     fn only_counts(&self, results: &[bool]) -> bool {
         !results.contains(&true) && self.until.is_none()
     }
 
-    /// Which buffers and carries are needed: their results are, or a step that is needed reads them.
+    /// Returns which buffers and carries are needed, because their results are needed or because a needed step reads
+    /// them.
     fn needed_states(&self, results: &[bool], body: &Need) -> Vec<bool> {
         union(results, self.params().states(&body.inputs(&self.body)))
     }
 
-    /// Which results of a step are needed for these buffers and carries: whether the loop ends always is.
+    /// Returns which results of a step are needed for these buffers and carries. The result of `until` is always
+    /// needed.
     fn needed_results(&self, states: &[bool]) -> Vec<bool> {
         let results = self.results();
         let mut needed = results.of_states(states);

@@ -1,4 +1,4 @@
-//! The first entry point: `scan(init, xs, |carry, x| (carry, y))`, with JAX's meaning and options.
+//! The main entry point: `scan(init, xs, |carry, x| (carry, y))`, with the semantics and options of JAX.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,7 @@ use super::infer::UNTIL_FIX;
 use super::*;
 use crate::tree;
 
-/// How [`scan_with`] runs, and how it is differentiated.
+/// The options of [`scan_with`] and of its derivative.
 #[derive(Clone, Debug, Default)]
 pub struct ScanOptions {
     length: Option<Dim>,
@@ -18,50 +18,50 @@ pub struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// Upward over axis 0, as many steps as the sequences have rows.
+    /// Returns the default options: forward over axis 0, with as many steps as the sequences have rows.
     pub fn new() -> Self {
         ScanOptions { unroll: 1, ..ScanOptions::default() }
     }
 
-    /// The number of steps. It must agree with the sequences; without sequences it is needed.
+    /// Sets the number of steps. It must agree with the sequences, and is required if there are none.
     pub fn length(mut self, length: impl Into<Dim>) -> Self {
         self.length = Some(length.into());
         self
     }
 
-    /// From the last row to the first. The ys stay aligned with the xs; no data is reversed.
+    /// Runs from the last row to the first. The ys stay aligned with the xs; no data is reversed.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
     }
 
-    /// The axis of the sequences that the loop runs over, negative to count from the end. The ys are stacked
-    /// along axis 0.
+    /// Sets the axis of the sequences that the loop runs over; a negative axis counts from the end. The ys are
+    /// stacked along axis 0.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
     }
 
-    /// A hint: how many steps a native loop may lay out after one another. It changes no value.
+    /// Sets a hint: how many steps a native loop may unroll. The hint does not change any value.
     pub fn unroll(mut self, steps: usize) -> Self {
         self.unroll = steps.max(1);
         self
     }
 
-    /// What the loop keeps for its backward loop. Without it,
-    /// [`GradOptions::policy`](crate::GradOptions::policy) says it.
+    /// Sets the residuals that the loop keeps for its backward loop. The default is
+    /// [`GradOptions::policy`](crate::GradOptions::policy).
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// Truncated backpropagation through time: the backward loop goes back over the last `steps` steps alone, in the order
-    /// of the loop. What came before them is constant to it: rows of the sequences that only older steps read have a
-    /// gradient of zero, as has the initial carry if there are older steps, and captured values get the shares of the
-    /// last steps. With 0 all are zeros; a loop with no more steps has its whole gradient. Of the traces' cotangents, those
-    /// of older rows are not looked at.
+    /// Truncates backpropagation through time: the backward loop covers only the last `steps` steps, in the order of
+    /// the loop. Everything before them is treated as constant: rows of the sequences that only older steps read have
+    /// a gradient of zero, as has the initial carry if older steps exist, and captured values receive only the
+    /// contributions of the last steps. With 0, all gradients are zero; a loop with no more than `steps` steps has
+    /// its whole gradient. Cotangents of the traces' older rows are ignored.
     ///
-    /// No value changes with it, nor a tangent of the forward mode. The meaning is that of PyTensor's
+    /// The option changes neither values nor tangents of forward mode. It has the meaning of PyTensor's
     /// `truncate_gradient`.
     ///
     /// ```
@@ -83,13 +83,13 @@ impl ScanOptions {
     }
 }
 
-/// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(carry, x)` for each row `x`, from the
-/// first to the last. Gives the last carry and all `y` stacked along axis 0.
+/// Runs `body` over the rows of `xs` while carrying a state: `(carry, y) = body(carry, x)` for each row `x`, from the
+/// first to the last. Returns the last carry and all `y` stacked along axis 0.
 ///
-/// `init`, `xs` and the ys are any [`Tree`]; the next carry has the structure and exactly the types of `init`. Values
-/// of the enclosing graph that the body uses are captured, to any depth. The body is traced once.
+/// `init`, `xs` and the ys are any [`Tree`]; the next carry has the structure and exactly the types of `init`. The
+/// body captures the values of the enclosing graphs that it uses, at any depth. The body is traced once.
 ///
-/// The meaning is that of JAX's `lax.scan`.
+/// The semantics are those of JAX's `lax.scan`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -110,7 +110,7 @@ pub fn scan<C: Tree, X: Tree, Y: Tree>(init: C, xs: X, body: impl FnOnce(C, X) -
     scan_with(ScanOptions::new(), init, xs, body)
 }
 
-/// [`scan()`] with options.
+/// Like [`scan()`], with options.
 #[track_caller]
 pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
     options: ScanOptions,
@@ -125,7 +125,7 @@ pub fn scan_with<C: Tree, X: Tree, Y: Tree>(
     })
 }
 
-/// Runs `body` on each row of `xs` and gives the results, stacked along axis 0: a [`scan()`] without a carry.
+/// Runs `body` on each row of `xs` and returns the results, stacked along axis 0: a [`scan()`] without a carry.
 ///
 /// `xs` and the results are any [`Tree`].
 ///
@@ -143,7 +143,8 @@ pub fn map<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
     scan((), xs, |(), x| ((), body(x))).1
 }
 
-/// [`scan_with`], or as many steps as the integer scalar `count` says; the body also says when the loop ends.
+/// Like [`scan_with`], or with the number of steps in the integer scalar `count`; the body also decides when the loop
+/// ends.
 #[track_caller]
 pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     at: &Place,
@@ -158,7 +159,7 @@ pub(super) fn repeat<C: Tree, X: Tree, Y: Tree>(
     results
 }
 
-/// [`repeat`] with a body that may fail.
+/// Like [`repeat`], with a body that may fail.
 #[track_caller]
 pub(in crate::ops) fn try_repeat<C: Tree, X: Tree, Y: Tree, E>(
     at: &Place,
@@ -174,14 +175,14 @@ pub(in crate::ops) fn try_repeat<C: Tree, X: Tree, Y: Tree, E>(
     Ok((tree::rebuild(&init, &last), tree::rebuild(&ys, &traces)))
 }
 
-/// A loop whose body is open.
+/// A loop whose body is still being traced.
 struct OpenLoop<'a> {
     at: &'a Place,
     options: ScanOptions,
     steps: Dim,
     count: Option<Value>,
     init: Vec<(String, Value)>,
-    /// With the axis of the loop in front.
+    /// The sequences, with the axis of the loop moved to the front.
     sequences: Vec<(String, Value)>,
     trace: BodyTrace,
     /// The rows, then the carries.
@@ -218,7 +219,7 @@ impl<'a> OpenLoop<'a> {
         &self.params[self.sequences.len()..]
     }
 
-    /// Adds the loop, whose step gives these values, and may end it; gives the last carries, and the traces.
+    /// Adds the loop whose step returns these values and may end it; returns the last carries and the traces.
     fn close(self, next: &[(String, Value)], ys: &[(String, Value)], stop: Option<Value>) -> (Vec<Value>, Vec<Value>) {
         let OpenLoop { at, options, steps, count, init, sequences, trace, .. } = self;
         check_carry(at, &init, next);
@@ -253,7 +254,7 @@ impl<'a> OpenLoop<'a> {
     }
 }
 
-/// The sequence with the axis of the loop in front.
+/// Returns the sequence with the axis of the loop moved to the front.
 #[track_caller]
 pub(super) fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.rank() == 0 && !value.is_failed() {
@@ -264,7 +265,7 @@ pub(super) fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value 
     value.move_axis(axis, 0)
 }
 
-/// The number of steps, on which the sequences and the `length` must agree.
+/// Returns the number of steps, after checking that the sequences and `length` agree on it.
 pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String, Value)]) -> Dim {
     let mut counts: Vec<(String, Dim)> = Vec::new();
     counts.extend(options.length.iter().map(|length| ("`length`".to_string(), length.clone())));
@@ -279,7 +280,7 @@ pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String
         return Dim::from(0);
     };
     if let Some((name, count)) = counts.iter().find(|(_, count)| count != first) {
-        let reason = format!("{first_name} gives {first} steps and {name} gives {count}");
+        let reason = format!("{first_name} implies {first} steps and {name} implies {count}");
         let fix = match options.length {
             Some(_) => "leave `length` out, or slice the sequence to it",
             None => "slice the longer one, or give both one symbol",
@@ -290,16 +291,16 @@ pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String
     first.clone()
 }
 
-/// scan-c6: what says whether the loop ends is a boolean scalar.
+/// Checks scan-c6: the end condition is a boolean scalar.
 pub(super) fn checked_until(at: &Place, stop: Value) -> Value {
     let ty = stop.ty();
     if stop.is_failed() || (ty.dtype == DType::Bool && ty.rank() == 0) {
         return stop;
     }
-    fail_mismatch(at, &[stop], "what `until` is given", "bool[]", &ty, UNTIL_FIX).into()
+    fail_mismatch(at, &[stop], "the value of `until`", "bool[]", &ty, UNTIL_FIX).into()
 }
 
-/// scan-c4, with the names of the leaves.
+/// Checks scan-c4, with the names of the leaves.
 pub(in crate::ops) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String, Value)]) {
     let (component, fix) =
         ("the structure of the carry that the body returns", "return a carry with the structure of the initial one");

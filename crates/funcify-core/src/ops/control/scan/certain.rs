@@ -1,16 +1,16 @@
-//! Whether a loop is surely not refused.
+//! Determines whether a loop is certain not to fail.
 
 use super::*;
 use crate::graph::Known;
 
 impl Scan {
-    /// [`rows_are_there`](Scan::rows_are_there), of sizes of which nothing is known.
+    /// Like [`rows_are_there`](Scan::rows_are_there), for sizes about which nothing is known.
     pub fn has_its_rows(&self, operands: &[&TensorType]) -> bool {
         self.rows_are_there(operands, &Known(&Sizes::new()))
     }
 
-    /// Whether the rows that it reads and gives are surely there, and its steps are no negative number: scan-c3, scan-c6 and
-    /// scan-c7. Its steps may be refused all the same.
+    /// Returns whether all rows that the loop reads and returns are certain to exist and its number of steps is
+    /// certain not to be negative: scan-c3, scan-c6 and scan-c7. Its body may still fail.
     pub fn rows_are_there(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
         let places = self.operands();
         let reach_is_there = |operand: usize, reach: usize| {

@@ -1,58 +1,59 @@
-//! What loops keep for their backward loops.
+//! Checkpoint policies: which residuals loops keep for their backward loops.
 
 use std::fmt;
 
-/// What a loop of a forward pass keeps for its backward loop. What is not kept is computed again, so no value changes with
-/// it; only sums over steps are added up in another order where there are segments.
+/// The residuals that a loop of a forward pass keeps for its backward loop. Everything else is recomputed, so the
+/// policy does not change values; only with segments, sums over steps are added in a different order.
 ///
-/// [`GradOptions::policy`](crate::GradOptions::policy) is for every loop that says nothing itself;
+/// [`GradOptions::policy`](crate::GradOptions::policy) applies to every loop without a policy of its own;
 /// [`ScanOptions::policy`](crate::ScanOptions::policy) and [`Recurrence::policy`](crate::Recurrence::policy)
-/// say it for one loop, in derivatives of every order.
+/// set it for one loop, in derivatives of every order.
 ///
-/// A *state* is what a step reads of the steps before: the carries, and rows of buffers. A trace that is a result, or
-/// the operand of another op, is there anyway and is not kept twice. The loops in a body follow the same rules, each by
-/// itself, when the backward loop runs the step again; their results are never kept for all steps.
+/// A *state* is a value that a step reads from earlier steps: the carries, and rows of buffers. A trace that is a
+/// result, or the operand of another op, exists anyway and is not kept twice. Loops inside a body follow the same
+/// rules, each on its own, when the backward loop runs the step again; their results are never kept for all steps.
 ///
-/// A `cond` or `switch` keeps of the branch that ran what [`SaveDots`](CheckpointPolicy::SaveDots) and
-/// [`SaveAll`](CheckpointPolicy::SaveAll) say; `SaveCostly` is `SaveAll` there. The other policies run the branch again.
+/// A `cond` or `switch` keeps the values of the executed branch that [`SaveDots`](CheckpointPolicy::SaveDots) and
+/// [`SaveAll`](CheckpointPolicy::SaveAll) select; `SaveCostly` acts like `SaveAll` there. The other policies run the
+/// branch again.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum CheckpointPolicy {
-    /// The state before each step, from which the step is computed again.
+    /// Keeps the state before each step, from which the step is recomputed.
     #[default]
     Recompute,
-    /// The states, and the results of products of matrices and of convolutions.
+    /// Keeps the states, and the results of matrix products and convolutions.
     SaveDots,
-    /// The states, before and after each step, and of what the backward loop reads that which products of matrices over 32 terms
-    /// or more, or convolutions, lead to. What follows from the states element by element is computed again: that is less work
-    /// than to write it to memory and read it back where loops are compiled, where
-    /// the plug-ins ask for it.
+    /// Keeps the states before and after each step, and those values read by the backward loop that depend on matrix
+    /// products over 32 terms or more, or on convolutions. Values that follow from the states element by element are
+    /// recomputed: in compiled loops this is less work than writing them to memory and reading them back. The
+    /// plug-ins that compile loops request this policy.
     SaveCostly,
-    /// The states, and all that the backward loop reads. The least work.
+    /// Keeps the states, and everything that the backward loop reads. This is the least work.
     SaveAll,
-    /// The state before each segment of so many steps (0 counts as 1). In the backward pass a segment runs again, and keeps
-    /// the states of its steps while it is gone back over: of `n` steps about `n / k + k` states are there at a time, the
-    /// fewest for the root of `n`. The steps that are left over, fewer than `k`, are kept as of
+    /// Keeps the state before each segment of this many steps (0 counts as 1). The backward pass runs a segment again
+    /// and keeps the states of its steps while it goes back over it: of `n` steps, about `n / k + k` states exist at
+    /// a time, the fewest if `k` is the square root of `n`. The remaining steps, fewer than `k`, are kept as in
     /// [`Recompute`](CheckpointPolicy::Recompute).
     ///
-    /// The number of steps may be a symbol, or a value of the program. A loop is differentiated as of `Recompute` if it
-    /// ends early (`until`), is [truncated](crate::ScanOptions::truncate), or if its types do not show that its
+    /// The number of steps may be a symbol, or a value of the program. `Recompute` is used instead for a loop that
+    /// ends early (`until`), that is [truncated](crate::ScanOptions::truncate), or whose types do not show that its
     /// sequences and full buffers have the rows of all steps.
     Segments(usize),
-    /// Segments of segments, the longest first: `[256, 32]` keeps the state before each 256 steps; in the backward pass
-    /// 256 steps run again, which keep a state each 32 steps. Each level is one more run of the steps. Of `n` steps, `l`
-    /// levels can do with `(l + 1)` times the root of order `l + 1` of `n` states, and halves of halves with the
-    /// logarithm.
+    /// Keeps segments of segments, the longest first: `[256, 32]` keeps the state before every 256 steps; the
+    /// backward pass runs 256 steps again and keeps a state every 32 steps. Each level costs one more run of the
+    /// steps. For `n` steps, `l` levels can manage with `(l + 1)` times the `(l + 1)`-th root of `n` states, and
+    /// repeated halving with the logarithm.
     Levels(Vec<usize>),
-    /// The least work of which no more than so many bytes are kept of a loop: `SaveAll`, `SaveDots`, `Recompute`, or up to
-    /// four levels of segments; the least memory if that does not do.
+    /// Chooses the least work that keeps no more than this many bytes for a loop: `SaveAll`, `SaveDots`, `Recompute`,
+    /// or up to four levels of segments. If none fits, chooses the least memory.
     ///
-    /// The bytes are counted from the types: all states and values that the policy may keep are counted, also those that
-    /// the backward loop turns out not to read. A size that is a symbol counts as 1024.
+    /// The bytes are counted from the types: the count includes all states and values that the policy may keep, even
+    /// those that the backward loop turns out not to read. A size that is a symbol counts as 1024.
     Budget(usize),
 }
 
 impl CheckpointPolicy {
-    /// The numbers of steps of segments, and of the segments in them.
+    /// Returns the lengths, in steps, of the segments and of the segments inside them.
     pub(crate) fn levels(&self) -> &[usize] {
         match self {
             CheckpointPolicy::Segments(steps) => std::slice::from_ref(steps),
@@ -61,7 +62,7 @@ impl CheckpointPolicy {
         }
     }
 
-    /// Segments of so many steps, and segments in them.
+    /// Returns the policy with segments of these lengths, each inside the previous one.
     pub(crate) fn of_levels(levels: &[usize]) -> CheckpointPolicy {
         match levels {
             [] => CheckpointPolicy::Recompute,
@@ -71,7 +72,7 @@ impl CheckpointPolicy {
     }
 }
 
-/// `recompute`, `save_dots`, `save_costly`, `save_all`, `segments[256,32]`, `budget[65536]`.
+/// Formats the policy as `recompute`, `save_dots`, `save_costly`, `save_all`, `segments[256,32]` or `budget[65536]`.
 impl fmt::Display for CheckpointPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! `map` with options: the rows one by one, or several at once in chunks, by `vmap`.
+//! `map` with options: rows one by one, or in chunks of several rows at once by `vmap`.
 
 use super::build::{leading, repeat, step_count, try_repeat};
 use super::*;
@@ -6,7 +6,7 @@ use crate::graph::at_site;
 use crate::tree;
 use crate::vmap::{inline, trace_lane};
 
-/// How [`map_with`] runs: how many rows at once, and along which axis they lie.
+/// The options of [`map_with`]: the number of rows processed at once, and the axis of the rows.
 #[derive(Clone, Debug, Default)]
 pub struct MapOptions {
     chunk: Option<usize>,
@@ -15,36 +15,37 @@ pub struct MapOptions {
 }
 
 impl MapOptions {
-    /// One row after the other, over axis 0.
+    /// Returns the default options: one row after the other, over axis 0.
     pub fn new() -> Self {
         MapOptions::default()
     }
 
-    /// So many rows at once: faster than one by one, in less memory than all at once. It changes no value.
+    /// Processes this many rows at once: faster than one by one, with less memory than all at once. No value changes.
     pub fn chunk(mut self, rows: usize) -> Self {
         self.chunk = Some(rows);
         self
     }
 
-    /// The axis of the leaves that is mapped over, negative to count from the end. The results are stacked along axis
-    /// 0.
+    /// Sets the axis of the leaves that is mapped over; a negative axis counts from the end. The results are stacked
+    /// along axis 0.
     pub fn axis(mut self, axis: i64) -> Self {
         self.axis = axis;
         self
     }
 
-    /// What the loop keeps for its backward loop: see [`ScanOptions::policy`].
+    /// Sets the residuals that the loop keeps for its backward loop: see [`ScanOptions::policy`].
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);
         self
     }
 }
 
-/// [`map`](super::map) with options.
+/// Like [`map`](super::map), with options.
 ///
-/// In chunks, the body is batched by the rules of [`vmap`](crate::vmap()), and a loop runs over the chunks; the rows
-/// that are left are a smaller chunk. If the number of rows is a symbol, the number of chunks is computed when the
-/// program runs, and the last chunk is filled with its last row, for which the body runs more than once.
+/// With chunks, the body is batched by the rules of [`vmap`](crate::vmap()), and a loop runs over the chunks; the
+/// remaining rows form a smaller chunk. If the number of rows is a symbol, the number of chunks is computed when the
+/// program runs, and the last chunk is padded with copies of the last row, so the body runs on that row more than
+/// once.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -96,7 +97,7 @@ pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(
     tree::rebuild_or_failed(&ys, results)
 }
 
-/// A loop over the whole chunks, and the rows that are left.
+/// Runs a loop over the whole chunks, then the remaining rows.
 fn known_chunks(
     at: &Place,
     of_loop: ScanOptions,
@@ -125,11 +126,11 @@ fn known_chunks(
     }
     Ok(match parts.as_slice() {
         [whole, left] => whole.iter().zip(left).map(|(whole, left)| concat(&[*whole, *left], 0)).collect(),
-        _ => parts.pop().expect("there are whole chunks, rows that are left, or chunks of no rows"),
+        _ => parts.pop().expect("one of the two conditions above holds, so a part was added"),
     })
 }
 
-/// A loop whose number of steps is computed. An index past the last row is that of the last row.
+/// Runs a loop whose number of steps is computed. An index past the last row reads the last row.
 fn counted_chunks(
     at: &Place,
     of_loop: ScanOptions,
@@ -150,7 +151,7 @@ fn counted_chunks(
     ys.into_iter().map(|y| Ok(joined(y, &Dim::from(chunk))?.slice(0, Dim::from(0)..rows.clone()))).collect()
 }
 
-/// Chunks of rows as rows.
+/// Joins chunks of rows along axis 0.
 pub(super) fn joined(chunks: Value, chunk: &Dim) -> Result<Value, Failed> {
     let shape = chunks.checked()?.shape();
     Ok(chunks.reshape(shape.without(0).with_dim(0, shape[0].clone() * chunk)))

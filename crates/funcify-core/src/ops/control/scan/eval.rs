@@ -1,4 +1,4 @@
-//! The reference evaluation of the loop: rows in a list, one step after the other.
+//! The reference evaluation of the loop: keeps rows in a map and runs one step after the other.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
         buffers.push(rows.collect());
     }
     let results = scan.results();
-    // A loop that may end early holds the rows of the steps that ran.
+    // A loop that may end early counts the rows of the steps that ran.
     let new_rows = |index: usize| scan.body.output_type(results.buffers[index].start);
     if scan.until.is_none() {
         for index in (0..buffers.len()).filter(|index| scan.buffers[*index].start != Start::Full) {
@@ -56,7 +56,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
         let mut written = written.map_err(|error| error.in_step(&context.at, ran))?;
         let ends = results.until.is_some_and(|until| written[until].get(0).as_bool());
         carries = written.drain(results.carries.clone()).collect();
-        // scan-c1: every read of this step is done before its first write.
+        // scan-c1: all reads of this step come before its first write.
         for (index, buffer) in scan.buffers.iter().enumerate() {
             for (k, result) in buffer.writes.iter().zip(results.buffers[index].clone()) {
                 buffers[index].insert(t + k, written[result].clone());
@@ -85,12 +85,12 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     Ok(outputs)
 }
 
-/// scan-c5: a row is there only if it was given or written before.
+/// Returns a row, or the error of scan-c5 if it was neither given nor written before.
 fn read(context: &EvalContext<'_>, rows: &BTreeMap<usize, HostTensor>, index: usize, row: usize) -> Result<HostTensor> {
     rows.get(&row).cloned().ok_or_else(|| Scan::missing_row(&context.at, index, row))
 }
 
-/// Rows of one type after one another along axis 0.
+/// Stacks rows of one type along axis 0.
 pub(crate) fn stack(context: &EvalContext<'_>, row: &TensorType, rows: &[HostTensor]) -> Result<HostTensor> {
     let row_shape = context.shape(&row.shape)?;
     let shape = [&[rows.len()], row_shape.as_slice()].concat();

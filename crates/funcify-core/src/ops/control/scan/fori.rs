@@ -1,14 +1,14 @@
-//! The counted loop: `fori_loop(lower, upper, init, |i, carry| carry)`, with JAX's meaning.
+//! The counted loop: `fori_loop(lower, upper, init, |i, carry| carry)`, with the semantics of JAX.
 
 use super::build::repeat;
 use super::*;
 
-/// A bound of a [`fori_loop`]: a number or a dimension, or an integer scalar that the program computes.
+/// A bound of a [`fori_loop`]: a number, a dimension, or an integer scalar that the program computes.
 #[derive(Clone, Debug)]
 pub enum Bound {
-    /// Known for the sizes of a call.
+    /// A bound that the sizes of a call determine.
     Dim(Dim),
-    /// Known to the running program.
+    /// A bound that the running program computes.
     Value(Value),
 }
 
@@ -39,10 +39,10 @@ impl Bound {
     }
 }
 
-/// Carries a state through `body(i, carry)` for `i` from `lower` to `upper - 1`, upward. A range without numbers gives
-/// the initial value.
+/// Carries a state through `body(i, carry)` for `i` from `lower` to `upper - 1`, in ascending order. Returns the
+/// initial value for an empty range.
 ///
-/// The bounds are dimensions or integer scalars of one type, which `i` then has; `i` is an i64 if both are
+/// The bounds are dimensions or integer scalars of one type, which is also the type of `i`; `i` is an i64 if both are
 /// dimensions. A symbolic range must not be negative in a call.
 ///
 /// ```
@@ -93,13 +93,13 @@ pub fn fori_loop<C: Tree>(
     carry
 }
 
-/// How many numbers there are from `lower` to `upper - 1`, also of unsigned bounds.
+/// Returns the number of integers from `lower` to `upper - 1`, also for unsigned bounds.
 #[track_caller]
 fn range_length(lower: Value, upper: Value) -> Value {
     upper.maximum(lower) - lower
 }
 
-/// A dimension as a scalar: a constant if it is known.
+/// Returns a dimension as a scalar, which is a constant if the dimension is known.
 #[track_caller]
 fn scalar_of(dim: &Dim, dtype: DType) -> Value {
     match dim.constant() {

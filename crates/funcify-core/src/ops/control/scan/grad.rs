@@ -1,30 +1,32 @@
-//! The reverse rule of the loop: one loop in the other direction, in the same row coordinates.
+//! The reverse rule of the loop: builds one loop in the opposite direction, with the same row indices.
 //!
 //! ```text
-//! sequences: what each step took, by which it is computed again: rows of sequences and buffers, carries before the step;
+//! sequences: the inputs of each step, for recomputing it: rows of sequences and buffers, carries before the step;
 //!            the residuals, values of the step that were saved; the cotangents of traces that no step reads
 //! buffers:   G, the cotangent of a buffer that steps read; the sums of a sequence with several taps
 //! carries:   the cotangents of the carries; a sum for each invariant
 //! ->  G and the sums; a nit-sot for each sequence with one tap; the cotangents of the first carries; the sums
 //! ```
 //!
-//! Its body computes a step of the loop again, from what the forward pass saved ([`saves`](super::saves)) and what
-//! its traces have ([`at_hand`](super::at_hand)), and pulls cotangents back through it. What it carries, for each part of the loop:
+//! Its body recomputes a step of the loop from the residuals of the forward pass ([`saves`](super::saves)) and the
+//! values in its traces ([`at_hand`](super::at_hand)), and pulls cotangents back through it. For each part of the
+//! loop it carries:
 //!
-//! - a buffer: a full buffer G of the same rows, which starts as the cotangent of the final buffer. A step reads `G[t+k]`
-//!   for k in `writes`, as the cotangents of the written rows, and then
-//!   `G[t+k] := (k in writes ? 0 : G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`: what was
-//!   overwritten has no share in what came after. If the buffer started from some given rows, only those are seen at
-//!   the end, and the zeros are not written. In PyTensor's reversed coordinates the backward of a sit-sot has reads
-//!   (0, 1), writes (1), as its `L_op` has.
+//! - a buffer: a full buffer G of the same rows, which starts as the cotangent of the final buffer. A step reads
+//!   `G[t+k]` for k in `writes`, as the cotangents of the written rows, and then sets `G[t+k] := (k in writes ? 0 :
+//!   G[t+k]) + (k in reads ? d(read k) : 0)` for k in `reads` and in `writes`: an overwritten row does not contribute
+//!   to later results. If the buffer started from some given rows, only those are used at the end, and the zeros are
+//!   not written. In PyTensor's reversed coordinates the backward of a sit-sot has reads (0, 1), writes (1), as in
+//!   its `L_op`.
 //! - a buffer that no step reads: a sequence, the cotangent of its trace.
-//! - a sequence: with one tap a nit-sot, placed in zeros; with several a full buffer of sums.
-//! - a carry: a carry. An invariant: a carried sum. What is no float has none.
+//! - a sequence: with one tap a nit-sot, placed in zeros; with several taps a full buffer of sums.
+//! - a carry: a carry. An invariant: a carried sum. Values that are not floats have no cotangent.
 //!
-//! A loop that ends early goes back over the steps that ran, one that is truncated over the last ones: see
-//! [`span`](super::span). The rows of the backward loop are counted from the first row of these.
+//! The backward loop of a loop that ends early covers the steps that ran, and that of a truncated loop the last ones:
+//! see [`span`](super::span). The rows of the backward loop are counted from the first row of these steps.
 //!
-//! A buffer or a carry has a cotangent if its final value has or if a step gives it one: see [`reach`](crate::ops::reach).
+//! A buffer or a carry has a cotangent if its final value has one or if a step adds one: see
+//! [`reach`](crate::ops::reach).
 
 use super::at_hand::at_hand;
 use super::parts::{BufferPart, Parts, SequencePart, StepReads};
@@ -68,55 +70,55 @@ struct Backward<'a> {
     context: &'a VjpContext<'a>,
     /// The steps of the backward loop.
     span: Span,
-    /// What the forward pass kept.
+    /// The residuals of the forward pass.
     record: &'a LoopRecord,
-    /// Which parameters of the body are to get cotangents.
+    /// The parameters of the body that need cotangents.
     active: Vec<bool>,
     /// The cotangents of the final buffers.
     of_buffers: Vec<Option<Value>>,
     /// The cotangents of the final carries.
     of_carries: Vec<Option<Value>>,
-    /// Which buffers have cotangents.
+    /// The buffers that have cotangents.
     buffers: Vec<bool>,
-    /// Which carries have cotangents.
+    /// The carries that have cotangents.
     carries: Vec<bool>,
 }
 
-/// Where a step of the backward loop finds something.
+/// The place from which a step of the backward loop reads a value.
 #[derive(Clone, Copy)]
 enum BackwardRead {
     Sequence(usize, usize),
     Captured(Value),
 }
 
-/// Where the cotangent of a buffer is.
+/// The place of a buffer's cotangent.
 #[derive(Clone, Copy)]
 enum OfBuffer {
-    /// It has none.
+    /// The buffer has no cotangent.
     Nothing,
-    /// In a sequence: no step reads the buffer.
+    /// A sequence, because no step reads the buffer.
     Sequence(usize),
-    /// In a full buffer, G.
+    /// A full buffer, G.
     Full(usize),
 }
 
-/// Which part of the backward loop is what.
+/// The roles of the parts of the backward loop.
 struct BackwardLayout {
     /// The parameters of the forward body.
     arguments: Vec<BackwardRead>,
-    /// The values of the forward body that were saved.
+    /// The saved values of the forward body.
     residuals: Vec<(ValueId, BackwardRead)>,
     /// The cotangent of each buffer.
     buffers: Vec<OfBuffer>,
-    /// For each carry the carry of its cotangent.
+    /// For each carry, the carry of its cotangent.
     carries: Vec<Option<usize>>,
-    /// For each sequence with several taps the buffer of its sums, and its offsets.
+    /// For each sequence with several taps, the buffer of its sums, and its offsets.
     sums: Vec<Option<(usize, Vec<usize>)>>,
-    /// For each invariant the carry of its sum.
+    /// For each invariant, the carry of its sum.
     invariants: Vec<Option<usize>>,
 }
 
-/// The parts of the backward loop so far.
+/// The parts of the backward loop collected so far.
 #[derive(Default)]
 struct Draft {
     sequences: Vec<SequencePart>,
@@ -125,7 +127,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// A row of a tensor in each step. Reads of one tensor are taps of one sequence, as they were.
+    /// Adds a read of a row of a tensor in each step. Consecutive reads of one tensor become taps of one sequence.
     fn read(&mut self, value: Value, offset: usize, name: String) -> BackwardRead {
         match self.sequences.last_mut().filter(|last| last.value.same_as(value)) {
             Some(last) => last.reads.push((offset, name)),
@@ -146,14 +148,14 @@ impl Draft {
     }
 }
 
-/// What a step gives.
+/// The cotangents that a step produces.
 #[derive(Default)]
 struct Found {
     buffers: Vec<bool>,
     carries: Vec<bool>,
     sums: Vec<bool>,
     invariants: Vec<bool>,
-    /// The type of a row for each sequence with one tap that has a cotangent.
+    /// The type of a row, for each sequence with one tap that has a cotangent.
     rows: Vec<Option<TensorType>>,
 }
 
@@ -177,13 +179,14 @@ impl<'a> Backward<'a> {
         Ok(self.cotangents(&plan, &found, &results, first_carry))
     }
 
-    /// Whether the cotangent of a buffer is only read: no row of it is read by a step of the loop.
+    /// Returns whether the cotangent of a buffer is only read, because no step of the loop reads the buffer.
     fn is_read_only(&self, buffer: usize) -> bool {
         let buffer = &self.scan.buffers[buffer];
         buffer.start != Start::Full && buffer.reads.is_empty()
     }
 
-    /// The first row of the backward loop in a buffer: one that grows has the rows of the steps that ran, a full one all.
+    /// Returns the first row of the backward loop in a buffer: a growing buffer has the rows of the steps that ran, a
+    /// full one has all rows.
     fn first_row(&self, buffer: usize) -> &Dim {
         match self.scan.buffers[buffer].start {
             Start::Full => &self.span.first,
@@ -191,7 +194,7 @@ impl<'a> Backward<'a> {
         }
     }
 
-    /// The loop without its step, in the order of the signature.
+    /// Returns the loop without its body, in the order of the signature.
     fn parts(&self) -> (Parts, BackwardLayout) {
         let mut draft = Draft::default();
         let mut residuals = Vec::new();
@@ -212,7 +215,7 @@ impl<'a> Backward<'a> {
                 truncate: None,
                 ..self.scan.clone()
             },
-            // The loop of the forward pass binds a number of steps that is a value.
+            // The loop of the forward pass already binds a computed number of steps.
             count: None,
             sequences,
             buffers,
@@ -221,7 +224,8 @@ impl<'a> Backward<'a> {
         (parts, plan)
     }
 
-    /// What a step took. Where the values of a carry are at hand after each step, the step's own is a residual.
+    /// Adds reads of the arguments of a step. If a carry's values after each step may be read, the current one is a
+    /// residual.
     fn arguments(&self, draft: &mut Draft, residuals: &mut Vec<(ValueId, BackwardRead)>) -> Vec<BackwardRead> {
         let (scan, span, operands, record) = (self.scan, &self.span, self.context.operands, self.record);
         let (layout, places) = (scan.params(), scan.operands());
@@ -253,7 +257,7 @@ impl<'a> Backward<'a> {
             let index = layout.carries.start + number;
             arguments.push(match trace {
                 Trace::Before(rows) => draft.read(span.recent(*rows), 0, name(index)),
-                // The value before a step is that after the step before it.
+                // The value before a step is the value after the previous step.
                 Trace::After(next) => {
                     let (first, next) = (operands[operand].unsqueeze(0), *next);
                     let rows = concat(&if scan.reverse { [next, first] } else { [first, next] }, 0);
@@ -271,7 +275,7 @@ impl<'a> Backward<'a> {
         arguments
     }
 
-    /// The values of a step that were saved, and those that are `known`.
+    /// Returns the saved values of a step, and the `known` ones.
     fn residuals(&self, draft: &mut Draft, known: Vec<(ValueId, BackwardRead)>) -> Vec<(ValueId, BackwardRead)> {
         let residuals = self.record.values.iter().enumerate();
         let read = |(number, (value, rows)): (usize, &(ValueId, Value))| {
@@ -280,7 +284,7 @@ impl<'a> Backward<'a> {
         residuals.map(read).chain(known).collect()
     }
 
-    /// The cotangents of what a step wrote to buffers.
+    /// Adds the cotangents of the rows that a step wrote to buffers.
     fn cotangents_of_buffers(&self, draft: &mut Draft) -> Vec<OfBuffer> {
         let (scan, body, layout, results) = (self.scan, &self.scan.body, self.scan.params(), self.scan.results());
         let of = |(number, buffer): (usize, &Buffer)| {
@@ -305,7 +309,7 @@ impl<'a> Backward<'a> {
         scan.buffers.iter().enumerate().map(of).collect()
     }
 
-    /// The cotangents of the carries after a step.
+    /// Adds the cotangents of the carries after a step.
     fn cotangents_of_carries(&self, draft: &mut Draft) -> Vec<Option<usize>> {
         let (layout, places) = (self.scan.params(), self.scan.operands());
         let of = |(number, index): (usize, usize)| {
@@ -318,7 +322,7 @@ impl<'a> Backward<'a> {
         layout.carries.enumerate().map(of).collect()
     }
 
-    /// The sums of sequences with several taps.
+    /// Adds the sums of sequences with several taps.
     fn sums_of_sequences(&self, draft: &mut Draft) -> Vec<Option<(usize, Vec<usize>)>> {
         let (layout, places) = (self.scan.params(), self.scan.operands());
         let of = |(number, operand): (usize, usize)| {
@@ -337,7 +341,7 @@ impl<'a> Backward<'a> {
         places.sequences.enumerate().map(of).collect()
     }
 
-    /// The sums of invariants.
+    /// Adds the sums of invariants.
     fn sums_of_invariants(&self, draft: &mut Draft) -> Vec<Option<usize>> {
         let (layout, places) = (self.scan.params(), self.scan.operands());
         let of = |(operand, index): (usize, usize)| {
@@ -349,13 +353,13 @@ impl<'a> Backward<'a> {
         places.invariants.zip(layout.invariants).map(of).collect()
     }
 
-    /// The rows of a buffer, or of its cotangent, that the backward loop sees.
+    /// Returns the rows of a buffer, or of its cotangent, that the backward loop uses.
     fn seen(&self, buffer: usize, rows: Value) -> Value {
         tail(rows, self.first_row(buffer))
     }
 
-    /// Whether a sequence's cotangent is one row a step, placed in zeros: it has one tap, and the rows before and after
-    /// are surely not fewer than none.
+    /// Returns whether a sequence's cotangent is one row per step, placed in zeros: the sequence has a single tap,
+    /// and the numbers of rows before and after are certain not to be negative.
     fn is_placed(&self, sequence: usize) -> bool {
         let reads = &self.scan.sequences[sequence].reads;
         let Some(offset) = reads.first().filter(|first| reads.iter().all(|read| read == *first)) else { return false };
@@ -363,13 +367,13 @@ impl<'a> Backward<'a> {
         *offset == 0 || runs || self.rest(sequence, *offset).is_at_least(&Dim::from(0)) == Some(true)
     }
 
-    /// The rows of a sequence behind those of one tap.
+    /// Returns the number of rows of a sequence after those of one tap.
     fn rest(&self, sequence: usize, offset: usize) -> Dim {
         let rows = self.context.operands[self.scan.operands().sequences.start + sequence].dim(0);
         rows - &self.span.first - &self.span.steps - offset
     }
 
-    /// One step back: what is written to each buffer, then the next carries.
+    /// Traces one backward step: returns the rows written to each buffer, then the next carries.
     fn step(&self, rows: &StepReads, plan: &BackwardLayout, found: &mut Found) -> Result<Vec<(String, Value)>, Failed> {
         let (scan, layout) = (self.scan, self.scan.params());
         let at = |row: &BackwardRead| match row {
@@ -399,7 +403,7 @@ impl<'a> Backward<'a> {
                 .push(self.of_buffers[number].is_some() || params.clone().any(|index| pulled[index].is_some()));
             let OfBuffer::Full(part) = plan.buffers[number] else { continue };
             let backward = backward_buffer(buffer);
-            // What is written is one of the rows that are read.
+            // Each written row is one of the rows that are read.
             let reads =
                 |offset: usize| backward.reads.iter().zip(rows.buffer(part)).filter(move |(k, _)| **k == offset);
             for (offset, here) in backward.writes.iter().flat_map(|offset| reads(*offset)) {
@@ -445,7 +449,7 @@ impl<'a> Backward<'a> {
         Ok(outputs)
     }
 
-    /// The cotangents of the operands from the results of the backward loop.
+    /// Returns the cotangents of the operands, taken from the results of the backward loop.
     fn cotangents(&self, plan: &BackwardLayout, found: &Found, results: &[Value], first_carry: usize) -> Cotangents {
         let (scan, span, places) = (self.scan, &self.span, self.scan.operands());
         let mut cotangents = self.context.none();
@@ -493,18 +497,19 @@ impl<'a> Backward<'a> {
     }
 }
 
-/// A sum with one more contribution, if there is one.
+/// Adds a contribution to a sum, if there is one.
 fn plus(sum: Value, contribution: Option<Value>) -> Value {
     contribution.map_or(sum, |contribution| sum + contribution)
 }
 
-/// The name of a cotangent.
+/// Returns the name of a cotangent.
 fn cotangent_of(name: &str) -> String {
     format!("ct_{name}")
 }
 
-/// G's taps: the written rows are read as cotangents, then those that the step had read; what it had read is written, and
-/// zeros are written where it had written, unless nobody sees them.
+/// Returns the buffer G with its taps. The rows written by the forward step are read as cotangents, followed by the
+/// rows that it read. The rows that it read are written, as are zeros for the rows that it wrote, unless nothing
+/// reads those.
 fn backward_buffer(buffer: &Buffer) -> Buffer {
     let union = |first: &[usize], second: &[usize]| -> Vec<usize> {
         first.iter().chain(second.iter().filter(|offset| !first.contains(offset))).copied().collect()

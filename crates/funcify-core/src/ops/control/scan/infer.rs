@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// How to give a boolean scalar to `until`.
+/// The advice for turning a condition into a boolean scalar for `until`.
 pub(super) const UNTIL_FIX: &str = "compare, and reduce with `any(..)` or `all(..)`";
 
 pub(super) fn infer(scan: &Scan, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
@@ -70,8 +70,8 @@ pub(super) fn infer(scan: &Scan, at: &Place, inputs: &[TensorType]) -> Result<Ve
 fn check_body_arity(scan: &Scan, at: &Place) -> Result<()> {
     let (params, results) = (scan.params().count, scan.results().count);
     let (found_params, found_results) = (scan.body.inputs().len(), scan.body.outputs().len());
-    let fix = "give the body one parameter a row read, carry and invariant, one result a row written and carry, and one \
-               for `until`";
+    let fix = "give the body one parameter per row read, carry and invariant, one result per row written and carry, \
+               and one for `until`";
     if found_params != params {
         return Err(count_error(at, "the body's parameter list", params, found_params, fix));
     }
@@ -81,7 +81,7 @@ fn check_body_arity(scan: &Scan, at: &Place) -> Result<()> {
     Ok(())
 }
 
-/// scan-c6.
+/// Checks the step count of scan-c6.
 fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<()> {
     if let Some(ty) = operand {
         if !ty.dtype.is_int() || ty.rank() != 0 {
@@ -99,12 +99,12 @@ fn check_steps(scan: &Scan, at: &Place, operand: Option<&TensorType>) -> Result<
     Ok(())
 }
 
-/// scan-c6.
+/// Checks the end condition of scan-c6.
 fn check_until(scan: &Scan, at: &Place, result: Option<usize>) -> Result<()> {
     let (Some(symbol), Some(result)) = (&scan.until, result) else { return Ok(()) };
     let ty = scan.body.output_type(result);
     if ty.dtype != DType::Bool || ty.rank() != 0 {
-        return Err(at.mismatch("what `until` is given", "bool[]", ty, UNTIL_FIX));
+        return Err(at.mismatch("the value of `until`", "bool[]", ty, UNTIL_FIX));
     }
     if scan.steps.symbols().contains(&symbol) {
         let fix = "bind another symbol";
@@ -113,13 +113,13 @@ fn check_until(scan: &Scan, at: &Place, result: Option<usize>) -> Result<()> {
     Ok(())
 }
 
-/// The error of a tap against a rule.
+/// Returns the error for a tap that violates a rule.
 pub(super) fn tap_error(at: &Place, name: &str, tap: i64, rule: &str, fix: &str) -> Error {
     let (component, rule, fix) = (name.to_string(), rule.to_string(), fix.to_string());
     Error::Tap { at: at.boxed(), component, tap, rule, fix }
 }
 
-/// scan-c5.
+/// Checks scan-c5.
 fn check_offsets(scan: &Scan, at: &Place, name: &str, buffer: &Buffer) -> Result<()> {
     let tap = |offset: usize, rule: &str, fix: &str| Err(tap_error(at, name, offset as i64, rule, fix));
     for offsets in [&buffer.reads, &buffer.writes] {
@@ -130,7 +130,7 @@ fn check_offsets(scan: &Scan, at: &Place, name: &str, buffer: &Buffer) -> Result
         }
     }
     if buffer.writes.is_empty() {
-        return Err(at.mismatch(name, "one written row a step, or more", "none", "pass it as a sequence instead"));
+        return Err(at.mismatch(name, "at least one written row per step", "none", "pass it as a sequence instead"));
     }
     let (write, given) = match (buffer.start, scan.reverse) {
         (Start::Full, _) => return Ok(()),
@@ -142,7 +142,7 @@ fn check_offsets(scan: &Scan, at: &Place, name: &str, buffer: &Buffer) -> Result
         let offset = *buffer.writes.iter().find(|offset| **offset != write).unwrap_or(&write);
         return tap(
             offset,
-            "the one row written a step is the one next to the given rows",
+            "the only row written per step is the one next to the given rows",
             "pass a full buffer (mit-mot)",
         );
     }
@@ -155,7 +155,7 @@ fn check_offsets(scan: &Scan, at: &Place, name: &str, buffer: &Buffer) -> Result
     }
 }
 
-/// scan-c3: `rows >= steps + reach`, unless there are no steps.
+/// Checks scan-c3: `rows >= steps + reach`, unless the loop has no steps.
 pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, rows: &Dim) -> Result<()> {
     if steps.constant() == Some(0) {
         return Ok(());
@@ -177,7 +177,7 @@ pub(super) fn check_reach(at: &Place, name: &str, steps: &Dim, reach: usize, row
     Ok(())
 }
 
-/// scan-c7.
+/// Checks scan-c7, and returns the number of returned rows.
 pub(super) fn returned_rows(at: &Place, name: &str, buffer: &Buffer, rows: Dim) -> Result<Dim> {
     let Returned::Last(count) = buffer.returned else {
         return Ok(rows);
@@ -187,7 +187,7 @@ pub(super) fn returned_rows(at: &Place, name: &str, buffer: &Buffer, rows: Dim) 
         return Err(Error::Rows {
             at: at.boxed(),
             component: name.to_string(),
-            needed: format!("{count} rows, the last ones that are wanted"),
+            needed: format!("{count} rows, the last ones that are returned"),
             found: format!("{rows} rows"),
             fix: "run more steps, or ask for no more rows than the trace has".into(),
         });
@@ -201,7 +201,7 @@ fn row_of(at: &Place, name: &str, ty: &TensorType) -> Result<TensorType> {
     })
 }
 
-/// scan-c4.
+/// Checks scan-c4.
 fn check_equal(at: &Place, name: &str, expected: &TensorType, found: &TensorType) -> Result<()> {
     if expected == found {
         return Ok(());

@@ -1,8 +1,8 @@
 //! The forward rule of the loop: one loop that carries values and tangents.
 //!
-//! Every sequence, buffer and carry that has a tangent gets a twin beside it, with the same taps; invariants' tangents are
-//! invariants. A buffer or a carry has a tangent if its initial value has or if a step gives it one: see
-//! [`reach`](crate::ops::reach).
+//! Every sequence, buffer and carry with a tangent is followed by a twin for the tangent, with the same taps; the
+//! tangents of invariants are invariants. A buffer or a carry has a tangent if its initial value has one or if a step
+//! adds one: see [`reach`](crate::ops::reach).
 
 use super::parts::{BufferPart, Parts, SequencePart, StepReads};
 use super::*;
@@ -18,9 +18,9 @@ pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
 struct Duals<'a> {
     scan: &'a Scan,
     operands: &'a [Dual],
-    /// Which buffers have tangents.
+    /// The buffers that have tangents.
     buffers: Vec<bool>,
-    /// Which carries have tangents.
+    /// The carries that have tangents.
     carries: Vec<bool>,
 }
 
@@ -38,7 +38,7 @@ impl Duals<'_> {
         Ok(Dual::paired(parts.emit(body)?, &flags))
     }
 
-    /// Each part, and after it its twin.
+    /// Returns each part, followed by its twin.
     fn parts(&self) -> Parts {
         let (scan, body, layout, places) = (self.scan, &self.scan.body, self.scan.params(), self.scan.operands());
         let name = |index: usize| body.input_name(index).to_string();

@@ -4,41 +4,41 @@
 //! |---|---|---|
 //! | sequence | reads rows `t+k` | sequences with taps |
 //! | buffer | reads rows `t+k` for k in `reads`, then writes rows `t+k` for k in `writes` | nit-sot, sit-sot, mit-sot, mit-mot |
-//! | carry | one value replaced each step, no trace | untraced sit-sot; JAX's carry |
+//! | carry | one value that each step replaces, without a trace | untraced sit-sot; JAX's carry |
 //! | invariant | the same value each step | non-sequences |
 //!
 //! Invariants, cited where they are enforced and tested:
 //!
 //! - **scan-c1** all reads of a step see the state before any write of that step.
-//! - **scan-c2** `t` runs over `0..n`, upward, or downward if `reverse`; row coordinates never change, and no
-//!   data is reversed.
-//! - **scan-c3** every row that the steps can touch lies inside its tensor: proved by the type rule where the
-//!   sizes allow, else checked when the sizes are known.
+//! - **scan-c2** `t` runs over `0..n`, in ascending order, or in descending order if `reverse`; row indices never
+//!   change, and no data is reversed.
+//! - **scan-c3** every row that the steps can touch is inside its tensor: the type rule proves this if the
+//!   sizes allow it; otherwise it is checked once the sizes are known.
 //! - **scan-c4** the types of carries and of written rows equal those of the initial values exactly.
 //! - **scan-c5** no row is read that was neither given nor written before. A buffer that starts empty is never
-//!   read and is written at offset 0. One that starts from `g` given rows is written once a step, next to
-//!   them, and reads only the `g` rows that precede the write in the order of the loop. A full one may do
-//!   anything.
-//! - **scan-c6** `n` is a dimension, or an integer scalar operand that binds the symbol which `n` then is. With an
-//!   `until`, one more result of the body and a boolean scalar, `n` is the largest number of steps: the loop ends after
-//!   the first step whose `until` is true. That step counts: what it writes is kept. The number of steps that ran is the
-//!   size of a symbol that the loop binds, which only what comes after the loop can use. Buffers that grow have the rows
-//!   of the steps that ran, in row order: an upward loop that ran `s` steps leaves out the rows after them, a downward
-//!   one the rows before. A full buffer keeps all its rows.
-//! - **scan-c7** each buffer says which of its rows are wanted: all, or the last `k` in the order of the loop.
-//!   Trimming a trace changes this attribute, not the graph around it. A loop that ends with fewer rows than are wanted
-//!   is an error, as a slice past the end of a trace is: the type promises `k` rows.
+//!   read and is written at offset 0. A buffer that starts from `g` given rows is written once per step, next to
+//!   them, and reads only the `g` rows that precede the write in the order of the loop. A full buffer has no
+//!   restrictions.
+//! - **scan-c6** `n` is a dimension, or an integer scalar operand that binds the symbol for `n`. With `until`, an
+//!   additional result of the body that is a boolean scalar, `n` is the largest number of steps: the loop ends after
+//!   the first step whose `until` is true. That step counts: the rows that it writes are kept. The number of steps
+//!   that ran is the size of a symbol that the loop binds, which can be used only after the loop. Buffers that grow
+//!   have the rows of the steps that ran, in row order: a loop in ascending order that ran `s` steps omits the rows
+//!   after them, a loop in descending order the rows before. A full buffer keeps all its rows.
+//! - **scan-c7** each buffer says which of its rows are returned: all, or the last `k` in the order of the loop.
+//!   Trimming a trace changes this attribute, not the graph around it. It is an error if a loop ends with fewer than
+//!   `k` rows, like a slice past the end of a trace: the type promises `k` rows.
 //!
-//! - **scan-c8** a loop that is truncated to `k` is differentiated in reverse as if all before its last `k` steps, in the
-//!   order of the loop, were constant. No value changes with it, and no tangent of the forward mode.
+//! - **scan-c8** reverse mode differentiates a loop that is truncated to `k` as if everything before its last `k`
+//!   steps, in the order of the loop, were constant. Neither values nor tangents of forward mode change.
 //!
-//! Offsets are not negative: a entry point subtracts the smallest tap of reads and writes together. The names
+//! Offsets are not negative: an entry point subtracts the smallest tap of reads and writes together. The names
 //! sit-sot, mit-sot, ... are derived for printing; the code has one path.
 //!
 //! Operands, in order: the step count if it is an operand, the sequences, the initial rows of the buffers that
 //! have some, the initial carries, the invariants. Parameters of the body: the rows read from each sequence,
 //! the rows read from each buffer, the carries, the invariants. Results of the body: the rows written to each
-//! buffer, the next carries, whether the loop ends. Results of the loop: the buffers, the final carries.
+//! buffer, the next carries, the `until` flag. Results of the loop: the buffers, the final carries.
 
 mod at_hand;
 mod batch;
@@ -83,68 +83,68 @@ use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::op_key;
 use crate::value::{concat, iota, or_failed, size};
 
-/// A sequence: read, never written.
+/// A sequence, which steps read and never write.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sequence {
-    /// At step `t`, the rows `t+k` for each `k` here, in this order.
+    /// The offsets `k` of the rows `t+k` that step `t` reads, in this order.
     pub reads: Vec<usize>,
 }
 
 impl Sequence {
-    /// The largest offset that a step reads.
+    /// Returns the largest offset that a step reads.
     pub fn reach(&self) -> usize {
         self.reads.iter().copied().max().unwrap_or(0)
     }
 }
 
-/// What the rows of a buffer are before the first step.
+/// The rows of a buffer before the first step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// None is given; the buffer has `n` rows (nit-sot).
+    /// No row is given; the buffer has `n` rows (nit-sot).
     Empty,
-    /// So many are given, those that come first in the order of the loop: the leading rows, or the trailing
-    /// ones of a downward loop. The buffer has `n` rows more (sit-sot, mit-sot).
+    /// This many rows are given, those that come first in the order of the loop: the leading rows, or the trailing
+    /// ones of a loop in reverse order. The buffer has `n` more rows (sit-sot, mit-sot).
     Given(usize),
-    /// All are given (mit-mot).
+    /// All rows are given (mit-mot).
     Full,
 }
 
-/// Which rows of a buffer are results (scan-c7).
+/// The rows of a buffer that are results (scan-c7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Returned {
-    /// All.
+    /// All rows.
     All,
-    /// The last so many in the order of the loop.
+    /// This many last rows, in the order of the loop.
     Last(usize),
 }
 
 impl Returned {
-    /// How many of the last rows, if not all.
+    /// Returns the number of last rows, if not all are results.
     pub(crate) fn last(self) -> Option<usize> {
         if let Returned::Last(count) = self { Some(count) } else { None }
     }
 }
 
-/// A buffer: read and written row by row.
+/// A buffer, which steps read and write row by row.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Buffer {
-    /// Its rows before the first step.
+    /// The rows before the first step.
     pub start: Start,
-    /// At step `t`, the rows `t+k` for each `k` here are read first, in this order.
+    /// The offsets `k` of the rows `t+k` that step `t` reads first, in this order.
     pub reads: Vec<usize>,
-    /// Then the rows `t+k` for each `k` here are written, in this order.
+    /// The offsets `k` of the rows `t+k` that step `t` then writes, in this order.
     pub writes: Vec<usize>,
-    /// Which rows are results.
+    /// The rows that are results.
     pub returned: Returned,
 }
 
 impl Buffer {
-    /// A trace of what a step gives, of which all rows are results.
+    /// Creates a trace of a step's result, all of whose rows are returned.
     pub fn nit_sot() -> Self {
         Buffer { start: Start::Empty, reads: vec![], writes: vec![0], returned: Returned::All }
     }
 
-    /// PyTensor's name of this kind of buffer.
+    /// Returns PyTensor's name for this kind of buffer.
     pub fn kind(&self) -> &'static str {
         match self.start {
             Start::Empty => "nit-sot",
@@ -154,12 +154,12 @@ impl Buffer {
         }
     }
 
-    /// The largest offset that a step touches.
+    /// Returns the largest offset that a step touches.
     pub(crate) fn reach(&self) -> usize {
         self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
     }
 
-    /// How many rows it has, given those of its operand.
+    /// Returns the number of rows of the buffer, for an operand with `given` rows.
     pub(crate) fn rows(&self, steps: &Dim, given: Option<&Dim>) -> Dim {
         match (self.start, given) {
             (Start::Full, Some(rows)) => rows.clone(),
@@ -169,40 +169,40 @@ impl Buffer {
     }
 }
 
-/// The loop.
+/// A scan: a loop with a known or computed number of steps.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// One step.
+    /// The graph of one step.
     pub body: Arc<Graph>,
     /// The number of steps, `n`.
     pub steps: Dim,
-    /// Whether operand 0 is an integer scalar whose value binds `steps`, which is then one symbol (scan-c6).
+    /// `true` if operand 0 is an integer scalar whose value binds `steps`, which is then one symbol (scan-c6).
     pub steps_operand: bool,
-    /// The number of steps that ran, if the body's last result says when the loop ends; `steps` is then the largest
-    /// number (scan-c6).
+    /// The symbol for the number of steps that ran, if the body's last result decides when the loop ends; `steps` is
+    /// then the largest number (scan-c6).
     pub until: Option<Symbol>,
-    /// Whether `t` runs downward (scan-c2).
+    /// `true` if `t` runs in descending order (scan-c2).
     pub reverse: bool,
     /// The sequences.
     pub sequences: Vec<Sequence>,
     /// The buffers.
     pub buffers: Vec<Buffer>,
-    /// How many carries there are.
+    /// The number of carries.
     pub carries: usize,
-    /// How many invariants there are.
+    /// The number of invariants.
     pub invariants: usize,
-    /// A hint: how many steps a native loop may lay out after one another. It changes no value.
+    /// A hint: how many steps a native loop may unroll. It does not change any value.
     pub unroll: usize,
-    /// What a forward pass keeps of the loop, if it says so itself. It changes no value.
+    /// The residuals that a forward pass keeps, if the loop has a policy of its own. It does not change any value.
     pub policy: Option<CheckpointPolicy>,
-    /// Over how many steps, the last ones, the backward loop goes back; all if it does not say (scan-c8).
+    /// The number of last steps that the backward loop covers, or `None` for all (scan-c8).
     pub truncate: Option<usize>,
 }
 
 op_text!("scan" => Scan);
 op_key!("scan" => Scan);
 
-/// Which operand is what.
+/// The roles of a loop's operands, by index.
 #[derive(Clone, Debug)]
 pub struct Operands {
     /// The step count.
@@ -215,11 +215,11 @@ pub struct Operands {
     pub carries: Range<usize>,
     /// The invariants.
     pub invariants: Range<usize>,
-    /// How many there are.
+    /// The number of operands.
     pub count: usize,
 }
 
-/// Which parameter or result of the body is what.
+/// The roles of the body's parameters or results, by index.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The rows of each sequence.
@@ -230,14 +230,14 @@ pub struct Layout {
     pub carries: Range<usize>,
     /// The invariants.
     pub invariants: Range<usize>,
-    /// Whether the loop ends.
+    /// The flag that ends the loop.
     pub until: Option<usize>,
-    /// How many there are.
+    /// The number of parameters or results.
     pub count: usize,
 }
 
 impl Scan {
-    /// A loop without operands over so many steps, upward: what others are made from by naming what they have.
+    /// Creates a loop without operands over `steps` steps, in ascending order, as a base for struct update syntax.
     pub(crate) fn of(body: impl Into<Arc<Graph>>, steps: Dim) -> Self {
         Scan {
             body: body.into(),
@@ -255,7 +255,7 @@ impl Scan {
         }
     }
 
-    /// Which operand is what.
+    /// Returns the roles of the operands.
     pub fn operands(&self) -> Operands {
         let mut next = Counter(0);
         Operands {
@@ -270,7 +270,7 @@ impl Scan {
         }
     }
 
-    /// Which parameter of the body is what.
+    /// Returns the roles of the body's parameters.
     pub fn params(&self) -> Layout {
         let mut next = Counter(0);
         Layout {
@@ -283,7 +283,7 @@ impl Scan {
         }
     }
 
-    /// Which result of the body is what.
+    /// Returns the roles of the body's results.
     pub fn results(&self) -> Layout {
         let mut next = Counter(0);
         Layout {
@@ -296,29 +296,29 @@ impl Scan {
         }
     }
 
-    /// The step numbers in the order of the loop (scan-c2).
+    /// Returns the step indices in the order of the loop (scan-c2).
     pub fn order(&self, steps: usize) -> Box<dyn Iterator<Item = usize> + Send> {
         if self.reverse { Box::new((0..steps).rev()) } else { Box::new(0..steps) }
     }
 
-    /// The first row that is given at the start, of a buffer that then has `given` rows after `steps` steps.
+    /// Returns the index of the first row given at the start, in a buffer that has its given rows and `steps` more.
     pub fn first_given_row(&self, steps: usize) -> usize {
         if self.reverse { steps } else { 0 }
     }
 
-    /// The number of steps that run: that of the steps, or the symbol that the loop binds when it ends.
+    /// Returns the number of steps that run: `steps`, or the symbol that the loop binds when it ends.
     pub fn length(&self) -> Dim {
         self.until.as_ref().map_or(self.steps.clone(), Dim::symbol)
     }
 
-    /// The symbols to which the loop gives sizes.
+    /// Returns the symbols whose sizes the loop binds.
     pub fn binds(&self) -> impl Iterator<Item = &Symbol> {
         let sizes = self.sizes();
         sizes.bound_before.into_iter().chain(sizes.bound_after)
     }
 
-    /// The rows that are results, of a buffer that has `rows` rows if all steps run, where the last `left_out` did not
-    /// (scan-c6, scan-c7).
+    /// Returns the rows of a buffer that are results. The buffer has `rows` rows if all steps run, and the last
+    /// `left_out` steps did not run (scan-c6, scan-c7).
     pub fn returned_rows(&self, buffer: &Buffer, rows: usize, left_out: usize) -> Range<usize> {
         let present = match (buffer.start, self.reverse) {
             (Start::Full, _) => 0..rows,
@@ -332,7 +332,7 @@ impl Scan {
         }
     }
 
-    /// Checks that every trace has the rows that are wanted after `ran` steps (scan-c7).
+    /// Checks that every trace has the rows that it returns after `ran` steps (scan-c7).
     pub fn check_returned(&self, at: &Place, ran: usize) -> Result<()> {
         for (index, buffer) in self.buffers.iter().enumerate().filter(|(_, buffer)| buffer.start != Start::Full) {
             infer::returned_rows(at, &infer::buffer_name(index, buffer), buffer, buffer.rows(&Dim::from(ran), None))?;
@@ -341,7 +341,7 @@ impl Scan {
     }
 
     /// Checks that the rows of every tensor suffice for `steps` steps (scan-c3), and that every trace has the rows
-    /// that are wanted (scan-c7). `rows` gives the number of rows of an operand.
+    /// that it returns (scan-c7). `rows` returns the number of rows of an operand.
     pub fn check_rows(&self, at: &Place, steps: usize, rows: impl Fn(usize) -> usize) -> Result<()> {
         let operands = self.operands();
         let steps = Dim::from(steps);
@@ -360,7 +360,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Through which parameters of the body a derivative by the operands in `wrt` goes.
+    /// Returns the parameters of the body that a derivative with respect to the operands in `wrt` passes through.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let (layout, results) = (self.params(), self.results());
         let active = self.reached_params(wrt, &self.operands().states(wrt));
@@ -371,12 +371,12 @@ impl Scan {
         active_params(&self.body, active, &feeds)
     }
 
-    /// The number of steps that an operand's value means; negative counts are an error.
+    /// Returns an operand's value as a number of steps, or an error if it is negative.
     pub fn check_count(&self, at: &Place, count: i64) -> Result<usize> {
         usize::try_from(count).map_err(|_| negative_steps(at, count))
     }
 
-    /// Makes the error of a row of a buffer that is read and was neither given nor written.
+    /// Returns the error for a row of a buffer that is read but was neither given nor written.
     pub fn missing_row(at: &Place, buffer: usize, row: usize) -> Error {
         Error::Rows {
             at: at.boxed(),

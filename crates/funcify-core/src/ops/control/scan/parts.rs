@@ -1,34 +1,34 @@
-//! A loop put together from parts, for the rules that make loops of a loop.
+//! Assembles a loop from parts, for the rules that build loops from a loop.
 
 use super::*;
 
-/// What a loop takes, without its invariants, which the body captures.
+/// The operands of a loop, without its invariants, which the body captures.
 pub(super) struct Parts {
-    /// A loop that has its name, its steps, its direction, and what is said of how it runs and is differentiated.
+    /// The loop that supplies the name, the steps, the direction, and the options for running and differentiating.
     pub(super) like: Scan,
-    /// The operand that gives the number of steps.
+    /// The operand that holds the number of steps.
     pub(super) count: Option<Value>,
     pub(super) sequences: Vec<SequencePart>,
     pub(super) buffers: Vec<BufferPart>,
     pub(super) carries: Vec<(String, Value)>,
 }
 
-/// A sequence with the names of what a step reads of it.
+/// A sequence, with the names of the rows that a step reads.
 pub(super) struct SequencePart {
     pub(super) value: Value,
     pub(super) reads: Vec<(usize, String)>,
 }
 
-/// A buffer with the names of what a step reads of it.
+/// A buffer, with the names of the rows that a step reads.
 pub(super) struct BufferPart {
     pub(super) buffer: Buffer,
-    /// Its initial rows, if it has some.
+    /// The initial rows, if the buffer has some.
     pub(super) value: Option<Value>,
     pub(super) row: TensorType,
     pub(super) names: Vec<String>,
 }
 
-/// What a step reads.
+/// The values that a step reads.
 pub(super) struct StepReads {
     values: Vec<Value>,
     sequences: Vec<Range<usize>>,
@@ -51,8 +51,8 @@ impl StepReads {
 }
 
 impl Parts {
-    /// Traces a step: what is written to each buffer in order, then the next carries, then whether the loop
-    /// ends, by name.
+    /// Traces a step. `body` returns named values: the rows written to each buffer in order, the next carries, then
+    /// the `until` flag if the loop has one.
     pub(super) fn trace(
         &self,
         body: impl FnOnce(&StepReads) -> Result<Vec<(String, Value)>, Failed>,
@@ -79,7 +79,7 @@ impl Parts {
         })
     }
 
-    /// Adds the loop to the open trace; gives its buffers and final carries.
+    /// Adds the loop to the open trace, and returns its buffers and final carries.
     pub(super) fn emit(self, body: ClosedBody) -> Result<Vec<Value>, Failed> {
         let mut operands: Vec<Value> = self.count.into_iter().collect();
         operands.extend(self.sequences.iter().map(|sequence| sequence.value));
@@ -101,7 +101,7 @@ impl Parts {
     }
 }
 
-/// Gives a symbol the size that an integer scalar says, for what comes after: a loop of which only that is used.
+/// Binds a symbol to the value of an integer scalar, for the ops that follow, with a loop that is used only for this.
 pub(super) fn bind(count: Value, symbol: &Symbol) -> Result<(), Failed> {
     let scan = Scan { steps_operand: true, ..Scan::of(Graph::new(""), Dim::symbol(symbol)) };
     emit(scan, &[count]).map(drop)

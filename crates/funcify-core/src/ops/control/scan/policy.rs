@@ -1,16 +1,16 @@
-//! What a loop keeps for its backward loop: its own policy or the default, and what a budget allows.
+//! Resolves the residuals that a loop keeps for its backward loop: its own policy or the default, within a budget.
 
 use super::saves::saved_values;
 use super::*;
 
-/// What a size that is a symbol counts as.
+/// The assumed value of a size that is a symbol.
 const ASSUMED_SIZE: usize = 1024;
 
-/// How many levels of segments a budget may take.
+/// The largest number of levels of segments that a budget may choose.
 const MOST_LEVELS: u32 = 4;
 
 impl Scan {
-    /// What is kept, where a budget is the policy that it allows.
+    /// Returns the policy in effect, with a budget replaced by the policy that it allows.
     pub(super) fn resolved_policy(&self, default: &CheckpointPolicy) -> CheckpointPolicy {
         match self.policy.as_ref().unwrap_or(default) {
             CheckpointPolicy::Budget(bytes) => within(self, *bytes),
@@ -19,7 +19,7 @@ impl Scan {
     }
 }
 
-/// The policy of the least work that keeps no more than so many bytes; that of the least memory if none does.
+/// Returns the policy with the least work that keeps no more than `bytes` bytes, or the least memory if none does.
 fn within(scan: &Scan, bytes: usize) -> CheckpointPolicy {
     let costs = Costs::of(scan);
     let whole = [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute];
@@ -34,16 +34,16 @@ fn within(scan: &Scan, bytes: usize) -> CheckpointPolicy {
     fits.or_else(least).map_or(CheckpointPolicy::Recompute, |(_, policy)| policy.clone())
 }
 
-/// So many levels of segments, each of which keeps as many states.
+/// Returns the lengths of `levels` levels of segments that each keep the same number of states.
 fn balanced(steps: usize, levels: u32) -> Vec<usize> {
     let reaches = |each: &usize| each.saturating_pow(levels + 1) >= steps;
-    // From just below the root: a loop may have very many steps.
+    // The search starts just below the root, because a loop may have very many steps.
     let root = (steps as f64).powf(1.0 / f64::from(levels + 1)) as usize;
     let each = (root.saturating_sub(2).max(2)..=steps.max(2)).find(reaches).unwrap_or(2);
     (1..=levels).rev().map(|level| each.saturating_pow(level)).collect()
 }
 
-/// What a loop may keep, in bytes.
+/// The sizes of the values that a loop may keep, in bytes.
 struct Costs {
     steps: usize,
     /// The state before a step.
@@ -75,7 +75,7 @@ impl Costs {
         Costs { steps: scan.truncate.map_or(steps, |last| steps.min(last)), state, between }
     }
 
-    /// How many bytes are kept at a time.
+    /// Returns the number of bytes kept at a time.
     fn kept(&self, scan: &Scan, policy: &CheckpointPolicy) -> usize {
         let values = saved_values(&scan.body, scan.params().carries.end, policy);
         let values: usize = values.into_iter().map(|value| bytes(scan.body.ty(value))).fold(0, usize::saturating_add);
@@ -92,7 +92,7 @@ fn bytes(ty: &TensorType) -> usize {
     ty.shape.dims().iter().map(assumed).fold(ty.dtype.size(), usize::saturating_mul)
 }
 
-/// A dimension, where symbols have the size that is assumed.
+/// Returns the value of a dimension, with the assumed size for each symbol.
 fn assumed(dim: &Dim) -> usize {
     let mut sizes = Sizes::new();
     dim.symbols().into_iter().for_each(|symbol| sizes.set(symbol, ASSUMED_SIZE));

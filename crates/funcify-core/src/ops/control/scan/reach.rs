@@ -1,12 +1,12 @@
-//! Which states of the loop have lanes, tangents or cotangents, as far as the paths through its body say: flags of operands, of
-//! states (buffers, then carries), and of what these are in a step.
+//! Finds the states of the loop that have lanes, tangents or cotangents, according to the paths through its body.
+//! Converts between flags of operands, of states (buffers, then carries), and of the corresponding values in a step.
 
 use super::*;
 use crate::fixpoint::union;
 use crate::ops::reach::Pull;
 
 impl Operands {
-    /// The flags of the states, from those of the operands.
+    /// Converts flags of the operands to flags of the states.
     pub(super) fn states(&self, operands: &[bool]) -> Vec<bool> {
         let of_buffers = self.buffers.iter().map(|place| place.is_some_and(|place| operands[place]));
         of_buffers.chain(operands[self.carries.clone()].iter().copied()).collect()
@@ -14,13 +14,14 @@ impl Operands {
 }
 
 impl Layout {
-    /// The flags of the states, from those of the body's parameters or results: whether any of a buffer's rows has one.
+    /// Converts flags of the body's parameters or results to flags of the states. A buffer has the flag if any of its
+    /// rows has it.
     pub(super) fn states(&self, flags: &[bool]) -> Vec<bool> {
         let of_buffers = self.buffers.iter().map(|rows| flags[rows.clone()].contains(&true));
         of_buffers.chain(flags[self.carries.clone()].iter().copied()).collect()
     }
 
-    /// The flags of the body's parameters or results that are of states.
+    /// Converts flags of the states to flags of the body's parameters or results.
     pub(super) fn of_states(&self, states: &[bool]) -> Vec<bool> {
         let mut flags = vec![false; self.count];
         for (rows, state) in self.buffers.iter().zip(states) {
@@ -32,7 +33,7 @@ impl Layout {
 }
 
 impl Scan {
-    /// The flags of the body's parameters, from those of operands and of states.
+    /// Converts flags of the operands and of the states to flags of the body's parameters.
     pub(super) fn reached_params(&self, operands: &[bool], states: &[bool]) -> Vec<bool> {
         let (layout, places) = (self.params(), self.operands());
         let mut params = layout.of_states(states);
@@ -43,7 +44,7 @@ impl Scan {
         params
     }
 
-    /// The flags of the operands, from those of the body's parameters and of states.
+    /// Converts flags of the body's parameters and of the states to flags of the operands.
     pub(super) fn reached_operands(&self, params: &[bool], states: &[bool]) -> Vec<bool> {
         let (layout, places) = (self.params(), self.operands());
         let mut operands = vec![false; places.count];
@@ -58,12 +59,12 @@ impl Scan {
         operands
     }
 
-    /// Which buffers and carries are reached if these operands are, and whether the `until` is.
+    /// Returns which buffers and carries are reached if these operands are, and whether `until` is.
     pub(in crate::ops) fn states_reached(&self, kind: Kind, operands: &[bool], body: &mut Reach) -> (Vec<bool>, bool) {
         let (results, places) = (self.results(), self.operands());
         let by_lane = kind == Kind::Lanes && places.steps.is_some_and(|steps| operands[steps]);
         fixpoint((places.states(operands), false), |(states, ends)| {
-            // What lanes that are done would compute is guarded.
+            // The values that finished lanes would compute are guarded.
             let is_guarded = by_lane || *ends;
             let states: Vec<bool> = states.iter().map(|state| *state || is_guarded).collect();
             let mut params = self.reached_params(operands, &states);
@@ -77,12 +78,13 @@ impl Scan {
         })
     }
 
-    /// The body, of which the cotangents are asked for that lead to operands in `wrt`.
+    /// Returns the body, as the starting point for following the cotangents that lead to operands in `wrt`.
     pub(in crate::ops) fn pull(&self, wrt: &[bool]) -> Pull {
         Pull::of(&self.body, &self.active(wrt))
     }
 
-    /// Which operands have cotangents if these results have, and which buffers and carries have them in a step.
+    /// Returns which operands have cotangents if these results have, and which buffers and carries have cotangents in
+    /// a step.
     pub(in crate::ops) fn states_pulled(&self, of_results: &[bool], body: &mut Pull) -> (Vec<bool>, Vec<bool>) {
         let (layout, results) = (self.params(), self.results());
         let mut params = Vec::new();

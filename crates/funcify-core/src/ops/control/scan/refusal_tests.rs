@@ -1,13 +1,13 @@
-//! What loops refuse, written as text: taps, rows, and the symbols that loops bind.
+//! Tests that loops written as text are rejected: taps, rows, and the symbols that loops bind.
 
 use crate::{Error, Graph, HostTensor, evaluate};
 
-/// The text of the first error of a graph.
+/// Returns the text of the first error of a graph.
 #[track_caller]
 fn refused(text: &str) -> String {
     let error = match Graph::parse(text) {
         Err(error) => error,
-        Ok(graph) => graph.check().expect_err("the graph is refused").swap_remove(0),
+        Ok(graph) => graph.check().expect_err("the graph is rejected").swap_remove(0),
     };
     error.to_string()
 }
@@ -19,7 +19,7 @@ fn says(error: &str, parts: &[&str]) {
     }
 }
 
-/// One step of a buffer, with this header and these taps.
+/// Returns a loop over a buffer, with this header and these taps.
 fn buffer(header: &str, reads: &str, writes: &[&str]) -> String {
     let writes: Vec<String> = writes.iter().map(|write| format!("%m[{write}] = %0")).collect();
     format!(
@@ -55,7 +55,7 @@ fn c5_a_row_is_written_once() {
     says(&refused(&text(&["t", "t"])), &["a tap is listed once"]);
 }
 
-/// A loop that ends by itself and of which the last two rows are wanted.
+/// A loop that ends early and returns its last two rows.
 const LAST: &str = "fn @f(%xs: f32[T]) {
   %ys: f32[2] last 2 = scan @s {steps=T, until=$1} {
     seq %x: f32[] = %xs[t]
@@ -75,7 +75,7 @@ fn c7_a_loop_has_the_rows_that_are_wanted() {
     assert_eq!(run([0.5, 2.0, 3.0]).unwrap()[0], HostTensor::from([0.5f32, 2.0]));
     let error = run([2.0, 0.5, 3.0]).unwrap_err();
     assert!(matches!(error, Error::Rows { .. }), "{error}");
-    says(&error.to_string(), &["2 rows, the last ones that are wanted", "1 rows"]);
+    says(&error.to_string(), &["2 rows, the last ones that are returned", "1 rows"]);
     says(&refused(&LAST.replace("    until %1\n", "").replace("{steps=T, until=$1}", "{steps=1}")), &["2 rows"]);
 }
 

@@ -1,37 +1,38 @@
-//! The loop of a forward pass, and what it saves for the backward pass.
+//! The loop of a forward pass, and the residuals that it saves for the backward pass.
 //!
-//! The states are saved always: each carry before each step; of a full buffer what a step reads and a later one
-//! overwrites. All other rows that were read are in the sequences and in the final buffers. [`CheckpointPolicy`] adds values
-//! that a step computes. What the loop stacks anyway is not saved again: a y that is one of these values, or that is the
-//! next value of a carry, which is then not computed again either. Pruning leaves out what the backward loop does not read.
+//! The states are always saved: each carry before each step; in a full buffer, the rows that a step reads and a later
+//! step overwrites. All other rows that were read are in the sequences and in the final buffers. [`CheckpointPolicy`]
+//! adds values that a step computes. Values that the loop stacks anyway are not saved twice: a y that is one of these
+//! values, or that is the next value of a carry, which then is not recomputed either. Pruning removes residuals that
+//! the backward loop does not read.
 
 use super::*;
 use crate::graph::{Output, Source};
 use crate::ops::{Control, Movement, OpClass, Product, Slice, Work};
 
-/// How many terms a product of matrices has at least that is saved as costly: with fewer, it costs no more than to write it to
-/// memory and to read it.
+/// The smallest number of terms of a matrix product that is saved as costly. With fewer terms, recomputing the
+/// product costs no more than writing it to memory and reading it back.
 const COSTLY_PRODUCT_TERMS: i64 = 32;
 
-/// What the loop of a forward pass keeps for the backward loop: values, or which of its results they are.
+/// The residuals that the loop of a forward pass keeps for the backward loop: values, or the indices of its results.
 #[derive(Debug)]
 pub(crate) struct LoopRecord<T = Value> {
     /// All rows of each buffer.
     pub(super) buffers: Vec<T>,
     /// The values of each carry.
     pub(super) carries: Vec<Trace<T>>,
-    /// For each buffer, the rows that a read saw and that a step overwrites later, by the read.
+    /// For each buffer and each of its reads, the rows that the read returned, if a later step overwrites them.
     pub(super) overwritten: Vec<Vec<Option<T>>>,
-    /// Values that a step computes.
+    /// The saved values that a step computes.
     pub(super) values: Vec<(ValueId, T)>,
 }
 
-/// What has the values of a carry.
+/// The trace that holds the values of a carry.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trace<T> {
-    /// Before each step.
+    /// The values before each step.
     Before(T),
-    /// After each step.
+    /// The values after each step.
     After(T),
 }
 
@@ -51,12 +52,12 @@ impl LoopRecord<usize> {
     }
 }
 
-/// The results of a loop while some are added that stack what a step computes.
+/// The results of a loop while traces of values that a step computes are added.
 struct Stacked<'a> {
     body: &'a Graph,
     buffers: Vec<Buffer>,
     outputs: Vec<Output>,
-    /// The buffers that have one row a step, without others.
+    /// The buffers that have exactly one row per step.
     known: Vec<(ValueId, usize)>,
     returned: Returned,
 }
@@ -66,7 +67,7 @@ impl Stacked<'_> {
         self.known.iter().find(|(known, _)| *known == value).map(|(_, buffer)| *buffer)
     }
 
-    /// The buffer that stacks a value.
+    /// Returns the buffer that stacks a value, and adds it if necessary.
     fn save(&mut self, value: ValueId, name: impl FnOnce() -> String) -> usize {
         self.find(value).unwrap_or_else(|| {
             self.buffers.push(Buffer { returned: self.returned, ..Buffer::nit_sot() });
@@ -76,14 +77,15 @@ impl Stacked<'_> {
         })
     }
 
-    /// The buffer that stacks a parameter of the body.
+    /// Returns the buffer that stacks a parameter of the body.
     fn before(&mut self, param: usize) -> usize {
         let body = self.body;
         self.save(body.inputs()[param].value, || format!("{}_before", body.input_name(param)))
     }
 }
 
-/// The loop of the forward pass: all rows of all buffers are wanted, and what is saved are results too.
+/// Returns the loop of the forward pass, which returns all rows of all buffers, and the residuals as additional
+/// results.
 fn augmented(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopRecord<usize>) {
     let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
     let output = |index: usize| body.outputs()[index].clone();
@@ -127,13 +129,13 @@ fn augmented(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopRecord<usize>
     (Scan { body: Arc::new(body.with_outputs(outputs)), buffers, ..scan.clone() }, record)
 }
 
-/// Whether an op of the body reads a value that an op computes: then the backward loop may need it.
+/// Returns whether an op of the body reads a value that another op computes, so that the backward loop may need it.
 fn is_read(body: &Graph, value: ValueId) -> bool {
     can_be_saved(body, value) && body.nodes().iter().any(|node| node.inputs.contains(&value))
 }
 
-/// Whether a value can be given to the backward loop in place of the op that computes it: one that keeps nothing for its reverse
-/// rule.
+/// Returns whether the backward loop can use the saved value instead of running the op that computes it: the op must
+/// keep no residuals of its own for its reverse rule.
 pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     match body.source(value) {
         Source::Input(_) => false,
@@ -144,21 +146,22 @@ pub(super) fn can_be_saved(body: &Graph, value: ValueId) -> bool {
     }
 }
 
-/// How many rows the backward loop of a loop that is truncated reads, if the loop surely has as many.
+/// Returns the number of rows that the backward loop of a truncated loop reads, if the loop certainly has as many.
 fn last_rows(scan: &Scan) -> Option<usize> {
     let is_there = |steps: &usize| scan.until.is_none() && scan.steps.is_at_least(&Dim::from(*steps)) == Some(true);
     scan.truncate.filter(is_there)
 }
 
-/// The values of a loop's body, or of a branch, that are saved. What depends on invariants alone is not; nor are the results of
-/// inner loops and of functions with their own derivatives, which run again to keep what they say themselves. `stepwise` is
-/// the number of parameters that differ between steps; of a branch, all.
+/// Returns the values of a loop's body, or of a branch, that are saved. Values that depend only on invariants are
+/// not, nor are the results of inner loops and of functions with their own derivatives, which run again and keep
+/// their own residuals. `stepwise` is the number of parameters that differ between steps; for a branch, it is the
+/// number of all parameters.
 pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPolicy) -> Vec<ValueId> {
     let mut differs = vec![false; body.values().count()];
     body.inputs()[..stepwise].iter().for_each(|input| differs[input.value.index()] = true);
     let mut saved = Vec::new();
     let mut costly = vec![false; differs.len()];
-    // A step may bind a size, which no tensor of all steps has.
+    // A step may bind a size, which a tensor over all steps cannot have.
     let bound: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     let is_fixed = |value: ValueId| {
         let mut symbols = body.ty(value).shape.dims().iter().flat_map(Dim::symbols);
@@ -171,7 +174,7 @@ pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPol
         node.outputs.iter().for_each(|output| differs[output.index()] = true);
         let is_costly = is_costly(body, node) || node.inputs.iter().any(|input| costly[input.index()]);
         node.outputs.iter().for_each(|output| costly[output.index()] = is_costly);
-        // The elements of another value in other places cost no work.
+        // Moving the elements of another value costs no work.
         let is_work = match node.op.class() {
             OpClass::Movement(Movement::Reshape(_) | Movement::Transpose(_) | Movement::Broadcast(_)) => false,
             OpClass::Control(Control::Scan(_) | Control::While(_) | Control::Call(_)) => false,
@@ -190,7 +193,7 @@ pub(crate) fn saved_values(body: &Graph, stepwise: usize, policy: &CheckpointPol
     saved
 }
 
-/// Whether a node is a convolution or a product of matrices that takes many terms to an element.
+/// Returns whether a node is a convolution or a matrix product with many terms per element.
 fn is_costly(body: &Graph, node: &Node) -> bool {
     let OpClass::Product(product) = node.op.class() else { return false };
     match product {
@@ -203,7 +206,7 @@ fn is_costly(body: &Graph, node: &Node) -> bool {
 }
 
 impl Scan {
-    /// Adds the loop for a forward pass by the operands in `wrt`: it saves the states that the reverse rule needs.
+    /// Adds the loop to a forward pass for the operands in `wrt`. It saves the states that the reverse rule needs.
     pub(in crate::ops) fn forward_pass(
         &self,
         operands: &[Value],
@@ -220,14 +223,14 @@ impl Scan {
     }
 }
 
-/// The rows of a buffer that are wanted, of all.
+/// Selects the returned rows of a buffer from all its rows.
 pub(super) fn returned(scan: &Scan, buffer: &Buffer, all: Value) -> Value {
     let Returned::Last(count) = buffer.returned else { return all };
     let start = if scan.reverse { Dim::from(0) } else { all.dim(0) - count };
     slice_rows(all, start.clone(), start + count)
 }
 
-/// Some rows of a tensor.
+/// Slices rows of a tensor.
 pub(super) fn slice_rows(value: Value, start: Dim, limit: Dim) -> Value {
     value.emit(Slice { axis: 0, start, limit, step: 1 })
 }

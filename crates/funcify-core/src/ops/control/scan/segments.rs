@@ -1,31 +1,31 @@
-//! A loop as a loop over segments, each of which is a loop over its steps.
+//! Rewrites a loop as a loop over segments, each of which is a loop over its steps.
 //!
-//! In reverse mode it takes the place of the loop if only the states between segments are kept. The rule for loops does the
+//! Reverse mode uses it instead of the loop if only the states between segments are kept. The rule for loops does the
 //! rest: the backward pass of the outer loop runs its body again, which is the loop over the steps of a segment, and
-//! goes back through it. The steps that are left over are a loop of their own, the last one in the order of the loop.
+//! pulls cotangents back through it. The remaining steps form a separate loop, the last one in the order of the loop.
 //!
-//! What a segment takes from the one before it: the carries; of a buffer that grows as many rows as it started from; of a
-//! full buffer the rows that its steps share with those of the next segment. The other rows of a full buffer come from
-//! its operand, as those of a sequence do, and what a segment has finished of a buffer is stacked.
+//! A segment receives from the previous one: the carries; as many rows of a growing buffer as the buffer started
+//! from; the rows of a full buffer that its steps share with those of the next segment. The other rows of a full
+//! buffer come from its operand, like those of a sequence, and the rows that a segment has finished are stacked.
 
 use super::chunked::joined;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
 use super::saves::{returned, slice_rows};
 use super::*;
 
-/// No segment has more steps, which keeps sizes from overflowing.
+/// The largest number of steps of a segment, which keeps sizes from overflowing.
 const LONGEST: usize = i32::MAX as usize;
 
 impl Scan {
-    /// The loop on operands of these types as a loop over segments, if only the states between segments are kept. `None` if
-    /// the loop is to be differentiated as it is.
+    /// Returns the loop on operands of these types as a loop over segments, if only the states between segments are
+    /// kept, or `None` if the loop is to be differentiated unchanged.
     pub(crate) fn segmented(
         &self,
         operands: &[TensorType],
         policy: &CheckpointPolicy,
     ) -> Result<Option<Graph>, Failed> {
         let policy = self.resolved_policy(policy);
-        // A segment as long as the loop is the loop.
+        // A segment as long as the loop is the loop itself.
         let covers = |length: &&usize| Dim::from(**length).is_at_least(&self.steps) == Some(true);
         let levels = policy.levels();
         let levels = levels[levels.iter().take_while(covers).count()..].split_first();
@@ -46,7 +46,8 @@ impl Scan {
     }
 }
 
-/// Whether the types show that all rows are there that the steps can touch: none is cut out before they are checked.
+/// Returns whether the types show that all rows that the steps can touch exist, so that no row is sliced before it is
+/// checked.
 fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
     let places = scan.operands();
     let has = |operand: usize, reach: usize| {
@@ -63,7 +64,7 @@ fn has_rows(scan: &Scan, operands: &[TensorType]) -> bool {
         })
 }
 
-/// How many rows of a buffer a segment takes from the one before it.
+/// Returns the number of rows of a buffer that a segment receives from the previous one.
 fn shared_rows(buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Empty => 0,
@@ -75,11 +76,11 @@ fn shared_rows(buffer: &Buffer) -> usize {
 struct Segments<'a> {
     scan: &'a Scan,
     length: usize,
-    /// What the loop over the steps of a segment keeps.
+    /// The policy of the loop over the steps of a segment.
     inner: CheckpointPolicy,
 }
 
-/// What some steps take from those before them.
+/// The state that some steps receive from the steps before them.
 #[derive(Clone)]
 struct State {
     /// The shared rows of each buffer that has some.
@@ -87,7 +88,7 @@ struct State {
     carries: Vec<Value>,
 }
 
-/// The rows that some steps may touch of what has rows for all steps.
+/// A range of steps, for cutting the rows that they touch out of tensors with rows for all steps.
 #[derive(Clone)]
 struct StepRange {
     first: Dim,
@@ -95,7 +96,7 @@ struct StepRange {
 }
 
 impl Segments<'_> {
-    /// The results of the loop.
+    /// Builds the loop and returns its results.
     fn run(&self, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         let (scan, places) = (self.scan, self.scan.operands());
         if let (Some(operand), Some(symbol)) = (places.steps, scan.steps.as_symbol()) {
@@ -128,7 +129,7 @@ impl Segments<'_> {
             state = last;
         }
         let ends = |number: usize| match (scan.buffers[number].start, places.buffers[number]) {
-            // The last shared rows are finished too, and those that no step touches.
+            // The last shared rows are finished too, and so are the rows that no step touches.
             (Start::Full, Some(operand)) => {
                 let touched = scan.steps.clone() + scan.buffers[number].reach();
                 let rows = operands[operand].dim(0);
@@ -154,7 +155,7 @@ impl Segments<'_> {
         Ok(results)
     }
 
-    /// What the first step takes.
+    /// Returns the state before the first step.
     fn initial(&self, operands: &[Value]) -> State {
         let (scan, places) = (self.scan, self.scan.operands());
         let shared = |(buffer, operand): (&Buffer, &Option<usize>)| {
@@ -172,14 +173,14 @@ impl Segments<'_> {
         }
     }
 
-    /// The rows that some steps may touch.
+    /// Cuts out the rows that some steps may touch.
     fn cut(&self, value: Value, rows: &StepRange, reach: usize) -> Value {
         let limit = rows.first.clone() + &rows.steps + reach;
         let is_whole = rows.first == Dim::from(0) && limit == value.dim(0);
         if is_whole { value } else { slice_rows(value, rows.first.clone(), limit) }
     }
 
-    /// The rows of full buffers that some steps are the first to touch.
+    /// Returns the rows of full buffers that these steps are the first to touch.
     fn fresh(&self, rows: &StepRange, operands: &[Value]) -> Vec<Option<Value>> {
         let scan = self.scan;
         let fresh = |(buffer, operand): (&Buffer, Option<usize>)| {
@@ -190,7 +191,7 @@ impl Segments<'_> {
         scan.buffers.iter().zip(scan.operands().buffers).map(fresh).collect()
     }
 
-    /// The loop over segments: what they finish of each buffer, and the state after them.
+    /// Builds the loop over segments, and returns the rows that they finish of each buffer and the state after them.
     fn main(
         &self,
         count: &Dim,
@@ -201,7 +202,7 @@ impl Segments<'_> {
         let (scan, places, length) = (self.scan, self.scan.operands(), self.length);
         let mut sequences = Vec::new();
         let mut add = |rows: Value, reach: usize| {
-            // A segment reads its own rows and those of the segments after it that it reaches into.
+            // A segment reads its own rows and those of the following segments that it reaches into.
             let more = reach.div_ceil(length);
             let high = Dim::from(more * length - reach);
             let is_whole = high == Dim::from(0);
@@ -258,12 +259,13 @@ impl Segments<'_> {
         Ok((finished.collect::<Result<_, Failed>>()?, of_carries(carries)))
     }
 
-    /// The rows of a sequence that a segment may read, from its blocks.
+    /// Returns the rows of a sequence that a segment may read, cut from its blocks.
     fn cut_blocks(&self, blocks: &[Value], reach: usize) -> Value {
         self.cut(all(blocks), &StepRange { first: 0.into(), steps: self.length.into() }, reach)
     }
 
-    /// The loop over some steps: what they finish of each buffer, and the state after them.
+    /// Builds the loop over some steps, and returns the rows that they finish of each buffer and the state after
+    /// them.
     fn steps(
         &self,
         steps: &Dim,
@@ -301,7 +303,7 @@ impl Segments<'_> {
                 next.push(None);
                 continue;
             }
-            // The shared rows are at the end of the loop. A buffer that grows begins with those that it was given.
+            // The shared rows are at the end of the loop. A growing buffer begins with the rows that it was given.
             let part = |start: Dim, limit: Dim| slice_rows(*rows, start, limit);
             let rest = count.clone() - shared;
             let is_growing = matches!(buffer.start, Start::Given(_));
@@ -318,12 +320,12 @@ impl Segments<'_> {
     }
 }
 
-/// StepRange after one another.
+/// Concatenates rows.
 fn all(parts: &[Value]) -> Value {
     if let [one] = parts { *one } else { concat(parts, 0) }
 }
 
-/// StepRange in blocks of `length`.
+/// Splits rows into blocks of `length` rows.
 fn blocks(rows: Value, count: Dim, length: usize) -> Value {
     rows.reshape(rows.row_type().shape.with_leading(length).with_leading(count))
 }

@@ -1,27 +1,27 @@
-//! Which steps the backward loop goes back over: those that ran, or the last ones of a loop that is truncated (scan-c8).
+//! The steps that the backward loop covers: those that ran, or the last ones of a truncated loop (scan-c8).
 //!
-//! What the loop has computed by the first of them is constant to it. So the rows of sequences that only older steps read
-//! have a gradient of zero, as have an initial carry if there are older steps, and rows of a full buffer that older steps
-//! have overwritten.
+//! Everything that the loop has computed before the first of them is constant. Rows of sequences that only older
+//! steps read therefore have a gradient of zero, as do an initial carry if there are older steps, and rows of a full
+//! buffer that older steps have overwritten.
 
 use super::saves::slice_rows;
 use super::*;
 
-/// The steps that the backward loop goes back over. They have consecutive rows.
+/// The steps that the backward loop covers. They have consecutive rows.
 pub(super) struct Span {
-    /// How many there are.
+    /// The number of these steps.
     pub(super) steps: Dim,
-    /// How many steps ran.
+    /// The number of steps that ran.
     pub(super) ran: Dim,
-    /// The row of the first one in what has rows for all steps.
+    /// The row of the first of these steps, in tensors with rows for all steps.
     pub(super) first: Dim,
-    /// Its row in what has rows for the steps that ran.
+    /// The row of the first of these steps, in tensors with rows for the steps that ran.
     pub(super) first_that_ran: Dim,
     reverse: bool,
 }
 
 impl Span {
-    /// Those of a loop that has run. May add what binds their number, if it depends on sizes.
+    /// Returns the span of a loop that has run. May add an op that binds the number of steps, if it depends on sizes.
     pub(super) fn of(scan: &Scan) -> Result<Self, Failed> {
         let ran = scan.length();
         let steps = match scan.truncate.map(|last| Dim::from(last.min(i64::MAX as usize))) {
@@ -30,7 +30,7 @@ impl Span {
             Some(last) if last.is_at_least(&ran) == Some(true) => ran.clone(),
             Some(last) => {
                 let symbol = fresh_symbol();
-                let last = last.constant().expect("what truncates a loop is a number");
+                let last = last.constant().expect("the dimension is made from a number above");
                 parts::bind(size(&ran, DType::I64).minimum(last), &symbol)?;
                 Dim::symbol(&symbol)
             }
@@ -40,17 +40,17 @@ impl Span {
         Ok(Span { steps, ran, first, first_that_ran, reverse: scan.reverse })
     }
 
-    /// How many steps ran before them.
+    /// Returns the number of steps that ran before these.
     fn older(&self) -> Dim {
         self.ran.clone() - &self.steps
     }
 
-    /// What was stacked for each step that ran, or for the last ones alone.
+    /// Returns the rows of these steps from a trace with a row for each step that ran, or for the last ones only.
     pub(super) fn recent(&self, stacked: Value) -> Value {
         if self.reverse { stacked } else { tail(stacked, &(stacked.dim(0) - &self.steps)) }
     }
 
-    /// The cotangent of an initial carry, from that before the first of these steps.
+    /// Returns the cotangent of an initial carry, given the cotangent before the first of these steps.
     pub(super) fn of_start(&self, cotangent: Value) -> Value {
         let older = self.older();
         match older.is_at_least(&Dim::from(1)) {
@@ -60,7 +60,7 @@ impl Span {
         }
     }
 
-    /// The cotangent of a full buffer, with zeros for the rows that older steps have written.
+    /// Returns the cotangent of a full buffer, with zeros for the rows that older steps have written.
     pub(super) fn of_full(&self, buffer: &Buffer, mut rows: Value) -> Value {
         let older = self.older();
         if older == Dim::from(0) {
@@ -76,12 +76,12 @@ impl Span {
     }
 }
 
-/// The rows from `first` on.
+/// Returns the rows from `first` on.
 pub(super) fn tail(value: Value, first: &Dim) -> Value {
     if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
 }
 
-/// The inverse of [`tail`] for a cotangent: `head` has the rows before, which are zeros if there is none.
+/// Inverts [`tail`] for a cotangent: `head` supplies the rows before `first`, which are zeros if it is `None`.
 pub(super) fn with_head(tail: Value, first: &Dim, head: Option<Value>) -> Value {
     if *first == Dim::from(0) {
         return tail;

@@ -1,4 +1,4 @@
-//! The loop in the text form: lines for its sequences, buffers and carries, and what a step writes.
+//! The loop in the text form: lines for its sequences, buffers and carries, and the writes of a step.
 
 use std::mem::take;
 
@@ -6,11 +6,11 @@ use super::*;
 use crate::ops::form::{Binder, Line, Reading, Source, Tap, Write, value_at};
 use crate::types::lexer::error_at;
 
-/// The lines in their order.
+/// The kinds of lines, in the required order.
 const SECTIONS: [&str; 3] = ["seq", "a buffer", "carry"];
 
 impl Scan {
-    /// Its words.
+    /// The words of a scan in the text form.
     pub(crate) const SPELLING: Spelling = Spelling {
         name: "scan",
         example: "scan @step {steps=T} with %w {",
@@ -69,8 +69,8 @@ impl Printable for Scan {
     }
 }
 
-/// What is subtracted from a buffer's offsets to show them as taps: the row that a step writes next to the given
-/// rows is `t`.
+/// Returns the number that is subtracted from a buffer's offsets to print them as taps, so that the row that a step
+/// writes next to the given rows is `t`.
 fn shown_shift(reverse: bool, buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Given(given) if !reverse => given,
@@ -78,12 +78,12 @@ fn shown_shift(reverse: bool, buffer: &Buffer) -> usize {
     }
 }
 
-/// The tap that shows an offset.
+/// Returns an offset as the printed tap.
 fn shown(offset: usize, shift: usize) -> Option<i64> {
     Some((offset as i64).wrapping_sub(shift as i64))
 }
 
-/// The offset of a tap that is shown `shift` lower.
+/// Returns the offset of a tap that is printed `shift` lower.
 fn offset(tap: &Tap, shift: usize, source: &str) -> Result<usize> {
     let row =
         tap.row.ok_or_else(|| error_at(tap.site, format!("a row of `{source}`, such as `{source}[t]`"), "none"))?;
@@ -94,14 +94,14 @@ fn offset(tap: &Tap, shift: usize, source: &str) -> Result<usize> {
     })
 }
 
-/// Makes the loop that was read.
+/// Builds the loop from its parsed form.
 fn make(form: &mut Form, reading: &Reading<'_>) -> Result<(Op, Vec<ValueId>)> {
     let reverse = form.take_order()?;
     let mut scan = form.read(|attributes| {
         let mut scan = Scan::of(Graph::default(), attributes.take_dim("steps")?);
         scan.until = match attributes.take_if_given("until", Attributes::take_dim)? {
             Some(dim) => Some(dim.as_symbol().cloned().ok_or_else(|| {
-                format!("`until` as the symbol that is the number of steps that ran, such as `$1`, not `{dim}`")
+                format!("`until` as the symbol for the number of steps that ran, such as `$1`, not `{dim}`")
             })?),
             None => None,
         };
@@ -140,7 +140,7 @@ fn make(form: &mut Form, reading: &Reading<'_>) -> Result<(Op, Vec<ValueId>)> {
     Ok((scan.into(), operands))
 }
 
-/// `policy=save_all`, `segments=[256,32]` or `budget=65536`: what the loop keeps for its backward loop.
+/// Reads the checkpoint policy: `policy=save_all`, `segments=[256,32]` or `budget=65536`.
 fn policy(attributes: &mut Attributes) -> Result<Option<CheckpointPolicy>, String> {
     use CheckpointPolicy::{Budget, Levels, Recompute, SaveAll, SaveCostly, SaveDots, Segments};
     if let Some(segments) = attributes.take_if_given("segments", Attributes::take_axes)? {
@@ -160,7 +160,7 @@ fn policy(attributes: &mut Attributes) -> Result<Option<CheckpointPolicy>, Strin
 }
 
 impl Scan {
-    /// Adds a sequence; gives its operand.
+    /// Adds a sequence, and returns its operand.
     fn read_sequence(&mut self, line: &Line) -> Result<ValueId> {
         let (name, site) = &line.named;
         let Source::Operand(source) = line.source else {
@@ -174,7 +174,7 @@ impl Scan {
         Ok(source)
     }
 
-    /// Adds a buffer; gives the operand that has its initial rows.
+    /// Adds a buffer, and returns the operand that holds its initial rows.
     fn read_buffer(&mut self, line: &Line, reading: &Reading<'_>) -> Result<Option<ValueId>> {
         let index = self.buffers.len();
         let binder = described(line, index, reading)?;
@@ -187,7 +187,7 @@ impl Scan {
         };
         let buffer = |start| Buffer { start, reads: Vec::new(), writes: Vec::new(), returned };
         let possible: Vec<Buffer> = starts.into_iter().map(buffer).collect();
-        // Two of them may fit by their rows.
+        // More than one of them may have a matching number of rows.
         let of_length = |buffer: &&Buffer| {
             let length = Some(buffer.rows(&self.length(), rows.as_ref()));
             returned == Returned::All && binder.ty.shape.dims().first() == length.as_ref()
@@ -206,7 +206,7 @@ impl Scan {
         Ok(line.from)
     }
 
-    /// Adds a carry; gives the operand that is its initial value.
+    /// Adds a carry, and returns the operand that holds its initial value.
     fn read_carry(&mut self, line: &Line, reading: &Reading<'_>) -> Result<ValueId> {
         let index = self.buffers.len() + self.carries;
         let binder = described(line, index, reading)?;
@@ -216,14 +216,14 @@ impl Scan {
         }
         let ([Tap { row: None, .. }], Some(from)) = (&line.taps[..], line.from) else {
             let expected =
-                format!("the carry and its initial value, as `%c: {} = %{} from %x`", binder.ty, binder.name);
+                format!("the carry and its initial value, such as `%c: {} = %{} from %x`", binder.ty, binder.name);
             return Err(error_at(line.site, expected, found));
         };
         self.carries += 1;
         Ok(from)
     }
 
-    /// The results of the body, by name: the rows written to each buffer, the next carries, whether the loop ends.
+    /// Returns the results of the body, by name: the rows written to each buffer, the next carries, the `until` flag.
     fn read_writes(&mut self, body: &FormBody, reading: &Reading<'_>) -> Result<Vec<(String, ValueId)>> {
         let mut outputs = Vec::new();
         for (index, binder) in reading.results.iter().enumerate() {
@@ -256,16 +256,17 @@ impl Scan {
         match (&self.until, &body.gives[..]) {
             (Some(_), [until]) => outputs.push(("until".to_string(), *until)),
             (None, []) => {}
-            (Some(_), _) => return Err(error_at(body.end, "`until` and whether the loop ends, before `}`", "`}`")),
+            (Some(_), _) => return Err(error_at(body.end, "`until` and the end condition, before `}`", "`}`")),
             (None, _) => {
-                return Err(error_at(body.end, "`until=$1` among the attributes of the loop", "`until` alone"));
+                let expected = "`until=$1` among the attributes of the loop";
+                return Err(error_at(body.end, expected, "`until` in the body only"));
             }
         }
         Ok(outputs)
     }
 }
 
-/// The result that a line describes, which must be the one of that number.
+/// Returns the result that a line describes, which must be the one at `index`.
 fn described<'a>(line: &Line, index: usize, reading: &'a Reading<'_>) -> Result<&'a Binder> {
     let (name, site) = &line.named;
     let expected = match reading.results.get(index) {

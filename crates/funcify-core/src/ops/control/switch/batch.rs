@@ -1,8 +1,8 @@
-//! The batching rule of the choice.
+//! The batching rule of the switch.
 //!
-//! An index that all lanes share chooses one branch for all; the branches are batched. If the index differs between
-//! lanes, all branches run on all lanes and the results are selected lane by lane, as in JAX. Their gradients are too: no
-//! derivative comes back from the lanes that have not chosen a branch, where it may be undefined.
+//! An index that all lanes share selects one branch for all; the branches are batched. If the index differs between
+//! lanes, all branches run on all lanes and the results are selected lane by lane, as in JAX. So are their gradients:
+//! no derivative comes back from lanes that have not selected a branch, where it may be undefined.
 
 use super::*;
 use crate::vmap::{guarded, inline, inline_where};
@@ -14,7 +14,7 @@ pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result
     }
 }
 
-/// The choice between batched branches. A result has lanes if it has in any branch (switch-c2).
+/// Emits a switch between batched branches. A result has lanes if it has lanes in any branch (switch-c2).
 fn choose(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
     let mut bodies: Vec<Reach> = switch.branches.iter().map(|branch| Reach::of(branch)).collect();
@@ -33,7 +33,7 @@ fn choose(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
     Ok(results.into_iter().zip(mapped).map(|(value, mapped)| Batched { value, mapped }).collect())
 }
 
-/// The results of all branches, selected lane by lane. As many comparisons clamp the index (switch-c1).
+/// Runs all branches and selects the results lane by lane. The comparisons also clamp the index (switch-c1).
 fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let index = operands[0].value;
     let branches = switch.branches.iter().zip(switch.operands()).enumerate().rev();
@@ -41,7 +41,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
     for (number, (branch, places)) in branches {
         let mask = chooses(index, number, switch.branches.len());
         let inputs: Vec<Batched> = operands[places].iter().map(|operand| guarded(mask, size, *operand)).collect();
-        // What comes after the choice may bind the symbols that a branch binds.
+        // Ops after the switch may bind the symbols that a branch binds.
         let results = inline_where(Some(mask), &branch.with_fresh_symbols(), size, &inputs)?;
         chosen = Some(match chosen {
             None => results,
@@ -51,10 +51,10 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
             }
         });
     }
-    Ok(chosen.expect("a choice has a branch"))
+    Ok(chosen.expect("the type rule requires a branch"))
 }
 
-/// Whether an index chooses just the branch of that number, of so many.
+/// Returns whether an index selects exactly branch `number` of `count`.
 fn chooses(index: Value, number: usize, count: usize) -> Value {
     match index.dtype() {
         DType::Bool if number == 0 => !index,
@@ -66,7 +66,7 @@ fn chooses(index: Value, number: usize, count: usize) -> Value {
     }
 }
 
-/// Whether an index chooses the branch of that number or one before it.
+/// Returns whether an index selects branch `number` or one before it.
 fn is_at_most(index: Value, number: usize) -> Value {
     match index.dtype() {
         DType::Bool => !index,

@@ -1,4 +1,4 @@
-//! Choices as ops with bodies: their bodies, and what of them some results need.
+//! Implements [`Bodied`] and [`Prunable`] for switches.
 
 use super::*;
 

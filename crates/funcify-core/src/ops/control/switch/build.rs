@@ -4,13 +4,15 @@ use super::*;
 
 use crate::tree;
 
-/// Gives what `then` gives if the predicate, a boolean scalar, is true, else what `otherwise` gives. Only that one runs.
+/// Returns the results of `then` if the predicate, a boolean scalar, is true, and otherwise those of `otherwise`.
+/// Only the selected closure's branch runs.
 ///
 /// The results are any [`Tree`], of the same structure and exactly the same types. Both closures are traced once, and
-/// capture values of the enclosing graph.
+/// may capture values of the enclosing graph.
 ///
-/// A guard against invalid numbers computes in its branches what may be invalid. If it stands before the `cond` and is
-/// infinite, the branch that does not use it gives it the cotangent 0, and 0 times an infinite derivative is NaN.
+/// To guard against invalid numbers, compute the values that may be invalid inside the branches. If such a value is
+/// computed before the `cond` and is infinite, the branch that does not use it passes it the cotangent 0, and 0 times
+/// an infinite derivative is NaN.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -38,11 +40,11 @@ pub fn cond<T: Tree>(predicate: Value, then: impl FnOnce() -> T, otherwise: impl
     traced.finish(predicate, &structure)
 }
 
-/// Gives what one of the branches gives: the one whose number is the index, an integer scalar, clamped to the branches
-/// there are. Only that one runs.
+/// Returns the results of the branch selected by the index, an integer scalar that is clamped to the range of
+/// branches. Only that branch runs.
 ///
 /// The results are any [`Tree`], of the same structure and exactly the same types. Each closure is traced once, and
-/// captures values of the enclosing graph.
+/// may capture values of the enclosing graph.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -58,7 +60,7 @@ pub fn cond<T: Tree>(predicate: Value, then: impl FnOnce() -> T, otherwise: impl
 /// ```
 #[track_caller]
 pub fn switch<T: Tree, const N: usize>(index: Value, branches: [&dyn Fn() -> T; N]) -> T {
-    const { assert!(N > 0, "a switch has one branch or more") };
+    const { assert!(N > 0, "a switch needs at least one branch") };
     let at = Place::new("switch", Site::caller());
     let ty = index.ty();
     if !index.is_failed() && (!ty.dtype.is_int() || ty.rank() != 0) {
@@ -73,7 +75,7 @@ pub fn switch<T: Tree, const N: usize>(index: Value, branches: [&dyn Fn() -> T; 
     traced.finish(index, &structure)
 }
 
-/// Branches that were traced.
+/// The branches traced so far.
 struct Traced {
     at: Place,
     branches: Vec<Result<ClosedBody, Failed>>,
@@ -96,7 +98,7 @@ impl Traced {
         result
     }
 
-    /// switch-c2, with the names of the leaves.
+    /// Checks switch-c2, with the names of the leaves.
     fn check_results(&mut self, branch: &str, leaves: &[(String, Value)]) {
         if leaves.iter().any(|(_, value)| value.is_failed()) {
             return;
@@ -106,9 +108,9 @@ impl Traced {
             return;
         };
         let (at, fix) = (&self.at, "return values of one structure from all branches");
-        if have_names(at, &format!("the structure of what {branch} gives"), first, leaves, fix) {
+        if have_names(at, &format!("the structure of the results of {branch}"), first, leaves, fix) {
             let broadcast = "reshape or broadcast one of them: branches are not broadcast";
-            let fixes = ["one of them", broadcast, "give values of one type from all branches"];
+            let fixes = ["one of them", broadcast, "return values of one type from all branches"];
             for ((name, expected), (_, value)) in first.iter().zip(leaves) {
                 check_type(at, &format!("result `{name}` of {branch}"), expected, *value, fixes);
             }

@@ -1,9 +1,9 @@
-//! The derivatives of the choice: the same choice between the branches' derivatives.
+//! The derivatives of the switch: the same switch between the branches' derivatives.
 //!
-//! Only the branch that was chosen is computed, in both modes. In reverse mode it is computed again, but for what the forward
-//! pass saves of it, as the policy of [`CheckpointPolicy`] says for loops: a result for each value of each branch, which the other
-//! branches fill with zeros. What the chosen branch does not use gets zeros, so that a branch that was not chosen has no part in a
-//! gradient, not even as NaN.
+//! Both modes compute only the selected branch. Reverse mode recomputes it, except for the residuals that the forward
+//! pass saves according to [`CheckpointPolicy`], as for loops: a result for each saved value of each branch, which
+//! the other branches fill with zeros. Operands that the selected branch does not use get zeros, so that a branch
+//! that was not selected does not contribute to a gradient, not even as NaN.
 
 use super::*;
 
@@ -23,7 +23,7 @@ pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Result<Vec<Dual>, Faile
 }
 
 impl Switch {
-    /// Adds the choice for a forward pass by the operands in `wrt`: it saves what the policy says.
+    /// Adds the switch to a forward pass for the operands in `wrt`. It saves the residuals that the policy selects.
     pub(crate) fn forward_pass(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
         let saved = saved(self, choices);
         if saved.iter().all(Vec::is_empty) {
@@ -49,7 +49,7 @@ impl Switch {
     }
 }
 
-/// The values that are saved of each branch. Where choices run from the host, it costs more to compute anything again.
+/// Returns the values that are saved for each branch. If switches run from the host, recomputing anything costs more.
 fn saved(switch: &Switch, choices: &Choices) -> Vec<Vec<ValueId>> {
     let policy = match &choices.policy {
         CheckpointPolicy::SaveCostly if !choices.stepwise => &CheckpointPolicy::SaveAll,
@@ -70,7 +70,7 @@ pub(super) fn vjp(
 ) -> Result<Cotangents, Failed> {
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
     let guess = switch.pulled(context.wrt, &given, &mut Vec::new());
-    // A choice whose results are known is not run again, and has saved nothing.
+    // A switch whose results are known is not run again, and has saved nothing.
     let residuals = if let Record::Choice(residuals) = context.record { residuals.as_slice() } else { &[] };
     let guess = Guess::new(vec![false; guess.len()], guess);
     let (connected, (op, values)) = guess.confirmed(|connected, found| {

@@ -1,14 +1,15 @@
-//! The choice: `switch` runs one of several branches.
+//! The switch: runs one of several branches.
 //!
-//! - **switch-c1** the index is a scalar: of an integer type, which is clamped to the branches there are, or a
-//!   boolean of two branches, of which `false` is the first.
-//! - **switch-c2** the branches give as many results, of exactly the same types.
-//! - **switch-c3** only the branch that is chosen runs.
+//! - **switch-c1** the index is a scalar: either of an integer type, which is clamped to the range of branches, or a
+//!   boolean for two branches, where `false` selects the first.
+//! - **switch-c2** all branches have the same number of results, of exactly the same types.
+//! - **switch-c3** only the selected branch runs.
 //!
-//! Operands, in order: the index, what the first branch takes, what the second takes, and so on. A value that two
+//! Operands, in order: the index, the operands of the first branch, those of the second, and so on. A value that two
 //! branches use is an operand of each. Results: those of the branch.
 //!
-//! No backend converts it: programs read the index on the host and run the branch's program, where they are not compiled as a whole.
+//! No backend converts it: programs that are not compiled as a whole read the index on the host and run the branch's
+//! program.
 
 mod batch;
 mod bodied;
@@ -20,17 +21,17 @@ use super::*;
 
 pub use build::{cond, switch};
 
-/// The choice.
+/// A switch between branches.
 #[derive(Clone, Debug)]
 pub struct Switch {
-    /// What there is to choose from.
+    /// The graphs of the branches.
     pub branches: Vec<Arc<Graph>>,
 }
 
 op_text!("switch" => Switch);
 
 impl Switch {
-    /// Which operands each branch takes.
+    /// Returns the range of operands of each branch.
     pub fn operands(&self) -> Vec<Range<usize>> {
         let mut next = 1;
         let take = |branch: &Arc<Graph>| {
@@ -41,8 +42,8 @@ impl Switch {
         self.branches.iter().map(take).collect()
     }
 
-    /// The choice between other branches, with its operands: `f` traces each, given number, graph and operands of the one in
-    /// whose place it is.
+    /// Returns a switch between new branches, with its operands. `f` traces each new branch, given the number, the
+    /// graph and the operands of the branch that it replaces.
     fn retraced(
         &self,
         index: Value,
@@ -57,7 +58,7 @@ impl Switch {
         Ok((Switch { branches }, operands))
     }
 
-    /// The branch that an index chooses (switch-c1).
+    /// Returns the branch that an index selects (switch-c1).
     pub fn chosen(&self, index: i64) -> usize {
         crate::ops::clamp_index(index, self.branches.len())
     }
@@ -66,13 +67,14 @@ impl Switch {
 impl OpRules for Switch {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let Some(first) = self.branches.first() else {
-            return Err(at.mismatch("the list of branches", "one branch or more", "none", "give a branch"));
+            return Err(at.mismatch("the list of branches", "one branch or more", "none", "add a branch"));
         };
         let places = self.operands();
         let count = places.last().map_or(1, |range| range.end);
         if inputs.len() != count {
             let (expected, found) = (format!("{count} operands"), format!("{} operands", inputs.len()));
-            return Err(at.mismatch("the operand list", expected, found, "pass the index and what the branches take"));
+            let fix = "pass the index and the operands of the branches";
+            return Err(at.mismatch("the operand list", expected, found, fix));
         }
         self.check_index(at, &inputs[0])?;
         let results: Vec<TensorType> = output_types(first).cloned().collect();
@@ -83,7 +85,7 @@ impl OpRules for Switch {
             if branch.outputs().len() != results.len() {
                 let (expected, found) = (results.len(), branch.outputs().len());
                 let component = format!("the list of results of branch {number}");
-                let fix = "let all branches give as many results";
+                let fix = "return the same number of results from all branches";
                 return Err(at.mismatch(component, format!("{expected} values"), format!("{found} values"), fix));
             }
             let component = |index| format!("result {index} of branch {number}");
@@ -103,7 +105,7 @@ impl OpRules for Switch {
 }
 
 impl Switch {
-    /// switch-c1
+    /// Checks switch-c1.
     fn check_index(&self, at: &Place, ty: &TensorType) -> Result<()> {
         if ty.rank() != 0 || !(ty.dtype.is_int() || ty.dtype == DType::Bool) {
             let fix = "pass a scalar; compare or cast to get one";

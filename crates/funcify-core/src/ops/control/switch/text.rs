@@ -1,9 +1,9 @@
-//! The choice in the text form.
+//! The switch in the text form.
 
 use super::*;
 
 impl Switch {
-    /// Its words.
+    /// The words of a switch in the text form.
     pub(crate) const SPELLING: Spelling = Spelling {
         name: "switch",
         example: "switch %index {",

@@ -1,9 +1,9 @@
-//! The batching rule of the conditional loop.
+//! The batching rule of the while loop.
 //!
 //! A condition that all lanes share is read once for all; the step is batched. If the condition differs between
-//! lanes, the loop runs as long as any lane's holds, and a lane whose condition does not hold keeps its carries, as
-//! in JAX. Whether it holds is one more carry, a boolean a lane. A lane's steps are the first ones of the loop, so a
-//! bound is the same (while-c3).
+//! lanes, the loop runs as long as it holds in any lane, and a lane whose condition does not hold keeps its carries,
+//! as in JAX. An additional carry, one boolean per lane, records whether it holds. A lane's steps are the first ones
+//! of the loop, so the bound stays the same (while-c3).
 
 use super::*;
 use crate::vmap::{guarded, inline, inline_where};
@@ -20,13 +20,13 @@ struct Lanes<'a> {
     op: &'a While,
     size: &'a Dim,
     operands: &'a [Batched],
-    /// Which carries have lanes.
+    /// The carries that have lanes.
     carries: Vec<bool>,
 }
 
 impl Lanes<'_> {
     fn batch(mut self) -> Result<Vec<Batched>, Failed> {
-        // A carry that gets lanes in a step has them from the start, which may give lanes to others.
+        // A carry that gets lanes in a step has lanes from the start, which may add lanes to other carries.
         let (_, body) = Guess::certain(self.carries.clone()).confirmed(|carries, found| {
             self.carries = carries.to_vec();
             self.step(found)
@@ -44,7 +44,7 @@ impl Lanes<'_> {
         self.emit(condition, body, &[])
     }
 
-    /// The step; `found` are the next carries that have lanes.
+    /// Traces the step, and sets in `found` which of the next carries have lanes.
     fn step(&self, found: &mut [bool]) -> Result<ClosedBody, Failed> {
         self.trace(&self.op.body, &[], |inputs| {
             let next = inline(&self.op.body, self.size, &self.with_captured(inputs, self.op.operands().body))?;
@@ -57,7 +57,7 @@ impl Lanes<'_> {
         })
     }
 
-    /// The loop with a condition for each lane.
+    /// Builds the loop with a condition for each lane.
     fn by_lane(&self) -> Result<Vec<Batched>, Failed> {
         let extra = [("holds".to_string(), TensorType::new(DType::Bool, [self.size.clone()]))];
         let initial = self.holds(&self.operands[..self.carries.len()])?.materialized(self.size);
@@ -80,7 +80,7 @@ impl Lanes<'_> {
         self.emit(condition, body, &[initial])
     }
 
-    /// The condition of these carries.
+    /// Evaluates the condition on these carries.
     fn holds(&self, carries: &[Batched]) -> Result<Batched, Failed> {
         let carries = &carries[..self.carries.len()];
         let holds = inline(&self.op.condition, self.size, &self.with_captured(carries, self.op.operands().condition))?;

@@ -1,4 +1,4 @@
-//! Loops that a condition ends as ops with bodies: their bodies, and what of them some results need.
+//! Implements [`Bodied`] and [`Prunable`] for while loops.
 
 use super::*;
 
@@ -38,7 +38,8 @@ impl Bodied for While {
 }
 
 impl While {
-    /// Which carries are needed: their results are, or the condition or a step that is needed reads them.
+    /// Returns which carries are needed, because their results are needed or because the condition or a needed step
+    /// reads them.
     fn needed_carries(&self, results: &[bool], bodies: &[Need]) -> Vec<bool> {
         let is_read = |index| bodies[0].has(&self.condition, index) || bodies[1].has(&self.body, index);
         results.iter().enumerate().map(|(index, result)| *result || is_read(index)).collect()

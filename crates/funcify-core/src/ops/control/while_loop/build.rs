@@ -4,13 +4,13 @@ use super::*;
 use crate::ops::scan::check_carry;
 use crate::tree;
 
-/// Runs `step` as long as `condition`, a boolean scalar, is true of the carry; gives the last carry. If it is false at
-/// the start, that is the initial one.
+/// Runs `step` as long as `condition`, a boolean scalar, is true for the carry, and returns the last carry. If the
+/// condition is false at the start, this is the initial carry.
 ///
-/// The carry is any [`Tree`]; the next one has the structure and exactly the types of `init`. Both closures are traced
-/// once, and capture values of the enclosing graph. The condition is read on the host before each step. A program
-/// compiled with `LoopStrategy::Unroll` refuses the loop; without that, it runs on every backend, and so does
-/// [`while_loop_bounded`] in any case.
+/// The carry is any [`Tree`]; the next one has the structure and exactly the types of `init`. Both closures are
+/// traced once, and may capture values of the enclosing graph. The condition is read on the host before each step. A
+/// program compiled with `LoopStrategy::Unroll` rejects the loop; with any other strategy it runs on every backend.
+/// [`while_loop_bounded`] runs on every backend with any strategy.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -29,8 +29,8 @@ pub fn while_loop<C: Tree>(init: C, condition: impl FnOnce(C) -> Value, step: im
     trace(Place::new("while", Site::caller()), None, init, condition, step)
 }
 
-/// [`while_loop()`] that ends after `bound` steps, whether the condition still holds or not. A program compiled with
-/// `LoopStrategy::Unroll` takes it where the sizes of a call give the bound.
+/// Like [`while_loop()`], but ends after at most `bound` steps, even if the condition still holds. A program compiled
+/// with `LoopStrategy::Unroll` accepts it if the sizes of a call determine the bound.
 #[track_caller]
 pub fn while_loop_bounded<C: Tree>(
     bound: impl Into<Dim>,
@@ -63,17 +63,17 @@ fn trace<C: Tree>(
     tree::rebuild_or_failed(&init, last)
 }
 
-/// A body that is given these carries.
+/// Opens the trace of a body with these carries as parameters.
 fn opened(at: &Place, init: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     let params: Vec<(String, TensorType)> = init.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
     BodyTrace::open(at, "", &params)
 }
 
-/// while-c1
+/// Checks while-c1.
 fn check_condition(at: &Place, holds: Value) {
     let ty = holds.ty();
     if !holds.is_failed() && (ty.dtype != DType::Bool || ty.rank() != 0) {
         let fix = "compare, and reduce with `any(..)` or `all(..)`";
-        fail_mismatch(at, &[holds], "what the condition gives", "bool[]", &ty, fix);
+        fail_mismatch(at, &[holds], "the result of the condition", "bool[]", &ty, fix);
     }
 }

@@ -1,10 +1,10 @@
-//! The derivatives of the conditional loop.
+//! The derivatives of the while loop.
 //!
-//! Forward: one loop that carries values and tangents; the condition looks at the values only. A carry has a tangent if
-//! its initial value has or if a step gives it one: see [`reach`](crate::ops::reach).
+//! Forward: one loop that carries values and tangents; the condition uses the values only. A carry has a tangent if
+//! its initial value has one or if a step adds one: see [`reach`](crate::ops::reach).
 //!
-//! Reverse: the loop of the forward pass counts its steps, bounded or not. For the backward pass the same steps run again
-//! as a loop of that many steps, which saves the carries, and whose reverse rule gives the cotangents.
+//! Reverse: the loop of the forward pass counts its steps, bounded or not. The backward pass runs the same steps
+//! again as a loop with that number of steps, which saves the carries and whose reverse rule computes the cotangents.
 
 use super::*;
 use crate::derivative::{forward_body, no_record, primals};
@@ -45,7 +45,7 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(duals(last, &active, tangents))
 }
 
-/// Values with their tangents, which those have that are active.
+/// Pairs values with their tangents; only the `active` values have one.
 fn duals(values: &[Value], active: &[bool], tangents: &[Value]) -> Vec<Dual> {
     let tangents = placed(active, tangents.iter().copied());
     values.iter().zip(tangents).map(|(primal, tangent)| Dual { primal: *primal, tangent }).collect()
@@ -61,7 +61,7 @@ pub(super) fn vjp(op: &While, context: &VjpContext<'_>, cotangents: &[Option<Val
 }
 
 impl While {
-    /// Adds the loop for a forward pass by the operands in `wrt`: it counts its steps for the reverse rule.
+    /// Adds the loop to a forward pass for the operands in `wrt`. It counts its steps for the reverse rule.
     pub(in crate::ops) fn forward_pass(&self, operands: &[Value], wrt: &[bool]) -> Result<Forward, Failed> {
         let step = forward_body(&self.body, || self.active(wrt))?;
         let extra = [("steps".to_string(), TensorType::scalar(DType::I64))];
@@ -80,7 +80,7 @@ impl While {
         Ok(Forward { results, record: Record::Steps(steps) })
     }
 
-    /// The step as a loop of a number of steps that an operand gives.
+    /// Returns the step as a loop whose number of steps is an operand.
     pub(in crate::ops) fn as_loop(&self) -> Scan {
         let places = self.operands();
         Scan {
@@ -91,13 +91,13 @@ impl While {
         }
     }
 
-    /// What the operands of [`as_loop`](While::as_loop) have, from what those of this op have.
+    /// Converts items per operand of this op to items per operand of [`as_loop`](While::as_loop).
     pub(in crate::ops) fn of_loop<T: Copy>(&self, steps: T, operands: &[T]) -> Vec<T> {
         let places = self.operands();
         [&[steps], &operands[places.carries], &operands[places.body]].concat()
     }
 
-    /// What the operands of this op have, from what those of [`as_loop`](While::as_loop) have.
+    /// Converts items per operand of [`as_loop`](While::as_loop) to items per operand of this op.
     pub(in crate::ops) fn of_while<T: Copy>(&self, of_loop: &[T], of_condition: T) -> Vec<T> {
         let places = self.operands();
         let (carries, body) = of_loop[1..].split_at(places.carries.len());
@@ -118,7 +118,7 @@ fn trace(
     trace_body("while", body.name(), &params, f)
 }
 
-/// The condition, which does not look at the `extra` carries.
+/// Traces the condition, which ignores the `extra` carries.
 fn condition(op: &While, operands: &[Value], extra: &[(String, TensorType)]) -> Result<ClosedBody, Failed> {
     trace(op, &op.condition, extra, |values| {
         let places = op.operands();

@@ -1,15 +1,16 @@
-//! The conditional loop: `while` runs a step as long as a condition holds.
+//! The while loop: runs a step as long as a condition holds.
 //!
-//! - **while-c1** the condition is read before each step, and gives one boolean scalar.
+//! - **while-c1** the condition is read before each step, and returns one boolean scalar.
 //! - **while-c2** the types of the carries equal those of the initial values exactly.
-//! - **while-c3** with a bound, at most so many steps run, whether the condition still holds or not.
+//! - **while-c3** with a bound, at most that many steps run, even if the condition still holds.
 //!
-//! Operands, in order: the initial carries, what the condition captures, what the step captures. Parameters of the
-//! condition and of the step: the carries, what each captures. Results: the final carries.
+//! Operands, in order: the initial carries, the values that the condition captures, the values that the step
+//! captures. Parameters of the condition and of the step: the carries, then the captured values. Results: the final
+//! carries.
 //!
-//! No backend converts it: programs of every backend read the condition on the host and run the step's program. Where
-//! loops must be unrolled, one without a bound that the sizes of a call give is refused, because its number of steps follows
-//! from values.
+//! No backend converts it: programs of every backend read the condition on the host and run the step's program. If
+//! loops must be unrolled, a loop without a bound that the sizes of a call determine is rejected, because its number
+//! of steps depends on values.
 
 mod batch;
 mod bodied;
@@ -23,12 +24,12 @@ pub use build::{while_loop, while_loop_bounded};
 
 use crate::cancel::{Ran, Watch};
 
-/// The conditional loop.
+/// A loop that runs while a condition holds.
 #[derive(Clone, Debug)]
 pub struct While {
-    /// Whether another step runs.
+    /// The graph that decides whether another step runs.
     pub condition: Arc<Graph>,
-    /// One step.
+    /// The graph of one step.
     pub body: Arc<Graph>,
     /// The largest number of steps.
     pub bound: Option<Dim>,
@@ -36,19 +37,19 @@ pub struct While {
 
 op_text!("while" => While);
 
-/// Which operand is what.
+/// The roles of the operands, by index.
 #[derive(Clone, Debug)]
 pub struct WhileOperands {
     /// The initial carries.
     pub carries: Range<usize>,
-    /// What the condition captures.
+    /// The values that the condition captures.
     pub condition: Range<usize>,
-    /// What the step captures.
+    /// The values that the step captures.
     pub body: Range<usize>,
 }
 
 impl While {
-    /// Which operand is what.
+    /// Returns the roles of the operands.
     pub fn operands(&self) -> WhileOperands {
         let carries = self.body.outputs().len();
         let condition = carries + self.condition.inputs().len().saturating_sub(carries);
@@ -56,7 +57,7 @@ impl While {
         WhileOperands { carries: 0..carries, condition: carries..condition, body: condition..body }
     }
 
-    /// Through which parameters of the step a derivative by the operands in `wrt` goes.
+    /// Returns the parameters of the step that a derivative with respect to the operands in `wrt` passes through.
     pub(crate) fn active(&self, wrt: &[bool]) -> Vec<bool> {
         let places = self.operands();
         let feeds: Vec<(usize, usize)> = places.carries.clone().map(|carry| (carry, carry)).collect();
@@ -64,7 +65,7 @@ impl While {
     }
 }
 
-/// Adds the loop of a condition and a step, from these carries; gives the last ones.
+/// Adds the loop with a condition and a step, starting from these carries, and returns the last carries.
 fn emit_loop(
     bound: Option<Dim>,
     initial: impl IntoIterator<Item = Value>,
@@ -83,7 +84,8 @@ impl OpRules for While {
         let carries = places.carries.len();
         if inputs.len() != places.body.end {
             let (expected, found) = (format!("{} operands", places.body.end), format!("{} operands", inputs.len()));
-            let fix = "pass the initial carries, what the condition captures and what the step captures";
+            let fix =
+                "pass the initial carries, the values that the condition captures and those that the step captures";
             return Err(at.mismatch("the operand list", expected, found, fix));
         }
         for (name, graph, captured) in
@@ -104,7 +106,7 @@ impl OpRules for While {
         let found: Vec<String> = output_types(&self.condition).map(TensorType::to_string).collect();
         if found != ["bool[]"] {
             let fix = "compare, and reduce with `any(..)` or `all(..)`";
-            return Err(at.mismatch("what the condition gives", "bool[]", found.join(", "), fix));
+            return Err(at.mismatch("the result of the condition", "bool[]", found.join(", "), fix));
         }
         // while-c2
         let component = |index| format!("the next carry {index}");

@@ -1,9 +1,9 @@
-//! The loop that a condition ends in the text form.
+//! The while loop in the text form.
 
 use super::*;
 
 impl While {
-    /// Its words.
+    /// The words of a while loop in the text form.
     pub(crate) const SPELLING: Spelling = Spelling {
         name: "while",
         example: "while %x {bound=20} {",

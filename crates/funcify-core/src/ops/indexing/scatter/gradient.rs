@@ -1,8 +1,9 @@
-//! The derivatives of a scatter that combines updates with the elements: products, and maxima or minima.
+//! The derivatives of a scatter that combines updates with the elements: products, maxima and minima.
 //!
-//! A product's derivative by an update is the product of the element and of all other updates of it, without a division,
-//! so that zeros are right in every order. A maximum's passes to whatever has that value, the element or its updates, in
-//! equal shares, as in PyTorch's `scatter_reduce`; where the result is NaN, so is its derivative by each of them.
+//! The derivative of a product with respect to an update is the product of the element and of all its other updates.
+//! It is computed without a division, so zeros are correct in derivatives of every order. The derivative of a maximum
+//! passes in equal shares to everything that has its value, the element or its updates, as in PyTorch's
+//! `scatter_reduce`; where the result is NaN, so is its derivative with respect to each of them.
 
 use super::{Scatter, ScatterMode};
 use crate::derivative::{Cotangents, VjpContext, add};
@@ -29,22 +30,23 @@ impl Combining {
         self.op.axis as i64
     }
 
-    /// Which updates have an index in range.
+    /// Returns which updates have an index in range.
     pub(super) fn passes(&self) -> Value {
         let size = value::size(self.x.dim(self.axis()), DType::I64);
         self.indices.ge(0) & self.indices.cast(DType::I64).lt(size)
     }
 
-    /// For each update what `of_elements` has for its element. Of no meaning where the index is out of range.
+    /// Returns, for each update, the value in `of_elements` for its element. The value is meaningless if the index is
+    /// out of range.
     pub(super) fn of_updates(&self, of_elements: Value) -> Value {
         let axis = self.axis();
-        // An axis may have no elements to gather, and every index is out of its range.
+        // The axis may have no elements to gather, and then every index is out of range.
         let is_filled = self.x.dim(axis).is_at_least(&Dim::from(1)) == Some(true);
         let of_elements = if is_filled { of_elements } else { of_elements.pad(axis, 0, 1, 0.0) };
         of_elements.gather(axis, clamped(self.indices, &of_elements.dim(axis)))
     }
 
-    /// For each element the sum of what its updates have.
+    /// Returns, for each element, the sum of the values of its updates.
     fn sums(&self, of_updates: Value) -> Value {
         self.x.zeros_like().scatter(self.axis(), self.indices, of_updates, ScatterMode::Add)
     }
@@ -61,18 +63,19 @@ impl Combining {
         context.each([&|| Some(self.times_updates(cotangent)), &|| None, &of_updates])
     }
 
-    /// What each element has, times the product of its updates.
+    /// Multiplies the value of each element by the product of its updates.
     fn times_updates(&self, of_elements: Value) -> Value {
         of_elements.scatter(self.axis(), self.indices, self.updates, ScatterMode::Mul)
     }
 
-    /// What each update has, times its element and all other updates of that; 0 where the index is out of range.
+    /// Multiplies the value of each update by its element and by all other updates of that element; 0 if the index is
+    /// out of range.
     fn times_others(&self, of_updates: Value, elements: Value) -> Value {
         select(self.passes(), of_updates * elements * self.products_of_others(), 0.0)
     }
 
-    /// For each update the product of the other updates with its index: updates with one index are brought together by
-    /// a stable sort, and multiplied up from both ends of their run.
+    /// Computes, for each update, the product of the other updates with its index. A stable sort brings updates with
+    /// equal indices together, and running products are computed from both ends of each run.
     fn products_of_others(&self) -> Value {
         let (axis, count) = (self.axis(), self.indices.dim(self.axis()));
         let indices = self.indices.cast(DType::I64);
@@ -82,7 +85,7 @@ impl Combining {
         let row = self.updates.shape().with_dim(self.op.axis, 1);
         let (one, zero) = (full(row.clone(), self.updates.dtype(), 1.0), full(row, DType::I64, 0.0));
         let running = |is_downward: bool| {
-            // The neighbours' updates and indices.
+            // Shifts to the neighbours' updates and indices.
             let shifted = |end: Value, values: Value| match is_downward {
                 false => concat(&[end, values], axis).slice(axis, Dim::from(0)..count.clone()),
                 true => concat(&[values, end], axis).slice(axis, Dim::from(1)..count.clone() + 1),
@@ -128,7 +131,8 @@ impl Combining {
     }
 }
 
-/// What has the value of the result: which elements, which updates, and how many for each element. All where it is NaN.
+/// The elements and updates that have the value of the result, and their number for each element. All of them where
+/// it is NaN.
 struct Winners {
     elements: Value,
     updates: Value,
@@ -136,7 +140,7 @@ struct Winners {
 }
 
 impl Winners {
-    /// An equal share of what each element has; NaN where the result is.
+    /// Divides the value of each element into equal shares; NaN where the result is NaN.
     fn share(&self, result: Value, of_elements: Value) -> Value {
         select(result.is_nan(), f64::NAN, of_elements / self.count)
     }

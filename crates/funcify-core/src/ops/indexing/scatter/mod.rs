@@ -1,6 +1,6 @@
-//! `scatter`: a tensor with one element an update changed, along one axis.
+//! `scatter`: a tensor in which each update changes one element, along one axis.
 //!
-//! As in StableHLO an update whose index is out of range is skipped. Updates with one index are applied in
+//! As in StableHLO, an update whose index is out of range is skipped. Updates with equal indices are applied in
 //! row-major order, so the last `set` wins.
 
 mod gradient;
@@ -13,18 +13,18 @@ use crate::ops::rules::*;
 use crate::value::{full, iota};
 use gradient::Combining;
 
-/// What an update does to the element.
+/// The effect of an update on its element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScatterMode {
-    /// Replaces it.
+    /// The update replaces the element.
     Set,
-    /// Is added to it; integers wrap.
+    /// The update is added to the element; integers wrap.
     Add,
-    /// Is multiplied with it; integers wrap.
+    /// The element is multiplied by the update; integers wrap.
     Mul,
-    /// Replaces it if larger; NaN wins.
+    /// The update replaces the element if it is larger; NaN wins.
     Max,
-    /// Replaces it if smaller; NaN wins.
+    /// The update replaces the element if it is smaller; NaN wins.
     Min,
 }
 
@@ -41,12 +41,12 @@ impl ScatterMode {
     pub const ALL: [ScatterMode; 5] =
         [ScatterMode::Set, ScatterMode::Add, ScatterMode::Mul, ScatterMode::Max, ScatterMode::Min];
 
-    /// The word of the text form.
+    /// Returns the word of the text form.
     pub fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// How an element and an update are combined, unless the update replaces it.
+    /// Returns the monoid that combines an element and an update, or `None` if the update replaces the element.
     fn monoid(self) -> Option<ReduceKind> {
         self.row().2
     }
@@ -56,13 +56,13 @@ impl ScatterMode {
     }
 }
 
-/// `x[i,indices[i,j,k],k] := updates[i,j,k]` for axis 1: `updates` has the shape of `indices`, which has the
+/// The op `x[i,indices[i,j,k],k] := updates[i,j,k]` for axis 1; `updates` has the shape of `indices`, which has the
 /// shape of `x` except in `axis`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scatter {
     /// The axis.
     pub axis: usize,
-    /// What an update does.
+    /// The effect of an update.
     pub mode: ScatterMode,
 }
 
@@ -74,7 +74,7 @@ impl OpRules for Scatter {
         check_along(at, self.axis, &x, &indices)?;
         let expected = x.with_shape(&indices.shape);
         if updates != expected {
-            let fix = "give one update an index, of the operand's dtype";
+            let fix = "pass one update per index, of the operand's dtype";
             return Err(at.mismatch("the updates", expected, updates, fix));
         }
         if self.mode != ScatterMode::Set && x.dtype == DType::Bool {
@@ -129,7 +129,8 @@ impl OpRules for Scatter {
         let Combining { x, indices, updates, .. } = scatter;
         let axis = self.axis as i64;
         let of_set = || {
-            // Of several sets of one element only the last one passes: the one whose position it finds there.
+            // If an element is set several times, a derivative passes only to the last update, the one whose position
+            // is stored there.
             let positions = along(iota(indices.dim(axis), DType::I64), self.axis, &indices.shape());
             let none = full(x.shape(), DType::I64, -1.0);
             let last = scatter.of_updates(none.scatter(axis, indices, positions, ScatterMode::Set));

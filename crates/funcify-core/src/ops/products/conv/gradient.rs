@@ -1,14 +1,14 @@
-//! The transposes of a convolution with regard to its operand and its kernel, which are convolutions too.
+//! The transposes of a convolution with respect to its operand and its kernel, which are convolutions too.
 //!
-//! A convolution is linear in each of its operands. The transpose with regard to the operand exchanges `strides` and
-//! `input_dilation`, and the one with regard to the kernel exchanges `strides` and `dilation`, with the batch and the
-//! channels exchanged (as JAX's `_conv_general_dilated_transpose_lhs` and `_rhs`).
+//! A convolution is linear in each of its operands. The transpose with respect to the operand exchanges `strides` and
+//! `input_dilation`; the transpose with respect to the kernel exchanges `strides` and `dilation`, and the batch and
+//! the channels (like JAX's `_conv_general_dilated_transpose_lhs` and `_rhs`).
 
 use super::Conv;
 use crate::ops::rules::*;
 
 impl Conv {
-    /// From the cotangent of the result that of the operand, whose shape is `x`.
+    /// Computes the cotangent of the operand, whose shape is `x`, from the cotangent of the result.
     pub fn input_transpose(&self, x: &Shape, kernel: Value, cotangent: Value) -> Value {
         let window = kernel.shape();
         let mut op = Conv {
@@ -33,7 +33,7 @@ impl Conv {
         op.of(cotangent, flipped)
     }
 
-    /// From the cotangent of the result that of the kernel, whose shape is `kernel`.
+    /// Computes the cotangent of the kernel, whose shape is `kernel`, from the cotangent of the result.
     pub fn kernel_transpose(&self, kernel: &Shape, x: Value, cotangent: Value) -> Value {
         let mut op =
             Conv { strides: self.dilation.clone(), dilation: self.strides.clone(), high: Vec::new(), ..self.clone() };
@@ -48,22 +48,22 @@ impl Conv {
     }
 }
 
-/// The size of an axis with so many places between its elements.
+/// Returns the size of an axis whose elements are spread `step` apart.
 fn spread_of(size: &Dim, step: usize) -> Dim {
-    spread(size, step).expect("the type rule has refused steps above 1 along axes without a number of elements")
+    spread(size, step).expect("the type rule rejects steps above 1 along axes of symbolic size")
 }
 
-/// Exchanges axes 0 and 1 within each group: `axis` is `groups` runs. The run becomes the other axis, and what was the
-/// other axis is repeated for each group.
+/// Exchanges axes 0 and 1 within each group. `axis` consists of `groups` runs: the run becomes the other axis, and
+/// the original other axis is repeated for each group.
 fn exchange(value: Value, axis: usize, groups: &Dim) -> Value {
     let shape = value.shape();
-    let run = shape[axis].divided_by(groups).expect("the type rule has divided the channels by the groups");
+    let run = shape[axis].divided_by(groups).expect("the type rule checks that the groups divide the channels");
     let merged = groups.clone() * &shape[1 - axis];
     let mut apart = shape.dims().to_vec();
     apart[axis] = run.clone();
     apart.insert(axis, groups.clone());
     let mut dims = shape.dims().to_vec();
-    // Axes: the groups, the run, the other; or the other, the groups, the run.
+    // The axes are: the groups, the run, the other; or the other, the groups, the run.
     let order = match axis {
         0 => [0, 2, 1],
         _ => [2, 1, 0],
@@ -78,7 +78,7 @@ mod tests {
     use crate::ops::ConvOptions;
     use crate::{DType, Graph, HostTensor, Scalar, TensorType};
 
-    /// Numbers without a pattern, small enough that sums of their products are exact.
+    /// Returns pseudo-random numbers, small enough that sums of their products are exact.
     fn numbers(ty: &TensorType, seed: usize) -> HostTensor {
         let mut state = seed;
         HostTensor::from_fn(ty.dtype, &ty.shape.constant().unwrap(), |_| {
@@ -87,7 +87,7 @@ mod tests {
         })
     }
 
-    /// `<g, conv(x, k)> = <input_transpose(g), x> = <kernel_transpose(g), k>`.
+    /// Checks that `<g, conv(x, k)> = <input_transpose(g), x> = <kernel_transpose(g), k>`.
     fn check<const D: usize>(options: ConvOptions<D>, x: [i64; 4], kernel: [i64; 4], symbolic: bool) {
         let shape = |dims: [i64; 4], name: &str| {
             let dim = |(axis, size): (usize, &i64)| match symbolic && axis >= 2 {
@@ -101,7 +101,7 @@ mod tests {
             let x = b.input("x", TensorType::new(DType::F64, shape(x, "x")));
             let k = b.input("k", TensorType::new(DType::F64, shape(kernel, "k")));
             let y = op.of(x, k);
-            // The cotangent is another function of the operands, of the right shape.
+            // The cotangent is an arbitrary function of the operands with the right shape.
             let g = (y * 0.5 + 3.0).square() % 11.0;
             let of_x = op.input_transpose(&x.shape(), k, g);
             let of_k = op.kernel_transpose(&k.shape(), x, g);

@@ -1,17 +1,17 @@
-//! `conv`: convolutions of one or two spatial axes, as machine learning has them: cross-correlations.
+//! `conv`: convolutions over one or two spatial axes, in the sense of machine learning: cross-correlations.
 //!
 //! Layouts are PyTorch's: the operand is `[N, C, spatial..]`, the kernel `[O, C/groups, window..]`, the result
-//! `[N, O, spatial..]`. The attributes are StableHLO's, each with one entry a spatial axis.
+//! `[N, O, spatial..]`. The attributes are StableHLO's, each with one entry per spatial axis.
 //!
-//! Along one axis the operand is first spread: `input_dilation - 1` zeros between each two elements. Then `low` zeros are
-//! put before it and `high` after it; a negative number takes elements away. The window, whose elements are `dilation`
-//! apart, is laid on every `stride`-th position on which it fits. Zeros that were put in are operands like others: times
-//! an infinite element of the kernel they are NaN. The channels are `groups` runs; run `i` of the results is computed from
-//! run `i` of the operand's channels.
+//! Along each axis the operand is first spread, with `input_dilation - 1` zeros between neighbouring elements. Then
+//! `low` zeros are added before it and `high` after it; a negative number removes elements. The window, whose
+//! elements are `dilation` apart, is applied at every `stride`-th position where it fits. Added zeros are ordinary
+//! elements: multiplied by an infinite element of the kernel they yield NaN. The channels are split into `groups`
+//! runs; run `i` of the results is computed from run `i` of the operand's channels.
 //!
-//! Sizes may have symbols; along a spatial axis only with a stride and an input dilation of 1. Where the window
-//! is larger than the padded axis by more than one element, the op is refused. Sums are computed in f64 by the
-//! reference evaluation; backends sum in their own order.
+//! Sizes may have symbols, but along a spatial axis only with a stride and an input dilation of 1. If the window is
+//! larger than the padded axis by more than one element, the op is rejected. The reference evaluation sums
+//! in f64; backends sum in their own order.
 
 mod gradient;
 mod sizes;
@@ -24,7 +24,7 @@ use crate::graph::emit_value;
 use crate::host::for_each_index;
 use crate::ops::rules::*;
 
-/// How a window goes over `D` spatial axes: what [`Value::conv`] takes.
+/// The window options of [`Value::conv`] for `D` spatial axes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -37,13 +37,14 @@ use crate::ops::rules::*;
 pub struct ConvOptions<const D: usize> {
     /// The step of the window along each axis.
     pub strides: [usize; D],
-    /// How many zeros before and after each axis; negative to take elements away.
+    /// The numbers of zeros before and after each axis; negative numbers remove elements.
     pub padding: [(i64, i64); D],
-    /// How far apart the elements of the window are.
+    /// The distance between the elements of the window.
     pub dilation: [usize; D],
-    /// How far apart the elements of the operand are put, with zeros between them.
+    /// The distance to which the elements of the operand are spread, with zeros between them.
     pub input_dilation: [usize; D],
-    /// How many runs of channels are convolved apart; as many as there are channels for a depthwise convolution.
+    /// The number of runs of channels that are convolved separately; the number of channels for a depthwise
+    /// convolution.
     pub groups: usize,
 }
 
@@ -54,20 +55,20 @@ impl<const D: usize> Default for ConvOptions<D> {
     }
 }
 
-/// A convolution; each list has one entry a spatial axis.
+/// A convolution; each list has one entry per spatial axis.
 #[derive(Clone, Debug)]
 pub struct Conv {
     /// The step of the window.
     pub strides: Vec<usize>,
-    /// How many zeros before; negative to take elements away.
+    /// The number of zeros before the axis; a negative number removes elements.
     pub low: Vec<Dim>,
-    /// How many zeros after; negative to take elements away.
+    /// The number of zeros after the axis; a negative number removes elements.
     pub high: Vec<Dim>,
-    /// How far apart the elements of the window are.
+    /// The distance between the elements of the window.
     pub dilation: Vec<usize>,
-    /// How far apart the elements of the operand are put.
+    /// The distance to which the elements of the operand are spread.
     pub input_dilation: Vec<usize>,
-    /// How many runs of channels are convolved apart.
+    /// The number of runs of channels that are convolved separately.
     pub groups: Dim,
 }
 
@@ -101,22 +102,22 @@ impl Conv {
             ("input_dilation", self.input_dilation.len()),
         ];
         if let Some((name, found)) = lists.iter().find(|(_, entries)| *entries != spatial) {
-            let expected = format!("{spatial} entries, one a spatial axis");
-            return Err(at.mismatch(format!("attribute `{name}`"), expected, found, "give each spatial axis one"));
+            let expected = format!("{spatial} entries, one per spatial axis");
+            return Err(at.mismatch(format!("attribute `{name}`"), expected, found, "give one per spatial axis"));
         }
         let steps =
             [("strides", &self.strides), ("dilation", &self.dilation), ("input_dilation", &self.input_dilation)];
         if let Some((name, found)) = steps.iter().find(|(_, steps)| steps.contains(&0)) {
             let found = format!("{found:?}");
-            return Err(at.mismatch(format!("attribute `{name}`"), "1 or more", found, "1 is every element"));
+            return Err(at.mismatch(format!("attribute `{name}`"), "1 or more", found, "1 means every element"));
         }
         if self.groups.is_at_least(&Dim::from(1)) == Some(false) {
-            return Err(at.mismatch("attribute `groups`", "1 or more", &self.groups, "1 is all channels together"));
+            return Err(at.mismatch("attribute `groups`", "1 or more", &self.groups, "1 means all channels together"));
         }
         Ok(())
     }
 
-    /// The convolution of the values, for a batching rule or a gradient.
+    /// Emits the convolution of two values, for a batching rule or a gradient.
     fn of(&self, x: Value, kernel: Value) -> Value {
         emit_value(self.clone(), &[x, kernel], Site::Unknown)
     }
@@ -138,7 +139,7 @@ impl OpRules for Conv {
         }
         self.check_attributes(at, &x)?;
         if kernel.dtype != x.dtype || kernel.rank() != x.rank() {
-            let expected = format!("a kernel of dtype {} and rank {}, as {x}", x.dtype, x.rank());
+            let expected = format!("a kernel of dtype {} and rank {}, like {x}", x.dtype, x.rank());
             return Err(at.mismatch("the kernel", expected, kernel, "cast or reshape the kernel [O, C/groups, ..]"));
         }
         let (channels, results) = (&kernel.shape[1], &kernel.shape[0]);
@@ -148,7 +149,8 @@ impl OpRules for Conv {
         }
         if results.divided_by(&self.groups).is_none() {
             let expected = format!("a multiple of {} groups", self.groups);
-            return Err(at.mismatch("axis 0 of the kernel", expected, kernel, "give each group as many results"));
+            let fix = "give each group the same number of results";
+            return Err(at.mismatch("axis 0 of the kernel", expected, kernel, fix));
         }
         let mut dims = vec![x.shape[0].clone(), results.clone()];
         for axis in 0..self.strides.len() {
@@ -194,7 +196,7 @@ impl OpRules for Conv {
             dims[axis] = dims[axis].clone() * inner;
             Ok::<_, Failed>(value.reshape(dims))
         };
-        // The sizes of one lane: of nothing they do not follow from those of all lanes.
+        // The sizes of one lane, which cannot be derived from those of all lanes if there are no elements.
         let of_lane =
             |operand: Batched| Ok::<_, Failed>(operand.value.checked()?.shape()[usize::from(operand.mapped)].clone());
         let (batch, results) = (of_lane(x)?, of_lane(kernel)?);
@@ -205,13 +207,13 @@ impl OpRules for Conv {
             Ok::<_, Failed>(value.reshape(dims))
         };
         let result = match (x.mapped, kernel.mapped) {
-            // The lanes are more of the batch.
+            // The lanes are merged into the batch.
             (_, false) => split(self.of(merged(x.value, 0)?, kernel.value), 0)?,
-            // The lanes are more results.
+            // The lanes are merged into the result channels.
             (false, true) if self.groups.constant() == Some(1) => {
                 split(self.of(x.value, merged(kernel.value, 0)?), 1)?.move_axis(1, 0)
             }
-            // The lanes are more groups.
+            // The lanes are merged into the groups.
             (_, true) => {
                 let op = Conv { groups: self.groups.clone() * size, ..self.clone() };
                 let x = merged(x.materialized(size).move_axis(0, 1), 1)?;
@@ -272,7 +274,7 @@ mod tests {
         let x = HostTensor::from_vec((0..24).map(f64::from).collect(), [1, 2, 3, 4]).unwrap();
         let kernel = HostTensor::from_vec(vec![1f64, 2., 3., 4., 10., 20., 30., 40.], [2, 1, 2, 2]).unwrap();
         let text = "conv {strides=[1,2], low=[0,0], high=[0,0], dilation=[1,1], input_dilation=[1,1], groups=2}";
-        // Channel 0: 0 + 2*1 + 3*4 + 4*5 = 34, and 20 more two columns on, and 40 more one row on.
+        // Channel 0: 0 + 2*1 + 3*4 + 4*5 = 34, plus 20 two columns on, plus 40 one row on.
         let expected = vec![34f64, 54., 74., 94., 1540., 1740., 1940., 2140.];
         check_op(text, &[x, kernel], HostTensor::from_vec(expected, [1, 2, 2, 2]).unwrap());
     }

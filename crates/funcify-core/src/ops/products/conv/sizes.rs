@@ -1,4 +1,4 @@
-//! The sizes of a convolution along its spatial axes, and what backends have to put around the operand.
+//! The sizes of a convolution along its spatial axes, and the padding that backends apply to the operand.
 
 use std::ops::Range;
 
@@ -7,28 +7,28 @@ use crate::error::{Place, Result};
 use crate::ops::spread;
 use crate::types::{Dim, Shape, Sizes};
 
-/// What of a spread axis is kept, and how many zeros stand around it.
+/// The part of a spread axis that is kept, and the number of zeros around it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Padding {
     /// The elements that are kept, counted after spreading.
     pub kept: Range<usize>,
-    /// Zeros before them.
+    /// The number of zeros before them.
     pub before: usize,
-    /// Zeros after them.
+    /// The number of zeros after them.
     pub after: usize,
 }
 
 impl Conv {
-    /// The size of the result along a spatial axis.
+    /// Returns the size of the result along a spatial axis.
     pub(super) fn output_size(&self, at: &Place, axis: usize, size: &Dim, window: &Dim) -> Result<Dim> {
         let symbolic = |option: &str| {
-            let fix = format!("fix the size of the axis, or use {option} of 1");
+            let fix = format!("use a fixed size for the axis, or {option} of 1");
             at.mismatch(format!("spatial axis {axis}"), "a size without symbols", size, fix)
         };
         let spread = spread(size, self.input_dilation[axis]).ok_or_else(|| symbolic("an input dilation"))?;
         let padded = spread + &self.low[axis] + &self.high[axis];
-        // How many positions the window has. A window without elements, which derivatives have, may go over less than
-        // nothing.
+        // The number of positions of the window. A window without elements, which occurs in derivatives, may have
+        // positions on an axis of negative size.
         let positions = padded.clone() - (window.clone() - 1) * self.dilation[axis];
         if positions.is_at_least(&Dim::from(0)) == Some(false) {
             let found = format!("{window} elements {} apart on {padded}", self.dilation[axis]);
@@ -43,7 +43,7 @@ impl Conv {
         }
     }
 
-    /// The sizes of the result in a call; an error if the window does not fit.
+    /// Returns the sizes of the result in a call, or an error if the window does not fit.
     pub fn result_shape(&self, at: &Place, shape: &Shape, sizes: &Sizes) -> Result<Vec<usize>> {
         let value = |dim: &Dim| dim.value(sizes).map_err(|error| crate::ops::no_size(at, error));
         let numbers = shape.dims().iter().map(value).collect::<Result<Vec<i64>>>()?;
@@ -55,10 +55,10 @@ impl Conv {
         Ok(numbers.into_iter().map(|number| number as usize).collect())
     }
 
-    /// What a spatial axis of `size` elements is before the window goes over it.
+    /// Returns the padding of a spatial axis of `size` elements.
     pub fn padding(&self, at: &Place, axis: usize, size: usize, sizes: &Sizes) -> Result<Padding> {
         let value = |dim: &Dim| dim.value(sizes).map_err(|error| crate::ops::no_size(at, error));
-        // Of 128 bits: low and high may be at the two ends of 64.
+        // 128 bits are needed, because low and high may be at opposite ends of the 64-bit range.
         let (low, high) = (i128::from(value(&self.low[axis])?), i128::from(value(&self.high[axis])?));
         let spread = if size == 0 { 0 } else { (size as i128 - 1) * self.input_dilation[axis] as i128 + 1 };
         let (start, end) = ((-low).clamp(0, spread), (spread + high).clamp(0, spread));
@@ -74,7 +74,7 @@ impl Conv {
         })
     }
 
-    /// The element of the operand at a position of the spread axis, if there is one.
+    /// Returns the element of the operand at a position of the spread axis, if there is one.
     pub(super) fn source(&self, axis: usize, position: i64, size: usize) -> Option<usize> {
         let dilation = self.input_dilation[axis] as i64;
         let source = usize::try_from(position / dilation).ok()?;

@@ -1,8 +1,8 @@
-//! The second entry point: recurrences with taps, with PyTensor's meaning.
+//! The second entry point: recurrences with taps, with the semantics of PyTensor.
 //!
-//! Each `sequence`, state, buffer and carry gives a handle. In the body, [`Step::read`] gives the rows behind a
-//! handle's taps, in the order in which the taps were given, and [`Step::write`] sets what the step writes; what
-//! the body returns is traced as outputs without state (nit-sot).
+//! Each sequence, state, buffer and carry has a handle. In the body, [`Step::read`] returns the rows of a handle's
+//! taps, in the order in which the taps were given, and [`Step::write`] sets the values that the step writes; the
+//! values that the body returns are traced as outputs without state (nit-sot).
 
 mod step;
 
@@ -15,7 +15,7 @@ use super::*;
 use crate::graph::{BodyTrace, emit_at, fail_value};
 use crate::tree::{self, Tree};
 
-/// A recurrence that is being described.
+/// A builder for a recurrence.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -72,7 +72,7 @@ impl Tapped {
         self.reads.iter().chain(&self.writes).copied().max().unwrap_or(0)
     }
 
-    /// For a sequence: tap 0 counts, whether it is read or not.
+    /// Returns the range of a sequence's taps, which always includes tap 0, whether it is read or not.
     fn span(&self) -> Range<i64> {
         self.lowest().min(0)..self.highest().max(0)
     }
@@ -86,7 +86,7 @@ impl Default for Recurrence {
 }
 
 impl Recurrence {
-    /// A recurrence without operands.
+    /// Creates a recurrence without operands.
     #[track_caller]
     pub fn new() -> Self {
         Recurrence {
@@ -101,14 +101,14 @@ impl Recurrence {
         }
     }
 
-    /// The number of steps, or the largest if the body calls [`Step::until`]. Without it, full buffers decide, else the
-    /// shortest sequence.
+    /// Sets the number of steps, or the largest number if the body calls [`Step::until`]. By default, full buffers
+    /// determine it; if there are none, the shortest sequence does.
     pub fn steps(&mut self, steps: impl Into<Dim>) -> &mut Self {
         self.steps = Some(Steps::Dim(steps.into()));
         self
     }
 
-    /// The number of steps as an integer scalar that the program computes, or that is an input.
+    /// Sets the number of steps to an integer scalar that the program computes, or that is an input.
     pub fn steps_value(&mut self, steps: Value) -> &mut Self {
         self.steps = Some(Steps::Value(steps));
         self
@@ -120,22 +120,22 @@ impl Recurrence {
         self
     }
 
-    /// What the loop keeps for its backward loop. Without it,
-    /// [`GradOptions::policy`](crate::GradOptions::policy) says it.
+    /// Sets the residuals that the loop keeps for its backward loop. The default is
+    /// [`GradOptions::policy`](crate::GradOptions::policy).
     pub fn policy(&mut self, policy: CheckpointPolicy) -> &mut Self {
         self.policy = Some(policy);
         self
     }
 
-    /// Truncated backpropagation through time: see [`ScanOptions::truncate`](crate::ScanOptions::truncate). Of a full buffer,
-    /// rows that older steps have written have a gradient of zero too; initial rows of a state have one only if the last
-    /// steps read them.
+    /// Truncates backpropagation through time: see [`ScanOptions::truncate`](crate::ScanOptions::truncate). Rows of a
+    /// full buffer that older steps have written also have a gradient of zero; initial rows of a state have a
+    /// gradient only if the last steps read them.
     pub fn truncate(&mut self, steps: usize) -> &mut Self {
         self.truncate = Some(steps);
         self
     }
 
-    /// A sequence. With `low` and `high` the smallest and largest of its taps and 0, tap `k` at step `t` is row
+    /// Adds a sequence. With `low` and `high` the smallest and largest of its taps and 0, tap `k` at step `t` is row
     /// `t + k - low`, and `n` rows allow `n - (high - low)` steps.
     #[track_caller]
     pub fn sequence<const N: usize>(&mut self, xs: Value, taps: [i64; N]) -> Sequence<N> {
@@ -145,14 +145,14 @@ impl Recurrence {
         Sequence(self.sequences.len() - 1)
     }
 
-    /// A state of which one past value is read, started from that value.
+    /// Adds a state that starts from `init`. Each step reads its previous value.
     #[track_caller]
     pub fn sit_sot(&mut self, init: Value) -> State<1> {
         let init = init.unsqueeze(0);
         self.mit_sot(init, [-1])
     }
 
-    /// A state of which past values are read through negative taps. With `-m` the smallest tap, row `j` of `init`
+    /// Adds a state whose past values are read through negative taps. With `-m` the smallest tap, row `j` of `init`
     /// is the value of step `j - m`; rows from `m` on are not read.
     #[track_caller]
     pub fn mit_sot<const N: usize>(&mut self, init: Value, taps: [i64; N]) -> State<N> {
@@ -182,7 +182,7 @@ impl Recurrence {
         State(self.buffers.len() - 1)
     }
 
-    /// A full buffer, of which rows are read and written. With `low` the smallest of all its taps, tap `k` at step
+    /// Adds a full buffer whose rows are read and written. With `low` the smallest of all its taps, tap `k` at step
     /// `t` is row `t + k - low`. All reads of a step come before its writes.
     #[track_caller]
     pub fn mit_mot<const R: usize, const W: usize>(
@@ -199,15 +199,15 @@ impl Recurrence {
         MitMot(self.buffers.len() - 1)
     }
 
-    /// A tree of states without traces, of which only the last values are kept.
+    /// Adds a tree of states without traces; only their last values are kept.
     pub fn carry<T: Tree>(&mut self, init: T) -> Carry<T> {
         let index = self.carries.len();
         self.carries.extend(tree::leaves(&init, &format!("carry{index}")));
         Carry { index, tree: init }
     }
 
-    /// Traces one step and adds the loop. What the body returns is stacked along axis 0, in the order of the
-    /// steps.
+    /// Traces one step and adds the loop. The values that the body returns are stacked along axis 0, in the order of
+    /// the steps.
     pub fn run<Y: Tree>(&self, body: impl FnOnce(&mut Step<'_>) -> Y) -> Outcome<Y> {
         let steps = self.step_count();
         let (trace, mut step) = self.open();
@@ -223,7 +223,7 @@ impl Recurrence {
         (trace, Step { recurrence: self, values, written, next, until: None })
     }
 
-    /// Adds the loop, whose step gives `ys` and what it has written.
+    /// Adds the loop whose step returns `ys` and has made these writes.
     fn close(&self, trace: BodyTrace, steps: Steps, step: Step<'_>, ys: &[(String, Value)]) -> Outcome<Vec<Value>> {
         let at = &self.at;
         let stop = step.until.map(|stop| ("until".to_string(), checked_until(at, stop)));
@@ -290,7 +290,8 @@ impl Recurrence {
         fail("scan", Site::caller(), &[value], |at| tap_error(at, name, tap, rule, fix));
     }
 
-    /// Given; else what the full buffers hold; else what the shortest sequence allows.
+    /// Returns the given number of steps; if there is none, the number that the full buffers or the shortest sequence
+    /// allow.
     fn step_count(&self) -> Steps {
         if let Some(steps) = &self.steps {
             return steps.clone();
@@ -331,7 +332,7 @@ impl Recurrence {
         Steps::Dim(smallest)
     }
 
-    /// The body's parameters: the rows of sequences, the rows of buffers, the carries.
+    /// Returns the body's parameters: the rows of sequences, the rows of buffers, the carries.
     fn params(&self) -> Vec<(String, TensorType)> {
         let tapped = self.sequences.iter().chain(&self.buffers).enumerate();
         let rows = tapped.flat_map(|(index, tapped)| {
@@ -343,7 +344,7 @@ impl Recurrence {
         rows.chain(self.carries.iter().map(|(name, value)| (name.clone(), value.ty()))).collect()
     }
 
-    /// The rows that the sequence's taps read, as offsets from `t`.
+    /// Returns the rows that the sequence's taps read, as offsets from `t`.
     fn sequence_reads(&self, sequence: &Tapped) -> Reads {
         let span = sequence.span();
         let offset = |tap: &i64| if self.backwards { span.end - tap } else { tap - span.start };
@@ -355,7 +356,7 @@ impl Recurrence {
     }
 }
 
-/// The offsets of a buffer's taps: the smallest tap of reads and writes together becomes 0.
+/// Returns a buffer with its taps as offsets: the smallest tap of reads and writes together becomes 0.
 fn buffer_offsets(buffer: &Tapped) -> Buffer {
     let lowest = buffer.lowest();
     let offsets = |taps: &[i64]| taps.iter().map(|tap| (tap - lowest) as usize).collect();
@@ -367,7 +368,7 @@ fn buffer_offsets(buffer: &Tapped) -> Buffer {
     }
 }
 
-/// `x0`, `x0_m1` (tap -1), `x0_p2` (tap 2).
+/// Returns a name such as `x0`, `x0_m1` (tap -1) or `x0_p2` (tap 2).
 fn tap_name(letter: &str, index: usize, tap: i64) -> String {
     match tap {
         0 => format!("{letter}{index}"),

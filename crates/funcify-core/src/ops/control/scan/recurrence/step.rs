@@ -1,4 +1,5 @@
-//! The body of a recurrence while it is traced: handles, what a step reads and writes through them, and the outcome.
+//! The body of a recurrence while it is traced: handles, the reads and writes of a step through them, and the
+//! outcome.
 
 use super::{Recurrence, Tapped};
 use crate::graph::emit_value;
@@ -21,7 +22,7 @@ pub struct State<const N: usize>(pub(super) usize);
 #[derive(Clone, Copy, Debug)]
 pub struct MitMot<const R: usize, const W: usize>(pub(super) usize);
 
-/// A tree of states of which only the last values are kept (untraced sit-sot).
+/// A tree of states whose last values alone are kept (untraced sit-sot).
 #[derive(Clone, Debug)]
 pub struct Carry<T> {
     pub(super) index: usize,
@@ -39,7 +40,7 @@ pub struct Step<'a> {
 
 /// A handle that a step can read through.
 pub trait Readable {
-    /// What [`Step::read`] gives.
+    /// The type that [`Step::read`] returns.
     type Rows;
     #[doc(hidden)]
     fn read(&self, step: &Step<'_>) -> Self::Rows;
@@ -47,31 +48,31 @@ pub trait Readable {
 
 /// A handle that a step can write through.
 pub trait Writable {
-    /// What [`Step::write`] takes.
+    /// The type that [`Step::write`] takes.
     type Rows;
     #[doc(hidden)]
     fn write(&self, step: &mut Step<'_>, rows: Self::Rows);
 }
 
 impl Step<'_> {
-    /// The rows behind a handle's taps, in the order in which the taps were given; of a carry, its tree.
+    /// Returns the rows of a handle's taps, in the order in which the taps were given, or the tree of a carry.
     pub fn read<H: Readable>(&self, handle: &H) -> H::Rows {
         handle.read(self)
     }
 
-    /// Sets what the step writes: the new value of a state, the rows behind a buffer's write taps in the order of
-    /// the taps, the next tree of a carry.
+    /// Sets the values that the step writes: the new value of a state, the rows of a buffer's write taps in the order
+    /// of the taps, or the next tree of a carry.
     pub fn write<H: Writable>(&mut self, handle: &H, rows: H::Rows) {
         handle.write(self, rows);
     }
 
-    /// Ends the loop after the first step in which `stop`, a boolean scalar, is true. What that step writes is kept, and
-    /// traces have the rows of the steps that ran; full buffers keep all rows. Called again, either condition ends the
-    /// loop.
+    /// Ends the loop after the first step in which `stop`, a boolean scalar, is true. The rows that this step writes
+    /// are kept, and traces have the rows of the steps that ran; full buffers keep all rows. If it is called again,
+    /// either condition ends the loop.
     ///
-    /// The number of steps that ran is known when the loop has run: it is the rows of its traces, a dimension of its own,
-    /// and [`Outcome::steps`]. A slice of a trace that needs more rows than ran is an error, as every slice past the
-    /// end: `trace.slice(0, -5..)` has five rows, and never an initial one.
+    /// The number of steps that ran is known once the loop has run: it is the number of rows of its traces, a
+    /// dimension of its own, and [`Outcome::steps`]. A slice of a trace that needs more rows than ran is an error,
+    /// like every slice past the end: `trace.slice(0, -5..)` has five rows, and never an initial one.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -106,7 +107,7 @@ impl Step<'_> {
         self.rows(&self.recurrence.buffers, base, index)
     }
 
-    /// Every row written, then every next carry; what was not written is an error.
+    /// Returns every written row, then every next carry. A missing write is an error.
     pub(super) fn finish(self) -> Vec<(String, Value)> {
         let at = &self.recurrence.at;
         let missing = |name: &str| {
@@ -201,10 +202,10 @@ impl<T: Tree> Writable for Carry<T> {
     }
 }
 
-/// What a recurrence gives.
+/// The results of a recurrence.
 #[derive(Clone, Debug)]
 pub struct Outcome<Y> {
-    /// What the body returned, stacked along axis 0 in the order of the steps.
+    /// The values that the body returned, stacked along axis 0 in the order of the steps.
     pub ys: Y,
     pub(super) at: Place,
     pub(super) length: Dim,
@@ -214,7 +215,7 @@ pub struct Outcome<Y> {
 }
 
 impl<Y> Outcome<Y> {
-    /// The trace of a state, one row a step, without the initial rows.
+    /// Returns the trace of a state, one row per step, without the initial rows.
     pub fn trace<const N: usize>(&self, state: &State<N>) -> Value {
         let trace = self.buffers[state.0];
         match self.given[state.0] {
@@ -226,23 +227,23 @@ impl<Y> Outcome<Y> {
         }
     }
 
-    /// The trace of a state with its initial rows in front.
+    /// Returns the trace of a state with its initial rows in front.
     pub fn trace_with_init<const N: usize>(&self, state: &State<N>) -> Value {
         self.buffers[state.0]
     }
 
-    /// The final rows of a buffer.
+    /// Returns the final rows of a buffer.
     pub fn buffer<const R: usize, const W: usize>(&self, buffer: &MitMot<R, W>) -> Value {
         self.buffers[buffer.0]
     }
 
-    /// The number of steps that ran, as an i64 scalar.
+    /// Returns the number of steps that ran, as an i64 scalar.
     #[track_caller]
     pub fn steps(&self) -> Value {
         size(&self.length, DType::I64)
     }
 
-    /// The last values of a carry.
+    /// Returns the last values of a carry.
     pub fn last<T: Tree>(&self, carry: &Carry<T>) -> T {
         tree::rebuild(&carry.tree, &self.carries[carry.index..])
     }

@@ -1,4 +1,4 @@
-//! What the check refuses, and that results do not depend on threads.
+//! Plans that the check rejects, and the independence of results from the number of threads.
 
 #[allow(unreachable_pub, dead_code, unused_imports, reason = "loops and benches share these files")]
 mod plans;
@@ -17,14 +17,14 @@ fn regions() -> (Plan, [Operand; 3]) {
     (plan, [x, y, scratch])
 }
 
-/// What the check says to a program of one part.
+/// Returns the error of the check for a program of one part.
 fn refused(program: impl Fn([Operand; 3]) -> Vec<Node>) -> PlanError {
     let (mut plan, operands) = regions();
     plan.once(program(operands));
     plan.check::<f32>().expect_err("the check refuses")
 }
 
-/// Asserts that the check refuses a program, with these words.
+/// Asserts that the check rejects a program with a message that contains `words`.
 fn refuses(words: &str, program: impl Fn([Operand; 3]) -> Vec<Node>) {
     let error = refused(program);
     assert!(error.reason.contains(words), "{error}");
@@ -154,7 +154,7 @@ fn slices_must_fit() {
     assert_eq!(executor.call(&[&x], &mut []), Err(none));
 }
 
-/// Columns of one unit may be read while others of the same unit, or other units, are written.
+/// Columns of a unit may be read while other columns of that unit, or other units, are written.
 #[test]
 fn columns_around_what_is_written() {
     let mut plan = Plan::default();

@@ -1,10 +1,10 @@
-//! Random programs and their gradients, compiled whole and in parts, against the reference evaluation.
+//! Random programs and their gradients, compiled whole and in parts, compared with the reference evaluator.
 
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged};
 use funcify_conformance::properties::{Tally, check_backend};
 use funcify_cpu::Cpu;
 
-/// Seeds that no other test has.
+/// Seeds that no other test uses.
 const SEEDS: std::ops::Range<u64> = 3_000_000..3_000_200;
 
 #[test]

@@ -66,7 +66,7 @@ fn loops(machine: Machine) {
     ];
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let two = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    println!("ms a call, f32, {}: processor time and wall time of one thread, wall time of two", machine.name());
+    println!("ms per call, f32, {}: processor time and wall time of one thread, wall time of two", machine.name());
     println!("{:<36}{:>8} {:>8} {:>8} {:>8} {:>8}", "", "low", "low", "median", "low", "median");
     for (workload, runs) in workloads {
         let mut ready = workload.ready::<f32>(machine);
@@ -117,7 +117,7 @@ fn planning() {
     for (what, mut times) in [("make a program", in_all), ("plan a program with loops", planned)] {
         times.sort_by(|(left, _), (right, _)| right.cmp(left));
         let slow = times.iter().filter(|(time, _)| time.as_millis() >= 2).count();
-        println!("ms to {what} of the suite, low of three; {slow} of {} take 2 ms or more", times.len());
+        println!("ms to {what} of the suite, minimum of three; {slow} of {} take 2 ms or more", times.len());
         for (time, name) in times.iter().take(12) {
             println!("{:8.3} {name}", time.as_secs_f64() * 1e3);
         }

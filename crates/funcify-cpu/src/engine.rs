@@ -138,7 +138,7 @@ impl Engine {
         if bytes > whole.memory_budget {
             return Err(Declined::new(
                 "scan",
-                format!("{bytes} bytes between steps and of the plan, beyond the memory budget"),
+                format!("the plan and its scratch memory need {bytes} bytes, which exceeds the memory budget"),
             ));
         }
         let executors = match plan.dtype {
@@ -226,7 +226,7 @@ impl Engine {
             Elements::F32(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
             Elements::F64(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
         };
-        let tensor = tensor.ok_or("a result of another size")?;
+        let tensor = tensor.ok_or("the engine returned a result of the wrong size")?;
         Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
     }
 
@@ -251,9 +251,9 @@ impl Engine {
     /// Runs the engine on slices of its element type, and writes into the caller's slices. Calls after the first one
     /// allocate nothing. Not for engines that may refuse a call.
     pub(crate) fn call_into<T: Number>(&self, operands: &[&[T]], results: &mut [&mut [T]]) -> Result<(), BackendError> {
-        let executors = T::executors(&self.executors).ok_or("numbers of another type")?;
+        let executors = T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;
         let ran = executors.run(&self.plan, operands.iter().copied().map(Some), results, &|| false)?;
-        if ran { Ok(()) } else { Err("it was stopped".into()) }
+        if ran { Ok(()) } else { Err("the call was stopped".into()) }
     }
 }
 
@@ -303,7 +303,7 @@ impl<T: Number> Executors<T> {
     ) -> Result<bool, BackendError> {
         let constants = self.constants.iter().map(|constant| Some(constant.as_slice()));
         let inputs: Option<SmallVec<[&[T]; 32]>> = operands.chain(constants).collect();
-        let inputs = inputs.ok_or("numbers of another type")?;
+        let inputs = inputs.ok_or("an operand has a different element type than the engine")?;
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut executor = match free {
             Some(executor) => executor,

@@ -6,7 +6,7 @@ use std::cell::Cell;
 macro_rules! transformations {
     ($($variant:ident $name:literal,)*) => {
         /// A transformation of the planner, or of the lowering of loops to register code.
-        #[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "machine code is made with the feature `jit` alone"))]
+        #[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "machine code needs the feature `jit`"))]
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Transformation { $($variant,)* }
 

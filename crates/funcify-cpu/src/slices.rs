@@ -88,8 +88,8 @@ impl OnSlices {
             .map(|((index, input), shape)| Slot::new(graph.input_name(index), graph.ty(input.value).dtype, shape))
             .collect();
         if let Some(Slot { name, ty, .. }) = inputs.iter().find(|input| input.elements > MOST_ELEMENTS) {
-            let fix = "compile it for the sizes of the slices that it will be called with";
-            return Err(at.mismatch(format!("the shape of `{name}`"), "a size that memory can hold", ty, fix));
+            let fix = "compile it for the sizes of the slices that you will pass";
+            return Err(at.mismatch(format!("the shape of `{name}`"), "a size that fits in memory", ty, fix));
         }
         let types: Vec<TensorType> = inputs.iter().map(|input| input.ty.clone()).collect();
         let sizes = bind_sizes(&at, graph, &types)?;
@@ -99,15 +99,15 @@ impl OnSlices {
             backend: "cpu".into(),
             what: "this program on slices".into(),
             reason: reason.into(),
-            fix: "call it on tensors: `Function::call`".into(),
+            fix: "call it on tensors with `Function::call`".into(),
         };
-        let program = whole.downcast::<OnHost>().map_err(|_| declined("it is not compiled"))?;
+        let program = whole.downcast::<OnHost>().map_err(|_| declined("it is not compiled as a whole"))?;
         let engine = &program.0;
         let given = types.iter().map(|ty| ty.dtype).chain(engine.results().iter().map(|(dtype, _)| *dtype));
         for dtype in given {
             if engine.is_words(dtype) || (dtype.is_float() && dtype != engine.dtype()) {
                 return Err(declined(&format!(
-                    "{dtype} beside {}, or random bits, are no numbers of a slice",
+                    "slices of {} elements cannot hold {dtype} or random bits",
                     engine.dtype()
                 )));
             }
@@ -142,7 +142,7 @@ impl OnSlices {
         let place = || Place::new(self.name.clone(), site);
         let engine = &self.program.0;
         if engine.dtype() != T::DTYPE {
-            let fix = "pass slices of that type";
+            let fix = "pass slices of the expected type";
             return Err(place().mismatch("the element type", engine.dtype(), T::DTYPE, fix));
         }
         check(place, "argument", &self.inputs, inputs.iter().map(|slice| slice.len()))?;
@@ -167,9 +167,9 @@ fn check_elements<T: Number>(place: impl Fn() -> Place, slot: &Slot, slice: &[T]
     let Slot { name, ty, .. } = slot;
     let expected = match ty.dtype {
         DType::Bool => "0 or 1".to_string(),
-        _ => format!("a whole number from {} to {}", range.start(), range.end()),
+        _ => format!("an integer from {} to {}", range.start(), range.end()),
     };
-    let (found, fix) = (slice[index].to_f64(), format!("pass elements that {} has", ty.dtype));
+    let (found, fix) = (slice[index].to_f64(), format!("pass elements that {} can represent", ty.dtype));
     Err(place().mismatch(format!("element {index} of argument `{name}`, {ty}"), expected, format!("{found:?}"), fix))
 }
 
@@ -185,7 +185,7 @@ fn check(
     lengths: impl ExactSizeIterator<Item = usize>,
 ) -> Result<()> {
     if lengths.len() != slots.len() {
-        let fix = format!("pass one slice for each {kind}, in their order");
+        let fix = format!("pass one slice for each {kind}, in order");
         return Err(place().mismatch(format!("the number of {kind}s"), slots.len(), lengths.len(), fix));
     }
     match slots.iter().zip(lengths).find(|(slot, length)| slot.elements != *length) {

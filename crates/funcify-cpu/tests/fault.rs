@@ -46,8 +46,8 @@ impl Backend for Faulty {
 /// without one.
 fn is_an_error(graph: &Graph, inputs: &[HostTensor], is_fault: fn(&WholeRequest<'_>) -> bool) {
     let run = |backend: Faulty| Function::compile(graph, &backend)?.call_host(inputs);
-    assert_eq!(run(Faulty(|_| false)).expect("it runs from the host"), funcify::evaluate(graph, inputs).unwrap());
-    let error = run(Faulty(is_fault)).expect_err("what was compiled is wrong");
+    assert_eq!(run(Faulty(|_| false)).expect("without a fault it runs"), funcify::evaluate(graph, inputs).unwrap());
+    let error = run(Faulty(is_fault)).expect_err("the fault is an error");
     assert!(matches!(error, Error::Internal { .. }), "{error}");
     let message = error.to_string();
     for words in ["internal error", "`faulty`", "two instructions disagree", "please report it"] {

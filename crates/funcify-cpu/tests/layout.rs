@@ -30,7 +30,7 @@ fn a_trace_is_written_where_it_is_joined_to_the_first_state() {
     let plan = plan(&graph.unwrap()).unwrap();
     let trace = 101 * 40;
     assert!(plan.plan.scratch_elements() < trace + trace / 2, "{} elements", plan.plan.scratch_elements());
-    assert_eq!(copies(&plan), 1, "the first state alone");
+    assert_eq!(copies(&plan), 1, "only the first state is copied");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn what_comes_next_of_a_state_that_nothing_reads_any_more_takes_its_place() {
             (y.matmul(u), y)
         })
     });
-    assert_eq!(copies(&plan(&graph.unwrap()).unwrap()), 2, "the first state and the last");
+    assert_eq!(copies(&plan(&graph.unwrap()).unwrap()), 2, "the first and the last state are copied");
 }
 
 /// A batch of one sequence is divided along its features, as a sequence without a batch axis is.
@@ -94,8 +94,8 @@ fn what_a_framework_saves_lies_as_both_plans_have_it() {
         [&programs.forward, &programs.backward].map(|graph| transposes_in_loops(&plan(graph).unwrap()))
     };
     let ([forward, backward], as_saved) = (transposes(&laid_out), transposes(&pullback));
-    assert!(forward == 0 && as_saved[0] > 0, "each step transposes the state that it saves");
-    assert!(backward < as_saved[1], "each step transposes the state that was saved");
+    assert!(forward == 0 && as_saved[0] > 0, "the forward loop transposes in each step");
+    assert!(backward < as_saved[1], "the backward loop transposes the saved state in each step");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn check<T: Element>(workload: &Workload, tolerance: f64) {
         // Values left in scratch memory by the previous call do not matter.
         let first = ready.outputs().to_vec();
         ready.call().unwrap();
-        assert_eq!(ready.outputs(), first, "{} on {}: another answer", workload.name, machine.name());
+        assert_eq!(ready.outputs(), first, "{} on {}: a different answer", workload.name, machine.name());
     }
 }
 

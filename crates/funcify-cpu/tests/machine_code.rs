@@ -17,7 +17,7 @@ fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Tr
     let engine = Engine::compile(whole, division, machine).unwrap();
     let elements = |tensor: &HostTensor| Elements::of_numbers(tensor.to_f64_vec().into_iter(), engine.dtype());
     let operands: Vec<Elements<'_>> = inputs.iter().map(elements).collect();
-    let Outcome::Done(results) = engine.call(&operands, &|| false).unwrap() else { panic!("it is refused") };
+    let Outcome::Done(results) = engine.call(&operands, &|| false).unwrap() else { panic!("the call is refused") };
     let numbers = |result: Elements<'_>| match result {
         Elements::F32(numbers) => numbers.iter().map(|number| f64::from(*number)).collect(),
         Elements::F64(numbers) => numbers.to_vec(),

@@ -21,7 +21,7 @@ fn regions() -> (Plan, [Operand; 3]) {
 fn refused(program: impl Fn([Operand; 3]) -> Vec<Node>) -> PlanError {
     let (mut plan, operands) = regions();
     plan.once(program(operands));
-    plan.check::<f32>().expect_err("the check refuses")
+    plan.check::<f32>().expect_err("the check rejects the program")
 }
 
 /// Asserts that the check rejects a program with a message that contains `words`.
@@ -40,7 +40,7 @@ fn units_stay_within_the_region() {
         plan.check::<f32>()
     };
     assert_eq!(passes(10), Ok(()));
-    let error = passes(11).expect_err("the eleventh unit is not there");
+    let error = passes(11).expect_err("the eleventh unit does not exist");
     assert_eq!(error.place, "stage 0, part 0, node [0, 0]");
     refuses("are not there", |[x, y, _]| vec![COPY.over([1, 5], y.at(9), &[x])]);
     refuses("are not there", |[x, y, _]| vec![COPY.over([1, 4], y, &[x.at(9).offset(1)])]);

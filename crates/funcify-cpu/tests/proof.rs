@@ -20,7 +20,7 @@ fn rejects(graph: &str, [right, planted]: [Plan; 2], words: &[&str]) {
 }
 
 fn rejected(verdict: Result<(), String>, words: &[&str]) {
-    let message = verdict.expect_err("the violation is found");
+    let message = verdict.expect_err("the checker finds the planted error");
     println!("{message}");
     for word in words {
         assert!(message.contains(word), "no `{word}` in: {message}");
@@ -261,7 +261,7 @@ fn parts_whose_order_matters() {
         plan.stages.push(Stage { parts, programs: vec![first, own], concurrent: false });
         plan
     };
-    let graph = Graph::parse(SUM).expect("it is a graph");
+    let graph = Graph::parse(SUM).expect("the text is a valid graph");
     assert_eq!(prove_plan(&graph, &plan(false)), Ok(()));
     assert!(plan(true).check::<f32>().is_err());
     rejected(prove_plan(&graph, &plan(true)), &["element 1", "`Unary(Copy)`", "part 0"]);

@@ -46,7 +46,7 @@ fn passes(cpu: Cpu, cases: Vec<Case>) {
 /// Asserts that every plan of this process was proved or ran on small numbers, and that none was wrong.
 fn all_are_checked() {
     let (counts, gaps) = (proof_counts(), proof_gaps());
-    println!("plans: {counts:?}; nothing is known of {gaps:?}");
+    println!("plans: {counts:?}; not checked: {gaps:?}");
     let all = counts.proved + counts.up_to_rounding + counts.validated;
     assert_eq!(counts.failed, 0, "{counts:?}");
     assert_eq!(counts.neither, 0, "{gaps:?}");
@@ -70,7 +70,7 @@ fn what_is_declined_has_a_reason() {
         for each in function.report().loops {
             match each.declined {
                 None if each.strategy == LoopStrategy::Compiled => compiled += 1,
-                None => declined.entry(format!("{}, not asked", each.op)).or_default().push(case.name.clone()),
+                None => declined.entry(format!("{}, not requested", each.op)).or_default().push(case.name.clone()),
                 Some(why) => declined.entry(format!("{}: {why}", each.op)).or_default().push(case.name.clone()),
             }
         }

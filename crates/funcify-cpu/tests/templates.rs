@@ -13,7 +13,7 @@ use funcify_cpu::{Cpu, TRANSFORMATIONS, take_fired};
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name)
         .ok()
-        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not `{text}`")))
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn programs_drawn_from_the_rules_agree_with_the_reference_evaluation() {
         subjects.push(subject("cpu-machine-code", Cpu::translating_all()));
     }
     let family = std::env::var("FUNCIFY_TEMPLATES_FAMILY").ok();
-    let place = |name: &String| families().position(|family| family == name).expect("a family of `FAMILIES`");
+    let place = |name: &String| families().position(|family| family == name).expect("the family is in `FAMILIES`");
     let campaign = Campaign {
         seed: setting("FUNCIFY_TEMPLATES_SEED", 1),
         count: setting("FUNCIFY_TEMPLATES", 2000),

@@ -212,5 +212,5 @@ fn numbers_of_words_are_not_rounded() {
 fn slices_have_floats_of_one_type() {
     let half = built("half", |g| scan(g.input("h", "f16[2]"), g.input("xs", "f16[T,2]"), |h, x| (h + x, h)).1);
     let error = OnSlices::compile(&half, &[&[2], &[3, 2]]).unwrap_err();
-    assert!(error.to_string().contains("f16 beside f32"), "{error}");
+    assert!(error.to_string().contains("slices of f32 elements cannot hold f16"), "{error}");
 }

@@ -26,7 +26,7 @@ fn cost<T: Element>(machine: Machine, elements: usize, fill: f64, make: impl Fn(
 /// Prints the cost of all ops.
 pub(crate) fn print<T: Element>(machine: Machine) {
     println!("{} {}", std::any::type_name::<T>(), machine.name());
-    println!("ns an instruction with 16, 64, 256, 1024 lanes; ns an element of the last");
+    println!("ns per instruction with 16, 64, 256, 1024 lanes; ns per element with 1024 lanes");
     let row = |name: &str, make: &dyn Fn(usize, Operand) -> Node| {
         let costs = [16, 64, 256, 1024].map(|lanes| cost::<T>(machine, 4 * lanes, 0.5, |at| make(lanes, at)));
         println!("{name:<16}{:8.1}{:8.1}{:8.1}{:8.1}{:8.3}", costs[0], costs[1], costs[2], costs[3], costs[3] / 1024.0);
@@ -69,7 +69,7 @@ pub(crate) fn print<T: Element>(machine: Machine) {
 /// Prints the cost of ops on 16 rows of 128 lanes, with operands of one row and of one element per row.
 fn tile<T: Element>(machine: Machine) {
     const LEN: usize = 16 * 128;
-    println!("{:<40}{:>8}{:>12}", "16 rows of 128 lanes", "ns", "ns an element");
+    println!("{:<40}{:>8}{:>12}", "16 rows of 128 lanes", "ns", "ns per element");
     let row = |name: &str, make: &dyn Fn(Operand) -> Node| {
         let ns = cost::<T>(machine, 3 * LEN, 0.5, make);
         println!("{name:<40}{ns:8.1}{:12.3}", ns / LEN as f64);

@@ -146,7 +146,7 @@ impl Setting<'_> {
     fn of_kind<T>(&self, kind: Kind<T>, planned: &PlannedLoop<'_>) -> Body<T> {
         let start = |Piece { region, at, steps, len }: &Piece| Start::at(&self.layouts, *region, *at, *steps, *len);
         let (starts, transformation) = match &kind {
-            Kind::Tiles(_) => unreachable!("it is for registers"),
+            Kind::Tiles(_) => unreachable!("`for_registers` never returns tiles"),
             Kind::Words(code) => (code.pieces().map(start).collect(), Transformation::Registers),
             #[cfg(feature = "jit")]
             Kind::Routine(routine) => (routine.pieces().map(start).collect(), Transformation::MachineCode),
@@ -199,7 +199,7 @@ impl<T: MathTable> Body<T> {
             Address { region: start.region, range, step }
         }));
         match &self.kind {
-            Kind::Tiles(_) => unreachable!("they run on cursors"),
+            Kind::Tiles(_) => unreachable!("tiles returned above"),
             Kind::Words(code) => words::run(simd, code, views, addresses, more),
             #[cfg(feature = "jit")]
             Kind::Routine(routine) => routine.run(views, addresses, more),

@@ -74,7 +74,7 @@ impl<T: Translatable> Routine<T> {
         let streams = Streams::of(code, slicer.regions);
         let routine = funcify_jit::Routine::new(lanes, functions, |builder| {
             CodeEmitter::new(builder, code, &streams)
-                .emit_code(code, slicer.panel.expect("machine code has packed matrices"));
+                .emit_code(code, slicer.panel.expect("the slicer for machine code has a panel width"));
         });
         Some(Routine { code: routine.ok()?, streams: streams.bases })
     }
@@ -107,7 +107,7 @@ impl<T> Routine<T> {
             match self.code.run(&mut buffers, &spans, times) {
                 Ok(ran) if ran == times => {}
                 Ok(_) => return,
-                Err(error) => unreachable!("a checked plan: {error}"),
+                Err(error) => unreachable!("the plan was checked: {error}"),
             }
             for span in &mut spans {
                 let moved = span.step.wrapping_mul(times as isize);
@@ -181,7 +181,7 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
     fn new(builder: &'b mut Builder<'f, T>, code: &Code<T>, streams: &Streams<'_>) -> Self {
         let told: Vec<Stream> = streams.bases.iter().map(|_| builder.stream()).collect();
         let place = |piece: &Piece| {
-            let index = streams.index(piece).expect("each piece is in a stream");
+            let index = streams.index(piece).expect("every piece was assigned to a stream");
             (told[index], piece.at - streams.bases[index].at, piece.len)
         };
         let mut slots = vec![None; REGISTERS];
@@ -269,7 +269,7 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
                 Verb::Binary(op) => apply2(builder, op, a, b),
                 AddLast | SubFromLast | SubLast | MulLast | DivOfLast | DivByLast | MulAddLast | MulLastAdd
                 | MulLastSub | MulSubLast | NegMulAddLast | NegMulLastAdd | SquareLast | NegLast | StoreLast
-                | UnaryLast(_) => unreachable!("only code that is read is chained"),
+                | UnaryLast(_) => unreachable!("only interpreted code is chained"),
             };
             match &mut self.slots[usize::from(word.to)] {
                 Some(Slot::Kept(register)) => self.builder.set(*register, value),
@@ -498,7 +498,7 @@ fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
 
 /// Returns the index of an op in the list of all ops.
 fn place_of<O: Copy + PartialEq>(all: &[O], op: O) -> u32 {
-    all.iter().position(|other| *other == op).expect("the list has all ops") as u32
+    all.iter().position(|other| *other == op).expect("the list contains every op") as u32
 }
 
 extern "C" fn one<T: MathTable>(op: u32, x: T) -> T {

@@ -28,7 +28,7 @@ pub(super) fn cost(steps: &[Step<'_>], width: usize) -> f64 {
 
 /// Returns the starts of an instruction's operands: the destination, and then the sources.
 pub(super) fn starts<T: Float>(layouts: &[Layout], instruction: &Instruction) -> impl Iterator<Item = Start> {
-    let spans = instruction.spans::<T>().expect("the plan was checked: there is a span for each operand");
+    let spans = instruction.spans::<T>().expect("the plan was checked: every operand has a span");
     let operands = std::iter::once(&instruction.to).chain(&instruction.from).zip(spans);
     operands.enumerate().map(|(index, (operand, span))| {
         let block = match &instruction.op {
@@ -65,7 +65,7 @@ pub(super) fn run<T: MathTable, S: Simd>(
 }
 
 /// The reason why an operand can be read.
-const READABLE: &str = "only operands of elementwise ops are the place that is written";
+const READABLE: &str = "the plan was checked: only elementwise ops read their destination";
 
 /// The operands of a running instruction.
 struct Access<'i, 'v, 'a, T> {
@@ -127,7 +127,7 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
         Op::Binary(op) => op.run(simd, &mut target, &sources),
         Op::Ternary(op) => op.run(simd, &mut target, &sources),
         Op::Word(op) => words::run(*op, &mut target, &sources),
-        _ => unreachable!("it is elementwise"),
+        _ => unreachable!("checked above: the op is elementwise"),
     }
 }
 
@@ -191,7 +191,7 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &mut Access<'_, 'v, '_
             let sides = [0, 1].map(|side| (access.slice(side), from[side].row));
             words::threefry(&mut target, sides[0], sides[1], *of);
         }
-        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_) => unreachable!("it is not elementwise"),
+        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_) => unreachable!("`step` ran elementwise ops"),
     }
 }
 

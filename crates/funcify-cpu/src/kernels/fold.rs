@@ -319,7 +319,7 @@ impl<T: Float> FoldLanes<'_, T> {
         let full = lanes / T::lanes::<S>();
         for row in 0..self.to.rows {
             let a = a.row(simd, row, lanes);
-            #[allow(clippy::manual_map, reason = "a closure would not take over the instruction set")]
+            #[allow(clippy::manual_map, reason = "a closure would not inherit the instruction set")]
             let b = match b {
                 Some(b) => Some(b.row(simd, row, lanes)),
                 None => None,

@@ -56,7 +56,7 @@ macro_rules! functions {
             fn apply<S: Simd>(simd: S, $($operand: T::Vector<S>),+) -> T::Vector<S>;
         }
 
-        #[doc = concat!("A function of ", $count, " over a target, run by `Simd::vectorize`. It ignores the sources beyond its operands.")]
+        #[doc = concat!("A function of ", $count, " over a target. It ignores the sources beyond its operands.")]
         pub(crate) struct $map<'m, 'a, T, F> {
             pub(crate) target: &'m mut Target<'a, T>,
             pub(crate) sources: &'m [Source<'a, T>; 3],

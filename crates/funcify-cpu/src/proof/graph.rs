@@ -82,7 +82,7 @@ impl Grid {
 
     /// Returns the first element.
     pub(super) fn first(&self) -> u64 {
-        *self.cells.first().expect("a count, an index or a condition has an element")
+        *self.cells.first().expect("counts, indices and conditions have an element")
     }
 
     /// Converts the grid to 64-bit integers: the elements, or the integers that they represent.

@@ -45,8 +45,8 @@ impl<'p> History<'p> {
 
     /// Records an instruction that ran, with its reads and writes.
     pub(super) fn note(&mut self, instruction: &'p Instruction, place: &Whereabouts, memory: &mut Memory) {
-        let reads = memory.reads.take().expect("reads are kept while there is a history").into_inner();
-        let written = memory.journal.take().expect("writes are kept while there is a history");
+        let reads = memory.reads.take().expect("reads are recorded while a history is kept").into_inner();
+        let written = memory.journal.take().expect("writes are recorded while a history is kept");
         let event = self.events.len();
         let mut sources: Vec<(usize, Option<usize>)> = Vec::new();
         let mut origin: Option<(bool, usize)> = None;
@@ -79,12 +79,12 @@ impl<'p> History<'p> {
         let writer = self.writers.get(&cell).copied();
         match (self.origins.get(&cell), writer) {
             (Some((_, origin)), _) => format!(
-                "{} computes what the program computes nowhere, from {}",
+                "{} computes a value that the program never computes, from {}",
                 self.named(*origin),
                 self.sources(*origin)
             ),
             (None, Some(writer)) => format!(
-                "{} wrote there what the program computes for another element, from {}",
+                "{} wrote a value there that the program computes for another element, from {}",
                 self.named(writer),
                 self.sources(writer)
             ),

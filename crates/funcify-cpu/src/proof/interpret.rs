@@ -196,7 +196,7 @@ impl<'p> Interpreter<'p> {
     fn out_of_bounds(&self, OutOfBounds(cell): &OutOfBounds) -> Stop {
         let Whereabouts { stage, part, path, .. } = &self.place;
         Stop::OutOfBounds(format!(
-            "stage {stage}, part {part}, node {path:?} touches element {} of region {}, which is not there",
+            "stage {stage}, part {part}, node {path:?} accesses element {} of region {}, which does not exist",
             cell.at, cell.region
         ))
     }

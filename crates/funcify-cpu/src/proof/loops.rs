@@ -44,7 +44,7 @@ impl Evaluator<'_> {
             // scan-c1: all reads of the step are done.
             for ((rows, buffer), of_buffer) in buffers.iter_mut().zip(&scan.buffers).zip(&results.buffers) {
                 for (k, result) in buffer.writes.iter().zip(of_buffer.clone()) {
-                    let row = rows.get_mut(t + k).ok_or_else(|| refused("a row beyond a buffer"))?;
+                    let row = rows.get_mut(t + k).ok_or_else(|| refused("a row outside a buffer"))?;
                     *row = Some(given[result].clone());
                 }
             }
@@ -65,7 +65,7 @@ impl Evaluator<'_> {
             if let (Returned::Last(count), false) = (buffer.returned, buffer.start == Start::Full)
                 && rows.len() - (steps - ran) < count
             {
-                return Err(refused("fewer rows than are wanted"));
+                return Err(refused("fewer rows than requested"));
             }
             let range = returned(buffer, rows.len(), steps - ran, scan.reverse);
             let rows = range.map(|row| present(rows, row)).collect::<Meaning<Vec<Grid>>>()?;
@@ -121,7 +121,7 @@ fn returned(buffer: &Buffer, rows: usize, left_out: usize, reverse: bool) -> std
 }
 
 fn existing_row(grid: &Grid, row: usize) -> Meaning<Grid> {
-    if row < grid.shape[0] { Ok(grid.row(row)) } else { Err(refused("a row beyond a sequence")) }
+    if row < grid.shape[0] { Ok(grid.row(row)) } else { Err(refused("a row outside a sequence")) }
 }
 
 /// scan-c5

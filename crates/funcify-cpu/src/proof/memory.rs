@@ -72,7 +72,7 @@ impl Memory {
 
     /// Undoes the writes in the journal, and returns the value that each cell had been changed to.
     pub(super) fn undo(&mut self) -> Vec<(Cell, u64)> {
-        let changes = self.journal.take().expect("a journal begins before what is undone");
+        let changes = self.journal.take().expect("the caller started a journal before the writes to undo");
         let mut last: Vec<(Cell, u64)> = Vec::with_capacity(changes.len());
         for Change { cell, before } in changes.into_iter().rev() {
             let place = &mut self.regions[cell.region][cell.at];

@@ -87,15 +87,15 @@ pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {
     match subject.prove() {
         Verdict::Proved => Ok(()),
         Verdict::Failed(reason) | Verdict::Unknown(reason) => Err(reason),
-        Verdict::ProvedUpToRounding | Verdict::Validated => Err("it is proved up to rounding".to_string()),
+        Verdict::ProvedUpToRounding | Verdict::Validated => Err("the plan is proved only up to rounding".to_string()),
     }
 }
 
 /// Returns the reason why there is no proof.
 fn reason_of(none: &NoMeaning) -> String {
     match none {
-        NoMeaning::Unknown(op) => format!("`{op}` has no meaning over a field yet"),
-        NoMeaning::Budget => "it would take too long".to_string(),
+        NoMeaning::Unknown(op) => format!("`{op}` has no rule over the field yet"),
+        NoMeaning::Budget => "the proof takes too long".to_string(),
         NoMeaning::Refused(reason) => format!("the call is refused: {reason}"),
     }
 }

@@ -154,7 +154,7 @@ impl Evaluator<'_> {
         let mut shape = x.shape.clone();
         let count = shape.remove(axis);
         if count == 0 {
-            return Err(NoMeaning::Refused("argmax of nothing".to_string()));
+            return Err(NoMeaning::Refused("argmax over an axis of size zero".to_string()));
         }
         self.spend(x.cells.len())?;
         let inner: usize = x.shape[axis + 1..].iter().product();

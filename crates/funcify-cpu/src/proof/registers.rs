@@ -199,8 +199,8 @@ impl RegisterCode {
             format!("instruction {index} (`{:?}`) of the loop writes", instruction.op)
         });
         Some(format!(
-            "the register code of {} elements a register of the loop at stage {stage}, part {part}, node {path:?}: \
-             {writer} element {} of region {}, where the code leaves something else: {}",
+            "the register code with {} elements per register of the loop at stage {stage}, part {part}, node {path:?}: \
+             {writer} element {} of region {}, where the code leaves a different value: {}",
             self.width,
             cell.at,
             cell.region,
@@ -220,22 +220,23 @@ impl RegisterCode {
             };
             let numbered: Vec<(usize, &RegisterOp)> = words.iter().enumerate().collect();
             match numbered.iter().rev().find(is_writer) {
-                Some((index, word)) => format!("word {index} (`{:?}` of registers {:?})", word.verb, word.from),
+                Some((index, word)) => format!("register op {index} (`{:?}` of registers {:?})", word.verb, word.from),
                 None => format!("register {register}, loaded before the loop"),
             }
         };
         if let Some((register, _)) = self.code.stores.iter().find(|(_, piece)| covers(piece, outer)) {
-            return format!("it is stored behind the loop, from {}", writer(&self.code.words, *register));
+            return format!("it is stored after the loop, from {}", writer(&self.code.words, *register));
         }
         let stores = self.code.words.iter().enumerate().filter(|(_, word)| word.verb == Verb::Store);
         for (index, word) in stores {
             let piece = &self.code.streams[usize::from(word.to)];
             let counters = |counter: isize| [outer, &[counter]].concat();
             if (0..1 << 16).any(|counter| covers(piece, &counters(counter))) {
-                return format!("word {index} (`Store`) stores {}", writer(&self.code.words[..index], word.from[0]));
+                let source = writer(&self.code.words[..index], word.from[0]);
+                return format!("register op {index} (`Store`) stores {source}");
             }
         }
-        "no word stores there".to_string()
+        "no register op stores there".to_string()
     }
 }
 
@@ -337,7 +338,7 @@ fn compute(model: Model, verb: Verb, (a, b, c): (&[u64], &[u64], &[u64]), last: 
             Verb::NegLast => model.unary(Unary::Neg, last),
             Verb::UnaryLast(op) => model.unary(op, last),
             Verb::Load | Verb::Store | Verb::StoreLast | Verb::EndUnless | Verb::Product | Verb::FoldLanes(_) => {
-                unreachable!("it computes nothing lane by lane")
+                unreachable!("this verb does not compute lane by lane")
             }
         }
     };
@@ -391,10 +392,10 @@ mod tests {
     #[test]
     fn a_register_that_is_read_under_a_second_name_after_it_was_written() {
         assert!(compared(|_, _, _| code(true)).is_ok());
-        let Err(Stop::Registers(message)) = compared(|_, _, _| code(false)) else { panic!("it is not found") };
+        let Err(Stop::Registers(message)) = compared(|_, _, _| code(false)) else { panic!("the wrong code passes") };
         println!("{message}");
         for words in
-            ["instruction 2 (`Unary(Copy)`)", "element 0 of region 3", "word 3 (`Copy` of registers [0, 0, 0])"]
+            ["instruction 2 (`Unary(Copy)`)", "element 0 of region 3", "register op 3 (`Copy` of registers [0, 0, 0])"]
         {
             assert!(message.contains(words), "no `{words}` in: {message}");
         }

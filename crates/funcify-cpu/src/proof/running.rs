@@ -48,7 +48,7 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
                 Some((output, element)) => {
                     let name = &subject.graph.outputs()[output].name;
                     return Verdict::Failed(format!(
-                        "output {output} (`{name}`) is wrong at element {element} where the plan ran on small numbers: \
+                        "output {output} (`{name}`) is wrong at element {element} in a run on small numbers: \
                          {:?} instead of {:?}",
                         found[output].get(element),
                         expected[output].get(element)
@@ -56,7 +56,7 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
                 }
             },
             Ok(None) => {}
-            Err(error) => return Verdict::Failed(format!("the plan does not run: {error}")),
+            Err(error) => return Verdict::Failed(format!("the plan fails to run: {error}")),
         }
     }
     if runs > 0 { Verdict::Validated } else { Verdict::Unknown(reason) }
@@ -119,7 +119,7 @@ fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTenso
         HostTensor::from_fn(dtype, input.shape(), |_| {
             at += 1;
             let sign = if field::hash(0x1a57, at) & 1 == 0 { 1.0 } else { -1.0 };
-            Scalar::Float(numbers.next().expect("as many numbers as elements").as_f64() * (1.0 + sign * change))
+            Scalar::Float(numbers.next().expect("one number per element").as_f64() * (1.0 + sign * change))
         })
     };
     let moved: Vec<HostTensor> = inputs.iter().map(moved).collect();

@@ -88,7 +88,7 @@ impl Subject<'_> {
                     return Verdict::Failed(self.diagnosed(seed, rounding, output, at));
                 }
                 Err(Nothing::Plan(Stop::OutOfBounds(fault) | Stop::Registers(fault))) => return Verdict::Failed(fault),
-                Err(Nothing::Plan(Stop::Budget)) => return Verdict::Unknown("it would take too long".to_string()),
+                Err(Nothing::Plan(Stop::Budget)) => return Verdict::Unknown("the proof takes too long".to_string()),
                 Err(Nothing::Graph(none @ NoMeaning::Refused(_))) => reason = reason_of(&none),
                 Err(Nothing::Graph(none)) => return Verdict::Unknown(reason_of(&none)),
             }
@@ -256,7 +256,7 @@ impl Subject<'_> {
         {
             return Ok(if scan.reverse { missing } else { 0 });
         }
-        Err(unknown("a size that follows from values"))
+        Err(unknown("a size that depends on values"))
     }
 
     /// Runs the plan again to find the instruction that computed the wrong value, and returns a description.

@@ -213,7 +213,7 @@ fn regions_of<'a, T>(
         Split::Whole => Wide::Read(data, 0),
         Split::Columns(width) => {
             let array = ArrayViewMut2::from_shape((region.units, region.pitch), data);
-            Wide::Columns(array.expect("the call has checked how many elements each region has"), width)
+            Wide::Columns(array.expect("checked above: every region has the expected number of elements"), width)
         }
     };
     let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match (region.place, region.split) {

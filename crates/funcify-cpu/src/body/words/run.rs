@@ -282,7 +282,7 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
             Verb::EndUnless if a().holds(simd) => continue,
             Verb::EndUnless => return false,
             Verb::Copy => a(),
-            Verb::Product => unreachable!("no code that is read has products"),
+            Verb::Product => unreachable!("only machine code has products"),
             Verb::Neg => a().neg(simd),
             Verb::Square => a().mul(simd, a()),
             Verb::Add => a().add(simd, b()),

@@ -14,7 +14,7 @@ use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, Elements, Engine, Machine, plan_graph};
 use numbers::{assert_near, built, inputs as inputs_of, numbers, sizes, traced};
 
-/// `h <- tanh(x W + h U + b)` over T rows of B by H, and the gradients of a loss.
+/// Builds `h <- tanh(x W + h U + b)` over T rows of B by H, with the gradients of a loss.
 fn network() -> Graph {
     let forward = built("network", |g| {
         let [x, h] = [g.input("x", "f32[T,B,3]"), g.input("h", "f32[B,3]")];

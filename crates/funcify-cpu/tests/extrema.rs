@@ -33,14 +33,14 @@ const STEPS: [(&str, StepOf); 9] = [
     ("the first above the mean", |elements| select(elements.gt(elements.mean(1).unsqueeze(1)), elements, 0.0).sum(1)),
 ];
 
-/// Builds a loop whose state is computed from elements, each a product minus the state, which the loop also returns.
-/// If `is_compared`, it returns the elements that equal the next state.
+/// Builds a loop whose state is computed from elements, each a product minus the state. The loop also returns the
+/// products and, if `is_compared`, the elements that equal the next state.
 fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph {
     built("extrema", |g| {
         let [xs, start] =
             [g.input("xs", TensorType::new(dtype, [6, 3, count])), g.input("start", TensorType::new(dtype, [3]))];
         let (last, (states, products, masked)) = scan(start, xs, |state, x| {
-            // The inner loop copies the state to memory of its own.
+            // The inner loop gives the state its own memory.
             let state = while_loop_bounded(0, state, |_| constant(true), |state| state * 0.5).unsqueeze(1);
             let elements = state * x - state;
             let next = step(elements);

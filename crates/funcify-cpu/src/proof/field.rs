@@ -131,7 +131,7 @@ pub(super) fn hash(key: u64, a: u64) -> u64 {
     (mixed >> 3) % PRIME
 }
 
-/// The finalizer of SplitMix64.
+/// Applies the finalizer of SplitMix64.
 fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -106,7 +106,7 @@ fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bo
     if reverse { [missing, given].concat() } else { [given, missing].concat() }
 }
 
-/// scan-c6 and scan-c7: returns the range of rows that are results if the last `left_out` steps did not run.
+/// Returns the range of rows that are results if the last `left_out` steps did not run (scan-c6 and scan-c7).
 fn returned(buffer: &Buffer, rows: usize, left_out: usize, reverse: bool) -> std::ops::Range<usize> {
     let there = match (buffer.start, reverse) {
         (Start::Full, _) => 0..rows,
@@ -124,7 +124,7 @@ fn existing_row(grid: &Grid, row: usize) -> Meaning<Grid> {
     if row < grid.shape[0] { Ok(grid.row(row)) } else { Err(refused("a row outside a sequence")) }
 }
 
-/// scan-c5
+/// Returns a row that was written (scan-c5).
 fn present(rows: &WrittenRows, row: usize) -> Meaning<Grid> {
     rows.get(row).cloned().flatten().ok_or_else(|| refused("a row that nothing wrote"))
 }

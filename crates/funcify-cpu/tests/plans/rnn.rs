@@ -95,7 +95,7 @@ fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) ->
     ]
 }
 
-/// The forward loop, which returns y.
+/// Builds the forward loop, whose output is y.
 pub fn rnn(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, .. } = sizes;
     let mut plan = Plan::default();
@@ -110,7 +110,7 @@ pub fn rnn(sizes: Sizes) -> Workload {
     }
 }
 
-/// The forward and the backward loop, which return the gradients of W, U and b.
+/// Builds the forward and the backward loop, whose outputs are the gradients of W, U and b.
 pub fn rnn_training(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, strip } = sizes;
     let parts = batch / rows;

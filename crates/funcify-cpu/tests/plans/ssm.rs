@@ -76,7 +76,7 @@ fn inputs(Channels { steps, channels, states, .. }: Channels) -> Vec<Vec<f64>> {
     ]
 }
 
-/// The forward loop, in parts of `tile` channels, which returns y.
+/// Builds the forward loop, in parts of `tile` channels, whose output is y.
 pub fn ssm(sizes: Channels) -> Workload {
     let Channels { steps, channels, states, tile, .. } = sizes;
     let mut plan = Plan::default();
@@ -105,7 +105,7 @@ pub fn ssm(sizes: Channels) -> Workload {
     }
 }
 
-/// The forward and the backward loop of c · Σ y², which return the gradients of x, dt, B, C and A.
+/// Builds the forward and the backward loop of c · Σ y², whose outputs are the gradients of x, dt, B, C and A.
 ///
 /// The forward loop keeps the states at the start of each segment. The backward loop recomputes a segment, with all
 /// states and decays in a buffer, and then runs downward through it.

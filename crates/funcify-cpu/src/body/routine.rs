@@ -213,7 +213,7 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
             NegMulAddLast, NegMulLastAdd, SquareLast, StoreLast, SubFromLast, SubLast, UnaryLast,
         };
         self.builder.begin();
-        // Regions that no op stores to are loaded first: a load waits for earlier stores whose addresses look alike.
+        // Regions that no op stores to are loaded first: a load waits for pending stores whose addresses look alike.
         let stored: Vec<usize> =
             words(code, Verb::Store).map(|word| code.streams[usize::from(word.to)].region).collect();
         let is_early = |word: &RegisterOp| {

@@ -14,7 +14,7 @@
 //! | `log1p` | 2.0 | 2.0 | log(1 + x), corrected for the rounding error of 1 + x |
 //! | `sin`, `cos` | 2.5 | 2.0 | pi / 2 in four parts; beyond a few turns the standard library, element by element |
 //!
-//! Special values follow the core's table: NaN returns NaN, signed zeros are kept where the function is odd at 0, and
+//! Special values follow the core's table: NaN yields NaN, signed zeros are kept where the function is odd at 0, and
 //! results that are too large are infinite.
 
 use super::arithmetic::Arithmetic;

@@ -1,9 +1,10 @@
 //! Times of whole loops and of kernels: `cargo bench -p funcify-cpu [-- loops kernels planning dispatch plain avx2]`.
 //!
-//! Without words, loops and kernels on the widest vectors; `planning` is how long programs take to be planned, `dispatch` a loop
-//! for a profiler.
+//! Without arguments, it times loops and kernels on the widest vectors. `planning` times the planning of programs,
+//! and `dispatch` runs a loop for a profiler.
 //!
-//! Low and median of many runs; for loops also the low of the processor time, which a busy machine disturbs less.
+//! It prints the minimum and the median of many runs, and for loops also the minimum of the processor time, which is
+//! less sensitive to a busy machine.
 
 mod kernels;
 
@@ -22,7 +23,7 @@ use funcify::{HostTensor, TensorType};
 use funcify_cpu::{Cpu, Division, Engine, Machine};
 use plans::{Channels, Sizes, Workload};
 
-/// Low and median of many runs, in milliseconds.
+/// Returns the minimum and the median time of many runs, in milliseconds.
 fn time(mut call: impl FnMut(), runs: usize) -> [f64; 2] {
     let mut times: Vec<f64> = (0..runs)
         .map(|_| {
@@ -35,7 +36,7 @@ fn time(mut call: impl FnMut(), runs: usize) -> [f64; 2] {
     [times[0], times[times.len() / 2]]
 }
 
-/// Low of the processor time of this thread, in milliseconds.
+/// Returns the minimum processor time of this thread, in milliseconds.
 fn processor_time(mut call: impl FnMut(), runs: usize) -> f64 {
     let once = |_| {
         let start = ThreadTime::now();
@@ -65,7 +66,7 @@ fn loops(machine: Machine) {
     ];
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let two = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    println!("ms a call, f32, {}: processor time and wall time of one thread, wall time of two", machine.name());
+    println!("ms per call, f32, {}: processor time and wall time of one thread, wall time of two", machine.name());
     println!("{:<36}{:>8} {:>8} {:>8} {:>8} {:>8}", "", "low", "low", "median", "low", "median");
     for (workload, runs) in workloads {
         let mut ready = workload.ready::<f32>(machine);
@@ -81,8 +82,8 @@ fn loops(machine: Machine) {
     }
 }
 
-/// How long the programs of the conformance suite take to be made for sizes; and how long those with loops take to be planned,
-/// once they are rewritten.
+/// Times compiling the conformance suite's programs for their sizes, and planning those with loops after they are
+/// rewritten.
 fn planning() {
     let (mut in_all, mut planned) = (Vec::new(), Vec::new());
     for case in funcify_conformance::all_cases().unwrap_or_default() {
@@ -116,14 +117,14 @@ fn planning() {
     for (what, mut times) in [("make a program", in_all), ("plan a program with loops", planned)] {
         times.sort_by(|(left, _), (right, _)| right.cmp(left));
         let slow = times.iter().filter(|(time, _)| time.as_millis() >= 2).count();
-        println!("ms to {what} of the suite, low of three; {slow} of {} take 2 ms or more", times.len());
+        println!("ms to {what} of the suite, minimum of three; {slow} of {} take 2 ms or more", times.len());
         for (time, name) in times.iter().take(12) {
             println!("{:8.3} {name}", time.as_secs_f64() * 1e3);
         }
     }
 }
 
-/// The least of three times, if there are any.
+/// Returns the least of three times, if there are any.
 fn least(time: impl Fn() -> Option<Duration>) -> Option<Duration> {
     (0..3).filter_map(|_| time()).min()
 }

@@ -1,4 +1,4 @@
-//! The backend `cpu`: programs on host tensors, compiled as a whole where the planner takes them.
+//! The backend `cpu`: runs programs on host tensors, and compiles whole programs where the planner supports them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::engine::{Elements, Engine};
 use crate::machine::{Machine, Translation};
 use crate::planner::Division;
 
-/// The processor, without a tensor library. What is not compiled as a whole runs op for op by the reference evaluation.
+/// The CPU backend, which needs no tensor library. Programs that the planner rejects run op by op on the reference
+/// evaluator.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cpu {
     division: Division,
@@ -22,12 +23,12 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// The processor, which divides programs however small they are, and makes strips of few steps. For tests.
+    /// Returns a backend that divides every program, however small, and uses strips of few steps. For tests.
     pub fn dividing_all() -> Self {
         Cpu { division: Division::Always, ..Cpu::default() }
     }
 
-    /// The processor, which makes machine code of every loop that it can. For tests.
+    /// Returns a backend that translates every loop it can to machine code. For tests.
     pub fn translating_all() -> Self {
         Cpu { translation: Translation::Always, ..Cpu::default() }
     }
@@ -65,7 +66,7 @@ impl Backend for Cpu {
     }
 }
 
-/// A program or a loop on host tensors.
+/// A compiled program or loop on host tensors.
 #[derive(Debug)]
 pub(crate) struct OnHost(pub(crate) Engine);
 
@@ -91,7 +92,7 @@ impl Compiled<Arc<HostTensor>> for OnHost {
     }
 }
 
-/// The elements of a tensor where they are, if they are of that float type.
+/// Borrows the elements of a tensor, if they have that float type.
 fn borrow_elements(tensor: &HostTensor, dtype: DType) -> Option<Elements<'_>> {
     match dtype {
         DType::F64 => tensor.as_slice().map(|numbers| Elements::F64(Cow::Borrowed(numbers))),

@@ -1,4 +1,5 @@
-//! A program or a loop, compiled: slices in, vectors out. What backends whose tensors lie in host memory compile to.
+//! A compiled program or loop that reads slices and returns vectors, for every backend whose tensors are in host
+//! memory.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,29 +20,29 @@ use crate::planner::{Division, GraphPlan, plan_graph};
 use crate::proof::{self, Subject};
 use crate::run::{Element, Executor, Programs};
 
-/// A program or a loop, compiled for the sizes of one call. It may be called by several threads at once.
+/// A program or a loop, compiled for the sizes of one call. Several threads may call it at once.
 ///
-/// All numbers have one element type, [`dtype`](Engine::dtype), the widest float of the program. Narrower floats are numbers of
-/// it, and so are booleans, 1 and 0, and integers, which it holds exactly.
+/// All values have one element type, [`dtype`](Engine::dtype), the widest float type of the program. Narrower floats
+/// are converted to it, and so are booleans (1 and 0) and integers, which it represents exactly.
 pub struct Engine {
     plan: GraphPlan,
     executors: AnyExecutors,
 }
 
-/// Elements in row-major order, of the engine's type.
+/// Elements in row-major order, of the engine's element type.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Elements<'a> {
-    /// Of an engine for f32.
+    /// The elements of an f32 engine.
     F32(Cow<'a, [f32]>),
-    /// Of an engine for f64.
+    /// The elements of an f64 engine.
     F64(Cow<'a, [f64]>),
 }
 
 impl Elements<'static> {
-    /// What is given for an operand that is not read.
+    /// The placeholder for an operand that is not read.
     pub const NONE: Self = Elements::F32(Cow::Borrowed(&[]));
 
-    /// Numbers, for an engine of that type.
+    /// Converts numbers to elements of an engine of type `dtype`.
     pub fn of_numbers(numbers: impl Iterator<Item = f64>, dtype: DType) -> Self {
         match dtype {
             DType::F64 => Elements::F64(numbers.collect()),
@@ -49,7 +50,7 @@ impl Elements<'static> {
         }
     }
 
-    /// The type of the elements.
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> DType {
         match self {
             Elements::F32(_) => DType::F32,
@@ -57,7 +58,7 @@ impl Elements<'static> {
         }
     }
 
-    /// Of each element whether it is not 0: booleans as a library has them.
+    /// Converts the elements to booleans of a tensor library: `true` where an element is not 0.
     pub fn truths<B: From<bool>>(&self) -> Vec<B> {
         match self {
             Elements::F32(numbers) => numbers.iter().map(|number| B::from(*number != 0.0)).collect(),
@@ -65,7 +66,7 @@ impl Elements<'static> {
         }
     }
 
-    /// The words that the elements have as their bits.
+    /// Returns the `u32` values stored in the bits of the elements.
     fn words(&self) -> Vec<u32> {
         match self {
             Elements::F32(numbers) => numbers.iter().map(|number| number.to_word()).collect(),
@@ -74,22 +75,22 @@ impl Elements<'static> {
     }
 }
 
-/// What a plan of either element type is run with.
+/// The executors of a plan, for either element type.
 pub enum AnyExecutors {
     F32(Executors<f32>),
     F64(Executors<f64>),
 }
 
-/// Constants, and executors for as many calls at once as there were.
+/// The constants of a plan and a pool of its executors, which holds as many as there were concurrent calls.
 pub struct Executors<T> {
     constants: Vec<Vec<T>>,
     programs: Programs<T>,
     free: Mutex<Vec<Executor<T>>>,
 }
 
-/// The element types of engines: f32 and f64.
+/// An element type of engines: f32 or f64.
 pub trait Number: Element + Default {
-    /// The type.
+    /// The element type as a [`DType`].
     const DTYPE: DType;
 
     #[doc(hidden)]
@@ -129,7 +130,7 @@ numbers! {
 }
 
 impl Engine {
-    /// Compiles a program, or a loop of one, for a processor; or says which op stands in the way.
+    /// Compiles a program, or a loop of one, for `machine`. The error names the op that prevents it.
     pub fn compile(whole: WholeRequest<'_>, division: Division, machine: Machine) -> Result<Self, Declined> {
         let plan = plan_graph(whole.graph, whole.sizes, division, whole.may_refuse)?;
         let elements = plan.plan.scratch_elements() + plan.constants.iter().map(HostTensor::len).sum::<usize>();
@@ -137,7 +138,7 @@ impl Engine {
         if bytes > whole.memory_budget {
             return Err(Declined::new(
                 "scan",
-                format!("{bytes} bytes between steps and of the plan, beyond the memory budget"),
+                format!("the plan and its scratch memory need {bytes} bytes, which exceeds the memory budget"),
             ));
         }
         let executors = match plan.dtype {
@@ -151,7 +152,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Checks that the plan computes what the graph means.
+    /// Checks that the plan computes the same values as the graph.
     fn check(&self, whole: WholeRequest<'_>, machine: Machine) -> Result<(), Declined> {
         let subject = Subject {
             graph: whole.graph,
@@ -166,7 +167,7 @@ impl Engine {
         proof::check(&subject, &|inputs| self.call_on_host(inputs)).map_err(|fault| Declined::fault(fault.to_string()))
     }
 
-    /// Runs it on tensors. `None` if it refuses them, or takes too long for a check.
+    /// Runs the engine on tensors. Returns `None` if it refuses them, or takes too long for a check.
     fn call_on_host(&self, inputs: &[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> {
         let elements = |(index, tensor)| match self.reads(index) {
             Some(_) => self.elements(tensor),
@@ -185,22 +186,23 @@ impl Engine {
         tensors.collect::<Result<Vec<HostTensor>, _>>().map(Some).map_err(|error| error.to_string())
     }
 
-    /// The element type of all numbers: f32 or f64.
+    /// Returns the element type of all values: f32 or f64.
     pub fn dtype(&self) -> DType {
         self.plan.dtype
     }
 
-    /// The element type of an operand, if it is read. For one that is not, [`Elements::NONE`] is enough.
+    /// Returns the element type of an operand, or `None` if the operand is not read: pass [`Elements::NONE`] for it.
     pub fn reads(&self, operand: usize) -> Option<DType> {
         self.plan.reads[operand]
     }
 
-    /// The types and sizes of the results.
+    /// Returns the types and shapes of the results.
     pub fn results(&self) -> &[(DType, Vec<usize>)] {
         &self.plan.results
     }
 
-    /// The elements of a tensor of another type than its own, if it holds them: not all integers.
+    /// Converts a tensor of another type to elements of the engine, or returns `None` if an integer is too large for
+    /// them.
     pub fn elements(&self, tensor: &HostTensor) -> Option<Elements<'static>> {
         let dtype = self.dtype();
         if self.is_words(tensor.dtype()) {
@@ -210,31 +212,31 @@ impl Engine {
                 _ => Elements::F32(words.map(f32::from_word).collect()),
             });
         }
-        // Half of them, so that something can be added.
+        // Half the exact range leaves room for additions.
         let greatest = greatest_integer(dtype) / 2;
         let is_held = |scalar: Scalar| (-greatest..=greatest).contains(&scalar.as_i64());
         let are_held = !tensor.dtype().is_int() || tensor.scalars().all(is_held);
         are_held.then(|| Elements::of_numbers(tensor.scalars().map(Scalar::as_f64), dtype))
     }
 
-    /// A result as a tensor of its type.
+    /// Converts a result to a tensor of its type.
     pub fn tensor(&self, result: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<HostTensor, BackendError> {
         let tensor = match result {
             words if self.is_words(dtype) => HostTensor::from_vec(words.words(), shape),
             Elements::F32(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
             Elements::F64(numbers) => HostTensor::from_vec(numbers.into_owned(), shape),
         };
-        let tensor = tensor.ok_or("a result of another size")?;
+        let tensor = tensor.ok_or("the engine returned a result of the wrong size")?;
         Ok(if tensor.dtype() == dtype { tensor } else { tensor.cast(dtype) })
     }
 
-    /// Whether elements of a type are words, the bits of its own.
+    /// Returns whether values of a type are words, stored in the bits of the engine's elements.
     pub(crate) fn is_words(&self, dtype: DType) -> bool {
         self.plan.has_words && dtype == DType::U32
     }
 
-    /// Runs it. It asks `stop` between steps, every so often. It refuses where a loop without a bound runs too often for its
-    /// integers.
+    /// Runs the engine. It calls `stop` regularly between steps. It refuses the call if a loop without a bound runs
+    /// more steps than the engine's integers can count.
     pub fn call(
         &self,
         operands: &[Elements<'_>],
@@ -246,12 +248,12 @@ impl Engine {
         }
     }
 
-    /// Runs it on slices of its element type, into slices of the caller. After the first call it allocates nothing. Not for
-    /// what may refuse.
+    /// Runs the engine on slices of its element type, and writes into the caller's slices. Calls after the first one
+    /// allocate nothing. Not for engines that may refuse a call.
     pub(crate) fn call_into<T: Number>(&self, operands: &[&[T]], results: &mut [&mut [T]]) -> Result<(), BackendError> {
-        let executors = T::executors(&self.executors).ok_or("numbers of another type")?;
+        let executors = T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;
         let ran = executors.run(&self.plan, operands.iter().copied().map(Some), results, &|| false)?;
-        if ran { Ok(()) } else { Err("it was stopped".into()) }
+        if ran { Ok(()) } else { Err("the call was stopped".into()) }
     }
 }
 
@@ -290,7 +292,8 @@ impl<T: Number> Executors<T> {
         })
     }
 
-    /// Runs a free executor, or one more; an operand of another type is an error. Returns whether all of it ran.
+    /// Runs a free executor, or a new one if all are busy, and returns whether it ran to the end. Operands of another
+    /// element type are an error.
     fn run<'o>(
         &'o self,
         plan: &GraphPlan,
@@ -300,7 +303,7 @@ impl<T: Number> Executors<T> {
     ) -> Result<bool, BackendError> {
         let constants = self.constants.iter().map(|constant| Some(constant.as_slice()));
         let inputs: Option<SmallVec<[&[T]; 32]>> = operands.chain(constants).collect();
-        let inputs = inputs.ok_or("numbers of another type")?;
+        let inputs = inputs.ok_or("an operand has a different element type than the engine")?;
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut executor = match free {
             Some(executor) => executor,
@@ -312,10 +315,10 @@ impl<T: Number> Executors<T> {
     }
 }
 
-/// Bytes that are freed at once.
+/// The number of bytes freed at once.
 const PIECE: usize = 32 << 20;
 
-/// Frees memory piece by piece, so that the threads that go on never wait long for the system.
+/// Frees memory piece by piece, so that other threads never wait long for the operating system.
 fn free_in_pieces<T>(mut memory: Vec<T>) {
     while memory.len() > PIECE / size_of::<T>() {
         memory.truncate(memory.len() - PIECE / size_of::<T>());

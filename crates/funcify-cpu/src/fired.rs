@@ -1,12 +1,12 @@
-//! Notes which transformations of the planner took effect, so that tests can tell that they reach all of them.
+//! Records which transformations of the planner took effect, so that tests can check that they reach all of them.
 
 use std::cell::Cell;
 
-/// Declares the transformations, with their names.
+/// Declares the transformations and their names.
 macro_rules! transformations {
     ($($variant:ident $name:literal,)*) => {
-        /// A transformation of the planner, or of loops to code for registers.
-        #[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "machine code is made with the feature `jit` alone"))]
+        /// A transformation of the planner, or of the lowering of loops to register code.
+        #[cfg_attr(not(feature = "jit"), expect(dead_code, reason = "machine code needs the feature `jit`"))]
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Transformation { $($variant,)* }
 
@@ -56,7 +56,7 @@ transformations! {
 }
 
 thread_local! {
-    /// Those that took effect in plans of this thread.
+    /// The transformations that took effect in plans of this thread, as bits.
     static OF_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -69,13 +69,13 @@ impl Fired {
         self.0 |= 1 << transformation as u64;
     }
 
-    /// Adds those of the plan to those of the thread.
+    /// Adds the transformations of this plan to those of the thread.
     pub(crate) fn count(self) {
         OF_THREAD.set(OF_THREAD.get() | self.0);
     }
 }
 
-/// The transformations that took effect in plans that this thread made since the last call. For tests.
+/// Returns and clears the names of the transformations that took effect in this thread's plans. For tests.
 #[doc(hidden)]
 pub fn take_fired() -> Vec<&'static str> {
     let fired = OF_THREAD.take();

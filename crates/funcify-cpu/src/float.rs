@@ -1,7 +1,8 @@
-//! Element types as vectors: what the kernels ask of `f32` and `f64` on every instruction set.
+//! Element types as vectors: the operations that the kernels need of `f32` and `f64` on every instruction set.
 //!
-//! The kernels are written once, over a [`Float`] and an instruction set `S` of `pulp`. `S` is a token that proves that
-//! the processor has these instructions. All methods are inlined into a function that `S::vectorize` compiles for `S`.
+//! The kernels are written once, generic over a [`Float`] and an instruction set `S` of `pulp`. `S` is a token that
+//! proves that the processor has these instructions. All methods are inlined into a function that `S::vectorize`
+//! compiles for `S`.
 
 use pulp::Simd;
 use pulp::bytemuck::{self, Pod};
@@ -10,149 +11,149 @@ use pulp::bytemuck::{self, Pod};
 pub trait Float: Pod + Constants + PartialOrd + std::fmt::Debug + Send + Sync + Default {
     /// A register full of elements.
     type Vector<S: Simd>: Copy;
-    /// One truth value an element.
+    /// One truth value per element.
     type Mask<S: Simd>: Copy;
     /// The elements as unsigned integers of the same width.
     type Bits<S: Simd>: Copy;
 
-    /// Elements a register.
+    /// Returns the number of elements in a register.
     fn lanes<S: Simd>() -> usize;
-    /// The number nearest to `value`.
+    /// Returns the element nearest to `value`.
     fn from_f64(value: f64) -> Self;
-    /// The same number in f64.
+    /// Converts the element to f64.
     fn to_f64(self) -> f64;
 
-    /// The lower 32 of its bits.
+    /// Returns the lower 32 bits of the element.
     fn to_word(self) -> u32;
-    /// The element whose bits are these.
+    /// Returns the element with the bits of `word`.
     fn from_word(word: u32) -> Self;
 
-    /// The sum of two elements.
+    /// Returns the sum of two elements.
     fn plus(self, other: Self) -> Self;
-    /// The difference of two elements.
+    /// Returns the difference of two elements.
     fn minus(self, other: Self) -> Self;
-    /// The product of two elements.
+    /// Returns the product of two elements.
     fn times(self, other: Self) -> Self;
-    /// The quotient of two elements.
+    /// Returns the quotient of two elements.
     fn over(self, other: Self) -> Self;
-    /// The element with the other sign.
+    /// Returns the element with the opposite sign.
     fn negated(self) -> Self;
-    /// Whether it is no number.
+    /// Returns whether the element is NaN.
     fn is_nan(self) -> bool;
-    /// [`max`](Float::max) of two elements.
+    /// Computes [`max`](Float::max) of two elements.
     fn larger(self, other: Self) -> Self;
-    /// [`min`](Float::min) of two elements.
+    /// Computes [`min`](Float::min) of two elements.
     fn smaller(self, other: Self) -> Self;
-    /// a * b + c, rounded once where the processor can.
+    /// Computes a * b + c, rounded once where the processor supports it.
     fn mul_add_element<S: Simd>(a: Self, b: Self, c: Self) -> Self;
 
-    /// The slice as registers, and the elements after the last full one.
+    /// Returns the slice as full registers, and the elements after the last full one.
     fn as_vectors<S: Simd>(slice: &[Self]) -> (&[Self::Vector<S>], &[Self]);
-    /// The slice as registers to write, and the elements after the last full one.
+    /// Returns the slice as full registers to write, and the elements after the last full one.
     fn as_vectors_mut<S: Simd>(slice: &mut [Self]) -> (&mut [Self::Vector<S>], &mut [Self]);
-    /// The elements of registers.
+    /// Returns the elements of registers.
     fn elements<S: Simd>(vectors: &mut [Self::Vector<S>]) -> &mut [Self];
-    /// Loads fewer elements than a register has; the others are 0.
+    /// Loads fewer elements than a register holds, and sets the others to 0.
     fn load_part<S: Simd>(simd: S, slice: &[Self]) -> Self::Vector<S>;
-    /// Stores the first elements, as many as the slice has.
+    /// Stores the first elements of a register, as many as the slice holds.
     fn store_part<S: Simd>(simd: S, slice: &mut [Self], values: Self::Vector<S>);
 
-    /// `value` in every element.
+    /// Returns a register with `value` in every element.
     fn splat<S: Simd>(simd: S, value: Self) -> Self::Vector<S>;
-    /// a + b.
+    /// Computes a + b.
     fn add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    /// a - b.
+    /// Computes a - b.
     fn sub<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    /// a * b.
+    /// Computes a * b.
     fn mul<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    /// a / b.
+    /// Computes a / b.
     fn div<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    /// a * b + c, rounded once where the processor can.
+    /// Computes a * b + c, rounded once where the processor supports it.
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
-    /// The square root.
+    /// Computes the square root.
     fn sqrt<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// a < b; false for NaN.
+    /// Computes a < b; false for NaN.
     fn less<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
-    /// a <= b; false for NaN.
+    /// Computes a <= b; false for NaN.
     fn less_equal<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
-    /// a == b; false for NaN.
+    /// Computes a == b; false for NaN.
     fn equal<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Mask<S>;
-    /// `a` where the mask is true, else `b`.
+    /// Selects `a` where the mask is true, and `b` elsewhere.
     fn select<S: Simd>(simd: S, mask: Self::Mask<S>, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// The bits of the elements.
+    /// Returns the bits of the elements.
     fn bits<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Bits<S>;
-    /// The elements with these bits.
+    /// Returns the elements with these bits.
     fn of_bits<S: Simd>(simd: S, a: Self::Bits<S>) -> Self::Vector<S>;
-    /// An integer in every element.
+    /// Returns a register with an integer in every element.
     fn splat_word<S: Simd>(simd: S, value: u64) -> Self::Bits<S>;
-    /// a & b.
+    /// Computes a & b.
     fn and<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
-    /// a | b.
+    /// Computes a | b.
     fn or<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
-    /// a ^ b.
+    /// Computes a ^ b.
     fn xor<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
-    /// a + b, wrapping.
+    /// Computes a + b, wrapping.
     fn add_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
-    /// a - b, wrapping.
+    /// Computes a - b, wrapping.
     fn sub_words<S: Simd>(simd: S, a: Self::Bits<S>, b: Self::Bits<S>) -> Self::Bits<S>;
-    /// n shifted to where an element has its exponent, for whole n between -2000 and 2000.
+    /// Shifts n to the exponent field of an element, for integers n between -2000 and 2000.
     fn to_exponent<S: Simd>(simd: S, n: Self::Vector<S>) -> Self::Bits<S>;
-    /// Two numbers whose product is 2^n, for whole n between -2000 and 2000.
+    /// Returns two numbers whose product is 2^n, for integers n between -2000 and 2000.
     fn powers_of_two<S: Simd>(simd: S, n: Self::Vector<S>) -> (Self::Vector<S>, Self::Vector<S>);
-    /// The stored exponent of elements that are not negative, as a number.
+    /// Returns the stored exponent of nonnegative elements, as a number.
     fn exponent_field<S: Simd>(simd: S, bits: Self::Bits<S>) -> Self::Vector<S>;
 
-    /// The sum of the elements of a register, in an order that depends on the instruction set.
+    /// Returns the sum of the elements of a register, in an order that depends on the instruction set.
     fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
-    /// The product of the elements of a register.
+    /// Returns the product of the elements of a register.
     fn product<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
 
-    /// |a|, NaN included.
+    /// Computes |a|, also for NaN.
     #[inline(always)]
     fn abs<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S> {
         Self::of_bits(simd, Self::and(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1)))
     }
 
-    /// -a, NaN included.
+    /// Computes -a, also for NaN.
     #[inline(always)]
     fn neg<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S> {
         Self::of_bits(simd, Self::xor(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN)))
     }
 
-    /// `magnitude`, which is not negative, with the sign of `sign`.
+    /// Returns the nonnegative `magnitude` with the sign of `sign`.
     #[inline(always)]
     fn with_sign<S: Simd>(simd: S, magnitude: Self::Vector<S>, sign: Self::Vector<S>) -> Self::Vector<S> {
         let sign = Self::and(simd, Self::bits(simd, sign), Self::splat_word(simd, Self::SIGN));
         Self::of_bits(simd, Self::or(simd, Self::bits(simd, magnitude), sign))
     }
 
-    /// `x`, or `low` where x is less; NaN stays.
+    /// Returns `x`, or `low` where x is less; NaN stays NaN.
     fn at_least<S: Simd>(simd: S, low: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
-    /// `x`, or `high` where x is more; NaN stays.
+    /// Returns `x`, or `high` where x is more; NaN stays NaN.
     fn at_most<S: Simd>(simd: S, high: Self::Vector<S>, x: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// The larger, where -0 is less than +0; NaN if either is.
+    /// Returns the larger element, where -0 is less than +0; NaN if either is NaN.
     #[inline(always)]
     fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
         let larger = Self::select(simd, Self::equal(simd, a, a), Self::at_least(simd, a, b), a);
-        // Of two zeros it is b. It is negative if both are.
+        // For two zeros, `larger` is b, and the result is negative only if both are.
         let sign = Self::or(simd, Self::bits(simd, a), Self::splat_word(simd, Self::SIGN - 1));
         Self::of_bits(simd, Self::and(simd, Self::bits(simd, larger), sign))
     }
 
-    /// The smaller, where -0 is less than +0; NaN if either is.
+    /// Returns the smaller element, where -0 is less than +0; NaN if either is NaN.
     #[inline(always)]
     fn min<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S> {
-        // Which of both they give differs for zeros and NaN alone. The smaller is negative if either is, as their bits together are;
-        // those of NaN and of any number are NaN.
+        // The two selections differ only for zeros and NaN. The combined bits of two zeros are negative if either is,
+        // as the minimum is; the combined bits of NaN and any number are NaN.
         let (first, second) = (Self::at_most(simd, b, a), Self::at_most(simd, a, b));
         Self::of_bits(simd, Self::or(simd, Self::bits(simd, first), Self::bits(simd, second)))
     }
 }
 
-/// Numbers that an element type brings along.
+/// The constants of an element type.
 pub trait Constants: Copy {
     /// 0.
     const ZERO: Self;
@@ -164,13 +165,14 @@ pub trait Constants: Copy {
     const NAN: Self;
     /// The sign bit.
     const SIGN: u64;
-    /// Bits of the fraction.
+    /// The number of bits of the fraction.
     const FRACTION_BITS: u64;
-    /// What is added to an exponent to store it.
+    /// The bias of a stored exponent.
     const EXPONENT_BIAS: u64;
-    /// 1.5 times 2 to the bits of the fraction: added to a small number, it leaves it rounded in the low bits.
+    /// 1.5 * 2^[`FRACTION_BITS`](Constants::FRACTION_BITS): adding it to a small number rounds that number into the
+    /// low bits.
     const ROUNDER: Self;
-    /// 2 to the bits of the fraction: from here on, all numbers are whole.
+    /// 2^[`FRACTION_BITS`](Constants::FRACTION_BITS): from here on, all numbers are integers.
     const WHOLE: Self;
 }
 
@@ -183,7 +185,7 @@ macro_rules! operators {
     )*};
 }
 
-/// Methods that are one of `pulp`'s.
+/// Implements methods that forward to a method of `pulp`.
 macro_rules! of_pulp {
     ($($name:ident($($operand:ident: $ty:ty),*) $(-> $result:ty)? = $pulp:ident;)*) => {$(
         #[inline(always)]
@@ -307,7 +309,8 @@ macro_rules! float {
                 product(a: S::$vector) -> Self = $product;
             }
 
-            // A vector instruction gives its second operand, or NaN, if an operand is NaN; the plain one the other operand.
+            // If an operand is NaN, a vector instruction returns its second operand or NaN, and the scalar one the
+            // other operand.
             #[inline(always)]
             fn at_least<S: Simd>(simd: S, low: S::$vector, x: S::$vector) -> S::$vector {
                 if S::IS_SCALAR { Self::select(simd, Self::less(simd, x, low), low, x) } else { simd.$max(low, x) }
@@ -363,14 +366,14 @@ float! {
     reduce: reduce_sum_f64s, reduce_product_f64s;
 }
 
-/// Adding 1.5 * 2^23 leaves n in the low bits; the shift drops all else.
+/// Adds 1.5 * 2^23, which leaves n in the low bits, and shifts the other bits out.
 #[inline(always)]
 fn to_exponent_f32<S: Simd>(simd: S, n: S::f32s) -> S::u32s {
     let low = simd.transmute_u32s_f32s(simd.add_f32s(n, simd.splat_f32s(f32::ROUNDER)));
     simd.wrapping_dyn_shl_u32s(low, simd.splat_u32s(23))
 }
 
-/// The rounder and the bias in one constant: of its sum with a whole number, the low bits are an exponent to store.
+/// Adds the rounder and the bias as one constant: the low bits of its sum with an integer are a stored exponent.
 #[inline(always)]
 fn powers_of_two_f32<S: Simd>(simd: S, n: S::f32s) -> (S::f32s, S::f32s) {
     const BIASED: f32 = f32::ROUNDER + 127.0;
@@ -382,7 +385,7 @@ fn powers_of_two_f32<S: Simd>(simd: S, n: S::f32s) -> (S::f32s, S::f32s) {
     (simd.transmute_f32s_u32s(first), simd.transmute_f32s_u32s(second))
 }
 
-/// Whole numbers below 2^23 become the fraction of a number between 2^23 and 2^24.
+/// Makes the field, an integer below 2^23, the fraction of a number between 2^23 and 2^24.
 #[inline(always)]
 fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
     let field = simd.wrapping_dyn_shr_u32s(bits, simd.splat_u32s(23));
@@ -390,10 +393,10 @@ fn exponent_field_f32<S: Simd>(simd: S, bits: S::u32s) -> S::f32s {
     simd.sub_f32s(simd.transmute_f32s_u32s(number), simd.splat_f32s(f32::WHOLE))
 }
 
-/// A number whose fraction counts ones from bit 32 on, and so in the upper half of a word.
+/// A number whose unit bit is bit 32, so that its integer part is in the upper half of a 64-bit word.
 const UPPER_HALF: f64 = (1u64 << 20) as f64;
 
-/// Adding 1.5 * 2^20 leaves n in the low bits of the upper half; the shift of the two words drops all else.
+/// Adds 1.5 * 2^20, which leaves n in the low bits of the upper half, and shifts the other bits of both halves out.
 #[inline(always)]
 fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     let upper = simd.transmute_u64s_f64s(simd.add_f64s(n, simd.splat_f64s(1.5 * UPPER_HALF)));
@@ -405,7 +408,7 @@ fn to_exponent_f64<S: Simd>(simd: S, n: S::f64s) -> S::u64s {
     bytemuck::cast(simd.wrapping_dyn_shl_u32s(words, simd.splat_u32s(20)))
 }
 
-/// Half of n, rounded, and the rest.
+/// Splits n into its half, rounded, and the rest.
 #[inline(always)]
 fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     let rounder = simd.splat_f64s(f64::ROUNDER);
@@ -417,7 +420,7 @@ fn powers_of_two_f64<S: Simd>(simd: S, n: S::f64s) -> (S::f64s, S::f64s) {
     (simd.transmute_f64s_u64s(first), simd.transmute_f64s_u64s(second))
 }
 
-/// The field goes to the lowest bits of the upper half, and there is the fraction of a number.
+/// Moves the field to the lowest bits of the upper half, where it is the fraction of a number.
 #[inline(always)]
 fn exponent_field_f64<S: Simd>(simd: S, bits: S::u64s) -> S::f64s {
     let shifted: S::u64s = if S::IS_SCALAR {

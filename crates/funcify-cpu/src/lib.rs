@@ -1,12 +1,15 @@
-//! Whole loops of tensor programs in host memory: an interpreter of tiles, planned ahead, over SIMD kernels.
+//! A compiled CPU engine for whole loops of tensor programs: plans made ahead of time, run tile by tile on SIMD
+//! kernels.
 //!
-//! A [`Plan`](plan::Plan) says everything that a call does: regions of memory, loops, and instructions over rows and
-//! lanes. [`plan`] documents the instruction set. An [`Executor`] checks a plan, holds its scratch memory, and runs it
-//! on slices of the caller. The kernels are in [`kernels`], compiled for each instruction set of [`Machine`].
+//! A [`Plan`](plan::Plan) describes everything that a call does: regions of memory, loops, and instructions over rows
+//! and lanes. [`plan`] documents the instruction set. An [`Executor`] checks a plan, owns its scratch memory, and
+//! runs it on the caller's slices. The kernels are in [`kernels`], compiled for each instruction set of [`Machine`].
 //!
-//! The way through it: `plan` (what is computed, and the proof that it stays within its memory), `run` (loops, threads), `body`
-//! (the innermost loops), `views` (what a part sees of memory), `kernels` (registers). **Invariant:** an instruction allocates nothing. **Invariant:** results do
-//! not depend on the number of threads.
+//! To read the crate, start with `plan` (the computation, and the proof that it stays within its memory), then `run`
+//! (loops and threads), `body` (the innermost loops), `views` (the memory that one part sees) and `kernels`
+//! (registers).
+//!
+//! **Invariant:** an instruction allocates nothing. **Invariant:** results do not depend on the number of threads.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +40,7 @@ pub use residuals::{DerivativePrograms, with_residuals_as_planned};
 pub use run::{CallError, Element, Executor};
 pub use slices::OnSlices;
 
-/// What came of checking the plans of this process. Nothing is checked without debug assertions.
+/// Returns the results of the plan checks of this process. Plans are checked only with debug assertions.
 #[doc(hidden)]
 pub fn proof_counts() -> ProofCounts {
     proof::counts()

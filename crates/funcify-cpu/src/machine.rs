@@ -1,4 +1,4 @@
-//! Which instruction set runs the kernels: detected once, or chosen for a test.
+//! The instruction set of the kernels: detected once, or chosen by a test.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use pulp::{Arch, Scalar, Simd};
 
 use crate::float::Float;
 
-/// An instruction set that this processor has, and whether loops become machine code of it.
+/// An instruction set of this processor, with the rule for translating loops to machine code.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
     arch: Arch,
@@ -14,30 +14,31 @@ pub struct Machine {
     translation: Translation,
 }
 
-/// When loops over a few vectors become machine code, if the crate is built with its feature `jit`.
+/// The rule for translating loops over a few vectors to machine code. It needs the crate's feature `jit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Translation {
-    /// Never.
+    /// Never translates.
     Never,
-    /// Where one call is expected to gain some tens of microseconds: making it takes a millisecond or so.
+    /// Translates a loop if one call is expected to gain some tens of microseconds: a translation takes about a
+    /// millisecond.
     #[default]
     Worthwhile,
-    /// Wherever a loop can be. For tests.
+    /// Translates every loop that it can. For tests.
     Always,
 }
 
 impl Machine {
-    /// The widest vectors that the processor has.
+    /// Returns the instruction set with the widest vectors of this processor.
     pub fn detect() -> Self {
         Machine::of(Arch::new())
     }
 
-    /// No vectors at all: what processors without AVX2 or NEON run.
+    /// Returns the instruction set without vectors, used by processors without AVX2 or NEON.
     pub fn plain() -> Self {
         Machine::of(Arch::Scalar)
     }
 
-    /// Every instruction set that the engine has kernels for and this processor runs, the plain one first.
+    /// Returns every instruction set that the kernels and this processor support, the plain one first.
     pub fn all() -> Vec<Self> {
         let mut all = vec![Machine::plain()];
         #[cfg(target_arch = "x86_64")]
@@ -53,18 +54,19 @@ impl Machine {
         Machine { arch, translation: Translation::default() }
     }
 
-    /// The same, with another rule for machine code.
+    /// Returns the same machine with another rule for translating to machine code.
     pub fn translating(self, translation: Translation) -> Self {
         Machine { translation, ..self }
     }
 
-    /// When loops become machine code: on vectors, which all round products and sums once.
+    /// Returns the rule for translating to machine code. Only machines with vectors, which all fuse multiply-add,
+    /// translate.
     #[cfg(feature = "jit")]
     pub(crate) fn translation(self) -> Translation {
         if matches!(self.arch, Arch::Scalar) { Translation::Never } else { self.translation }
     }
 
-    /// What people call it.
+    /// Returns the common name of the instruction set.
     pub fn name(self) -> &'static str {
         match self.arch {
             Arch::Scalar => "plain",
@@ -78,7 +80,7 @@ impl Machine {
         }
     }
 
-    /// How many elements a vector has.
+    /// Returns the number of elements in a vector.
     pub(crate) fn lanes<T: Float>(self) -> usize {
         struct Lanes<T>(PhantomData<T>);
         impl<T: Float> Work for Lanes<T> {
@@ -91,8 +93,8 @@ impl Machine {
         self.run(Lanes::<T>(PhantomData))
     }
 
-    /// Runs `work` with the token of the instruction set. `work` itself is compiled without it: what it passes to
-    /// `Simd::vectorize` is compiled with it.
+    /// Runs `work` with the token of the instruction set. `work` itself is compiled without that instruction set; the
+    /// code that it passes to `Simd::vectorize` is compiled with it.
     pub(crate) fn run<W: Work>(self, work: W) -> W::Output {
         match self.arch {
             #[cfg(target_arch = "x86_64")]
@@ -106,11 +108,11 @@ impl Machine {
     }
 }
 
-/// Something to run on any instruction set.
+/// Work that runs on any instruction set.
 pub(crate) trait Work {
-    /// What it gives.
+    /// The result of the work.
     type Output;
 
-    /// Runs it.
+    /// Runs the work.
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }

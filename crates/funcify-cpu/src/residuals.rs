@@ -1,4 +1,5 @@
-//! The two programs of a framework's op, and how what the forward pass saves lies in memory: as the loops of its plan have it.
+//! Compiles the forward and backward programs of a framework's op, with residuals laid out as the planned loops store
+//! them.
 
 use funcify_core::derivative::{BackwardInput, GradOptions, Pullback, Wrt};
 use funcify_core::error::{Error, Place, Result, Site};
@@ -9,24 +10,25 @@ use funcify_runtime::{Backend, CompileOptions, Function};
 
 use crate::planner::innermost_axes;
 
-/// A forward program that saves what its backward program needs, for the derivatives by some of a graph's inputs.
+/// A forward program that saves residuals, and the backward program that computes gradients of some of a graph's
+/// inputs.
 pub struct DerivativePrograms<B: Backend> {
-    /// Gives the graph's outputs, and after them what is saved.
+    /// Computes the graph's outputs, followed by the residuals.
     pub forward: Function<B>,
-    /// Gives the gradients.
+    /// Computes the gradients.
     pub backward: Function<B>,
-    /// What each input of the backward program is.
+    /// The meaning of each input of the backward program.
     pub takes: Vec<BackwardInput>,
-    /// By which inputs: those that were asked for and to which gradients flow.
+    /// `true` for each input of the graph that was requested and that gradients reach.
     pub by: Vec<bool>,
 }
 
 impl<B: Backend> DerivativePrograms<B> {
-    /// Compiles the programs for the derivatives by the inputs that `by` marks, but for those that lead to no result by a
-    /// differentiable path; `None` if no input is left. Between the programs tensors lie as is best for arguments of these sizes.
+    /// Compiles the programs for the gradients of the inputs that `by` marks, except inputs without a differentiable
+    /// path to a result. Returns `None` if no input is left. Residuals are laid out for arguments of these sizes.
     ///
     /// # Errors
-    /// Those of [`Graph::pullback`] and of [`Function::compile_with`].
+    /// Returns the errors of [`Graph::pullback`] and of [`Function::compile_with`].
     #[track_caller]
     pub fn compile(
         graph: &Graph,
@@ -47,8 +49,8 @@ impl<B: Backend> DerivativePrograms<B> {
     }
 }
 
-/// The two graphs for the gradients by these inputs, but for those that lead to no result by a differentiable path, and by
-/// which inputs they are; `None` if none is left.
+/// Returns the marks of the inputs that have a differentiable path to a result, and the graphs for the gradients of
+/// these inputs; `None` if no input is left.
 #[track_caller]
 fn connected_pullback(graph: &Graph, by: &[bool], options: &GradOptions) -> Result<Option<(Vec<bool>, Pullback)>> {
     let mut connected = by.to_vec();
@@ -76,15 +78,15 @@ fn pullback(graph: &Graph, by: &[bool], options: &GradOptions) -> Result<Pullbac
     graph.pullback(Wrt::Names(names.collect()), options.clone())
 }
 
-/// The two programs of a framework's op, whose residuals lie as the loops of the forward plan have them for arguments of these
-/// sizes: nobody else looks at them, and so neither plan moves their elements. The graph has so many `outputs` of its own. For
-/// other sizes the programs give the same values.
+/// Lays the residuals of a framework op's two programs out as the loops of the forward plan store them, for arguments
+/// of these sizes. No other code reads the residuals, so neither plan has to move their elements. The first `outputs`
+/// outputs of the forward graph are the graph's own. For other sizes the programs compute the same values.
 pub fn with_residuals_as_planned(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));
     let arguments: Vec<TensorType> =
         inputs.zip(arguments).map(|(input, sizes)| input.with_shape(sizes.as_slice())).collect();
-    // That arguments do not fit the call itself says.
+    // The call itself reports arguments that do not fit.
     let Ok(sizes) = bind_sizes(&at, &pullback.forward, &arguments) else { return Ok(pullback) };
     let innermost = innermost_axes(&pullback.forward, &sizes);
     if innermost[outputs..].iter().all(Option::is_none) { Ok(pullback) } else { pullback.laid_out(outputs, &innermost) }

@@ -1,4 +1,4 @@
-//! Programs on slices of the caller: a call writes into buffers that the caller has, and allocates nothing.
+//! Programs on the caller's slices: a call writes into the caller's buffers and allocates nothing.
 
 use std::any::Any;
 use std::ops::RangeInclusive;
@@ -11,9 +11,10 @@ use funcify_runtime::{Function, bind_sizes};
 use crate::backend::{Cpu, OnHost};
 use crate::engine::Number;
 
-/// A program compiled for one set of sizes, from slices into slices.
+/// A program compiled for one set of sizes, which reads and writes the caller's slices.
 ///
-/// For what is called very often: a step of a simulation, a filter in a control loop. It is compiled as a whole, or not at all.
+/// Use it for calls that are very frequent, such as a simulation step or a filter in a control loop. A graph that
+/// cannot be compiled as a whole is rejected.
 ///
 /// ```
 /// use funcify::{Graph, scan};
@@ -49,7 +50,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// More elements than can be counted are as many as no slice has.
+    /// Describes a slot. An element count that overflows saturates, to a length that no slice has.
     fn new(name: &str, dtype: DType, shape: &[usize]) -> Self {
         let ty = TensorType::new(dtype, Shape::from(shape));
         let count = |product: usize, size: &usize| product.saturating_mul(*size);
@@ -57,7 +58,7 @@ impl Slot {
         Slot { name: name.to_string(), ty, elements }
     }
 
-    /// The numbers that the elements may be, if these are integers or truth values.
+    /// Returns the range of the elements, if they are integers or booleans.
     fn integers(&self) -> Option<RangeInclusive<f64>> {
         match self.ty.dtype {
             DType::Bool => Some(0.0..=1.0),
@@ -71,8 +72,8 @@ impl Slot {
 }
 
 impl OnSlices {
-    /// Compiles a graph for arguments of these shapes, one for each input. What cannot be compiled as a whole is an error that names
-    /// the op in the way; [`Function`] runs that, too.
+    /// Compiles a graph for arguments of these shapes, one for each input. If the graph cannot be compiled as a
+    /// whole, the error names the op that prevents it; [`Function`] runs such graphs too.
     #[track_caller]
     pub fn compile(graph: &Graph, shapes: &[&[usize]]) -> Result<Self> {
         let at = Place::new("compile", Site::caller());
@@ -87,8 +88,8 @@ impl OnSlices {
             .map(|((index, input), shape)| Slot::new(graph.input_name(index), graph.ty(input.value).dtype, shape))
             .collect();
         if let Some(Slot { name, ty, .. }) = inputs.iter().find(|input| input.elements > MOST_ELEMENTS) {
-            let fix = "compile it for the sizes of the slices that it will be called with";
-            return Err(at.mismatch(format!("the shape of `{name}`"), "a size that memory can hold", ty, fix));
+            let fix = "compile it for the sizes of the slices that you will pass";
+            return Err(at.mismatch(format!("the shape of `{name}`"), "a size that fits in memory", ty, fix));
         }
         let types: Vec<TensorType> = inputs.iter().map(|input| input.ty.clone()).collect();
         let sizes = bind_sizes(&at, graph, &types)?;
@@ -98,15 +99,15 @@ impl OnSlices {
             backend: "cpu".into(),
             what: "this program on slices".into(),
             reason: reason.into(),
-            fix: "call it on tensors: `Function::call`".into(),
+            fix: "call it on tensors with `Function::call`".into(),
         };
-        let program = whole.downcast::<OnHost>().map_err(|_| declined("it is not compiled"))?;
+        let program = whole.downcast::<OnHost>().map_err(|_| declined("it is not compiled as a whole"))?;
         let engine = &program.0;
         let given = types.iter().map(|ty| ty.dtype).chain(engine.results().iter().map(|(dtype, _)| *dtype));
         for dtype in given {
             if engine.is_words(dtype) || (dtype.is_float() && dtype != engine.dtype()) {
                 return Err(declined(&format!(
-                    "{dtype} beside {}, or random bits, are no numbers of a slice",
+                    "slices of {} elements cannot hold {dtype} or random bits",
                     engine.dtype()
                 )));
             }
@@ -116,30 +117,32 @@ impl OnSlices {
         Ok(OnSlices { program, name: graph.name().to_string(), inputs, outputs })
     }
 
-    /// The arguments by name, in order.
+    /// Returns the names and types of the arguments, in order.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = (&str, &TensorType)> {
         self.inputs.iter().map(|input| (input.name.as_str(), &input.ty))
     }
 
-    /// The results by name, in order.
+    /// Returns the names and types of the results, in order.
     pub fn outputs(&self) -> impl ExactSizeIterator<Item = (&str, &TensorType)> {
         self.outputs.iter().map(|output| (output.name.as_str(), &output.ty))
     }
 
-    /// Runs it: arguments in row-major order, results written in that order. `T` is the float type of the graph; integers and
-    /// booleans are numbers of it, too: whole numbers that their type has, and 0 and 1. After the first call nothing is allocated; calls
-    /// of several threads at once have memory of their own.
+    /// Runs the program on arguments in row-major order, and writes the results in that order. `T` is the float type
+    /// of the graph. Integers and booleans are passed as floats of that type: integers in the range of their type,
+    /// and 0 or 1. Calls after the first one allocate nothing; concurrent calls from several threads each use their
+    /// own memory.
     ///
     /// # Errors
-    /// `Type` for slices of another number, length or element type than those of the program, and for an argument with an element
-    /// that its type does not have: 300.5 is no `u8`, 2 is no `bool`, and -0.0 is neither.
+    /// Returns `Type` if the number, length or element type of the slices differs from the program's, and if an
+    /// argument has an element that its type cannot represent: 300.5 is not a `u8`, 2 is not a `bool`, and -0.0 is
+    /// neither.
     #[track_caller]
     pub fn call<T: Number>(&self, inputs: &[&[T]], results: &mut [&mut [T]]) -> Result<()> {
         let site = Site::caller();
         let place = || Place::new(self.name.clone(), site);
         let engine = &self.program.0;
         if engine.dtype() != T::DTYPE {
-            let fix = "pass slices of that type";
+            let fix = "pass slices of the expected type";
             return Err(place().mismatch("the element type", engine.dtype(), T::DTYPE, fix));
         }
         check(place, "argument", &self.inputs, inputs.iter().map(|slice| slice.len()))?;
@@ -149,14 +152,14 @@ impl OnSlices {
         engine.call_into(inputs, results).map_err(failed)?;
         let integers = self.outputs.iter().zip(results).filter(|(slot, _)| !slot.ty.dtype.is_float());
         for number in integers.flat_map(|(_, result)| result.iter_mut()) {
-            // A product of 0 and a negative integer is -0.0, which is not an integer.
+            // The product of 0 and a negative integer is -0.0, which is not an integer.
             *number = number.plus(T::default());
         }
         Ok(())
     }
 }
 
-/// Checks that the elements of an argument are those of its type. Only integers and truth values are looked at.
+/// Checks that the elements of an argument are values of its type. Only integers and booleans are checked.
 fn check_elements<T: Number>(place: impl Fn() -> Place, slot: &Slot, slice: &[T]) -> Result<()> {
     let Some(range) = slot.integers() else { return Ok(()) };
     let is_one = |number: f64| range.contains(&number) && number.trunc() == number && !is_negative_zero(number);
@@ -164,9 +167,9 @@ fn check_elements<T: Number>(place: impl Fn() -> Place, slot: &Slot, slice: &[T]
     let Slot { name, ty, .. } = slot;
     let expected = match ty.dtype {
         DType::Bool => "0 or 1".to_string(),
-        _ => format!("a whole number from {} to {}", range.start(), range.end()),
+        _ => format!("an integer from {} to {}", range.start(), range.end()),
     };
-    let (found, fix) = (slice[index].to_f64(), format!("pass elements that {} has", ty.dtype));
+    let (found, fix) = (slice[index].to_f64(), format!("pass elements that {} can represent", ty.dtype));
     Err(place().mismatch(format!("element {index} of argument `{name}`, {ty}"), expected, format!("{found:?}"), fix))
 }
 
@@ -174,7 +177,7 @@ fn is_negative_zero(number: f64) -> bool {
     number == 0.0 && number.is_sign_negative()
 }
 
-/// Checks how many slices there are, and how long they are.
+/// Checks the number of slices and their lengths.
 fn check(
     place: impl Fn() -> Place,
     kind: &str,
@@ -182,7 +185,7 @@ fn check(
     lengths: impl ExactSizeIterator<Item = usize>,
 ) -> Result<()> {
     if lengths.len() != slots.len() {
-        let fix = format!("pass one slice for each {kind}, in their order");
+        let fix = format!("pass one slice for each {kind}, in order");
         return Err(place().mismatch(format!("the number of {kind}s"), slots.len(), lengths.len(), fix));
     }
     match slots.iter().zip(lengths).find(|(slot, length)| slot.elements != *length) {

@@ -1,5 +1,5 @@
-//! What a user of the backend `cpu` relies on: loops are compiled, say why if not, can be stopped, and give the same bits
-//! whatever runs beside them.
+//! Guarantees of the backend `cpu`: loops are compiled or report the reason, can be stopped, and compute the same
+//! bits whatever else runs at the same time.
 
 mod numbers;
 
@@ -14,7 +14,7 @@ use funcify_cpu::plan::{Instruction, Node, Op};
 use funcify_cpu::{Cpu, Division, Elements, Engine, Machine, plan_graph};
 use numbers::{assert_near, built, inputs as inputs_of, numbers, sizes, traced};
 
-/// `h <- tanh(x W + h U + b)` over T rows of B by H, and the gradients of a loss.
+/// Builds `h <- tanh(x W + h U + b)` over T rows of B by H, with the gradients of a loss.
 fn network() -> Graph {
     let forward = built("network", |g| {
         let [x, h] = [g.input("x", "f32[T,B,3]"), g.input("h", "f32[B,3]")];
@@ -42,7 +42,8 @@ fn loops_and_their_gradients_are_compiled() {
     }
 }
 
-/// The products of a strip of steps are one instruction, for whole strips, the steps that are left, and the first one.
+/// The products of a strip of steps are one instruction: for whole strips, for the remaining steps, and for the first
+/// step.
 #[test]
 fn weight_gradients_are_summed_in_strips() {
     let graph = network();
@@ -67,7 +68,7 @@ fn weight_gradients_are_summed_in_strips() {
     assert_near(&found, &expected, 2e-4, "");
 }
 
-/// What a graph gives where its loops are compiled, which they all must be, beside what the reference evaluation gives.
+/// Asserts that all loops of a graph are compiled, and that it computes the same results as the reference evaluator.
 fn compiled(graph: &Graph, inputs: &[HostTensor]) {
     let expected = funcify::evaluate(graph, inputs).unwrap();
     for cpu in [Cpu::default(), Cpu::dividing_all()] {
@@ -79,14 +80,14 @@ fn compiled(graph: &Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Counters, what is computed of them, and which of them was best: integers that floats hold exactly.
+/// Counters, values computed from them, and the index of the best one are integers that floats represent exactly.
 #[test]
 fn integers_are_numbers_of_the_plan() {
     let float = |i: Value| i.cast(DType::F32);
     let x = numbers(&[5], 7);
     let programs = [
         built("powers", |g| fori_loop(0, 9, g.input("x", "f32[5]"), |i, y| y * 0.5 + float(i) * y)),
-        // The steps are counted beside the loop, and the counters are a trace.
+        // A counter runs next to the loop, and its values are a trace.
         built("counted", |g| {
             let step = |(i, y): (Value, Value), x: Value| {
                 let is_third = (i % 3).eq(0);
@@ -102,7 +103,7 @@ fn integers_are_numbers_of_the_plan() {
             let start = (constant(0i64), constant(f32::NEG_INFINITY), constant(-1i64));
             scan(start, g.input("x", "f32[5]"), step).0
         }),
-        // The zero of an integer has no sign, and a reciprocal sees it.
+        // An integer zero has no sign, and a reciprocal depends on it.
         built("zeros", |g| {
             let none = constant(0i32);
             let step = |i: Value, x: Value| {
@@ -133,7 +134,8 @@ fn integers_are_numbers_of_the_plan() {
     }
 }
 
-/// Rows of a table by positions that the loop computes, clamped into the table; the first of the greatest, and of what is no number.
+/// Rows of a table at positions that the loop computes, clamped into the table, and the index of the first largest
+/// element or NaN.
 #[test]
 fn positions_are_computed_and_taken() {
     let table = numbers(&[6, 4], 12);
@@ -170,8 +172,8 @@ fn positions_are_computed_and_taken() {
     }
 }
 
-/// A histogram that is its own state, elements by position of each lane, and what lies outside: clamped by one, left out by the
-/// other.
+/// A histogram that is its own state, and elements at a position per lane. Gathering clamps positions outside the
+/// range; scattering skips them.
 #[test]
 fn elements_are_gathered_and_scattered() {
     for (axis, mode) in (0..2).flat_map(|axis| ScatterMode::ALL.map(|mode| (axis, mode))) {
@@ -197,7 +199,8 @@ fn elements_are_gathered_and_scattered() {
     compiled(&one, &[numbers(&[8], 5), numbers(&[9, 3], 6)]);
 }
 
-/// Integers that a plan cannot hold are left to the reference evaluation: they would be rounded, or not wrap.
+/// Integers that a plan cannot represent are left to the reference evaluator: the plan would round them, or not wrap
+/// them.
 #[test]
 fn integers_beyond_the_floats_are_not_compiled() {
     let doubled = |dtype: DType| {
@@ -219,7 +222,7 @@ fn integers_beyond_the_floats_are_not_compiled() {
     }
 }
 
-/// Conjugate gradients: as many steps as the residual needs, none if it is small, and no more than the bound.
+/// Conjugate gradients take as many steps as the residual needs: none if it is small, and at most the bound.
 #[test]
 fn loops_that_a_condition_ends_are_compiled() {
     let solve = |bound: Option<usize>| {
@@ -254,7 +257,7 @@ fn loops_that_a_condition_ends_are_compiled() {
     compiled(&solve(None), &[matrix, HostTensor::zeros(funcify::DType::F32, &[7])]);
 }
 
-/// Newton's method for the square root of each element, the start of each from the root before.
+/// Newton's method for the square root of each element, each starting from the previous root.
 #[test]
 fn a_condition_ends_a_loop_in_a_loop() {
     let graph = built("roots", |g| {
@@ -268,7 +271,7 @@ fn a_condition_ends_a_loop_in_a_loop() {
     compiled(&graph, &[xs]);
 }
 
-/// Choices in a loop and outside of one, of products, of what is given, and their gradients.
+/// Choices inside and outside a loop, of products and of inputs, and their gradients.
 #[test]
 fn choices_by_booleans_are_compiled() {
     let graph = built("choices", |g| {
@@ -297,7 +300,7 @@ fn a_loop_without_end_is_stopped() {
     assert!(matches!(stopped, Err(Error::Cancelled { .. })), "{stopped:?}");
 }
 
-/// What all parts know is added once to a sum over the axis that is divided.
+/// A value known to all parts is added only once to a sum over the divided axis.
 #[test]
 fn what_all_parts_have_is_added_once() {
     let graph = built("layer", |g| {
@@ -313,8 +316,8 @@ fn what_all_parts_have_is_added_once() {
     assert_near(&found, &expected, 1e-5, "");
 }
 
-/// A mean divides a sum over lanes by a size, and loops that add up over lanes start from what all parts have, several of
-/// them from one number: neither is in the way of a division, forward or backward.
+/// A mean divides a sum over lanes by a size; loops that add up over lanes start from a value shared by all parts,
+/// and several start from the same number. Neither prevents a division, forward or backward.
 #[test]
 fn training_by_a_mean_and_by_a_running_total_is_divided() {
     let programs = ["mean", "total"].map(|loss| {
@@ -323,7 +326,7 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
             let (zeros, zero) = (x.index(0, 0).zeros_like(), decay.zeros_like());
             let start = ((zeros, zero), (zero, zeros));
             let (((_, total), (other, _)), states) = scan(start, x, |((h, total), (other, all)), x| {
-                // What is added first shows its axis last.
+                // The addition that comes first reveals its axis last.
                 let other = other + all.sum(0);
                 let all = all + h;
                 let h = (h * decay + x).tanh();
@@ -344,7 +347,8 @@ fn training_by_a_mean_and_by_a_running_total_is_divided() {
     }
 }
 
-/// Totals that start from one number, some of which show late that they are sums over the axis, wherever its search begins.
+/// Totals that start from one number. Some turn out to be sums over the axis only late, whatever the start of the
+/// search for it.
 #[test]
 fn totals_that_start_from_one_number_are_divided() {
     let graph = built("totals", |g| {
@@ -438,19 +442,19 @@ fn many_threads_call_one_function() {
     });
 }
 
-/// An engine of a graph without symbols.
+/// Compiles an engine for a graph without symbols.
 fn engine(graph: &Graph, may_refuse: bool) -> Result<Engine, Declined> {
     let whole = WholeRequest { graph, sizes: &Sizes::new(), is_program: false, memory_budget: 1 << 20, may_refuse };
     Engine::compile(whole, Division::Worthwhile, Machine::detect())
 }
 
-/// Calls an engine with scalars.
+/// Calls an engine with scalars, and returns whether it refuses them.
 fn is_refused(engine: &Engine, scalars: &[(f64, DType)]) -> bool {
     let arguments: Vec<_> = scalars.iter().map(|(x, dtype)| Elements::of_numbers([*x].into_iter(), *dtype)).collect();
     matches!(engine.call(&arguments, &|| false).unwrap(), Outcome::Refused)
 }
 
-/// A loop without a bound that counts further than the plan can is stopped, and its results are refused.
+/// A loop without a bound that counts further than the plan can represent is stopped, and its results are refused.
 #[test]
 fn endless_counting_is_refused() {
     let graph = built("endless", |g| {
@@ -464,7 +468,7 @@ fn endless_counting_is_refused() {
     }
 }
 
-/// A loop that ends refuses nothing that the loop before it refused.
+/// A loop that ends does not clear the refusal of an earlier loop.
 #[test]
 fn endless_counting_is_refused_whatever_ends_after_it() {
     let graph = built("loops", |g| {
@@ -478,7 +482,8 @@ fn endless_counting_is_refused_whatever_ends_after_it() {
     }
 }
 
-/// Of two branches with endless counting, each refuses what it runs itself, whatever ran before in the memory it is noted in.
+/// Two branches count endlessly, and each refuses only its own count, whatever earlier code left in the memory of the
+/// refusal.
 #[test]
 fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     let graph = built("branches", |g| {
@@ -499,7 +504,7 @@ fn endless_counting_in_a_branch_that_does_not_run_refuses_nothing() {
     }
 }
 
-/// Beside the result there is nothing to compute in a loop whose trace nobody uses: it belongs to the program.
+/// A loop with an unused trace computes nothing but its result, and is part of the program.
 #[test]
 fn a_search_is_one_program() {
     let graph = built("search", |g| {
@@ -511,7 +516,7 @@ fn a_search_is_one_program() {
     }
 }
 
-/// Sizes of zero next to others, alone and in parts: no step, no row, no lane.
+/// Sizes of zero next to others, in one part and in several: no steps, no rows, no lanes.
 #[test]
 fn what_has_no_elements_gives_what_the_reference_evaluation_gives() {
     let network = built("network", |g| {

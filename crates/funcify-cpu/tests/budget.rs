@@ -1,4 +1,4 @@
-//! The memory budget of the process, which a test of its own process may change.
+//! The memory budget of the process, changed in a test program of its own.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use funcify::memory::set_memory_budget;
 use funcify::{Error, Graph, HostTensor, ScanOptions, scan_with};
 use funcify_cpu::Cpu;
 
-/// The second call of a kind on tensors takes a shorter way, and asks for the budget as the first does.
+/// The second call of the same signature takes the fast path, and checks the budget as the first one does.
 #[test]
 fn a_smaller_budget_holds_for_the_next_call() {
     let graph = Graph::build("rows", |g| {

@@ -1,5 +1,6 @@
-//! Loops whose values lie at an edge: NaN, numbers that a narrower type has not, indices out of range, axes without elements,
-//! operands that are laid out in an unusual way. Each gives what the reference evaluation gives, whole, in parts and as machine code.
+//! Loops with edge-case values: NaN, numbers that a narrower type cannot represent, indices out of range, axes
+//! without elements, and operands in an unusual layout. Each computes the same results as the reference evaluator,
+//! whole, in parts and as machine code.
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::ops::ScatterMode;
@@ -17,7 +18,7 @@ fn backends() -> Vec<Cpu> {
     backends
 }
 
-/// Results agree, and the loops are compiled.
+/// Asserts that the results agree and that the loops are compiled.
 #[track_caller]
 fn agrees(graph: Graph, inputs: &[HostTensor]) {
     for cpu in backends() {
@@ -30,7 +31,7 @@ fn agrees(graph: Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Results agree, however the loops run.
+/// Asserts that the results agree, however the loops run.
 #[track_caller]
 fn agrees_somehow(graph: Graph, inputs: &[HostTensor]) {
     for cpu in backends() {
@@ -54,7 +55,7 @@ fn near(graph: &Graph, inputs: &[HostTensor], found: &[HostTensor]) {
     }
 }
 
-/// Small integers, so that sums in any order are exact.
+/// Returns small integers, so that sums in any order are exact.
 fn whole(dtype: DType, shape: &[usize]) -> HostTensor {
     let mut number = 3u64;
     HostTensor::from_fn(dtype, shape, |_| {
@@ -77,7 +78,7 @@ fn functions_of_nan_are_nan() {
     agrees(graph, &[HostTensor::from([0.5f32, 0.25, 1.0]), xs]);
 }
 
-/// A number at a time, as machine code computes it with instructions of its own.
+/// One number at a time, for which machine code has its own instructions.
 #[test]
 fn functions_of_one_nan_are_nan() {
     let graph = built("functions", |g| {
@@ -113,7 +114,7 @@ fn a_large_number_beside_small_ones_has_its_own_sine() {
     }
 }
 
-/// 1 + 2^-11 + 2^-40 lies above the middle of two halves, and as an f32 in the middle.
+/// 1 + 2^-11 + 2^-40 is above the midpoint of two adjacent f16 numbers, and as an f32 it is the midpoint.
 #[test]
 fn floats_are_rounded_once() {
     for dtype in [DType::F16, DType::BF16] {
@@ -130,7 +131,7 @@ fn products_over_halves_are_infinite_where_a_half_is() {
     agrees(graph, &[xs.cast(DType::F16)]);
 }
 
-/// In f16 a sum of ones would stop at 2,048, in bf16 at 256.
+/// A sum of ones would stop at 2,048 in f16, and at 256 in bf16.
 #[test]
 fn running_sums_of_halves_are_rounded_once() {
     for dtype in [DType::F16, DType::BF16] {
@@ -167,7 +168,7 @@ fn indices_out_of_range_are_no_places() {
     }
 }
 
-/// In f32 these are even numbers.
+/// As f32 these are even numbers.
 #[test]
 fn odd_integers_that_floats_have_not_stay_odd() {
     let xs = whole(DType::F32, &[3]);
@@ -198,7 +199,7 @@ fn odd_integers_that_floats_have_not_stay_odd() {
     agrees_somehow(sums, &[xs, tables]);
 }
 
-/// Either addend may be added in each step, so the count is bound by the larger one.
+/// Each step may add either addend, so the larger one bounds the count.
 #[test]
 fn counts_by_two_addends_are_exact() {
     for takes_large in [false, true] {
@@ -239,7 +240,7 @@ fn a_row_is_compared_with_a_fixed_one() {
     }
 }
 
-/// So many steps that a call is divided into several runs of its machine code.
+/// Enough steps to divide a call into several runs of its machine code.
 #[test]
 fn long_loops_are_continued_where_they_stopped() {
     let steps = 400_000usize;
@@ -284,7 +285,7 @@ fn running_sums_of_rows_that_lie_apart_or_backwards() {
     }
 }
 
-/// Each part has a share of the sums over the batch, which are given transposed.
+/// Each part has a share of the sums over the batch, and the results are transposed.
 #[test]
 fn sums_over_parts_are_given_in_another_order() {
     let graph = built("gradient", |g| {
@@ -297,7 +298,7 @@ fn sums_over_parts_are_given_in_another_order() {
     agrees(graph, &shapes.map(|shape| whole(DType::F32, shape)));
 }
 
-/// The sum of a loop in a step is whole after that loop, not after the steps around it.
+/// The sum of a nested loop is complete after that loop, not after the enclosing steps.
 #[test]
 fn sums_of_loops_in_loops_are_whole_when_their_loop_ends() {
     let graph = built("sums", |g| {
@@ -313,7 +314,8 @@ fn sums_of_loops_in_loops_are_whole_when_their_loop_ends() {
     agrees(graph, &shapes.map(|shape| whole(DType::F32, shape)));
 }
 
-/// How many steps a loop in a step has run is that of this step, not of the first one, which stands apart.
+/// The number of steps that a nested loop ran is counted for each outer step, not only for the first one, which is
+/// planned separately.
 #[test]
 fn steps_of_loops_in_steps_are_counted_in_each() {
     let graph = built("counts", |g| {
@@ -330,7 +332,7 @@ fn iota_of(count: usize) -> Value {
     funcify::iota(count, DType::F32)
 }
 
-/// The first row is computed, and steps that did not run have none.
+/// The first row is computed, and steps that did not run have no rows.
 #[test]
 fn loops_that_end_early_read_joined_rows() {
     let graph = built("joined", |g| {
@@ -346,7 +348,7 @@ fn loops_that_end_early_read_joined_rows() {
     }
 }
 
-/// The matrix is chosen along the axis that parts divide, by indices that the program does not know.
+/// Rows are chosen along the axis that the parts divide, by indices that are unknown at compile time.
 #[test]
 fn rows_of_the_divided_axis_are_chosen_by_an_input() {
     let graph = built("chosen", |g| {
@@ -361,7 +363,7 @@ fn rows_of_the_divided_axis_are_chosen_by_an_input() {
     agrees(graph, &[w, places, h, xs]);
 }
 
-/// Where a sum is divided into parts, that of each part may be infinite, and the sum not.
+/// If a sum is divided into parts, the sum of each part may be infinite although the whole sum is finite.
 #[test]
 fn shares_of_a_sum_may_be_larger_than_the_sum() {
     let halves = |dtype: DType, size: usize, number: f64| {
@@ -389,7 +391,7 @@ fn shares_of_a_sum_may_be_larger_than_the_sum() {
     }
 }
 
-/// In f16 the sum of a part would be infinite here.
+/// In f16 the sum of a part would be infinite.
 #[test]
 fn shares_of_a_sum_of_halves_are_not_rounded() {
     for dtype in [DType::F16, DType::BF16] {
@@ -404,7 +406,7 @@ fn shares_of_a_sum_of_halves_are_not_rounded() {
     }
 }
 
-/// Shares of a sum that a loop multiplies in each step would lose the digits of their sum.
+/// If a loop multiplied the shares of a sum in each step, their sum would lose its digits.
 #[test]
 fn a_sum_that_grows_from_step_to_step_keeps_its_digits() {
     let graph = built("growth", |g| {

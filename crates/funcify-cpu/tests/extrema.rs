@@ -1,6 +1,6 @@
-//! Gradients of loops that carry an extremum, or compare a state with what it was made of. The backward loop computes the elements
-//! again, where a product and a sum may be rounded once instead of twice: they must not be compared with what the forward
-//! loop had.
+//! Gradients of loops that carry an extremum, or compare a state with the elements it was computed from. The backward
+//! loop recomputes the elements, possibly with a product and a sum rounded once instead of twice, so they must not be
+//! compared with the values of the forward loop.
 
 mod numbers;
 
@@ -10,7 +10,7 @@ use funcify::{CheckpointPolicy, DType, Graph, TensorType, Value, constant, iota,
 use funcify_cpu::Cpu;
 use numbers::{assert_near, built, numbers};
 
-/// From elements, `[3,N]`, to the next state, `[3]`.
+/// A function from elements, `[3,N]`, to the next state, `[3]`.
 type StepOf = fn(Value) -> Value;
 
 const STEPS: [(&str, StepOf); 9] = [
@@ -33,14 +33,14 @@ const STEPS: [(&str, StepOf); 9] = [
     ("the first above the mean", |elements| select(elements.gt(elements.mean(1).unsqueeze(1)), elements, 0.0).sum(1)),
 ];
 
-/// A loop whose state is made of elements that are a product, which the loop gives too, less the state. If it
-/// `is_compared`, it gives the elements that are the next state.
+/// Builds a loop whose state is computed from elements, each a product minus the state. The loop also returns the
+/// products and, if `is_compared`, the elements that equal the next state.
 fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph {
     built("extrema", |g| {
         let [xs, start] =
             [g.input("xs", TensorType::new(dtype, [6, 3, count])), g.input("start", TensorType::new(dtype, [3]))];
         let (last, (states, products, masked)) = scan(start, xs, |state, x| {
-            // Under this name the state has memory of its own.
+            // The inner loop gives the state its own memory.
             let state = while_loop_bounded(0, state, |_| constant(true), |state| state * 0.5).unsqueeze(1);
             let elements = state * x - state;
             let next = step(elements);
@@ -52,7 +52,7 @@ fn program(step: StepOf, dtype: DType, count: usize, is_compared: bool) -> Graph
     })
 }
 
-/// Each step, in each type, for rows of one element and of several, where the state is compared and where not.
+/// Yields each step in each type, for rows of one element and of several, with the state compared and not compared.
 fn all() -> impl Iterator<Item = ((&'static str, StepOf), DType, usize, bool)> {
     let types = [DType::F32, DType::F64].into_iter().flat_map(|dtype| [1, 4].map(|count| (dtype, count)));
     let programs = types.flat_map(|(dtype, count)| [false, true].map(|is_compared| (dtype, count, is_compared)));

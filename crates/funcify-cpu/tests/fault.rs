@@ -1,4 +1,4 @@
-//! What a backend says is a fault of what it compiled is an error of the call: nothing runs in its place.
+//! A fault that a backend reports in its compiled code is an error of the call: nothing runs instead.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use funcify::{Error, Graph, HostTensor, fori_loop, funcify, scan, while_loop};
 mod forwarded;
 use forwarded::Refuses;
 
-/// The reference backend, which would compile all, and finds a fault where its function says so.
+/// The reference backend, which claims to compile everything, and reports a fault where its function returns `true`.
 #[derive(Clone, Copy)]
 struct Faulty(fn(&WholeRequest<'_>) -> bool);
 
@@ -42,11 +42,12 @@ impl Backend for Faulty {
     }
 }
 
-/// Asserts that a fault is the error of compiling or calling a function, and that without one it runs.
+/// Asserts that a fault is returned as an error of compiling or calling a function, and that the function runs
+/// without one.
 fn is_an_error(graph: &Graph, inputs: &[HostTensor], is_fault: fn(&WholeRequest<'_>) -> bool) {
     let run = |backend: Faulty| Function::compile(graph, &backend)?.call_host(inputs);
-    assert_eq!(run(Faulty(|_| false)).expect("it runs from the host"), funcify::evaluate(graph, inputs).unwrap());
-    let error = run(Faulty(is_fault)).expect_err("what was compiled is wrong");
+    assert_eq!(run(Faulty(|_| false)).expect("without a fault it runs"), funcify::evaluate(graph, inputs).unwrap());
+    let error = run(Faulty(is_fault)).expect_err("the fault is an error");
     assert!(matches!(error, Error::Internal { .. }), "{error}");
     let message = error.to_string();
     for words in ["internal error", "`faulty`", "two instructions disagree", "please report it"] {
@@ -69,7 +70,7 @@ fn a_fault_is_an_error_and_nothing_runs_in_its_place() {
     is_an_error(&halved, &[HostTensor::scalar(9f32)], |whole| !whole.is_program && whole.may_refuse);
 }
 
-/// A loop whose steps follow from a value is planned when it runs.
+/// A loop whose number of steps depends on a value is planned when it runs.
 #[test]
 fn a_fault_of_a_plan_that_is_made_late_is_an_error() {
     let powers = Graph::build("powers", |g| {

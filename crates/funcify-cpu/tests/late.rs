@@ -1,5 +1,5 @@
-//! Loops that are compiled when they run: because their steps or rows follow from values, because they end early, or because
-//! they take integers.
+//! Loops that are compiled when they run, because their steps or rows depend on values, because they end early, or
+//! because they take integers.
 
 mod numbers;
 
@@ -9,8 +9,8 @@ use funcify::scan_until_with;
 use funcify_cpu::Cpu;
 use numbers::{assert_near, numbers};
 
-/// A program is called with these inputs and counts; gives how many events each call had. A loop that runs step by step has some
-/// for each step, one that is compiled is one.
+/// Calls a program with these inputs and counts, and returns the number of events of each call. A loop that runs step
+/// by step records events for each step, and a compiled loop records one.
 fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
     let function = Function::compile(graph, &Cpu::default()).unwrap();
     let events = counts.iter().map(|count| {
@@ -27,7 +27,7 @@ fn events(graph: &Graph, x: &HostTensor, counts: &[i64]) -> Vec<usize> {
     events
 }
 
-/// A state that so many steps carry on.
+/// Runs a loop of `steps` steps that carries a state.
 fn counted(steps: Value, start: Value, step: impl Fn(Value) -> Value) -> Value {
     let mut loop_ = Recurrence::new();
     loop_.steps_value(steps);
@@ -39,7 +39,7 @@ fn counted(steps: Value, start: Value, step: impl Fn(Value) -> Value) -> Value {
     done.last(&state)
 }
 
-/// However many there are, also if they were not met before; and with other counts the same program goes on.
+/// Any number of steps is compiled, including new ones, and the same program runs for other counts.
 #[test]
 fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
     let graph = Graph::build("counted", |g| {
@@ -52,7 +52,8 @@ fn a_loop_whose_steps_follow_from_values_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 8]);
 }
 
-/// What a function was called with before changes no bit of what it gives: not how often sizes came, nor which others did.
+/// Earlier calls of a function do not change a bit of its results: neither how often sizes occurred, nor which other
+/// sizes.
 #[test]
 fn a_repeated_call_gives_the_same_bits() {
     let taking_integers = Graph::build("integers", |g| {
@@ -83,7 +84,7 @@ fn a_repeated_call_gives_the_same_bits() {
             results.iter().flat_map(HostTensor::to_f64_vec).map(f64::to_bits).collect::<Vec<_>>()
         };
         let function = Function::compile(&graph, &Cpu::default()).unwrap();
-        // More sizes than are cached, each again behind all others.
+        // More sizes than the cache holds, each called again after all others.
         let first: Vec<_> = (0..80).map(|n| of(&function, n)).collect();
         for (n, first) in first.iter().enumerate() {
             assert_eq!(of(&function, n as i64), *first, "{} of {n}", graph.name());
@@ -94,7 +95,8 @@ fn a_repeated_call_gives_the_same_bits() {
     }
 }
 
-/// Its traces have the rows of the steps that ran, up and down, with given rows before them; and what uses their number has it.
+/// The traces have the rows of the steps that ran, upward and downward, after any given rows; uses of the number of
+/// steps see it.
 #[test]
 fn a_loop_that_ends_early_is_compiled_when_it_runs() {
     for (reverse, limit) in [(false, 100), (true, 100), (false, 3), (true, 3)] {
@@ -130,7 +132,7 @@ fn a_loop_that_ends_early_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 3]);
 }
 
-/// Integers that are given are held as floats where these hold them; else the loop runs step by step.
+/// Given integers are held as floats if these represent them; otherwise the loop runs step by step.
 #[test]
 fn loops_take_integers_that_floats_hold() {
     let masked = Graph::build("masked", |g| {
@@ -154,7 +156,7 @@ fn loops_take_integers_that_floats_hold() {
     assert!(events[2] > events[0], "{events:?}");
 }
 
-/// So is the loop that goes back over it, whose steps and sequences have a size that the first one gives.
+/// The backward loop is compiled too. Its steps and sequences have a size that the first loop returns.
 #[test]
 fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
     let graph = Graph::build("counted", |g| {
@@ -166,7 +168,7 @@ fn the_gradient_of_such_a_loop_is_compiled_when_it_runs() {
     assert_eq!(events, [events[0]; 4]);
 }
 
-/// Something stands for a result that nobody uses, also where there is no operand.
+/// An unused result has a placeholder, even if the loop has no operands.
 #[test]
 fn a_loop_without_operands_gives_its_second_result_alone() {
     let graph = Graph::build("second", |g| {

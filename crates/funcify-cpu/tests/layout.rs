@@ -1,5 +1,5 @@
-//! Where plans write: traces where they are joined to other rows, and what comes next of a state over it; and how what a
-//! framework's op saves lies between its two plans.
+//! Where plans write: traces into the tensor that joins them with other rows, and the next state over the previous
+//! one; and how a framework op's residuals are laid out between its two plans.
 
 use funcify::derivative::Pullback;
 use funcify::dispatch::Declined;
@@ -15,7 +15,7 @@ fn plan(graph: &Graph) -> Result<GraphPlan, Declined> {
     plan_graph(graph, &Sizes::new(), Division::Worthwhile, false)
 }
 
-/// How many instructions of a plan copy.
+/// Counts the copy instructions of a plan.
 fn copies(plan: &GraphPlan) -> usize {
     format!("{plan:?}").matches("op: Unary(Copy)").count()
 }
@@ -30,7 +30,7 @@ fn a_trace_is_written_where_it_is_joined_to_the_first_state() {
     let plan = plan(&graph.unwrap()).unwrap();
     let trace = 101 * 40;
     assert!(plan.plan.scratch_elements() < trace + trace / 2, "{} elements", plan.plan.scratch_elements());
-    assert_eq!(copies(&plan), 1, "the first state alone");
+    assert_eq!(copies(&plan), 1, "only the first state is copied");
 }
 
 #[test]
@@ -42,10 +42,10 @@ fn what_comes_next_of_a_state_that_nothing_reads_any_more_takes_its_place() {
             (y.matmul(u), y)
         })
     });
-    assert_eq!(copies(&plan(&graph.unwrap()).unwrap()), 2, "the first state and the last");
+    assert_eq!(copies(&plan(&graph.unwrap()).unwrap()), 2, "the first and the last state are copied");
 }
 
-/// A batch of one sequence is divided along its features, as one without a batch is.
+/// A batch of one sequence is divided along its features, as a sequence without a batch axis is.
 #[test]
 fn an_axis_behind_one_of_size_one_is_divided() {
     let graph = Graph::build("states", |g| {
@@ -60,7 +60,7 @@ fn an_axis_behind_one_of_size_one_is_divided() {
     assert!(parts > Some(1), "{parts:?} parts");
 }
 
-/// How many instructions in loops transpose.
+/// Counts the transpose instructions inside loops.
 fn transposes_in_loops(plan: &GraphPlan) -> usize {
     fn count(nodes: &[Node], is_in_loop: bool) -> usize {
         let of = |node: &Node| match node {
@@ -75,7 +75,7 @@ fn transposes_in_loops(plan: &GraphPlan) -> usize {
 
 #[test]
 fn what_a_framework_saves_lies_as_both_plans_have_it() {
-    // A state of 64 x 16 numbers, whose 64 are the lanes.
+    // A state of 64 x 16 numbers, with the axis of 64 as the lanes.
     let graph = Graph::build("selective", |g| {
         let (first, a) = (g.input("first", "f32[64,16]"), g.input("a", "f32[64,16]"));
         let (xs, bs) = (g.input("xs", "f32[50,64]"), g.input("bs", "f32[50,16]"));
@@ -94,8 +94,8 @@ fn what_a_framework_saves_lies_as_both_plans_have_it() {
         [&programs.forward, &programs.backward].map(|graph| transposes_in_loops(&plan(graph).unwrap()))
     };
     let ([forward, backward], as_saved) = (transposes(&laid_out), transposes(&pullback));
-    assert!(forward == 0 && as_saved[0] > 0, "each step transposes the state that it saves");
-    assert!(backward < as_saved[1], "each step transposes the state that was saved");
+    assert!(forward == 0 && as_saved[0] > 0, "the forward loop transposes in each step");
+    assert!(backward < as_saved[1], "the backward loop transposes the saved state in each step");
 }
 
 #[test]
@@ -118,6 +118,6 @@ fn what_a_result_is_a_reshape_of_is_written_where_the_result_is() {
     let graph = Graph::build("flat", |g| (g.input("x", "f32[4,40]").sin() * 2.0).reshape([160]));
     let plan = plan(&graph.unwrap()).unwrap();
     assert_eq!(copies(&plan), 0);
-    // Its constant is filled in the same stage.
+    // The constant is filled in the same stage.
     assert_eq!(plan.plan.stages.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Whole loops by hand-made plans, against plain loops in f64.
+//! Whole loops in hand-made plans, compared with plain loops in f64.
 
 #[allow(unreachable_pub, reason = "benches and other tests share these files")]
 mod plans;
@@ -13,10 +13,10 @@ fn check<T: Element>(workload: &Workload, tolerance: f64) {
         ready.call().unwrap();
         let error = ready.error(&expected);
         assert!(error <= tolerance, "{} on {}: off by {error:.2e}", workload.name, machine.name());
-        // What scratch memory holds from the call before does not matter.
+        // Values left in scratch memory by the previous call do not matter.
         let first = ready.outputs().to_vec();
         ready.call().unwrap();
-        assert_eq!(ready.outputs(), first, "{} on {}: another answer", workload.name, machine.name());
+        assert_eq!(ready.outputs(), first, "{} on {}: a different answer", workload.name, machine.name());
     }
 }
 

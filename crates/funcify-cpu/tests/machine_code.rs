@@ -1,4 +1,4 @@
-//! Loops as machine code give the bits of loops that are interpreted.
+//! Loops as machine code compute the same bits as interpreted loops.
 #![cfg(feature = "jit")]
 
 mod numbers;
@@ -10,14 +10,14 @@ use funcify::{DType, GradOptions, Graph, HostTensor, Value, constant, full, scan
 use funcify_cpu::{Division, Elements, Engine, Executor, Machine, Translation, plan_graph};
 use numbers::{built, inputs, traced};
 
-/// A graph's results, and whether a loop of it became machine code.
+/// Returns a graph's results, and whether one of its loops was translated to machine code.
 fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Translation) -> (Vec<Vec<f64>>, bool) {
     let (machine, sizes) = (Machine::detect().translating(translation), Sizes::new());
     let whole = WholeRequest { graph, sizes: &sizes, is_program: true, memory_budget: 1 << 30, may_refuse: true };
     let engine = Engine::compile(whole, division, machine).unwrap();
     let elements = |tensor: &HostTensor| Elements::of_numbers(tensor.to_f64_vec().into_iter(), engine.dtype());
     let operands: Vec<Elements<'_>> = inputs.iter().map(elements).collect();
-    let Outcome::Done(results) = engine.call(&operands, &|| false).unwrap() else { panic!("it is refused") };
+    let Outcome::Done(results) = engine.call(&operands, &|| false).unwrap() else { panic!("the call is refused") };
     let numbers = |result: Elements<'_>| match result {
         Elements::F32(numbers) => numbers.iter().map(|number| f64::from(*number)).collect(),
         Elements::F64(numbers) => numbers.to_vec(),
@@ -30,7 +30,7 @@ fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Tr
     (results.into_iter().map(numbers).collect(), programs.contains("Routine {"))
 }
 
-/// Each way to divide a program gives the same bits, interpreted and as machine code.
+/// Asserts that a program computes the same bits interpreted and as machine code, for each way to divide it.
 fn agrees(graph: Graph, shapes: &[&[usize]]) {
     let graph = graph.rewritten();
     let inputs = inputs(shapes);
@@ -47,7 +47,7 @@ fn agrees(graph: Graph, shapes: &[&[usize]]) {
     }
 }
 
-/// Scalars, more steps than run between two looks whether to stop, and their gradient.
+/// Scalars, with more steps than run between two calls of `stop`, and their gradient.
 #[test]
 fn a_filter_and_its_gradient() {
     for ty in ["f32", "f64"] {
@@ -73,7 +73,7 @@ fn a_filter_and_its_gradient() {
     }
 }
 
-/// Vectors whose last one is not full, states that are read where they were written, backward in time.
+/// Vectors of which the last is not full, and states that are read where they were written, backward in time.
 #[test]
 fn coupled_states_and_their_gradient() {
     for ty in ["f32", "f64"] {
@@ -92,7 +92,7 @@ fn coupled_states_and_their_gradient() {
     }
 }
 
-/// Many steps in parts of an axis, whose rows lie apart; later elements of a row are read first.
+/// Many steps in parts of an axis, with rows that are not adjacent; later elements of a row are read first.
 #[test]
 fn parts_of_an_axis() {
     let graph = built("parts", |g| {
@@ -102,7 +102,8 @@ fn parts_of_an_axis() {
     agrees(graph, &[&[6], &[2500, 2, 6]]);
 }
 
-/// Rows times matrices: of lanes that are no whole vectors, of terms that are no multiple of four, and those of a gradient.
+/// Rows times matrices: with lanes that do not fill whole vectors, with numbers of terms that are not multiples of
+/// four, and in a gradient.
 #[test]
 fn networks_of_one_row() {
     for (ty, width) in [("f32", 3), ("f32", 10), ("f32", 32), ("f64", 5), ("f64", 18)] {
@@ -142,7 +143,7 @@ fn products_with_two_numbers_of_terms() {
     }
 }
 
-/// Functions that are told to the compiler, functions that are called, folds, comparisons.
+/// Functions that are translated, functions that are called, folds, and comparisons.
 #[test]
 fn functions_of_numbers() {
     let told = |x: Value, h: Value| {
@@ -172,7 +173,7 @@ fn functions_of_numbers() {
     }
 }
 
-/// Loops that end themselves: what they leave is that of the step that ended them.
+/// Loops that end themselves leave the values of the step that ended them.
 #[test]
 fn loops_that_end_early() {
     let search = built("search", |g| {
@@ -191,7 +192,7 @@ fn loops_that_end_early() {
     agrees(root, &[&[], &[]]);
 }
 
-/// Rows of a state that later steps overwrite: what was stored in a step is loaded in it.
+/// Rows of a state that later steps overwrite: a step loads the values that it stored itself.
 #[test]
 fn rows_that_are_read_where_they_were_written() {
     let graph = built("lags", |g| {
@@ -207,8 +208,8 @@ fn rows_that_are_read_where_they_were_written() {
     agrees(gradient, &[&[200, 3]]);
 }
 
-/// The last register of a product has the columns of the padding beside the last one: a number that is read from it has none
-/// of them.
+/// The last register of a product also holds padding columns after the last column; a single element read from it is
+/// not affected by them.
 #[test]
 fn a_product_of_one_column_more_than_registers_hold() {
     for (ty, width) in [("f32", 3), ("f64", 3), ("f64", 5)] {

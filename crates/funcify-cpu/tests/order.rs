@@ -1,5 +1,6 @@
-//! Compiled programs in which memory is read again after something was written near it: rows that later steps overwrite, parts of a
-//! tensor that lies in several places, matrices that only one branch lays out. They give what the reference evaluation gives.
+//! Compiled programs that read memory again after a write near it: rows that later steps overwrite, parts of a tensor
+//! in several places, and matrices that only one branch packs. They compute the same results as the reference
+//! evaluator.
 
 mod numbers;
 
@@ -9,8 +10,8 @@ use funcify::prelude::*;
 use funcify_cpu::Cpu;
 use numbers::{assert_near, numbers, traced};
 
-/// Asserts that a program of inputs with these shapes is compiled, in one part and in several, and gives what the reference evaluation
-/// gives.
+/// Asserts that a program with inputs of these shapes is compiled, in one part and in several, and computes the same
+/// results as the reference evaluator.
 #[track_caller]
 fn agrees(what: &str, shapes: &[&[usize]], program: impl FnOnce(&Builder) -> Vec<Value>) {
     let graph = Graph::build("program", program).unwrap();
@@ -20,7 +21,7 @@ fn agrees(what: &str, shapes: &[&[usize]], program: impl FnOnce(&Builder) -> Vec
         for rewrites in [None, CompileOptions::default().rewrites] {
             let options = CompileOptions { rewrites, whole: true, ..CompileOptions::default() };
             let function = Function::compile_with(&graph, &cpu, options).unwrap();
-            // The second call begins with what the first one has left in memory.
+            // The second call starts with the memory that the first one left.
             for _ in 0..2 {
                 let found = function.call_host(&inputs).unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_near(&found, &expected, 2e-5, what);
@@ -32,7 +33,7 @@ fn agrees(what: &str, shapes: &[&[usize]], program: impl FnOnce(&Builder) -> Vec
     }
 }
 
-/// A loop over the rows of two tensors, one after the other, reads each of its taps in the tensor that has it.
+/// A loop over the joined rows of two tensors reads each tap from the tensor that contains it.
 #[test]
 fn taps_of_joined_rows_are_each_in_their_own_tensor() {
     fn check<const N: usize>(taps: [i64; N]) {
@@ -57,7 +58,7 @@ fn taps_of_joined_rows_are_each_in_their_own_tensor() {
     check([-2, 1]);
 }
 
-/// So does a downward loop, whose last carry is the first row of its trace.
+/// A downward loop does the same; its last carry is the first row of its trace.
 #[test]
 fn joined_rows_are_read_downward() {
     for is_first in [true, false] {
@@ -70,13 +71,13 @@ fn joined_rows_are_read_downward() {
     }
 }
 
-/// Rows of two inputs, of which one has a single row.
+/// Joins the rows of two inputs, one of which has a single row.
 fn joined(g: &Builder, is_first: bool) -> Value {
     let [rows, one] = [g.input("rows", "f32[7,3]"), g.input("one", "f32[3]").unsqueeze(0)];
     concat(&if is_first { [one, rows] } else { [rows, one] }, 0)
 }
 
-/// The sum of products over steps has the rows as each step read them, though later steps write there.
+/// A sum of products over steps uses the rows as each step read them, although later steps overwrite them.
 #[test]
 fn sums_of_products_have_rows_that_are_overwritten_later() {
     for (reads, writes) in [([0], [0]), ([1], [0]), ([0], [1])] {
@@ -97,7 +98,7 @@ fn sums_of_products_have_rows_that_are_overwritten_later() {
     }
 }
 
-/// Sums of products of a downward loop, of which one side is computed in the step and one a part of wider rows.
+/// Sums of products of a downward loop. One side is computed in the step, and another is a part of wider rows.
 #[test]
 fn sums_of_products_of_a_downward_loop() {
     for is_downward in [false, true] {
@@ -119,7 +120,7 @@ fn sums_of_products_of_a_downward_loop() {
     }
 }
 
-/// One sum has products with a state as it was, another one with the next state, which lies in the same place.
+/// One sum has products with the previous state, and another with the next state, which is in the same place.
 #[test]
 fn sums_of_products_have_a_state_before_and_after_it_changes() {
     let steps: [fn(Value, Value) -> Value; 4] = [
@@ -146,7 +147,7 @@ fn sums_of_products_have_a_state_before_and_after_it_changes() {
     }
 }
 
-/// What is added to a product is not the state, in whose place the sum lies.
+/// The value added to a product is not the state, although the sum takes the state's place.
 #[test]
 fn sums_of_products_replace_a_state_that_is_no_part_of_them() {
     agrees("another matrix", &[&[12, 2, 3], &[12, 2, 4], &[3, 4]], |g| {
@@ -160,7 +161,7 @@ fn sums_of_products_replace_a_state_that_is_no_part_of_them() {
     });
 }
 
-/// Sums over the axis that is divided into three parts, of which each has a share: what starts them counts once, in each call.
+/// Sums over an axis divided into three parts, each with a share: the initial value counts once, in each call.
 #[test]
 fn sums_over_three_parts_start_once() {
     agrees("three parts", &[&[9, 3, 2], &[3, 2], &[]], |g| {
@@ -174,7 +175,7 @@ fn sums_over_three_parts_start_once() {
     });
 }
 
-/// What mixes the indices of the axis that parts would divide is computed by none of them alone.
+/// Ops that mix indices of the axis to divide are not computed by any part alone.
 #[test]
 fn indices_of_the_divided_axis_are_mixed_in_one_part() {
     let mixing: [fn(Value, Value) -> Value; 5] = [
@@ -207,7 +208,7 @@ fn indices_of_the_divided_axis_are_mixed_in_one_part() {
     });
 }
 
-/// Sums over an axis of one element are its elements, and sums of products the products.
+/// Sums over an axis of one element are its elements, and sums of products are the products.
 #[test]
 fn sums_over_one_element() {
     agrees("one element", &[&[5, 3, 1], &[5, 3, 1], &[3]], |g| {
@@ -221,7 +222,7 @@ fn sums_over_one_element() {
     });
 }
 
-/// A sum of products that its own step reads, before or after it is added to, is there in each step.
+/// A sum of products that is read in the same step, before or after the addition, is complete in each step.
 #[test]
 fn sums_of_products_are_read_in_the_step_that_adds_to_them() {
     for is_after in [false, true] {
@@ -238,7 +239,7 @@ fn sums_of_products_are_read_in_the_step_that_adds_to_them() {
     }
 }
 
-/// A state that is read in another order, behind what gives the next state, is read as it was.
+/// A view of a state that is read after the next state is computed still has the previous values.
 #[test]
 fn views_of_a_state_are_read_before_the_next_state_is_there() {
     let views: [fn(Value) -> Value; 4] = [
@@ -260,7 +261,7 @@ fn views_of_a_state_are_read_before_the_next_state_is_there() {
     }
 }
 
-/// A next state that is made of the state in another order, which nothing else reads.
+/// A next state computed from the state in another order, which nothing else reads.
 #[test]
 fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     let steps: [fn(Value, Value) -> Value; 10] = [
@@ -293,7 +294,7 @@ fn a_state_becomes_what_is_made_of_itself_in_another_order() {
     }
 }
 
-/// Both branches of a choice multiply by the same matrix, which neither finds as the other one has laid it out.
+/// Both branches of a choice multiply by the same matrix, and neither may rely on the other to pack it.
 #[test]
 fn each_branch_lays_out_the_matrices_that_it_multiplies_by() {
     for sign in [1.0, -1.0] {
@@ -307,7 +308,7 @@ fn each_branch_lays_out_the_matrices_that_it_multiplies_by() {
     }
 }
 
-/// A trace that is twice a part of a larger tensor lies in both places.
+/// A trace that is joined twice into a larger tensor is in both places.
 #[test]
 fn a_trace_is_joined_with_itself() {
     agrees("joined with itself", &[&[6, 2], &[2]], |g| {
@@ -317,7 +318,7 @@ fn a_trace_is_joined_with_itself() {
     });
 }
 
-/// A matrix of each step is laid out anew in each of two loops over the same rows.
+/// Each of two loops over the same rows packs the matrix of each step again.
 #[test]
 fn matrices_of_steps_are_laid_out_in_each_loop() {
     agrees("two loops", &[&[4, 5, 5], &[3, 5]], |g| {

@@ -1,4 +1,4 @@
-//! What the check refuses, and that results do not depend on threads.
+//! Plans that the check rejects, and the independence of results from the number of threads.
 
 #[allow(unreachable_pub, dead_code, unused_imports, reason = "loops and benches share these files")]
 mod plans;
@@ -8,7 +8,7 @@ use funcify_cpu::plan::{Node, Op, Operand, Part, Plan, PlanError, Split, Stage, 
 use funcify_cpu::{CallError, Executor, Machine};
 use plans::{Channels, Sizes};
 
-/// Ten units of four elements to read, the same to write, and scratch.
+/// Declares ten units of four elements to read, as many to write, and scratch memory.
 fn regions() -> (Plan, [Operand; 3]) {
     let mut plan = Plan::default();
     let x = Operand::of(plan.region(Storage::Input(0), 10, 4, Split::Columns(1)));
@@ -17,14 +17,14 @@ fn regions() -> (Plan, [Operand; 3]) {
     (plan, [x, y, scratch])
 }
 
-/// What the check says to a program of one part.
+/// Returns the error of the check for a program of one part.
 fn refused(program: impl Fn([Operand; 3]) -> Vec<Node>) -> PlanError {
     let (mut plan, operands) = regions();
     plan.once(program(operands));
-    plan.check::<f32>().expect_err("the check refuses")
+    plan.check::<f32>().expect_err("the check rejects the program")
 }
 
-/// Asserts that the check refuses a program, with these words.
+/// Asserts that the check rejects a program with a message that contains `words`.
 fn refuses(words: &str, program: impl Fn([Operand; 3]) -> Vec<Node>) {
     let error = refused(program);
     assert!(error.reason.contains(words), "{error}");
@@ -40,7 +40,7 @@ fn units_stay_within_the_region() {
         plan.check::<f32>()
     };
     assert_eq!(passes(10), Ok(()));
-    let error = passes(11).expect_err("the eleventh unit is not there");
+    let error = passes(11).expect_err("the eleventh unit does not exist");
     assert_eq!(error.place, "stage 0, part 0, node [0, 0]");
     refuses("are not there", |[x, y, _]| vec![COPY.over([1, 5], y.at(9), &[x])]);
     refuses("are not there", |[x, y, _]| vec![COPY.over([1, 4], y, &[x.at(9).offset(1)])]);
@@ -154,7 +154,7 @@ fn slices_must_fit() {
     assert_eq!(executor.call(&[&x], &mut []), Err(none));
 }
 
-/// Columns of one unit may be read while others of the same unit, or other units, are written.
+/// Columns of a unit may be read while other columns of that unit, or other units, are written.
 #[test]
 fn columns_around_what_is_written() {
     let mut plan = Plan::default();

@@ -1,32 +1,33 @@
-//! Plans with planted violations, beside the right ones: the checker takes these and rejects those, naming the instructions.
+//! Plans with planted errors, next to the right ones: the checker accepts the right ones, and rejects the others by
+//! naming the instructions.
 
 use funcify::Graph;
 use funcify_cpu::kernels::{Binary, Fold, Unary};
 use funcify_cpu::plan::{Across, Node, Op, Operand, Part, Plan, Split, Stage, Storage, repeat};
 use funcify_cpu::prove_plan;
 
-/// What the checker says of a plan for a graph without symbols: nothing if it is proved.
+/// Returns the checker's error for a plan of a graph without symbols, or `Ok` if the plan is proved.
 fn verdict(graph: &str, plan: &Plan) -> Result<(), String> {
     let graph = Graph::parse(graph).unwrap_or_else(|error| panic!("{error}"));
     plan.check::<f32>().unwrap_or_else(|error| panic!("{error}"));
     prove_plan(&graph, plan)
 }
 
-/// Asserts that the right plan is proved, and that the planted one is rejected with a message that has these words.
+/// Asserts that the right plan is proved, and that the planted one is rejected with a message that contains `words`.
 fn rejects(graph: &str, [right, planted]: [Plan; 2], words: &[&str]) {
     assert_eq!(verdict(graph, &right), Ok(()));
     rejected(verdict(graph, &planted), words);
 }
 
 fn rejected(verdict: Result<(), String>, words: &[&str]) {
-    let message = verdict.expect_err("the violation is found");
+    let message = verdict.expect_err("the checker finds the planted error");
     println!("{message}");
     for word in words {
         assert!(message.contains(word), "no `{word}` in: {message}");
     }
 }
 
-/// A region of the caller: so many units of so many elements.
+/// Adds a region of the caller, of `units` units of `pitch` elements.
 fn given(plan: &mut Plan, place: Storage, units: usize, pitch: usize) -> Operand {
     Operand::of(plan.region(place, units, pitch, Split::Whole))
 }
@@ -48,7 +49,7 @@ struct Places {
     registers: [Operand; 3],
 }
 
-/// Plans with the programs that `programs` gives: the right one and the planted one.
+/// Builds plans with the programs that `programs` returns: the right one and the planted one.
 fn plans([steps, lanes]: [usize; 2], programs: impl Fn(Places) -> [Vec<Node>; 2]) -> [Plan; 2] {
     [0, 1].map(|which| {
         let mut plan = Plan::default();
@@ -246,7 +247,7 @@ fn scratch_that_nothing_wrote() {
     rejects(SUM, [plan(true), plan(false)], &["element 1", "`Binary(Add)`", "which nothing wrote"]);
 }
 
-/// The check of plans refuses this one, too, so the checker is asked alone.
+/// The check of plans also rejects this plan, so the checker is called directly.
 #[test]
 fn parts_whose_order_matters() {
     let plan = |planted: bool| {
@@ -260,7 +261,7 @@ fn parts_whose_order_matters() {
         plan.stages.push(Stage { parts, programs: vec![first, own], concurrent: false });
         plan
     };
-    let graph = Graph::parse(SUM).expect("it is a graph");
+    let graph = Graph::parse(SUM).expect("the text is a valid graph");
     assert_eq!(prove_plan(&graph, &plan(false)), Ok(()));
     assert!(plan(true).check::<f32>().is_err());
     rejected(prove_plan(&graph, &plan(true)), &["element 1", "`Unary(Copy)`", "part 0"]);
@@ -314,7 +315,7 @@ fn an_early_end_that_runs_one_step_too_many() {
         let [c, n, goes, before] = [(); 4].map(|()| Operand::of(plan.shared(1)));
         let compare = binary(Binary::LessEqual, 1, before, c, n);
         let next = vec![binary(Binary::Add, 1, n, c, xs), compare, copy(1, c, n)];
-        // The planted loop looks at what the step before it found.
+        // The planted loop tests the condition of the previous step.
         let body = match planted {
             true => [vec![copy(1, goes, before)], next].concat(),
             false => [next, vec![copy(1, goes, before)]].concat(),

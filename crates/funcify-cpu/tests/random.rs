@@ -1,10 +1,10 @@
-//! Random programs and their gradients, compiled whole and in parts, against the reference evaluation.
+//! Random programs and their gradients, compiled whole and in parts, compared with the reference evaluator.
 
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, is_ragged};
 use funcify_conformance::properties::{Tally, check_backend};
 use funcify_cpu::Cpu;
 
-/// Seeds that no other test has.
+/// Seeds that no other test uses.
 const SEEDS: std::ops::Range<u64> = 3_000_000..3_000_200;
 
 #[test]
@@ -39,5 +39,5 @@ fn agree(cpu: Cpu) {
     let first = wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n");
     assert!(wrong.is_empty(), "{first}\n{} are wrong", wrong.len());
     let compiled = tally.0.get("compiled").copied().unwrap_or(0);
-    assert!(compiled as u64 > SEEDS.end - SEEDS.start, "{compiled} programs are compared");
+    assert!(compiled as u64 > SEEDS.end - SEEDS.start, "only {compiled} programs were compared");
 }

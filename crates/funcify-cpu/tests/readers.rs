@@ -1,4 +1,5 @@
-//! Compiled loops that read a state, or sums of products, while the step changes them give what the reference evaluation gives.
+//! Compiled loops that read a state, or sums of products, while the step changes them. They compute the same results
+//! as the reference evaluator.
 
 mod numbers;
 
@@ -7,7 +8,7 @@ use funcify::{Recurrence, Value, scan};
 use funcify_cpu::Cpu;
 use numbers::{assert_near, built, inputs, numbers, traced};
 
-/// A row that follows from the two rows before it is folded into neither of them ahead of time.
+/// A row that depends on the two previous rows is not folded into either of them ahead of time.
 #[test]
 fn rows_follow_from_two_rows_before_them() {
     let steps: [fn(Value, Value) -> Value; 4] =
@@ -20,7 +21,7 @@ fn rows_follow_from_two_rows_before_them() {
                 let [y2, y1] = body.read(&y);
                 body.write(&y, step(y2, y1));
             });
-            // With all of its rows it stays a trace, which is written in place.
+            // If all its rows are returned, it stays a trace, which is written in place.
             (done.trace_with_init(&y), done.trace(&y))
         });
         let inputs = [numbers(&[2, 3], 1)];
@@ -32,7 +33,8 @@ fn rows_follow_from_two_rows_before_them() {
     }
 }
 
-/// A step that combines a state with a part of it, or with its elements in another order, reads all of it before it writes the next one.
+/// A step that combines a state with a part of it, or with its elements in another order, reads all of the state
+/// before it writes the next one.
 #[test]
 fn a_state_is_combined_with_itself_as_it_was() {
     let steps: [fn(Value) -> Value; 6] = [
@@ -59,7 +61,7 @@ fn a_state_is_combined_with_itself_as_it_was() {
     }
 }
 
-/// Two products with a bias each are added with both.
+/// The sum of two products with a bias each adds both biases.
 #[test]
 fn both_biases_of_a_sum_of_products_are_added() {
     let graph = built("biases", |g| {
@@ -79,7 +81,7 @@ fn both_biases_of_a_sum_of_products_are_added() {
     }
 }
 
-/// A sum over the axis that is divided is whole before anything is done with it that is not linear.
+/// A sum over the divided axis is complete before a nonlinear op uses it.
 #[test]
 fn sums_over_parts_are_whole_before_they_are_used() {
     let uses: [fn(Value) -> Value; 4] = [

@@ -1,10 +1,11 @@
-//! Reports of loops that are not compiled name the op that stands in the way, not the integers that a plan can hold after all.
+//! Reports of loops that are not compiled name the op that prevents it, not integers that a plan can represent after
+//! all.
 
 use funcify::dispatch::{Function, LoopStrategy};
 use funcify::{DType, Graph, HostTensor, ScanOptions, Value, evaluate, scan_until_with, while_loop};
 use funcify_cpu::Cpu;
 
-/// Decodes up to 50 tokens, each by what `choose` makes of the logits.
+/// Builds a loop that decodes up to 50 tokens, each chosen by `choose` from the logits.
 fn decoding(is_float: bool, choose: fn(Value) -> Value) -> Graph {
     let graph = Graph::build("decode", |g| {
         let (h, table, out) = (g.input("h", "f32[4]"), g.input("table", "f32[5,4]"), g.input("out", "f32[4,5]"));
@@ -27,7 +28,7 @@ fn numbers(shape: &[usize]) -> HostTensor {
     })
 }
 
-/// The report after a call that gave what the reference gives.
+/// Calls the graph, asserts that the results are those of the reference evaluator, and returns the report.
 fn report(graph: &Graph, inputs: &[HostTensor]) -> funcify::dispatch::Report {
     let function = Function::compile(graph, &Cpu::default()).unwrap();
     assert_eq!(function.call_host(inputs).unwrap(), evaluate(graph, inputs).unwrap());

@@ -1,4 +1,4 @@
-//! Programs on slices of the caller: the numbers of the same programs on tensors, and errors that name what does not fit.
+//! Programs on the caller's slices: the same numbers as on tensors, and errors that name the slice that does not fit.
 
 mod numbers;
 
@@ -6,7 +6,7 @@ use funcify::{DType, Error, Graph, HostTensor, Value, map, scan, scan_until};
 use funcify_cpu::OnSlices;
 use numbers::{built, numbers, traced};
 
-/// Smoothed sequences, and how many rows of them are above a limit.
+/// Smooths sequences, and counts the rows above a limit.
 fn smoothing() -> Graph {
     built("smoothing", |g| {
         let [start, xs] = [g.input("start", "f32[3]"), g.input("xs", "f32[T,3]")];
@@ -57,7 +57,7 @@ fn what_is_not_compiled_is_an_error() {
     let error = OnSlices::compile(&graph, &[&[3]]).unwrap_err();
     assert!(matches!(error, Error::Unsupported { .. }), "{error}");
     assert!(error.to_string().contains("f16"), "{error}");
-    // A number of rows that only the values give: no buffer of the caller has that size.
+    // The number of rows depends on values, so no buffer of the caller can have the right size.
     let until = built("until", |g| {
         let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
         scan_until(start, xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0))).1
@@ -71,7 +71,7 @@ fn what_is_not_compiled_is_an_error() {
     assert!(huge.is_err(), "{huge:?}");
 }
 
-/// Slices are of floats, and some of these are no integers and no truth values.
+/// Slices hold floats, and some floats are not integers or booleans.
 #[test]
 fn elements_that_a_type_does_not_have_are_named() {
     let graph = built("integers", |g| {
@@ -101,7 +101,7 @@ fn elements_that_a_type_does_not_have_are_named() {
     }
 }
 
-/// What a program gives can be given to it again: 0 times a negative integer is 0, too.
+/// Results of a program may be passed to it again: 0 times a negative integer is 0 too.
 #[test]
 fn integers_that_are_given_may_be_passed_on() {
     let graph = built("products", |g| {

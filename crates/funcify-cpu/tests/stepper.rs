@@ -1,4 +1,4 @@
-//! A step on slices allocates nothing. The package of tests across the crates has what holds on every backend.
+//! A step on slices allocates nothing. Tests that hold on every backend are in the package of cross-crate tests.
 
 use allocation_counter::measure;
 use funcify::stepped::Steppable;
@@ -8,7 +8,7 @@ use funcify_cpu::OnSlices;
 mod numbers;
 use numbers::{built, numbers, sizes, traced};
 
-/// A network with its product before the loop, and a readout behind it.
+/// Builds a network with its product before the loop, and a readout after it.
 fn network() -> Graph {
     built("network", |g| {
         let [xs, h] = [g.input("xs", "f32[T,B,24]"), g.input("h", "f32[B,32]")];
@@ -18,7 +18,7 @@ fn network() -> Graph {
     })
 }
 
-/// Sizes of an input of a step of 3 streams.
+/// Returns the sizes of a stepper's input, for 3 streams.
 fn shape(graph: &Graph, input: usize) -> Vec<usize> {
     graph.input_type(input).shape.value(&sizes(&[("B", 3)])).unwrap()
 }

@@ -1,5 +1,5 @@
-//! The conformance suite on the backend `cpu`: every case gives what it should, compiled and not, and what is declined is
-//! declined by name.
+//! The conformance suite on the backend `cpu`: every case passes, compiled and not, and unsupported ops are declined
+//! by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn every_case_passes_compiled() {
     passes(Cpu::default(), all_cases().unwrap());
 }
 
-/// From the last one: its plans are those of the test above, and each is proved once.
+/// Runs the cases in reverse order: the plans are those of the test above, and each is proved only once.
 #[cfg(feature = "jit")]
 #[test]
 fn every_case_passes_as_machine_code() {
@@ -43,17 +43,17 @@ fn passes(cpu: Cpu, cases: Vec<Case>) {
     }
 }
 
-/// All plans of this process were proved, or ran on small numbers, and none was wrong.
+/// Asserts that every plan of this process was proved or ran on small numbers, and that none was wrong.
 fn all_are_checked() {
     let (counts, gaps) = (proof_counts(), proof_gaps());
-    println!("plans: {counts:?}; nothing is known of {gaps:?}");
+    println!("plans: {counts:?}; not checked: {gaps:?}");
     let all = counts.proved + counts.up_to_rounding + counts.validated;
     assert_eq!(counts.failed, 0, "{counts:?}");
     assert_eq!(counts.neither, 0, "{gaps:?}");
     assert!(all > 1000 && counts.proved * 100 > all * 99, "{counts:?}");
 }
 
-/// No plan is refused by its check: that would be a fault of the planner. `FUNCIFY_SHOW=1` shows what is declined.
+/// No plan is rejected by its check, which would be a bug in the planner. `FUNCIFY_SHOW=1` prints the declined loops.
 #[test]
 fn what_is_declined_has_a_reason() {
     prove_thoroughly();
@@ -70,7 +70,7 @@ fn what_is_declined_has_a_reason() {
         for each in function.report().loops {
             match each.declined {
                 None if each.strategy == LoopStrategy::Compiled => compiled += 1,
-                None => declined.entry(format!("{}, not asked", each.op)).or_default().push(case.name.clone()),
+                None => declined.entry(format!("{}, not requested", each.op)).or_default().push(case.name.clone()),
                 Some(why) => declined.entry(format!("{}: {why}", each.op)).or_default().push(case.name.clone()),
             }
         }

@@ -1,6 +1,7 @@
-//! Programs drawn from the planner's rules, compiled whole, in parts and as machine code, against the reference evaluation.
-//! `FUNCIFY_TEMPLATES=10000` runs more, `FUNCIFY_TEMPLATES_SEED=7` others, `FUNCIFY_TEMPLATES_FAMILY=strips` those of one family;
-//! `FUNCIFY_TEMPLATES_FOLDER` is where programs that are wrong are written. `cargo xtask templates` runs them on every backend.
+//! Programs drawn from the planner's rules, compiled whole, in parts and as machine code, compared with the reference
+//! evaluator. `FUNCIFY_TEMPLATES=10000` runs more programs, `FUNCIFY_TEMPLATES_SEED=7` runs others, and
+//! `FUNCIFY_TEMPLATES_FAMILY=strips` runs those of one family. Wrong programs are written to the folder
+//! `FUNCIFY_TEMPLATES_FOLDER`. `cargo xtask templates` runs them on every backend.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use funcify_cpu::{Cpu, TRANSFORMATIONS, take_fired};
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name)
         .ok()
-        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number, not `{text}`")))
 }
 
 #[test]
@@ -23,7 +24,7 @@ fn programs_drawn_from_the_rules_agree_with_the_reference_evaluation() {
         subjects.push(subject("cpu-machine-code", Cpu::translating_all()));
     }
     let family = std::env::var("FUNCIFY_TEMPLATES_FAMILY").ok();
-    let place = |name: &String| families().position(|family| family == name).expect("a family of `FAMILIES`");
+    let place = |name: &String| families().position(|family| family == name).expect("the family is in `FAMILIES`");
     let campaign = Campaign {
         seed: setting("FUNCIFY_TEMPLATES_SEED", 1),
         count: setting("FUNCIFY_TEMPLATES", 2000),

@@ -1,4 +1,4 @@
-//! Programs with other types than the floats of a plan: narrower floats, floats of two types, random bits.
+//! Programs with types other than the float type of a plan: narrower floats, floats of two types, and random bits.
 
 mod numbers;
 
@@ -8,7 +8,8 @@ use funcify::{DType, Graph, HostTensor, Value, apply, concat, constant, iota, ra
 use funcify_cpu::{Cpu, OnSlices};
 use numbers::{built, numbers};
 
-/// A program whose loops are compiled gives the bits of the reference evaluation.
+/// Asserts that the loops of a program are compiled and compute the bits of the reference evaluator, and returns the
+/// results.
 fn compiled(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
     let function = Function::compile(graph, &Cpu::default()).unwrap();
     let found = function.call_host(inputs).unwrap();
@@ -26,7 +27,7 @@ fn same_bits(graph: &Graph, inputs: &[HostTensor]) {
     }
 }
 
-/// Each step rounds: a running sum of ones in f16 ends at 2,048, in bf16 at 256.
+/// Each step rounds: a running sum of ones ends at 2,048 in f16, and at 256 in bf16.
 #[test]
 fn narrower_floats_are_rounded_by_each_op() {
     for (dtype, end) in [(DType::F16, 2048.0), (DType::BF16, 256.0)] {
@@ -41,7 +42,7 @@ fn narrower_floats_are_rounded_by_each_op() {
     }
 }
 
-/// Positions count from 0, also where they are too many to be a constant of the plan.
+/// Positions count from 0, even if there are too many for a constant of the plan.
 #[test]
 fn many_positions_count_from_0() {
     let graph = built("positions", |g| {
@@ -56,7 +57,7 @@ fn many_positions_count_from_0() {
     assert_eq!(found[0].to_f64_vec(), [0.0, 1.0, 69_999.0, 1.0, 2.0, 70_000.0]);
 }
 
-/// Zeros of both signs are two constants.
+/// Zeros of different signs are different constants.
 #[test]
 fn zeros_keep_their_signs() {
     let graph = built("zeros", |g| {
@@ -68,7 +69,7 @@ fn zeros_keep_their_signs() {
     same_bits(&graph, &[HostTensor::from([[1f32, 2.0, 3.0], [0.5, 1.0, 1.5]])]);
 }
 
-/// A scatter rounds each sum, also where a step updates an element twice.
+/// A scatter rounds each sum, even if a step updates an element twice.
 #[test]
 fn narrower_floats_are_rounded_by_each_update() {
     for (dtype, large) in [(DType::F16, 2048f32), (DType::BF16, 256.0)] {
@@ -134,7 +135,7 @@ fn random_walks_are_compiled() {
     }
 }
 
-/// Keys of their own, more blocks than are made at once, a counter that carries.
+/// Several keys, more blocks than are computed at once, and a counter that carries.
 #[test]
 fn random_bits_of_several_keys_are_those_of_the_reference() {
     let bits = built("bits", |g| {
@@ -150,7 +151,7 @@ fn random_bits_of_several_keys_are_those_of_the_reference() {
     same_bits(&bits, &[keys, numbers(&[3, 37], 1)]);
 }
 
-/// Both words of a counter count, and so do shifts by all bits and more.
+/// Both words of a counter matter, and shifts by 32 bits or more work.
 #[test]
 fn words_have_all_their_bits() {
     let bits = built("bits", |g| {
@@ -167,7 +168,7 @@ fn words_have_all_their_bits() {
     same_bits(&bits, &[random::host_key(7), numbers(&[3], 1)]);
 }
 
-/// A number between two of bf16 is nearer to one of them, and as an f32 to neither.
+/// A number between two bf16 numbers is nearer to one of them, but as an f32 it is halfway.
 #[test]
 fn words_are_rounded_once() {
     let graph = built("rounded", |g| {
@@ -182,7 +183,7 @@ fn words_are_rounded_once() {
     assert_eq!(found, funcify::evaluate(&graph, &inputs).unwrap());
 }
 
-/// The number of a word is no integer that floats hold: what uses it is not compiled.
+/// The number of a word may be an integer that floats cannot represent, so its uses are not compiled.
 #[test]
 fn numbers_of_words_are_not_rounded() {
     let graph = built("numbers", |g| {
@@ -192,7 +193,7 @@ fn numbers_of_words_are_not_rounded() {
             (sum + x, (sum * odd, random::bits(key, [2])))
         })
     });
-    // Shifted by no place, the second word keeps all its bits.
+    // A shift by no bits keeps all bits of the second word.
     let shifted = built("shifted", |g| {
         let (key, x) = (g.input("key", "u32[2]"), g.input("x", "f32[T]"));
         scan(x.sum(0), x, |sum, x| {
@@ -211,5 +212,5 @@ fn numbers_of_words_are_not_rounded() {
 fn slices_have_floats_of_one_type() {
     let half = built("half", |g| scan(g.input("h", "f16[2]"), g.input("xs", "f16[T,2]"), |h, x| (h + x, h)).1);
     let error = OnSlices::compile(&half, &[&[2], &[3, 2]]).unwrap_err();
-    assert!(error.to_string().contains("f16 beside f32"), "{error}");
+    assert!(error.to_string().contains("slices of f32 elements cannot hold f16"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Nanoseconds an instruction and an element, for each op: a loop of one instruction on registers in cache.
+//! Nanoseconds per instruction and per element of each op: a loop of one instruction on registers in cache.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, repeat};
@@ -8,7 +8,8 @@ use crate::time;
 
 const TIMES: usize = 2000;
 
-/// Low of some runs of a loop of one instruction, in nanoseconds an instruction. `fill` is in all registers.
+/// Returns the minimum nanoseconds per instruction over some runs of a loop of one instruction. `fill` is the value
+/// in all registers.
 fn cost<T: Element>(machine: Machine, elements: usize, fill: f64, make: impl Fn(Operand) -> Node) -> f64 {
     let mut plan = Plan::default();
     let registers = Operand::of(plan.registers(1, elements));
@@ -25,7 +26,7 @@ fn cost<T: Element>(machine: Machine, elements: usize, fill: f64, make: impl Fn(
 /// Prints the cost of all ops.
 pub(crate) fn print<T: Element>(machine: Machine) {
     println!("{} {}", std::any::type_name::<T>(), machine.name());
-    println!("ns an instruction with 16, 64, 256, 1024 lanes; ns an element of the last");
+    println!("ns per instruction with 16, 64, 256, 1024 lanes; ns per element with 1024 lanes");
     let row = |name: &str, make: &dyn Fn(usize, Operand) -> Node| {
         let costs = [16, 64, 256, 1024].map(|lanes| cost::<T>(machine, 4 * lanes, 0.5, |at| make(lanes, at)));
         println!("{name:<16}{:8.1}{:8.1}{:8.1}{:8.1}{:8.3}", costs[0], costs[1], costs[2], costs[3], costs[3] / 1024.0);
@@ -65,10 +66,10 @@ pub(crate) fn print<T: Element>(machine: Machine) {
     }
 }
 
-/// Prints the cost of ops on 16 rows of 128 lanes, with operands of one row and of one element a row.
+/// Prints the cost of ops on 16 rows of 128 lanes, with operands of one row and of one element per row.
 fn tile<T: Element>(machine: Machine) {
     const LEN: usize = 16 * 128;
-    println!("{:<40}{:>8}{:>12}", "16 rows of 128 lanes", "ns", "ns an element");
+    println!("{:<40}{:>8}{:>12}", "16 rows of 128 lanes", "ns", "ns per element");
     let row = |name: &str, make: &dyn Fn(Operand) -> Node| {
         let ns = cost::<T>(machine, 3 * LEN, 0.5, make);
         println!("{name:<40}{ns:8.1}{:12.3}", ns / LEN as f64);
@@ -94,7 +95,7 @@ fn tile<T: Element>(machine: Machine) {
     row("sum over lanes of tile * row", &|at| dot.clone().over(shape, element(at), &[at.rows(128), at.at(LEN)]));
 }
 
-/// A loop of additions of one register, for a profiler.
+/// Runs a loop of additions of one register, for a profiler.
 pub(crate) fn dispatch(machine: Machine) {
     let lanes = 16;
     for _ in 0..400 {

@@ -1,16 +1,17 @@
-//! Bodies: the ways to run the innermost loops of a plan.
+//! Runs the innermost loops of a plan.
 //!
-//! A [`PlannedLoop`] goes in, with the [`Setting`] that it runs in; a [`Body`] comes out, which runs its iterations on [`View`]s. There
-//! are three kinds of bodies, and nobody outside of this folder knows which one it has:
+//! A [`PlannedLoop`] and the [`Setting`] that it runs in are turned into a [`Body`], which runs its iterations on
+//! [`View`]s. There are three kinds of bodies, and the code outside this folder does not know which kind it has:
 //!
-//! - `tiles`: instructions over rows and lanes, whatever they are. What is not in a loop runs so, too ([`Setting::append`]).
-//! - `words`: code for registers, where instructions have a few elements each.
-//! - `routine`, with the feature `jit`: machine code, made of code for registers.
+//! - `tiles`: instructions over rows and lanes, for any loop. Instructions outside loops run as tiles too
+//!   ([`Setting::append`]).
+//! - `words`: register code, for loops whose instructions have few elements.
+//! - `routine`, with the feature `jit`: machine code, translated from register code.
 //!
-//! [`Setting::body`] takes the kind that is fastest. One more kind is one more file here, and a case of `Kind`.
+//! [`Setting::body`] chooses the fastest kind. To add a kind, add a file here and a variant of `Kind`.
 //!
-//! The checker of plans has a model of its own of code for registers (`proof/registers.rs`), which it asks for with
-//! [`register_codes`]: all that a loop may become, whether that is faster or not.
+//! The checker of plans has its own model of register code (`proof/registers.rs`). It calls [`register_codes`] for
+//! all code that a loop may become, whether that code is faster or not.
 //!
 //! **Invariant:** all kinds compute the same bits.
 
@@ -36,33 +37,33 @@ use crate::machine::Machine;
 use crate::plan::{DEPTH, Instruction, Region};
 use crate::views::{Cursor, Layout, Range, Start, View};
 
-/// Nanoseconds of a word of a vector in registers.
+/// The estimated nanoseconds per element of register code.
 const NS_PER_REGISTER_OP: f64 = 0.5;
 
-/// The element types of bodies, of which machine code may be made.
+/// An element type of bodies, which machine code supports.
 #[cfg(feature = "jit")]
 pub trait Translatable: MathTable + funcify_jit::Number {}
-/// The element types of bodies.
+/// An element type of bodies.
 #[cfg(not(feature = "jit"))]
 pub trait Translatable: MathTable {}
 
 impl Translatable for f32 {}
 impl Translatable for f64 {}
 
-/// What bodies run in: the regions of a plan as the parts of a stage see them, and a machine.
+/// The context in which bodies run: the regions of a plan as the parts of a stage see them, and a machine.
 pub(crate) struct Setting<'p> {
     pub(crate) regions: &'p [Region],
     pub(crate) layouts: Vec<Layout>,
     pub(crate) machine: Machine,
 }
 
-/// A loop's iterations as they run.
+/// The iterations of an innermost loop, ready to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Body<T> {
     kind: Kind<T>,
-    /// Where its operands start.
+    /// The start of each operand.
     starts: Vec<Start>,
-    /// Nanoseconds that an iteration takes, roughly.
+    /// The estimated nanoseconds of an iteration.
     nanoseconds: u64,
 }
 
@@ -70,22 +71,23 @@ pub(crate) struct Body<T> {
 enum Kind<T> {
     /// Instructions over rows and lanes.
     Tiles(Vec<Instruction>),
-    /// Code for registers.
+    /// Register code.
     Words(Code<T>),
     /// Machine code.
     #[cfg(feature = "jit")]
     Routine(Arc<routine::Routine<T>>),
 }
 
-/// Where the operands of a body are while it runs. It is kept from one body to the next: on the stack for up to some ten
-/// instructions.
+/// The positions of a body's operands while it runs. The lists are reused from one body to the next, and stay on the
+/// stack for bodies of up to about ten instructions.
 #[derive(Default)]
 pub(crate) struct Operands {
     cursors: SmallVec<[Cursor; 64]>,
     addresses: SmallVec<[Address; 32]>,
 }
 
-/// Where a piece is now, and how far it moves with each iteration: of columns in units, else in elements.
+/// The current place of a piece, and the distance that it moves per iteration: in units for columns, in elements
+/// otherwise.
 #[derive(Clone, Copy, Debug)]
 struct Address {
     region: usize,
@@ -94,7 +96,8 @@ struct Address {
 }
 
 impl Setting<'_> {
-    /// The fastest body of a loop; `None` if a condition ends it and it is no code for registers.
+    /// Returns the fastest body of a loop, or `None` if a condition ends the loop and it does not run as register
+    /// code.
     pub(crate) fn body<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Body<T>> {
         if let Some(kind) = self.for_registers(planned) {
             return Some(self.of_kind(kind, planned));
@@ -107,14 +110,14 @@ impl Setting<'_> {
         Some(body)
     }
 
-    /// A body of one instruction, which runs once.
+    /// Returns a body of one instruction, which runs once.
     pub(crate) fn straight<T: Float>(&self, instruction: &Instruction) -> Body<T> {
         let mut body = Body::of_tiles();
         self.append(&mut body, instruction);
         body
     }
 
-    /// Adds an instruction to a body, if it is one of instructions; returns whether it is.
+    /// Appends an instruction to a body of tiles. Returns `false` if the body is of another kind.
     pub(crate) fn append<T: Float>(&self, body: &mut Body<T>, instruction: &Instruction) -> bool {
         let Kind::Tiles(instructions) = &mut body.kind else { return false };
         body.starts.extend(tiles::starts::<T>(&self.layouts, instruction));
@@ -123,7 +126,7 @@ impl Setting<'_> {
         true
     }
 
-    /// A loop for registers, if it is faster so than as instructions over rows and lanes.
+    /// Lowers a loop to register code or machine code, if that is faster than tiles.
     fn for_registers<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Kind<T>> {
         let Setting { regions, machine, .. } = *self;
         let width = machine.lanes::<T>();
@@ -143,7 +146,7 @@ impl Setting<'_> {
     fn of_kind<T>(&self, kind: Kind<T>, planned: &PlannedLoop<'_>) -> Body<T> {
         let start = |Piece { region, at, steps, len }: &Piece| Start::at(&self.layouts, *region, *at, *steps, *len);
         let (starts, transformation) = match &kind {
-            Kind::Tiles(_) => unreachable!("it is for registers"),
+            Kind::Tiles(_) => unreachable!("`for_registers` never returns tiles"),
             Kind::Words(code) => (code.pieces().map(start).collect(), Transformation::Registers),
             #[cfg(feature = "jit")]
             Kind::Routine(routine) => (routine.pieces().map(start).collect(), Transformation::MachineCode),
@@ -155,7 +158,7 @@ impl Setting<'_> {
             Step::Do(instruction) => instruction.elements(),
             Step::EndUnless(_) => 1.0,
         });
-        // Registers save what an instruction takes before its first element.
+        // Register code saves the time that an instruction takes before its first element.
         let nanoseconds = (elements.sum::<f64>() * NS_PER_REGISTER_OP).ceil() as u64;
         Body { kind, starts, nanoseconds }
     }
@@ -166,15 +169,15 @@ impl<T> Body<T> {
         Body { kind: Kind::Tiles(Vec::new()), starts: Vec::new(), nanoseconds: 0 }
     }
 
-    /// Nanoseconds that an iteration takes, roughly.
+    /// Returns the estimated nanoseconds of an iteration.
     pub(crate) fn nanoseconds(&self) -> u64 {
         self.nanoseconds
     }
 }
 
 impl<T: MathTable> Body<T> {
-    /// Runs iterations of the loop at `level`, inside loops with these counters, until it ends itself or `more` gives 0: it says
-    /// for how many to go on.
+    /// Runs iterations of the loop at `level`, inside loops with these counters, until the loop ends itself or `more`
+    /// returns 0. `more` returns the number of iterations to run next.
     pub(crate) fn run<S: Simd>(
         &self,
         simd: S,
@@ -196,7 +199,7 @@ impl<T: MathTable> Body<T> {
             Address { region: start.region, range, step }
         }));
         match &self.kind {
-            Kind::Tiles(_) => unreachable!("they run on cursors"),
+            Kind::Tiles(_) => unreachable!("tiles returned above"),
             Kind::Words(code) => words::run(simd, code, views, addresses, more),
             #[cfg(feature = "jit")]
             Kind::Routine(routine) => routine.run(views, addresses, more),
@@ -204,7 +207,7 @@ impl<T: MathTable> Body<T> {
     }
 }
 
-/// Code in which words take what the word before has given, if its registers are single elements.
+/// Chains register ops that use the result of the previous one, if all registers hold single elements.
 fn chained<T>(mut code: Code<T>) -> Code<T> {
     if code.is_single() {
         chain(&mut code.words);
@@ -212,8 +215,9 @@ fn chained<T>(mut code: Code<T>) -> Code<T> {
     code
 }
 
-/// All code that a loop may become, whether that is faster or not, each with how many elements a register has: what
-/// machines with vectors and without them read word by word, and what machine code is made of. For proofs.
+/// Returns all register code that a loop may become, whether it is faster or not, each with the number of elements in
+/// a register: the code interpreted on machines with vectors and without them, and the code translated to machine
+/// code. For proofs.
 pub(crate) fn register_codes<T: MathTable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,

@@ -1,18 +1,18 @@
-//! A loop as it was planned.
+//! An innermost loop in the form that the planner emitted.
 
 use crate::plan::{Instruction, Node, Op, Operand};
 
-/// A loop without loops in it, as it was planned.
+/// A loop of the plan that contains no other loops.
 pub(crate) struct PlannedLoop<'p> {
-    /// What an iteration does.
+    /// The steps of an iteration.
     pub(crate) steps: Vec<Step<'p>>,
-    /// The iterations of the loops around, and of this one last.
+    /// The iteration counts of the enclosing loops, and of this loop last.
     pub(crate) times: &'p [usize],
 }
 
 impl<'p> PlannedLoop<'p> {
-    /// A node that is a loop, inside loops with these numbers of iterations, its own last; `None` if there are loops or choices in
-    /// it.
+    /// Returns a node as a planned loop, or `None` if it is not a loop or contains loops or choices. `times` holds
+    /// the iteration counts of the enclosing loops, and of this loop last.
     pub(crate) fn of(node: &'p Node, times: &'p [usize]) -> Option<Self> {
         let steps = match node {
             Node::Loop { body, .. } => steps(body)?,
@@ -38,15 +38,15 @@ fn steps(nodes: &[Node]) -> Option<Vec<Step<'_>>> {
     nodes.iter().map(step).collect()
 }
 
-/// What a loop does in each iteration, in order.
+/// A step of an iteration.
 pub(crate) enum Step<'p> {
     Do(&'p Instruction),
-    /// The loop ends here where this element is 0.
+    /// Ends the loop if this element is 0.
     EndUnless(&'p Operand),
 }
 
 impl Step<'_> {
-    /// How many vectors of `width` elements it makes.
+    /// Returns the number of vectors of `width` elements that the step computes.
     pub(super) fn vectors(&self, width: usize) -> usize {
         match self {
             Step::Do(instruction) => instruction.rows * instruction.lanes.div_ceil(width),
@@ -54,7 +54,7 @@ impl Step<'_> {
         }
     }
 
-    /// How many vectors it computes on the way to one that it makes.
+    /// Returns the number of terms added up for each vector of the result.
     pub(super) fn terms(&self) -> usize {
         match self {
             Step::Do(Instruction { op: Op::Product { inner, .. }, .. }) => inner.iter().sum(),

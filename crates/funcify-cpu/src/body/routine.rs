@@ -1,4 +1,4 @@
-//! Code for registers as machine code.
+//! Translates register code to machine code.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -21,24 +21,25 @@ use crate::machine::{Machine, Translation, Work};
 use crate::plan::Region;
 use crate::views::{Range, View};
 
-/// Nanoseconds of a word, of one with a function in it, and of calling it.
+/// The estimated nanoseconds of a register op, of one that evaluates a function, and of calling machine code.
 const NS_PER_REGISTER_OP: f64 = 0.4;
 const NS_PER_FUNCTION: f64 = 3.0;
 const NS_PER_CALL: f64 = 300.0;
-/// Nanoseconds that a call gains at least. Making machine code takes a millisecond or so.
+/// The least nanoseconds that a call must gain. A translation to machine code takes about a millisecond.
 const LEAST_GAIN: f64 = 20_000.0;
-/// How often a loop without a bound is expected to run.
+/// The expected number of iterations of a loop without a bound.
 const EXPECTED: usize = 1000;
 
 /// A loop's body as machine code.
 #[derive(Debug)]
 pub(super) struct Routine<T> {
     code: funcify_jit::Routine<T>,
-    /// Where its streams are.
+    /// The first piece of each stream.
     streams: Vec<Piece>,
 }
 
-/// A loop as machine code, if it gains enough over what an iteration takes otherwise, in nanoseconds.
+/// Translates a loop to machine code, if it gains enough. `otherwise` is the nanoseconds of an iteration without
+/// machine code.
 pub(super) fn worthwhile<T: Translatable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,
@@ -66,27 +67,27 @@ pub(super) fn worthwhile<T: Translatable>(
 }
 
 impl<T: Translatable> Routine<T> {
-    /// Machine code of code for vectors of 16 bytes, or for single elements.
+    /// Translates register code for vectors of 16 bytes, or for single elements.
     fn of(code: &Code<T>, slicer: Slicer<'_>) -> Option<Self> {
         let lanes = if code.is_single() { 1 } else { T::LANES };
         let functions = Functions { one: one::<T>, two: two::<T>, vector: vector::<T>, vectors: vectors::<T> };
         let streams = Streams::of(code, slicer.regions);
         let routine = funcify_jit::Routine::new(lanes, functions, |builder| {
             CodeEmitter::new(builder, code, &streams)
-                .emit_code(code, slicer.panel.expect("machine code has packed matrices"));
+                .emit_code(code, slicer.panel.expect("the slicer for machine code has a panel width"));
         });
         Some(Routine { code: routine.ok()?, streams: streams.bases })
     }
 }
 
 impl<T> Routine<T> {
-    /// Where its streams are.
+    /// Returns the first piece of each stream.
     pub(super) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         self.streams.iter()
     }
 
-    /// Runs until it ends itself or `more` gives 0: it says for how many iterations to go on. `addresses` are those of
-    /// [`pieces`](Routine::pieces).
+    /// Runs the code until it ends itself or `more` returns 0. `more` returns the number of iterations to run next.
+    /// `addresses` are the addresses of [`pieces`](Routine::pieces).
     pub(super) fn run(&self, views: &mut [View<'_, T>], addresses: &mut [Address], mut more: impl FnMut() -> usize) {
         let mut buffers: SmallVec<[Buffer<'_, T>; 32]> = views.iter_mut().map(buffer).collect();
         let span = |address: &Address| {
@@ -102,11 +103,11 @@ impl<T> Routine<T> {
             if times == 0 {
                 return;
             }
-            // The plan was checked: everything lies in its region.
+            // The plan was checked: all accesses stay within their regions.
             match self.code.run(&mut buffers, &spans, times) {
                 Ok(ran) if ran == times => {}
                 Ok(_) => return,
-                Err(error) => unreachable!("a checked plan: {error}"),
+                Err(error) => unreachable!("the plan was checked: {error}"),
             }
             for span in &mut spans {
                 let moved = span.step.wrapping_mul(times as isize);
@@ -119,7 +120,7 @@ impl<T> Routine<T> {
     }
 }
 
-/// A region as one part sees it, for machine code.
+/// Returns the region that one part sees as a buffer of machine code.
 fn buffer<'b, T>(view: &'b mut View<'_, T>) -> Buffer<'b, T> {
     match view {
         View::None => Buffer::Read(&[]),
@@ -129,10 +130,10 @@ fn buffer<'b, T>(view: &'b mut View<'_, T>) -> Buffer<'b, T> {
     }
 }
 
-/// Pieces that move together are one stream.
+/// The streams of register code. Pieces that move together share a stream.
 struct Streams<'r> {
     regions: &'r [Region],
-    /// The first piece of each.
+    /// The first piece of each stream.
     bases: Vec<Piece>,
 }
 
@@ -149,7 +150,7 @@ impl<'r> Streams<'r> {
         streams
     }
 
-    /// The stream of a piece.
+    /// Returns the stream of a piece.
     fn index(&self, piece: &Piece) -> Option<usize> {
         let unit = |piece: &Piece| piece.at / self.regions[piece.region].pitch.max(1);
         self.bases
@@ -158,29 +159,29 @@ impl<'r> Streams<'r> {
     }
 }
 
-/// What is in a register of the code.
+/// The content of a register.
 #[derive(Clone, Copy)]
 enum Slot {
-    /// The same in all iterations, or from where it was made in this one.
+    /// A value that is the same in all iterations, or was computed in this one.
     Now(Value),
-    /// What stays from one iteration to the next.
+    /// A value that is carried from one iteration to the next.
     Kept(Register),
 }
 
-/// Code as it is told to the builder.
+/// Emits register code to a builder of machine code.
 struct CodeEmitter<'b, 'f, T: Number> {
     builder: &'b mut Builder<'f, T>,
-    /// The stream of each piece that moves, and how far behind its place it is.
+    /// The stream, the offset from the start of the stream, and the length of each piece that moves.
     moving: Vec<(Stream, usize, usize)>,
     slots: Vec<Option<Slot>>,
 }
 
 impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
-    /// Tells what is there before the loop.
+    /// Emits the loads and constants before the loop.
     fn new(builder: &'b mut Builder<'f, T>, code: &Code<T>, streams: &Streams<'_>) -> Self {
         let told: Vec<Stream> = streams.bases.iter().map(|_| builder.stream()).collect();
         let place = |piece: &Piece| {
-            let index = streams.index(piece).expect("each piece is in a stream");
+            let index = streams.index(piece).expect("every piece was assigned to a stream");
             (told[index], piece.at - streams.bases[index].at, piece.len)
         };
         let mut slots = vec![None; REGISTERS];
@@ -205,14 +206,14 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
         CodeEmitter { builder, moving, slots }
     }
 
-    /// Tells what an iteration does.
+    /// Emits the code of an iteration.
     fn emit_code(mut self, code: &Code<T>, panel: usize) {
         use Verb::{
             AddLast, DivByLast, DivOfLast, MulAddLast, MulLast, MulLastAdd, MulLastSub, MulSubLast, NegLast,
             NegMulAddLast, NegMulLastAdd, SquareLast, StoreLast, SubFromLast, SubLast, UnaryLast,
         };
         self.builder.begin();
-        // What no word stores to is loaded first: a load waits for stores in flight whose addresses look alike.
+        // Regions that no op stores to are loaded first: a load waits for pending stores whose addresses look alike.
         let stored: Vec<usize> =
             words(code, Verb::Store).map(|word| code.streams[usize::from(word.to)].region).collect();
         let is_early = |word: &RegisterOp| {
@@ -268,7 +269,7 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
                 Verb::Binary(op) => apply2(builder, op, a, b),
                 AddLast | SubFromLast | SubLast | MulLast | DivOfLast | DivByLast | MulAddLast | MulLastAdd
                 | MulLastSub | MulSubLast | NegMulAddLast | NegMulLastAdd | SquareLast | NegLast | StoreLast
-                | UnaryLast(_) => unreachable!("only code that is read is chained"),
+                | UnaryLast(_) => unreachable!("only interpreted code is chained"),
             };
             match &mut self.slots[usize::from(word.to)] {
                 Some(Slot::Kept(register)) => self.builder.set(*register, value),
@@ -277,8 +278,9 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
         }
     }
 
-    /// A row times packed matrices, in the order of the kernel: of each column four sums, of every fourth term, then the sum of
-    /// these. So many columns at a time that their sums fit into the processor's registers.
+    /// Emits a row times packed matrices, summed in the order of the kernel: four sums per column, each over every
+    /// fourth term, and then the sum of the four. Columns are processed in groups small enough to keep their sums in
+    /// the processor's registers.
     fn product(&mut self, product: &Product, panel: usize) {
         const VECTORS: usize = 2;
         let lanes = self.builder.lanes();
@@ -314,7 +316,7 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
         }
     }
 
-    /// What a register has now; of one that nothing has set, 0.
+    /// Returns the current value of a register, or 0 if it was never set.
     fn get(&mut self, register: u8) -> Value {
         match self.slots[usize::from(register)] {
             Some(Slot::Now(value)) => value,
@@ -324,12 +326,12 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
     }
 }
 
-/// The words that do this.
+/// Returns the register ops with this verb.
 fn words<T>(code: &Code<T>, verb: Verb) -> impl Iterator<Item = &RegisterOp> {
     code.words.iter().filter(move |word| word.verb == verb)
 }
 
-/// The fold of the first lanes, in order.
+/// Folds the first lanes, in order.
 fn fold_lanes<T: Number>(builder: &mut Builder<'_, T>, fold: Fold, value: Value, lanes: usize) -> Value {
     let mut all = builder.lane(value, 0);
     for index in 1..lanes {
@@ -344,7 +346,7 @@ fn fold_lanes<T: Number>(builder: &mut Builder<'_, T>, fold: Fold, value: Value,
     all
 }
 
-/// An op of one operand: some instructions, or a call of the kernel.
+/// Emits a unary op as a few instructions, or as a call of its kernel.
 fn apply<T: Translatable>(builder: &mut Builder<'_, T>, op: Unary, x: Value) -> Value {
     let one = builder.number(Constants::ONE);
     match op {
@@ -369,7 +371,7 @@ fn apply<T: Translatable>(builder: &mut Builder<'_, T>, op: Unary, x: Value) -> 
     }
 }
 
-/// An op of two operands: some instructions, or a call of the kernel.
+/// Emits a binary op as a few instructions, or as a call of its kernel.
 fn apply2<T: Translatable>(builder: &mut Builder<'_, T>, op: Binary, x: Value, y: Value) -> Value {
     let one = builder.number(Constants::ONE);
     match op {
@@ -394,7 +396,7 @@ fn apply2<T: Translatable>(builder: &mut Builder<'_, T>, op: Binary, x: Value, y
     }
 }
 
-/// Tells a function of numbers, as the kernels have it.
+/// Emits one of the kernels' functions, which are generic over [`Arithmetic`].
 fn told<'b, 'f, T: Translatable>(
     builder: &'b mut Builder<'f, T>,
     function: impl FnOnce(Told<'_, 'b, 'f, T>) -> Value,
@@ -402,7 +404,7 @@ fn told<'b, 'f, T: Translatable>(
     function(Told(&RefCell::new(builder)))
 }
 
-/// A builder, for functions that are written for any arithmetic.
+/// A builder of machine code, as an implementation of [`Arithmetic`].
 struct Told<'c, 'b, 'f, T: Number>(&'c RefCell<&'b mut Builder<'f, T>>);
 
 impl<T: Number> Clone for Told<'_, '_, '_, T> {
@@ -476,7 +478,7 @@ told! {
         (power(first), power(second))
     };
     exponent_field(bits: Bits) -> Value = |builder| {
-        // A small whole number becomes the fraction of one whose lowest bit is 1.
+        // The field, a small integer, becomes the fraction of a number whose lowest bit is 1.
         let field = builder.shift_down(bits, T::FRACTION_BITS as u32);
         let whole = builder.number(T::WHOLE);
         let bits = builder.bits(whole);
@@ -486,7 +488,7 @@ told! {
     };
 }
 
-/// n where a number has its exponent: the low bits of its sum with the rounder, moved there.
+/// Shifts n to the exponent field of a number: adds the rounder, and moves the low bits of the sum.
 fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
     let rounder = builder.number(T::ROUNDER);
     let sum = builder.add(n, rounder);
@@ -494,9 +496,9 @@ fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
     builder.shift_up(bits, T::FRACTION_BITS as u32)
 }
 
-/// Where an op stands among all.
+/// Returns the index of an op in the list of all ops.
 fn place_of<O: Copy + PartialEq>(all: &[O], op: O) -> u32 {
-    all.iter().position(|other| *other == op).expect("the list has all ops") as u32
+    all.iter().position(|other| *other == op).expect("the list contains every op") as u32
 }
 
 extern "C" fn one<T: MathTable>(op: u32, x: T) -> T {
@@ -515,7 +517,7 @@ extern "C" fn vectors<T: Number + MathTable>(op: u32, x: &mut <T as Number>::Vec
     Machine::detect().run(OfVectors(op, x.as_mut(), Some(y.as_ref())));
 }
 
-/// A kernel on one element or two.
+/// A call of a kernel on one or two elements.
 struct OfElements<T>(u32, T, Option<T>);
 
 impl<T: MathTable> Work for OfElements<T> {
@@ -530,7 +532,7 @@ impl<T: MathTable> Work for OfElements<T> {
     }
 }
 
-/// A kernel on the elements of a vector or of two, into the first.
+/// A call of a kernel on the elements of one or two vectors, whose result replaces the first.
 struct OfVectors<'v, T>(u32, &'v mut [T], Option<&'v [T]>);
 
 impl<T: MathTable> Work for OfVectors<'_, T> {
@@ -541,7 +543,7 @@ impl<T: MathTable> Work for OfVectors<'_, T> {
     }
 }
 
-/// Work inside a function that has the instruction set.
+/// Work inside a function that is compiled for the instruction set.
 struct On<S, W>(S, W);
 
 impl<T: MathTable, S: Simd> WithSimd for On<S, OfVectors<'_, T>> {

@@ -1,4 +1,4 @@
-//! Instructions over rows and lanes: each runs with the addresses that it has now.
+//! Runs instructions over rows and lanes, each at its current addresses.
 
 use pulp::Simd;
 use smallvec::SmallVec;
@@ -17,18 +17,18 @@ use crate::kernels::{movement, words};
 use crate::plan::{Across, BLOCKS, FACTORS, Instruction, NS_PER_INSTRUCTION, Op};
 use crate::views::{Cursor, Layout, Others, Start, View, borrow};
 
-/// Nanoseconds of a vector of an instruction.
+/// The estimated nanoseconds of an instruction per vector.
 const NS_PER_VECTOR: f64 = 0.6;
 
-/// Nanoseconds that an iteration takes, for vectors of so many elements.
+/// Returns the estimated nanoseconds of an iteration, for vectors of `width` elements.
 pub(super) fn cost(steps: &[Step<'_>], width: usize) -> f64 {
     let vectors: usize = steps.iter().map(|step| step.vectors(width) * step.terms()).sum();
     NS_PER_INSTRUCTION * steps.len() as f64 + NS_PER_VECTOR * vectors as f64
 }
 
-/// Where the operands of an instruction start: what it writes, and then what it reads.
+/// Returns the starts of an instruction's operands: the destination, and then the sources.
 pub(super) fn starts<T: Float>(layouts: &[Layout], instruction: &Instruction) -> impl Iterator<Item = Start> {
-    let spans = instruction.spans::<T>().expect("the plan was checked: there is a span for each operand");
+    let spans = instruction.spans::<T>().expect("the plan was checked: every operand has a span");
     let operands = std::iter::once(&instruction.to).chain(&instruction.from).zip(spans);
     operands.enumerate().map(|(index, (operand, span))| {
         let block = match &instruction.op {
@@ -39,7 +39,8 @@ pub(super) fn starts<T: Float>(layouts: &[Layout], instruction: &Instruction) ->
     })
 }
 
-/// Runs instructions, as often as `more` says until it gives 0. `cursors` are those of all their operands, in order.
+/// Runs instructions for as many iterations as `more` returns, until it returns 0. `cursors` are the cursors of all
+/// operands, in order.
 pub(super) fn run<T: MathTable, S: Simd>(
     simd: S,
     instructions: &[Instruction],
@@ -63,10 +64,10 @@ pub(super) fn run<T: MathTable, S: Simd>(
     }
 }
 
-/// Says why an operand can be read.
-const READABLE: &str = "only operands of elementwise ops are the place that is written";
+/// The reason why an operand can be read.
+const READABLE: &str = "the plan was checked: only elementwise ops read their destination";
 
-/// An instruction's operands while it runs.
+/// The operands of a running instruction.
 struct Access<'i, 'v, 'a, T> {
     instruction: &'i Instruction,
     cursors: &'i mut [Cursor],
@@ -74,7 +75,7 @@ struct Access<'i, 'v, 'a, T> {
 }
 
 impl<'v, T> Access<'_, 'v, '_, T> {
-    /// Operand `index` as rows. Its cursor moves on.
+    /// Returns operand `index` as rows, and advances its cursor.
     #[inline(always)]
     fn source(&mut self, index: usize) -> Source<'v, T> {
         let operand = &self.instruction.from[index];
@@ -82,14 +83,15 @@ impl<'v, T> Access<'_, 'v, '_, T> {
         self.others.source(operand.region, range, operand.row, operand.across == Across::Element)
     }
 
-    /// Operand `index` as elements, if it is not the place that is written. Its cursor moves on.
+    /// Returns operand `index`, which must not be the destination, as elements, and advances its cursor.
     #[inline(always)]
     fn slice(&mut self, index: usize) -> &'v [T] {
         let range = self.cursors[index + 1].next();
         self.others.read(self.instruction.from[index].region, range).expect(READABLE)
     }
 
-    /// Adds the blocks of operand `index`. Its cursor moves on. (A list that is returned is copied, whole.)
+    /// Pushes the blocks of operand `index`, and advances its cursor. It fills a list in place, since returning one
+    /// would copy it.
     fn blocks(&mut self, index: usize, count: usize, blocks: &mut SmallVec<[&'v [T]; BLOCKS]>) {
         let step = self.cursors[index + 1].block;
         let mut range = self.cursors[index + 1].next();
@@ -101,7 +103,8 @@ impl<'v, T> Access<'_, 'v, '_, T> {
     }
 }
 
-/// Runs an instruction. `cursors` has what is written first, and then the operands; they move on to the next iteration.
+/// Runs an instruction. `cursors` holds the cursor of the destination first, and then those of the sources; they
+/// advance to the next iteration.
 fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut [Cursor], views: &mut [View<'_, T>]) {
     let Instruction { op, rows, lanes, to, from } = instruction;
     let (rows, lanes) = (*rows, *lanes);
@@ -113,7 +116,7 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
     if !elementwise {
         return heavy_step(simd, &mut access, target);
     }
-    // Each count on its own, so that the operands are reached without a loop.
+    // One arm per count, so that the operands are accessed without a loop.
     let sources = match from.len() {
         1 => [access.source(0), Source::Same, Source::Same],
         2 => [access.source(0), access.source(1), Source::Same],
@@ -124,7 +127,7 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
         Op::Binary(op) => op.run(simd, &mut target, &sources),
         Op::Ternary(op) => op.run(simd, &mut target, &sources),
         Op::Word(op) => words::run(*op, &mut target, &sources),
-        _ => unreachable!("it is elementwise"),
+        _ => unreachable!("checked above: the op is elementwise"),
     }
 }
 
@@ -188,11 +191,11 @@ fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &mut Access<'_, 'v, '_
             let sides = [0, 1].map(|side| (access.slice(side), from[side].row));
             words::threefry(&mut target, sides[0], sides[1], *of);
         }
-        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_) => unreachable!("it is not elementwise"),
+        Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_) => unreachable!("`step` ran elementwise ops"),
     }
 }
 
-/// Finds the blocks of both sides, and adds their sums of outer products.
+/// Finds the blocks of both sides, and adds the sums of their outer products.
 #[inline(never)]
 fn sink_blocks<T: MathTable, S: Simd>(
     simd: S,

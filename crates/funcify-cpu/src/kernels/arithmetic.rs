@@ -1,60 +1,60 @@
-//! What functions of numbers are made of. They are written once, and run on registers of any instruction set, or become
-//! machine code.
+//! The operations from which functions of numbers are built. The functions are written once; they run on registers of
+//! any instruction set, or are translated to machine code.
 
 use super::*;
 
-/// The operations of [`Float`] that functions need, on vectors of some kind.
+/// The operations of [`Float`] that functions need, on some kind of vector.
 pub(crate) trait Arithmetic<T: Float>: Copy {
-    /// Numbers.
+    /// A vector of numbers.
     type Vector: Copy;
-    /// Truth values.
+    /// A vector of truth values.
     type Mask: Copy;
-    /// The numbers' bits.
+    /// The bits of a vector of numbers.
     type Bits: Copy;
 
-    /// `value` in every lane.
+    /// Returns a vector with `value` in every lane.
     fn splat(self, value: T) -> Self::Vector;
-    /// a + b.
+    /// Computes a + b.
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// a - b.
+    /// Computes a - b.
     fn sub(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// a * b.
+    /// Computes a * b.
     fn mul(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// a / b.
+    /// Computes a / b.
     fn div(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// a * b + c, rounded once where the processor can.
+    /// Computes a * b + c, rounded once where the processor supports it.
     fn mul_add(self, a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
-    /// -a, NaN included.
+    /// Computes -a, also for NaN.
     fn neg(self, a: Self::Vector) -> Self::Vector;
-    /// |a|, NaN included.
+    /// Computes |a|, also for NaN.
     fn abs(self, a: Self::Vector) -> Self::Vector;
-    /// `magnitude`, which is not negative, with the sign of `sign`.
+    /// Returns the nonnegative `magnitude` with the sign of `sign`.
     fn with_sign(self, magnitude: Self::Vector, sign: Self::Vector) -> Self::Vector;
-    /// a < b; false for NaN.
+    /// Computes a < b; false for NaN.
     fn less(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
-    /// a == b; false for NaN.
+    /// Computes a == b; false for NaN.
     fn equal(self, a: Self::Vector, b: Self::Vector) -> Self::Mask;
-    /// `a` where the mask is true, else `b`.
+    /// Selects `a` where the mask is true, and `b` elsewhere.
     fn select(self, mask: Self::Mask, a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// `x`, or `low` where x is less; NaN stays.
+    /// Returns `x`, or `low` where x is less; NaN stays NaN.
     fn at_least(self, low: Self::Vector, x: Self::Vector) -> Self::Vector;
-    /// `x`, or `high` where x is more; NaN stays.
+    /// Returns `x`, or `high` where x is more; NaN stays NaN.
     fn at_most(self, high: Self::Vector, x: Self::Vector) -> Self::Vector;
-    /// The bits of numbers.
+    /// Returns the bits of numbers.
     fn bits(self, a: Self::Vector) -> Self::Bits;
-    /// The numbers with these bits.
+    /// Returns the numbers with these bits.
     fn of_bits(self, a: Self::Bits) -> Self::Vector;
-    /// An integer in every lane.
+    /// Returns a vector with an integer in every lane.
     fn splat_word(self, value: u64) -> Self::Bits;
-    /// a & b.
+    /// Computes a & b.
     fn and(self, a: Self::Bits, b: Self::Bits) -> Self::Bits;
-    /// a + b, wrapping.
+    /// Computes a + b, wrapping.
     fn add_words(self, a: Self::Bits, b: Self::Bits) -> Self::Bits;
-    /// n shifted to where a number has its exponent, for whole n between -2000 and 2000.
+    /// Shifts n to the exponent field of a number, for integers n between -2000 and 2000.
     fn to_exponent(self, n: Self::Vector) -> Self::Bits;
-    /// Two numbers whose product is 2^n, for whole n between -2000 and 2000.
+    /// Returns two numbers whose product is 2^n, for integers n between -2000 and 2000.
     fn powers_of_two(self, n: Self::Vector) -> (Self::Vector, Self::Vector);
-    /// The stored exponent of numbers that are not negative, as a number.
+    /// Returns the stored exponent of nonnegative numbers, as a number.
     fn exponent_field(self, bits: Self::Bits) -> Self::Vector;
 }
 

@@ -1,6 +1,6 @@
 //! Elementwise ops of two and of three operands: tables of name, meaning and kernel.
 //!
-//! Comparisons give masks: 1 where they hold and 0 elsewhere. `And` and `Or` of masks are `Mul` and `Max`, `Xor` is
+//! Comparisons return masks: 1 where they hold, and 0 elsewhere. `And`, `Or` and `Xor` of masks are `Mul`, `Max` and
 //! `NotEqual`.
 
 use super::arithmetic::Registers;
@@ -18,8 +18,8 @@ table! {
     Sub, light true, "x - y.", |simd, x, y| T::sub(simd, x, y);
     Mul, light true, "x * y.", |simd, x, y| T::mul(simd, x, y);
     Div, "x / y.", |simd, x, y| T::div(simd, x, y);
-    Max, "The larger, where -0 is less than +0; NaN if either is.", |simd, x, y| T::max(simd, x, y);
-    Min, "The smaller, where -0 is less than +0; NaN if either is.", |simd, x, y| T::min(simd, x, y);
+    Max, "The larger, where -0 is less than +0; NaN if either is NaN.", |simd, x, y| T::max(simd, x, y);
+    Min, "The smaller, where -0 is less than +0; NaN if either is NaN.", |simd, x, y| T::min(simd, x, y);
     Less, "1 where x < y.", |simd, x, y| mask::<T, S>(simd, T::less(simd, x, y));
     LessEqual, "1 where x <= y.", |simd, x, y| mask::<T, S>(simd, T::less_equal(simd, x, y));
     Equal, "1 where x = y.", |simd, x, y| mask::<T, S>(simd, T::equal(simd, x, y));
@@ -27,9 +27,9 @@ table! {
         |simd, x, y| T::sub(simd, T::splat(simd, T::ONE), mask::<T, S>(simd, T::equal(simd, x, y)));
     Copysign, "|x| with the sign of y.", |simd, x, y| T::with_sign(simd, T::abs(simd, x), y);
     ExpOfProduct, "exp(x * y).", |simd, x, y| math::exp::<T, _>(Registers(simd), T::mul(simd, x, y));
-    TanhAdjoint, "x * (1 - y * y): what a cotangent x becomes at y = tanh(u).",
+    TanhAdjoint, "x * (1 - y * y): the cotangent of u for y = tanh(u) with cotangent x.",
         |simd, x, y| T::mul(simd, x, T::mul_add(simd, T::neg(simd, y), y, T::splat(simd, T::ONE)));
-    SigmoidAdjoint, "x * y * (1 - y): what a cotangent x becomes at y = sigmoid(u).",
+    SigmoidAdjoint, "x * y * (1 - y): the cotangent of u for y = sigmoid(u) with cotangent x.",
         |simd, x, y| T::mul(simd, T::mul(simd, x, y), T::sub(simd, T::splat(simd, T::ONE), y));
     }
     elements {

@@ -1,31 +1,31 @@
-//! Folds: over the rows of an operand, lane by lane, and over the lanes of each row.
+//! Folds over the rows of an operand, lane by lane, and over the lanes of each row.
 //!
-//! Either may fold products of two operands: a sum of products. A fold starts from the identity (sum 0, product 1,
-//! maximum -inf, minimum inf) or from what the target holds. NaN wins in maximum and minimum, where
-//! -0 is less than +0.
+//! Sums may also fold the products of two operands. A fold starts from the identity (sum 0, product 1, maximum -inf,
+//! minimum inf) or from the target's current value. Maximum and minimum return NaN if an element is NaN, and order -0
+//! below +0.
 
 use super::map::Target;
 use super::source::{ElementRows, LaneRows, RowSource, Source, SourceRow};
 use super::*;
 
-/// What is folded.
+/// The operation of a fold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
     /// The sum.
     Sum,
     /// The product.
     Product,
-    /// The largest.
+    /// The largest element.
     Max,
-    /// The smallest.
+    /// The smallest element.
     Min,
 }
 
 impl Fold {
-    /// All of them.
+    /// All folds.
     pub const ALL: [Fold; 4] = [Fold::Sum, Fold::Product, Fold::Max, Fold::Min];
 
-    /// The fold of nothing.
+    /// Returns the result of folding no elements.
     pub fn identity<T: Float>(self) -> T {
         match self {
             Fold::Sum => T::ZERO,
@@ -35,7 +35,7 @@ impl Fold {
         }
     }
 
-    /// Two registers.
+    /// Combines two registers.
     #[inline(always)]
     pub(crate) fn combine<T: Float, S: Simd>(self, simd: S, a: T::Vector<S>, b: T::Vector<S>) -> T::Vector<S> {
         match self {
@@ -46,7 +46,7 @@ impl Fold {
         }
     }
 
-    /// Two elements.
+    /// Combines two elements.
     #[inline(always)]
     pub(crate) fn combine_elements<T: Float>(self, a: T, b: T) -> T {
         match self {
@@ -65,11 +65,12 @@ pub(crate) struct FoldRows<'a, T> {
     pub(crate) rows: usize,
     pub(crate) a: Source<'a, T>,
     pub(crate) b: Option<Source<'a, T>>,
-    /// Whether the fold goes on from what the target holds.
+    /// `true` if the fold starts from the target's current values.
     pub(crate) accumulate: bool,
 }
 
-/// From how many rows on a few columns are folded in several chains: alone, each row waits for the one before it.
+/// The least number of rows for which narrow tiles are folded in several chains: in a single chain, each row waits
+/// for the previous one.
 const LONG: usize = 64;
 
 impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
@@ -82,7 +83,7 @@ impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
 }
 
 impl<T: Float> FoldRows<'_, T> {
-    /// All columns: few at once in so many chains, many in one.
+    /// Folds all columns: narrow tiles in `CHAINS` chains, wide tiles in one.
     #[inline(always)]
     fn all<S: Simd, const CHAINS: usize>(&mut self, simd: S) {
         let vectors = T::as_vectors::<S>(self.to).0.len();
@@ -104,7 +105,7 @@ impl<T: Float> FoldRows<'_, T> {
         }
     }
 
-    /// `WIDTH` registers of lanes from register `at` on.
+    /// Folds `WIDTH` registers of lanes, starting at register `at`.
     #[inline(always)]
     fn columns<S: Simd, const WIDTH: usize, const CHAINS: usize>(&mut self, simd: S, at: usize) {
         let (first, lanes) = (at * T::lanes::<S>(), WIDTH * T::lanes::<S>());
@@ -116,7 +117,7 @@ impl<T: Float> FoldRows<'_, T> {
         T::as_vectors_mut::<S>(&mut self.to[first..][..lanes]).0.copy_from_slice(&sums);
     }
 
-    /// The lanes after the last full register.
+    /// Folds the lanes after the last full register.
     #[inline(always)]
     fn tail<S: Simd, const CHAINS: usize>(&mut self, simd: S, first: usize) {
         let to = &self.to[first..];
@@ -126,7 +127,7 @@ impl<T: Float> FoldRows<'_, T> {
         T::store_part(simd, &mut self.to[first..], sum);
     }
 
-    /// All rows of some columns, folded from `start` on.
+    /// Folds all rows of some columns into `start`.
     #[inline(always)]
     fn rows_of<S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize, const CHAINS: usize>(
         &self,
@@ -151,7 +152,7 @@ impl<T: Float> FoldRows<'_, T> {
     }
 }
 
-/// Folds the terms of all rows from `start` on: in `CHAINS` chains, each of every so many rows.
+/// Folds the terms of all rows into `start`, in `CHAINS` chains that take the rows in turn.
 #[inline(always)]
 fn in_chains<T: Float, S: Simd, R: Terms<T, S, WIDTH>, const WIDTH: usize, const CHAINS: usize>(
     simd: S,
@@ -180,13 +181,13 @@ fn in_chains<T: Float, S: Simd, R: Terms<T, S, WIDTH>, const WIDTH: usize, const
     sums
 }
 
-/// What is folded of each row of some columns.
+/// The terms that each row contributes to some columns.
 trait Terms<T: Float, S: Simd, const WIDTH: usize>: Copy {
-    /// Folds those of a row into `sums`.
+    /// Folds the terms of a row into `sums`.
     fn fold(self, simd: S, row: usize, sums: &mut [T::Vector<S>; WIDTH]);
 }
 
-/// Lanes, folded as they are.
+/// Lanes of one operand, folded unchanged.
 #[derive(Clone, Copy)]
 struct Alone<'a, T, C> {
     fold: Fold,
@@ -194,7 +195,7 @@ struct Alone<'a, T, C> {
     columns: C,
 }
 
-/// The sum of lanes by one element a row.
+/// The products of lanes and one element per row, to be added.
 #[derive(Clone, Copy)]
 struct Scaled<'a, T, C> {
     a: LaneRows<'a, T>,
@@ -202,7 +203,7 @@ struct Scaled<'a, T, C> {
     columns: C,
 }
 
-/// The sum of lanes by lanes.
+/// The products of lanes and lanes, to be added.
 #[derive(Clone, Copy)]
 struct Products<'a, T, C> {
     a: LaneRows<'a, T>,
@@ -243,11 +244,11 @@ impl<T: Float, S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize> Terms<T, S,
 
 /// Some columns of rows.
 trait Columns<T: Float, S: Simd, const WIDTH: usize>: Copy {
-    /// Those of one row.
+    /// Returns these columns of a row.
     fn of(self, simd: S, rows: LaneRows<'_, T>, row: usize) -> [T::Vector<S>; WIDTH];
 }
 
-/// Full registers from a lane on.
+/// Full registers, starting at a lane.
 #[derive(Clone, Copy)]
 struct FullRegisters {
     first: usize,
@@ -277,14 +278,14 @@ impl<T: Float, S: Simd> Columns<T, S, 1> for Rest {
     }
 }
 
-/// Folds the lanes of `a`, or of the products of `a` and `b`, into one element a row: `to[row * stride]`.
+/// Folds the lanes of `a`, or of the products of `a` and `b`, into one element per row: `to[row * stride]`.
 pub(crate) struct FoldLanes<'a, T> {
     pub(crate) fold: Fold,
     pub(crate) to: Target<'a, T>,
     pub(crate) lanes: usize,
     pub(crate) a: Source<'a, T>,
     pub(crate) b: Option<Source<'a, T>>,
-    /// Whether the fold goes on from what the target holds.
+    /// `true` if the fold continues from the target's current values.
     pub(crate) accumulate: bool,
 }
 
@@ -318,7 +319,7 @@ impl<T: Float> FoldLanes<'_, T> {
         let full = lanes / T::lanes::<S>();
         for row in 0..self.to.rows {
             let a = a.row(simd, row, lanes);
-            #[allow(clippy::manual_map, reason = "a closure would not take over the instruction set")]
+            #[allow(clippy::manual_map, reason = "a closure would not inherit the instruction set")]
             let b = match b {
                 Some(b) => Some(b.row(simd, row, lanes)),
                 None => None,
@@ -356,7 +357,7 @@ impl<T: Float> FoldLanes<'_, T> {
         }
     }
 
-    /// The fold of the elements after the last full register.
+    /// Folds the elements after the last full register.
     #[inline(always)]
     fn tail_of<S: Simd>(&self, _: S, row: usize, first: usize) -> T {
         let mut value = self.fold.identity::<T>();
@@ -370,7 +371,7 @@ impl<T: Float> FoldLanes<'_, T> {
     }
 }
 
-/// A fold with one more register, or product of registers.
+/// Folds one more register, or one more product of registers, into `sum`.
 #[inline(always)]
 fn with_term<T: Float, S: Simd>(
     simd: S,

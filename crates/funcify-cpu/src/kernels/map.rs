@@ -1,11 +1,12 @@
-//! Elementwise kernels: one function of one, two or three registers, over the rows and lanes of a destination.
+//! Elementwise kernels: apply a function of one, two or three registers to the rows and lanes of a destination.
 //!
-//! A function that costs no more than a load is compiled for each kind of its operands. The others tell kinds apart when
-//! they run, which keeps the code small: those of one operand are compiled once for lanes and the place they write, those
-//! of more once for lanes and elements, and once for each operand that is the place they write.
+//! A function that costs no more than a load is compiled for each combination of operand kinds. Other functions
+//! distinguish the kinds at run time, which keeps the code small: unary functions are compiled once for both lanes
+//! and the destination; functions of more operands are compiled once for lanes and elements, and once for each choice
+//! of operands that are the destination.
 //!
-//! A function is a type with an inlined method, not a closure: closures do not take over the instruction set of the
-//! function that they are in.
+//! A function is a type with an inlined method, not a closure, because closures do not inherit the instruction set of
+//! the enclosing function.
 
 use super::source::{ElementRows, LaneOrElementRows, LaneOrSameRows, LaneRows, RowSource, SameRows, Source, SourceRow};
 use super::*;
@@ -13,31 +14,31 @@ use super::*;
 /// The rows and lanes that a kernel writes.
 #[derive(Debug)]
 pub(crate) struct Target<'a, T> {
-    /// From the first element to the last.
+    /// The memory from the first element to the last.
     pub(crate) data: &'a mut [T],
-    /// How many rows.
+    /// The number of rows.
     pub(crate) rows: usize,
-    /// Elements a row.
+    /// The number of elements per row.
     pub(crate) lanes: usize,
-    /// Elements from one row to the next.
+    /// The number of elements from one row to the next.
     pub(crate) stride: usize,
 }
 
 impl<T> Target<'_, T> {
-    /// Row `row`.
+    /// Returns row `row`.
     #[inline(always)]
     pub(crate) fn row(&mut self, row: usize) -> &mut [T] {
         &mut self.data[row * self.stride..][..self.lanes]
     }
 }
 
-/// A function of `N` elements, to be run by `Simd::vectorize`: in registers that have them in all lanes.
+/// A function of `N` elements, run by `Simd::vectorize` on registers that hold them in all lanes.
 pub(crate) struct One<T, F, const N: usize> {
     pub(crate) from: [T; N],
     pub(crate) function: PhantomData<F>,
 }
 
-/// A function of `N` registers, to be run by `Simd::vectorize`: compiled once, and called.
+/// A function of `N` registers, run by `Simd::vectorize`: compiled once, and called.
 pub(crate) struct OneVector<T: Float, S: Simd, F, const N: usize> {
     pub(crate) simd: S,
     pub(crate) from: [T::Vector<S>; N],
@@ -48,14 +49,14 @@ macro_rules! functions {
     ($($name:ident of $n:literal, $count:literal, $map:ident, $rows:ident: $($operand:ident $Operand:ident),+;)*) => {$(
         #[doc = concat!("A function of ", $count, ".")]
         pub(crate) trait $name<T: Float> {
-            /// Whether it costs no more than a load.
+            /// `true` if the function costs no more than a load.
             const LIGHT: bool = false;
 
-            /// Its value.
+            /// Computes the function.
             fn apply<S: Simd>(simd: S, $($operand: T::Vector<S>),+) -> T::Vector<S>;
         }
 
-        #[doc = concat!("A function of ", $count, " over a target, to be run by `Simd::vectorize`. The sources after its own are not read.")]
+        #[doc = concat!("A function of ", $count, " over a target. It ignores the sources beyond its operands.")]
         pub(crate) struct $map<'m, 'a, T, F> {
             pub(crate) target: &'m mut Target<'a, T>,
             pub(crate) sources: &'m [Source<'a, T>; 3],
@@ -109,7 +110,7 @@ functions! {
     Function3 of 3, "three registers", Map3, rows3: a A, b B, c C;
 }
 
-/// Runs `$run` with the kind of an operand as a type.
+/// Runs `$run` with the kind of an operand as a static type.
 macro_rules! by_kind {
     ($source:expr, |$rows:ident| $run:expr) => {
         match $source {
@@ -129,7 +130,7 @@ macro_rules! by_kind {
     };
 }
 
-/// Rows that are not the place that is written.
+/// Returns the rows of an operand that is not the destination.
 #[inline(always)]
 fn lanes_or_element<T>(source: Source<'_, T>) -> LaneOrElementRows<'_, T> {
     match source {

@@ -1,7 +1,8 @@
-//! Exponentials, logarithms and what follows from them, on whatever has [`Arithmetic`]: registers, and code that is told.
+//! Exponentials, logarithms and related functions, on any implementation of [`Arithmetic`]: registers and machine
+//! code.
 //!
-//! Errors are the largest that the tests see against f64 (for f64 against the standard library), in units in the last
-//! place of the result:
+//! Errors are the largest that the tests observe against f64 (for f64, against the standard library), in units in the
+//! last place of the result:
 //!
 //! | function | f32 | f64 | method |
 //! |---|---|---|---|
@@ -10,30 +11,30 @@
 //! | `tanh` | 2.5 | 3.0 | -t / (t + 2) with t = expm1(-2 abs(x)) |
 //! | `sigmoid` | 2.5 | 3.0 | through exp(-abs(x)), so that no exponential overflows |
 //! | `log` | 1.0 | 1.0 | fdlibm's series of f / (2 + f) |
-//! | `log1p` | 2.0 | 2.0 | log(1 + x), corrected by what 1 + x lost |
+//! | `log1p` | 2.0 | 2.0 | log(1 + x), corrected for the rounding error of 1 + x |
 //! | `sin`, `cos` | 2.5 | 2.0 | pi / 2 in four parts; beyond a few turns the standard library, element by element |
 //!
-//! Special values follow the core's table: NaN gives NaN, signed zeros are kept where the function is odd at 0, results
-//! that are too large are infinite.
+//! Special values follow the core's table: NaN yields NaN, signed zeros are kept where the function is odd at 0, and
+//! results that are too large are infinite.
 
 use super::arithmetic::Arithmetic;
 use crate::float::Float;
 
-/// Numbers of the methods, for one element type.
+/// The constants of the methods, for one element type.
 pub trait MathTable: Float {
-    /// ln 2, without its low bits, and these.
+    /// ln 2 in two parts: without its low bits, and the low bits.
     const LN_2: [Self; 2];
     /// 1 / ln 2.
     const LOG2_E: Self;
-    /// Below the first exp is 0, above the second it is infinite.
+    /// The bounds below which exp is 0, and above which it is infinite.
     const EXP_RANGE: [Self; 2];
     /// (exp(r) - 1 - r) / r^2 for abs(r) up to ln 2 / 2, the lowest power first.
     const EXP_SERIES: &'static [Self];
-    /// ln 2 for `log`, whose products with exponents are exact, and the rest.
+    /// ln 2 for `log` in two parts: one whose products with exponents are exact, and the rest.
     const LOG_LN_2: [Self; 2];
     /// The series of `log`, the lowest power first.
     const LOG_SERIES: &'static [Self];
-    /// The bits of sqrt(1/2), those below the upper half 0.
+    /// The bits of sqrt(1/2), with the lower half 0 for f64.
     const ROOT_HALF: u64;
     /// The smallest normal number.
     const MIN_NORMAL: Self;
@@ -41,9 +42,10 @@ pub trait MathTable: Float {
     const SIN_SERIES: &'static [Self];
     /// (cos(r) - 1 + r^2 / 2) / r^4 for abs(r) up to pi / 4, as powers of r^2.
     const COS_SERIES: &'static [Self];
-    /// pi / 2 as a sum: products of all but the last with quadrants below [`FEW_TURNS`](MathTable::FEW_TURNS) are exact.
+    /// pi / 2 as a sum. The products of all terms but the last with quadrants below
+    /// [`FEW_TURNS`](MathTable::FEW_TURNS) are exact.
     const HALF_PI: [Self; 4];
-    /// Up to here `sin` and `cos` work on registers.
+    /// The largest magnitude for which `sin` and `cos` run on registers.
     const FEW_TURNS: Self;
 }
 
@@ -114,7 +116,7 @@ impl MathTable for f64 {
     const FEW_TURNS: f64 = 1e5;
 }
 
-/// c0 + c1 x + c2 x^2 + …
+/// Evaluates c0 + c1 x + c2 x^2 + …
 #[inline(always)]
 fn polynomial<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, coefficients: &[T]) -> M::Vector {
     let mut sum = m.splat(T::ZERO);
@@ -125,14 +127,14 @@ fn polynomial<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector, coefficients: &[T]
     sum
 }
 
-/// The nearest whole number, for small ones.
+/// Rounds small numbers to the nearest integer.
 #[inline(always)]
 pub(crate) fn nearest<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let rounder = m.splat(T::ROUNDER);
     m.sub(m.add(x, rounder), rounder)
 }
 
-/// x as n ln 2 + r, and exp(r) - 1.
+/// Splits x into n ln 2 + r, and returns n and exp(r) - 1.
 #[inline(always)]
 fn reduced_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Vector, M::Vector) {
     let rounder = m.splat(T::ROUNDER);
@@ -143,14 +145,14 @@ fn reduced_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> (M::Vect
     (n, m.mul_add(m.mul(r, r), series, r))
 }
 
-/// 2^n for whole n that give a normal number.
+/// Returns 2^n for integers n whose power is a normal number.
 #[inline(always)]
 fn power_of_two<T: MathTable, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
     let bias = m.splat(T::from_f64(T::EXPONENT_BIAS as f64));
     m.of_bits(m.to_exponent(m.add(n, bias)))
 }
 
-/// exp(x). 2^n is the product of two powers, so that subnormal and infinite results are rounded once.
+/// Computes exp(x). 2^n is a product of two powers, so that subnormal and infinite results are rounded once.
 #[inline(always)]
 pub(crate) fn exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let [low, high] = T::EXP_RANGE;
@@ -160,7 +162,7 @@ pub(crate) fn exp<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vect
     m.mul(m.mul_add(first, fraction, first), second)
 }
 
-/// exp(x) - 1 for x between -50 and 40.
+/// Computes exp(x) - 1 for x between -50 and 40.
 #[inline(always)]
 fn middle_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let (n, fraction) = reduced_expm1(m, x);
@@ -168,7 +170,7 @@ fn middle_expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
     m.mul_add(power, fraction, m.sub(power, m.splat(T::ONE)))
 }
 
-/// exp(x) - 1.
+/// Computes exp(x) - 1.
 #[inline(always)]
 pub(crate) fn expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let bounded = m.at_least(m.splat(T::from_f64(-50.0)), x);
@@ -177,7 +179,7 @@ pub(crate) fn expm1<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Ve
     m.select(m.equal(x, m.splat(T::ZERO)), x, y)
 }
 
-/// The hyperbolic tangent.
+/// Computes the hyperbolic tangent.
 #[inline(always)]
 pub(crate) fn tanh<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let magnitude = m.abs(x);
@@ -187,7 +189,7 @@ pub(crate) fn tanh<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vec
     m.with_sign(y, x)
 }
 
-/// 1 / (1 + exp(-x)).
+/// Computes 1 / (1 + exp(-x)).
 #[inline(always)]
 pub(crate) fn sigmoid<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let one = m.splat(T::ONE);
@@ -196,11 +198,11 @@ pub(crate) fn sigmoid<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::
     m.div(numerator, m.add(one, decay))
 }
 
-/// The natural logarithm of a positive, finite number.
+/// Computes the natural logarithm of a positive, finite number.
 #[inline(always)]
 fn positive_log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let bias = T::from_f64(T::EXPONENT_BIAS as f64);
-    // A subnormal number becomes a normal one.
+    // Scales subnormal numbers up to normal ones.
     let lift = 2 + T::FRACTION_BITS as i32;
     let small = m.less(x, m.splat(T::MIN_NORMAL));
     let x = m.select(small, m.mul(x, m.splat(T::from_f64(2f64.powi(lift)))), x);
@@ -221,7 +223,7 @@ fn positive_log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
     m.sub(m.mul(e, m.splat(T::LOG_LN_2[0])), rest)
 }
 
-/// The natural logarithm.
+/// Computes the natural logarithm.
 #[inline(always)]
 pub(crate) fn log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let y = positive_log(m, x);
@@ -231,7 +233,7 @@ pub(crate) fn log<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vect
     m.select(m.less(x, m.splat(T::ZERO)), m.splat(T::NAN), y)
 }
 
-/// log(1 + x).
+/// Computes log(1 + x).
 #[inline(always)]
 pub(crate) fn log1p<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let one = m.splat(T::ONE);
@@ -245,14 +247,15 @@ pub(crate) fn log1p<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Ve
     m.select(m.less(x, minus_one), m.splat(T::NAN), y)
 }
 
-/// What is left of a whole number when the nearest even one is taken away: 0, 1 or -1.
+/// Returns the difference between an integer and the nearest even one: 0, 1 or -1.
 #[inline(always)]
 fn oddness<T: Float, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
     let pairs = nearest(m, m.mul(n, m.splat(T::from_f64(0.5))));
     m.sub(n, m.add(pairs, pairs))
 }
 
-/// The sine (`quarter` 0) or the cosine (`quarter` 1) of x, for abs(x) up to [`FEW_TURNS`](MathTable::FEW_TURNS).
+/// Computes the sine (`quarter` 0) or the cosine (`quarter` 1) of x, for abs(x) up to
+/// [`FEW_TURNS`](MathTable::FEW_TURNS).
 #[inline(always)]
 pub(crate) fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, quarter: f64) -> M::Vector {
     let zero = m.splat(T::ZERO);
@@ -264,7 +267,7 @@ pub(crate) fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vecto
     }
     let square = m.mul(r, r);
     let sine = m.mul(square, polynomial(m, square, T::SIN_SERIES));
-    // At 0 the series would lose the sign.
+    // The series would lose the sign of 0.
     let sine = m.select(m.equal(r, m.splat(T::ZERO)), r, m.mul_add(sine, r, r));
     let cosine = m.mul(m.mul(square, square), polynomial(m, square, T::COS_SERIES));
     let cosine = m.add(m.sub(m.splat(T::ONE), m.mul(square, half)), cosine);
@@ -275,7 +278,7 @@ pub(crate) fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vecto
     m.select(m.equal(oddness(m, half_turns), zero), y, m.neg(y))
 }
 
-/// The nearest whole number, the even one of two.
+/// Rounds to the nearest integer, with ties to even.
 #[inline(always)]
 pub(crate) fn round<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let whole = m.splat(T::WHOLE);
@@ -284,7 +287,7 @@ pub(crate) fn round<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
     m.select(m.less(magnitude, whole), m.with_sign(rounded, x), x)
 }
 
-/// The whole number next to x toward zero.
+/// Rounds toward zero to an integer.
 #[inline(always)]
 pub(crate) fn trunc<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let magnitude = m.abs(x);
@@ -293,7 +296,7 @@ pub(crate) fn trunc<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
     m.with_sign(m.select(m.less(magnitude, rounded), less, rounded), x)
 }
 
-/// The largest whole number that is not above x.
+/// Returns the largest integer that is at most x.
 #[inline(always)]
 pub(crate) fn floor<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     let rounded = round(m, x);
@@ -301,7 +304,7 @@ pub(crate) fn floor<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector
     m.select(m.less(x, rounded), less, rounded)
 }
 
-/// The smallest whole number that is not below x.
+/// Returns the smallest integer that is at least x.
 #[inline(always)]
 pub(crate) fn ceil<T: Float, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Vector {
     m.neg(floor(m, m.neg(x)))

@@ -5,10 +5,11 @@ use super::map::Target;
 use super::source::Source;
 use crate::float::Float;
 
-/// How many rows and lanes a block has that is transposed in registers and the nearest cache.
+/// The number of rows and of lanes in a block that is transposed in registers and the nearest cache.
 const BLOCK: usize = 16;
 
-/// Target row r, lane l is element `l * stride + r`: square blocks at a time, so that both sides stay in cache.
+/// Sets row r, lane l of the target to element `l * stride + r`. Works on square blocks, so that both sides stay in
+/// cache.
 pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T], stride: usize) {
     for first_row in (0..target.rows).step_by(BLOCK) {
         for first_lane in (0..target.lanes).step_by(BLOCK) {
@@ -32,8 +33,8 @@ pub(crate) fn transpose<T: Copy + Default>(mut target: Target<'_, T>, from: &[T]
     }
 }
 
-/// Target row r, lane l is the element of the table that lies `i * step` after its own row r, lane l, where i is the index there,
-/// clamped into `0..count`.
+/// Sets row r, lane l of the target to the element `i * step` after row r, lane l of the table, where i is the index
+/// at row r, lane l, clamped into `0..count`.
 pub(crate) fn take<T: Float>(
     mut target: Target<'_, T>,
     table: Source<'_, T>,
@@ -64,8 +65,8 @@ pub(crate) fn take<T: Float>(
     }
 }
 
-/// Row r, lane l of x becomes the element that lies `i * step` after the target's row r, lane l, where i is the index, clamped into
-/// `0..count`.
+/// Writes row r, lane l of x to the element `i * step` after row r, lane l of the target, where i is the index,
+/// clamped into `0..count`.
 pub(crate) fn put<T: Float>(
     target: &mut Target<'_, T>,
     x: Source<'_, T>,
@@ -84,8 +85,8 @@ pub(crate) fn put<T: Float>(
     }
 }
 
-/// The element that lies `i * step` after the target's row r, lane l becomes that of x, or what both fold to, where i is the index
-/// there; none if it is not in `0..count`. Rows are folded in their order.
+/// Writes row r, lane l of x to the element `i * step` after row r, lane l of the target, or folds it into that
+/// element, where i is the index at row r, lane l. Skips indices outside `0..count`. Folds the rows in order.
 pub(crate) fn scatter<T: Float>(
     target: &mut Target<'_, T>,
     x: Source<'_, T>,
@@ -106,8 +107,8 @@ pub(crate) fn scatter<T: Float>(
     }
 }
 
-/// A whole number as a position below `count`.
+/// Converts an integer to a position below `count`.
 fn position<T: Float>(index: T, count: usize) -> usize {
-    // A cast clamps at 0.
+    // The cast clamps negative values to 0.
     (index.to_f64() as usize).min(count - 1)
 }

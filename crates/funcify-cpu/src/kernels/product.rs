@@ -1,8 +1,8 @@
-//! Products with a right side that was packed in advance: target = then(init + Σ left · right).
+//! Matrix products with a right side that was packed in advance: target = then(init + Σ left · right).
 //!
-//! A tile of up to 12 rows and two registers of columns (6 rows where there are 16 registers) stays in registers over
-//! the whole inner axis. The right side is packed as panels `[k][two registers]`, so that it is read in order; the left
-//! side is read in place, an element at a time. Rows are split evenly: 16 are 8 and 8, not 12 and 4.
+//! A tile of up to 12 rows and two registers of columns (6 rows with 16 registers) stays in registers over the whole
+//! inner axis. The right side is packed as panels `[k][two registers]` and read in order; the left side is read in
+//! place, one element at a time. Rows are split evenly: 16 rows become 8 and 8, not 12 and 4.
 
 use super::map::{Function1, Target};
 use super::math::MathTable;
@@ -12,7 +12,8 @@ use super::table::Elementwise;
 use super::unary::{self, Unary};
 use super::*;
 
-/// Elements of a packed right side with `k` rows and `n` columns, on any instruction set.
+/// Returns the number of elements of a packed right side with `k` rows and `n` columns, large enough for any
+/// instruction set.
 pub const fn packed_len<T>(k: usize, n: usize) -> usize {
     const BYTES_OF_WIDEST_PANEL: usize = 128;
     k * n.next_multiple_of(BYTES_OF_WIDEST_PANEL / size_of::<T>())
@@ -24,14 +25,14 @@ pub(crate) struct Factor<'a, T> {
     /// Row r is `left[r * stride..][..k]`.
     pub(crate) left: &'a [T],
     pub(crate) stride: usize,
-    /// The inner axis.
+    /// The size of the inner axis.
     pub(crate) k: usize,
-    /// What [`pack`] made of the right side.
+    /// The right side, packed by [`pack`].
     pub(crate) packed: &'a [T],
 }
 
-/// Packs a matrix of `k` rows and `n` columns, whose element (i, j) is `from[i * rows + j * columns]`, and fills the last panel with
-/// zeros.
+/// Packs a matrix of `k` rows and `n` columns, whose element (i, j) is `from[i * rows + j * columns]`, and fills the
+/// last panel with zeros.
 pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [usize; 2], [rows, columns]: [usize; 2]) {
     let width = 2 * T::lanes::<S>();
     let (whole, last) = (n / width, n % width);
@@ -39,7 +40,7 @@ pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [u
         to[whole * k * width..][..k * width].fill(T::ZERO);
     }
     if columns == 1 {
-        // In the order in which it lies, as it may be in no near cache.
+        // In memory order, since the matrix may be in no near cache.
         for i in 0..k {
             for (panel, part) in from[i * rows..][..n].chunks(width).enumerate() {
                 to[(panel * k + i) * width..][..part.len()].copy_from_slice(part);
@@ -61,20 +62,20 @@ pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [u
     }
 }
 
-/// Rows of a tile, whose sums are in registers.
+/// Returns the largest number of rows in a tile, whose sums stay in registers.
 pub(crate) const fn most_rows<S: Simd>() -> usize {
     if Registers::<S>::FEW { 6 } else { 12 }
 }
 
-/// What an instruction set has: a constant, so that tiles it cannot hold are not compiled for it.
+/// The registers of an instruction set, as a constant: tiles that do not fit are not compiled for it.
 pub(crate) struct Registers<S>(PhantomData<S>);
 
 impl<S: Simd> Registers<S> {
-    /// Whether there are fewer than 32.
+    /// `true` if there are fewer than 32 registers.
     pub(crate) const FEW: bool = S::REGISTER_COUNT < 32;
 }
 
-/// The product; `init` is what the sums start from, 0 if there is none, `then` what is done with each.
+/// Computes the product. The sums start from `init`, or from 0 without one; `then` is applied to each of them.
 pub(crate) fn product<T: MathTable, S: Simd>(
     simd: S,
     target: &mut Target<'_, T>,
@@ -83,7 +84,8 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     then: Option<Unary>,
 ) {
     let then = match (target.rows, then) {
-        // A step of a network of one row waits for this: what follows is done before the sums are stored.
+        // A step of a network waits for the product of one row, so its function is applied before the sums are
+        // stored.
         (1, Some(Unary::Tanh)) => return one_row::<T, S, unary::Tanh>(simd, target, factors, init),
         (1, Some(Unary::Sigmoid)) => return one_row::<T, S, unary::Sigmoid>(simd, target, factors, init),
         (1, then) => {
@@ -100,7 +102,7 @@ pub(crate) fn product<T: MathTable, S: Simd>(
     }
 }
 
-/// Runs a tile of so many rows, of which there are as many as registers hold.
+/// Runs a tile with a number of rows known at compile time, up to the number that fits in registers.
 macro_rules! with_rows {
     ($simd:ident, $rows:expr, $tile:ident $fields:tt) => {
         match $rows {
@@ -123,7 +125,7 @@ macro_rules! with_rows {
 
 pub(crate) use with_rows;
 
-/// A product of several rows.
+/// Computes a product of several rows.
 fn rows<T: Float, S: Simd>(
     simd: S,
     target: &mut Target<'_, T>,
@@ -143,7 +145,7 @@ fn rows<T: Float, S: Simd>(
     }
 }
 
-/// Where a tile lies.
+/// The place of a tile in the target.
 #[derive(Clone, Copy)]
 struct TilePlace {
     first_row: usize,
@@ -172,7 +174,7 @@ impl<T: Float, const ROWS: usize> WithSimd for Tile<'_, '_, '_, T, ROWS> {
 }
 
 impl<T: Float, const ROWS: usize> Tile<'_, '_, '_, T, ROWS> {
-    /// `WHOLE` if the panel has two full registers of columns.
+    /// Computes the tile. `WHOLE` means that the panel has two full registers of columns.
     #[inline(always)]
     fn run<S: Simd, const WHOLE: bool>(self, simd: S) {
         let Tile { target, factors, init, place: TilePlace { first_row, first_column } } = self;
@@ -214,7 +216,7 @@ impl<T: Float, const ROWS: usize> Tile<'_, '_, '_, T, ROWS> {
     }
 }
 
-/// A product of one row, and a function of each sum.
+/// Computes a product of one row, and applies a function to each sum.
 fn one_row<T: Float, S: Simd, F: Function1<T>>(
     simd: S,
     target: &mut Target<'_, T>,
@@ -224,7 +226,7 @@ fn one_row<T: Float, S: Simd, F: Function1<T>>(
     simd.vectorize(OneRow { to: target.row(0), factors, init, then: PhantomData::<F> });
 }
 
-/// A single row: four sums for each register of columns, so that no addition waits for the one before it.
+/// A single row, with four sums for each register of columns, so that no addition waits for the previous one.
 struct OneRow<'t, 'a, T, F> {
     to: &'t mut [T],
     factors: &'t [Factor<'a, T>],
@@ -282,13 +284,13 @@ fn add_row<T: Float, S: Simd>(simd: S, sums: &mut [T::Vector<S>; 2], x: T, right
     sums[1] = T::mul_add(simd, x, right[1], sums[1]);
 }
 
-/// Packed elements as pairs of registers.
+/// Returns packed elements as pairs of registers.
 #[inline(always)]
 fn panels<T: Float, S: Simd>(packed: &[T]) -> &[[T::Vector<S>; 2]] {
     T::as_vectors::<S>(packed).0.as_chunks::<2>().0
 }
 
-/// The columns of a tile in one row; `WHOLE` if they are two full registers.
+/// Loads the columns of a tile in one row. `WHOLE` means that they are two full registers.
 #[inline(always)]
 pub(crate) fn load_columns<T: Float, S: Simd, const WHOLE: bool>(simd: S, from: &[T]) -> [T::Vector<S>; 2] {
     match T::as_vectors::<S>(from).0 {
@@ -297,7 +299,7 @@ pub(crate) fn load_columns<T: Float, S: Simd, const WHOLE: bool>(simd: S, from: 
     }
 }
 
-/// Up to two registers of elements; the missing ones are 0.
+/// Loads up to two registers of elements; missing elements are 0.
 #[inline(always)]
 pub(crate) fn load_pair<T: Float, S: Simd>(simd: S, from: &[T]) -> [T::Vector<S>; 2] {
     match T::as_vectors::<S>(from) {
@@ -307,7 +309,7 @@ pub(crate) fn load_pair<T: Float, S: Simd>(simd: S, from: &[T]) -> [T::Vector<S>
     }
 }
 
-/// Stores as many of the elements of two registers as the slice has.
+/// Stores the elements of two registers, as many as the slice holds.
 #[inline(always)]
 pub(crate) fn store_pair<T: Float, S: Simd>(simd: S, to: &mut [T], values: [T::Vector<S>; 2]) {
     match T::as_vectors_mut::<S>(to) {

@@ -1,28 +1,28 @@
-//! Loops over rows: each row follows from the one before it and from operands of its own.
+//! Loops over rows in which each row depends on the previous one and on operands of its own.
 //!
 //! y[r] = a[r] · y[r-1] + x[r], or a running sum, product, maximum or minimum of x. The carry stays in a register for
-//! all rows, so a loop of one lane costs a few cycles a step and no dispatch. Of many lanes several registers go through all
-//! rows together.
+//! all rows, so a loop of one lane costs a few cycles per step and no dispatch. With many lanes, several registers
+//! run through the rows together.
 //!
-//! A running sum of one lane is made in blocks of eight: the sums within a block do not wait for those of the block
-//! before, so the loop costs one addition a block.
+//! A running sum of one lane is computed in blocks of eight: the sums within a block do not wait for the previous
+//! block, so the loop costs one addition per block.
 
 use super::fold::Fold;
 use super::map::Target;
 use super::source::Source;
 use super::*;
 
-/// What a row does with the one before it.
+/// The rule that computes a row from the previous one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recurrence {
-    /// y = y before, folded with x.
+    /// Folds x into the previous y.
     Running(Fold),
-    /// y = a times y before, plus x; without a, their sum.
+    /// Multiplies the previous y by a, and adds x; without a, only adds x.
     Linear,
 }
 
 impl Recurrence {
-    /// What folds x into the row before, where there is no factor.
+    /// Returns the fold of x into the previous row, for rules without a factor.
     #[inline(always)]
     fn fold(self) -> Fold {
         match self {
@@ -32,16 +32,16 @@ impl Recurrence {
     }
 }
 
-/// The loop, to be run by `Simd::vectorize`.
+/// A loop over rows, run by `Simd::vectorize`.
 pub(crate) struct Recur<'a, T> {
     pub(crate) recurrence: Recurrence,
     pub(crate) target: Target<'a, T>,
-    /// The row before the first.
+    /// The row before the first one.
     pub(crate) initial: Source<'a, T>,
     pub(crate) x: Source<'a, T>,
     /// The factor of [`Recurrence::Linear`].
     pub(crate) a: Option<Source<'a, T>>,
-    /// Whether it starts at the last row.
+    /// `true` if the loop starts at the last row.
     pub(crate) down: bool,
 }
 
@@ -72,7 +72,8 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
         if first == lanes {
             return;
         }
-        // The last lanes are those of a full register some of which are there already, unless what is read is overwritten.
+        // The last lanes are computed as a full register that overlaps the previous one, unless x is overwritten in
+        // place.
         if lanes < width || matches!(self.x, Source::Same) {
             self.part(simd, first);
         } else {
@@ -81,13 +82,13 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
     }
 }
 
-/// Registers of lanes that go through all rows together: a row's lie side by side, which memory is read by. Processors with
-/// registers of [`WIDE`] bytes have twice as many of them.
+/// The number of registers that run through all rows together. They are adjacent in a row, as memory is read in
+/// order. Processors with registers of [`WIDE`] bytes use twice as many.
 const MOST_VECTORS: usize = 8;
 const WIDE: usize = 64;
 
 impl<T: Float> Recur<'_, T> {
-    /// `WIDTH` registers of lanes from lane `first` on.
+    /// Runs `WIDTH` registers of lanes, starting at lane `first`.
     #[inline(always)]
     fn columns<S: Simd, const WIDTH: usize>(&mut self, simd: S, first: usize) {
         let lanes = WIDTH * T::lanes::<S>();
@@ -118,7 +119,7 @@ impl<T: Float> Recur<'_, T> {
         }
     }
 
-    /// The lanes from `first` on, which are fewer than a register has.
+    /// Runs the lanes from `first` on, which are fewer than a register holds.
     #[inline(always)]
     fn part<S: Simd>(&mut self, simd: S, first: usize) {
         let count = self.target.lanes - first;
@@ -140,14 +141,14 @@ impl<T: Float> Recur<'_, T> {
         }
     }
 
-    /// The row of a step.
+    /// Returns the row of a step.
     #[inline(always)]
     fn row_of(&self, step: usize) -> usize {
         if self.down { self.target.rows - 1 - step } else { step }
     }
 }
 
-/// Registers of a row from lane `first` on.
+/// Loads registers of a row, starting at lane `first`.
 #[inline(always)]
 fn vectors_of<T: Float, S: Simd, const WIDTH: usize>(
     simd: S,
@@ -167,7 +168,7 @@ fn vectors_of<T: Float, S: Simd, const WIDTH: usize>(
     }
 }
 
-/// The `count` elements of a row from lane `first` on, which are fewer than a register has.
+/// Loads the `count` elements of a row from lane `first` on, which are fewer than a register holds.
 #[inline(always)]
 fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first: usize, count: usize) -> T::Vector<S> {
     match source {
@@ -178,7 +179,7 @@ fn part_of<T: Float, S: Simd>(simd: S, source: Source<'_, T>, row: usize, first:
 }
 
 impl<T: Float> Recur<'_, T> {
-    /// One lane: elements in scalar registers.
+    /// Runs a single lane, with elements in scalar registers.
     #[inline(always)]
     fn single<S: Simd>(&mut self, _: S) {
         let Recur { recurrence, ref mut target, initial, x, a, down } = *self;
@@ -210,7 +211,7 @@ impl<T: Float> Recur<'_, T> {
 
 const BLOCK: usize = 8;
 
-/// Running sums of a block after `carry`; gives the last.
+/// Computes the running sums of a block after `carry`, and returns the last one.
 #[inline(always)]
 fn sum_block<T: Float>(to: &mut [T; BLOCK], x: &[T; BLOCK], carry: T) -> T {
     let mut sum = T::ZERO;

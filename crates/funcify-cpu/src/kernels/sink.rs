@@ -1,21 +1,22 @@
-//! Sums of outer products, added to the target: target += Σ leftᵀ · right, over rows in blocks.
+//! Adds sums of outer products to the target: target += Σ leftᵀ · right, over rows in blocks.
 //!
-//! This is the gradient of a weight over a strip of steps. Each tile of the target is summed from 0 in registers, and
-//! then added: sums that start from the target would be one chain over all steps of the loop. The rows of a step are a
-//! block; the blocks of a strip may lie anywhere.
+//! This is the gradient of a weight over a strip of steps. Each tile of the target is summed from 0 in registers and
+//! then added: sums that started from the target would form one chain over all steps of the loop. The rows of a step
+//! form a block, and the blocks of a strip may be anywhere in memory.
 
 use super::map::Target;
 use super::product::{add_pairs, load_columns, load_pair, most_rows, store_pair, with_rows};
 use super::*;
 
-/// The rows of one side: each block has `rows` rows, `stride` elements apart.
+/// The rows of one side, `stride` elements apart within each block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side<'a, T> {
     pub(crate) blocks: &'a [&'a [T]],
     pub(crate) stride: usize,
 }
 
-/// Adds Σ leftᵀ · right. The target has a row for each column of the left side, `rows` is that of each block.
+/// Adds Σ leftᵀ · right. The target has a row for each column of the left side; `rows` is the number of rows per
+/// block.
 pub(crate) fn sink<T: Float, S: Simd>(
     simd: S,
     mut target: Target<'_, T>,
@@ -36,7 +37,7 @@ pub(crate) fn sink<T: Float, S: Simd>(
     }
 }
 
-/// What a tile sums.
+/// The outer products that a tile sums.
 #[derive(Clone, Copy)]
 struct Sums<'a, T> {
     rows: usize,
@@ -74,7 +75,7 @@ impl<T: Float, const ROWS: usize> WithSimd for Tile<'_, '_, T, ROWS> {
 }
 
 impl<T: Float> Sums<'_, T> {
-    /// The sums of a tile, from 0. `WHOLE` if it has two full registers of columns.
+    /// Computes the sums of a tile, starting from 0. `WHOLE` means that the tile has two full registers of columns.
     #[inline(always)]
     fn sum<S: Simd, const ROWS: usize, const WHOLE: bool>(self, simd: S, columns: usize) -> [[T::Vector<S>; 2]; ROWS] {
         let mut sums = [[T::splat(simd, T::ZERO); 2]; ROWS];

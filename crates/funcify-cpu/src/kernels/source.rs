@@ -1,20 +1,20 @@
-//! Where an elementwise kernel reads: lanes, one element for all lanes, or the place it writes.
+//! Operands of kernels: lanes, one element for all lanes, or the destination.
 
 use super::*;
 
 /// An operand of a kernel, over the rows of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source<'a, T> {
-    /// Row r is `data[r * stride..]`, as many elements as there are lanes. Stride 0 reads one row for all.
+    /// Row r is `data[r * stride..]`, with one element per lane. Stride 0 reads the same row for all rows.
     Lanes { data: &'a [T], stride: usize },
     /// Row r is `data[r * stride]` in all lanes.
     Element { data: &'a [T], stride: usize },
-    /// What the destination holds before the instruction.
+    /// The values of the destination before the instruction.
     Same,
 }
 
 impl<T: Float> Source<'_, T> {
-    /// One element; `old` is what the destination has there.
+    /// Returns one element; `old` is the value of the destination there.
     pub(crate) fn element(&self, row: usize, lane: usize, old: T) -> T {
         match self {
             Source::Lanes { data, stride } => data[row * stride + lane],
@@ -24,20 +24,20 @@ impl<T: Float> Source<'_, T> {
     }
 }
 
-/// The rows of an operand whose kind is fixed when the kernel is compiled.
+/// The rows of an operand whose kind is fixed at compile time.
 pub(crate) trait RowSource<T: Float, S: Simd>: Copy {
     /// One row.
     type Row: SourceRow<T, S>;
 
-    /// Row `row`, of `lanes` elements.
+    /// Returns row `row`, of `lanes` elements.
     fn row(self, simd: S, row: usize, lanes: usize) -> Self::Row;
 }
 
 /// One row of an operand.
 pub(crate) trait SourceRow<T: Float, S: Simd> {
-    /// Register `index`; `old` is what the destination has there.
+    /// Returns register `index`; `old` is the value of the destination there.
     fn vector(&self, index: usize, old: T::Vector<S>) -> T::Vector<S>;
-    /// The elements after the last full register.
+    /// Returns the elements after the last full register.
     fn tail(&self, simd: S, old: T::Vector<S>) -> T::Vector<S>;
 }
 
@@ -129,7 +129,7 @@ impl<T: Float, S: Simd> SourceRow<T, S> for SameRows {
     }
 }
 
-/// Rows of lanes or of one element, told apart when the kernel runs. For functions that cost more than that.
+/// Rows of lanes or of one element, distinguished at run time. For functions that cost more than that check.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneOrElementRows<'a, T> {
     pub(crate) data: &'a [T],
@@ -137,7 +137,7 @@ pub(crate) struct LaneOrElementRows<'a, T> {
     pub(crate) element: bool,
 }
 
-/// One row of lanes, or one element in all lanes: then `vectors` is not read.
+/// One row of lanes, or one element in all lanes, for which `lanes` is not read.
 pub(crate) struct LaneOrElementRow<'a, T: Float, S: Simd> {
     lanes: LaneRow<'a, T, S>,
     splat: [T::Vector<S>; 1],
@@ -167,7 +167,7 @@ impl<T: Float, S: Simd> SourceRow<T, S> for LaneOrElementRow<'_, T, S> {
     }
 }
 
-/// Rows of lanes or the destination itself, told apart when the kernel runs. For functions that cost more than that.
+/// Rows of lanes or the destination itself, distinguished at run time. For functions that cost more than that check.
 #[derive(Clone, Copy)]
 pub(crate) struct LaneOrSameRows<'a, T> {
     pub(crate) data: &'a [T],
@@ -175,7 +175,7 @@ pub(crate) struct LaneOrSameRows<'a, T> {
     pub(crate) same: bool,
 }
 
-/// One row of lanes, or the destination: then `lanes` is not read.
+/// One row of lanes, or the destination, for which `lanes` is not read.
 pub(crate) struct LaneOrSameRow<'a, T: Float, S: Simd> {
     lanes: LaneRow<'a, T, S>,
     same: bool,

@@ -9,15 +9,16 @@ use super::*;
 
 /// An elementwise op of `N` operands.
 pub(crate) trait Elementwise<const N: usize> {
-    /// Runs it over a target.
+    /// Runs the op over a target.
     fn run<'a, T: MathTable, S: Simd>(self, simd: S, target: &mut Target<'a, T>, sources: &[Source<'a, T>; 3]);
-    /// Its value at one element of each operand.
+    /// Computes the op for one element of each operand.
     fn of_elements<T: MathTable, S: Simd>(self, simd: S, from: [T; N]) -> T;
-    /// Its values at the elements of registers.
+    /// Computes the op for the elements of registers.
     fn of_vectors<T: MathTable, S: Simd>(self, simd: S, from: [T::Vector<S>; N]) -> T::Vector<S>;
 }
 
-/// The ops of `$count` operands: those of `registers` are functions of registers, those of `elements` of numbers in f64.
+/// Declares the ops of `$count` operands: those under `registers` are functions of registers, and those under
+/// `elements` are functions of f64 values.
 macro_rules! table {
     (
         $(#[$doc:meta])*
@@ -35,7 +36,7 @@ macro_rules! table {
         }
 
         impl $name {
-            /// All of them.
+            /// All ops of this table.
             pub const ALL: &'static [$name] = &[$($name::$op,)* $($name::$scalar,)*];
         }
 
@@ -85,7 +86,7 @@ macro_rules! table {
 
 pub(super) use table;
 
-/// A function in f64, element by element.
+/// Applies a function of f64 values, element by element.
 pub(super) fn each<T: Float, const N: usize>(
     target: &mut Target<'_, T>,
     sources: &[Source<'_, T>; 3],
@@ -98,7 +99,7 @@ pub(super) fn each<T: Float, const N: usize>(
     }
 }
 
-/// A function in f64, element by element of registers.
+/// Applies a function of f64 values to the elements of registers.
 pub(super) fn each_lane<T: Float, S: Simd, const N: usize>(
     mut from: [T::Vector<S>; N],
     function: impl Fn([f64; N]) -> f64,

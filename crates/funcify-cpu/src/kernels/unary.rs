@@ -17,7 +17,7 @@ table! {
     Copy, light true, "x itself: a copy, or a broadcast.", |_simd, x| x;
     Neg, light true, "-x.", |simd, x| T::neg(simd, x);
     Abs, "|x|.", |simd, x| T::abs(simd, x);
-    Sign, "-1, 0 or 1; NaN and signed zeros stay themselves.", |simd, x| sign::<T, S>(simd, x);
+    Sign, "-1, 0 or 1; NaN and signed zeros are returned unchanged.", |simd, x| sign::<T, S>(simd, x);
     Square, light true, "x * x.", |simd, x| T::mul(simd, x, x);
     Recip, "1 / x.", |simd, x| T::div(simd, T::splat(simd, T::ONE), x);
     Sqrt, "The square root; NaN below zero.", |simd, x| T::sqrt(simd, x);
@@ -28,13 +28,13 @@ table! {
     Log1p, "log(1 + x), exact near zero.", |simd, x| math::log1p::<T, _>(Registers(simd), x);
     Tanh, "The hyperbolic tangent.", |simd, x| math::tanh::<T, _>(Registers(simd), x);
     Sigmoid, "1 / (1 + exp(-x)).", |simd, x| math::sigmoid::<T, _>(Registers(simd), x);
-    Floor, "The largest whole number that is not above x.", |simd, x| math::floor::<T, _>(Registers(simd), x);
-    Ceil, "The smallest whole number that is not below x.", |simd, x| math::ceil::<T, _>(Registers(simd), x);
-    Round, "The nearest whole number; the even one of two.", |simd, x| math::round::<T, _>(Registers(simd), x);
-    Trunc, "The whole number next to x toward zero.", |simd, x| math::trunc::<T, _>(Registers(simd), x);
+    Floor, "The largest integer that is at most x.", |simd, x| math::floor::<T, _>(Registers(simd), x);
+    Ceil, "The smallest integer that is at least x.", |simd, x| math::ceil::<T, _>(Registers(simd), x);
+    Round, "The nearest integer, with ties to even.", |simd, x| math::round::<T, _>(Registers(simd), x);
+    Trunc, "x rounded toward zero to an integer.", |simd, x| math::trunc::<T, _>(Registers(simd), x);
     Sin, "The sine of x radians.", |simd, x| turns::<T, S>(simd, x, 0.0, f64::sin);
     Cos, "The cosine of x radians.", |simd, x| turns::<T, S>(simd, x, 1.0, f64::cos);
-    Not, "1 for 0 and 0 for every other number: not, of a mask.", |simd, x| not::<T, S>(simd, x);
+    Not, "1 for 0, and 0 for every other number: the negation of a mask.", |simd, x| not::<T, S>(simd, x);
     }
     elements {
     Tan, "The tangent of x radians, element by element.", |x| x.tan();
@@ -52,9 +52,9 @@ table! {
     ErfInv, "The inverse of the error function, element by element.", |x| special::erf_inv(x);
     Lgamma, "log|gamma(x)|, element by element.", |x| special::lgamma(x);
     Digamma, "The derivative of lgamma, element by element.", |x| special::digamma(x);
-    ToF16, "The nearest number of f16; of two, the even one.", |x| nearest_f16(x).to_f64();
-    ToBf16, "The nearest number of bf16; of two, the even one.", |x| nearest_bf16(x).to_f64();
-    ToF32, "The nearest number of f32; of two, the even one.", |x| f64::from(x as f32);
+    ToF16, "The nearest f16 number, with ties to even.", |x| nearest_f16(x).to_f64();
+    ToBf16, "The nearest bf16 number, with ties to even.", |x| nearest_bf16(x).to_f64();
+    ToF32, "The nearest f32 number, with ties to even.", |x| f64::from(x as f32);
     }
 }
 
@@ -72,7 +72,8 @@ fn not<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
     T::select(simd, T::equal(simd, x, zero), one, zero)
 }
 
-/// Sine or cosine: on registers if all elements are within a few turns, else element by element.
+/// Computes the sine or cosine: on registers if all elements are within a few turns, and element by element
+/// otherwise.
 #[inline(always)]
 fn turns<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64, function: fn(f64) -> f64) -> T::Vector<S> {
     let few = T::less_equal(simd, T::abs(simd, x), T::splat(simd, T::FEW_TURNS));

@@ -1,6 +1,7 @@
-//! Kernels on words: 32-bit integers as the bits of elements, the lower ones of an f64.
+//! Kernels on words: 32-bit integers stored in the bits of elements, for f64 in the lower bits.
 //!
-//! Random bits are words, and so is what is made of them until it becomes a number. Kernels that move elements move words, too.
+//! Random bits are words, and so are all values computed from them until they are converted to numbers. Kernels that
+//! only move elements also work on words.
 
 use funcify_core::ops::{Words, threefry_words};
 
@@ -21,10 +22,10 @@ macro_rules! word_table {
         }
 
         impl WordOp {
-            /// All of them.
+            /// All word ops.
             pub const ALL: [WordOp; 10] = [$(WordOp::$op,)* $(WordOp::$single,)*];
 
-            /// How many operands it has.
+            /// Returns the number of operands.
             pub fn operands(self) -> usize {
                 if matches!(self, $(WordOp::$single)|*) { 1 } else { 2 }
             }
@@ -48,11 +49,11 @@ word_table! {
     Add, "x + y, wrapping.", u32::wrapping_add;
     Sub, "x - y, wrapping.", u32::wrapping_sub;
     Mul, "x * y, wrapping.", u32::wrapping_mul;
-    ShiftLeft, "x shifted y bits to the left; 0 from 32 bits on.", |x, y| x.checked_shl(y).unwrap_or(0);
-    ShiftRight, "x shifted y bits to the right; 0 from 32 bits on.", |x, y| x.checked_shr(y).unwrap_or(0);
+    ShiftLeft, "x shifted left by y bits; 0 from 32 bits on.", |x, y| x.checked_shl(y).unwrap_or(0);
+    ShiftRight, "x shifted right by y bits; 0 from 32 bits on.", |x, y| x.checked_shr(y).unwrap_or(0);
     }
     elements {
-    OfNumber, "The lower 32 bits of a whole number.", |x| T::from_word(x.to_f64() as i64 as u32);
+    OfNumber, "The lower 32 bits of an integer.", |x| T::from_word(x.to_f64() as i64 as u32);
     ToNumber, "The number nearest to x.", |x| T::from_f64(f64::from(x.to_word()));
     }
 }
@@ -74,7 +75,8 @@ fn of_elements<'a, T: Float>(target: &mut Target<'a, T>, a: &Source<'a, T>, op: 
     }
 }
 
-/// Each row of the target: the random words of a key from a counter on, which are pairs of words so many elements apart.
+/// Fills each row of the target with the random words of a key, starting at a counter. Keys and counters are pairs of
+/// words; consecutive rows read theirs the given strides apart.
 pub(crate) fn threefry<T: Float>(
     target: &mut Target<'_, T>,
     (keys, key_stride): (&[T], usize),

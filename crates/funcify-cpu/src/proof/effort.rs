@@ -1,4 +1,4 @@
-//! Limits the work of a proof: little in a user's debug build, as much as it needs where plans themselves are tested.
+//! Limits the work of a proof: little in a user's debug build, and as much as needed in tests of plans.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,26 +6,27 @@ use crate::plan::{Instruction, Op};
 
 static IS_THOROUGH: AtomicBool = AtomicBool::new(false);
 
-/// From now on, proofs of plans in this process take as long as they need.
+/// Lets all further proofs in this process take as long as they need.
 #[doc(hidden)]
 pub fn prove_thoroughly() {
     IS_THOROUGH.store(true, Ordering::Relaxed);
 }
 
-/// Operations on elements that the evaluation of a graph may take.
+/// Returns the budget for evaluating a graph, in operations on elements.
 pub(super) fn operations() -> usize {
     if IS_THOROUGH.load(Ordering::Relaxed) { 128_000_000 } else { 1_000_000 }
 }
 
-/// Operations on elements that the interpretation of a plan may take, and elements that it may hold: a plan takes more than its graph.
+/// Returns the budget for interpreting a plan, in operations on elements, and the number of elements that it may
+/// hold. A plan takes more than its graph.
 pub(super) fn plan_operations() -> usize {
     4 * operations()
 }
 
-/// How many operations on elements an instruction takes beside its own.
+/// The cost of an instruction in addition to its elements, in operations on elements.
 const NS_PER_INSTRUCTION: usize = 8;
 
-/// About how many operations on elements an instruction takes.
+/// Returns the approximate cost of an instruction, in operations on elements.
 pub(super) fn of_instruction(instruction: &Instruction) -> usize {
     let Instruction { op, rows, lanes, .. } = instruction;
     NS_PER_INSTRUCTION

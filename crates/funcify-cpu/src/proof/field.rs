@@ -1,20 +1,20 @@
-//! Arithmetic modulo the prime 2^61 - 1, in which fingerprints are computed.
+//! Arithmetic modulo the prime 2^61 - 1.
 //!
-//! 2 has order 61 in this field, so a product with a power of two rotates the bits, and every finite float is an element:
-//! its mantissa times a power of two. An element also stands for a signed number: those up to half of the prime are not
-//! negative. So small integers compare as integers do.
+//! 2 has order 61 in this field, so multiplying by a power of two rotates the bits, and every finite float is an
+//! element: its mantissa times a power of two. An element also represents a signed number, nonnegative up to half of
+//! the prime, so small integers compare as integers do.
 
 /// The prime.
 pub(super) const PRIME: u64 = (1 << 61) - 1;
 
-/// The largest number that is not negative.
+/// The largest nonnegative number.
 pub(super) const HALF: u64 = PRIME >> 1;
 
-/// What stands for infinity: a number that is larger than nearly all others, and no small fraction (the largest one is -1/2). Its
-/// negative stands for the negative infinity.
+/// The element that represents infinity: larger than nearly all other numbers, and not a small fraction (the largest
+/// of those is -1/2). Its negative represents negative infinity.
 pub(super) const INFINITY: u64 = HALF - (1 << 33) - 17;
 
-/// What stands for NaN: any element that nothing computes by chance.
+/// The element that represents NaN: one that no computation yields by chance.
 pub(super) const NAN: u64 = 0x0b5e_97c3_21d4_6a8f;
 
 /// Returns `a + b`.
@@ -42,7 +42,7 @@ pub(super) fn mul(a: u64, b: u64) -> u64 {
     reduce((product as u64 & PRIME).wrapping_add((product >> 61) as u64))
 }
 
-/// An element, of a number below twice the prime.
+/// Reduces a number below twice the prime to an element.
 #[inline(always)]
 fn reduce(sum: u64) -> u64 {
     if sum >= PRIME { sum.wrapping_sub(PRIME) } else { sum }
@@ -61,7 +61,7 @@ pub(super) fn power(a: u64, mut exponent: u64) -> u64 {
     result
 }
 
-/// Returns `1 / a`, by Euclid's algorithm; `None` of zero.
+/// Returns `1 / a` by Euclid's algorithm, or `None` if `a` is zero.
 pub(super) fn inverse(a: u64) -> Option<u64> {
     let (mut large, mut small) = (PRIME as i64, a as i64);
     let (mut of_large, mut of_small) = (0i64, 1i64);
@@ -85,7 +85,7 @@ pub(super) fn of_signed(number: i64) -> u64 {
     number.rem_euclid(PRIME as i64) as u64
 }
 
-/// Returns the integer that an element stands for.
+/// Returns the integer that an element represents.
 #[inline(always)]
 pub(super) fn signed(a: u64) -> i64 {
     if a > HALF { (a as i64).wrapping_sub(PRIME as i64) } else { a as i64 }
@@ -106,8 +106,8 @@ pub(super) fn of_f64(number: f64) -> u64 {
     if number < 0.0 { neg(size) } else { size }
 }
 
-/// Returns the fraction of small numbers, numerator and denominator, that an element is: all random elements are none. The two
-/// are the first remainders of Euclid's algorithm below the root of half the prime, and unique there.
+/// Returns numerator and denominator if an element is a fraction of small numbers, which random elements are not. The
+/// two are the first remainders of Euclid's algorithm below the square root of half the prime, where they are unique.
 pub(super) fn fraction(a: u64) -> Option<[i64; 2]> {
     const MOST: i64 = 1 << 29;
     let small = signed(a);
@@ -125,13 +125,13 @@ pub(super) fn fraction(a: u64) -> Option<[i64; 2]> {
     (denominator != 0 && denominator < MOST && numerator != 0).then_some([numerator, denominator])
 }
 
-/// Returns a random element that `key` and `a` determine.
+/// Returns a pseudorandom element, determined by `key` and `a`.
 pub(super) fn hash(key: u64, a: u64) -> u64 {
     let mixed = mix(mix(key ^ 0x9e37_79b9_7f4a_7c15).wrapping_add(a).wrapping_mul(0xd6e8_feb8_6659_fd93));
     (mixed >> 3) % PRIME
 }
 
-/// The finalizer of SplitMix64.
+/// Applies the finalizer of SplitMix64.
 fn mix(mut x: u64) -> u64 {
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,7 +1,8 @@
-//! The meaning of a graph over the field: node after node, for each op by a rule of its own.
+//! Evaluates a graph over the field, node by node, with a separate rule for each op.
 //!
-//! It knows nothing of how programs run. Ops that only move elements are evaluated by their own reference evaluation, on tensors of
-//! 64-bit integers that hold elements of the field; what computes is in `ops.rs`, and loops and choices are in `loops.rs`.
+//! The evaluation is independent of how programs run. Ops that only move elements use their own reference evaluation,
+//! on tensors of 64-bit integers that hold elements of the field. Ops that compute are in `ops.rs`; loops and choices
+//! are in `loops.rs`.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -16,24 +17,24 @@ use funcify_core::{DType, Graph, HostTensor};
 use super::field::{of_signed, signed};
 use super::model::Model;
 
-/// How many operations on elements a node takes beside its own.
+/// The cost of a node in addition to its elements, in operations on elements.
 const OF_A_NODE: usize = 32;
 
-/// A tensor of elements of the field, row-major.
+/// A tensor of elements of the field, in row-major order.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Grid {
     pub(super) shape: Vec<usize>,
     pub(super) cells: Rc<Vec<u64>>,
 }
 
-/// Why a graph has no meaning here.
+/// The reason why a graph cannot be evaluated here.
 #[derive(Clone, Debug)]
 pub(super) enum NoMeaning {
     /// An op has no rule.
     Unknown(String),
-    /// It would take longer than it may.
+    /// The evaluation would exceed its budget.
     Budget,
-    /// It is an error for these inputs.
+    /// The call is an error for these inputs.
     Refused(String),
 }
 
@@ -61,30 +62,30 @@ impl Grid {
         Grid::new(Vec::new(), vec![cell])
     }
 
-    /// A row, without the axis of rows.
+    /// Returns a row, without the axis of rows.
     pub(super) fn row(&self, row: usize) -> Self {
         let shape = self.shape[1..].to_vec();
         let len: usize = shape.iter().product();
         Grid::new(shape, self.cells[row * len..][..len].to_vec())
     }
 
-    /// Rows after one another.
+    /// Stacks rows into a grid.
     pub(super) fn stacked(row_shape: &[usize], rows: &[Grid]) -> Self {
         let shape = [&[rows.len()], row_shape].concat();
         Grid::new(shape, rows.iter().flat_map(|row| row.cells.iter().copied()).collect())
     }
 
-    /// The same shape with other elements.
+    /// Applies `f` to each element.
     pub(super) fn map(&self, f: impl Fn(u64) -> u64) -> Self {
         Grid { shape: self.shape.clone(), cells: Rc::new(self.cells.iter().map(|cell| f(*cell)).collect()) }
     }
 
-    /// The only element, or the first.
+    /// Returns the first element.
     pub(super) fn first(&self) -> u64 {
-        *self.cells.first().expect("a count, an index or a condition has an element")
+        *self.cells.first().expect("counts, indices and conditions have an element")
     }
 
-    /// As numbers of 64 bits: the elements, or the integers that they stand for.
+    /// Converts the grid to 64-bit integers: the elements, or the integers that they represent.
     fn host(&self, as_integers: bool) -> HostTensor {
         let number = |cell: &u64| if as_integers { signed(*cell) } else { *cell as i64 };
         let numbers: Vec<i64> = self.cells.iter().map(number).collect();
@@ -97,22 +98,22 @@ impl Grid {
     }
 }
 
-/// An evaluation of a graph and the bodies in it.
+/// Evaluates a graph and its bodies.
 pub(super) struct Evaluator<'s> {
     pub(super) model: Model,
     pub(super) sizes: &'s mut Sizes,
-    /// The element type of the plan: floats that are narrower are rounded.
+    /// The element type of the plan. Results of narrower float types are rounded.
     pub(super) element: DType,
-    /// Operations that are left.
+    /// The remaining budget of operations.
     pub(super) left: usize,
-    /// Whether the call that compiles is cancelled.
+    /// The cancellation of the call that compiles.
     pub(super) watch: Watch,
-    /// All elements that were computed, if they are wanted.
+    /// All elements computed so far, if they are recorded.
     pub(super) known: Option<HashSet<u64>>,
 }
 
 impl Evaluator<'_> {
-    /// The outputs of a graph.
+    /// Returns the outputs of a graph.
     pub(super) fn graph(&mut self, graph: &Graph, inputs: &[Grid]) -> Meaning<Vec<Grid>> {
         let mut values: Vec<Option<Grid>> = vec![None; graph.values().count()];
         for (input, grid) in graph.inputs().iter().zip(inputs) {
@@ -140,7 +141,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Ends the evaluation if the call is cancelled. Steps of loops ask.
+    /// Ends the evaluation if the call is cancelled. Called in each step of a loop.
     pub(super) fn ask(&self) -> Meaning<()> {
         let at = Place::new("proof", Site::Unknown);
         self.watch.check(&at, Ran::Part).map_err(|_| NoMeaning::Budget)
@@ -153,7 +154,8 @@ impl Evaluator<'_> {
 
     fn node(&mut self, graph: &Graph, node: &Node, operands: &[Grid]) -> Meaning<Vec<Grid>> {
         use Op::{Broadcast, Concat, Pad, Reshape, Reverse, Slice, Transpose};
-        // What is too large is not made first. A size that the node binds itself is not known yet.
+        // Rejects values that are too large before they are computed. Sizes bound by the node itself are not known
+        // yet.
         for value in &node.outputs {
             let shape = graph.ty(*value).shape.value(self.sizes);
             if shape.is_ok_and(|shape| shape.iter().product::<usize>() > self.left) {
@@ -179,7 +181,7 @@ impl Evaluator<'_> {
         Ok(results)
     }
 
-    /// An op that only moves elements, by its reference evaluation. The operands in `indices` are integers.
+    /// Evaluates an op that only moves elements by its reference evaluation. The operands in `indices` are integers.
     fn moved(&mut self, graph: &Graph, node: &Node, operands: &[Grid], indices: &[usize]) -> Meaning<Vec<Grid>> {
         let inputs: Vec<HostTensor> =
             operands.iter().enumerate().map(|(index, grid)| grid.host(indices.contains(&index))).collect();
@@ -190,12 +192,12 @@ impl Evaluator<'_> {
         Ok(results.iter().map(Grid::of_host).collect())
     }
 
-    /// The sizes of a shape.
+    /// Returns the sizes of a shape.
     pub(super) fn shape(&self, ty: &TensorType) -> Meaning<Vec<usize>> {
         Ok(ty.shape.value(self.sizes)?)
     }
 
-    /// A float as a type has it.
+    /// Rounds a float to its type, if that is narrower than the plan's.
     pub(super) fn rounded(&self, cell: u64, dtype: DType) -> u64 {
         let is_narrower = match dtype {
             DType::F16 | DType::BF16 => true,
@@ -210,7 +212,7 @@ pub(super) fn unknown(op: &str) -> NoMeaning {
     NoMeaning::Unknown(op.to_string())
 }
 
-/// An integer as a type has it: it wraps, where the type has fewer bits than the field.
+/// Converts an integer to a type, wrapping if the type has fewer bits than the field.
 pub(super) fn wrapped(number: i64, dtype: DType) -> u64 {
     of_signed(match dtype {
         DType::U8 => i64::from(number as u8),

@@ -1,8 +1,9 @@
-//! Who wrote what, of a plan that gives something wrong: the two instructions that an error names.
+//! Records which instruction wrote each cell of a wrong plan, to find the two instructions that an error names.
 //!
-//! The first is the instruction that first wrote a value which the graph computes nowhere, on the way to the wrong result;
-//! the second the one that last wrote what it read. Parts of sums are such values, too, but what becomes of them is a sum
-//! that the graph has: so a value that the graph has clears what led to it.
+//! The first is the earliest instruction on the way to the wrong result that wrote a value which the graph never
+//! computes; the second is the last one that wrote its operands. Partial sums are also values that the graph never
+//! computes, but they end up in a sum that the graph does compute. A value that the graph computes therefore clears
+//! the suspicion on its operands.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,19 +12,20 @@ use super::place::Whereabouts;
 use crate::kernels::Fold;
 use crate::plan::{Instruction, Op, Plan};
 
-/// An instruction that ran.
+/// An execution of an instruction.
 #[derive(Debug)]
 struct Event<'p> {
     place: Whereabouts,
     instruction: &'p Instruction,
-    /// The regions that it read, and which event had written there; `None` if none had. One event an instruction.
+    /// The regions that it read, each with the event that last wrote there, or `None`. Each writing instruction
+    /// appears once per region.
     sources: Vec<(usize, Option<usize>)>,
 }
 
-/// How many sources of an event are kept.
+/// The largest number of sources kept per event.
 const SOURCES: usize = 8;
 
-/// What ran, and who wrote each cell last.
+/// The events of a run, and the last writer of each cell.
 #[derive(Debug)]
 pub(super) struct History<'p> {
     plan: &'p Plan,
@@ -31,8 +33,8 @@ pub(super) struct History<'p> {
     known: HashSet<u64>,
     events: Vec<Event<'p>>,
     writers: HashMap<Cell, usize>,
-    /// For cells that hold values which follow from one that the graph does not compute: whether that was part of a sum, and
-    /// the event that wrote it.
+    /// For each cell whose value follows from one that the graph does not compute: whether that value may be a
+    /// partial sum, and the event that wrote it.
     origins: HashMap<Cell, (bool, usize)>,
 }
 
@@ -41,10 +43,10 @@ impl<'p> History<'p> {
         History { plan, known, events: Vec::new(), writers: HashMap::new(), origins: HashMap::new() }
     }
 
-    /// Notes an instruction that ran, with what it read and wrote.
+    /// Records an instruction that ran, with its reads and writes.
     pub(super) fn note(&mut self, instruction: &'p Instruction, place: &Whereabouts, memory: &mut Memory) {
-        let reads = memory.reads.take().expect("reads are kept while there is a history").into_inner();
-        let written = memory.journal.take().expect("writes are kept while there is a history");
+        let reads = memory.reads.take().expect("reads are recorded while a history is kept").into_inner();
+        let written = memory.journal.take().expect("writes are recorded while a history is kept");
         let event = self.events.len();
         let mut sources: Vec<(usize, Option<usize>)> = Vec::new();
         let mut origin: Option<(bool, usize)> = None;
@@ -72,17 +74,17 @@ impl<'p> History<'p> {
         self.events.push(Event { place: place.clone(), instruction, sources });
     }
 
-    /// Says how a cell came to hold what it holds.
+    /// Explains the origin of a cell's value.
     pub(super) fn explain(&self, cell: Cell) -> String {
         let writer = self.writers.get(&cell).copied();
         match (self.origins.get(&cell), writer) {
             (Some((_, origin)), _) => format!(
-                "{} computes what the program computes nowhere, from {}",
+                "{} computes a value that the program never computes, from {}",
                 self.named(*origin),
                 self.sources(*origin)
             ),
             (None, Some(writer)) => format!(
-                "{} wrote there what the program computes for another element, from {}",
+                "{} wrote a value there that the program computes for another element, from {}",
                 self.named(writer),
                 self.sources(writer)
             ),
@@ -111,7 +113,7 @@ impl<'p> History<'p> {
     }
 }
 
-/// Whether what an instruction gives may be part of a sum.
+/// Returns whether the results of an instruction may be partial sums.
 fn is_sum(instruction: &Instruction) -> bool {
     matches!(
         instruction.op,

@@ -1,7 +1,8 @@
-//! What one instruction does with the cells of a plan's memory, as [`Op`] documents it.
+//! Runs one instruction on the cells of a plan's memory, as [`Op`] documents it.
 //!
-//! An instruction reads everything before it writes, but for [`Op::Scatter`], whose rows follow one another. A packed matrix lies
-//! row by row here: its order is the machine's own, so nothing but a product of the same size may read it.
+//! An instruction reads all operands before it writes, except for [`Op::Scatter`], whose rows are processed in order.
+//! Packed matrices are stored row by row here. Their layout is private to the machine, so only a product of the same
+//! size may read them.
 
 use funcify_core::ops::{Words, threefry_words};
 
@@ -11,7 +12,7 @@ use super::memory::OutOfBounds;
 use crate::kernels::{Fold, Recurrence};
 use crate::plan::{Across, Instruction, Op, Operand};
 
-/// An operand where it lies now.
+/// An operand at its current place.
 #[derive(Clone, Copy)]
 struct Source {
     region: usize,
@@ -26,7 +27,7 @@ impl Source {
     }
 }
 
-/// What is written.
+/// The destination of an instruction.
 #[derive(Clone, Copy)]
 struct Target {
     at: Source,
@@ -46,7 +47,7 @@ impl Interpreter<'_> {
         self.memory.read(source.region, source.at(row, lane))
     }
 
-    /// Runs an instruction in the iterations that are current.
+    /// Runs an instruction in the current iterations.
     pub(super) fn instruction(&mut self, instruction: &Instruction) -> Done {
         let Instruction { op, rows, lanes, to, from } = instruction;
         let (rows, lanes, model) = (*rows, *lanes, self.model);
@@ -113,7 +114,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Computes all elements, and then writes them.
+    /// Computes all elements before it writes them.
     fn each(&mut self, to: Target, value: impl Fn(&Self, usize, usize) -> Result<u64, OutOfBounds>) -> Done {
         let mut values = std::mem::take(&mut self.values);
         values.clear();
@@ -129,7 +130,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// What a fold folds.
+    /// Returns a term of a fold: an element, or a product of two elements.
     fn term(&self, x: Source, y: Option<Source>, row: usize, lane: usize) -> Result<u64, OutOfBounds> {
         let x = self.read(x, row, lane)?;
         y.map_or(Ok(x), |y| Ok(mul(x, self.read(y, row, lane)?)))
@@ -225,7 +226,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// A whole number as a position below `count`.
+/// Clamps an integer to a position below `count`.
 fn clamped(index: u64, count: usize) -> usize {
     signed(index).clamp(0, count as i64 - 1) as usize
 }

@@ -1,4 +1,5 @@
-//! The interpreter of plans over the field: stages, parts, loops and choices. What one instruction does is in `instruction.rs`.
+//! Interprets plans over the field: stages, parts, loops and choices. `instruction.rs` has the semantics of one
+//! instruction.
 
 use std::collections::HashMap;
 
@@ -10,44 +11,44 @@ use super::place::{NodeId, Whereabouts};
 use super::registers::{Lowered, RegisterFault, Registers};
 use crate::plan::{ENDLESS, Instruction, Node, Operand, Plan, Stage};
 
-/// Why the interpreter stopped.
+/// The reason why the interpreter stopped.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// It would take longer than it may.
+    /// The interpretation would exceed its budget.
     Budget,
-    /// An instruction touches a cell that is not there.
+    /// An instruction accesses a cell that does not exist.
     OutOfBounds(String),
-    /// Register code does something else than the instructions that it was made of.
+    /// Register code computes other values than the instructions that it was lowered from.
     Registers(String),
 }
 
-/// In which order the parts of a stage run. They do not see what the others write, so any order gives the same.
+/// The order in which the parts of a stage run. Parts do not see each other's writes, so the order must not matter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PartOrder {
     Upward,
     Downward,
 }
 
-/// How many times the register code of a loop is compared with its instructions.
+/// The number of times that the register code of a loop is compared with its instructions.
 const COMPARED: usize = 2;
 
-/// A plan that is being run.
+/// A run of a plan.
 pub(super) struct Interpreter<'p> {
     pub(super) plan: &'p Plan,
     pub(super) model: Model,
     pub(super) memory: Memory,
     pub(super) history: Option<History<'p>>,
-    /// Operations that are left.
+    /// The remaining budget of operations.
     pub(super) left: usize,
     /// Rounds a number to the element type.
     pub(super) rounded: fn(f64) -> f64,
     registers: Option<&'p Registers<'p>>,
-    /// The loops that were compared with their register code, and how often.
+    /// The loops that were compared with their register code, with the number of comparisons.
     compared: HashMap<NodeId, (usize, Lowered)>,
     pub(super) bases: Bases,
     pub(super) place: Whereabouts,
     times: Vec<usize>,
-    /// What an instruction gives, before it is written.
+    /// The results of an instruction before they are written.
     pub(super) values: Vec<u64>,
 }
 
@@ -69,13 +70,13 @@ impl<'p> Interpreter<'p> {
         }
     }
 
-    /// Compares loops with the register code that is made of them.
+    /// Makes the interpreter compare loops with their register code.
     pub(super) fn with_registers(mut self, registers: &'p Registers<'p>) -> Self {
         self.registers = Some(registers);
         self
     }
 
-    /// Keeps who wrote which cell.
+    /// Makes the interpreter record which instruction wrote each cell.
     pub(super) fn with_history(mut self, history: History<'p>) -> Self {
         self.history = Some(history);
         self
@@ -100,7 +101,7 @@ impl<'p> Interpreter<'p> {
         nodes.iter().enumerate().try_for_each(|(index, node)| self.below(index, |it| it.node(node)))
     }
 
-    /// Runs what is below a node, as number `index` of it.
+    /// Runs a child of the current node, at position `index`.
     fn below(&mut self, index: usize, run: impl FnOnce(&mut Self) -> Result<(), Stop>) -> Result<(), Stop> {
         self.place.path.push(index);
         run(self)?;
@@ -170,7 +171,7 @@ impl<'p> Interpreter<'p> {
         }
     }
 
-    /// Whether an element is not 0.
+    /// Returns whether an element is not 0.
     fn holds(&mut self, holds: &Operand) -> Result<bool, Stop> {
         let at = self.bases.start(holds, &self.place.counters);
         match self.memory.read(holds.region, at) {
@@ -195,7 +196,7 @@ impl<'p> Interpreter<'p> {
     fn out_of_bounds(&self, OutOfBounds(cell): &OutOfBounds) -> Stop {
         let Whereabouts { stage, part, path, .. } = &self.place;
         Stop::OutOfBounds(format!(
-            "stage {stage}, part {part}, node {path:?} touches element {} of region {}, which is not there",
+            "stage {stage}, part {part}, node {path:?} accesses element {} of region {}, which does not exist",
             cell.at, cell.region
         ))
     }
@@ -205,7 +206,8 @@ impl<'p> Interpreter<'p> {
         Ok(())
     }
 
-    /// Runs a loop; and its register code on the memory that it began with, each kind of it. All must leave the same memory.
+    /// Runs a loop, and each kind of its register code on the same initial memory. All of them must leave the same
+    /// memory.
     fn compared_with_registers(
         &mut self,
         node: &'p Node,

@@ -1,7 +1,7 @@
-//! What was proved already in this process: backends that share the engine make the same plans of the same programs.
+//! Caches the proofs of this process, since backends that share the engine make the same plans for the same programs.
 //!
-//! A subject is known by a hash of 128 bits of all that the proof depends on: graph, sizes, plan, types, constants, instruction set,
-//! and how much work it may take. Who asks for what another thread is proving waits for it.
+//! The key of a subject is a 128-bit hash of all inputs of the proof: graph, sizes, plan, types, constants,
+//! instruction set, and budget. A caller waits if another thread is already proving the same subject.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
@@ -19,10 +19,10 @@ type Key = [u64; 2];
 
 static KNOWN: LazyLock<Mutex<HashMap<Key, Arc<OnceLock<Verdict>>>>> = LazyLock::new(Mutex::default);
 
-/// Beyond so many, all are forgotten.
+/// The size at which the cache is cleared.
 const MOST: usize = 1 << 17;
 
-/// What the proof of a subject gives.
+/// Returns the cached result of a proof, or proves the subject.
 pub(super) fn proved(subject: &Subject<'_>) -> Verdict {
     let key = key(subject);
     let verdict = {
@@ -32,11 +32,11 @@ pub(super) fn proved(subject: &Subject<'_>) -> Verdict {
         }
         known.entry(key).or_default().clone()
     };
-    // Not under the lock: a proof takes long.
+    // Not under the lock, because a proof takes long.
     let verdict = verdict.get_or_init(|| subject.prove()).clone();
     let is_cancelled = || Watch::current().check(&Place::new("check", Site::Unknown), Ran::Part).is_err();
     if matches!(verdict, Verdict::Unknown(_)) && is_cancelled() {
-        // Another call may take its time.
+        // A later call may have more time.
         KNOWN.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
     verdict
@@ -55,7 +55,7 @@ fn key(subject: &Subject<'_>) -> Key {
     hash.0.map(|hasher| hasher.finish())
 }
 
-/// Hashes text as it is written, twice.
+/// Hashes text with two hashers while it is written.
 struct Hashed([DefaultHasher; 2]);
 
 impl Default for Hashed {

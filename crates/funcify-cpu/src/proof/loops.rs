@@ -1,5 +1,5 @@
-//! Loops and choices over the field, from what their modules say that they mean: scan-c1 to scan-c7, while-c1 to while-c3 and
-//! switch-c1 to switch-c3. What scan-c8 is about changes no value.
+//! Evaluates loops and choices over the field, from the invariants of their modules: scan-c1 to scan-c7, while-c1 to
+//! while-c3 and switch-c1 to switch-c3. scan-c8 does not affect values.
 
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 use funcify_core::ops::{Switch, While};
@@ -7,7 +7,7 @@ use funcify_core::ops::{Switch, While};
 use super::field::signed;
 use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown};
 
-/// The rows of a buffer that are there.
+/// The rows of a buffer; `None` for rows that were not written.
 type WrittenRows = Vec<Option<Grid>>;
 
 impl Evaluator<'_> {
@@ -44,7 +44,7 @@ impl Evaluator<'_> {
             // scan-c1: all reads of the step are done.
             for ((rows, buffer), of_buffer) in buffers.iter_mut().zip(&scan.buffers).zip(&results.buffers) {
                 for (k, result) in buffer.writes.iter().zip(of_buffer.clone()) {
-                    let row = rows.get_mut(t + k).ok_or_else(|| refused("a row beyond a buffer"))?;
+                    let row = rows.get_mut(t + k).ok_or_else(|| refused("a row outside a buffer"))?;
                     *row = Some(given[result].clone());
                 }
             }
@@ -61,11 +61,11 @@ impl Evaluator<'_> {
         let mut outputs = Vec::with_capacity(buffers.len() + carries.len());
         for ((rows, buffer), of_buffer) in buffers.iter().zip(&scan.buffers).zip(&results.buffers) {
             let row = self.shape(scan.body.output_type(of_buffer.start))?;
-            // scan-c7: a loop that ends with fewer rows than are wanted is an error.
+            // scan-c7: a loop that ends with fewer rows than requested is an error.
             if let (Returned::Last(count), false) = (buffer.returned, buffer.start == Start::Full)
                 && rows.len() - (steps - ran) < count
             {
-                return Err(refused("fewer rows than are wanted"));
+                return Err(refused("fewer rows than requested"));
             }
             let range = returned(buffer, rows.len(), steps - ran, scan.reverse);
             let rows = range.map(|row| present(rows, row)).collect::<Meaning<Vec<Grid>>>()?;
@@ -98,7 +98,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// The rows of a buffer before the first step. Those that are given come first in the order of the loop.
+/// Returns the rows of a buffer before the first step. Given rows come first in the order of the loop.
 fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bool) -> WrittenRows {
     let given: WrittenRows =
         given.map_or_else(Vec::new, |given| (0..given.shape[0]).map(|row| Some(given.row(row))).collect());
@@ -106,7 +106,7 @@ fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bo
     if reverse { [missing, given].concat() } else { [given, missing].concat() }
 }
 
-/// scan-c6 and scan-c7: the rows that are results, if the last `left_out` steps did not run.
+/// Returns the range of rows that are results if the last `left_out` steps did not run (scan-c6 and scan-c7).
 fn returned(buffer: &Buffer, rows: usize, left_out: usize, reverse: bool) -> std::ops::Range<usize> {
     let there = match (buffer.start, reverse) {
         (Start::Full, _) => 0..rows,
@@ -121,10 +121,10 @@ fn returned(buffer: &Buffer, rows: usize, left_out: usize, reverse: bool) -> std
 }
 
 fn existing_row(grid: &Grid, row: usize) -> Meaning<Grid> {
-    if row < grid.shape[0] { Ok(grid.row(row)) } else { Err(refused("a row beyond a sequence")) }
+    if row < grid.shape[0] { Ok(grid.row(row)) } else { Err(refused("a row outside a sequence")) }
 }
 
-/// scan-c5
+/// Returns a row that was written (scan-c5).
 fn present(rows: &WrittenRows, row: usize) -> Meaning<Grid> {
     rows.get(row).cloned().flatten().ok_or_else(|| refused("a row that nothing wrote"))
 }

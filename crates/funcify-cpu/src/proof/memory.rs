@@ -1,4 +1,4 @@
-//! The memory of a plan as its interpreter has it: cells that hold elements of the field, and who wrote them.
+//! The memory of an interpreted plan: cells that hold elements of the field, with journals of reads and writes.
 
 use std::cell::RefCell;
 
@@ -11,7 +11,7 @@ pub(super) struct Cell {
     pub(super) at: usize,
 }
 
-/// What was in a cell before it was written.
+/// A write to a cell, with the value before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) cell: Cell,
@@ -22,18 +22,19 @@ pub(super) struct Change {
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
     pub(super) regions: Vec<Vec<u64>>,
-    /// What is written while this is there, so that it can be undone.
+    /// The journal of writes, if they are recorded to be undone.
     pub(super) journal: Option<Vec<Change>>,
-    /// What is read while this is there.
+    /// The journal of reads, if they are recorded.
     pub(super) reads: Option<RefCell<Vec<Cell>>>,
 }
 
-/// An access to a cell that is not there. The check of plans finds those of operands, so this is a fault of that check.
+/// An access to a cell that does not exist. The check of plans rejects such operands, so this is a bug in that check.
 #[derive(Clone, Debug)]
 pub(super) struct OutOfBounds(pub(super) Cell);
 
 impl Memory {
-    /// Memory in which nothing means anything yet: `garbage` gives each cell an element of its own. Inputs are filled by the caller.
+    /// Allocates uninitialized memory: `garbage` returns a different element for each cell. The caller fills in the
+    /// inputs.
     pub(super) fn new(plan: &Plan, mut garbage: impl FnMut(u64) -> u64) -> Self {
         let mut count = 0;
         let mut cell = || {
@@ -69,26 +70,27 @@ impl Memory {
         Ok(())
     }
 
-    /// Takes back what the journal has, and gives what each cell was changed to.
+    /// Undoes the writes in the journal, and returns the value that each cell had been changed to.
     pub(super) fn undo(&mut self) -> Vec<(Cell, u64)> {
-        let changes = self.journal.take().expect("a journal begins before what is undone");
+        let changes = self.journal.take().expect("the caller started a journal before the writes to undo");
         let mut last: Vec<(Cell, u64)> = Vec::with_capacity(changes.len());
         for Change { cell, before } in changes.into_iter().rev() {
             let place = &mut self.regions[cell.region][cell.at];
             last.push((cell, *place));
             *place = before;
         }
-        // The last change of each cell comes first.
+        // The last write of each cell comes first.
         let mut seen = std::collections::HashSet::new();
         last.retain(|(cell, _)| seen.insert(*cell));
         last
     }
 }
 
-/// Where the regions of a plan begin for one part of a stage.
+/// The start of each region of a plan, as one part of a stage sees it.
 ///
-/// A part sees its own columns of a region that is split in columns, and its own region of one that is split in parts; all parts
-/// of it, one after the other, if the stage has one part. So an operand starts at one sum for all kinds of regions.
+/// A part sees its own columns of a region that is split in columns, and its own copy of a region that is split in
+/// parts. The only part of a stage sees all copies, one after the other. The start of an operand is therefore the
+/// same sum for all kinds of regions.
 #[derive(Clone, Debug)]
 pub(super) struct Bases {
     bases: Vec<usize>,
@@ -107,7 +109,7 @@ impl Bases {
         Bases { bases: plan.regions.iter().map(base).collect(), pitches }
     }
 
-    /// The first cell of an operand in the iterations that `counters` number.
+    /// Returns the first cell of an operand in the iterations given by `counters`.
     pub(super) fn start(&self, operand: &Operand, counters: &[isize]) -> usize {
         self.moved(
             operand.region,
@@ -117,19 +119,19 @@ impl Bases {
         )
     }
 
-    /// The cell `at` of a region as the part sees it, moved by so many units with each iteration.
+    /// Returns cell `at` of a region as the part sees it, moved by `steps` units per iteration.
     pub(super) fn moved(&self, region: usize, at: usize, steps: [isize; DEPTH], counters: &[isize]) -> usize {
         let units: isize = steps.iter().zip(counters).map(|(step, counter)| step * counter).sum();
         (self.bases[region] + at).wrapping_add_signed(units * self.pitches[region] as isize)
     }
 
-    /// Elements of a unit of a region.
+    /// Returns the number of elements in a unit of a region.
     pub(super) fn pitch(&self, region: usize) -> usize {
         self.pitches[region]
     }
 }
 
-/// Whether a region is the caller's and read only.
+/// Returns whether a region is a read-only input of the caller.
 pub(super) fn is_input(plan: &Plan, region: usize) -> bool {
     matches!(plan.regions[region].place, Storage::Input(_))
 }

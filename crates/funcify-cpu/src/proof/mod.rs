@@ -1,28 +1,29 @@
-//! The proof that a plan computes what its graph means. It knows nothing of the planner.
+//! Proves that a plan computes the same values as its graph, independently of the planner.
 //!
-//! Graph and plan are evaluated over the prime field of 2^61 - 1 elements, on random inputs, and must give the same. Sums and
-//! products are those of the field, so what only reassociates, fuses, defers or divides them agrees exactly; every other function
-//! is a symbol that both sides share (`model.rs`). By the lemma of Schwartz and Zippel (J. T. Schwartz, Fast Probabilistic
-//! Algorithms for Verification of Polynomial Identities, J. ACM 27, 1980) two expressions of degree d that differ agree on random
-//! inputs with probability d / 2^61 at most. So plans that agree compute the same expressions, for all inputs that take
-//! the same ways through conditions; several seeds take several ways.
+//! Graph and plan are evaluated over the prime field of 2^61 - 1 elements, on random inputs, and must agree. Sums and
+//! products are those of the field, so plans that only reassociate, fuse, defer or divide them agree exactly; every
+//! other function is an opaque symbol shared by both sides (`model.rs`). By the lemma of Schwartz and Zippel (J. T.
+//! Schwartz, Fast Probabilistic Algorithms for Verification of Polynomial Identities, J. ACM 27, 1980), two different
+//! expressions of degree d agree on random inputs with probability d / 2^61 at most. Plans that agree therefore
+//! compute the same expressions, for all inputs that take the same branches; several seeds take several branches.
 //!
-//! The graph is evaluated by rules of its own (`graph.rs`, `ops.rs`, and `loops.rs` for the invariants of loops). The plan is
-//! interpreted cell by cell (`interpret.rs`, `instruction.rs`, `memory.rs`):
+//! The graph is evaluated by separate rules (`graph.rs`, `ops.rs`, and `loops.rs` for the invariants of loops). The
+//! plan is interpreted cell by cell (`interpret.rs`, `instruction.rs`, `memory.rs`):
 //!
-//! - **proof-c1** scratch memory and outputs begin as elements that no program computes, each another one, so what is read before
-//!   it is written shows.
-//! - **proof-c2** parts run in both orders, so what one part reads of another shows.
-//! - **proof-c3** a loop that can be register code leaves the same memory as register code: that of this machine, that of machines
-//!   without vectors, and that which machine code is made of (`registers.rs`).
-//! - **proof-c4** words, the random bits, are no numbers: a cell with one is not a cell with the other.
+//! - **proof-c1** scratch memory and outputs start as distinct elements that no program computes, which exposes reads
+//!   of memory that was never written.
+//! - **proof-c2** parts run in both orders, which exposes reads of another part's results.
+//! - **proof-c3** a loop that can become register code leaves the same memory as its register code: the code for this
+//!   machine, for machines without vectors, and for the translation to machine code (`registers.rs`).
+//! - **proof-c4** words, the random bits, are not numbers: a cell with a word differs from a cell with the same
+//!   number.
 //!
-//! Where rounding to narrower floats is not the same on both sides, as in sums that are rounded once, the proof leaves rounding
-//! out, and says so. Where there is no proof, because an op has no rule or it would take too long, the plan runs on small numbers,
-//! and its results are held against the reference evaluation (`running.rs`).
+//! If rounding to narrower floats differs between the two sides, as in sums that are rounded once, the proof omits
+//! rounding, and says so. If there is no proof, because an op has no rule or the proof would take too long, the plan
+//! runs on small numbers, and its results are compared with the reference evaluator (`running.rs`).
 //!
-//! A plan that fails is a fault of funcify. The error names the instruction that computed what the graph does not, and
-//! those that wrote what it read (`history.rs`).
+//! A plan that fails is a bug in funcify. The error names the instruction that computed a value that the graph does
+//! not compute, and the instructions that wrote its operands (`history.rs`).
 
 mod effort;
 mod field;
@@ -56,7 +57,7 @@ use verdict::Verdict;
 use crate::machine::Machine;
 use crate::plan::Plan;
 
-/// Checks a plan: proves it, or else runs it. `run` runs it as a call does.
+/// Checks a plan: proves it, or runs it if it cannot be proved. `run` runs it the way a call does.
 pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> {
     let verdict = match known::proved(subject) {
         Verdict::Unknown(reason) => running::validate(subject, run, reason),
@@ -69,8 +70,8 @@ pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> 
     }
 }
 
-/// Proves a plan of f32 without constants for a graph without symbols; or says what is wrong with it, or why there is no proof.
-/// For tests of plans that no planner made.
+/// Proves an f32 plan without constants for a graph without symbols. The error says what is wrong with the plan, or
+/// why there is no proof. For tests of hand-written plans.
 #[doc(hidden)]
 pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {
     let subject = Subject {
@@ -86,15 +87,15 @@ pub fn prove_plan(graph: &Graph, plan: &Plan) -> Result<(), String> {
     match subject.prove() {
         Verdict::Proved => Ok(()),
         Verdict::Failed(reason) | Verdict::Unknown(reason) => Err(reason),
-        Verdict::ProvedUpToRounding | Verdict::Validated => Err("it is proved up to rounding".to_string()),
+        Verdict::ProvedUpToRounding | Verdict::Validated => Err("the plan is proved only up to rounding".to_string()),
     }
 }
 
-/// The reason why there is no proof.
+/// Returns the reason why there is no proof.
 fn reason_of(none: &NoMeaning) -> String {
     match none {
-        NoMeaning::Unknown(op) => format!("`{op}` has no meaning over a field yet"),
-        NoMeaning::Budget => "it would take too long".to_string(),
+        NoMeaning::Unknown(op) => format!("`{op}` has no rule over the field yet"),
+        NoMeaning::Budget => "the proof takes too long".to_string(),
         NoMeaning::Refused(reason) => format!("the call is refused: {reason}"),
     }
 }

@@ -1,29 +1,29 @@
-//! What both sides of a proof mean by each function: the interpretation under which graph and plan are compared.
+//! The meaning of each function in a proof: the interpretation under which graph and plan are compared.
 //!
-//! Sums and products are those of the field. Every other function is a symbol: a keyed hash of its operands, or, where
-//! programs rely on what it gives of small numbers (comparisons, choices, rounding to whole numbers), a function that agrees
-//! with the real one there. Whoever evaluates must use the same symbols for the same functions, and nothing else.
+//! Sums and products are those of the field. Every other function is a symbol: a keyed hash of its operands or, where
+//! programs rely on results for small numbers (comparisons, choices, rounding to integers), a function that agrees
+//! with the real one there. Both evaluations must use the same symbols for the same functions, and nothing else.
 
 use funcify_core::DType;
 
 use super::field::{self, HALF, INFINITY, NAN, add, fraction, hash, inverse, mul, neg, of_signed, signed, sub};
 use crate::kernels::{Binary, Fold, Ternary, Unary, WordOp};
 
-/// Whether rounding to a narrower type is a symbol of its own, or left out.
+/// The meaning of rounding to a narrower type: a separate symbol, or the identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rounding {
     Symbol,
     Identity,
 }
 
-/// An interpretation of all functions, drawn at random.
+/// A random interpretation of all functions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
     key: u64,
     rounding: Rounding,
 }
 
-/// Symbols that are no kernel's op.
+/// The symbols of functions that are not ops of kernels.
 const DIVISION_BY_ZERO: u64 = 1000;
 const WORDS: u64 = 1001;
 const WHOLE: u64 = 1002;
@@ -31,7 +31,7 @@ const ROUNDED: u64 = 1003;
 const INPUTS: u64 = 1004;
 const GARBAGE: u64 = 1005;
 
-/// How many of the lower bits tell that a number is one of a narrower type.
+/// The number of lower bits that mark a number of a narrower type.
 const TAG_BITS: u32 = 8;
 
 impl Model {
@@ -39,19 +39,19 @@ impl Model {
         Model { key: hash(seed, 0x5eed), rounding }
     }
 
-    /// Random bits for input `index` at `at`.
+    /// Returns random bits for element `at` of input `index`.
     pub(super) fn random_input(self, index: usize, at: usize) -> u64 {
         self.symbol(INPUTS + ((index as u64) << 32), at as u64)
     }
 
-    /// The float of a type that input `index` has at `at`.
+    /// Returns a random float of a type for element `at` of input `index`.
     pub(super) fn input(self, index: usize, at: usize, dtype: DType) -> u64 {
         let random = self.random_input(index, at);
         let number = self.representable(random, dtype);
         if random > HALF { neg(number) } else { number }
     }
 
-    /// An element that no program computes.
+    /// Returns an element that no program computes.
     pub(super) fn garbage(self, number: u64) -> u64 {
         self.symbol(GARBAGE, number)
     }
@@ -64,7 +64,7 @@ impl Model {
         self.symbol(symbol, self.symbol(symbol, x) ^ y.rotate_left(7))
     }
 
-    /// x / y.
+    /// Computes x / y.
     pub(super) fn divide(self, x: u64, y: u64) -> u64 {
         match inverse(y) {
             Some(inverse) => mul(x, inverse),
@@ -72,12 +72,12 @@ impl Model {
         }
     }
 
-    /// Whether x < y; false of NaN.
+    /// Returns whether x < y; `false` for NaN.
     pub(super) fn is_less(self, x: u64, y: u64) -> bool {
         x != NAN && y != NAN && rank(x) < rank(y)
     }
 
-    /// The larger; NaN if either is.
+    /// Returns the larger number; NaN if either is NaN.
     pub(super) fn max(self, x: u64, y: u64) -> u64 {
         match (x == NAN || y == NAN, rank(x) > rank(y)) {
             (true, _) => NAN,
@@ -86,13 +86,13 @@ impl Model {
         }
     }
 
-    /// The smaller; NaN if either is.
+    /// Returns the smaller number; NaN if either is NaN.
     pub(super) fn min(self, x: u64, y: u64) -> u64 {
         neg_number(self.max(neg_number(x), neg_number(y)))
     }
 
-    /// A whole number near x, as `round` makes it of a fraction. Of an element that is no small fraction it is random, and often
-    /// small, so that it can be an index.
+    /// Returns an integer near x, computed by `round` if x is a small fraction. For other elements the integer is
+    /// random, and often small enough to be an index.
     fn whole(self, op: Unary, x: u64, round: fn(f64) -> f64) -> u64 {
         if x == NAN || signed(x).unsigned_abs() == INFINITY {
             return x;
@@ -108,8 +108,9 @@ impl Model {
         }
     }
 
-    /// x, rounded to a narrower float type. Numbers that the type has stay themselves: small whole numbers and their halves,
-    /// quarters and so on, and what was rounded to that type before, which a tag in its lower bits tells.
+    /// Rounds x to a narrower float type. Numbers of that type are returned unchanged: small integers and their
+    /// halves, quarters and so on, and results of earlier rounding to that type, which a tag in their lower bits
+    /// marks.
     pub(super) fn round(self, x: u64, dtype: DType) -> u64 {
         let size = signed(x).unsigned_abs();
         let is_exact = |x: u64| signed(x).unsigned_abs() < 1 << 8;
@@ -128,7 +129,8 @@ impl Model {
         if signed(x) < 0 { neg(rounded) } else { rounded }
     }
 
-    /// The element next to a random one that stands for a number of a type. Those of f64 are all.
+    /// Returns an element near a random one that represents a number of a type. Every element represents an f64
+    /// number.
     fn representable(self, random: u64, dtype: DType) -> u64 {
         match dtype {
             DType::F16 | DType::BF16 | DType::F32 => (random & (HALF >> 1) & !((1 << TAG_BITS) - 1)) | tag(dtype),
@@ -136,13 +138,13 @@ impl Model {
         }
     }
 
-    /// The cell that holds a word: not the number that the word is, so that one taken for the other shows. The word 0 is the
-    /// number 0, as their bits are the same.
+    /// Returns the cell that holds a word. It differs from the number with the same value, which exposes code that
+    /// confuses the two. The word 0 is the number 0, since their bits are the same.
     pub(super) fn cell_of_word(self, word: u32) -> u64 {
         if word == 0 { 0 } else { add(self.first_word(), u64::from(word)) }
     }
 
-    /// The word that a cell holds; of one that holds a number it is random.
+    /// Returns the word that a cell holds, or a random word if the cell holds a number.
     pub(super) fn word(self, cell: u64) -> u32 {
         match (cell, u32::try_from(sub(cell, self.first_word()))) {
             (0, _) => 0,
@@ -235,7 +237,7 @@ impl Model {
         }
     }
 
-    /// The fold of nothing.
+    /// Returns the result of folding no elements.
     pub(super) fn identity(self, fold: Fold) -> u64 {
         match fold {
             Fold::Sum => 0,
@@ -245,7 +247,7 @@ impl Model {
         }
     }
 
-    /// An op on the words that cells hold.
+    /// Evaluates an op on the words that cells hold.
     pub(super) fn on_words(self, op: WordOp, x: u64, y: u64) -> u64 {
         let (a, b) = (self.word(x), self.word(y));
         self.cell_of_word(match op {
@@ -263,7 +265,7 @@ impl Model {
     }
 }
 
-/// The place of a number among all: none is beyond the infinities.
+/// Returns a key that orders numbers, with the infinities at the ends.
 fn rank(x: u64) -> i64 {
     match x {
         INFINITY => i64::MAX,
@@ -272,12 +274,12 @@ fn rank(x: u64) -> i64 {
     }
 }
 
-/// -x; NaN stays itself.
+/// Returns -x; NaN stays NaN.
 fn neg_number(x: u64) -> u64 {
     if x == NAN { x } else { neg(x) }
 }
 
-/// The lower bits of numbers of a type.
+/// Returns the lower bits that mark numbers of a type.
 fn tag(dtype: DType) -> u64 {
     match dtype {
         DType::F16 => 0x5b,

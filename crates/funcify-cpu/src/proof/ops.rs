@@ -1,4 +1,4 @@
-//! The ops that compute, over the field.
+//! Evaluates the ops that compute values over the field.
 
 use funcify_core::ops::{self, Op, ReduceKind, ScatterMode, Words, threefry_bits};
 use funcify_core::types::TensorType;
@@ -10,7 +10,7 @@ use super::model::Model;
 use crate::kernels::{Binary, Fold, Unary};
 
 impl Evaluator<'_> {
-    /// An op with one result of type `ty`; the operands have the element types `dtypes`.
+    /// Evaluates an op with one result of type `ty`, on operands of the element types `dtypes`.
     pub(super) fn computed(&mut self, op: &Op, ty: &TensorType, dtypes: &[DType], operands: &[Grid]) -> Meaning<Grid> {
         let of = dtypes.first().copied().unwrap_or(ty.dtype);
         match (op, operands) {
@@ -125,7 +125,7 @@ impl Evaluator<'_> {
         Ok(Grid::new(shape, cells))
     }
 
-    /// A sum or product as its type has it.
+    /// Rounds or wraps a sum or a product to its type.
     fn result(&self, cell: u64, of: DType) -> u64 {
         match of {
             of if of.is_float() => self.rounded(cell, of),
@@ -149,12 +149,12 @@ impl Evaluator<'_> {
         Ok(Grid::new(shape, cells.into_iter().map(|cell| self.result(cell, of)).collect()))
     }
 
-    /// The first of the largest; the first NaN if there is one.
+    /// Returns the index of the first largest element, or of the first NaN if there is one.
     fn largest(&mut self, axis: usize, x: &Grid) -> Meaning<Grid> {
         let mut shape = x.shape.clone();
         let count = shape.remove(axis);
         if count == 0 {
-            return Err(NoMeaning::Refused("argmax of nothing".to_string()));
+            return Err(NoMeaning::Refused("argmax over an axis of size zero".to_string()));
         }
         self.spend(x.cells.len())?;
         let inner: usize = x.shape[axis + 1..].iter().product();
@@ -200,12 +200,12 @@ impl Evaluator<'_> {
     }
 }
 
-/// A number that is known, as a type has it.
+/// Converts a known number to a type.
 fn of_number(number: i64, dtype: DType) -> u64 {
     of_scalar(HostTensor::scalar(number).cast(dtype).get(0))
 }
 
-/// The grid of these cells, if `op` has a meaning for all.
+/// Collects cells into a grid, if `op` has a meaning for all of them.
 fn gathered(shape: &[usize], cells: impl Iterator<Item = Option<u64>>, op: impl std::fmt::Debug) -> Meaning<Grid> {
     match cells.collect::<Option<Vec<u64>>>() {
         Some(cells) => Ok(Grid::new(shape.to_vec(), cells)),
@@ -231,8 +231,8 @@ fn index_of(flat: usize, shape: &[usize]) -> Vec<usize> {
     index
 }
 
-/// An element of a tensor. The lowest and the highest integer of 64 bits are no integers of the field: they stand for the ends of
-/// all numbers, as which a largest and a smallest begin.
+/// Converts an element of a tensor. The smallest and the largest 64-bit integer have no integer in the field; they
+/// represent the infinities, which are the initial values of maximum and minimum.
 pub(super) fn of_scalar(scalar: Scalar) -> u64 {
     match scalar {
         Scalar::Int(i64::MIN) => neg(INFINITY),
@@ -254,7 +254,7 @@ fn combined(model: Model, kind: ReduceKind, a: u64, b: u64) -> u64 {
     }
 }
 
-/// The kernel of the same name, and of the others what is said.
+/// Maps ops to the kernels of the same names, and the other ops as listed.
 macro_rules! of_the_same_name {
     ($op:expr, $ops:ident => $kernels:ident: $($same:ident)*; $($other:ident => $kernel:expr),*) => {
         match $op {
@@ -264,7 +264,7 @@ macro_rules! of_the_same_name {
     };
 }
 
-/// What stands for an op on floats.
+/// Returns the symbol of an op on floats.
 fn symbol(op: ops::Unary) -> Option<Unary> {
     of_the_same_name! {
         op, Unary => Unary:
@@ -281,12 +281,12 @@ fn symbol_of_two(op: ops::Binary) -> Option<Binary> {
     }
 }
 
-/// The product of two integers. That of two words has more bits than the field, and the lower ones count.
+/// Multiplies two integers. The product of two words has more bits than the field, and only its lower bits count.
 fn product_of_two(x: u64, y: u64, of: DType) -> u64 {
     if of == DType::U32 { wrapped(signed(x).wrapping_mul(signed(y)), of) } else { mul(x, y) }
 }
 
-/// An op on integers and booleans.
+/// Evaluates an op on integers and booleans.
 fn integer_unary(op: ops::Unary, x: u64, of: DType, model: Model) -> Option<u64> {
     let number = signed(x);
     let cell = match op {
@@ -314,7 +314,7 @@ fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> O
         ops::Binary::Sub => sub(x, y),
         ops::Binary::Mul => product_of_two(x, y, of),
         ops::Binary::Div if j == 0 => of_signed(-1),
-        // What is no small integer may be one that the model made up.
+        // An element that is not a small integer may be one that the model invented.
         ops::Binary::Div if fraction(x).is_some() => of_signed(i.wrapping_div(j)),
         ops::Binary::Div => model.unary(Unary::Trunc, model.divide(x, y)),
         ops::Binary::Rem if j == 0 => x,
@@ -327,7 +327,7 @@ fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> O
     Some(if is_bool { cell } else { wrapped(signed(cell), of) })
 }
 
-/// An op on the bits of integers of a type.
+/// Evaluates an op on the bits of integers of a type.
 fn bits(op: ops::Bits, x: i64, y: i64, of: DType) -> Option<i64> {
     let bits = 8 * of.size() as u32;
     Some(match op {

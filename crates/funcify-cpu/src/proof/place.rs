@@ -1,23 +1,23 @@
-//! Where in a plan something runs.
+//! Positions in a running plan.
 
-/// A node of a plan: its stage and program, and the places in the lists of nodes.
+/// Identifies a node of a plan: its stage, its program, and its path of positions in the nested lists of nodes.
 pub(super) type NodeId = (usize, usize, Vec<usize>);
 
-/// Where in the plan an interpreter is.
+/// The position of an interpreter in the plan.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Whereabouts {
     pub(super) stage: usize,
     pub(super) part: usize,
     /// The program of the part.
     pub(super) program: usize,
-    /// The places in the lists of nodes.
+    /// The positions in the nested lists of nodes.
     pub(super) path: Vec<usize>,
-    /// The iterations of the loops around.
+    /// The current iterations of the enclosing loops.
     pub(super) counters: Vec<isize>,
 }
 
 impl Whereabouts {
-    /// The node that runs there, whatever the iteration and the part.
+    /// Returns the node at this position, independent of iteration and part.
     pub(super) fn node(&self) -> NodeId {
         (self.stage, self.program, self.path.clone())
     }

@@ -1,7 +1,7 @@
-//! Register code over the field: that loops do the same as code for registers as they do as instructions.
+//! Runs register code over the field, to check that it does the same as the instructions of its loop.
 //!
-//! The code is what the executor reads word by word, and what machine code is made of. It runs on the memory that the loop began
-//! with, and must leave what the loop's instructions left.
+//! The code is the code that the executor interprets, and the code that is translated to machine code. It runs on the
+//! memory from before the loop, and must leave the same memory as the loop's instructions.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,29 +17,29 @@ use crate::machine::Machine;
 use crate::plan::{Instruction, Node, Op, Plan, Region};
 use crate::run::Element;
 
-/// All code of a loop.
+/// All register code of a loop.
 pub(super) type Lowered = Rc<[RegisterCode]>;
 
-/// Makes the register code of a loop's steps at each width that is compared.
+/// A function that lowers the steps of a loop to register code at each width that is compared.
 type MakeCodes = fn(&[Region], &PlannedLoop<'_>, Machine) -> Vec<RegisterCode>;
 
-/// Makes register code of the loops of a plan.
+/// Lowers the loops of a plan to register code.
 pub(super) struct Registers<'p> {
     regions: &'p [Region],
     machine: Machine,
     codes: MakeCodes,
 }
 
-/// The register code of a loop, for elements of the field.
+/// The register code of a loop, over elements of the field.
 #[derive(Clone, Debug)]
 pub(super) struct RegisterCode {
     width: usize,
     code: Code<u64>,
-    /// How many columns the matrices of each product have.
+    /// The number of columns in the matrices of each product.
     lanes: Rc<[usize]>,
 }
 
-/// Why register code stopped.
+/// The reason why register code stopped.
 pub(super) enum RegisterFault {
     Budget,
     OutOfBounds(OutOfBounds),
@@ -56,7 +56,8 @@ impl<'p> Registers<'p> {
         Registers { regions: &plan.regions, machine, codes: codes::<T> }
     }
 
-    /// All code of a loop inside loops with these numbers of iterations, its own last.
+    /// Returns all register code of a loop. `times` holds the iteration counts of the enclosing loops, and of this
+    /// loop last.
     pub(super) fn lower(&self, node: &Node, times: &[usize]) -> Lowered {
         let planned = PlannedLoop::of(node, times);
         planned.map_or_else(Vec::new, |planned| (self.codes)(self.regions, &planned, self.machine)).into()
@@ -83,7 +84,7 @@ impl RegisterCode {
         RegisterCode { width, code: Code { words, loads, numbers, stores, streams, products }, lanes }
     }
 
-    /// Runs the loop, at most `most` times.
+    /// Runs the loop for at most `most` iterations.
     pub(super) fn run(
         &self,
         model: Model,
@@ -172,7 +173,7 @@ impl RegisterCode {
         Ok(())
     }
 
-    /// Says where the code left something else than the instructions did, and which they are.
+    /// Describes a cell where the code and the instructions left different values, and the ops that wrote it.
     pub(super) fn difference(
         &self,
         node: &Node,
@@ -198,8 +199,8 @@ impl RegisterCode {
             format!("instruction {index} (`{:?}`) of the loop writes", instruction.op)
         });
         Some(format!(
-            "the register code of {} elements a register of the loop at stage {stage}, part {part}, node {path:?}: \
-             {writer} element {} of region {}, where the code leaves something else: {}",
+            "the register code with {} elements per register of the loop at stage {stage}, part {part}, node {path:?}: \
+             {writer} element {} of region {}, where the code leaves a different value: {}",
             self.width,
             cell.at,
             cell.region,
@@ -207,7 +208,7 @@ impl RegisterCode {
         ))
     }
 
-    /// The words that give what is stored in a cell.
+    /// Describes the register ops that compute and store a cell.
     fn words_of(&self, cell: Cell, bases: &Bases, outer: &[isize]) -> String {
         let covers = |piece: &Piece, counters: &[isize]| {
             let start = bases.moved(piece.region, piece.at, piece.steps, counters);
@@ -219,26 +220,27 @@ impl RegisterCode {
             };
             let numbered: Vec<(usize, &RegisterOp)> = words.iter().enumerate().collect();
             match numbered.iter().rev().find(is_writer) {
-                Some((index, word)) => format!("word {index} (`{:?}` of registers {:?})", word.verb, word.from),
+                Some((index, word)) => format!("register op {index} (`{:?}` of registers {:?})", word.verb, word.from),
                 None => format!("register {register}, loaded before the loop"),
             }
         };
         if let Some((register, _)) = self.code.stores.iter().find(|(_, piece)| covers(piece, outer)) {
-            return format!("it is stored behind the loop, from {}", writer(&self.code.words, *register));
+            return format!("it is stored after the loop, from {}", writer(&self.code.words, *register));
         }
         let stores = self.code.words.iter().enumerate().filter(|(_, word)| word.verb == Verb::Store);
         for (index, word) in stores {
             let piece = &self.code.streams[usize::from(word.to)];
             let counters = |counter: isize| [outer, &[counter]].concat();
             if (0..1 << 16).any(|counter| covers(piece, &counters(counter))) {
-                return format!("word {index} (`Store`) stores {}", writer(&self.code.words[..index], word.from[0]));
+                let source = writer(&self.code.words[..index], word.from[0]);
+                return format!("register op {index} (`Store`) stores {source}");
             }
         }
-        "no word stores there".to_string()
+        "no register op stores there".to_string()
     }
 }
 
-/// The last instruction of a loop that writes a cell.
+/// Returns the last instruction of a loop that writes a cell.
 fn writer_of<'n>(node: &'n Node, bases: &Bases, outer: &[isize], cell: Cell) -> Option<(usize, &'n Instruction)> {
     let (first, second): (&[Node], &[Node]) = match node {
         Node::Loop { body, .. } => (body, &[]),
@@ -258,7 +260,7 @@ fn writer_of<'n>(node: &'n Node, bases: &Bases, outer: &[isize], cell: Cell) -> 
     writes.last()
 }
 
-/// All registers.
+/// The register file.
 struct File {
     width: usize,
     cells: Vec<u64>,
@@ -273,12 +275,12 @@ impl File {
         self.cells[usize::from(register) * self.width..][..self.width].to_vec()
     }
 
-    /// The first elements of registers after one another.
+    /// Returns the first `count` elements of consecutive registers.
     fn row(&self, registers: &[u8], count: usize) -> Vec<u64> {
         registers.iter().flat_map(|register| self.get(*register)).take(count).collect()
     }
 
-    /// A piece; one element is in all lanes, and lanes that a piece does not have keep what they held.
+    /// Loads a piece. A single element fills all lanes; lanes beyond the length of a piece keep their values.
     fn load(&mut self, to: u8, memory: &Memory, piece: &Piece, at: usize) -> Result<(), OutOfBounds> {
         if piece.len == 1 {
             let one = memory.read(piece.region, at)?;
@@ -296,7 +298,7 @@ fn store(register: &[u64], memory: &mut Memory, piece: &Piece, at: usize) -> Res
     (0..piece.len).try_for_each(|index| memory.write(piece.region, at + index, register[index]))
 }
 
-/// What a word that computes gives, lane by lane.
+/// Computes the result of a register op, lane by lane.
 fn compute(model: Model, verb: Verb, (a, b, c): (&[u64], &[u64], &[u64]), last: &[u64], count: usize) -> Vec<u64> {
     if let Verb::FoldLanes(fold) = verb {
         let folded = a[1..count].iter().fold(a[0], |sum, x| model.fold(fold, sum, *x));
@@ -336,7 +338,7 @@ fn compute(model: Model, verb: Verb, (a, b, c): (&[u64], &[u64], &[u64]), last: 
             Verb::NegLast => model.unary(Unary::Neg, last),
             Verb::UnaryLast(op) => model.unary(op, last),
             Verb::Load | Verb::Store | Verb::StoreLast | Verb::EndUnless | Verb::Product | Verb::FoldLanes(_) => {
-                unreachable!("it computes nothing lane by lane")
+                unreachable!("this verb does not compute lane by lane")
             }
         }
     };
@@ -351,8 +353,8 @@ mod tests {
     use super::*;
     use crate::plan::{Operand, Split, Storage, repeat};
 
-    /// A trace's row is a copy of a state, which is then replaced, and another state takes the row: what comes of
-    /// comparing its instructions with register code.
+    /// Compares the instructions of a loop with register code: a row of a trace is a copy of a state, the state is
+    /// replaced, and another state takes the row.
     fn compared(codes: MakeCodes) -> Result<(), Stop> {
         let mut plan = Plan::default();
         let xs = Operand::of(plan.region(Storage::Input(0), 4, 1, Split::Whole)).step(0, 1);
@@ -370,7 +372,8 @@ mod tests {
             .run(PartOrder::Upward)
     }
 
-    /// The code of that loop. The row is taken from register 3, or from that of the state, which was written since.
+    /// Returns register code of that loop. The row is taken from register 3, or wrongly from the state's register,
+    /// which was overwritten in the meantime.
     fn code(aside: bool) -> Vec<RegisterCode> {
         let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
         let word = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };
@@ -389,10 +392,10 @@ mod tests {
     #[test]
     fn a_register_that_is_read_under_a_second_name_after_it_was_written() {
         assert!(compared(|_, _, _| code(true)).is_ok());
-        let Err(Stop::Registers(message)) = compared(|_, _, _| code(false)) else { panic!("it is not found") };
+        let Err(Stop::Registers(message)) = compared(|_, _, _| code(false)) else { panic!("the wrong code passes") };
         println!("{message}");
         for words in
-            ["instruction 2 (`Unary(Copy)`)", "element 0 of region 3", "word 3 (`Copy` of registers [0, 0, 0])"]
+            ["instruction 2 (`Unary(Copy)`)", "element 0 of region 3", "register op 3 (`Copy` of registers [0, 0, 0])"]
         {
             assert!(message.contains(words), "no `{words}` in: {message}");
         }

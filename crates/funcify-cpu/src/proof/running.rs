@@ -1,4 +1,5 @@
-//! Translation validation: a plan that was not proved runs on small numbers, and is held against the reference evaluation.
+//! Translation validation: runs a plan without a proof on small numbers, and compares it with the reference
+//! evaluator.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,22 +12,24 @@ use super::field;
 use super::subject::Subject;
 use super::verdict::Verdict;
 
-/// Runs a plan as a call does: the graph's inputs in, its outputs out. `None` if it refuses them.
+/// A function that runs a plan the way a call does, from the graph's inputs to its outputs. Returns `None` if the
+/// plan refuses the inputs.
 pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor>>, String> + 'r;
 
-/// On how many inputs it runs.
+/// The number of inputs on which a plan must run.
 const RUNS: usize = 2;
 
-/// Limits a run of the plan or of the reference evaluation: a loop may never end on these inputs.
+/// The time limit of a run of the plan or of the reference evaluator, since a loop may never end on these inputs.
 pub(crate) const LONGEST: Duration = Duration::from_secs(2);
 
-/// The floats of inputs: random ones up to so far from the first. A loop that does not end on some of them may end on others.
+/// The center of the random float inputs, and their largest distance from it. A loop that does not end on some of
+/// them may end on others.
 const FLOATS: [[f64; 2]; 6] = [[1.0, 0.5], [0.0, 1.0], [0.0, 0.0], [0.0, 0.25], [100.0, 50.0], [-100.0, 50.0]];
 
-/// How many elements all values of the graph may have, for the reference evaluation is slow.
+/// The largest number of elements in all values of the graph, as the reference evaluator is slow.
 const MOST_ELEMENTS: usize = 4_000_000;
 
-/// Runs a plan that was not proved for `reason`.
+/// Runs a plan that has no proof because of `reason`.
 pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) -> Verdict {
     let reason = format!("`{}`: {reason}", subject.graph.name());
     let mut runs = 0;
@@ -40,12 +43,12 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
         match run(&inputs) {
             Ok(Some(found)) => match difference(&expected, &found, 1.0) {
                 None => runs += 1,
-                // Where a change in the last bits of the inputs moves results about as far, they show nothing.
+                // Inputs where a change in the last bits moves the results about as far prove nothing.
                 Some(_) if !is_steady(subject, &inputs, &expected) => {}
                 Some((output, element)) => {
                     let name = &subject.graph.outputs()[output].name;
                     return Verdict::Failed(format!(
-                        "output {output} (`{name}`) is wrong at element {element} where the plan ran on small numbers: \
+                        "output {output} (`{name}`) is wrong at element {element} in a run on small numbers: \
                          {:?} instead of {:?}",
                         found[output].get(element),
                         expected[output].get(element)
@@ -53,13 +56,13 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
                 }
             },
             Ok(None) => {}
-            Err(error) => return Verdict::Failed(format!("the plan does not run: {error}")),
+            Err(error) => return Verdict::Failed(format!("the plan fails to run: {error}")),
         }
     }
     if runs > 0 { Verdict::Validated } else { Verdict::Unknown(reason) }
 }
 
-/// Numbers of which few are alike, as far as the types have so many.
+/// Returns inputs whose elements are mostly different, as far as their types allow.
 fn inputs(subject: &Subject<'_>, seed: u64, [middle, reach]: [f64; 2]) -> Option<Vec<HostTensor>> {
     let mut all = 0;
     let input = |index: usize| {
@@ -84,7 +87,7 @@ fn inputs(subject: &Subject<'_>, seed: u64, [middle, reach]: [f64; 2]) -> Option
     (0..subject.graph.inputs().len()).map(input).collect()
 }
 
-/// The reference evaluation, for the sizes that the plan was made for; `None` if it is an error or too long.
+/// Runs the reference evaluator for the sizes of the plan. Returns `None` if it fails or takes too long.
 fn reference(subject: &Subject<'_>, inputs: &[HostTensor]) -> Option<Vec<HostTensor>> {
     let graph = subject.graph;
     let mut sizes = subject.sizes.clone();
@@ -100,7 +103,7 @@ fn reference(subject: &Subject<'_>, inputs: &[HostTensor]) -> Option<Vec<HostTen
     Some(graph.outputs().iter().map(|output| values[&output.value].clone()).collect())
 }
 
-/// Tells whether the results move by less than a tenth of the tolerance when the inputs change in their last bits.
+/// Returns whether the results move by less than a tenth of the tolerance when the last bits of the inputs change.
 fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTensor]) -> bool {
     let moved = |input: &HostTensor| {
         let dtype = input.dtype();
@@ -116,7 +119,7 @@ fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTenso
         HostTensor::from_fn(dtype, input.shape(), |_| {
             at += 1;
             let sign = if field::hash(0x1a57, at) & 1 == 0 { 1.0 } else { -1.0 };
-            Scalar::Float(numbers.next().expect("as many numbers as elements").as_f64() * (1.0 + sign * change))
+            Scalar::Float(numbers.next().expect("one number per element").as_f64() * (1.0 + sign * change))
         })
     };
     let moved: Vec<HostTensor> = inputs.iter().map(moved).collect();
@@ -124,7 +127,8 @@ fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTenso
     results.is_some_and(|results| difference(expected, &results, 0.1).is_none())
 }
 
-/// The first element that is not near enough, by a factor of what is allowed. Rows that a loop did not run are left out: they are no results.
+/// Returns the first element outside the tolerance, scaled by `factor`. Skips outputs whose shapes differ: they have
+/// rows for steps that a loop did not run, which are not results.
 fn difference(expected: &[HostTensor], found: &[HostTensor], factor: f64) -> Option<(usize, usize)> {
     expected.iter().zip(found).enumerate().find_map(|(output, (expected, found))| {
         if expected.shape() != found.shape() {

@@ -1,4 +1,4 @@
-//! A plan with the graph that it was made of: inputs, both evaluations, and their comparison.
+//! A plan and its graph: builds inputs, evaluates both sides, and compares them.
 
 use std::collections::HashSet;
 
@@ -21,48 +21,49 @@ use super::verdict::Verdict;
 use crate::machine::Machine;
 use crate::plan::{Plan, Region, Storage};
 
-/// What is proved: that a plan computes what a graph means, for some sizes.
+/// The claim to prove: a plan computes the same values as a graph, for some sizes.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) sizes: &'a Sizes,
-    /// Its inputs are the graph's, and then the constants; its outputs are the graph's, and the refusal if there is one.
+    /// The plan. Its inputs are the graph's inputs, followed by the constants; its outputs are the graph's outputs,
+    /// followed by the refusal flag if it has one.
     pub(crate) plan: &'a Plan,
     /// The element type of the plan.
     pub(crate) dtype: DType,
     pub(crate) constants: &'a [HostTensor],
-    /// Whether `u32` are words, and not numbers.
+    /// `true` if `u32` values are words, not numbers.
     pub(crate) has_words: bool,
-    /// Whether the last output tells that the results do not count.
+    /// `true` if the last output flags that the results are invalid.
     pub(crate) refuses: bool,
     /// The machine that the plan will run on.
     pub(crate) machine: Machine,
 }
 
-/// How many random interpretations and inputs a proof takes.
+/// The number of random interpretations and inputs in a proof.
 const SEEDS: u64 = 2;
 
-/// Operations after which no further seed begins: a debug build is to stay usable. Up to there a plan runs in both orders of its
-/// parts.
+/// The number of operations after which no further seed starts, so that debug builds stay usable. A plan that needs
+/// fewer runs with its parts in both orders.
 const ENOUGH: usize = 100_000;
 
-/// What one seed shows.
+/// The result of one seed.
 enum Evidence {
     Agrees,
     /// The plan refuses the inputs.
     None,
-    /// This output differs at this element.
+    /// An output differs at an element: the indices of both.
     Differs(usize, usize),
 }
 
-/// Why a seed shows nothing.
+/// The reason why a seed has no result.
 enum Nothing {
     Graph(NoMeaning),
     Plan(Stop),
 }
 
 impl Subject<'_> {
-    /// Proves the plan, if it can be proved.
+    /// Proves the plan, if possible.
     pub(super) fn prove(&self) -> Verdict {
         match self.with_rounding(Rounding::Symbol) {
             Verdict::Failed(_) if self.rounds() => match self.with_rounding(Rounding::Identity) {
@@ -87,7 +88,7 @@ impl Subject<'_> {
                     return Verdict::Failed(self.diagnosed(seed, rounding, output, at));
                 }
                 Err(Nothing::Plan(Stop::OutOfBounds(fault) | Stop::Registers(fault))) => return Verdict::Failed(fault),
-                Err(Nothing::Plan(Stop::Budget)) => return Verdict::Unknown("it would take too long".to_string()),
+                Err(Nothing::Plan(Stop::Budget)) => return Verdict::Unknown("the proof takes too long".to_string()),
                 Err(Nothing::Graph(none @ NoMeaning::Refused(_))) => reason = reason_of(&none),
                 Err(Nothing::Graph(none)) => return Verdict::Unknown(reason_of(&none)),
             }
@@ -95,7 +96,7 @@ impl Subject<'_> {
         if agreed { Verdict::Proved } else { Verdict::Unknown(reason) }
     }
 
-    /// Whether there are floats that are narrower than the plan's.
+    /// Returns whether the graph has floats that are narrower than the plan's.
     fn rounds(&self) -> bool {
         let mut graphs = vec![self.graph];
         while let Some(graph) = graphs.pop() {
@@ -144,7 +145,8 @@ impl Subject<'_> {
         Ok(Evidence::Agrees)
     }
 
-    /// The graph's outputs, and the sizes that it bound.
+    /// Evaluates the graph. Returns its outputs, the sizes that it bound, and the computed elements if `known` is
+    /// given.
     fn meaning(
         &self,
         model: Model,
@@ -183,7 +185,7 @@ impl Subject<'_> {
         self.has_words && dtype == DType::U32
     }
 
-    /// Random inputs of the graph. Integers are small, so that they are indices, now and then.
+    /// Returns random inputs of the graph. Integers are small, so that some are valid indices.
     fn inputs(&self, model: Model, seed: u64) -> Meaning<Vec<Grid>> {
         let input = |index: usize| {
             let ty = self.graph.input_type(index);
@@ -206,7 +208,7 @@ impl Subject<'_> {
         (0..self.graph.inputs().len()).map(input).collect()
     }
 
-    /// Memory with these inputs, and the constants.
+    /// Returns the initial memory, with these inputs and the constants.
     fn memory(&self, model: Model, inputs: &[Grid]) -> Memory {
         let mut memory = Memory::new(self.plan, |number| model.garbage(number));
         for (region, cells) in self.plan.regions.iter().zip(&mut memory.regions) {
@@ -239,8 +241,8 @@ impl Subject<'_> {
         self.output_region(output).map_or(&[], |region| &memory.regions[region])
     }
 
-    /// The first element of an output that means something: all do, but for the traces of a loop that ended early, whose plan
-    /// has rows for all steps.
+    /// Returns the first valid element of an output. All elements are valid, except in the traces of a loop that
+    /// ended early, where the plan has rows for all steps.
     fn first_of(&self, output: usize, grid: &Grid, found: usize, sizes: &Sizes) -> Meaning<usize> {
         let missing = found.checked_sub(grid.cells.len());
         let missing = missing.ok_or_else(|| NoMeaning::Refused(format!("output {output} has too few elements")))?;
@@ -254,10 +256,10 @@ impl Subject<'_> {
         {
             return Ok(if scan.reverse { missing } else { 0 });
         }
-        Err(unknown("a size that follows from values"))
+        Err(unknown("a size that depends on values"))
     }
 
-    /// Runs the plan again, and finds out who computed what is wrong.
+    /// Runs the plan again to find the instruction that computed the wrong value, and returns a description.
     fn diagnosed(&self, seed: u64, rounding: Rounding, output: usize, at: usize) -> String {
         let wrong = format!("output {output} (`{}`) is wrong at element {at}", self.graph.outputs()[output].name);
         let model = Model::new(seed, rounding);

@@ -1,26 +1,26 @@
-//! What came of checking a plan, and how often.
+//! The result of checking a plan, and counts of the results.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What came of checking a plan.
+/// The result of checking a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// It computes what the graph means, up to the order of sums.
+    /// The plan computes the same values as the graph, up to the order of sums.
     Proved,
-    /// The same, where rounding to narrower floats is left out.
+    /// The plan computes the same values as the graph, if rounding to narrower floats is omitted.
     ProvedUpToRounding,
-    /// It gave the right results where it ran.
+    /// The plan computed the right results on the inputs of its test runs.
     Validated,
-    /// Nothing is known, and why.
+    /// The plan could not be checked, for this reason.
     Unknown(String),
-    /// It computes something else: a fault of the planner.
+    /// The plan computes other values: a bug in the planner.
     Failed(String),
 }
 
-/// A plan that does not compute what its graph means.
+/// A plan that does not compute the same values as its graph, with an explanation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fault(pub(crate) String);
 
@@ -30,29 +30,29 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How many plans of this process were checked, and what came of it.
+/// The numbers of plans checked in this process, by result.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ProofCounts {
-    /// Plans that compute what their graphs mean.
+    /// The number of plans that compute the same values as their graphs.
     pub proved: u64,
-    /// Plans that do, but for rounding to narrower floats.
+    /// The number of plans that do so if rounding to narrower floats is omitted.
     pub up_to_rounding: u64,
-    /// Plans that gave the right results where they ran.
+    /// The number of plans that computed the right results in test runs.
     pub validated: u64,
-    /// Plans of which nothing is known.
+    /// The number of plans that could not be checked.
     pub neither: u64,
-    /// Plans that were found wrong.
+    /// The number of wrong plans.
     pub failed: u64,
 }
 
 static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
-/// Why nothing is known of some plans, and of how many.
+/// The reasons why plans could not be checked, each with the number of plans.
 static REASONS: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 impl Verdict {
-    /// Counts it.
+    /// Adds this result to the counts.
     pub(super) fn count(&self) {
         let index = match self {
             Verdict::Proved => 0,
@@ -68,13 +68,13 @@ impl Verdict {
     }
 }
 
-/// Why nothing is known of some plans of this process, and of how many.
+/// Returns the reasons why plans of this process could not be checked, each with the number of plans.
 #[doc(hidden)]
 pub fn proof_gaps() -> Vec<(String, u64)> {
     REASONS.lock().unwrap_or_else(PoisonError::into_inner).clone().into_iter().collect()
 }
 
-/// What came of all plans of this process so far.
+/// Returns the counts for all plans of this process so far.
 pub(crate) fn counts() -> ProofCounts {
     let [proved, up_to_rounding, validated, neither, failed] =
         [0, 1, 2, 3, 4].map(|index: usize| COUNTS[index].load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! Scratch memory: one allocation that stays between calls, whose regions start at cache lines.
+//! Scratch memory: one allocation that is kept between calls, with regions aligned to cache lines.
 
 use crate::float::Float;
 
@@ -12,7 +12,7 @@ pub(crate) struct Arena<T> {
 }
 
 impl<T: Float> Arena<T> {
-    /// Memory for regions of these sizes, all 0.
+    /// Allocates regions of these sizes, filled with 0.
     pub(crate) fn new(sizes: impl Iterator<Item = usize>) -> Self {
         let sizes: Vec<usize> = sizes.collect();
         let all: usize = sizes.iter().map(|size| whole_lines::<T>(*size)).sum();
@@ -21,7 +21,7 @@ impl<T: Float> Arena<T> {
 }
 
 impl<T> Arena<T> {
-    /// The regions, in order.
+    /// Returns the regions, in order.
     pub(crate) fn slices(&mut self) -> impl Iterator<Item = &mut [T]> {
         let skipped = self.memory.as_ptr().align_offset(LINE_BYTES);
         let mut rest = &mut self.memory[skipped..];

@@ -1,4 +1,4 @@
-//! The executor: a checked plan with its memory, run on slices of the caller.
+//! The executor: runs a checked plan, with its own scratch memory, on the caller's slices.
 
 mod arena;
 mod program;
@@ -19,11 +19,12 @@ use crate::views::{Layout, View, Wide};
 use arena::Arena;
 use program::{Prepared, Stop};
 
-/// All regions, on the stack unless a plan has many: before the parts are separated, and as one part sees them.
+/// All regions before they are split into parts (`Regions`) and as one part sees them (`Views`), on the stack unless
+/// a plan has many.
 type Regions<'a, T> = SmallVec<[Wide<'a, T>; 32]>;
 type Views<'a, T> = SmallVec<[View<'a, T>; 64]>;
 
-/// A plan that passed its check, with its scratch memory.
+/// A plan that passed its check, together with its scratch memory.
 #[derive(Debug)]
 pub struct Executor<T> {
     plan: Plan,
@@ -31,7 +32,7 @@ pub struct Executor<T> {
     arena: Arena<T>,
 }
 
-/// The programs of a plan's stages as they run on a machine. Cloning shares them.
+/// The programs of a plan's stages, prepared for a machine. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs<T> {
     stages: Arc<[Vec<Prepared<T>>]>,
@@ -41,11 +42,11 @@ pub(crate) struct Programs<T> {
 /// A slice that does not fit its region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallError {
-    /// Input or output, and which.
+    /// The input or output, with its index.
     pub place: Storage,
-    /// How many elements the plan has there.
+    /// The number of elements in the plan.
     pub expected: usize,
-    /// How many the slice has; `None` if there is no such slice.
+    /// The number of elements in the slice, or `None` if the slice is missing.
     pub found: Option<usize>,
 }
 
@@ -72,7 +73,7 @@ impl<T: Element> Executor<T> {
         Ok(Executor::of(plan, Programs { stages, machine }))
     }
 
-    /// A further executor of the same plan, with scratch memory of its own.
+    /// Creates another executor of a checked plan, with its own scratch memory.
     pub(crate) fn of(plan: Plan, programs: Programs<T>) -> Self {
         let sizes = plan.regions.iter().map(|region| match (region.place, region.split) {
             (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
@@ -83,23 +84,23 @@ impl<T: Element> Executor<T> {
         Executor { plan, programs, arena }
     }
 
-    /// The programs, for further executors of the plan.
+    /// Returns the prepared programs, to share with other executors of the plan.
     pub(crate) fn programs(&self) -> Programs<T> {
         self.programs.clone()
     }
 
-    /// The plan.
+    /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Runs the plan. Concurrent stages use rayon's threads, those of the pool that the caller is in.
+    /// Runs the plan. Concurrent stages run on the caller's rayon thread pool.
     pub fn call(&mut self, inputs: &[&[T]], outputs: &mut [&mut [T]]) -> Result<(), CallError> {
         self.call_until(inputs, outputs, &|| false).map(|_| ())
     }
 
-    /// Runs the plan until `stop` says true, which it asks about once a millisecond, and returns whether all of it ran. What ran to
-    /// its end counts, whatever `stop` would say then.
+    /// Runs the plan until `stop` returns `true`, and returns whether it ran to the end. `stop` is called about once
+    /// a millisecond. A plan that finished counts as finished, whatever `stop` would return afterwards.
     pub fn call_until(
         &mut self,
         inputs: &[&[T]],
@@ -144,7 +145,7 @@ impl<T: Element> Executor<T> {
     }
 }
 
-/// The element types of the engine. All code that depends on them is compiled here, and not in the crates that use it.
+/// An element type of the engine. All code generic over it is compiled in this crate, not in the crates that use it.
 pub trait Element: Translatable + sealed::Sealed {}
 
 impl Element for f32 {}
@@ -154,12 +155,12 @@ mod sealed {
     use crate::machine::Machine;
     use crate::run::{RunPart, RunParts};
 
-    /// What an element type brings along for the executor.
+    /// The executor's entry points for an element type.
     pub trait Sealed: Sized {
-        /// Runs a stage of one part.
+        /// Runs a stage that has one part.
         fn run_part(machine: Machine, part: RunPart<'_, '_, Self>);
 
-        /// Runs the parts of a stage.
+        /// Runs a stage that has several parts.
         fn run_parts(machine: Machine, parts: RunParts<'_, '_, Self>);
     }
 
@@ -180,7 +181,8 @@ mod sealed {
     sealed!(f32, f64);
 }
 
-/// The regions as the only part of a stage sees them, put where they stay: a list that is returned is copied, whole.
+/// Pushes the regions as the only part of a stage sees them. It fills a list in place, since returning one would copy
+/// it.
 fn see_all<'a, T>(
     plan: &Plan,
     arena: &'a mut Arena<T>,
@@ -198,7 +200,7 @@ fn see_all<'a, T>(
     }
 }
 
-/// The regions as a stage of several parts sees them.
+/// Returns the regions as a stage of several parts sees them.
 fn regions_of<'a, T>(
     plan: &Plan,
     arena: &'a mut Arena<T>,
@@ -211,7 +213,7 @@ fn regions_of<'a, T>(
         Split::Whole => Wide::Read(data, 0),
         Split::Columns(width) => {
             let array = ArrayViewMut2::from_shape((region.units, region.pitch), data);
-            Wide::Columns(array.expect("the call has checked how many elements each region has"), width)
+            Wide::Columns(array.expect("checked above: every region has the expected number of elements"), width)
         }
     };
     let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match (region.place, region.split) {
@@ -223,12 +225,12 @@ fn regions_of<'a, T>(
     regions.collect()
 }
 
-/// The outputs, each to be taken by its region.
+/// Collects the outputs, so that each region can take its own.
 fn each_once<'a, T>(outputs: &'a mut [&mut [T]]) -> SmallVec<[&'a mut [T]; 8]> {
     outputs.iter_mut().map(|output| &mut **output).collect()
 }
 
-/// The only part of a stage, or the only one that is left.
+/// The only part of a stage, or the last one after the parts were split.
 pub struct RunPart<'p, 'a, T> {
     program: &'p Prepared<T>,
     views: &'p mut [View<'a, T>],
@@ -243,7 +245,7 @@ impl<T: MathTable> Work for RunPart<'_, '_, T> {
     }
 }
 
-/// The parts of a stage, halved until one is left. The regions are taken.
+/// The parts of a stage, which are halved until one is left. Running them takes the regions.
 pub struct RunParts<'p, 'a, T> {
     programs: &'p [Prepared<T>],
     parts: &'p [Part],

@@ -1,4 +1,4 @@
-//! A program on the views of one part: bodies, and the loops and choices around them.
+//! Runs a program on the views of one part: bodies, and the loops and choices around them.
 
 use pulp::Simd;
 
@@ -7,32 +7,32 @@ use crate::kernels::math::MathTable;
 use crate::plan::{DEPTH, ENDLESS, Node, Operand};
 use crate::views::{Start, View};
 
-/// Nanoseconds of a round of a loop with loops in it.
+/// The estimated nanoseconds of one iteration of a loop that contains loops, without its body.
 const OF_A_ROUND: u64 = 10;
 
-/// Whether a call is to end early.
+/// A function that returns whether a call must stop early.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
-/// Nanoseconds, as far as they can be foreseen, after which the runner asks again whether the call is to end.
+/// The estimated nanoseconds between two calls of [`Stop`].
 const ASKED_AFTER: u64 = 1_000_000;
 
-/// A program as it runs.
+/// A program that is ready to run.
 pub(crate) type Prepared<T> = Vec<Run<T>>;
 
-/// Something that runs so often.
+/// A node that is ready to run. Loops hold their number of iterations.
 #[derive(Clone, Debug)]
 pub(crate) enum Run<T> {
-    /// A loop without loops in it.
+    /// An innermost loop.
     Body(usize, Body<T>),
-    /// A loop with loops in it.
+    /// A loop that contains other nodes.
     Nest(usize, Vec<Run<T>>),
-    /// A loop that a condition ends.
+    /// A loop ended by a condition.
     While(Box<While<T>>),
-    /// One of two programs.
+    /// A choice between two programs.
     Choice(Start, Box<[Prepared<T>; 2]>),
 }
 
-/// A loop that a condition ends, as it runs.
+/// A loop ended by a condition, ready to run.
 #[derive(Clone, Debug)]
 pub(crate) struct While<T> {
     test: Prepared<T>,
@@ -41,7 +41,7 @@ pub(crate) struct While<T> {
     most: Option<usize>,
 }
 
-/// Nodes inside loops with these numbers of iterations, as they run.
+/// Prepares nodes to run inside loops with `times` iterations each.
 pub(crate) fn prepared<T: Translatable>(setting: &Setting<'_>, nodes: &[Node], times: &mut Vec<usize>) -> Prepared<T> {
     let mut runs: Prepared<T> = Vec::new();
     for node in nodes {
@@ -98,16 +98,17 @@ pub(crate) fn run<T: MathTable, S: Simd>(simd: S, program: &Prepared<T>, views: 
     runner.all(program, [0; DEPTH], 0);
 }
 
-/// When the runner asks whether to stop: not after so many iterations, whatever they cost, but after so much time.
+/// Decides when the runner calls [`Stop`]: after a certain amount of estimated work, not after a number of
+/// iterations.
 struct Asked<'p> {
     stop: Stop<'p>,
-    /// Nanoseconds of work until it asks.
+    /// The nanoseconds of work left until the next call.
     left: u64,
     is_stopped: bool,
 }
 
 impl Asked<'_> {
-    /// How many of the iterations that are left may run now, at so many nanoseconds each: at least one.
+    /// Returns how many of the `left` iterations may run now, at the given nanoseconds per iteration: at least one.
     #[inline]
     fn some_of(&self, left: usize, nanoseconds: u64) -> usize {
         if self.is_stopped {
@@ -119,7 +120,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Counts iterations that ran.
+    /// Counts iterations that have run, and calls [`Stop`] if it is due.
     #[inline]
     fn count(&mut self, iterations: usize, nanoseconds: u64) {
         self.left = self.left.saturating_sub((iterations as u64).saturating_mul(nanoseconds));
@@ -138,7 +139,7 @@ struct Runner<'p, 'a, T, S> {
 }
 
 impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
-    /// Runs everything inside `level` loops, whose counters are set.
+    /// Runs all nodes inside `level` loops, whose counters are set.
     fn all(&mut self, runs: &[Run<T>], counters: [isize; DEPTH], level: usize) {
         for run in runs {
             if self.asked.is_stopped {
@@ -182,13 +183,13 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
         }
     }
 
-    /// Whether a condition holds now.
+    /// Returns whether a condition holds now.
     fn holds(&self, condition: &Start, counters: [isize; DEPTH], level: usize) -> bool {
         let range = condition.inside(&counters, level).range;
         self.views[condition.region].read(range)[0] != T::ZERO
     }
 
-    /// Runs a loop without loops in it.
+    /// Runs an innermost loop.
     fn body(&mut self, body: &Body<T>, times: usize, counters: [isize; DEPTH], level: usize) {
         let nanoseconds = body.nanoseconds();
         let (asked, mut left, mut ran) = (&mut self.asked, times, 0);

@@ -1,15 +1,15 @@
-//! The largest error of each function, in units in the last place, over intervals and their ends.
+//! The largest error of each function, in units in the last place, over intervals and at their ends.
 
 use funcify_cpu::kernels::{Binary, Unary};
 use funcify_cpu::{Element, Machine};
 
 use super::{binary, numbers, unary};
 
-/// An element type, for tests.
+/// An element type whose errors are measured in units in the last place.
 trait Ulp: Element {
-    /// The error of `found` in units in the last place.
+    /// Returns the error of `found` in units in the last place.
     fn ulps(found: Self, exact: f64) -> f64;
-    /// The numbers around `x`.
+    /// Returns `x` and the numbers next to it.
     fn around(x: f64) -> [Self; 3];
 }
 
@@ -40,7 +40,7 @@ impl Ulp for f64 {
     }
 }
 
-/// The largest error over intervals, on all machines.
+/// Returns the largest error over intervals, on all machines.
 fn worst<T: Ulp>(op: Unary, exact: fn(f64) -> f64, intervals: &[[f64; 2]]) -> f64 {
     let mut x: Vec<T> = Vec::new();
     for (index, [low, high]) in intervals.iter().enumerate() {
@@ -95,7 +95,7 @@ fn sines_and_cosines() {
     let intervals = [[-0.8, 0.8], [-7.0, 7.0], [-1400.0, 1400.0], [1499.0, 1501.0], [-1e6, 1e6], [1e-30, 1e-29]];
     bounded(Unary::Sin, f64::sin, [2.5, 2.0], &intervals);
     bounded(Unary::Cos, f64::cos, [2.5, 2.0], &intervals);
-    // Next to the zeros, where the distance to them is all that is left.
+    // Next to the zeros, where the result is the distance to the zero.
     for quadrant in 1..900 {
         let near = f64::from(quadrant) * std::f64::consts::FRAC_PI_2;
         for machine in Machine::all() {

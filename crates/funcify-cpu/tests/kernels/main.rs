@@ -1,4 +1,4 @@
-//! Kernels through plans of one instruction: accuracy, special values, shapes.
+//! Tests kernels in plans of one instruction: accuracy, special values, and shapes.
 
 mod accuracy;
 mod shapes;
@@ -9,7 +9,7 @@ use funcify_cpu::kernels::{Binary, Ternary, Unary};
 use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage};
 use funcify_cpu::{Element, Executor, Machine};
 
-/// Runs a program once: inputs and the output are whole regions, each element a unit, in this order.
+/// Runs a program once. The inputs, followed by the output, are whole regions whose units are single elements.
 fn run<T: Element>(
     machine: Machine,
     inputs: &[&[T]],
@@ -25,28 +25,28 @@ fn run<T: Element>(
     Executor::new(plan, machine).unwrap().call(inputs, &mut [output]).unwrap();
 }
 
-/// An elementwise op of one operand.
+/// Applies an elementwise op of one operand.
 fn unary<T: Element>(machine: Machine, op: Unary, x: &[T]) -> Vec<T> {
     let mut y = vec![T::ZERO; x.len()];
     run(machine, &[x], &mut y, |from, to| vec![Op::Unary(op).over([1, x.len()], to, from)]);
     y
 }
 
-/// An elementwise op of two operands.
+/// Applies an elementwise op of two operands.
 fn binary<T: Element>(machine: Machine, op: Binary, x: &[T], y: &[T]) -> Vec<T> {
     let mut z = vec![T::ZERO; x.len()];
     run(machine, &[x, y], &mut z, |from, to| vec![Op::Binary(op).over([1, x.len()], to, from)]);
     z
 }
 
-/// An elementwise op of three operands.
+/// Applies an elementwise op of three operands.
 fn ternary<T: Element>(machine: Machine, op: Ternary, x: &[T], y: &[T], z: &[T]) -> Vec<T> {
     let mut w = vec![T::ZERO; x.len()];
     run(machine, &[x, y, z], &mut w, |from, to| vec![Op::Ternary(op).over([1, x.len()], to, from)]);
     w
 }
 
-/// Numbers between `low` and `high`.
+/// Returns numbers between `low` and `high`.
 fn numbers<T: Element>(count: usize, low: f64, high: f64, seed: u64) -> Vec<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
     let next = || {

@@ -1,4 +1,4 @@
-//! Rows, lanes, distances and kinds of operands, against plain loops.
+//! Rows, lanes, strides and kinds of operands, compared with plain loops.
 
 use funcify_cpu::kernels::{Binary, Fold, Recurrence, Ternary, Unary, packed_len};
 use funcify_cpu::plan::{Op, Operand, Plan, Split, Storage};
@@ -6,7 +6,7 @@ use funcify_cpu::{Element, Executor, Machine};
 
 use super::{numbers, run, unary};
 
-/// Lanes of no, one and several registers, with and without a tail.
+/// Numbers of lanes that fill no, one and several registers, with and without a tail.
 const LANES: [usize; 12] = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100];
 
 #[test]
@@ -23,7 +23,7 @@ fn tails_are_as_the_rest() {
     }
 }
 
-/// What an operand of `rows` rows and `lanes` lanes is: its elements, the operand, and its value at a row and a lane.
+/// A kind of operand: its name, the operand for a number of lanes, and its value at a row and a lane.
 type Kind = (&'static str, fn(Operand, usize) -> Operand, fn(&[f64], usize, usize, usize) -> f64);
 
 const KINDS: [Kind; 4] = [
@@ -36,7 +36,7 @@ const KINDS: [Kind; 4] = [
 /// A function of three numbers.
 type Exact = fn(f64, f64, f64) -> f64;
 
-/// All kinds of operands of ops of two and of three, also where an operand is the place that is written.
+/// Tests all kinds of operands of binary and ternary ops, including operands that are the destination.
 fn kinds<T: Element>(machine: Machine, lanes: usize) {
     const ROWS: usize = 3;
     let data: Vec<T> = numbers(ROWS * (lanes + 3), 0.5, 1.5, 2);
@@ -60,7 +60,7 @@ fn kinds<T: Element>(machine: Machine, lanes: usize) {
         check(format!("copy of {a_name}"), Op::Unary(Unary::Square), &|from, _| vec![a(from, lanes)], &|row, lane| {
             x(row, lane).powi(2)
         });
-        // Div looks at the kinds when it runs, Sub was compiled for each.
+        // Div distinguishes the kinds at run time; Sub is compiled for each of them.
         for (op, apply) in [(Binary::Sub, (|x, y| x - y) as fn(f64, f64) -> f64), (Binary::Div, |x, y| x / y)] {
             let applied = |row, lane| apply(x(row, lane), old(row, lane));
             let operands = |from, to| vec![a(from, lanes), to];
@@ -108,7 +108,7 @@ fn operands_of_each_kind() {
     }
 }
 
-/// Asserts that two lists of numbers are near.
+/// Asserts that two lists of numbers are close.
 fn near<T: Element>(found: &[T], expected: &[f64], what: &str) {
     for (index, (x, y)) in found.iter().zip(expected).enumerate() {
         assert!((x.to_f64() - y).abs() <= 2e-5 * y.abs().max(1.0), "{what}: {x:?} at {index}, not {y}");
@@ -127,7 +127,7 @@ fn fold(kind: Fold, start: Option<f64>, terms: impl Iterator<Item = f64>) -> f64
 
 #[test]
 fn folds_of_rows_and_of_lanes() {
-    // Few rows, and as many as are folded in several chains.
+    // Few rows, and enough rows to be folded in several chains.
     [5, 67].into_iter().for_each(folds_of);
 }
 
@@ -182,7 +182,7 @@ fn folds_of(height: usize) {
     }
 }
 
-/// A product of two factors with a start and an activation, and the transposed product of a sink.
+/// Tests a product of two factors with an initial value and an activation, and the transposed product of a sink.
 fn products<T: Element>(machine: Machine, [m, k, n]: [usize; 3]) {
     let what = format!("[{m},{k}][{k},{n}] in {} on {}", std::any::type_name::<T>(), machine.name());
     let (a, b): (Vec<T>, Vec<T>) = (numbers(m * (k + 1), -1.0, 1.0, 7), numbers(k * n, -1.0, 1.0, 8));
@@ -197,7 +197,7 @@ fn products<T: Element>(machine: Machine, [m, k, n]: [usize; 3]) {
     let z = output(&mut plan, 1, m * n).rows(n);
     let sum = output(&mut plan, 2, k * n).rows(n);
     let packed = Operand::of(plan.shared(packed_len::<T>(k, n)));
-    // The transposed right side, packed as if it were not, is another matrix of k rows and n columns.
+    // The transposed right side, packed as if it were not transposed, is another matrix of k rows and n columns.
     let packed_transposed = Operand::of(plan.shared(packed_len::<T>(k, n)));
     let product = |inner: Vec<usize>, init, then| Op::Product { inner, init, then };
     plan.once(vec![

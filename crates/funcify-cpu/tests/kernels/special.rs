@@ -1,4 +1,4 @@
-//! Special values: those of the core's table of one answer, and the ends of the functions' ranges.
+//! Special values: those with one answer in the core's table, and the ends of the functions' ranges.
 
 use funcify_cpu::kernels::{Binary, Fold, Ternary, Unary};
 use funcify_cpu::plan::Op;
@@ -9,7 +9,7 @@ use super::{binary, run, ternary, unary};
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Whether two numbers are the same, signs of zeros included.
+/// Returns whether two numbers are the same, including the signs of zeros.
 fn same(found: f64, expected: f64) -> bool {
     found == expected && found.is_sign_negative() == expected.is_sign_negative() || found.is_nan() && expected.is_nan()
 }
@@ -151,7 +151,7 @@ fn nan_wins_in_folds() {
     }
 }
 
-/// -0 is less than 0, wherever the other zero stands among the lanes and the rows.
+/// -0 is less than 0, at any position among the lanes and the rows.
 #[test]
 fn zeros_have_an_order_in_folds() {
     for machine in Machine::all() {

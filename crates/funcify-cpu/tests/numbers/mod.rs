@@ -1,16 +1,16 @@
-//! What tests of the engine share: numbers that look random, the same in each run, and how near results are.
+//! Helpers for tests of the engine: reproducible pseudorandom numbers, and comparisons of results.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use funcify::types::{Sizes, Symbol};
 use funcify::{Builder, DType, Graph, HostTensor, Scalar, Tree};
 
-/// Builds a program in which nothing is wrong.
+/// Builds a valid program, and panics on an error.
 #[track_caller]
 pub(crate) fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Between -1 and 1.
+/// Returns numbers between -1 and 1.
 pub(crate) fn numbers(shape: &[usize], seed: u64) -> HostTensor {
     let mut state = seed;
     HostTensor::from_fn(DType::F32, shape, |_| {
@@ -19,19 +19,19 @@ pub(crate) fn numbers(shape: &[usize], seed: u64) -> HostTensor {
     })
 }
 
-/// A tensor of such numbers for each input, by its sizes.
+/// Returns a tensor of such numbers for each input shape.
 pub(crate) fn inputs(shapes: &[&[usize]]) -> Vec<HostTensor> {
     shapes.iter().zip(0..).map(|(shape, seed)| numbers(shape, seed)).collect()
 }
 
-/// Sizes by the names of their symbols.
+/// Binds symbols to sizes by name.
 pub(crate) fn sizes(named: &[(&str, usize)]) -> Sizes {
     let mut sizes = Sizes::new();
     named.iter().for_each(|(name, size)| sizes.set(&Symbol::new(name), *size));
     sizes
 }
 
-/// Asserts that each element is near the expected one: by `tolerance`, and by that share of it.
+/// Asserts that each element is close to the expected one, with an absolute and a relative tolerance of `tolerance`.
 #[track_caller]
 pub(crate) fn assert_near(found: &[HostTensor], expected: &[HostTensor], tolerance: f64, what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
@@ -43,7 +43,7 @@ pub(crate) fn assert_near(found: &[HostTensor], expected: &[HostTensor], toleran
     }
 }
 
-/// Returns what a step gives whose next state is also its output.
+/// Returns the result of a step whose next state is also its output.
 pub(crate) fn traced<T: Copy>(next: T) -> (T, T) {
     (next, next)
 }

@@ -1,4 +1,4 @@
-//! Plans made by hand, as a planner would make them, each with a plain loop in f64 that says what it must give.
+//! Hand-made plans, as a planner would make them, each with a plain loop in f64 that computes the expected results.
 
 mod lstm;
 mod rnn;
@@ -15,22 +15,22 @@ pub use sums::{running_sum, running_sum_of_one};
 
 /// A plan with its data.
 pub struct Workload {
-    /// What it is.
+    /// The name of the workload.
     pub name: String,
-    /// What the engine runs.
+    /// The plan that the engine runs.
     pub plan: Plan,
-    /// In the order of the plan.
+    /// The inputs, in the order of the plan.
     pub inputs: Vec<Vec<f64>>,
-    /// Elements of each output.
+    /// The number of elements of each output.
     pub outputs: Vec<usize>,
-    /// The plain loop.
+    /// The plain loop that computes the expected outputs.
     pub reference: Box<Reference>,
 }
 
-/// Outputs from inputs.
+/// A function from inputs to outputs.
 pub type Reference = dyn Fn(&[Vec<f64>]) -> Vec<Vec<f64>> + Send + Sync;
 
-/// A workload in one element type, ready to be called.
+/// A workload in one element type, ready to run.
 pub struct Ready<T> {
     executor: Executor<T>,
     inputs: Vec<Vec<T>>,
@@ -38,7 +38,7 @@ pub struct Ready<T> {
 }
 
 impl Workload {
-    /// The executor and the data in an element type.
+    /// Returns the executor and the data in an element type.
     pub fn ready<T: Element>(&self, machine: Machine) -> Ready<T> {
         let executor =
             Executor::new(self.plan.clone(), machine).unwrap_or_else(|error| panic!("{}: {error}", self.name));
@@ -47,7 +47,7 @@ impl Workload {
         Ready { executor, inputs, outputs }
     }
 
-    /// What the plain loop gives for the data as an element type holds it.
+    /// Returns the results of the plain loop for the data rounded to an element type.
     pub fn expected<T: Element>(&self) -> Vec<Vec<f64>> {
         let rounded = |input: &Vec<f64>| input.iter().map(|x| T::from_f64(*x).to_f64()).collect();
         (self.reference)(&self.inputs.iter().map(rounded).collect::<Vec<_>>())
@@ -55,36 +55,36 @@ impl Workload {
 }
 
 impl<T: Element> Ready<T> {
-    /// Does something with the executor, the inputs and the outputs.
+    /// Calls a function with the executor, the inputs and the outputs.
     pub fn with<R>(&mut self, act: impl FnOnce(&mut Executor<T>, &[&[T]], &mut [&mut [T]]) -> R) -> R {
         let inputs: Vec<&[T]> = self.inputs.iter().map(Vec::as_slice).collect();
         let mut outputs: Vec<&mut [T]> = self.outputs.iter_mut().map(Vec::as_mut_slice).collect();
         act(&mut self.executor, &inputs, &mut outputs)
     }
 
-    /// One call.
+    /// Calls the executor once.
     pub fn call(&mut self) -> Result<(), CallError> {
         self.with(|executor, inputs, outputs| executor.call(inputs, outputs))
     }
 
-    /// What the last call gave.
+    /// Returns the outputs of the last call.
     pub fn outputs(&self) -> &[Vec<T>] {
         &self.outputs
     }
 
-    /// The largest difference to the plain loop, for each output relative to its largest value.
+    /// Returns the largest difference from the plain loop, for each output relative to its largest value.
     pub fn error(&self, expected: &[Vec<f64>]) -> f64 {
         let of = |(found, expected): (&Vec<T>, &Vec<f64>)| {
             let scale = expected.iter().fold(f64::MIN_POSITIVE, |most, x| most.max(x.abs()));
             let differences = found.iter().zip(expected).map(|(x, y)| (x.to_f64() - y).abs());
-            // NaN is larger than every difference.
+            // NaN counts as an infinite difference.
             differences.fold(0.0, |most: f64, x| if x.is_nan() { f64::INFINITY } else { most.max(x) }) / scale
         };
         self.outputs.iter().zip(expected).map(of).fold(0.0, f64::max)
     }
 }
 
-/// Numbers between -`scale` and `scale`, the same ones for the same seed.
+/// Returns numbers between -`scale` and `scale`, the same ones for the same seed.
 pub fn numbers(count: usize, scale: f64, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
     let next = || {
@@ -96,7 +96,7 @@ pub fn numbers(count: usize, scale: f64, seed: u64) -> Vec<f64> {
     std::iter::repeat_with(next).take(count).map(|x| x * scale).collect()
 }
 
-/// `a[m, k] · b[k, n]`, added to `to`.
+/// Adds `a[m, k] · b[k, n]` to `to`.
 pub fn add_product(to: &mut [f64], a: &[f64], b: &[f64], k: usize, n: usize) {
     for (to, a) in to.chunks_mut(n).zip(a.chunks(k)) {
         for (x, b) in a.iter().zip(b.chunks(n)) {
@@ -105,7 +105,7 @@ pub fn add_product(to: &mut [f64], a: &[f64], b: &[f64], k: usize, n: usize) {
     }
 }
 
-/// `a[m, k]ᵀ · b[m, n]`, added to `to`.
+/// Adds `a[m, k]ᵀ · b[m, n]` to `to`.
 pub fn add_outer(to: &mut [f64], a: &[f64], b: &[f64], k: usize, n: usize) {
     for (a, b) in a.chunks(k).zip(b.chunks(n)) {
         for (to, x) in to.chunks_mut(n).zip(a) {

@@ -5,24 +5,24 @@ use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, add_outer, add_product, numbers};
 
-/// Sizes of the loop.
+/// The sizes of the loop.
 #[derive(Clone, Copy)]
 pub struct Sizes {
-    /// Steps.
+    /// The number of steps.
     pub steps: usize,
-    /// Rows of the batch.
+    /// The number of rows in the batch.
     pub batch: usize,
-    /// Elements of a row of x and of h.
+    /// The number of elements in a row of x and of h.
     pub width: usize,
-    /// Rows of the batch in each part.
+    /// The number of rows of the batch in each part.
     pub rows: usize,
-    /// Steps of a strip.
+    /// The number of steps in a strip.
     pub strip: usize,
 }
 
 const WEIGHT_OF_LOSS: f64 = 0.01;
 
-/// Inputs x, W, U, b, h0.
+/// Returns the inputs x, W, U, b, h0.
 fn inputs(Sizes { steps, batch, width, .. }: Sizes) -> Vec<Vec<f64>> {
     let scale = 1.0 / (width as f64).sqrt();
     vec![
@@ -34,7 +34,7 @@ fn inputs(Sizes { steps, batch, width, .. }: Sizes) -> Vec<Vec<f64>> {
     ]
 }
 
-/// The regions that both plans have.
+/// The regions shared by both plans.
 struct Regions {
     x: Operand,
     h0: Operand,
@@ -63,7 +63,7 @@ fn prepare(plan: &mut Plan, sizes: Sizes, y: (Storage, Split)) -> Regions {
     Regions { x: rows(x), h0: rows(h0), bias: Operand::of(bias), packed_w, packed_u, y: rows(y) }
 }
 
-/// The loop over steps.
+/// Builds the loop over steps.
 fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) -> Vec<Node> {
     let Regions { x, h0, bias, packed_w, packed_u, y } = *regions;
     let then = Some(Unary::Tanh);
@@ -74,7 +74,7 @@ fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) ->
         let step = both.over([rows, width], to, &[bias, x, packed_w, before, packed_u]);
         return vec![first, repeat(steps - 1, vec![step])];
     }
-    // Few rows: x · W for a strip of steps is a product of a matrix instead of one of a vector.
+    // With few rows, x · W for a strip of steps is a product of a matrix instead of a vector.
     let hoisted = Op::Product { inner: vec![width], init: true, then: None };
     let product = Op::Product { inner: vec![width], init: true, then };
     let step = |y, before: Operand| product.clone().over([rows, width], y, &[y, before, packed_u]);
@@ -95,7 +95,7 @@ fn forward(regions: &Regions, Sizes { steps, width, rows, strip, .. }: Sizes) ->
     ]
 }
 
-/// The forward loop; the output is y.
+/// Builds the forward loop, whose output is y.
 pub fn rnn(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, .. } = sizes;
     let mut plan = Plan::default();
@@ -110,7 +110,7 @@ pub fn rnn(sizes: Sizes) -> Workload {
     }
 }
 
-/// Forward and backward loop; the outputs are the gradients by W, U and b.
+/// Builds the forward and the backward loop, whose outputs are the gradients of W, U and b.
 pub fn rnn_training(sizes: Sizes) -> Workload {
     let Sizes { steps, batch, width, rows, strip } = sizes;
     let parts = batch / rows;
@@ -133,7 +133,7 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
     let [dw, du, db] = sums.map(Operand::of);
     let (dw, du) = (dw.rows(width), du.rows(width));
 
-    // One step, at a place in the strip; strips and steps go down.
+    // One step at a place in the strip; strips and steps run downward.
     let down = |at: Operand| at.step(0, -(strip as isize)).step(1, -1);
     let product = Op::Product { inner: vec![width], init: false, then: None };
     let step = |y: Operand, buffer: Operand| {
@@ -143,7 +143,7 @@ pub fn rnn_training(sizes: Sizes) -> Workload {
             product.clone().over([rows, width], carry, &[buffer, packed_transposed]),
         ]
     };
-    // The weight gradients of a strip. Its first step's h is in the strip before, or the initial value.
+    // The weight gradients of a strip. The h before its first step is in the previous strip, or is the initial value.
     let sink = |blocks, to, left, right| {
         Op::Sink { blocks, block_rows: rows, block_steps: [1, 1] }.over([width, width], to, &[left, right])
     };

@@ -5,24 +5,24 @@ use funcify_cpu::plan::{Node, Op, Operand, Plan, Split, Storage, repeat};
 
 use super::{Workload, numbers};
 
-/// Sizes of the loop.
+/// The sizes of the loop.
 #[derive(Clone, Copy)]
 pub struct Channels {
-    /// Steps.
+    /// The number of steps.
     pub steps: usize,
-    /// Channels.
+    /// The number of channels.
     pub channels: usize,
-    /// States of a channel.
+    /// The state size per channel.
     pub states: usize,
-    /// Channels of a part.
+    /// The number of channels in a part.
     pub tile: usize,
-    /// Steps of a segment: the backward loop runs each again.
+    /// The number of steps in a segment, which the backward loop recomputes.
     pub segment: usize,
 }
 
 const WEIGHT_OF_LOSS: f64 = 0.01;
 
-/// The operands that both plans have. Channels are the lanes of all registers, so A is transposed once.
+/// The operands shared by both plans. Channels are the lanes of all registers, so A is transposed once.
 struct Operands {
     x: Operand,
     dt: Operand,
@@ -34,7 +34,7 @@ struct Operands {
     scaled: Operand,
 }
 
-/// Declares the inputs x, dt: [T, D]; B, C: [T, N]; A: [D, N]; and registers.
+/// Declares the inputs x, dt: [T, D]; B, C: [T, N]; A: [D, N]; and the registers.
 fn operands(plan: &mut Plan, sizes: Channels) -> Operands {
     let Channels { steps, channels, states, tile, .. } = sizes;
     let mut input = |index, units, pitch, split| Operand::of(plan.region(Storage::Input(index), units, pitch, split));
@@ -50,7 +50,8 @@ fn operands(plan: &mut Plan, sizes: Channels) -> Operands {
     Operands { x, dt, b, c, a, transposed, h, scaled }
 }
 
-/// From `before` the states after a step: decay = exp(dt A), scaled = dt x, after = decay · before + scaled B.
+/// Computes the states after a step from `before`: decay = exp(dt A), scaled = dt x, after = decay · before + scaled
+/// B.
 fn advance(sizes: Channels, own: &Operands, now: impl Fn(Operand) -> Operand, places: [Operand; 3]) -> Vec<Node> {
     let Channels { states, tile, .. } = sizes;
     let ([decay, before, after], shape) = (places, [states, tile]);
@@ -75,7 +76,7 @@ fn inputs(Channels { steps, channels, states, .. }: Channels) -> Vec<Vec<f64>> {
     ]
 }
 
-/// The forward loop, in parts of `tile` channels; the output is y.
+/// Builds the forward loop, in parts of `tile` channels, whose output is y.
 pub fn ssm(sizes: Channels) -> Workload {
     let Channels { steps, channels, states, tile, .. } = sizes;
     let mut plan = Plan::default();
@@ -104,10 +105,10 @@ pub fn ssm(sizes: Channels) -> Workload {
     }
 }
 
-/// Forward and backward loop of c · Σ y²; the outputs are the gradients by x, dt, B, C and A.
+/// Builds the forward and the backward loop of c · Σ y², whose outputs are the gradients of x, dt, B, C and A.
 ///
-/// The forward loop keeps the states at the start of each segment. The backward loop runs a segment again, with all
-/// states and decays in a buffer, and then goes down through it.
+/// The forward loop keeps the states at the start of each segment. The backward loop recomputes a segment, with all
+/// states and decays in a buffer, and then runs downward through it.
 pub fn ssm_training(sizes: Channels) -> Workload {
     let Channels { steps, channels, states, tile, segment } = sizes;
     let (parts, matrix, segments) = (channels / tile, states * tile, steps / segment);
@@ -133,7 +134,7 @@ pub fn ssm_training(sizes: Channels) -> Workload {
     let mut forward = advance(sizes, &own, up, [decay, own.h, own.h]);
     let fold_rows = Op::FoldRows { fold: Fold::Sum, accumulate: false };
     forward.push(fold_rows.clone().over(shape, up(y), &[own.h, up(own.c)]));
-    // Segments go down; a segment runs up, and then down.
+    // Segments run downward; each segment runs upward and then downward.
     let first = steps - segment;
     let again = |operand: Operand| operand.at(first).step(0, -(segment as isize)).step(1, 1);
     let places = [decay.step(1, 1), h.step(1, 1), h.at(1).step(1, 1)];

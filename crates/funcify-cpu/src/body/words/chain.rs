@@ -1,10 +1,10 @@
-//! Words that take what the word before has given, without a register between them.
+//! Chains register ops: an op takes the result of the previous op directly, without a register in between.
 
 use super::{RegisterOp, Verb};
 
-/// Makes words take an operand from the word before where they can.
+/// Chains register ops to their predecessors where possible.
 pub(in super::super) fn chain(words: &mut [RegisterOp]) {
-    // The register of what was given last.
+    // The register of the last result.
     let mut last = None;
     for word in words {
         if let Some(last) = last {
@@ -16,7 +16,7 @@ pub(in super::super) fn chain(words: &mut [RegisterOp]) {
     }
 }
 
-/// A word that takes the operand in register `last` from the word before.
+/// Returns a register op that takes the operand in register `last` from the previous op instead.
 fn chained(word: RegisterOp, last: u8) -> Option<RegisterOp> {
     let RegisterOp { verb, to, from: [a, b, c] } = word;
     let word = |verb, from: [u8; 2]| Some(RegisterOp { verb, to, from: [from[0], from[1], 0] });

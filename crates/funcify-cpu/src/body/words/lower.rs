@@ -1,4 +1,4 @@
-//! From instructions to code for registers.
+//! Lowers instructions to register code.
 
 use std::collections::HashMap;
 
@@ -8,23 +8,24 @@ use crate::float::Float;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::{Across, Instruction, Op, Operand, Region};
 
-/// How many words a loop may have.
+/// The largest number of vectors that a loop may write.
 const MOST_WORDS: usize = 512;
-/// How many vectors it may compute, with those that a product adds up.
+/// The largest number of vectors that a loop may compute, including the terms of products.
 const MOST_TERMS: usize = 1024;
-/// Nanoseconds of a word, and of one with a function in it.
+/// The estimated nanoseconds of a register op, and of one that evaluates a function.
 const NS_PER_REGISTER_OP: f64 = 2.0;
 const NS_PER_FUNCTION: f64 = 7.0;
-/// From how many iterations on it is worth to fill registers.
+/// The least number of iterations for which loading registers pays off.
 const LEAST_TIMES: usize = 4;
 
-/// A loop as code for registers, and the nanoseconds of an iteration, if it has few enough words.
+/// Lowers a loop to register code, if it needs few enough ops. Also returns the estimated nanoseconds of an
+/// iteration.
 pub(in super::super) fn lowered<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop<'_>) -> Option<(f64, Code<T>)> {
     let code = code::<T>(slicer, planned)?;
     Some((code.cost(NS_PER_REGISTER_OP, NS_PER_FUNCTION), code))
 }
 
-/// The steps of a loop as code for vectors of a width.
+/// Lowers the steps of a loop to register code for vectors of the slicer's width.
 pub(in super::super) fn code<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop<'_>) -> Option<Code<T>> {
     let PlannedLoop { steps, times } = planned;
     let (own, level) = (*times.last()?, times.len() - 1);
@@ -48,12 +49,12 @@ pub(in super::super) fn code<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop
 pub(in super::super) struct Slicer<'r> {
     pub(in super::super) regions: &'r [Region],
     pub(in super::super) width: usize,
-    /// How many columns lie side by side in a packed matrix; `None` leaves products to tiles.
+    /// The number of adjacent columns in a panel of a packed matrix; `None` leaves products to tiles.
     pub(in super::super) panel: Option<usize>,
 }
 
 impl Slicer<'_> {
-    /// The pieces of an operand, row by row.
+    /// Returns the pieces of an operand, row by row.
     fn pieces(self, operand: &Operand, rows: usize, lanes: usize) -> Vec<Piece> {
         let start = operand.unit * self.regions[operand.region].pitch + operand.offset;
         let piece = |at, len| Piece { region: operand.region, at, steps: operand.steps, len };
@@ -70,7 +71,7 @@ impl Slicer<'_> {
         pieces
     }
 
-    /// All pieces that an instruction reads.
+    /// Returns all pieces that an instruction reads.
     fn read(self, instruction: &Instruction) -> Vec<Piece> {
         let Instruction { op, rows, lanes, from, .. } = instruction;
         let whole = |operand: &Operand| self.pieces(operand, *rows, *lanes);
@@ -83,14 +84,15 @@ impl Slicer<'_> {
         init.iter().flat_map(whole).chain(factors).collect()
     }
 
-    /// A packed matrix, which is more than a vector.
+    /// Returns a packed matrix as one piece, which is larger than a vector.
     fn packed(self, operand: &Operand, inner: usize, lanes: usize) -> Piece {
         let len = inner * lanes.next_multiple_of(self.panel.unwrap_or(1));
         let at = operand.unit * self.regions[operand.region].pitch + operand.offset;
         Piece { region: operand.region, at, steps: operand.steps, len }
     }
 
-    /// Which pieces the loop touches, and whether it writes them; `None` if two of them may meet now and then.
+    /// Returns the pieces that the loop accesses, each with whether it is written; `None` if two of them may overlap
+    /// in some iterations.
     fn places(self, steps: &[Step<'_>], times: &[usize]) -> Option<HashMap<Piece, bool>> {
         let mut all: HashMap<Piece, bool> = HashMap::new();
         for step in steps {
@@ -119,7 +121,7 @@ impl Slicer<'_> {
                 return None;
             }
         }
-        // The first and the last place of each in all iterations.
+        // The first and the last element of each piece over all iterations.
         let reach = |piece: &Piece| {
             let pitch = self.regions[piece.region].pitch as isize;
             let mut ends = [piece.at as isize, (piece.at + piece.len - 1) as isize];
@@ -133,7 +135,8 @@ impl Slicer<'_> {
         let mut sorted: Vec<(&Piece, bool, [isize; 2])> =
             all.iter().map(|(piece, is_written)| (piece, *is_written, reach(piece))).collect();
         sorted.sort_unstable_by_key(|(piece, _, reach)| (piece.region, reach[0]));
-        // What stays in a register must not be met by anything else. What moves is loaded and stored in order.
+        // A piece that stays in a register must not overlap another piece. Pieces that move are loaded and stored in
+        // order.
         for (index, (one, is_written, [_, end])) in sorted.iter().enumerate() {
             let later = &sorted[index + 1..];
             let met = later.iter().take_while(|(other, _, reach)| other.region == one.region && reach[0] <= *end);
@@ -147,18 +150,18 @@ impl Slicer<'_> {
     }
 }
 
-/// Code in the making.
+/// Builds register code.
 struct Lowering<'r, T> {
     slicer: Slicer<'r>,
     level: usize,
     code: Code<T>,
-    /// The registers of what does not move.
+    /// The registers of pieces that do not move.
     resident: HashMap<Piece, u8>,
-    /// The registers in which pieces that move are in this iteration.
+    /// The registers that hold moving pieces in this iteration.
     loaded: HashMap<Piece, u8>,
     streams: HashMap<Piece, u8>,
     numbers: HashMap<u64, u8>,
-    /// How many registers are used.
+    /// The number of registers in use.
     used: usize,
 }
 
@@ -188,13 +191,13 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(lowering)
     }
 
-    /// A register that nothing uses.
+    /// Allocates a register.
     fn register(&mut self) -> Option<u8> {
         self.used += 1;
         u8::try_from(self.used - 1).ok().filter(|_| self.used <= REGISTERS)
     }
 
-    /// The register that has a piece now.
+    /// Returns the register that holds a piece, and loads the piece if needed.
     fn read(&mut self, piece: Piece) -> Option<u8> {
         if let Some(register) = self.resident.get(&piece).or_else(|| self.loaded.get(&piece)) {
             return Some(*register);
@@ -215,7 +218,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(stream)
     }
 
-    /// The register of a number.
+    /// Returns the register of a constant.
     fn number(&mut self, number: f64) -> Option<u8> {
         if let Some(register) = self.numbers.get(&number.to_bits()) {
             return Some(*register);
@@ -230,13 +233,14 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.code.words.push(RegisterOp { verb, to, from });
     }
 
-    /// Writes what a verb gives to a piece. What moves is stored, and every other piece of its region may have changed. A piece
-    /// that was copied from a register is no longer in it once the register is written (order-c4 of the planner): it is loaded.
+    /// Writes the result of a verb to a piece. If the piece moves, the result is stored, which may change every other
+    /// piece of its region. A piece that was copied from a register is no longer in that register once the register
+    /// is written (order-c4 of the planner), and is loaded again.
     fn write(&mut self, verb: Verb, to: Piece, from: [u8; 3]) -> Option<()> {
         let moves = to.steps[self.level] != 0;
         let register = match self.resident.get(&to) {
             Some(register) => *register,
-            // A copy to what moves needs no register of its own.
+            // A copy to a moving piece needs no register of its own.
             None if verb == Verb::Copy => from[0],
             None => self.register()?,
         };
@@ -291,7 +295,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Ends the loop where an element is 0.
+    /// Ends the loop if an element is 0.
     fn end_unless(&mut self, holds: &Operand) -> Option<()> {
         let holds = *self.slicer.pieces(holds, 1, 1).first()?;
         let register = self.read(holds)?;
@@ -299,7 +303,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Folds rows: each vector of lanes on its own.
+    /// Folds rows, separately for each vector of lanes.
     fn fold_rows(&mut self, instruction: &Instruction, fold: Fold, accumulate: bool) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| self.slicer.pieces(operand, *rows, *lanes)).collect();
@@ -323,7 +327,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// Folds lanes: each vector of a row, and then the results.
+    /// Folds the lanes of each vector of a row, and then the results.
     fn fold_lanes(&mut self, instruction: &Instruction, fold: Fold, accumulate: bool) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         let from: Vec<Vec<Piece>> = from.iter().map(|operand| self.slicer.pieces(operand, *rows, *lanes)).collect();
@@ -352,7 +356,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(())
     }
 
-    /// A row times packed matrices, and what becomes of the sum.
+    /// Multiplies a row by packed matrices, and applies `then` to the sum.
     fn product(&mut self, instruction: &Instruction, inner: &[usize], init: bool, then: Option<Unary>) -> Option<()> {
         let Instruction { rows, lanes, to, from, .. } = instruction;
         self.slicer.panel.filter(|_| *rows == 1)?;
@@ -380,7 +384,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         self.word(Verb::Product, 0, [number, 0, 0]);
         let verb = then.map_or(Verb::Copy, verb_of_unary);
         to.into_iter().zip(sums).try_for_each(|(to, sum)| {
-            // The columns beside the last one are those of the padding: a piece of one element has it in all lanes.
+            // The lanes after the last column hold padding, but a piece of one element has it in all lanes.
             let sum = if to.len == 1 { self.combined(Verb::FoldLanes(Fold::Sum), [sum, 1, 0])? } else { sum };
             self.write(verb, to, [sum, 0, 0])
         })
@@ -402,7 +406,7 @@ fn verb_of_unary(op: Unary) -> Verb {
     }
 }
 
-/// What folds one element into another.
+/// Returns the verb that folds one element into another.
 fn verb_of(fold: Fold) -> Verb {
     match fold {
         Fold::Sum => Verb::Add,

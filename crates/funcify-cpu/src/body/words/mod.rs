@@ -1,19 +1,22 @@
-//! Loops of few elements as code for registers of the processor.
+//! Lowers loops over few elements to register code.
 //!
-//! An instruction over rows and lanes costs some 20 ns before its first element. A loop whose instructions have a few
-//! elements each is cheaper as code for registers: 1 to 3 ns a word, exponentials and the like more.
+//! An instruction over rows and lanes costs about 20 ns before its first element. A loop whose instructions have a
+//! few elements each is cheaper as register code: 1 to 3 ns per register op, and more for exponentials and similar
+//! functions.
 //!
-//! What lies at the same place in every iteration is in a register from the first iteration to the last; what moves with
-//! the iterations is loaded and stored. So small carries never reach memory while the loop runs.
+//! Data at the same place in every iteration stays in a register from the first iteration to the last; data that
+//! moves with the iterations is loaded and stored. Small carries therefore never reach memory while the loop runs.
 //!
-//! A register holds a [`Piece`]: up to a vector of elements side by side, or one element in all lanes. Lanes that a piece does
-//! not have hold anything; they are computed along and never stored.
+//! A register holds a [`Piece`]: up to a vector of adjacent elements, or one element in all lanes. Lanes beyond the
+//! length of a piece hold arbitrary values, which are computed along and never stored.
 //!
-//! A loop that a condition ends is left in the middle of an iteration.
+//! A loop ended by a condition is left in the middle of an iteration.
 //!
-//! Code that runs long enough becomes machine code (`routine.rs`), which may have products, of one row with matrices.
+//! Code that runs long enough is translated to machine code (`routine.rs`), which also supports products of one row
+//! with matrices.
 //!
-//! **Invariant:** the code computes what the instructions do, element for element; sums are made in the order of the lanes.
+//! **Invariant:** the code computes the same values as the instructions, element for element; sums add the lanes in
+//! order.
 
 mod chain;
 mod lower;
@@ -28,55 +31,56 @@ pub(super) use run::{Register, Vector};
 use crate::kernels::{Binary, Unary};
 use crate::plan::DEPTH;
 
-/// How many registers there are: as many as a byte names.
+/// The number of registers: every value of a byte names one.
 pub(crate) const REGISTERS: usize = 256;
 
-/// A loop's body as code.
+/// The body of a loop as register code.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Code<T> {
-    /// What runs in each iteration.
+    /// The ops that run in each iteration.
     pub(crate) words: Vec<RegisterOp>,
-    /// What is loaded before the first iteration.
+    /// The pieces loaded before the first iteration, with their registers.
     pub(crate) loads: Vec<(u8, Piece)>,
-    /// Numbers that are in registers from the start.
+    /// The constants, with their registers.
     pub(crate) numbers: Vec<(u8, T)>,
-    /// What is stored after the last iteration.
+    /// The pieces stored after the last iteration, with their registers.
     pub(crate) stores: Vec<(u8, Piece)>,
-    /// What moves with the iterations, and matrices.
+    /// The pieces that move with the iterations, and packed matrices.
     pub(crate) streams: Vec<Piece>,
-    /// Products, for machine code.
+    /// The products, which only machine code supports.
     pub(crate) products: Vec<Product>,
 }
 
-/// A row times packed matrices, added up.
+/// A sum of rows times packed matrices.
 #[derive(Clone, Debug)]
 pub(crate) struct Product {
     pub(crate) factors: Vec<Factor>,
-    /// The registers that the sums start from; without them, 0.
+    /// The registers with the initial values of the sums; `None` starts from 0.
     pub(crate) init: Option<Vec<u8>>,
     /// The registers of the result.
     pub(crate) to: Vec<u8>,
 }
 
-/// A row and the matrix that it is multiplied with.
+/// A row and the packed matrix that multiplies it.
 #[derive(Clone, Debug)]
 pub(crate) struct Factor {
     /// The registers of the row.
     pub(crate) row: Vec<u8>,
-    /// How many elements it has.
+    /// The number of elements in the row.
     pub(crate) inner: usize,
-    /// The stream of the matrix, as it was packed.
+    /// The stream of the packed matrix.
     pub(crate) packed: u8,
 }
 
 impl<T> Code<T> {
-    /// What is loaded before the loop, what is stored behind it, and what moves.
+    /// Returns the pieces loaded before the loop, stored after it, and moving with it, in this order.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         let outside = self.loads.iter().chain(&self.stores).map(|(_, piece)| piece);
         outside.chain(&self.streams)
     }
 
-    /// Nanoseconds of an iteration, if a word takes so many, and one with a function in it.
+    /// Returns the estimated nanoseconds of an iteration, from those of a register op and of one that evaluates a
+    /// function.
     pub(super) fn cost(&self, of_a_word: f64, of_a_function: f64) -> f64 {
         let is_function = |word: &RegisterOp| matches!(word.verb, Verb::Unary(_) | Verb::Binary(_));
         let words: f64 = self.words.iter().map(|word| if is_function(word) { of_a_function } else { of_a_word }).sum();
@@ -85,7 +89,7 @@ impl<T> Code<T> {
         words + self.products.iter().map(terms).sum::<usize>() as f64 * of_a_word / 2.0
     }
 
-    /// Whether no piece has more than one element.
+    /// Returns whether every piece has one element.
     pub(super) fn is_single(&self) -> bool {
         self.pieces().all(|piece| piece.len == 1)
     }
@@ -99,13 +103,13 @@ pub(crate) struct RegisterOp {
     pub(crate) from: [u8; 3],
 }
 
-/// What a word does. `Load` reads the stream `from[0]`, `Store` writes register `from[0]` to the stream `to`. The folds give
-/// that of the first lanes of `from[0]`, as many as `from[1]` says, in all lanes. `EndUnless` ends the loop where the first lane
-/// of `from[0]` is 0. `Product` is the product whose number is `from[0]`.
+/// The operation of a register op. `Load` reads the stream `from[0]`; `Store` writes register `from[0]` to the stream
+/// `to`. `FoldLanes` folds the first `from[1]` lanes of `from[0]`, and puts the result in all lanes. `EndUnless` ends
+/// the loop if the first lane of `from[0]` is 0. `Product` computes the product with the index `from[0]`.
 ///
-/// Those with `Last` in their name are of code for single elements. They take one operand from the word before, as it was given:
-/// what is read from a register waits until it is there, which takes longer than an addition. The other operands are `from[0]`
-/// and `from[1]`.
+/// Verbs with `Last` in their name belong to code for single elements. They take one operand directly from the
+/// previous op, because reading it back from a register takes longer than an addition. The other operands are
+/// `from[0]` and `from[1]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Verb {
     Load,
@@ -158,14 +162,14 @@ pub(crate) enum Verb {
     UnaryLast(Unary),
 }
 
-/// Elements of a region, for each iteration of the loops around.
+/// Elements of a region, at a place for each iteration of the enclosing loops.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Piece {
     pub(crate) region: usize,
-    /// Elements from the start of the region to the first one, in the first iteration of all loops.
+    /// The number of elements from the start of the region to the first one, in the first iteration of all loops.
     pub(crate) at: usize,
-    /// Units that it moves with each iteration, the outermost loop first.
+    /// The number of units that the piece moves per iteration of each loop, the outermost first.
     pub(crate) steps: [isize; DEPTH],
-    /// How many elements; of one it has the only one in all lanes.
+    /// The number of elements. A single element is held in all lanes of its register.
     pub(crate) len: usize,
 }

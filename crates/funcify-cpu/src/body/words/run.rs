@@ -1,4 +1,4 @@
-//! The loop over words.
+//! Interprets register code.
 
 use std::marker::PhantomData;
 
@@ -12,8 +12,8 @@ use crate::kernels::table::Elementwise;
 use crate::kernels::{Binary, Fold, Unary, binary};
 use crate::views::View;
 
-/// Runs code until it ends itself or `more` gives 0: it says for how many iterations to go on. `addresses` are those of
-/// [`Code::pieces`].
+/// Runs code until it ends itself or `more` returns 0. `more` returns the number of iterations to run next.
+/// `addresses` are the addresses of [`Code::pieces`].
 pub(in super::super) fn run<T: MathTable, S: Simd>(
     simd: S,
     code: &Code<T>,
@@ -28,42 +28,42 @@ pub(in super::super) fn run<T: MathTable, S: Simd>(
     }
 }
 
-/// What a register holds, and what words do with it.
+/// The content of a register, and the operations on it.
 pub(in super::super) trait Register<T: MathTable, S: Simd>: Copy {
-    /// Whether it is one element: words may take what the word before has given.
+    /// `true` if a register holds one element, so that ops may be chained.
     const IS_SINGLE: bool;
-    /// A number, in all lanes.
+    /// Returns a register with a number in all lanes.
     fn splat(simd: S, number: T) -> Self;
-    /// A piece in a register.
+    /// Loads a piece into a register.
     fn load(simd: S, data: &[T]) -> Self;
-    /// The elements of a piece, out of a register.
+    /// Stores the elements of a piece from a register.
     fn store(self, simd: S, data: &mut [T]);
     fn neg(self, simd: S) -> Self;
     fn add(self, simd: S, other: Self) -> Self;
     fn sub(self, simd: S, other: Self) -> Self;
     fn mul(self, simd: S, other: Self) -> Self;
     fn div(self, simd: S, other: Self) -> Self;
-    /// 1 where it is less, else 0.
+    /// Returns 1 where `self` is less than `other`, and 0 elsewhere.
     fn less(self, simd: S, other: Self) -> Self;
-    /// 1 where it is not more, else 0.
+    /// Returns 1 where `self` is less than or equal to `other`, and 0 elsewhere.
     fn less_equal(self, simd: S, other: Self) -> Self;
-    /// self * other + sum, rounded once where the processor can.
+    /// Computes self * other + sum, rounded once where the processor supports it.
     fn mul_add(self, simd: S, other: Self, sum: Self) -> Self;
-    /// Whether the first lane is not 0.
+    /// Returns whether the first lane is not 0.
     fn holds(self, simd: S) -> bool;
-    /// `yes` where it is not 0, else `no`.
+    /// Selects `yes` where `self` is not 0, and `no` elsewhere.
     fn select(self, simd: S, yes: Self, no: Self) -> Self;
-    /// The fold of the first lanes, in all of them.
+    /// Folds the first lanes, and puts the result in all lanes.
     fn fold(self, simd: S, fold: Fold, lanes: usize) -> Self;
     fn unary(self, simd: S, op: Unary) -> Self;
     fn binary(self, simd: S, op: Binary, other: Self) -> Self;
 }
 
-/// A vector.
+/// A register that holds a vector.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Vector<T: Float, S: Simd>(T::Vector<S>);
 
-/// The functions of [`Float`] of the same names.
+/// Implements methods that forward to those of [`Float`] with the same names.
 macro_rules! of_vectors {
     ($($name:ident($($operand:ident),*);)*) => {$(
         #[inline(always)]
@@ -73,7 +73,7 @@ macro_rules! of_vectors {
     )*};
 }
 
-/// The functions of two elements.
+/// Implements methods by functions of two elements.
 macro_rules! of_elements {
     ($($name:ident = $of_elements:ident;)*) => {$(
         #[inline(always)]
@@ -142,7 +142,7 @@ impl<T: MathTable, S: Simd> Register<T, S> for Vector<T, S> {
     }
 }
 
-/// One element, where no piece has more.
+/// A register that holds one element, for code in which every piece has one.
 #[derive(Clone, Copy)]
 struct Single<T>(T);
 
@@ -201,11 +201,11 @@ impl<T: MathTable, S: Simd> Register<T, S> for Single<T> {
     }
 }
 
-/// Registers that start at a cache line.
+/// The register file, aligned to a cache line.
 #[repr(align(64))]
 struct File<R>([R; REGISTERS]);
 
-/// All iterations. The instruction set is that of the registers.
+/// All iterations of a loop. It runs on the instruction set of the registers.
 struct Loop<'c, 'a, T, S, M, R> {
     simd: S,
     code: &'c Code<T>,
@@ -250,7 +250,7 @@ impl<T: MathTable, S: Simd, M: FnMut() -> usize, R: Register<T, S>> WithSimd for
     }
 }
 
-/// Whether the loop goes on.
+/// Runs an iteration, and returns whether the loop goes on.
 #[inline(always)]
 fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
     simd: S,
@@ -261,7 +261,7 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
 ) -> bool {
     let mut last = R::splat(simd, T::ZERO);
     for word in &code.words {
-        // Only what a verb reads is loaded.
+        // Only the operands that a verb reads are loaded.
         let operand = |index: usize| registers[usize::from(word.from[index])];
         let (a, b, c) = (|| operand(0), || operand(1), || operand(2));
         let value = match word.verb {
@@ -282,7 +282,7 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
             Verb::EndUnless if a().holds(simd) => continue,
             Verb::EndUnless => return false,
             Verb::Copy => a(),
-            Verb::Product => unreachable!("no code that is read has products"),
+            Verb::Product => unreachable!("only machine code has products"),
             Verb::Neg => a().neg(simd),
             Verb::Square => a().mul(simd, a()),
             Verb::Add => a().add(simd, b()),

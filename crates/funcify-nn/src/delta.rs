@@ -6,8 +6,8 @@ use super::*;
 /// `gated`, gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
 ///
 /// Queries, keys and values are linear maps of x followed by short causal convolutions and `silu`; queries and keys
-/// have norm 1 in each head. With `β = sigmoid(x W_bᵀ)`, or twice that if `negative`, one number per head: `S' = α S
-/// + k β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`, where α is 1, or `exp(-exp(A_log) softplus(x W_aᵀ +
+/// have norm 1 in each head. With `β = sigmoid(x W_bᵀ)`, or twice that if `negative`, one number per head: `S' = α S +
+/// k β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`, where α is 1, or `exp(-exp(A_log) softplus(x W_aᵀ +
 /// dt_bias))` if gated. The heads' outputs are normalised by their root mean square, scaled, gated by `silu(x W_gᵀ)`
 /// if gated, and mapped back.
 ///

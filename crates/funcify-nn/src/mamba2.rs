@@ -7,8 +7,8 @@ use super::*;
 /// The mixer of Mamba-2 (Dao and Gu 2024, Transformers are SSMs): a selective state space layer with one step size
 /// per head.
 ///
-/// `[z, xBC, dt] = u W_inᵀ`; `[x, B, C]` are `silu` of a causal depthwise convolution of `xBC`; with `Δ = softplus(dt
-/// + dt_bias)` and `A = -exp(A_log)`, for each head of x: `h' = exp(Δ A) h + Δ x Bᵀ`, `y = h C + D x`. Heads of a
+/// `[z, xBC, dt] = u W_inᵀ`; `[x, B, C]` are `silu` of a causal depthwise convolution of `xBC`; with `Δ = softplus(dt +
+/// dt_bias)` and `A = -exp(A_log)`, for each head of x: `h' = exp(Δ A) h + Δ x Bᵀ`, `y = h C + D x`. Heads of a
 /// group share B and C. Then `y silu(z)` is normalised by the root mean square of its group, scaled, and mapped back
 /// by `W_out`. The inner features are `heads * head`. The states are `ssm [B, heads, head, states]` and `conv [B,
 /// width - 1, inner + 2 groups states]`, the inputs of the convolution before the first step. Parameters have the

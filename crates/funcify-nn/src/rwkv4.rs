@@ -6,8 +6,8 @@ use super::*;
 /// values, weighted by exponentials of keys that decay with the steps.
 ///
 /// Receptance r, key k and value v each read a mixture of x and the previous x. With `w = exp(time_decay)`, the sums
-/// `num' = exp(-w) num + exp(k) v` and `den' = exp(-w) den + exp(k)` are the memory; a step returns `sigmoid(r) (num
-/// + exp(time_first + k) v) / (den + exp(time_first + k))`, mapped back. Both sums are stored multiplied by
+/// `num' = exp(-w) num + exp(k) v` and `den' = exp(-w) den + exp(k)` are the memory; a step returns `sigmoid(r) (num +
+/// exp(time_first + k) v) / (den + exp(time_first + k))`, mapped back. Both sums are stored multiplied by
 /// `exp(-max)`, so that no exponential is out of range. The states are `shift [B, features]`, the x before the first
 /// step, and `num`, `den` and `max` of `[B, inner]`. They are zeros at the beginning of a sequence.
 ///

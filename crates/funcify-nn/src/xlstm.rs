@@ -15,8 +15,8 @@ pub enum XlstmCell {
 /// paper's definition, so that no exponential is out of range.
 ///
 /// In both, `m' = max(log f + m, i)`, `i* = exp(i - m')` and `f* = exp(log f + m - m')`, where `log f = log
-/// sigmoid(..)`. sLSTM, with the states `h`, `c`, `n` and `m` of `[B, hidden]`: `c' = f* c + i* tanh(z)`, `n' = f* n
-/// + i*`, `h' = sigmoid(o) c' / n'`, where i, f, z and o are the rows, in this order, of `x Wᵀ + b` and, for each
+/// sigmoid(..)`. sLSTM, with the states `h`, `c`, `n` and `m` of `[B, hidden]`: `c' = f* c + i* tanh(z)`, `n' = f* n +
+/// i*`, `h' = sigmoid(o) c' / n'`, where i, f, z and o are the rows, in this order, of `x Wᵀ + b` and, for each
 /// head, `h R`. mLSTM, with q, k and v of each head: `C' = f* C + i* k vᵀ`, `n' = f* n + i* k` and `h = sigmoid(o)
 /// (C'ᵀ q) / max(|n'·q|, exp(-m'))`, where i and f are one number per head and k is divided by `√(hidden / heads)`.
 ///

@@ -1,7 +1,8 @@
 //! Caches compiled programs without holding a lock while one is compiled.
 //!
-//! A call whose program is cached never waits for a compilation. Calls that need the same new program wait for the first of them, which
-//! compiles it once; calls that need different programs compile them side by side. A call that waits can still be cancelled.
+//! A call whose program is cached never waits for a compilation. Calls that need the same new program wait for the
+//! first of them, which compiles it once; calls that need different programs compile them in parallel. A waiting call
+//! can still be cancelled.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -209,7 +209,8 @@ fn at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Result<()
 fn divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, size)) = options.iter().find(|(_, size)| size % heads != 0) else { return Ok(()) };
     let expected = format!("a multiple of the {heads} heads");
-    Err(Place::new(layer, site).mismatch(format!("`{name}`"), expected, size, "choose sizes that divide"))
+    let fix = "choose sizes that the number of heads divides";
+    Err(Place::new(layer, site).mismatch(format!("`{name}`"), expected, size, fix))
 }
 
 /// Checks the sizes of a layer whose heads have keys and values: `[features, heads, key, value]`, and `more` that

@@ -119,7 +119,7 @@ impl Rwkv {
     /// Declares decays of `exp(-exp(d))`, which before training forget within a few to hundreds of steps.
     fn decay(&self, inputs: &Inputs<'_>, shape: &[usize]) -> Value {
         let size = self.features / self.heads;
-        let last = |index: &[usize]| *index.last().expect("decays are of features, along the last axis");
+        let last = |index: &[usize]| *index.last().expect("the shape of decays ends with the features");
         let place = move |index: &[usize]| (last(index) % size) as f64 / size.max(2) as f64;
         inputs.parameter("time_decay", shape, Init::from_fn(shape, move |index| -6.0 + 5.0 * place(index)))
     }

@@ -146,5 +146,5 @@ pub fn rewritten_at(at: &Place, graph: &Graph, options: &RewriteOptions) -> Resu
     };
     let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
     let (expected, found) = (format!("one of {}", names.join(", ")), format!("`{unknown}`"));
-    Err(at.mismatch("the name of a rule", expected, found, "name a rule that there is"))
+    Err(at.mismatch("the name of a rule", expected, found, "use the name of an existing rule"))
 }

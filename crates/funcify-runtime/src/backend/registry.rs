@@ -102,7 +102,7 @@ pub(crate) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> 
         at: at.boxed(),
         backend: backend.name().to_string(),
         fix: match all_names().contains(&op) {
-            true => format!("register one with `funcify!`, or compose `{op}` of ops that the backend has"),
+            true => format!("register one with `funcify!`, or express `{op}` with ops that the backend supports"),
             false => format!("register one with `funcify!`, or implement `CustomOp::composition` for `{op}`"),
         },
     })
@@ -201,7 +201,7 @@ macro_rules! funcify {
 pub fn typed_call<'a, B: Backend, O: funcify_core::ops::OpKey>(
     call: &KernelCall<'a, B, Op>,
 ) -> Result<KernelCall<'a, B, O>, BackendError> {
-    let op = O::of(call.op).ok_or_else(|| format!("the kernel of `{}` was given another op", O::NAME))?;
+    let op = O::of(call.op).ok_or_else(|| format!("the kernel of `{}` received another op", O::NAME))?;
     Ok(call.with_op(op))
 }
 
@@ -210,7 +210,7 @@ pub fn typed_call<'a, B: Backend, O: funcify_core::ops::OpKey>(
 pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), BackendError> {
     match operands.len() == count {
         true => Ok(()),
-        false => Err(format!("a kernel of {count} operands was given {}", operands.len()).into()),
+        false => Err(format!("a kernel of {count} operands received {}", operands.len()).into()),
     }
 }
 
@@ -219,5 +219,5 @@ pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), Back
 #[inline]
 pub fn operand_array<T, const N: usize>(mut operands: Tensors<T>) -> [T; N] {
     let mut operands = operands.drain(..);
-    std::array::from_fn(|_| operands.next().expect("the operands were counted"))
+    std::array::from_fn(|_| operands.next().expect("checked above: `check_operands` has counted the operands"))
 }

@@ -101,9 +101,9 @@ impl Declined {
         if !self.is_fault {
             return Ok(self);
         }
-        let fix =
-            "please report it, with the program; `LoopStrategy::Native` runs without what was compiled".to_string();
-        Err(Error::Internal { at: at.boxed(), backend: backend.to_string(), fault: self.reason, fix })
+        let fix = "please report it together with the program; `LoopStrategy::Native` runs without the compiled code";
+        let (backend, fix) = (backend.to_string(), fix.to_string());
+        Err(Error::Internal { at: at.boxed(), backend, fault: self.reason, fix })
     }
 }
 

@@ -141,7 +141,7 @@ impl<B: Backend> Function<B> {
             let dtype = own.or_else(|| DType::ALL.into_iter().find(|dtype| self.backend.has_dtype(tensor, *dtype)));
             if let (Some(expected), None) = (expected, dtype) {
                 let component = format!("argument {index} (`{}`)", self.graph.input_name(index));
-                let (found, fix) = ("a dtype without a name here".to_string(), "convert the tensor to that dtype");
+                let (found, fix) = ("an unsupported dtype".to_string(), "convert the tensor to that dtype");
                 return Err(call_error(at, &component, expected.to_string(), found, fix));
             }
             // `bind_sizes` rejects a surplus argument whatever its type is.
@@ -192,7 +192,7 @@ impl<B: Backend> Function<B> {
             let elements = variant.program.peak_bytes(sizes).map(|(peak, _)| peak as u64);
             // The plan counts elements at their own size; a backend may store them in a larger one.
             let factors = DType::ALL.map(|dtype| self.backend.element_bytes(dtype).div_ceil(dtype.size()));
-            let factor = factors.into_iter().max().expect("there are dtypes");
+            let factor = factors.into_iter().max().expect("`DType::ALL` is not empty");
             let peak = elements.map(|peak| peak.saturating_mul(factor as u64));
             *variant.peak() = Some((sizes.clone(), peak));
             peak

@@ -148,8 +148,8 @@ impl<B: Backend> Function<B> {
             at: at.boxed(),
             backend: self.backend.name().to_string(),
             what: "this program as a whole".into(),
-            reason: declined().unwrap_or_else(|| "it compiles loops alone".into()),
-            fix: "call the function on tensors, which runs what is not compiled in another way".into(),
+            reason: declined().unwrap_or_else(|| "it compiles only loops".into()),
+            fix: "call the function on tensors, which runs the parts that are not compiled op by op".into(),
         })
     }
 

@@ -151,7 +151,7 @@ pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
         (Some(_), Some(_)) => ("two linked crates register it", "remove one of them".to_string()),
         (None, _) => {
             let names = backend_names().join(", ");
-            ("no linked crate registers it", format!("name one of these: {names}; or link the backend's crate"))
+            ("no linked crate registers it", format!("use one of these names: {names}; or link the backend's crate"))
         }
     };
     Err(Error::Registry { at: at.boxed(), backend: name.to_string(), problem: problem.to_string(), fix })
@@ -176,7 +176,7 @@ pub fn run_named(
 pub fn ordered_inputs(at: &Place, graph: &Graph, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>> {
     let names: Vec<&str> = (0..graph.inputs().len()).map(|index| graph.input_name(index)).collect();
     if let Some(name) = named.keys().find(|name| !names.contains(&name.as_str())) {
-        let fix = "remove it, or name it as an input of the program";
+        let fix = "remove it, or give it the name of an input of the program";
         return Err(call_error(at, &format!("argument `{name}`"), names.join(", "), name.clone(), fix));
     }
     let argument = |(index, name): (usize, &&str)| {

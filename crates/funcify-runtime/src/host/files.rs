@@ -46,13 +46,13 @@ fn parse(bytes: &[u8], needs: impl Fn(&str) -> bool) -> Result<BTreeMap<String, 
             Some(dtype) => dtype,
             None if !needs(&name) => continue,
             None => {
-                let reason = format!("tensor `{name}` has the dtype {:?}, which no element type here is", view.dtype());
+                let reason = format!("tensor `{name}` has the dtype {:?}, which is not supported", view.dtype());
                 return Err(Problem { reason, fix: how_to_store(view.dtype()).to_string() });
             }
         };
         let storage = Storage::from_le_bytes(dtype, view.data());
         let tensor = HostTensor::new(view.shape(), storage)
-            .ok_or_else(|| format!("tensor `{name}` has another number of elements than its shape"))?;
+            .ok_or_else(|| format!("tensor `{name}` does not have as many elements as its shape says"))?;
         tensors.insert(name, tensor);
     }
     Ok(tensors)
@@ -77,7 +77,7 @@ fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<(), String>) -> Resu
     if old.as_ref().is_some_and(|old| !old.is_file() && !old.is_dir()) {
         return write(&path);
     }
-    let name = path.file_name().ok_or("it is no name of a file")?.to_string_lossy().into_owned();
+    let name = path.file_name().ok_or("the path has no file name")?.to_string_lossy().into_owned();
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let beside = Beside(path.with_file_name(format!(".{name}.{}-{number}.part", std::process::id())));
     let text = |error: std::io::Error| error.to_string();
@@ -156,14 +156,14 @@ fn stored_as(dtype: DType) -> Dtype {
 /// Returns advice on how to store a tensor in a supported element type.
 fn how_to_store(dtype: Dtype) -> &'static str {
     match dtype {
-        Dtype::I8 | Dtype::I16 => "store it as I32, which holds each of its numbers",
-        Dtype::U16 => "store it as U32, which holds each of its numbers",
-        Dtype::U64 => "store it as I64 if its numbers are below 2^63, else as two tensors of U32",
+        Dtype::I8 | Dtype::I16 => "store it as I32, which represents all of its values exactly",
+        Dtype::U16 => "store it as U32, which represents all of its values exactly",
+        Dtype::U64 => "store it as I64 if its values are below 2^63, or else as two tensors of U32",
         Dtype::C64 => "store its real and imaginary parts as two tensors of F32",
         Dtype::F4 | Dtype::F6_E2M3 | Dtype::F6_E3M2 | Dtype::F8_E5M2 | Dtype::F8_E4M3 => {
-            "store it as F16, which holds each of its numbers"
+            "store it as F16, which represents all of its values exactly"
         }
-        Dtype::F8_E8M0 => "store it as BF16, which holds each of its numbers",
+        Dtype::F8_E8M0 => "store it as BF16, which represents all of its values exactly",
         _ => "store it as F32, F64, I32 or I64",
     }
 }

@@ -44,7 +44,7 @@ impl<B: Backend> Lowering<'_, B> {
         if self.settings.strategy == Some(LoopStrategy::Unroll) && !matches!(bound, Some(Ok(_))) {
             let reason = match bound {
                 Some(Err((bound, error))) => format!("the bound is {bound}, and {error}"),
-                _ => "the number of steps follows from values that the loop computes, and has no bound".to_string(),
+                _ => "the number of steps depends on values that the loop computes, and has no bound".to_string(),
             };
             return Err(self.not_static(&at, reason, "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`"));
         }

@@ -19,7 +19,7 @@ impl<B: Backend> Lowering<'_, B> {
     pub(crate) fn late_loop(&self, graph: &Graph, node: &Node, scan: &Scan) -> Result<LateLoop<B>, Declined> {
         let declined = |reason: &str| Declined::new("scan", reason);
         if scan.body.binds_any() {
-            return Err(declined("a size in it follows from values"));
+            return Err(declined("one of its sizes depends on data"));
         }
         // The number of steps is a known size when the loop is compiled.
         let own = usize::from(scan.steps_operand);
@@ -46,7 +46,7 @@ impl<B: Backend> Lowering<'_, B> {
         if let (Some(symbol), Ok(most)) = (&late.scan.until, late.scan.steps.value(&sizes)) {
             // A negative count is rejected when the loop runs.
             let most =
-                usize::try_from(most.max(0)).map_err(|_| declined("it may run more steps than memory has rows"))?;
+                usize::try_from(most.max(0)).map_err(|_| declined("it may run more steps than memory can hold rows"))?;
             if most > MOST_ROWS && late.has_traces() {
                 return Err(declined("it ends early, and its traces may be long"));
             }

@@ -51,7 +51,7 @@ impl<B: Backend> Lowering<'_, B> {
             .map(|(buffer, operand)| {
                 let full = operand.map(|operand| rows_of[operand]);
                 match buffer.start {
-                    Start::Full => (0..full.expect("a full buffer is an operand")).map(UnrolledRow::Given).collect(),
+                    Start::Full => (0..full.expect("a full buffer has an operand")).map(UnrolledRow::Given).collect(),
                     Start::Empty => vec![UnrolledRow::Missing; steps],
                     Start::Given(given) => {
                         let first = scan.first_given_row(steps);
@@ -109,7 +109,7 @@ pub(crate) fn static_steps<B: Backend>(lowering: &mut Lowering<'_, B>, call: Sca
     let ScanCall { scan, at, operands, .. } = call;
     if let Some(operand) = scan.operands().steps {
         let Some(count) = lowering.static_number(operands[operand]) else {
-            let reason = "the number of steps is a value that the program computes or is given at run time";
+            let reason = "the number of steps is a value that the program computes or receives at run time";
             return Err(not_static(lowering, at, reason.into()));
         };
         return scan.check_count(at, count);
@@ -132,10 +132,10 @@ pub(crate) fn static_rows<B: Backend>(lowering: &Lowering<'_, B>, call: ScanCall
     let mut rows_of = vec![0; types.len()];
     for operand in places.sequences.chain(places.buffers.into_iter().flatten()) {
         let ty = &types[operand];
-        let rows = ty.shape.dims().first().expect("sequences and buffers have rows");
+        let rows = ty.shape.dims().first().expect("the type rule guarantees rows for sequences and buffers");
         let count = rows.value(&lowering.sizes).map_err(|error| match error {
             SizeError::Unbound(symbol) => {
-                let reason = format!("the rows of {ty} are known only when the loop that binds `{symbol}` has run");
+                let reason = format!("the rows of {ty} are known only after the loop that binds `{symbol}` has run");
                 not_static(lowering, at, reason)
             }
             error => funcify_core::ops::no_size(at, error),

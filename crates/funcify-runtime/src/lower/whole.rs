@@ -26,7 +26,7 @@ impl Attempt {
     pub(crate) fn before_it_runs(self, op: &str) -> Result<Vec<Slot>, Option<Declined>> {
         match self {
             Attempt::Compiled(results) => Ok(results),
-            Attempt::AtRunTime => Err(Some(Declined::new(op, "a size that follows from values"))),
+            Attempt::AtRunTime => Err(Some(Declined::new(op, "one of its sizes depends on data"))),
             Attempt::Declined(declined) => Err(declined),
         }
     }

@@ -91,7 +91,7 @@ impl Composer<'_> {
                     Some(Replacement::Op(op)) => emit(op.clone(), &operands),
                     // The same op elsewhere may bind the same symbols again.
                     Some(Replacement::Composition(graph)) => inline(&graph.with_fresh_symbols(), &operands),
-                    None => unreachable!("only live nodes are replayed"),
+                    None => unreachable!("every replayed node is live and has a replacement"),
                 })
             })?;
             Ok::<_, Failed>(Named(graph.named_outputs(replayed.outputs()?)))
@@ -109,8 +109,7 @@ impl Composer<'_> {
         let composition = if (self.chooses)(custom) { composition(graph, node, custom)? } else { None };
         let Some(composition) = composition else { return Ok(Replacement::Op(node.op.clone())) };
         if self.depth == DEPTH {
-            let (most, fix) =
-                (format!("at most {DEPTH} compositions in one another"), "compose it of other ops than itself");
+            let (most, fix) = (format!("at most {DEPTH} nested compositions"), "express it with ops other than itself");
             return Err(node.place().mismatch("its composition", most, "more", fix));
         }
         self.depth += 1;

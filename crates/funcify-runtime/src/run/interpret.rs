@@ -115,7 +115,7 @@ impl<B: Backend> Program<B> {
                 Action::Whole(node) => {
                     let at = || node.at.clone();
                     let results = run_compiled(&*node.compiled, &run.watch, at, backend.name(), &operands)?;
-                    let refused = || "it refused its operands, though nothing else can run".into();
+                    let refused = || "it refused its operands, although nothing else can run in its place".into();
                     run.fail(&node.at, results.ok_or_else(refused))?.into()
                 }
                 Action::Loop(node) => node.run_loop(run, operands.into_vec(), &instruction.results)?,
@@ -162,5 +162,5 @@ impl StackNode {
 fn fetch<T: Clone>(slots: &mut [Option<T>], operand: Operand) -> T {
     let slot = &mut slots[operand.slot as usize];
     let tensor = if operand.last { slot.take() } else { slot.clone() };
-    tensor.expect("the plan sets a slot before it is used")
+    tensor.expect("the plan sets each slot before its use")
 }

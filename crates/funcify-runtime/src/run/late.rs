@@ -106,7 +106,7 @@ impl<B: Backend> LateLoop<B> {
         let Some(mut results) = results else { return Ok(None) };
         let mut ran = steps;
         if self.scan.until.is_some() {
-            let count = results.pop().expect("the number of steps that ran is its last result");
+            let count = results.pop().expect("a loop that ends early returns the number of steps as its last result");
             let count = run.fail(at, run.backend.download(&count, DType::I64))?;
             ran = self.scan.check_count(at, count.get(0).as_i64())?;
         }

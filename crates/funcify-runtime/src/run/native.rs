@@ -126,7 +126,7 @@ impl<B: Backend> NativeLoop<B> {
             ran += 1;
             if row_bytes > 0 {
                 let bytes = row_bytes.saturating_mul(ran as u64 + 1);
-                run.afford(&self.at, || format!("the traces of {ran} steps and one more"), bytes)?;
+                run.afford(&self.at, || format!("the traces of {ran} steps and the next one"), bytes)?;
             }
             if ends {
                 break;
@@ -289,7 +289,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
                     Trace::InPlace(whole) => {
                         let rows = whole
                             .take()
-                            .expect("a trace is away only while a row is written, whose error ends the loop");
+                            .expect("the trace is taken only while a row is written, and an error then ends the loop");
                         *whole = Some(run.fail(&self.native.at, run.backend.write_row(rows, row, tensor))?);
                     }
                 }
@@ -310,7 +310,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         };
         let parts = match contents {
             Contents::Growing { trace: Trace::InPlace(trace), .. } => {
-                return Ok(trace.expect("a trace is away only while a row is written"));
+                return Ok(trace.expect("the trace is taken only while a row is written"));
             }
             Contents::Growing { trace: Trace::Collected(rows), .. } => in_row_order(rows),
             Contents::Growing { recent, .. } => {

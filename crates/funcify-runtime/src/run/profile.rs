@@ -176,7 +176,7 @@ impl Profiler {
 
     /// Records that a loop begins its next step.
     pub(crate) fn note_step(&mut self, step: usize) {
-        self.open.last_mut().expect("a loop is an instruction that runs").step = Some(step);
+        self.open.last_mut().expect("a step belongs to a running loop instruction").step = Some(step);
     }
 
     pub(crate) fn finish(self) -> Profile {

@@ -190,7 +190,7 @@ impl SlotMap {
     }
 
     fn resolve(&mut self, operand: &mut Operand) {
-        let slot = self.slot_of[operand.slot as usize].expect("a register is set before it is used");
+        let slot = self.slot_of[operand.slot as usize].expect("lowering sets each register before its use");
         operand.slot = slot;
         if operand.last {
             self.free.push(slot);
@@ -247,6 +247,6 @@ pub(crate) fn too_large(at: &Place, backend: &str, kernels: usize, limit: usize)
         backend: backend.to_string(),
         kernels,
         limit,
-        fix: "run fewer steps a call, raise `CompileOptions::max_kernels`, or use `LoopStrategy::Native`".into(),
+        fix: "run fewer steps per call, raise `CompileOptions::max_kernels`, or use `LoopStrategy::Native`".into(),
     }
 }

@@ -26,7 +26,7 @@ impl<T: Clone + 'static> Refusing<T> {
 
 /// Returns the used results at their positions, with placeholders at the unused ones, which nobody reads.
 pub(crate) fn with_stand_ins<T: Clone>(results: Vec<T>, used: &[bool], operands: &[T]) -> Tensors<T> {
-    debug_assert_eq!(results.len(), used.iter().filter(|used| **used).count(), "it gives each result that is used");
+    debug_assert_eq!(results.len(), used.iter().filter(|used| **used).count(), "it returns each used result");
     let stand_in = operands.first().or(results.first()).cloned();
     let mut results = results.into_iter();
     let mut next = |used: &bool| if *used { results.next() } else { stand_in.clone() };

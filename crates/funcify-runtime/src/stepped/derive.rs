@@ -212,8 +212,8 @@ fn check_sizes(at: &Place, step: &Graph) -> Result<()> {
     Err(Error::NotSteppable {
         at: at.boxed(),
         component: "a step".into(),
-        reason: format!("it uses {found} there: it is given before the first step"),
-        fix: "let a state, or an input that is no sequence, have that size".into(),
+        reason: format!("it uses {found}, which is known only before the first step"),
+        fix: "give a state, or an input that is not a sequence, that size".into(),
     })
 }
 
@@ -269,7 +269,7 @@ impl<'p, 'g> Draft<'p, 'g> {
     fn name(&mut self, wanted: &str) -> String {
         let numbered = (1..).map(|number| format!("{wanted}_{number}"));
         let name = std::iter::once(wanted.to_string()).chain(numbered).find(|name| !self.names.contains(name));
-        let name = name.expect("there are names enough");
+        let name = name.expect("the numbered names are endless, and only finitely many are taken");
         self.names.insert(name.clone());
         name
     }
@@ -375,7 +375,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         axis: usize,
         window: usize,
     ) -> Value {
-        let count = ty.shape[axis].constant().expect("a state has a number of rows") as usize;
+        let count = ty.shape[axis].constant().expect("the rows of a state are a constant") as usize;
         let (state, before) = self.state(name, ty, initial);
         let all = concat(&[before, rest], axis as i64);
         self.states[state].next = if count == 1 && window == 2 { rest } else { rows(all, axis, 1, count + 1) };

@@ -67,7 +67,7 @@ impl<'g> Labelling<'g> {
             let shape = &graph.ty(output.value).shape;
             if matches!(plan.label(output.value), Label::Rows(rows) if rows.axis(shape).is_none()) {
                 let (reason, fix) =
-                    ("its steps lie within an axis of others", "reshape it so that the steps have an axis");
+                    ("its steps share an axis with other elements", "reshape it so that the steps have their own axis");
                 return refused(at, format!("output `{}`", output.name), reason, fix);
             }
         }
@@ -90,7 +90,7 @@ impl<'g> Labelling<'g> {
     pub(super) fn window(&self, value: ValueId) -> usize {
         match self.label(value) {
             Label::Rows(rows) => {
-                self.time.window(&rows.rows).expect("values with other rows are refused when labelled")
+                self.time.window(&rows.rows).expect("labelling rejects values with any other number of rows")
             }
             _ => 0,
         }
@@ -109,8 +109,8 @@ impl<'g> Labelling<'g> {
             None => refused(
                 at,
                 format!("input `{}`", self.graph.input_name(index)),
-                "it does not have one row a step along one axis",
-                "give it one axis of as many rows as there are steps, or more by a constant",
+                "it does not have one row per step along one axis",
+                "give it one axis with as many rows as there are steps, plus a constant",
             ),
         }
     }
@@ -132,7 +132,7 @@ impl<'g> Labelling<'g> {
                     if matches!(&label, Label::Rows(rows) if self.time.window(&rows.rows).is_none_or(|rows| rows == 0))
                     {
                         let (reason, fix) =
-                            ("the first steps have no row of it", "put rows before them: `pad(axis, rows, 0, number)`");
+                            ("it has no rows for the first steps", "add rows before it: `pad(axis, rows, 0, number)`");
                         return refused(at, self.result(node), reason, fix);
                     }
                     return Ok((action, vec![label]));
@@ -202,31 +202,32 @@ impl<'g> Labelling<'g> {
         // `2 T - 1` steps are one step at the sizes of one, but not one step for each step.
         if !self.time.counts(&scan.steps) || self.time.at_one(&scan.steps).constant() != Some(1) {
             let (reason, fix) =
-                ("its number of steps is not that of the other loops", "make programs of their own of them");
+                ("its number of steps is not that of the other loops", "split them into separate programs");
             return refused(at, "the loop", reason, fix);
         }
         if scan.reverse {
-            let (reason, fix) = ("it begins with the last step", "run it upward, or on the whole sequence");
+            let (reason, fix) = ("it runs in reverse, from the last step", "run it forward, or on the whole sequence");
             return refused(at, "the loop", reason, fix);
         }
         if scan.until.is_some() {
-            let fix = "give what `until` says as an output, and let the caller stop";
+            let fix = "return the `until` condition as an output, and let the caller stop";
             return refused(at, "the loop", "it ends early", fix);
         }
         let is_in_body = scan.body.nodes().iter().any(|node| uses_any(&scan.body, node, &[&self.time.symbol]));
         if is_in_body {
-            let (reason, fix) = ("a step uses the number of all steps", "give what it makes of it as an input");
-            return refused(at, "the body of the loop", reason, fix);
+            let fix = "compute the value that depends on it outside, and pass it as an input";
+            return refused(at, "the body of the loop", "a step uses the total number of steps", fix);
         }
         for (place, sequence) in places.sequences.zip(&scan.sequences) {
             let value = node.inputs[place];
             if self.axis(value) != Some(0) || self.window(value) <= sequence.reach() {
                 let (reason, fix) =
-                    ("it does not have one row a step", "let it be an input, or made of inputs row by row");
+                    ("it does not have one row per step", "make it an input, or compute it from inputs row by row");
                 return refused(at, operand(place, "sequence"), reason, fix);
             }
         }
-        let mut states: Vec<(usize, &str)> = places.carries.map(|place| (place, "the start of carry")).collect();
+        let mut states: Vec<(usize, &str)> =
+            places.carries.map(|place| (place, "the initial value of carry")).collect();
         for (buffer, place) in scan.buffers.iter().zip(&places.buffers) {
             let Some(place) = place else { continue };
             if buffer.start == Start::Full {
@@ -238,16 +239,16 @@ impl<'g> Labelling<'g> {
                     fix,
                 );
             }
-            states.push((*place, "the first rows of state"));
+            states.push((*place, "the initial rows of state"));
         }
         states.extend(places.invariants.map(|place| (place, "invariant")));
         for (place, kind) in states {
             let reason = match self.label(node.inputs[place]) {
                 Label::Fixed => continue,
-                Label::Rows(_) => "it is made of the sequence, which is not there before the first step",
-                Label::Now => "it is what another loop gives after its last step",
+                Label::Rows(_) => "it depends on the sequence, which is not available before the first step",
+                Label::Now => "it is the result of another loop after its last step",
             };
-            return refused(at, operand(place, kind), reason, "make it of inputs that are no sequences");
+            return refused(at, operand(place, kind), reason, "compute it from inputs that are not sequences");
         }
         let mut labels = Vec::new();
         for (number, buffer) in scan.buffers.iter().enumerate() {
@@ -258,7 +259,7 @@ impl<'g> Labelling<'g> {
                 (Returned::Last(1), _) => Label::Now,
                 (Returned::Last(_), _) => {
                     let (reason, fix) =
-                        ("the last rows of several steps are wanted of it", "let all of its rows be results");
+                        ("it returns the last rows of several steps", "return all of its rows");
                     return refused(at, format!("trace {number} ({})", buffer.kind()), reason, fix);
                 }
             });
@@ -270,7 +271,7 @@ impl<'g> Labelling<'g> {
     /// Labels the results of an associative scan over the steps.
     fn running(&self, at: &Place, node: &Node, op: &AssociativeScan) -> Result<Vec<Label>> {
         if op.reverse {
-            let (reason, fix) = ("it begins with the last step", "run it upward, or on the whole sequence");
+            let (reason, fix) = ("it runs in reverse, from the last step", "run it forward, or on the whole sequence");
             return refused(at, "the associative scan", reason, fix);
         }
         let (leaves, captured) = node.inputs.split_at(op.leaves);
@@ -279,8 +280,8 @@ impl<'g> Labelling<'g> {
         if !leaves.iter().all(is_one) || captured.iter().any(|value| *self.label(*value) != Label::Fixed) || is_in_body
         {
             let (reason, fix) = (
-                "an element of it, or what it captures, is not there step by step",
-                "let its leaves have one row a step, and capture inputs that are no sequences",
+                "one of its elements or captures is not available step by step",
+                "give its leaves one row per step, and capture only inputs that are not sequences",
             );
             return refused(at, "the associative scan", reason, fix);
         }
@@ -326,10 +327,12 @@ fn time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
         return Ok(time);
     }
     let (at, reason) = match fixed {
-        Some((at, steps)) => (at, format!("its number of steps is `{steps}`, which no input gives alone")),
-        None => (at.clone(), "there is no loop in it".to_string()),
+        Some((at, steps)) => {
+            (at, format!("its number of steps is `{steps}`, which is not determined by one symbol of the inputs"))
+        }
+        None => (at.clone(), "it has no loop".to_string()),
     };
-    let fix = "let it have a loop over the rows of an input of which the number is a symbol, as `f32[T,3]`";
+    let fix = "add a loop over the rows of an input whose number of rows is a symbol, such as `f32[T,3]`";
     let at = at.boxed();
     Err(graph.explain(Error::NotSteppable { at, component: "the program".into(), reason, fix: fix.into() }))
 }

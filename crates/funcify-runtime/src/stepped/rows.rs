@@ -72,36 +72,36 @@ fn by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option
 
 /// Returns the reason for an op that [`results`] does not support.
 pub(super) fn refused(op: &Op, has_now: bool) -> Refused {
-    let unknown = ("it is not known to act on each step alone", "put it into the step of the loop");
+    let unknown = ("it is not known to act on each step alone", "move it into the step of the loop");
     let choice = (
-        "its rows are chosen among all steps",
-        "slice from a fixed number of rows on, to the end, or make the slice before the program",
+        "it selects rows from all steps",
+        "slice from a constant row to the end, or take the slice before the program",
     );
     let (reason, fix) = match op.class() {
         _ if has_now => (
-            "each of its rows would need what the loop gives after its last step",
-            "use what a step has in that step, or leave this to a program of its own, after the last step",
+            "each of its rows would need the result of the loop after its last step",
+            "use the value inside the step, or move this to a separate program that runs after the last step",
         ),
         OpClass::Along(Along::Reduce(_) | Along::ArgMax(_) | Along::Sort(_)) => {
-            ("it works over all steps at once", "keep what it needs in a carry of the loop, or go over another axis")
+            ("it works over all steps at once", "keep what it needs in a carry of the loop, or use another axis")
         }
         OpClass::Creation(Creation::Iota(_) | Creation::Size(_)) => (
-            "it depends on the number of steps, or on which step it is",
-            "give it as a sequence, or count in a carry of the loop",
+            "it depends on the number of steps, or on the index of the step",
+            "pass it as a sequence, or count in a carry of the loop",
         ),
         OpClass::Movement(Movement::Slice(_)) | OpClass::Indexing(Indexing::DynamicSlice(_)) => choice,
         OpClass::Movement(Movement::Reverse(_)) => {
-            ("it puts the steps in another order", "reverse the sequence before the program")
+            ("it reorders the steps", "reverse the sequence before the program")
         }
         OpClass::Movement(Movement::Pad(_) | Movement::Concat(_)) | OpClass::Product(Product::Conv(_)) => (
-            "it needs rows of steps that come later, or puts rows behind the last step",
-            "put all of the rows that it adds before the first step: `pad(axis, rows, 0, number)`",
+            "it needs rows of later steps, or adds rows after the last step",
+            "add all new rows before the first step: `pad(axis, rows, 0, number)`",
         ),
         OpClass::Product(Product::MatMul(_)) => {
-            ("it sums over steps, or has the steps in both operands", "go over the steps in a loop")
+            ("it sums over steps, or has the steps in both operands", "iterate over the steps in a loop")
         }
         OpClass::Control(_) => {
-            ("its steps or its branches see the rows of all steps", "put it into the step of the loop")
+            ("its steps or its branches see the rows of all steps", "move it into the step of the loop")
         }
         OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => unknown,
         OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) | OpClass::Custom(_) => unknown,

@@ -142,8 +142,8 @@ impl<B: Backend> Stepper<B> {
         if rows.len() != self.stepped.rows {
             let at = Place::new(self.stepped.step.name(), Site::caller());
             let names: Vec<&str> = self.row_inputs().map(|input| self.stepped.step.input_name(input)).collect();
-            let expected = format!("a row of each of {} sequences ({})", names.len(), names.join(", "));
-            let fix = "pass one tensor a sequence, in the order of the program's inputs";
+            let expected = format!("one row of each of {} sequences ({})", names.len(), names.join(", "));
+            let fix = "pass one tensor per sequence, in the order of the program's inputs";
             return Err(call_error(&at, "the argument list", expected, format!("{} tensors", rows.len()), fix));
         }
         let inputs = self.row_inputs();
@@ -255,14 +255,14 @@ impl<B: Backend> Stepper<B> {
         let chosen = std::iter::once(&rows).chain(others.iter().map(|other| &self.origins[other]));
         let chosen = chosen.map(|rows| {
             let rows =
-                HostTensor::from_vec(rows.clone(), [rows.len()]).expect("its size is the number of its elements");
+                HostTensor::from_vec(rows.clone(), [rows.len()]).expect("the shape matches the number of elements");
             upload(backend, &at, &rows)
         });
         let mut arguments = chosen.collect::<Result<Vec<_>>>()?;
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
             arguments.extend([&self.now[index], &self.initial[index], &self.made[index]].map(Clone::clone));
         }
-        let gather = self.gather.as_ref().expect("the program of this symbol was made above");
+        let gather = self.gather.as_ref().expect("the program for this symbol was made above");
         let mut gathered = gather.program.call(&arguments)?.into_iter();
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
             if let (Some(now), Some(initial)) = (gathered.next(), gathered.next()) {
@@ -288,7 +288,7 @@ impl<B: Backend> Stepper<B> {
         let count = |tensors: &[B::Tensor]| {
             let backend = self.step.backend();
             let counted = axes.iter().zip(tensors).find_map(|(axis, tensor)| Some(backend.shape(tensor)[(*axis)?]));
-            counted.expect("a state has the axis of the streams")
+            counted.expect("checked by `axes`: a state has the axis of the streams")
         };
         let (there, made) = (count(&self.now), count(&self.made));
         let began = self.origins.get(symbol).cloned().unwrap_or_else(|| (0..made as i64).collect());
@@ -302,8 +302,8 @@ impl<B: Backend> Stepper<B> {
                 }
                 _ => {
                     let found =
-                        stream.map_or("a stepper that was made without streams".into(), |it| format!("stream {it}"));
-                    let fix = "name a stream that is there, or `None` for one that begins";
+                        stream.map_or("a stepper that was created without streams".into(), |it| format!("stream {it}"));
+                    let fix = "use the index of a current stream, or `None` for a new one";
                     let expected = format!("one of {there} streams");
                     return Err(call_error(at, &format!("place {place}"), expected, found, fix));
                 }
@@ -321,9 +321,9 @@ impl<B: Backend> Stepper<B> {
         let (name, ty) = (self.stepped.step.input_name(index), self.kept_type(index));
         let with_axis = ty.shape.dims().iter().cloned();
         let with_axis = ty.with_shape(std::iter::once(Dim::symbol(symbol)).chain(with_axis).collect::<Vec<_>>());
-        let expected = format!("an axis of {symbol} streams, as one begins beside others that go on");
+        let expected = format!("an axis of {symbol} streams, because a new stream joins running ones");
         let found = format!("{ty}, which the steps so far have changed for all streams");
-        let fix = format!("let the program carry one a stream, as `{with_axis}`; or let all streams begin");
+        let fix = format!("carry one state per stream, as `{with_axis}`; or start all streams anew");
         Err(at.mismatch(format!("state `{name}`"), expected, found, fix))
     }
 
@@ -346,7 +346,7 @@ impl<B: Backend> Stepper<B> {
         let graph = &self.stepped.step;
         let names: Vec<&str> = (0..self.stepped.states).map(|index| graph.input_name(index)).collect();
         if let Some(name) = states.keys().find(|name| !names.contains(&name.as_str())) {
-            let fix = "give the states that `state` gave, of the same program";
+            let fix = "pass the states that `state` returned for the same program";
             return Err(call_error(at, &format!("state `{name}`"), names.join(", "), name.clone(), fix));
         }
         let mut tensors = Vec::with_capacity(names.len());
@@ -357,7 +357,7 @@ impl<B: Backend> Stepper<B> {
             let found = states.get(*name);
             let Some(tensor) = found.filter(|tensor| tensor.ty() == ty) else {
                 let found = found.map_or_else(|| "nothing".to_string(), |tensor| tensor.ty().to_string());
-                let fix = "give the states that `state` gave, of the same program and as many streams";
+                let fix = "pass the states that `state` returned for the same program and number of streams";
                 return Err(call_error(at, &format!("state `{name}`"), ty.to_string(), found, fix));
             };
             tensors.push(upload(self.step.backend(), at, tensor)?);
@@ -386,7 +386,7 @@ impl<B: Backend> Stepper<B> {
         if axes[..self.stepped.states].iter().all(Option::is_none) {
             let types: Vec<String> = (0..self.stepped.states).map(|index| self.kept_type(index).to_string()).collect();
             let (expected, fix) =
-                (format!("an axis of {symbol} streams"), "name the symbol of the batch in their types");
+                (format!("an axis of {symbol} streams"), "use the symbol of the batch in their types");
             return Err(at.mismatch("the states", expected, types.join(", "), fix));
         }
         Ok(axes)

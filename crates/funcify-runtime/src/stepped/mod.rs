@@ -77,6 +77,7 @@ pub trait Steppable {
     /// Returns `NotSteppable`, with the op, the component and a fix, for everything that needs more than the steps so
     /// far: loops that run in reverse or end early, full buffers (mit-mot), reductions over the steps, rows of later
     /// steps; and for a program without a loop over a size of its inputs.
+    #[track_caller]
     fn stepped(&self) -> Result<Stepped>;
 }
 

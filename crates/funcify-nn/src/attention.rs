@@ -2,40 +2,41 @@
 
 use super::*;
 
-/// Gated linear attention (Yang et al. 2024): attention whose memory is one matrix a head.
+/// Gated linear attention (Yang et al. 2024): attention whose memory is one matrix per head.
 ///
-/// For each head, `S' = diag(α) S + kᵀ v` and `o = q S / √key`, where `α = sigmoid(x W₀ᵀ W₁ᵀ + b)^(1/16)` is a gate of each row of
-/// S. The heads' outputs are normalised by their root mean square, gated by `silu(x W_gᵀ)` and mapped back. The state is
-/// `[B, heads, key / heads, value / heads]`. Parameters have the names and shapes of the authors' code: `q_proj.weight`,
-/// `k_proj.weight`, `v_proj.weight`, `g_proj.weight`, `gk_proj.0.weight [rank, features]`, `gk_proj.1.weight`, `gk_proj.1.bias`,
-/// `g_norm_swish_gate.weight [value / heads]`, `o_proj.weight`.
+/// For each head, `S' = diag(α) S + kᵀ v` and `o = q S / √key`, where `α = sigmoid(x W₀ᵀ W₁ᵀ + b)^(1/16)` is a gate
+/// for each row of S. The heads' outputs are normalised by their root mean square, gated by `silu(x W_gᵀ)` and mapped
+/// back. The state is `[B, heads, key / heads, value / heads]`. Parameters have the names and shapes of the authors'
+/// code: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`, `g_proj.weight`, `gk_proj.0.weight [rank, features]`,
+/// `gk_proj.1.weight`, `gk_proj.1.bias`, `g_norm_swish_gate.weight [value / heads]`, `o_proj.weight`.
 #[derive(Clone, Debug)]
 pub struct GatedLinearAttention {
-    /// The features of the input and of the output.
+    /// The number of input and output features.
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The features of all keys together.
+    /// The number of features of all keys together.
     pub key: usize,
-    /// The features of all values together.
+    /// The number of features of all values together.
     pub value: usize,
     /// The rank of the map to gates.
     pub rank: usize,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl GatedLinearAttention {
-    /// The authors' sizes, keys of half the features, values of all, gates of rank 16, over `[B,T,F]` of f32.
+    /// Creates a layer with the authors' sizes: keys of half the features, values of all, gates of rank 16, over
+    /// `[B,T,F]` of f32.
     pub fn new(features: usize, heads: usize) -> Self {
         let (key, value) = (features / 2, features);
         GatedLinearAttention { features, heads, key, value, rank: 16, batch_first: true, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is no float
-    /// are errors.
+    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is
+    /// not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("gated_linear_attention", Site::caller());

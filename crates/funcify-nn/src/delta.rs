@@ -1,53 +1,55 @@
-//! DeltaNet and gated DeltaNet: linear attention that overwrites what its memory has for a key.
+//! DeltaNet and gated DeltaNet: linear attention that overwrites the memory of a key.
 
 use super::*;
 
-/// DeltaNet (Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule over Sequence Length) and, where `gated`,
-/// gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
+/// DeltaNet (Yang et al. 2024, Parallelizing Linear Transformers with the Delta Rule over Sequence Length) and, if
+/// `gated`, gated DeltaNet (Yang, Kautz and Hatamizadeh 2024).
 ///
-/// Queries, keys and values are linear maps of x behind short causal convolutions and `silu`; queries and keys have norm 1 in
-/// each head. With `β = sigmoid(x W_bᵀ)`, or twice that where `negative`, a number a head: `S' = α S + k β (v - α Sᵀ k)ᵀ` and
-/// `o = S'ᵀ q / √(key / heads)`, where α is 1, or `exp(-exp(A_log) softplus(x W_aᵀ + dt_bias))` if it is gated. The heads'
-/// outputs are normalised by their root mean square, scaled, gated by `silu(x W_gᵀ)` if it is gated, and mapped back.
+/// Queries, keys and values are linear maps of x followed by short causal convolutions and `silu`; queries and keys
+/// have norm 1 in each head. With `β = sigmoid(x W_bᵀ)`, or twice that if `negative`, one number per head: `S' = α S +
+/// k β (v - α Sᵀ k)ᵀ` and `o = S'ᵀ q / √(key / heads)`, where α is 1, or `exp(-exp(A_log) softplus(x W_aᵀ +
+/// dt_bias))` if gated. The heads' outputs are normalised by their root mean square, scaled, gated by `silu(x W_gᵀ)`
+/// if gated, and mapped back.
 ///
-/// The states are `memory [B, heads, key / heads, value / heads]` and `conv_q`, `conv_k`, `conv_v`, `[B, width - 1, ..]`, the
-/// inputs of the convolutions before the first step. Parameters have the names and shapes of the authors' code
-/// (flash-linear-attention) and of the files of OLMo Hybrid: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`,
+/// The states are `memory [B, heads, key / heads, value / heads]` and `conv_q`, `conv_k`, `conv_v`, `[B, width - 1,
+/// ..]`, the inputs of the convolutions before the first step. Parameters have the names and shapes of the authors'
+/// code (flash-linear-attention) and of the files of OLMo Hybrid: `q_proj.weight`, `k_proj.weight`, `v_proj.weight`,
 /// `q_conv1d.weight [key, 1, width]`, `k_conv1d.weight`, `v_conv1d.weight`, `b_proj.weight [heads, features]`,
 /// `o_norm.weight [value / heads]`, `o_proj.weight`; gated also `a_proj.weight`, `A_log [heads]`, `dt_bias [heads]`,
 /// `g_proj.weight`.
 #[derive(Clone, Debug)]
 pub struct DeltaNet {
-    /// The features of the input and of the output.
+    /// The number of input and output features.
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The features of all keys together.
+    /// The number of features of all keys together.
     pub key: usize,
-    /// The features of all values together.
+    /// The number of features of all values together.
     pub value: usize,
-    /// How many steps the convolutions see.
+    /// The number of steps that the convolutions see.
     pub width: usize,
-    /// Whether the memory decays, and the outputs have gates.
+    /// `true` if the memory decays, and the outputs have gates.
     pub gated: bool,
-    /// Whether β is between 0 and 2, so that what the memory has for a key may change its sign (Grazzi et al. 2024, Unlocking
+    /// `true` if β is between 0 and 2, so that the memory of a key may change its sign (Grazzi et al. 2024, Unlocking
     /// State-Tracking in Linear RNNs Through Negative Eigenvalues).
     pub negative: bool,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl DeltaNet {
-    /// Keys and values of all features, convolutions of 4 steps, without gates, β below 1, over `[B,T,F]` of f32.
+    /// Creates a layer with keys and values of all features, convolutions of 4 steps, no gates, and β below 1, over
+    /// `[B,T,F]` of f32.
     pub fn new(features: usize, heads: usize) -> Self {
         let (key, value, width, dtype) = (features, features, 4, DType::F32);
         DeltaNet { features, heads, key, value, width, gated: false, negative: false, batch_first: true, dtype }
     }
 
-    /// The graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is no float
-    /// are errors.
+    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is
+    /// not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = (if self.gated { "gated_delta_net" } else { "delta_net" }, Site::caller());
@@ -78,7 +80,7 @@ impl DeltaNet {
         let beta = linear(xs, inputs.linear("b_proj", features, heads)).sigmoid();
         let beta = if self.negative { beta * 2.0 } else { beta };
 
-        // The memory has a row a feature of the keys.
+        // The memory has one row per feature of the keys.
         let write = |s: Value, (k, v, beta): (Value, Value, Value)| {
             let known = (k.unsqueeze(3) * s).sum(2);
             s + k.unsqueeze(3) * (beta.unsqueeze(2) * (v - known)).unsqueeze(2)
@@ -112,7 +114,7 @@ impl DeltaNet {
         (ys, [vec![last], lasts].concat())
     }
 
-    /// The features of all heads together.
+    /// Returns the number of features of all heads together, for `head` features per head.
     fn features_of(&self, head: usize) -> usize {
         head * self.heads
     }

@@ -3,46 +3,48 @@
 use super::rg_lru::{GateNames, gates};
 use super::*;
 
-/// The recurrent block of Griffin (De et al. 2024) as RecurrentGemma has it (Botev et al. 2024).
+/// The recurrent block of Griffin (De et al. 2024) in the form of RecurrentGemma (Botev et al. 2024).
 ///
-/// `linear_x` of the input goes through a short causal convolution and the recurrence of [`RgLru`](super::RgLru); what that
-/// gives is multiplied by `gelu` (with `tanh`) of `linear_y` of the input, and mapped back by `linear_out`. The first step of
-/// a sequence takes its input whole, without the factor `sqrt(1 - a²)`, and nothing of `h`. The states are `h [B, inner]`,
-/// `conv [B, width - 1, inner]`, the inputs of the convolution before the first step, and `started [B]`, which is 0 before
-/// the first step of a sequence and 1 after it.
+/// `linear_x` of the input passes through a short causal convolution and the recurrence of [`RgLru`](super::RgLru);
+/// the result is multiplied by `gelu` (with `tanh`) of `linear_y` of the input, and mapped back by `linear_out`. The
+/// first step of a sequence uses its whole input, without the factor `sqrt(1 - a²)`, and ignores `h`. The states are
+/// `h [B, inner]`, `conv [B, width - 1, inner]`, the inputs of the convolution before the first step, and `started
+/// [B]`, which is 0 before the first step of a sequence and 1 after it.
 ///
-/// Parameters have the names and shapes of `transformers`: `linear_x.weight [inner, features]`, `linear_x.bias`, so
-/// `linear_y`, `linear_out.weight [features, inner]`, `linear_out.bias`, `conv_1d.weight [inner, 1, width]`, `conv_1d.bias`,
-/// `rg_lru.recurrent_param [inner]`, `rg_lru.recurrent_gate_weight [heads, inner / heads, inner / heads]`,
-/// `rg_lru.recurrent_gate_bias [heads, inner / heads]`, `rg_lru.input_gate_weight`, `rg_lru.input_gate_bias`. Its gradient is
-/// that of `sqrt(1 - a²)` itself, which their code bounds where `1 - a²` is below 2.5e-7.
+/// Parameters have the names and shapes of `transformers`: `linear_x.weight [inner, features]`, `linear_x.bias`,
+/// likewise `linear_y`, `linear_out.weight [features, inner]`, `linear_out.bias`, `conv_1d.weight [inner, 1, width]`,
+/// `conv_1d.bias`, `rg_lru.recurrent_param [inner]`, `rg_lru.recurrent_gate_weight [heads, inner / heads, inner /
+/// heads]`, `rg_lru.recurrent_gate_bias [heads, inner / heads]`, `rg_lru.input_gate_weight`,
+/// `rg_lru.input_gate_bias`. The gradient is that of `sqrt(1 - a²)` itself, which their code bounds where `1 - a²` is
+/// below 2.5e-7.
 #[derive(Clone, Debug)]
 pub struct Griffin {
-    /// The features of the input and of the output.
+    /// The number of input and output features.
     pub features: usize,
-    /// The features of the recurrence.
+    /// The number of features of the recurrence.
     pub inner: usize,
-    /// The heads, among which the gates do not mix.
+    /// The number of heads. The gates do not mix features of different heads.
     pub heads: usize,
-    /// How many steps the convolution sees.
+    /// The number of steps that the convolution sees.
     pub width: usize,
-    /// Whether the loop is an associative scan, in logarithmic depth, or runs step by step, in less memory.
+    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
     pub associative: bool,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl Griffin {
-    /// As many features inside, a convolution of 4 steps and an associative scan over `[B,T,F]` of f32.
+    /// Creates a layer with as many inner features, a convolution of 4 steps and an associative scan over `[B,T,F]`
+    /// of f32.
     pub fn new(features: usize, heads: usize) -> Self {
         let (inner, width, dtype) = (features, 4, DType::F32);
         Griffin { features, inner, heads, width, associative: true, batch_first: true, dtype }
     }
 
-    /// The graph and its parameters. Sizes of 0, heads that do not divide the inner features, and a dtype that is no float are
-    /// errors.
+    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide the inner features, and a dtype that
+    /// is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("griffin", Site::caller());
@@ -69,7 +71,7 @@ impl Griffin {
             input: ["rg_lru.input_gate_weight", "rg_lru.input_gate_bias"],
         };
         let (log_a, input) = gates(inputs, xs, inner, self.heads, &names);
-        // Whether there was a step before, of each step; the last row is the state after all.
+        // A flag for each step, 1 if there was an earlier step; the last row is the state after all steps.
         let steps = xs.dim(0);
         let rows = concat(&[started.unsqueeze(0), xs.index(2, 0).ones_like()], 0);
         let going_on = rows.slice(0, Dim::from(0)..steps).unsqueeze(2);
@@ -80,8 +82,8 @@ impl Griffin {
     }
 }
 
-/// `x Φ(x)` with the normal distribution's function by `tanh` (Hendrycks and Gimpel 2016), which is a logistic function of
-/// twice the argument.
+/// Computes `x Φ(x)` with the normal distribution function by `tanh` (Hendrycks and Gimpel 2016), which is a logistic
+/// function of twice the argument.
 fn gelu_by_tanh(x: Value) -> Value {
     let twice = (8.0 / std::f64::consts::PI).sqrt();
     x * ((x + x.square() * x * 0.044715) * twice).sigmoid()

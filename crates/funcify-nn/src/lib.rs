@@ -1,16 +1,17 @@
-//! Layers with loops: recurrent networks, linear recurrences, state space models and linear attention, as graphs with named
-//! parameters.
+//! Layers with loops: recurrent networks, linear recurrences, state space models and linear attention, as graphs with
+//! named parameters.
 //!
-//! A [`Layer`] names no tensor library. `funcify-candle` and `funcify-burn` make layers of their frameworks of it, which hold
-//! its parameters; it also stands on its own: [`Layer::graph`] is differentiated, batched and run as any other graph.
+//! A [`Layer`] is independent of any tensor library. `funcify-candle` and `funcify-burn` turn it into layers of their
+//! frameworks, which hold its parameters. It can also be used directly: [`Layer::graph`] is differentiated, batched
+//! and run like any other graph.
 //!
-//! Sequences are `[B,T,F]`, as in Candle's and Burn's layers, or `[T,B,F]` where a layer's `batch_first` is false. Every layer
-//! takes the states that it starts from and gives those that it ends with, so that a long sequence is worked off in
-//! parts, and a model generates step by step.
+//! Sequences are `[B,T,F]`, as in Candle's and Burn's layers, or `[T,B,F]` if a layer's `batch_first` is false. Every
+//! layer takes its initial states and returns its final ones, so that a long sequence can be processed in parts, and
+//! a model can generate step by step.
 //!
-//! Parameters have the names and the shapes that they have in files of weights:
+//! Parameters have the names and the shapes that they have in weight files:
 //!
-//! | layer | its weights are those of |
+//! | layer | source of its weights |
 //! |---|---|
 //! | [`Recurrent`] | `RNN`, `GRU` and `LSTM` of `torch.nn`; candle_nn's |
 //! | [`Mamba`] and its core [`SelectiveScan`], [`Mamba2`] | the authors' code, and the `mixer` of `transformers` |
@@ -20,7 +21,7 @@
 //! | [`DeltaNet`] | flash-linear-attention, and the `linear_attn` in files of OLMo Hybrid |
 //! | [`GatedLinearAttention`], [`RgLru`], [`S5`] | the authors' code |
 //! | [`Rwkv`] | the authors' code, without axes of 1 |
-//! | [`Lru`], [`Minimal`], [`Xlstm`] | papers, whose symbols they have |
+//! | [`Lru`], [`Minimal`], [`Xlstm`] | the symbols of the papers |
 
 mod affine;
 mod attention;
@@ -67,10 +68,10 @@ use funcify_core::{Builder, HostTensor, Scalar, Value, concat};
 
 use self::affine::{affine_scan, short_convolution};
 
-/// A graph, and which of its inputs are what.
+/// A layer: a graph, with the roles of its inputs.
 ///
-/// The inputs are the sequence `xs`, then the states, then the parameters; the outputs the sequence `ys`, then the states
-/// after the last step, `last_h` for `h`, in the same order and of the same types.
+/// The inputs are the sequence `xs`, then the states, then the parameters. The outputs are the sequence `ys`, then
+/// the states after the last step, `last_h` for `h`, in the same order and of the same types.
 #[derive(Clone, Debug)]
 pub struct Layer {
     /// The graph.
@@ -84,48 +85,48 @@ pub struct Layer {
 /// A parameter of a layer.
 #[derive(Clone, Debug)]
 pub struct Parameter {
-    /// Its name in files of weights, `x_proj.weight`.
+    /// The name in weight files, such as `x_proj.weight`.
     pub name: String,
-    /// Its sizes.
+    /// The sizes.
     pub shape: Vec<usize>,
-    /// What it is before training.
+    /// The values before training.
     pub init: Init,
 }
 
 impl Parameter {
-    /// The name of the graph's input: an identifier.
+    /// Returns the name of the graph's input, which is an identifier.
     pub fn input(&self) -> String {
         self.name.replace('.', "_")
     }
 }
 
-/// What a parameter is before training.
+/// The initial values of a parameter.
 #[derive(Clone, Debug)]
 pub enum Init {
-    /// Independent numbers, each as likely, between minus this and this.
+    /// Independent numbers, uniformly distributed between minus this number and this number.
     Uniform(f64),
-    /// Independent normal numbers of mean 0 and this standard deviation.
+    /// Independent, normally distributed numbers of mean 0 and this standard deviation.
     Normal(f64),
-    /// This number.
+    /// This number in all elements.
     Constant(f64),
     /// These numbers, as f64.
     Values(HostTensor),
 }
 
 impl Init {
-    /// The number at each index.
+    /// Creates values from a function of the index.
     fn from_fn(shape: &[usize], number: impl Fn(&[usize]) -> f64) -> Init {
         Init::Values(HostTensor::from_fn(DType::F64, shape, |index| Scalar::Float(number(index))))
     }
 
-    /// `count` numbers, the first `low` and the last `high`, with equal ratios between neighbours.
+    /// Returns a function that computes `count` numbers from `low` to `high` with equal ratios between neighbours.
     fn logspaced(low: f64, high: f64, count: usize) -> impl Fn(usize) -> f64 {
         let ratio = (high / low).ln() / (count.max(2) - 1) as f64;
         move |index| low * (ratio * index as f64).exp()
     }
 }
 
-/// Builds a layer's graph: its inputs in their order, and the parameters that they are.
+/// The inputs of a layer's graph under construction, with its states and parameters.
 struct Inputs<'a> {
     builder: &'a Builder,
     dtype: DType,
@@ -135,24 +136,24 @@ struct Inputs<'a> {
 }
 
 impl Inputs<'_> {
-    /// The input sequence, as `[T,B,features]`.
+    /// Declares the input sequence, as `[T,B,features]`.
     fn sequence(&self, features: usize) -> Value {
         self.sequence_of(features, Dim::from("T"))
     }
 
-    /// The input sequence of so many steps, as `[time,B,features]`.
+    /// Declares the input sequence of `time` steps, as `[time,B,features]`.
     fn sequence_of(&self, features: usize, time: Dim) -> Value {
         let (batch, features) = (Dim::from("B"), Dim::from(features));
         let dims = if self.batch_first { [batch, time, features] } else { [time, batch, features] };
         self.steps_first(self.builder.input("xs", TensorType::new(self.dtype, dims)))
     }
 
-    /// Axes 0 and 1 exchanged, if the batch comes first for the user.
+    /// Exchanges axes 0 and 1 if the batch comes first for the user.
     fn steps_first(&self, sequence: Value) -> Value {
         if self.batch_first { sequence.move_axis(1, 0) } else { sequence }
     }
 
-    /// A state.
+    /// Declares a state.
     fn state(&self, name: &str, dims: impl Into<Shape>) -> Value {
         let ty = TensorType::new(self.dtype, dims);
         self.states.borrow_mut().push((name.to_string(), ty.clone()));
@@ -166,13 +167,13 @@ impl Inputs<'_> {
         value
     }
 
-    /// The weights of a linear map, `[to, from]`.
+    /// Declares the weights of a linear map, `[to, from]`.
     fn linear(&self, name: &str, from: usize, to: usize) -> Value {
         self.parameter(&format!("{name}.weight"), &[to, from], Init::Uniform((from as f64).recip().sqrt()))
     }
 }
 
-/// Makes a layer: `outputs` are the sequence of `[T,B,F]`, and the states after the last step.
+/// Builds a layer. `outputs` returns the sequence of `[T,B,F]` and the states after the last step.
 #[track_caller]
 fn layer(
     name: &str,
@@ -197,21 +198,23 @@ fn layer(
     Ok(Layer { graph, states, parameters })
 }
 
-/// An option of a layer that must not be 0.
+/// Checks that options of a layer are not 0.
 fn at_least_one(layer: &str, site: Site, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, _)) = options.iter().find(|(_, size)| *size == 0) else { return Ok(()) };
     let fix = format!("set `{name}` to the size that you need");
     Err(Place::new(layer, site).mismatch(format!("`{name}`"), "1 or more", 0, fix))
 }
 
-/// Options of a layer that are divided among its heads, or groups of them.
+/// Checks that the heads of a layer, or their groups, divide options.
 fn divided_by_heads(layer: &str, site: Site, heads: usize, options: &[(&str, usize)]) -> Result<()> {
     let Some((name, size)) = options.iter().find(|(_, size)| size % heads != 0) else { return Ok(()) };
     let expected = format!("a multiple of the {heads} heads");
-    Err(Place::new(layer, site).mismatch(format!("`{name}`"), expected, size, "choose sizes that divide"))
+    let fix = "choose sizes that the number of heads divides";
+    Err(Place::new(layer, site).mismatch(format!("`{name}`"), expected, size, fix))
 }
 
-/// Checks the sizes of a layer whose heads have keys and values: `[features, heads, key, value]`, and `more` that must not be 0.
+/// Checks the sizes of a layer whose heads have keys and values: `[features, heads, key, value]`, and `more` that
+/// must not be 0.
 fn check_keys_and_values(
     layer: &str,
     site: Site,
@@ -223,7 +226,7 @@ fn check_keys_and_values(
     divided_by_heads(layer, site, heads, &[("key", key), ("value", value)])
 }
 
-/// The map of the last axis by weights of `[to, from]`.
+/// Maps the last axis by weights of `[to, from]`.
 fn linear(x: Value, weight: Value) -> Value {
     x.dot_general(weight, &[(-1, 1)], &[])
 }

@@ -7,43 +7,45 @@ use super::*;
 
 /// The linear recurrent unit (Orvieto et al. 2023, Resurrecting Recurrent Neural Networks for Long Sequences).
 ///
-/// With complex states x, `x' = λ x + exp(gamma_log) (B u)` and `y = Re(C x) + D u`, where `λ = exp(-exp(nu_log) + i exp(theta_log))`
-/// has a magnitude below 1 whatever the parameters are. The states are given as two tensors, real and imaginary, each
-/// `[B, states]`. Parameters: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im [N,H]`, `C_re [H,N]`,
-/// `C_im [H,N]`, `D [H]`, as in the paper's appendix. λ begins spread evenly over a ring.
+/// With complex states x, `x' = λ x + exp(gamma_log) (B u)` and `y = Re(C x) + D u`, where `λ = exp(-exp(nu_log) + i
+/// exp(theta_log))` has a magnitude below 1 whatever the parameters are. The states are two tensors, real and
+/// imaginary, each `[B, states]`. Parameters: `nu_log [N]`, `theta_log [N]`, `gamma_log [N]`, `B_re [N,H]`, `B_im
+/// [N,H]`, `C_re [H,N]`, `C_im [H,N]`, `D [H]`, as in the paper's appendix. The initial values of λ are spread evenly
+/// over a ring.
 #[derive(Clone, Debug)]
 pub struct Lru {
-    /// The features H of the input and of the output.
+    /// The number H of input and output features.
     pub features: usize,
     /// The number N of complex states.
     pub states: usize,
-    /// The magnitudes between which λ begins.
+    /// The smallest and largest initial magnitudes of λ.
     pub ring: (f64, f64),
-    /// The largest phase with which λ begins.
+    /// The largest initial phase of λ.
     pub max_phase: f64,
-    /// Whether the loop is an associative scan, in logarithmic depth, or runs step by step, in less memory.
+    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
     pub associative: bool,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl Lru {
-    /// An associative scan over `[B,T,F]` of f32, with λ of magnitudes between 0.9 and 0.999.
+    /// Creates a layer that runs an associative scan over `[B,T,F]` of f32, with λ of magnitudes between 0.9 and
+    /// 0.999.
     pub fn new(features: usize, states: usize) -> Self {
         let (ring, max_phase) = ((0.9, 0.999), TAU);
         Lru { features, states, ring, max_phase, associative: true, batch_first: true, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         at_least_one("lru", Site::caller(), &[("features", self.features), ("states", self.states)])?;
         layer("lru", self.dtype, self.batch_first, |inputs| self.outputs(inputs))
     }
 
-    /// The magnitude of λ of a state before training: its square is spread evenly.
+    /// Returns the initial magnitude of λ for a state: its square is spread evenly.
     fn magnitude(&self, state: usize) -> f64 {
         let (low, high) = (self.ring.0.powi(2), self.ring.1.powi(2));
         (low + (high - low) * (state as f64 + 0.5) / self.states as f64).sqrt()
@@ -56,7 +58,7 @@ impl Lru {
         let init = (inputs.state("state_re", state()), inputs.state("state_im", state()));
         let of_states = |number: &dyn Fn(usize) -> f64| Init::from_fn(&[n], |index| number(index[0]));
         let nu = inputs.parameter("nu_log", &[n], of_states(&|state| (-self.magnitude(state).ln()).ln())).exp();
-        // Multiples of the golden ratio have phases that no order of magnitudes has.
+        // Multiples of the golden ratio give phases that do not follow the order of the magnitudes.
         let phase = |state: usize| ((state + 1) as f64 * 0.618_033_988_749_895).fract() * self.max_phase;
         let theta = inputs.parameter("theta_log", &[n], of_states(&|state| phase(state).ln())).exp();
         let gamma = of_states(&|state| (1.0 - self.magnitude(state).powi(2)).sqrt().ln());

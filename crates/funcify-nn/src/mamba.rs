@@ -1,42 +1,42 @@
-//! Mamba: the selective scan behind its projections and its short convolution.
+//! Mamba: the selective scan after its projections and its short convolution.
 
 use super::*;
 
 /// The mixer of Mamba (Gu and Dao 2023), whose loop is the [`SelectiveScan`].
 ///
-/// `[x, z] = u W_inᵀ`; x goes through a causal depthwise convolution, `silu` and the selective scan; what that gives is
-/// multiplied by `silu(z)` and mapped back by `W_out`. The states are `ssm [B, inner, states]` and
-/// `conv [B, width - 1, inner]`, the inputs of the convolution before the first step. Parameters have the names and shapes of
-/// the authors' code and of `transformers`: `in_proj.weight [2 inner, features]`, `conv1d.weight [inner, 1, width]`,
-/// `conv1d.bias`, `x_proj.weight [rank + 2 states, inner]`, `dt_proj.weight [inner, rank]`, `dt_proj.bias`,
-/// `A_log [inner, states]`, `D [inner]`, `out_proj.weight [features, inner]`.
+/// `[x, z] = u W_inᵀ`; x passes through a causal depthwise convolution, `silu` and the selective scan; the result is
+/// multiplied by `silu(z)` and mapped back by `W_out`. The states are `ssm [B, inner, states]` and `conv [B, width -
+/// 1, inner]`, the inputs of the convolution before the first step. Parameters have the names and shapes of the
+/// authors' code and of `transformers`: `in_proj.weight [2 inner, features]`, `conv1d.weight [inner, 1, width]`,
+/// `conv1d.bias`, `x_proj.weight [rank + 2 states, inner]`, `dt_proj.weight [inner, rank]`, `dt_proj.bias`, `A_log
+/// [inner, states]`, `D [inner]`, `out_proj.weight [features, inner]`.
 #[derive(Clone, Debug)]
 pub struct Mamba {
-    /// The features of the input and of the output.
+    /// The number of input and output features.
     pub features: usize,
-    /// The features of the convolution and of the scan.
+    /// The number of features of the convolution and of the scan.
     pub inner: usize,
-    /// The states of a feature.
+    /// The number of states per feature.
     pub states: usize,
     /// The rank of the map to step sizes.
     pub rank: usize,
-    /// How many steps the convolution sees.
+    /// The number of steps that the convolution sees.
     pub width: usize,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl Mamba {
-    /// The authors' sizes: twice the features inside, 16 states, a rank of a sixteenth of the features and a convolution of 4
-    /// steps, over `[B,T,F]` of f32.
+    /// Creates a layer with the authors' sizes: twice the features inside, 16 states, a rank of a sixteenth of the
+    /// features and a convolution of 4 steps, over `[B,T,F]` of f32.
     pub fn new(features: usize) -> Self {
         let (inner, rank, dtype) = (2 * features, features.div_ceil(16), DType::F32);
         Mamba { features, inner, states: 16, rank, width: 4, batch_first: true, dtype }
     }
 
-    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let sizes = [("features", self.features), ("inner", self.inner), ("states", self.states)];

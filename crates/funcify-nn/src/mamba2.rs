@@ -4,47 +4,47 @@ use funcify_core::{einsum, full, select, tri_mask};
 
 use super::*;
 
-/// The mixer of Mamba-2 (Dao and Gu 2024, Transformers are SSMs): a selective state space layer whose step sizes are numbers
-/// of heads.
+/// The mixer of Mamba-2 (Dao and Gu 2024, Transformers are SSMs): a selective state space layer with one step size
+/// per head.
 ///
-/// `[z, xBC, dt] = u W_inᵀ`; `[x, B, C]` are `silu` of a causal depthwise convolution of `xBC`; with `Δ = softplus(dt + dt_bias)` and
-/// `A = -exp(A_log)`, for each head of x: `h' = exp(Δ A) h + Δ x Bᵀ`, `y = h C + D x`. Heads of a group share B and C. Then
-/// `y silu(z)` is normalised by the root mean square of its group, scaled, and mapped back by `W_out`. The inner features are
-/// `heads * head`. The states are `ssm [B, heads, head, states]` and `conv [B, width - 1, inner + 2 groups states]`, the inputs
-/// of the convolution before the first step. Parameters have the names and shapes of the authors' code: `in_proj.weight`,
-/// `conv1d.weight [.., 1, width]`, `conv1d.bias`, `dt_bias [heads]`, `A_log [heads]`, `D [heads]`, `norm.weight`,
-/// `out_proj.weight`.
+/// `[z, xBC, dt] = u W_inᵀ`; `[x, B, C]` are `silu` of a causal depthwise convolution of `xBC`; with `Δ = softplus(dt +
+/// dt_bias)` and `A = -exp(A_log)`, for each head of x: `h' = exp(Δ A) h + Δ x Bᵀ`, `y = h C + D x`. Heads of a
+/// group share B and C. Then `y silu(z)` is normalised by the root mean square of its group, scaled, and mapped back
+/// by `W_out`. The inner features are `heads * head`. The states are `ssm [B, heads, head, states]` and `conv [B,
+/// width - 1, inner + 2 groups states]`, the inputs of the convolution before the first step. Parameters have the
+/// names and shapes of the authors' code: `in_proj.weight`, `conv1d.weight [.., 1, width]`, `conv1d.bias`, `dt_bias
+/// [heads]`, `A_log [heads]`, `D [heads]`, `norm.weight`, `out_proj.weight`.
 ///
-/// With a `chunk`, so many steps are worked off by products of matrices, and the loop goes over chunks (section 6 of the
-/// paper): sequences are then `[B, chunk * T, F]`. The values are the same but for the order of sums.
+/// If `chunk` is set, that many steps are computed at once by matrix products, and the loop runs over chunks (section
+/// 6 of the paper): sequences are then `[B, chunk * T, F]`. The values differ only by the order of summation.
 #[derive(Clone, Debug)]
 pub struct Mamba2 {
-    /// The features of the input and of the output.
+    /// The number of input and output features.
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The features of a head.
+    /// The number of features of a head.
     pub head: usize,
-    /// The states of a feature.
+    /// The number of states per feature.
     pub states: usize,
-    /// How many groups of heads have an input and an output map of their own.
+    /// The number of groups of heads that share an input map and an output map.
     pub groups: usize,
-    /// How many steps the convolution sees.
+    /// The number of steps that the convolution sees.
     pub width: usize,
-    /// How many steps are worked off at once; all of them step by step if it does not say.
+    /// The number of steps computed at once; `None` computes step by step.
     pub chunk: Option<usize>,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
-/// What a step, or a chunk of steps, reads: `x [.., G,R,P]`, `b` and `c` of `[.., G,N]`, `Δ [.., G,R]`.
+/// The inputs of a step, or of a chunk of steps: `x [.., G,R,P]`, `b` and `c` of `[.., G,N]`, `Δ [.., G,R]`.
 type StepInputs = (Value, (Value, Value), Value);
 
 impl Mamba2 {
-    /// Twice the features inside, heads of 64 features (or of all, if there are fewer), 128 states, one group and a
-    /// convolution of 4 steps, step by step over `[B,T,F]` of f32.
+    /// Creates a layer with twice the features inside, heads of 64 features (or of all, if there are fewer), 128
+    /// states, one group and a convolution of 4 steps, step by step over `[B,T,F]` of f32.
     pub fn new(features: usize) -> Self {
         let head = (2 * features).min(64);
         let heads = if head == 0 { 0 } else { (2 * features).div_ceil(head) };
@@ -52,8 +52,8 @@ impl Mamba2 {
         Mamba2 { features, heads, head, states, groups, width, chunk, batch_first: true, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0, groups that do not divide the heads, and a dtype that is no float are
-    /// errors.
+    /// Builds the graph and its parameters. Sizes of 0, groups that do not divide the heads, and a dtype that is not
+    /// a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("mamba2", Site::caller());
@@ -77,7 +77,7 @@ impl Mamba2 {
         let (convolved, last_before) = short_convolution(part(projected, inner, mixed), before, kernel, self.width);
         let bias = Init::Uniform((self.width as f64).recip().sqrt());
         let convolved = (convolved + inputs.parameter("conv1d.bias", &[mixed], bias)).silu();
-        // Step sizes between 0.001 and 0.1 where the input is 0: the inverse of softplus.
+        // The inverse of softplus, so that step sizes are between 0.001 and 0.1 where the input is 0.
         let sizes = Init::logspaced(1e-3, 1e-1, self.heads);
         let dt_bias = Init::from_fn(&[self.heads], |index| sizes(index[0]).exp_m1().ln());
         let delta = part(projected, inner + mixed, self.heads) + inputs.parameter("dt_bias", &[self.heads], dt_bias);
@@ -121,7 +121,7 @@ impl Mamba2 {
     }
 }
 
-/// The state `[B,G,R,P,N]` and the output after one step.
+/// Computes the state `[B,G,R,P,N]` and the output after one step.
 fn step(a: Value, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     let to_states = |of_group: Value| of_group.unsqueeze(2).unsqueeze(2);
     let decay = (delta * a).exp().unsqueeze(3).unsqueeze(4);
@@ -129,15 +129,15 @@ fn step(a: Value, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
     (next, (next * to_states(c)).sum(4))
 }
 
-/// The state and the outputs after a chunk of steps, `[Q,B,..]`: what the steps of the chunk give to each other by one matrix
-/// of decays, and what they take from and give to the state.
+/// Computes the state and the outputs after a chunk of steps, `[Q,B,..]`: steps of the chunk affect each other
+/// through one matrix of decays, and read and update the state.
 fn chunk(a: Value, size: usize, h: Value, (x, (b, c), delta): StepInputs) -> (Value, Value) {
-    // The logarithms of the decays from the start of the chunk to behind each step.
+    // The logarithms of the decays from the start of the chunk to the end of each step.
     let logs = (delta * a).cumsum(0, false);
     let scores = einsum("ibgn,jbgn->ijbg", &[c, b]);
     let between = logs.unsqueeze(1) - logs.unsqueeze(0);
     let earlier = tri_mask(size, size, 0).reshape([size, size, 1, 1, 1]).broadcast_to(between.shape());
-    // Where j is later than i there is no decay, and its logarithm could be beyond the range of the exponential.
+    // No decay applies where j is later than i, and its logarithm could exceed the range of the exponential.
     let none = full(between.shape(), between.dtype(), 0.0);
     let decays = select(earlier, select(earlier, between, none).exp(), none);
     let given = delta.unsqueeze(4) * x;

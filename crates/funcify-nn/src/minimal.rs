@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a minimal recurrent layer computes in a step, from the input x and the state h.
+/// The computation of a step of a minimal recurrent layer, from the input x and the state h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MinimalCell {
     /// `z = sigmoid(x W_zᵀ + b)`, `h' = (1 - z) h + z (x W_hᵀ + c)`.
@@ -13,32 +13,32 @@ pub enum MinimalCell {
 
 /// minGRU and minLSTM (Feng et al. 2024, Were RNNs All We Needed?), without the logarithms of its appendix.
 ///
-/// As no gate reads the state, the loop is affine, and an associative scan where `associative` is set. The state `h` is
-/// `[B, hidden]`. Parameters: `linear_z.weight [hidden, input]`, `linear_z.bias` and `linear_h` of minGRU; `linear_f`,
-/// `linear_i` and `linear_h` of minLSTM.
+/// Because no gate reads the state, the loop is affine, and runs as an associative scan if `associative` is set. The
+/// state `h` is `[B, hidden]`. Parameters: `linear_z.weight [hidden, input]`, `linear_z.bias` and `linear_h` of
+/// minGRU; `linear_f`, `linear_i` and `linear_h` of minLSTM.
 #[derive(Clone, Debug)]
 pub struct Minimal {
-    /// What a step computes.
+    /// The computation of a step.
     pub cell: MinimalCell,
-    /// The features of the input.
+    /// The number of input features.
     pub input: usize,
-    /// The features of the state, which is the output.
+    /// The number of features of the state, which is the output.
     pub hidden: usize,
-    /// Whether the loop is an associative scan, in logarithmic depth, or runs step by step, in less memory.
+    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
     pub associative: bool,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl Minimal {
-    /// An associative scan over `[B,T,F]` of f32.
+    /// Creates a layer that runs an associative scan over `[B,T,F]` of f32.
     pub fn new(cell: MinimalCell, input: usize, hidden: usize) -> Self {
         Minimal { cell, input, hidden, associative: true, batch_first: true, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let name = match self.cell {

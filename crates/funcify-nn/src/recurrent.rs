@@ -5,21 +5,22 @@ use funcify_core::stack;
 
 use super::*;
 
-/// What a recurrent layer computes in a step, from the input x and the state h.
+/// The computation of a step of a recurrent layer, from the input x and the state h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cell {
     /// `h' = tanh(x Wᵀ + b + h Uᵀ + c)` (Elman 1990).
     Rnn,
     /// `h' = max(x Wᵀ + b + h Uᵀ + c, 0)`: PyTorch's `RNN` with `nonlinearity="relu"` (Le et al. 2015).
     ReluRnn,
-    /// Gates r and z; `n = tanh(x Wᵀ + b + r (h Uᵀ + c))`, `h' = (1 - z) n + z h` (Cho et al. 2014, as PyTorch has it).
+    /// Gates r and z; `n = tanh(x Wᵀ + b + r (h Uᵀ + c))`, `h' = (1 - z) n + z h` (Cho et al. 2014, in PyTorch's
+    /// form).
     Gru,
     /// Gates i, f, g and o; `c' = f c + i g`, `h' = o tanh(c')` (Hochreiter and Schmidhuber 1997).
     Lstm,
 }
 
 impl Cell {
-    /// How many rows of H the weights have.
+    /// Returns the number of blocks of `hidden` rows in the weights.
     fn gates(self) -> usize {
         match self {
             Cell::Rnn | Cell::ReluRnn => 1,
@@ -31,9 +32,10 @@ impl Cell {
 
 /// A recurrent layer.
 ///
-/// States are `[layers * directions, B, hidden]`: `h`, and `c` of an LSTM. Parameters have the names, shapes and gate order of
-/// PyTorch and of candle_nn: `weight_ih_l0 [gates * hidden, input]`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, with
-/// `_reverse` for the second direction. The products of inputs and weights are one product before the loop.
+/// States are `[layers * directions, B, hidden]`: `h`, and `c` of an LSTM. Parameters have the names, shapes and gate
+/// order of PyTorch and of candle_nn: `weight_ih_l0 [gates * hidden, input]`, `weight_hh_l0`, `bias_ih_l0`,
+/// `bias_hh_l0`, with `_reverse` for the second direction. The products of inputs and weights are one product before
+/// the loop.
 ///
 /// ```
 /// use funcify::nn::{Cell, Recurrent};
@@ -45,32 +47,32 @@ impl Cell {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Recurrent {
-    /// What a step computes.
+    /// The computation of a step.
     pub cell: Cell,
-    /// The features of the input.
+    /// The number of input features.
     pub input: usize,
-    /// The features of the state.
+    /// The number of features of the state.
     pub hidden: usize,
-    /// How many layers are stacked.
+    /// The number of stacked layers.
     pub layers: usize,
-    /// Whether each layer also runs backward over the sequence; its outputs are beside the others.
+    /// `true` if each layer also runs backward over the sequence; its outputs follow the others along the features.
     pub bidirectional: bool,
-    /// Whether there are biases.
+    /// `true` if the layer has biases.
     pub bias: bool,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl Recurrent {
-    /// One layer in one direction, with biases, `[B,T,F]` of f32.
+    /// Creates one layer in one direction, with biases, over `[B,T,F]` of f32.
     pub fn new(cell: Cell, input: usize, hidden: usize) -> Self {
         let (layers, bidirectional, bias, batch_first) = (1, false, true, true);
         Recurrent { cell, input, hidden, layers, bidirectional, bias, batch_first, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let name = match self.cell {
@@ -121,7 +123,7 @@ impl Recurrent {
         }
     }
 
-    /// One direction of one layer over `[T,B,F]`: the last states and the trace of h.
+    /// Runs one direction of one layer over `[T,B,F]`. Returns the last states and the trace of h.
     fn run(&self, xs: Value, init: Vec<Value>, weights: &Weights, reverse: bool) -> (Vec<Value>, Value) {
         let add = |x: Value, bias: Option<Value>| bias.map_or(x, |bias| x + bias);
         let mut driven = add(super::linear(xs, weights.of_input), weights.bias_input);

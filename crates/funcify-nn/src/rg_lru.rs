@@ -1,40 +1,41 @@
-//! RG-LRU: the real-gated linear recurrent unit of Griffin, behind its short convolution.
+//! RG-LRU: the real-gated linear recurrent unit of Griffin, after its short convolution.
 
 use super::*;
 
 /// The recurrence of Griffin and RecurrentGemma (De et al. 2024): a short causal convolution, then a gated linear
 /// recurrence of real numbers.
 ///
-/// With `u` the convolution of x, for each head `r = sigmoid(u W_a + b)` and `i = sigmoid(u W_x + c)`; then
-/// `a = exp(-8 r softplus(a_param))` and `h' = a h + sqrt(1 - a²) (i u)`, which is the output. The states are `h [B, features]` and
-/// `conv [B, width - 1, features]`, the inputs before the first step. Parameters have the names and shapes of the authors'
-/// code: `conv_1d.w [width, features]`, `conv_1d.b`, `rg_lru.a_param [features]`, `rg_lru.a_gate.w [heads, features / heads,
-/// features / heads]`, `rg_lru.a_gate.b [heads, features / heads]`, `rg_lru.input_gate.w`, `rg_lru.input_gate.b`. Their code
-/// also leaves out the factor of the input at the first position of a document, which is no part of the recurrence.
+/// With `u` the convolution of x, for each head `r = sigmoid(u W_a + b)` and `i = sigmoid(u W_x + c)`; then `a =
+/// exp(-8 r softplus(a_param))` and `h' = a h + sqrt(1 - a²) (i u)`, which is the output. The states are `h [B,
+/// features]` and `conv [B, width - 1, features]`, the inputs before the first step. Parameters have the names and
+/// shapes of the authors' code: `conv_1d.w [width, features]`, `conv_1d.b`, `rg_lru.a_param [features]`,
+/// `rg_lru.a_gate.w [heads, features / heads, features / heads]`, `rg_lru.a_gate.b [heads, features / heads]`,
+/// `rg_lru.input_gate.w`, `rg_lru.input_gate.b`. Their code also leaves out the factor of the input at the first
+/// position of a document, which is not part of the recurrence.
 #[derive(Clone, Debug)]
 pub struct RgLru {
-    /// The features of the input, of the state and of the output.
+    /// The number of features of the input, the state and the output.
     pub features: usize,
-    /// The heads, among which the gates do not mix.
+    /// The number of heads. The gates do not mix features of different heads.
     pub heads: usize,
-    /// How many steps the convolution sees.
+    /// The number of steps that the convolution sees.
     pub width: usize,
-    /// Whether the loop is an associative scan, in logarithmic depth, or runs step by step, in less memory.
+    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
     pub associative: bool,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl RgLru {
-    /// A convolution of 4 steps and an associative scan over `[B,T,F]` of f32.
+    /// Creates a layer with a convolution of 4 steps and an associative scan over `[B,T,F]` of f32.
     pub fn new(features: usize, heads: usize) -> Self {
         RgLru { features, heads, width: 4, associative: true, batch_first: true, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0, heads that do not divide the features, and a dtype that is no float are
-    /// errors.
+    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide the features, and a dtype that is
+    /// not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("rg_lru", Site::caller());
@@ -64,7 +65,7 @@ impl RgLru {
     }
 }
 
-/// What the parameters of the gates are called.
+/// The names of the gates' parameters.
 pub(super) struct GateNames {
     pub(super) rate: &'static str,
     /// The weights of the recurrent gate, and its bias.
@@ -73,7 +74,7 @@ pub(super) struct GateNames {
     pub(super) input: [&'static str; 2],
 }
 
-/// The logarithm of `a`, and the input gate, of each step of `us [T,B,features]`.
+/// Computes the logarithm of `a`, and the input gate, for each step of `us [T,B,features]`.
 pub(super) fn gates(
     inputs: &Inputs<'_>,
     us: Value,

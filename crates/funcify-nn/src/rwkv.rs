@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Which time mix.
+/// The version of the time mix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RwkvVersion {
     /// Eagle, RWKV-5: decays and mixtures are parameters.
@@ -16,56 +16,57 @@ pub enum RwkvVersion {
     },
 }
 
-/// The time mix of RWKV (Peng et al. 2024, Eagle and Finch): attention whose memory is one matrix a head, over inputs that
-/// are mixed with those of the step before.
+/// The time mix of RWKV (Peng et al. 2024, Eagle and Finch): attention whose memory is one matrix per head, over
+/// inputs that are mixed with those of the previous step.
 ///
-/// For each of receptance, key, value and gate (and, in version 6, decay) the input is a mixture of x and the x before it. For each
-/// head: `o = r (S + diag(u) kᵀ v)`, `S' = diag(w) S + kᵀ v`, with decays w of each row, `exp(-exp(time_decay))`, to which version 6
-/// adds `tanh(x W₁) W₂` in the inner exponential. Heads' outputs are normalised to mean 0 and variance 1 (`ln_x`), scaled, gated by
-/// `silu`, and mapped back. The states are `shift [B, features]`, the x before the first step, and
-/// `memory [B, heads, features / heads, features / heads]`.
+/// Receptance, key, value and gate (and, in version 6, decay) each read a mixture of x and the previous x. For each
+/// head: `o = r (S + diag(u) kᵀ v)`, `S' = diag(w) S + kᵀ v`, with decays w of each row, `exp(-exp(time_decay))`, to
+/// which version 6 adds `tanh(x W₁) W₂` in the inner exponential. Heads' outputs are normalised to mean 0 and
+/// variance 1 (`ln_x`), scaled, gated by `silu`, and mapped back. The states are `shift [B, features]`, the x before
+/// the first step, and `memory [B, heads, features / heads, features / heads]`.
 ///
-/// Parameters have the names of the authors' code, without axes of 1: `receptance.weight`, `key.weight`, `value.weight`,
-/// `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`, `ln_x.bias`. Version 5: `time_mix_k`,
-/// `time_mix_v`, `time_mix_r`, `time_mix_g`, the shares of x, and `time_decay [heads, features / heads]`. Version 6: `time_maa_x`,
-/// `time_maa_w`, `time_maa_k`, `time_maa_v`, `time_maa_r`, `time_maa_g`, the shares of what was before,
-/// `time_maa_w1 [features, 5 mix_rank]`, `time_maa_w2 [5, mix_rank, features]`, `time_decay [features]`,
-/// `time_decay_w1 [features, decay_rank]`, `time_decay_w2 [decay_rank, features]`.
+/// Parameters have the names of the authors' code, without axes of 1: `receptance.weight`, `key.weight`,
+/// `value.weight`, `gate.weight`, `output.weight`, `time_faaaa [heads, features / heads]`, `ln_x.weight`,
+/// `ln_x.bias`. Version 5: `time_mix_k`, `time_mix_v`, `time_mix_r`, `time_mix_g`, the shares of x, and `time_decay
+/// [heads, features / heads]`. Version 6: `time_maa_x`, `time_maa_w`, `time_maa_k`, `time_maa_v`, `time_maa_r`,
+/// `time_maa_g`, the shares of the previous x, `time_maa_w1 [features, 5 mix_rank]`, `time_maa_w2 [5, mix_rank,
+/// features]`, `time_decay [features]`, `time_decay_w1 [features, decay_rank]`, `time_decay_w2 [decay_rank,
+/// features]`.
 #[derive(Clone, Debug)]
 pub struct Rwkv {
-    /// Which time mix.
+    /// The version of the time mix.
     pub version: RwkvVersion,
-    /// The features of the input and of the output.
+    /// The number of input and output features.
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// What is added to the variance of a head's output.
+    /// The number added to the variance of a head's output.
     pub epsilon: f64,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
-/// What each projection reads.
+/// The inputs of the projections.
 struct Mixed {
     k: Value,
     v: Value,
     r: Value,
     g: Value,
-    /// The decays `[T,B,heads,size]`, or those of all steps, `[heads,size]`.
+    /// The decays `[T,B,heads,size]`, or `[heads,size]` if they are the same in all steps.
     decay: Value,
 }
 
 impl Rwkv {
-    /// Version 6 with the authors' ranks, 32 and 64, over `[B,T,F]` of f32.
+    /// Creates a layer of version 6 with the authors' ranks, 32 and 64, over `[B,T,F]` of f32.
     pub fn new(features: usize, heads: usize) -> Self {
         let version = RwkvVersion::Six { mix_rank: 32, decay_rank: 64 };
         Rwkv { version, features, heads, epsilon: 64e-5, batch_first: true, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0, heads that do not divide the features, and a dtype that is no float are
-    /// errors.
+    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide the features, and a dtype that is
+    /// not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("rwkv", Site::caller());
@@ -115,10 +116,10 @@ impl Rwkv {
         (ys, vec![last_shift, last])
     }
 
-    /// Decays of `exp(-exp(d))`, which before training forget within few steps to hundreds.
+    /// Declares decays of `exp(-exp(d))`, which before training forget within a few to hundreds of steps.
     fn decay(&self, inputs: &Inputs<'_>, shape: &[usize]) -> Value {
         let size = self.features / self.heads;
-        let last = |index: &[usize]| *index.last().expect("decays are of features, along the last axis");
+        let last = |index: &[usize]| *index.last().expect("the shape of decays ends with the features");
         let place = move |index: &[usize]| (last(index) % size) as f64 / size.max(2) as f64;
         inputs.parameter("time_decay", shape, Init::from_fn(shape, move |index| -6.0 + 5.0 * place(index)))
     }

@@ -1,38 +1,38 @@
-//! RWKV-4: the time mix with a memory of two numbers a feature.
+//! RWKV-4: the time mix with a memory of two numbers per feature.
 
 use super::*;
 
-/// The time mix of RWKV-4 (Peng et al. 2023, RWKV: Reinventing RNNs for the Transformer Era): a running mean of values,
-/// weighted by exponentials of keys that decay with the steps.
+/// The time mix of RWKV-4 (Peng et al. 2023, RWKV: Reinventing RNNs for the Transformer Era): a running mean of
+/// values, weighted by exponentials of keys that decay with the steps.
 ///
-/// For each of receptance r, key k and value v the input is a mixture of x and the x before it. With `w = exp(time_decay)`,
-/// the sums `num' = exp(-w) num + exp(k) v` and `den' = exp(-w) den + exp(k)` are the memory; a step gives
-/// `sigmoid(r) (num + exp(time_first + k) v) / (den + exp(time_first + k))`, mapped back. Both sums are held as `exp(-max)`
-/// times what they are, so that no exponential is out of range. The states are `shift [B, features]`, the x before the first
-/// step, and `num`, `den` and `max` of `[B, inner]`. Those of a sequence that begins are zeros.
+/// Receptance r, key k and value v each read a mixture of x and the previous x. With `w = exp(time_decay)`, the sums
+/// `num' = exp(-w) num + exp(k) v` and `den' = exp(-w) den + exp(k)` are the memory; a step returns `sigmoid(r) (num +
+/// exp(time_first + k) v) / (den + exp(time_first + k))`, mapped back. Both sums are stored multiplied by
+/// `exp(-max)`, so that no exponential is out of range. The states are `shift [B, features]`, the x before the first
+/// step, and `num`, `den` and `max` of `[B, inner]`. They are zeros at the beginning of a sequence.
 ///
-/// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`,
-/// `time_mix_key [1, 1, features]`, the share of x, so `time_mix_value` and `time_mix_receptance`;
-/// `key.weight [inner, features]`, `value.weight`, `receptance.weight`, `output.weight [features, inner]`.
+/// Parameters have the names and shapes of `transformers`: `time_decay [inner]`, `time_first [inner]`, `time_mix_key
+/// [1, 1, features]`, the share of x, likewise `time_mix_value` and `time_mix_receptance`; `key.weight [inner,
+/// features]`, `value.weight`, `receptance.weight`, `output.weight [features, inner]`.
 #[derive(Clone, Debug)]
 pub struct Rwkv4 {
-    /// The features of the input and of the output.
+    /// The number of input and output features.
     pub features: usize,
-    /// The features of the memory.
+    /// The number of features of the memory.
     pub inner: usize,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl Rwkv4 {
-    /// As many features inside, over `[B,T,F]` of f32.
+    /// Creates a layer with as many inner features, over `[B,T,F]` of f32.
     pub fn new(features: usize) -> Self {
         Rwkv4 { features, inner: features, batch_first: true, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         at_least_one("rwkv4", Site::caller(), &[("features", self.features), ("inner", self.inner)])?;
@@ -44,7 +44,7 @@ impl Rwkv4 {
         let xs = inputs.sequence(features);
         let shift = inputs.state("shift", [Dim::from("B"), features.into()]);
         let init = ["num", "den", "max"].map(|name| inputs.state(name, [Dim::from("B"), inner.into()]));
-        // Before training, features forget within few steps to hundreds.
+        // Before training, features forget within a few to hundreds of steps.
         let place = move |index: &[usize]| index[0] as f64 / inner.max(2) as f64;
         let decays = Init::from_fn(&[inner], move |index| -5.0 + 8.0 * place(index).powf(0.7));
         let decay = -inputs.parameter("time_decay", &[inner], decays).exp();
@@ -59,7 +59,7 @@ impl Rwkv4 {
         };
         let [k, v, r] = ["key", "value", "receptance"].map(projected);
         let (last, means) = scan(init, (k, v), |[num, den, max], (k, v)| {
-            // The sums, of which one is larger by `more` and the other by the key, with the larger exponential as 1.
+            // Both sums are rescaled so that the larger of the two exponentials, of `max` and of the key, becomes 1.
             let added = |max: Value, key: Value| {
                 let next = max.maximum(key);
                 let (kept, new) = ((max - next).exp(), (key - next).exp());

@@ -2,34 +2,36 @@
 
 use super::*;
 
-/// A state space layer whose step size, input and output maps depend on the input: the core of Mamba (Gu and Dao 2023).
+/// A state space layer whose step size, input map and output map depend on the input: the core of Mamba (Gu and Dao
+/// 2023).
 ///
-/// With `[dt, b, c] = u W_xᵀ` and `Δ = softplus(dt W_dtᵀ + bias)`, for each channel of `features` and each of its `states`:
-/// `h' = exp(Δ A) h + Δ b u`, `y = c·h + D u`, where `A = -exp(A_log)`. The state is `[B, features, states]`. Parameters
-/// have the names and shapes of the authors' code: `x_proj.weight [rank + 2 states, features]`,
-/// `dt_proj.weight [features, rank]`, `dt_proj.bias`, `A_log [features, states]`, `D [features]`. `exp(Δ A)` is made step by
-/// step, and never in memory for all steps.
+/// With `[dt, b, c] = u W_xᵀ` and `Δ = softplus(dt W_dtᵀ + bias)`, for each channel of `features` and each of its
+/// `states`: `h' = exp(Δ A) h + Δ b u`, `y = c·h + D u`, where `A = -exp(A_log)`. The state is `[B, features,
+/// states]`. Parameters have the names and shapes of the authors' code: `x_proj.weight [rank + 2 states, features]`,
+/// `dt_proj.weight [features, rank]`, `dt_proj.bias`, `A_log [features, states]`, `D [features]`. `exp(Δ A)` is
+/// computed step by step, and is never in memory for all steps.
 #[derive(Clone, Debug)]
 pub struct SelectiveScan {
-    /// The features of the input and of the output.
+    /// The number of input and output features.
     pub features: usize,
-    /// The states of a feature.
+    /// The number of states per feature.
     pub states: usize,
     /// The rank of the map to step sizes.
     pub rank: usize,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl SelectiveScan {
-    /// Mamba's sizes, 16 states and a rank of a sixteenth of the features, over `[B,T,F]` of f32.
+    /// Creates a layer with Mamba's sizes: 16 states, and a rank of a sixteenth of the features, over `[B,T,F]` of
+    /// f32.
     pub fn new(features: usize) -> Self {
         SelectiveScan { features, states: 16, rank: features.div_ceil(16), batch_first: true, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let options = [("features", self.features), ("states", self.states), ("rank", self.rank)];
@@ -44,12 +46,12 @@ impl SelectiveScan {
         (ys, vec![last])
     }
 
-    /// The outputs for `us [T,B,F]` and the last state, with parameters of the layer's inputs.
+    /// Returns the outputs for `us [T,B,F]` and the last state, with parameters from the layer's inputs.
     pub(super) fn run(&self, inputs: &Inputs<'_>, us: Value, init: Value) -> (Value, Value) {
         let (features, states, rank) = (self.features, self.states, self.rank);
         let x_proj = inputs.linear("x_proj", features, rank + 2 * states);
         let dt_proj = inputs.linear("dt_proj", rank, features);
-        // Step sizes between 0.001 and 0.1 where the input is 0: the inverse of softplus.
+        // The inverse of softplus, so that step sizes are between 0.001 and 0.1 where the input is 0.
         let steps = Init::logspaced(1e-3, 1e-1, features);
         let bias = Init::from_fn(&[features], |index| steps(index[0]).exp_m1().ln());
         let bias = inputs.parameter("dt_proj.bias", &[features], bias);

@@ -6,36 +6,36 @@ use funcify_core::ops::associative::associative_scan;
 
 use super::*;
 
-/// A complex number, as its real and its imaginary part.
+/// A complex number, as its real and imaginary parts.
 pub(super) type Complex = (Value, Value);
 
 /// A diagonal state space layer, S5 (Smith, Warrington and Linderman 2023).
 ///
-/// With complex states x of `states` conjugate pairs, `x' = Λ̄ x + B̄ u` and `y = 2 Re(C x) + D u`, where Λ̄ and B̄ are the
-/// zero-order hold of Λ and B for steps of `exp(log_step)`. The states are given as two tensors, real and imaginary,
+/// With complex states x of `states` conjugate pairs, `x' = Λ̄ x + B̄ u` and `y = 2 Re(C x) + D u`, where Λ̄ and B̄
+/// are the zero-order hold of Λ and B for steps of `exp(log_step)`. The states are two tensors, real and imaginary,
 /// each `[B, states]`. Parameters have the names and shapes of the authors' code: `Lambda_re [P]`, `Lambda_im [P]`,
-/// `B [P,H,2]`, `C [H,P,2]`, `D [H]`, `log_step [P,1]`. Λ begins as `-1/2 + iπn` (S4D-Lin, Gu et al. 2022).
+/// `B [P,H,2]`, `C [H,P,2]`, `D [H]`, `log_step [P,1]`. Λ is initialised to `-1/2 + iπn` (S4D-Lin, Gu et al. 2022).
 #[derive(Clone, Debug)]
 pub struct S5 {
-    /// The features H of the input and of the output.
+    /// The number H of input and output features.
     pub features: usize,
     /// The number P of complex states.
     pub states: usize,
-    /// Whether the loop is an associative scan, in logarithmic depth, or runs step by step, in less memory.
+    /// `true` to run an associative scan of logarithmic depth, `false` to run step by step in less memory.
     pub associative: bool,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl S5 {
-    /// An associative scan over `[B,T,F]` of f32.
+    /// Creates a layer that runs an associative scan over `[B,T,F]` of f32.
     pub fn new(features: usize, states: usize) -> Self {
         S5 { features, states, associative: true, batch_first: true, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0 and a dtype that is no float are errors.
+    /// Builds the graph and its parameters. Sizes of 0 and a dtype that is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         at_least_one("s5", Site::caller(), &[("features", self.features), ("states", self.states)])?;
@@ -75,7 +75,7 @@ impl S5 {
     }
 }
 
-/// The last state and all states, one step after the other.
+/// Computes the last state and all states, one step after the other.
 pub(super) fn in_steps(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     scan(init, driven, |x, u| {
         let moved = multiply(rate, x);
@@ -84,7 +84,7 @@ pub(super) fn in_steps(rate: Complex, init: Complex, driven: Complex) -> (Comple
     })
 }
 
-/// The last state and all states, by an associative scan: row 0 is the state before the first step.
+/// Computes the last state and all states by an associative scan, whose row 0 is the state before the first step.
 pub(super) fn in_parallel(rate: Complex, init: Complex, driven: Complex) -> (Complex, Complex) {
     let rows = |init: Value, driven: Value| concat(&[init.unsqueeze(0), driven], 0);
     let steps = (rows(init.0, driven.0), rows(init.1, driven.1));

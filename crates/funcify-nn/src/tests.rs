@@ -1,9 +1,9 @@
-//! Each layer against plain loops over numbers, and against itself in parts.
+//! Compares each layer with plain loops over numbers, and a whole sequence with its parts.
 
 use super::*;
 use funcify_core::evaluate;
 
-/// Numbers that look random, between -1 and 1.
+/// Returns pseudorandom numbers between -1 and 1.
 fn noise(shape: &[usize], seed: u64) -> HostTensor {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     HostTensor::from_fn(DType::F64, shape, |_| {
@@ -12,7 +12,7 @@ fn noise(shape: &[usize], seed: u64) -> HostTensor {
     })
 }
 
-/// A sequence, states and parameters for a layer.
+/// Returns a sequence, states and parameters for a layer.
 fn arguments(layer: &Layer, xs: &[usize], batch: usize) -> Vec<HostTensor> {
     let sizes = |ty: &TensorType| -> Vec<usize> {
         ty.shape.dims().iter().map(|dim| dim.constant().map_or(batch, |size| size as usize)).collect()
@@ -34,14 +34,14 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// `W x + b` of row-major weights.
+/// Computes `W x + b` for row-major weights.
 fn affine(weight: &HostTensor, x: &[f64], bias: &HostTensor) -> Vec<f64> {
     let (rows, bias) = (weight.shape()[0], bias.to_f64_vec());
     (0..rows).map(|row| bias[row] + (0..x.len()).map(|i| weight.at(&[row, i]).as_f64() * x[i]).sum::<f64>()).collect()
 }
 
-/// One direction of a recurrent layer for one element of the batch: the outputs in the order of the rows, and the last
-/// states.
+/// Runs one direction of a recurrent layer for one element of the batch. Returns the outputs in the order of the
+/// rows, and the last states.
 fn recur(cell: Cell, xs: &[Vec<f64>], init: [Vec<f64>; 2], weights: &[HostTensor], reverse: bool) -> Run {
     let [mut h, mut c] = init;
     let size = h.len();
@@ -188,7 +188,7 @@ fn selective_scans_choose_steps_by_their_input() {
     assert_close(&results[1], &state.concat());
 }
 
-/// The sum over earlier steps that the recurrence is: `o = Σ q·(Π α) k v`.
+/// The recurrence equals a sum over earlier steps: `o = Σ q·(Π α) k v`.
 #[test]
 fn gated_attention_is_a_sum_over_earlier_steps() {
     let (time, features, heads, key, value, rank) = (4, 4, 2, 2, 4, 3);

@@ -1,45 +1,46 @@
-//! xLSTM: LSTMs with exponential gates, whose memory is a vector (sLSTM) or a matrix a head (mLSTM).
+//! xLSTM: LSTMs with exponential gates, whose memory is a vector (sLSTM) or one matrix per head (mLSTM).
 
 use super::*;
 
-/// Which memory.
+/// The kind of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum XlstmCell {
-    /// A vector, with gates that read the state before.
+    /// A vector, with gates that read the previous state.
     Slstm,
     /// A matrix for each head, with gates that depend on the input alone.
     Mlstm,
 }
 
-/// The cells of xLSTM (Beck et al. 2024), with their stabiliser m: all memories are `exp(-m)` times those of the paper's
-/// definition, so that no exponential is out of range.
+/// The cells of xLSTM (Beck et al. 2024), with their stabiliser m: all memories are `exp(-m)` times those of the
+/// paper's definition, so that no exponential is out of range.
 ///
-/// In both, `m' = max(log f + m, i)`, `i* = exp(i - m')` and `f* = exp(log f + m - m')`, where `log f = log sigmoid(..)`. sLSTM, with the
-/// states `h`, `c`, `n` and `m` of `[B, hidden]`: `c' = f* c + i* tanh(z)`, `n' = f* n + i*`, `h' = sigmoid(o) c' / n'`, where i, f, z and o are
-/// the rows, in this order, of `x Wᵀ + b` and, for each head, `h R`. mLSTM, with q, k and v of each head: `C' = f* C + i* k vᵀ`,
-/// `n' = f* n + i* k` and `h = sigmoid(o) (C'ᵀ q) / max(|n'·q|, exp(-m'))`, where i and f are numbers of a head and k is divided by
-/// `√(hidden / heads)`.
+/// In both, `m' = max(log f + m, i)`, `i* = exp(i - m')` and `f* = exp(log f + m - m')`, where `log f = log
+/// sigmoid(..)`. sLSTM, with the states `h`, `c`, `n` and `m` of `[B, hidden]`: `c' = f* c + i* tanh(z)`, `n' = f* n +
+/// i*`, `h' = sigmoid(o) c' / n'`, where i, f, z and o are the rows, in this order, of `x Wᵀ + b` and, for each
+/// head, `h R`. mLSTM, with q, k and v of each head: `C' = f* C + i* k vᵀ`, `n' = f* n + i* k` and `h = sigmoid(o)
+/// (C'ᵀ q) / max(|n'·q|, exp(-m'))`, where i and f are one number per head and k is divided by `√(hidden / heads)`.
 ///
-/// The output is h. States of mLSTM: `memory [B, heads, hidden / heads, hidden / heads]`, `n [B, heads, hidden / heads]`, `m [B, heads]`.
-/// Parameters of sLSTM: `weight [4 hidden, input]`, `bias [4 hidden]`, `recurrent [heads, hidden / heads, 4 hidden / heads]`; of
-/// mLSTM: `q.weight [hidden, input]`, `q.bias`, and so `k`, `v` and `o`; `i.weight [heads, input]`, `i.bias` and so `f`.
+/// The output is h. States of mLSTM: `memory [B, heads, hidden / heads, hidden / heads]`, `n [B, heads, hidden /
+/// heads]`, `m [B, heads]`. Parameters of sLSTM: `weight [4 hidden, input]`, `bias [4 hidden]`, `recurrent [heads,
+/// hidden / heads, 4 hidden / heads]`; of mLSTM: `q.weight [hidden, input]`, `q.bias`, likewise `k`, `v` and `o`;
+/// `i.weight [heads, input]`, `i.bias`, likewise `f`.
 #[derive(Clone, Debug)]
 pub struct Xlstm {
-    /// Which memory.
+    /// The kind of memory.
     pub cell: XlstmCell,
-    /// The features of the input.
+    /// The number of input features.
     pub input: usize,
-    /// The features of all heads together.
+    /// The number of features of all heads together.
     pub hidden: usize,
     /// The number of heads.
     pub heads: usize,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
-/// The gates with their stabiliser: `i*`, `f*` and `m'`.
+/// Computes the gates with their stabiliser: `i*`, `f*` and `m'`.
 fn stabilised(i: Value, f: Value, m: Value) -> (Value, Value, Value) {
     let kept = f.log_sigmoid() + m;
     let next = kept.maximum(i);
@@ -49,8 +50,8 @@ fn stabilised(i: Value, f: Value, m: Value) -> (Value, Value, Value) {
 /// Queries, keys and values of `[T,B,heads,..]`, and the gates i and f of `[T,B,heads]`.
 type MatrixRows = ((Value, Value, Value), (Value, Value));
 
-/// The loop of the mLSTM: the last memory, n and m, and the outputs `[T,B,heads,..]` before their gate, with `epsilon` added to the
-/// denominator.
+/// Runs the loop of the mLSTM. Returns the last memory, n and m, and the outputs `[T,B,heads,..]` before their gate,
+/// with `epsilon` added to the denominator.
 pub(super) fn matrix_memory(
     init: (Value, Value, Value),
     rows: MatrixRows,
@@ -69,13 +70,13 @@ pub(super) fn matrix_memory(
 }
 
 impl Xlstm {
-    /// One head over `[B,T,F]` of f32.
+    /// Creates a layer with one head over `[B,T,F]` of f32.
     pub fn new(cell: XlstmCell, input: usize, hidden: usize) -> Self {
         Xlstm { cell, input, hidden, heads: 1, batch_first: true, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0, heads that do not divide the hidden features, and a dtype that is no float
-    /// are errors.
+    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide the hidden features, and a dtype
+    /// that is not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = (if self.cell == XlstmCell::Slstm { "slstm" } else { "mlstm" }, Site::caller());

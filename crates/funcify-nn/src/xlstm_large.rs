@@ -5,43 +5,46 @@ use super::*;
 
 /// The mLSTM layer of xLSTM 7B (Beck et al. 2025), "xLSTM large".
 ///
-/// The recurrence is that of the mLSTM of [`Xlstm`](super::Xlstm), with these differences: q, and not k, is divided by
-/// `√(key / heads)`; the preactivations x of both gates are `cap tanh(x / cap)`; 1e-6 is added to the denominator; the heads'
-/// outputs are normalised to mean 0 and variance 1 and scaled before the output gate; and a last map gives the output.
-/// States: `memory [B, heads, key / heads, value / heads]`, `n [B, heads, key / heads]`, `m [B, heads]`.
+/// The recurrence is that of the mLSTM of [`Xlstm`](super::Xlstm), with these differences: q, and not k, is divided
+/// by `√(key / heads)`; the preactivations x of both gates are `cap tanh(x / cap)`; 1e-6 is added to the denominator;
+/// the heads' outputs are normalised to mean 0 and variance 1 and scaled before the output gate; and a last map
+/// computes the output. States: `memory [B, heads, key / heads, value / heads]`, `n [B, heads, key / heads]`, `m [B,
+/// heads]`.
 ///
-/// Parameters have the names and shapes of the authors' code and of `transformers`: `q.weight [key, features]`, `k.weight`,
-/// `v.weight [value, features]`, `ogate_preact.weight`, `igate_preact.weight [heads, features]`, `igate_preact.bias`,
-/// `fgate_preact.weight`, `fgate_preact.bias`, `multihead_norm.weight [value]`, `out_proj.weight [features, value]`.
+/// Parameters have the names and shapes of the authors' code and of `transformers`: `q.weight [key, features]`,
+/// `k.weight`, `v.weight [value, features]`, `ogate_preact.weight`, `igate_preact.weight [heads, features]`,
+/// `igate_preact.bias`, `fgate_preact.weight`, `fgate_preact.bias`, `multihead_norm.weight [value]`, `out_proj.weight
+/// [features, value]`.
 #[derive(Clone, Debug)]
 pub struct XlstmLarge {
-    /// The features of the input and of the output.
+    /// The number of input and output features.
     pub features: usize,
     /// The number of heads.
     pub heads: usize,
-    /// The features of all keys together.
+    /// The number of features of all keys together.
     pub key: usize,
-    /// The features of all values together.
+    /// The number of features of all values together.
     pub value: usize,
-    /// What the preactivations of the gates stay below.
+    /// The bound on the preactivations of the gates.
     pub cap: f64,
-    /// What is added to the variance of a head's output.
+    /// The number added to the variance of a head's output.
     pub epsilon: f64,
-    /// Whether sequences are `[B,T,F]`.
+    /// `true` if sequences are `[B,T,F]`, `false` if they are `[T,B,F]`.
     pub batch_first: bool,
-    /// The float type of everything.
+    /// The float type of all inputs and outputs.
     pub dtype: DType,
 }
 
 impl XlstmLarge {
-    /// The authors' options: keys of half the features, values of all, gates below 15, over `[B,T,F]` of f32.
+    /// Creates a layer with the authors' options: keys of half the features, values of all, gates below 15, over
+    /// `[B,T,F]` of f32.
     pub fn new(features: usize, heads: usize) -> Self {
         let (key, value, cap, epsilon) = (features / 2, features, 15.0, 1e-6);
         XlstmLarge { features, heads, key, value, cap, epsilon, batch_first: true, dtype: DType::F32 }
     }
 
-    /// The graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is no float are
-    /// errors.
+    /// Builds the graph and its parameters. Sizes of 0, heads that do not divide keys and values, and a dtype that is
+    /// not a float are errors.
     #[track_caller]
     pub fn layer(&self) -> Result<Layer> {
         let (name, site) = ("xlstm_large", Site::caller());
@@ -65,7 +68,7 @@ impl XlstmLarge {
         let k = by_head(projected("k", key), key);
         let v = by_head(projected("v", value), value);
         let output_gate = projected("ogate_preact", value).sigmoid();
-        // Before training the gates are the same for each input: little is written, and nearly all is kept.
+        // Before training, the gates are the same for each input: little is written, and nearly everything is kept.
         let gate = |name: &str, bias: Init| {
             let weight = inputs.parameter(&format!("{name}.weight"), &[heads, features], Init::Constant(0.0));
             let x = linear(xs, weight) + inputs.parameter(&format!("{name}.bias"), &[heads], bias);

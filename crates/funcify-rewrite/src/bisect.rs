@@ -1,15 +1,15 @@
-//! Which patch changes an answer.
+//! Finds the patch that changes an answer.
 
-/// The first of `patches` patches after which an answer is wrong, counted from 1, in as many tries as the number of patches
-/// has binary digits. `is_right` says whether the answer is right after the first so many; that is what
-/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) gives. `None` if it is right after all of them, or wrong
-/// before the first.
+/// Returns the first of `patches` patches that makes an answer wrong, counted from 1, in as many tries as the number
+/// of patches has binary digits. `is_right` says whether the answer is right after the first `n` patches, which
+/// [`RewriteOptions::stop_after`](super::RewriteOptions::stop_after) selects. Returns `None` if the answer is right
+/// after all of them, or wrong before the first.
 ///
-/// Between a number of patches after which the answer is right and one after which it is wrong there is a patch that makes it
-/// wrong: that is the result, also where a later patch hides it again.
+/// Between a number of patches with a right answer and one with a wrong answer, some patch makes the answer wrong.
+/// That patch is returned, even if a later one hides the error again.
 ///
 /// # Errors
-/// Those of `is_right`.
+/// Returns the errors of `is_right`.
 pub fn first_wrong<E>(patches: usize, mut is_right: impl FnMut(usize) -> Result<bool, E>) -> Result<Option<usize>, E> {
     if !is_right(0)? || is_right(patches)? {
         return Ok(None);
@@ -52,7 +52,8 @@ mod tests {
         assert_eq!(first_wrong(10, |count| if count == 5 { Err("stopped") } else { Ok(count < 3) }), Err("stopped"));
     }
 
-    /// One that is hidden by another is named, or that which shows it: either changes the answer.
+    /// If a later patch hides an error, the search names either the patch that causes it or the one that reveals it:
+    /// either changes the answer.
     #[test]
     fn what_is_named_changes_the_answer() {
         let is_right = |count: usize| !(3..7).contains(&count) && count < 9;

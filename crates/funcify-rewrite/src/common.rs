@@ -1,9 +1,9 @@
-//! Common subexpressions (global value numbering; PyTensor's `MergeOptimizer`): the same op on the same operands, in one body,
-//! is computed once.
+//! Eliminates common subexpressions (global value numbering; PyTensor's `MergeOptimizer`): the same op on the same
+//! operands, in the same body, is computed once.
 //!
-//! Ops of one name on the same operands, in any order where the order changes nothing (`a + b` is `b + a`), are compared by
-//! their attributes and bodies. Ops of other crates, calls of functions with rules of their own, and loops that
-//! bind a size are never the same.
+//! Ops of the same name on the same operands, in any order where the op is commutative (`a + b` is `b + a`), are
+//! compared by their attributes and bodies. Ops of other crates, calls of functions with rules of their own, and
+//! loops that bind a size are never equal.
 
 use funcify_core::graph::NodeId;
 use smallvec::SmallVec;
@@ -11,29 +11,29 @@ use smallvec::SmallVec;
 use super::rule::Here;
 use super::*;
 
-/// Above so many elements constants are compared by where they lie.
+/// The number of elements above which constants are compared by address.
 const PRINTED_ELEMENTS: usize = 64;
 
-/// What two ops have in common that may be the same: the name, and the operands.
+/// The properties that equal ops must share: the name, and the operands.
 #[derive(PartialEq, Eq, Hash)]
 pub(super) struct Key(&'static str, SmallVec<[u32; 4]>);
 
 /// The available expressions: the ops of a body so far.
 pub(super) struct Available(HashMap<Key, Placed>);
 
-/// The ops of a key: the only one so far, or all by their texts, which are made once there are two.
+/// The ops of a key: the only one so far, or all of them by their texts, which are computed once there are two.
 enum Placed {
     One(NodeId),
     More(HashMap<String, NodeId>),
 }
 
 impl Available {
-    /// None yet, of a body of so many ops.
+    /// Creates an empty table for a body of `ops` ops.
     pub(super) fn of(ops: usize) -> Self {
         Available(HashMap::with_capacity(ops))
     }
 
-    /// The results of an op that was placed and computes the same.
+    /// Returns the results of an equal op placed earlier.
     pub(super) fn find(&mut self, key: &Key, here: &Here<'_>) -> Option<Vec<ValueId>> {
         let placed = self.0.get_mut(key)?;
         if let Placed::One(node) = placed {
@@ -43,7 +43,7 @@ impl Available {
         Some(here.graph.node(*texts.get(&text(here.op))?).outputs.clone())
     }
 
-    /// Remembers the op that gave these results.
+    /// Records the op that computed these results.
     pub(super) fn add(&mut self, key: Key, node: NodeId, op: &Op) {
         if let Placed::More(texts) = self.0.entry(key).or_insert(Placed::One(node)) {
             texts.insert(text(op), node);
@@ -51,7 +51,7 @@ impl Available {
     }
 }
 
-/// What an op may have in common with another that is the same; `None` if it has no equal.
+/// Returns the key of an op; `None` if it never equals another.
 pub(super) fn key(here: &Here<'_>) -> Option<Key> {
     if is_own(here.op) {
         return None;
@@ -63,7 +63,7 @@ pub(super) fn key(here: &Here<'_>) -> Option<Key> {
     Some(Key(here.op.name(), operands))
 }
 
-/// An op with all that it holds, as a text.
+/// Formats an op with its attributes and bodies as text.
 pub(super) fn text(op: &Op) -> String {
     match op {
         Op::Constant(Constant { value }) if value.len() > PRINTED_ELEMENTS => format!("at {:p}", Arc::as_ptr(value)),
@@ -72,7 +72,7 @@ pub(super) fn text(op: &Op) -> String {
     }
 }
 
-/// Whether an op, or one in a body, is none that may be one with another.
+/// Returns whether an op, or one in a body, must not be merged with another.
 fn is_own(op: &Op) -> bool {
     op.is_opaque()
         || op.binds().next().is_some()

@@ -1,8 +1,8 @@
-//! The driver: it puts a graph together again, op by op, and asks each rule at each op.
+//! The driver: rebuilds a graph op by op, and tries each rule at each op.
 //!
-//! What a rule gives is placed as ops are, so that other rules see it at once. A body is gone through before the op that runs
-//! it. The driver goes through a graph until nothing changes; a rule makes a program smaller, or moves work out of a loop, so
-//! that comes to an end, which `MOST_PASSES` only guards.
+//! The result of a rule is placed like any other op, so other rules see it at once. A body is rewritten before the op
+//! that runs it. The driver repeats passes over a graph until nothing changes. Rules make a program smaller, or move
+//! work out of a loop, so this terminates; `MOST_PASSES` is only a safeguard.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use super::rule::{COMMON, DEAD_CODE, FUSED, Here, Patch, RULES, Rule, SHORTENED,
 use super::trim::trimmed;
 use super::*;
 
-/// How often a graph is gone through at most. The tests ask that no program needs as many.
+/// The largest number of passes over a graph. The tests check that no program needs that many.
 pub(super) const MOST_PASSES: usize = 64;
 
-/// How deep patches are rewritten in each other before the next pass does it.
+/// The depth of nested patches above which rewriting is left to the next pass.
 const DEEPEST_PATCH: usize = 32;
 
 /// Rewrites a graph until nothing changes.
@@ -53,15 +53,15 @@ pub(super) fn rewrite(graph: &Graph, options: &RewriteOptions) -> Rewritten {
 }
 
 struct Driver {
-    /// The rules that are on.
+    /// The enabled rules.
     rules: Vec<&'static Rule>,
-    /// How many patches may be made.
+    /// The number of patches still allowed.
     left: usize,
     texts: bool,
     patches: Vec<Patched>,
-    /// The bodies in which nothing changes any more, by where they lie.
+    /// The bodies in which nothing changes any more, by address.
     finished: HashMap<*const Graph, Arc<Graph>>,
-    /// What may stop it. A graph of which a part is placed stays as it is.
+    /// The watch that may cancel rewriting. A graph that is only partly rebuilt is then discarded.
     watch: Watch,
 }
 
@@ -76,14 +76,14 @@ impl Driver {
         self.patches.push(Patched { rule, site, before, after });
     }
 
-    /// The graph without what no output needs, if there is something.
+    /// Removes the nodes that no output needs. Returns `None` if there are none.
     fn without_dead_code(&mut self, graph: &Graph) -> Option<Graph> {
         let pruned = self.has(DEAD_CODE).then(|| graph.pruned_certain())??;
         self.log(DEAD_CODE, Site::Unknown, || [graph.to_string(), pruned.to_string()]);
         Some(pruned)
     }
 
-    /// Goes through a graph once. `None` if nothing changes, or if nothing may.
+    /// Runs one pass over a graph. Returns `None` if nothing changes, or if no patches are allowed.
     fn pass(&mut self, graph: &Graph) -> Option<Graph> {
         if self.left == 0 {
             return None;
@@ -93,18 +93,18 @@ impl Driver {
         let trimmed = self.of_graph(TRIMMED, shortened.as_ref().unwrap_or(graph), trimmed);
         let placed = self.place_all(trimmed.as_ref().or(shortened.as_ref()).unwrap_or(graph));
         if placed.is_none() {
-            // A graph that cannot be put together again stays as it is.
+            // A graph that cannot be rebuilt is left unchanged.
             self.left += self.patches.len() - before;
             self.patches.truncate(before);
         }
         if self.patches.len() == before {
-            // What leaves a loop has left it.
+            // By now, all work that can leave a loop has left it.
             return self.of_graph(FUSED, graph, fused);
         }
         placed
     }
 
-    /// What a rule about a whole graph makes of it, if something.
+    /// Applies a rule for whole graphs. Returns `None` if it changes nothing.
     fn of_graph(
         &mut self,
         rule: &'static str,
@@ -130,7 +130,8 @@ impl Driver {
         Some(to.graph)
     }
 
-    /// The op with its bodies gone through. A function with a derivative rule stays: its rule is for what it is.
+    /// Rewrites the bodies of an op. A function with a derivative rule stays unchanged, because the rule belongs to
+    /// its original body.
     fn with_bodies(&mut self, op: &Op) -> Op {
         if op.bodies().is_empty() || op.is_opaque() {
             return op.clone();
@@ -147,7 +148,7 @@ impl Driver {
         op.with_bodies(bodies.collect())
     }
 
-    /// Places an op, or what a rule makes of it; gives the results.
+    /// Places an op, or the patch of a rule for it, and returns the results.
     fn place(
         &mut self,
         to: &mut Placing,
@@ -188,7 +189,7 @@ impl Driver {
         Some(results)
     }
 
-    /// What the first rule that has something to say makes of an op.
+    /// Returns the patch of the first rule that applies to an op.
     fn patch(&self, here: &Here<'_>) -> Option<(&'static str, Patch)> {
         if self.left == 0 {
             return None;
@@ -207,7 +208,8 @@ impl Driver {
         (is_right && loses_nothing).then_some((rule, patch))
     }
 
-    /// Places the nodes of a graph whose inputs are these; gives its outputs. `op` is what is placed of a node's op.
+    /// Places the nodes of a graph on the given inputs, and returns its outputs. `op` converts each node's op before
+    /// it is placed.
     fn place_nodes(
         &mut self,
         to: &mut Placing,
@@ -227,18 +229,18 @@ impl Driver {
     }
 }
 
-/// A graph that is being put together.
+/// A graph that is being rebuilt.
 struct Placing {
     graph: Graph,
     available: Available,
-    /// Which values are certainly computed.
+    /// `true` for each value that is certainly computed.
     certain: Vec<bool>,
-    /// The symbols of which nothing says for certain that they are given a size.
+    /// The symbols that are not certain to be bound.
     uncertain_sizes: Vec<Symbol>,
 }
 
 impl Placing {
-    /// Adds an op. Its results have the types that they had: no patch changes one (rewrite-c1).
+    /// Adds an op. Its results keep their types, because no patch changes a type (rewrite-c1).
     fn node(&mut self, op: Op, operands: &[ValueId], types: Vec<TensorType>, site: Site) -> Option<Vec<ValueId>> {
         let bound: Vec<Symbol> = op.binds().cloned().collect();
         let results = self.graph.push_typed(op, operands, types, site).ok()?;
@@ -253,7 +255,7 @@ impl Placing {
     }
 }
 
-/// Values as the log shows them: by the ops that made them.
+/// Formats values for the log, by the ops that made them.
 fn names(here: &Here<'_>, values: &[ValueId]) -> String {
     let name = |value: &ValueId| match (here.graph.value_name(*value), here.node(*value)) {
         (Some(name), _) => format!("%{name}: {}", here.graph.ty(*value)),

@@ -1,24 +1,24 @@
-//! Ops on constants are constants (XLA's and PyTensor's constant folding), by the reference evaluation, which defines what an
-//! op gives.
+//! Folds ops on constants to constants (the constant folding of XLA and PyTensor), by the reference evaluation, which
+//! defines the results of an op.
 //!
-//! Small ones: no more elements than the largest operand has, or 16. Repeated elements stay repeated, as the number that they
-//! are is what other rules look for.
+//! Only small results are folded, of no more elements than the largest operand has, or 16. Repeated elements stay
+//! repeated, because other rules look for the repeated number.
 
 use funcify_core::ops::{Creation, EvalContext};
 
 use super::rule::{Here, Patch};
 use super::*;
 
-/// How many elements a result may have that has more than its operands.
+/// The largest number of elements in a result that has more elements than its operands.
 const SMALL: usize = 16;
 
-/// How many elements are computed at most.
+/// The largest number of elements in any result.
 const MOST: usize = 1 << 10;
 
-/// An op whose operands are constants.
+/// Folds an op whose operands are constants.
 pub(super) fn fold(here: &Here<'_>) -> Option<Patch> {
     match here.op.class() {
-        // They are constants, or repeat elements and numbers that other rules look for.
+        // These are constants already, or repeat elements and numbers that other rules look for.
         OpClass::Creation(Creation::Constant(_) | Creation::Iota(_)) | OpClass::Movement(Movement::Broadcast(_)) => {
             return None;
         }
@@ -37,7 +37,7 @@ pub(super) fn fold(here: &Here<'_>) -> Option<Patch> {
     }
     let mut sizes = Sizes::new();
     let mut context = EvalContext { at: Place::new(here.op.name(), here.site), sizes: &mut sizes };
-    // What is refused stays, and is refused when it runs.
+    // An op that fails stays, and fails when it runs.
     let result = here.op.eval(&mut context, &operands, &types).ok()?.pop()?;
     here.one(Constant { value: Arc::new(result) }, &[])
 }

@@ -1,13 +1,13 @@
-//! Two loops of the same steps are one (PyTensor's `scan_merge`; XLA's multi-output fusion of loops).
+//! Merges two loops with the same steps (PyTensor's `scan_merge`; XLA's multi-output fusion of loops).
 //!
-//! - A loop that reads a trace of another row by row reads the value of the step itself, so the trace is no tensor any more, unless
-//!   something else uses it.
-//! - Loops that do not depend on each other and read a sequence in common read its rows once.
+//! - A loop that reads a trace of another row by row reads the value of the step directly, so the trace needs no
+//!   tensor, unless something else uses it.
+//! - Independent loops that read the same sequence read its rows once.
 //!
-//! Precondition: both run all their steps, equally many in the same direction, and are certain, as their ops run in another order
-//! then; neither is truncated, says what a forward pass keeps, or binds sizes; the second depends on the first through rows of the
-//! same step alone. It is tried where no other rule has anything to say: work that leaves a loop, as a product of all rows of the
-//! trace does, has left it.
+//! Precondition: both run all their steps, equally many in the same direction, and are certain, because their ops
+//! then run in another order; neither is truncated, specifies what a forward pass keeps, or binds sizes; the second
+//! depends on the first only through rows of the same step. The rule is tried after all others: by then, work that
+//! leaves a loop, such as a product of all rows of the trace, has left it.
 
 use std::collections::HashSet;
 
@@ -16,15 +16,15 @@ use funcify_core::graph::Copied;
 use super::loops::{BufferPart, CarryPart, Loop, SequencePart, traces};
 use super::*;
 
-/// Two loops that are to be one.
+/// Two loops to merge.
 struct Pair {
     first: usize,
     second: usize,
-    /// The nodes between that depend on the first, which come after both.
+    /// The nodes in between that depend on the first, which move after the merged loop.
     waiting: Vec<usize>,
 }
 
-/// The graph with loops in pairs as one, and the line of the first; `None` if no two are.
+/// Returns the graph with pairs of loops merged, and the line of the first; `None` if no two can be merged.
 pub(super) fn fused(graph: &Graph) -> Option<(Graph, Site)> {
     let pairs = pairs(graph);
     let nodes = graph.nodes();
@@ -44,14 +44,14 @@ pub(super) fn fused(graph: &Graph) -> Option<(Graph, Site)> {
     Some((copy.finished()?, site))
 }
 
-/// The loops that are to be one: no pair begins before the one before it has ended.
+/// Returns the loops to merge. No pair begins before the previous one has ended.
 fn pairs(graph: &Graph) -> Vec<Pair> {
     if graph.nodes().iter().filter(|node| matches!(node.op, Op::Scan(_))).count() < 2 {
         return Vec::new();
     }
     let live = graph.live_nodes();
     let mut pairs: Vec<Pair> = Vec::new();
-    // The last loop that reads a sequence.
+    // The last loop that reads each sequence.
     let mut readers: HashMap<ValueId, usize> = HashMap::new();
     for (second, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
         let Some(scan) = fusible(graph, node) else { continue };
@@ -62,7 +62,7 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
         });
         let free = pairs.last().map_or(0, |pair| pair.second + 1);
         let candidates = before.chain(sequences().filter_map(|value| readers.get(&value).copied()));
-        // A loop may be behind many sequences, and is one partner.
+        // Several sequences may lead to the same loop, which is tried once.
         let mut tried = HashSet::new();
         let mut partners = candidates.filter(|first| *first >= free && tried.insert(*first));
         pairs.extend(partners.find_map(|first| pair(graph, first, second)));
@@ -71,14 +71,14 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
     pairs
 }
 
-/// The loop of a node, if it may be one with another.
+/// Returns the loop of a node, if it may be merged with another.
 fn fusible<'g>(graph: &Graph, node: &'g Node) -> Option<&'g Scan> {
     let Op::Scan(scan) = &node.op else { return None };
     let is_whole = scan.until.is_none() && scan.truncate.is_none() && scan.policy.is_none() && !scan.steps_operand;
     (is_whole && !scan.body.binds_any() && is_certain(graph, node, &Sizes::new())).then_some(scan)
 }
 
-/// Two loops, if they run the same steps, and the second depends on the first through rows of traces alone.
+/// Pairs two loops if they run the same steps, and the second depends on the first only through rows of traces.
 fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
     let nodes = graph.nodes();
     let (a, b) = (fusible(graph, &nodes[first])?, fusible(graph, &nodes[second])?);
@@ -86,7 +86,7 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
         return None;
     }
     let mut depends: HashSet<ValueId> = nodes[first].outputs.iter().copied().collect();
-    // A size that a loop binds is a result, too.
+    // A size that a loop binds also counts as a result.
     let mut sizes: Vec<&Symbol> = Vec::new();
     let mut waiting = Vec::new();
     for (index, node) in nodes.iter().enumerate().take(second).skip(first + 1) {
@@ -105,10 +105,11 @@ fn pair(graph: &Graph, first: usize, second: usize) -> Option<Pair> {
     is_so.then_some(Pair { first, second, waiting })
 }
 
-/// For each sequence of the second loop, if it is a trace of the first: what a step of the first writes to it.
+/// Returns, for each sequence of the second loop that is a trace of the first, the value that a step of the first
+/// writes to it.
 fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
     let (Op::Scan(of), Op::Scan(scan)) = (&first.op, &second.op) else { return Vec::new() };
-    // A trace has a row a step, so a step reads none but its own.
+    // A trace has one row per step, so a step can read only its own.
     let written: HashMap<ValueId, ValueId> =
         traces(of).map(|(trace, written)| (first.outputs[trace], written)).collect();
     scan.operands().sequences.map(|operand| written.get(&second.inputs[operand]).copied()).collect()
@@ -119,7 +120,8 @@ fn place(copy: &mut Copy<'_>, graph: &Graph, first: usize, second: usize) -> Opt
     let (a, b) = (&graph.nodes()[first], &graph.nodes()[second]);
     let (Op::Scan(of_a), Op::Scan(of_b)) = (&a.op, &b.op) else { return None };
     let (mut both, other) = (Loop::of(of_a, &a.inputs), Loop::of(of_b, &b.inputs));
-    // The second body becomes a part of the first. A row of a trace that it reads is what the first writes there.
+    // The second body becomes part of the first. Rows of a trace that it reads become the values that the first
+    // writes.
     let mut copied = Copied::new(&other.body);
     let rows = rows_of(a, b);
     for (part, row) in other.sequences.iter().zip(&rows).filter_map(|(part, row)| Some((part, (*row)?))) {

@@ -1,7 +1,9 @@
-//! Ops that give one of their operands, to the bit (XLA's algebraic simplifier, PyTensor's `local_useless` rewrites).
+//! Removes ops that return one of their operands, bit for bit (XLA's algebraic simplifier, PyTensor's `local_useless`
+//! rewrites).
 //!
-//! What is not here changes something: `x*0` is NaN where `x` is infinite, `x+0` is 0 where `x` is -0, and a sum of one number
-//! is the reference's `0 + x`. A number times 1 is that number in every type, as is one minus 0 and one plus -0.
+//! Other simplifications would change values: `x*0` is NaN where `x` is infinite, `x+0` is 0 where `x` is -0, and the
+//! sum of a single number is the reference's `0 + x`. A number times 1 is that number in every type, as is a number
+//! minus 0 or plus -0.
 
 use funcify_core::Scalar;
 use funcify_core::graph::{ValueId, inline};
@@ -10,7 +12,7 @@ use funcify_core::ops::{Binary, Op, Unary};
 use super::numbers::{adds_nothing, is_one, is_zero};
 use super::rule::{Here, Patch};
 
-/// An op that gives its operand.
+/// Replaces an op that returns its operand.
 pub(super) fn identity(here: &Here<'_>) -> Option<Patch> {
     match here.op {
         Op::Binary(op) => binary(here, *op),
@@ -44,15 +46,16 @@ fn binary(here: &Here<'_>, op: Binary) -> Option<Patch> {
     here.value(right).filter(|_| commutes && here.splat(left).is_some_and(keeps))
 }
 
-/// What an op undoes that is its own inverse.
+/// Cancels two applications of an op that is its own inverse.
 fn undone(here: &Here<'_>, op: Unary) -> Option<Patch> {
     let inner = here.node(here.operands[0]).filter(|_| matches!(op, Unary::Neg | Unary::Not))?;
     let is_same = matches!(&inner.op, Op::Unary(inner) if *inner == op);
     here.value(*inner.inputs.first()?).filter(|_| is_same)
 }
 
-/// A choice whose index is a constant. One without an alternative stays: it is a checkpoint, whose point is that the backward
-/// pass computes it again. So does one whose branch binds a size, as another branch may bind a size of the same name.
+/// Replaces a switch with a constant index by its branch. A switch without an alternative stays: it is a checkpoint,
+/// which exists so that the backward pass computes it again. A switch whose branch binds a size also stays, because
+/// another branch may bind a size of the same name.
 pub(super) fn known_choice(here: &Here<'_>) -> Option<Patch> {
     let Op::Switch(switch) = here.op else { return None };
     let index = here.constant(here.operands[0]).filter(|_| switch.branches.len() > 1)?.get(0).as_i64();

@@ -1,20 +1,20 @@
-//! Rewrites: a program arranged as an expert would have arranged it, with the values that it had.
+//! Rewrites: rearrange a program as an expert would, without changing its values.
 //!
-//! A rewrite is a named rule, which looks at one op with its operands and gives a patch: values that are there
-//! already, or a small program that takes the op's place. The driver puts a graph together again, op by op, and
-//! asks each rule at each op, bodies first, until none has anything to say. So a graph is read in order and never changed in
-//! place: what a rule sees before an op is rewritten already, and a chain of ops takes one pass.
+//! A rewrite is a named rule, which looks at one op with its operands and returns a patch: existing values, or a
+//! small program that replaces the op. The driver rebuilds a graph op by op, and tries each rule at each op, bodies
+//! first, until no rule applies. The original graph is read in order and never changed in place: everything before an
+//! op is already rewritten, and a chain of ops takes one pass.
 //!
-//! - **rewrite-c1** types, names of inputs and outputs, and the lines of ops stay.
-//! - **rewrite-c2** no rule changes a value, a NaN, an infinity or the sign of a zero. The rules that add in another order
-//!   than a loop does ([`RULES`] says which) give sums within rounding. One that may do more is tried only where it is asked for
-//!   by name, or where what it may do is [tolerated](Tolerance) and the device prefers what it makes.
-//! - **rewrite-c3** an error stays an error, and none is added: what may be refused when it runs is neither left out nor run
-//!   where it would not have run.
-//! - **rewrite-c4** it ends, and rewriting what was rewritten changes nothing.
+//! - **rewrite-c1** Types, names of inputs and outputs, and the lines of ops stay.
+//! - **rewrite-c2** No rule changes a value, a NaN, an infinity or the sign of a zero. The rules that add in another
+//!   order than a loop does (marked in [`RULES`]) return sums within rounding. A rule that may do more is tried only
+//!   if it is requested by name, or if its effects are [tolerated](Tolerance) and the device prefers its results.
+//! - **rewrite-c3** An error stays an error, and none is added: an op that may fail when it runs is neither left out
+//!   nor run where it would not have run.
+//! - **rewrite-c4** Rewriting terminates, and rewriting a result again changes nothing.
 //!
-//! Rewrites come after derivatives: what was moved out of a loop is outside of it for a derivative, too. Loops that say
-//! where their derivative ends (scan-c8) are left as they are.
+//! Rewrites run after differentiation: work moved out of a loop would be outside of it for the derivative as well.
+//! Loops that say where their derivative ends (scan-c8) are left unchanged.
 
 mod bisect;
 mod common;
@@ -48,16 +48,16 @@ use funcify_core::ops::{Binary, Constant, Movement, Op, OpClass, OpRules, Slice}
 use funcify_core::types::{Dim, Sizes, Symbol, TensorType};
 use funcify_core::{HostTensor, Scalar};
 
-/// A patch that was made.
+/// A patch that was applied.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Patched {
     /// The rule's name.
     pub rule: &'static str,
-    /// The line of the op that it was made of.
+    /// The line of the op that it replaced.
     pub site: Site,
-    /// The op before, as a text; empty unless [`RewriteOptions::texts`] asks for it.
+    /// The op before, as text; empty unless [`RewriteOptions::texts`] asks for it.
     pub before: String,
-    /// What took its place.
+    /// The replacement, as text.
     pub after: String,
 }
 
@@ -71,34 +71,34 @@ impl fmt::Display for Patched {
     }
 }
 
-/// What became of a graph.
+/// The result of rewriting a graph.
 #[derive(Clone, Debug)]
 pub struct Rewritten {
-    /// The graph.
+    /// The rewritten graph.
     pub graph: Graph,
-    /// The patches, in the order in which they were made.
+    /// The patches, in the order in which they were applied.
     pub patches: Vec<Patched>,
-    /// How often the driver went through the graph, the last time in vain.
+    /// The number of passes over the graph, including the last one, which changed nothing.
     pub passes: usize,
 }
 
 impl Rewritten {
-    /// How often each rule made a patch, by the rules' names.
+    /// Counts the patches of each rule, by the rules' names.
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         counts(&self.patches)
     }
 }
 
-/// How often each rule made one of these patches, by the rules' names.
+/// Counts the patches of each rule among these, by the rules' names.
 pub fn counts<'p>(patches: impl IntoIterator<Item = &'p Patched>) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     patches.into_iter().for_each(|patch| *counts.entry(patch.rule).or_default() += 1);
     counts
 }
 
-/// Rewrites of graphs, as methods.
+/// Rewrites graphs, as methods.
 pub trait Rewrite {
-    /// Returns the same program, arranged anew by all [`rules`](RULES).
+    /// Returns the same program, rewritten by all [`rules`](RULES) that need no request.
     ///
     /// ```
     /// use funcify::prelude::*;
@@ -112,10 +112,10 @@ pub trait Rewrite {
     /// ```
     fn rewritten(&self) -> Graph;
 
-    /// [`rewritten`](Rewrite::rewritten) with options, and with the list of patches.
+    /// Rewrites the program like [`rewritten`](Rewrite::rewritten), with options, and returns the list of patches.
     ///
     /// # Errors
-    /// A name of no rule; what is wrong with the graph.
+    /// Returns an error if a name is not a rule, or if the graph is invalid.
     #[track_caller]
     fn rewritten_with(&self, options: &RewriteOptions) -> Result<Rewritten>;
 }
@@ -133,10 +133,10 @@ impl Rewrite for Graph {
     }
 }
 
-/// Rewrites a graph that is sound, as [`rewritten_with`](Rewrite::rewritten_with) does; `at` is what errors name.
+/// Rewrites a valid graph like [`rewritten_with`](Rewrite::rewritten_with) does. Errors name `at` as their place.
 ///
 /// # Errors
-/// A name of no rule; a cancellation.
+/// Returns an error if a name is not a rule, or if the call is cancelled.
 pub fn rewritten_at(at: &Place, graph: &Graph, options: &RewriteOptions) -> Result<Rewritten> {
     let is_rule = |name: &&String| RULES.iter().any(|rule| rule.name == name.as_str());
     let Some(unknown) = options.named().find(|name| !is_rule(name)) else {
@@ -146,5 +146,5 @@ pub fn rewritten_at(at: &Place, graph: &Graph, options: &RewriteOptions) -> Resu
     };
     let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
     let (expected, found) = (format!("one of {}", names.join(", ")), format!("`{unknown}`"));
-    Err(at.mismatch("the name of a rule", expected, found, "name a rule that there is"))
+    Err(at.mismatch("the name of a rule", expected, found, "use the name of an existing rule"))
 }

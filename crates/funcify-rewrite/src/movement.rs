@@ -1,7 +1,7 @@
-//! Ops that only move elements: two of a kind are one, and one that leaves everything in its place is none (XLA's algebraic
+//! Merges two ops of the same kind that only move elements, and removes one that moves nothing (XLA's algebraic
 //! simplifier, tract's `axis_op`).
 //!
-//! The first of the two is left out, so it has to be certain (rewrite-c3): a shape in between may have a size that is
+//! The first of the two is removed, so it must be certain (rewrite-c3): a shape in between may have a size that is
 //! negative for some arguments.
 
 use funcify_core::ops::{Broadcast, Movement, Op, OpClass, Reshape, Transpose};
@@ -9,7 +9,7 @@ use funcify_core::types::{Dim, Shape, TensorType};
 
 use super::rule::{Here, Patch};
 
-/// A move that is none, or is one with the move before it.
+/// Removes a move that does nothing, or merges it with the move before it.
 pub(super) fn movement(here: &Here<'_>) -> Option<Patch> {
     let source = *here.operands.first()?;
     if moves_nothing(here.op, here.ty(0)) || (here.operands.len() == 1 && matches!(here.op, Op::Concat(_))) {
@@ -40,7 +40,7 @@ pub(super) fn movement(here: &Here<'_>) -> Option<Patch> {
     }
 }
 
-/// The shape that a transpose gives, if the axes that move have one element: it is a reshape.
+/// Returns the result shape of a transpose that moves only axes of size 1, which makes it a reshape.
 fn only_ones_move(op: &Transpose, from: &Shape) -> Option<Shape> {
     let others = op.axes.iter().filter(|axis| from[**axis].constant() != Some(1));
     others.is_sorted().then(|| Shape::new(op.axes.iter().map(|axis| &from[*axis])))
@@ -55,7 +55,7 @@ fn moves_nothing(op: &Op, from: &TensorType) -> bool {
         Movement::Broadcast(op) => op.shape == *shape,
         Movement::Slice(op) => op.start == Dim::from(0) && op.limit == shape[op.axis] && op.step == 1,
         Movement::Pad(op) => op.low == Dim::from(0) && op.high == Dim::from(0) && op.interior == 0,
-        // A `concat` of one operand is left out before.
+        // A `concat` of one operand was removed earlier.
         Movement::Concat(_) | Movement::Reverse(_) | Movement::Bitcast(_) => false,
     }
 }

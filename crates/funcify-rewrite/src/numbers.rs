@@ -1,13 +1,13 @@
-//! Which number a value is, by the ops that make it.
+//! Recognises values that are known numbers, from the ops that make them.
 
 use super::rule::Here;
 use super::*;
 
-/// How many elements of a constant are looked at.
+/// The largest number of elements of a constant that are compared.
 const MOST_ELEMENTS: usize = 1 << 12;
 
 impl Here<'_> {
-    /// The tensor that a value is, if a constant.
+    /// Returns the tensor of a value that is a constant.
     pub(super) fn constant(&self, value: ValueId) -> Option<&Arc<HostTensor>> {
         match &self.node(value)?.op {
             Op::Constant(constant) => Some(&constant.value),
@@ -15,13 +15,13 @@ impl Here<'_> {
         }
     }
 
-    /// The one number that all elements of a value are.
+    /// Returns the number that all elements of a value equal.
     pub(super) fn splat(&self, value: ValueId) -> Option<Scalar> {
         splat(self.graph, value)
     }
 }
 
-/// The one number that all elements of a value are: of a constant, or of one that is repeated.
+/// Returns the number that all elements of a constant or a repeated constant equal.
 pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
     loop {
         let node = graph.node_of(value)?;
@@ -37,7 +37,7 @@ pub(super) fn splat(graph: &Graph, mut value: ValueId) -> Option<Scalar> {
     }
 }
 
-/// Whether two numbers are the same to the bit; no NaN is.
+/// Returns whether two numbers are bitwise equal; NaN equals nothing.
 pub(super) fn is_same(left: Scalar, right: Scalar) -> bool {
     match (left, right) {
         (Scalar::Float(left), Scalar::Float(right)) => left.to_bits() == right.to_bits() && !left.is_nan(),
@@ -45,17 +45,17 @@ pub(super) fn is_same(left: Scalar, right: Scalar) -> bool {
     }
 }
 
-/// Whether a number is the one that adds nothing to any: of floats -0, as 0 + -0 is 0.
+/// Returns whether a number is the neutral element of addition: `-0.0` for floats, as 0 + -0 is 0.
 pub(super) fn adds_nothing(scalar: Scalar) -> bool {
     scalar == Scalar::Int(0) || is_same(scalar, Scalar::Float(-0.0))
 }
 
-/// Whether a number is zero, of floats the positive one.
+/// Returns whether a number is zero: `+0.0` for floats.
 pub(super) fn is_zero(scalar: Scalar) -> bool {
     scalar == Scalar::Int(0) || is_same(scalar, Scalar::Float(0.0))
 }
 
-/// Whether a number is 1.
+/// Returns whether a number is 1.
 pub(super) fn is_one(scalar: Scalar) -> bool {
     scalar == Scalar::Int(1) || scalar == Scalar::Float(1.0)
 }

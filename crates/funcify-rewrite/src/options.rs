@@ -1,10 +1,10 @@
-//! What is said of a rewriting: which rules, how far, what they may change, and for which device.
+//! Options for rewriting: the rules, the number of patches, the tolerated changes, and the device.
 
 use std::sync::OnceLock;
 
 use super::Rule;
 
-/// How a graph is rewritten.
+/// Options for rewriting a graph.
 #[derive(Clone, Debug, Default)]
 pub struct RewriteOptions {
     with: Vec<String>,
@@ -16,54 +16,55 @@ pub struct RewriteOptions {
     pub(super) texts: bool,
 }
 
-/// The variable that holds how many patches are made, to find the one that changes an answer: `FUNCIFY_STOP_AFTER=12`.
+/// The environment variable that limits the number of patches, to find the one that changes an answer:
+/// `FUNCIFY_STOP_AFTER=12`.
 pub const STOP_AFTER_VARIABLE: &str = "FUNCIFY_STOP_AFTER";
 
 impl RewriteOptions {
-    /// All rules that need not be asked for by name, to the end, without texts.
+    /// Enables all rules that need no request, without a limit and without texts.
     pub fn new() -> Self {
         RewriteOptions::default()
     }
 
-    /// As the environment says: `FUNCIFY_STOP_AFTER`, if it is a number. It is read once.
+    /// Reads the options from the environment: `FUNCIFY_STOP_AFTER`, if it is a number. The variable is read once.
     pub fn from_environment() -> Self {
         static STOP_AFTER: OnceLock<Option<usize>> = OnceLock::new();
         let read = || std::env::var(STOP_AFTER_VARIABLE).ok().and_then(|text| text.parse().ok());
         RewriteOptions { stop_after: *STOP_AFTER.get_or_init(read), ..RewriteOptions::default() }
     }
 
-    /// With the rule of that name, too, which is not tried otherwise ([`Rule::on_request`]).
+    /// Adds the rule of that name, which is not tried otherwise ([`Rule::on_request`]).
     pub fn with(mut self, rule: &str) -> Self {
         self.with.push(rule.to_string());
         self
     }
 
-    /// Without the rule of that name.
+    /// Removes the rule of that name.
     pub fn without(mut self, rule: &str) -> Self {
         self.without.push(rule.to_string());
         self
     }
 
-    /// With these rules alone.
+    /// Enables only these rules.
     pub fn only(mut self, rules: &[&str]) -> Self {
         self.only = Some(rules.iter().map(|rule| rule.to_string()).collect());
         self
     }
 
-    /// What rewriting may change of values, [nothing but the order of sums](Tolerance::Exact) by default.
+    /// Sets the changes of values that rewriting may make, [only the order of sums](Tolerance::Exact) by default.
     pub fn tolerance(mut self, tolerance: Tolerance) -> Self {
         self.tolerance = tolerance;
         self
     }
 
-    /// For a device that prefers steps side by side, or avoids them. A `Function` of the runtime asks its backend,
-    /// unless it is said here; a graph that is rewritten alone is for one that avoids them.
+    /// Sets whether the device prefers parallel steps. If it is not set, a `Function` of the runtime asks its
+    /// backend, and a graph rewritten on its own assumes [`Parallel::Avoid`].
     pub fn parallel(mut self, parallel: Parallel) -> Self {
         self.parallel = Some(parallel);
         self
     }
 
-    /// The same for such a device, if nothing was said of it.
+    /// Sets the device preference if it is not set yet.
     pub fn or_parallel(self, parallel: Parallel) -> Self {
         RewriteOptions { parallel: self.parallel.or(Some(parallel)), ..self }
     }
@@ -78,40 +79,43 @@ impl RewriteOptions {
         !self.without.iter().any(is_it) && (is_among || self.with.iter().any(is_it))
     }
 
-    /// All rules that are named.
+    /// Returns all rules named in the options.
     pub(super) fn named(&self) -> impl Iterator<Item = &String> {
         self.with.iter().chain(&self.without).chain(self.only.iter().flatten())
     }
 
-    /// Only the first patches, so many.
+    /// Limits the number of patches.
     pub fn stop_after(mut self, patches: usize) -> Self {
         self.stop_after = Some(patches);
         self
     }
 
-    /// With the texts of what was there before and after each patch.
+    /// Records the text before and after each patch.
     pub fn texts(mut self) -> Self {
         self.texts = true;
         self
     }
 }
 
-/// What rewriting may change of values.
+/// The changes of values that rewriting may make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tolerance {
-    /// Nothing but the order of sums: results differ by rounding.
+    /// Only the order of sums: results differ by rounding.
     #[default]
     Exact,
-    /// Sums and products of floats in any order, also of factors that a loop never multiplied with each other. Their product may be
-    /// infinite or 0 where no state of the loop was, which then is infinite or NaN.
+    /// Any order of sums and products of floats, including products of factors that a loop never multiplied with each
+    /// other. Such a product may be infinite or 0 where no state of the loop was, and the state then becomes infinite
+    /// or NaN.
     Reassociated,
 }
 
-/// Whether a device prefers work of logarithmic depth, many steps side by side, to less work one step after the other.
+/// A device's preference between work of logarithmic depth, with many parallel steps, and less work in sequential
+/// steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Parallel {
-    /// The least work: processors with few cores.
+    /// Prefers the least work, as on processors with few cores.
     Avoid,
-    /// The least depth: devices on which each step is a launch, and most of them idle in a small one.
+    /// Prefers the least depth, as on devices where each step is a launch, and a small one leaves most of the device
+    /// idle.
     Prefer,
 }

@@ -1,19 +1,19 @@
-//! A loop of whose traces only first rows are read runs no more steps than these need (PyTensor's `scan_save_mem` does so for the
-//! number of steps).
+//! Shortens a loop whose traces are read only in their first rows to the steps that write those rows (as PyTensor's
+//! `scan_save_mem` does with the number of steps).
 //!
-//! Precondition: the loop goes upward and is certain, as what a step that is left out would have been refused for is lost; nothing
-//! uses a final carry, or a buffer that is given whole; every use of a trace is a slice of rows, which surely end
-//! before those that there are. What a graph gives is used whole. The number of steps is not negative. If that is not known, as
-//! of the `T-1` first rows of `T`, a slice of the trace is refused where it is, and so is a slice of a sequence then, before
-//! the loop.
+//! Precondition: the loop runs forward and is certain, because errors of the steps left out are lost; nothing uses a
+//! final carry, or a full buffer; every use of a trace is a slice of rows, which certainly end before the end of the
+//! trace. Outputs of the graph count as using all rows. The number of steps is not negative. If that is not known, as
+//! for the first `T-1` rows of `T`, the slice of the trace fails at run time, and a slice of a sequence before the
+//! shortened loop must then fail as well.
 
 use super::*;
 use funcify_core::ops::scan::{Buffer, Start};
 
-/// What the uses of a loop need, so far.
+/// The steps that the uses of a loop need, so far.
 #[derive(Default)]
 struct Needed {
-    /// How many steps; `None` if there is no use yet, or all are needed.
+    /// The number of steps; `None` if there is no use yet, or all are needed.
     steps: Option<Dim>,
     /// The ends of the slices.
     limits: Vec<Dim>,
@@ -35,7 +35,7 @@ impl Needed {
     }
 }
 
-/// The graph with shorter loops, and the line of the first; `None` if none is.
+/// Returns the graph with shorter loops, and the line of the first; `None` if no loop can be shortened.
 pub(super) fn shortened(graph: &Graph) -> Option<(Graph, Site)> {
     let steps = needed_steps(graph);
     let site = graph.nodes()[*steps.keys().next()?].site;
@@ -49,7 +49,7 @@ pub(super) fn shortened(graph: &Graph) -> Option<(Graph, Site)> {
     Some((copy.finished()?, site))
 }
 
-/// Adds a loop with fewer steps. If their number may be negative, it reads so many rows, cut before it.
+/// Adds a loop with fewer steps. If their number may be negative, its sequences are sliced to that many rows first.
 fn place(copy: &mut Copy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
     let mut operands: Vec<ValueId> = node.inputs.iter().map(|input| copy.get(*input)).collect::<Option<_>>()?;
     if !is_natural(steps) {
@@ -72,13 +72,14 @@ fn is_natural(steps: &Dim) -> bool {
     steps.is_at_least(&Dim::from(0)) == Some(true)
 }
 
-/// Whether a negative number of steps is refused by a slice before the loop, as it was by one after it, which ended no later.
+/// Returns whether a slice before the loop rejects a negative number of steps, as the slice after it, which ends no
+/// later, did.
 fn is_refused(scan: &Scan, steps: &Dim, limits: &[Dim]) -> bool {
     scan.sequences.iter().any(|sequence| sequence.reach() == 0)
         && limits.iter().any(|limit| steps.is_at_least(limit) == Some(true))
 }
 
-/// The loops that can run fewer steps, and how many.
+/// Returns the loops that can run fewer steps, with the number of steps.
 fn needed_steps(graph: &Graph) -> BTreeMap<usize, Dim> {
     let is_loop = |(_, node): &(usize, &Node)| matches!(&node.op, Op::Scan(scan) if may_be_shorter(scan));
     let loops = graph.nodes().iter().enumerate().filter(is_loop);
@@ -116,14 +117,15 @@ fn may_be_shorter(scan: &Scan) -> bool {
         && scan.buffers.iter().all(is_trace)
 }
 
-/// How many steps write the rows of a trace that an op reads, and where these rows end, if it is a slice of them.
+/// If an op is a slice of a trace, returns the number of steps that write the rows it reads, and the end of these
+/// rows.
 fn first_steps(buffer: &Buffer, user: &Node) -> Option<(Dim, Dim)> {
     let Op::Slice(Slice { axis: 0, limit, .. }) = &user.op else { return None };
     let given = if let Start::Given(rows) = buffer.start { rows } else { 0 };
     Some((limit.clone() - given, limit.clone()))
 }
 
-/// The larger of two numbers of steps, if one is the larger for all sizes.
+/// Returns the larger of two numbers of steps, if one is larger for all sizes.
 fn larger(left: Dim, right: Dim) -> Option<Dim> {
     match (left.is_at_least(&right), right.is_at_least(&left)) {
         (Some(true), _) => Some(left),

@@ -1,4 +1,4 @@
-//! What a rule is: a name, a reason, and a function from an op in its place to a patch.
+//! Rules: a name, a reason, and a function from an op in its context to a patch.
 
 use funcify_core::Value;
 use funcify_core::graph::{at_site, tracer};
@@ -9,17 +9,17 @@ use super::*;
 /// A named rewrite.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its name, by which it is logged and left out.
+    /// The name used to log and to disable the rule.
     pub name: &'static str,
-    /// Why, in a line.
+    /// The reason for the rule, in one line.
     pub reason: &'static str,
-    /// Whether what it makes of floats adds in another order, so that sums differ by rounding.
+    /// `true` if its patches add floats in another order, so that sums differ by rounding.
     pub reorders_sums: bool,
-    /// Whether it changes more than the order of sums and makes work of less depth: it is tried only where
-    /// [`RewriteOptions::with`](super::RewriteOptions::with) asks for it, or where reassociation is [tolerated](super::Tolerance) and the
-    /// device [prefers](super::Parallel) depth.
+    /// `true` if it changes more than the order of sums to reduce the depth. Such a rule is tried only if
+    /// [`RewriteOptions::with`](super::RewriteOptions::with) requests it, or if reassociation is
+    /// [tolerated](super::Tolerance) and the device [prefers](super::Parallel) depth.
     pub on_request: bool,
-    /// What it does to an op; none for those that are about a whole graph, which the driver does.
+    /// The function that rewrites an op; `None` for rules about a whole graph, which the driver applies.
     pub(super) apply: Option<fn(&Here<'_>) -> Option<Patch>>,
 }
 
@@ -39,19 +39,19 @@ const fn of_graph(name: &'static str, reason: &'static str) -> Rule {
     Rule { name, reason, reorders_sums: false, on_request: false, apply: None }
 }
 
-/// The rule that leaves out what no output needs.
+/// The rule that removes nodes that no output needs.
 pub(super) const DEAD_CODE: &str = "dead_code";
 
 /// The rule that trims traces to the rows that are read.
 pub(super) const TRIMMED: &str = "trimmed_traces";
 
-/// The rule that lets a loop run no more steps than are read.
+/// The rule that shortens a loop to the steps that are read.
 pub(super) const SHORTENED: &str = "shortened_loops";
 
-/// The rule that makes loops of the same steps one.
+/// The rule that merges loops with the same steps.
 pub(super) const FUSED: &str = "fused_loops";
 
-/// The rule that lets equal ops be one.
+/// The rule that merges equal ops.
 pub(super) const COMMON: &str = "common_subexpression";
 
 /// All rules, in the order in which they are tried.
@@ -103,49 +103,50 @@ pub const RULES: &[Rule] = &[
     ),
 ];
 
-/// What takes the place of an op.
+/// The replacement of an op.
 pub(super) enum Patch {
-    /// Values that are there already, one a result.
+    /// Existing values, one per result.
     Values(Vec<ValueId>),
-    /// A program of these operands, whose outputs are the results.
+    /// A program on these operands, whose outputs are the results.
     Program(Vec<ValueId>, Graph),
 }
 
-/// An op that is about to be placed behind what a graph has already.
+/// An op that is about to be added to a graph.
 pub(super) struct Here<'a> {
     /// The graph so far.
     pub(super) graph: &'a Graph,
     pub(super) op: &'a Op,
     pub(super) operands: &'a [ValueId],
     pub(super) site: Site,
-    /// Which values so far are certainly computed: nothing that they depend on may be refused.
+    /// `true` for each value so far that is certainly computed: nothing that it depends on may fail.
     pub(super) certain: &'a [bool],
-    /// The symbols of which nothing says for certain that they are given a size.
+    /// The symbols that are not certain to be bound.
     pub(super) uncertain_sizes: &'a [Symbol],
 }
 
 impl Here<'_> {
-    /// The type of an operand.
+    /// Returns the type of an operand.
     pub(super) fn ty(&self, operand: usize) -> &TensorType {
         self.graph.ty(self.operands[operand])
     }
 
-    /// The types of the operands.
+    /// Returns the types of the operands.
     pub(super) fn types(&self) -> Vec<&TensorType> {
         self.operands.iter().map(|operand| self.graph.ty(*operand)).collect()
     }
 
-    /// The types of the results.
+    /// Returns the types of the results.
     pub(super) fn results(&self) -> Option<Vec<TensorType>> {
         self.op.infer(&Place::new(self.op.name(), self.site), &self.graph.types(self.operands)).ok()
     }
 
-    /// The node that a value comes from, if it is no input.
+    /// Returns the node that computes a value, unless it is an input.
     pub(super) fn node(&self, value: ValueId) -> Option<&Node> {
         self.graph.node_of(value)
     }
 
-    /// Whether the op that gives a value certainly runs, so that leaving it out loses no error (rewrite-c3).
+    /// Returns whether the op that computes a value certainly runs without error, so that leaving it out loses no
+    /// error (rewrite-c3).
     pub(super) fn is_certain(&self, value: ValueId) -> bool {
         self.node(value).is_none_or(|node| self.certainly_runs(node))
     }
@@ -155,7 +156,8 @@ impl Here<'_> {
         !uses_any(self.graph, node, &sizes) && is_certain(self.graph, node, &Sizes::new())
     }
 
-    /// Whether a value can be left out where these are still used: no error on the way to it is lost (rewrite-c3).
+    /// Returns whether a value can be left out while the `used` ones stay, without losing an error on the way to it
+    /// (rewrite-c3).
     pub(super) fn may_leave_out(&self, value: ValueId, used: &[ValueId]) -> bool {
         if used.contains(&value) || self.certain[value.index()] {
             return true;
@@ -164,12 +166,12 @@ impl Here<'_> {
         node.is_some_and(|node| node.inputs.iter().all(|input| used.contains(input) || self.certain[input.index()]))
     }
 
-    /// A patch that is an operand, or another value that is there.
+    /// Returns a patch that is an existing value, such as an operand.
     pub(super) fn value(&self, value: ValueId) -> Option<Patch> {
         Some(Patch::Values(vec![value]))
     }
 
-    /// A patch that is built of these values. `None` if it does not fit, or `build` says so.
+    /// Returns a patch built from these values. Returns `None` if it is invalid, or if `build` returns `None`.
     pub(super) fn build(
         &self,
         operands: &[ValueId],
@@ -191,13 +193,13 @@ impl Here<'_> {
         Some(Patch::Program(operands.to_vec(), graph))
     }
 
-    /// A patch that is one op on these values.
+    /// Returns a patch that is one op on these values.
     pub(super) fn one(&self, op: impl Into<Op>, operands: &[ValueId]) -> Option<Patch> {
         let graph = Graph::of_typed_op(["patch", "v", "r"], op.into(), self.graph.types(operands), self.site).ok()?;
         Some(Patch::Program(operands.to_vec(), graph))
     }
 
-    /// The op in its place as a program, for the log.
+    /// Formats the op in its context as a program, for the log.
     pub(super) fn text(&self) -> String {
         match self.one(self.op.clone(), self.operands) {
             Some(Patch::Program(_, graph)) => graph.to_string(),

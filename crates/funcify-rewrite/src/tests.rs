@@ -1,4 +1,4 @@
-//! How much work rewriting is, and that a rule cannot change a type.
+//! Tests the amount of work that rewriting takes, and that a rule cannot change a type.
 
 use funcify_core::graph::work;
 use funcify_core::{CheckpointPolicy, GradOptions, Graph, HostTensor, ScanOptions, Value, evaluate, scan, scan_with};
@@ -6,7 +6,7 @@ use funcify_nn::S5;
 
 use super::{Rewrite, RewriteOptions};
 
-/// A chain of ops, with what each rule for single ops has something to say about.
+/// Builds a chain of ops to which each rule for single ops applies.
 fn chain(length: usize) -> Graph {
     let graph = Graph::build("chain", |g| {
         let mut x = g.input("x", "f32[4,4]");
@@ -18,7 +18,7 @@ fn chain(length: usize) -> Graph {
     graph.unwrap()
 }
 
-/// Loops after one another, differentiated.
+/// Builds a sequence of loops, differentiated.
 fn loops(count: usize) -> Graph {
     let graph = Graph::build("loops", |g| {
         let (mut xs, w, u) = (g.input("xs", "f32[T,B,4]"), g.input("w", "f32[4,4]"), g.input("u", "f32[4,4]"));
@@ -34,7 +34,7 @@ fn loops(count: usize) -> Graph {
     graph.unwrap().grad(["w", "u"], GradOptions::new().policy(CheckpointPolicy::SaveAll)).unwrap()
 }
 
-/// Four times the program is about four times the work.
+/// Rewriting a program four times as long takes about four times the work.
 #[test]
 fn the_work_grows_with_the_program() {
     for (name, make) in [("chain", chain as fn(usize) -> Graph), ("loops", loops)] {
@@ -61,7 +61,8 @@ fn a_weight_gradient_is_one_product() {
     assert_eq!((products(&graph), inside), (3, 2), "{graph}");
 }
 
-/// Extremes and integers come out of the op as they came out of the loop, upward and downward, for any number of steps.
+/// The op `cumulative` returns the same extremes and integers as the loop, forward and in reverse, for any number of
+/// steps.
 #[test]
 fn running_extremes_and_integers_are_exact() {
     let floats = [1.0, -2.0, f64::INFINITY, 0.5, f64::NAN, 7.0, f64::NEG_INFINITY];
@@ -102,7 +103,8 @@ fn running_extremes_and_integers_are_exact() {
     }
 }
 
-/// The loop of a state space layer, whose state is complex, is an associative scan where that is asked for, in its gradient too.
+/// The loop of a state space layer, whose state is complex, becomes an associative scan on request, also in its
+/// gradient.
 #[test]
 fn a_state_space_layer_is_an_associative_scan() {
     let scans =

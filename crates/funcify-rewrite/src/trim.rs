@@ -1,12 +1,13 @@
-//! Traces hold the rows that anyone reads (PyTensor's `scan_save_mem`): one of which only last rows are read keeps those alone
-//! (scan-c7).
+//! Trims traces to the rows that are read (PyTensor's `scan_save_mem`): a trace that is read only in its last rows
+//! keeps only those (scan-c7).
 //!
-//! Precondition: every use of the trace is a slice of last rows, so many that it is a number, and the trace surely has as many:
-//! else a loop of few steps would be refused otherwise than the slice. What a graph gives is used.
+//! Precondition: every use of the trace is a slice of a constant number of last rows, and the trace certainly has
+//! that many: otherwise a loop with few steps would fail with a different error than the slice. Outputs of the graph
+//! count as using all rows.
 
 use super::*;
 
-/// The graph with its traces trimmed, and the line of the first loop whose are; `None` if none is.
+/// Returns the graph with trimmed traces, and the line of the first changed loop; `None` if nothing can be trimmed.
 pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {
     let trimmable = trimmable(graph);
     let op = |_: usize, node: &Node| match &node.op {
@@ -28,7 +29,7 @@ pub(super) fn trimmed(graph: &Graph) -> Option<(Graph, Site)> {
     Some((with_ops(graph, op)?, first.site))
 }
 
-/// The traces of which only last rows are read, and how many.
+/// Returns the traces that are read only in their last rows, with the number of rows.
 fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     let mut last: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
     if !graph.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
@@ -52,14 +53,14 @@ fn trimmable(graph: &Graph) -> BTreeMap<ValueId, usize> {
     last.into_iter().filter_map(surely).collect()
 }
 
-/// The loop of which a value is a buffer whose rows are all returned.
+/// Returns the loop for a value that is a buffer of it with all rows returned.
 fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
     let Source::Node(node, result) = graph.source(value) else { return None };
     let Op::Scan(scan) = &graph.node(node).op else { return None };
     scan.buffers.get(result).filter(|buffer| buffer.returned == Returned::All).map(|_| scan)
 }
 
-/// How many last rows of a trace an op reads, if it is a slice of them.
+/// Returns the number of last rows of a trace that an op reads, if it is a slice of them.
 fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<usize> {
     let Op::Slice(Slice { axis: 0, start, limit, step: 1 }) = &node.op else { return None };
     if !is_certain(graph, node, &Sizes::new()) {
@@ -72,7 +73,7 @@ fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<
     rows.constant().and_then(|rows| usize::try_from(rows).ok())
 }
 
-/// A slice of a trace, of its last rows.
+/// Moves a slice of a trace to the trimmed trace.
 fn moved(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
     if loop_of(graph, trace).is_some_and(|scan| scan.reverse) {
         return slice.clone();
@@ -81,7 +82,7 @@ fn moved(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
     Slice { start: slice.start.clone() - &left_out, limit: slice.limit.clone() - &left_out, ..slice.clone() }
 }
 
-/// A graph with other ops in the places of its nodes.
+/// Returns a graph with other ops in its nodes.
 fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
     let mut copy = Copy::of(graph);
     graph.nodes().iter().enumerate().try_for_each(|(index, node)| copy.node(node, op(index, node)))?;

@@ -1,16 +1,17 @@
 //! Caches compiled programs without holding a lock while one is compiled.
 //!
-//! A call whose program is cached never waits for a compilation. Calls that need the same new program wait for the first of them, which
-//! compiles it once; calls that need different programs compile them side by side. A call that waits can still be cancelled.
+//! A call whose program is cached never waits for a compilation. Calls that need the same new program wait for the
+//! first of them, which compiles it once; calls that need different programs compile them in parallel. A waiting call
+//! can still be cancelled.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a waiting call sleeps before it asks again whether it is cancelled.
+/// The time that a waiting call sleeps before it checks again for cancellation.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Keeps the entries used last, for plug-ins too: compiled programs, derivatives, recorded functions. `K` identifies an entry that is
-/// being made.
+/// A cache of the most recently used entries, for plug-ins too: compiled programs, derivatives, recorded functions.
+/// `K` identifies an entry that is being made.
 ///
 /// ```
 /// use funcify::dispatch::Cache;
@@ -30,26 +31,26 @@ pub struct Cache<K, E> {
 }
 
 struct State<K, E> {
-    /// The entry used last is at the end.
+    /// The entries, the most recently used one last.
     entries: Vec<E>,
     /// The keys of the entries that some call is making.
     making: Vec<K>,
 }
 
-/// Marks a key as being made. Dropping it, after an error or a panic too, lets another call make the entry.
+/// A key that is being made. Dropping it, also after an error or a panic, lets another call make the entry.
 struct Making<'c, K: Eq, E> {
     cache: &'c Cache<K, E>,
     key: &'c K,
 }
 
 impl<K: Eq + Clone, E: Clone> Cache<K, E> {
-    /// Makes an empty cache of at most `capacity` entries, or of one if that is 0.
+    /// Creates an empty cache of at most `capacity` entries, or of one if `capacity` is 0.
     pub fn new(capacity: usize) -> Self {
         let state = State { entries: Vec::new(), making: Vec::new() };
         Cache { state: Mutex::new(state), changed: Condvar::new(), capacity: capacity.max(1) }
     }
 
-    /// Returns the entry used last.
+    /// Returns the most recently used entry.
     pub(crate) fn last(&self) -> Option<E> {
         self.lock().entries.last().cloned()
     }
@@ -64,8 +65,8 @@ impl<K: Eq + Clone, E: Clone> Cache<K, E> {
         self.lock().add(entry, self.capacity);
     }
 
-    /// Returns the entry for which `serves` holds. If there is none, makes it, or waits while another call makes the one of this
-    /// `key`. `goes_on` is asked again and again while it waits; its error ends the wait.
+    /// Returns the entry for which `serves` holds. Otherwise makes it, or waits while another call makes the one for
+    /// this `key`. While waiting, calls `goes_on` repeatedly; its error ends the wait.
     pub fn find_or_make<F>(
         &self,
         key: &K,

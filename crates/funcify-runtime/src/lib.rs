@@ -1,9 +1,9 @@
-//! Dispatch: from a graph to a program of a backend's kernels, and to a function that is called.
+//! Dispatch: lowers a graph to a program of a backend's kernels, and makes it a function to call.
 //!
 //! A [`Backend`] is a tensor type with a few operations on rows; its kernels are registered per op with
-//! [`funcify!`](macro@crate::funcify). [`Function`] lowers a graph to a program of such kernels, its loops unrolled or
-//! native ([`LoopStrategy`]), and calls it on the backend's own tensors. [`Executor`] does so by the backend's name, on
-//! host tensors.
+//! [`funcify!`](macro@crate::funcify). [`Function`] lowers a graph to a program of such kernels, its loops unrolled
+//! or native ([`LoopStrategy`]), and calls it on the backend's own tensors. [`Executor`] does the same for a backend
+//! given by name, on host tensors.
 
 #[doc(hidden)]
 pub use funcify_core::{DType, HostTensor, error::BackendError, ops::OpKey};

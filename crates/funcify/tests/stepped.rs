@@ -226,32 +226,32 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
         done.buffer(&buffer).slice(0, 1..) + xs
     });
     let text =
-        refused("scan", "it is made of the sequence", &|xs| scan(row(xs), xs, |sum, x| (sum + x * xs.sum(0), sum)).1);
+        refused("scan", "it depends on the sequence", &|xs| scan(row(xs), xs, |sum, x| (sum + x * xs.sum(0), sum)).1);
     assert!(text.contains("tests/stepped.rs"), "{text}");
-    refused("scan", "it is what another loop gives", &|xs| scan(last(xs), xs, |sum, x| (sum + x, sum)).1);
+    refused("scan", "it is the result of another loop", &|xs| scan(last(xs), xs, |sum, x| (sum + x, sum)).1);
     refused("reduce", "it works over all steps at once", &|xs| sums(xs).mean(0));
-    refused("broadcast", "would need what the loop gives after its last step", &|xs| {
+    refused("broadcast", "would need the result of the loop after its last step", &|xs| {
         sums(xs) - last(xs).broadcast_to(xs.shape())
     });
-    refused("iota", "which step it is", &|xs| sums(xs) + iota("T", DType::F64).unsqueeze(1));
+    refused("iota", "the index of the step", &|xs| sums(xs) + iota("T", DType::F64).unsqueeze(1));
     refused("size", "the number of steps", &|xs| sums(xs) / size("T", DType::F64));
-    refused("slice", "its rows are chosen among all steps", &|xs| sums(xs).slice(0, 0..2));
-    refused("slice", "its rows are chosen among all steps", &|xs| sums(xs).index(0, -2));
-    refused("slice", "the first steps have no row of it", &|xs| sums(xs).slice(0, 1..));
-    refused("reverse", "in another order", &|xs| sums(xs.reverse(0)));
-    refused("pad", "rows of steps that come later", &|xs| sums(xs.pad(0, 0, 1, 0.0).slice(0, 1..)));
+    refused("slice", "it selects rows from all steps", &|xs| sums(xs).slice(0, 0..2));
+    refused("slice", "it selects rows from all steps", &|xs| sums(xs).index(0, -2));
+    refused("slice", "it has no rows for the first steps", &|xs| sums(xs).slice(0, 1..));
+    refused("reverse", "it reorders the steps", &|xs| sums(xs.reverse(0)));
+    refused("pad", "rows of later steps", &|xs| sums(xs.pad(0, 0, 1, 0.0).slice(0, 1..)));
     refused("matmul", "sums over steps", &|xs| sums(xs).matmul(xs.t()));
     refused("cumulative", "not known to act on each step alone", &|xs| sums(xs) + xs.cumsum(0, true));
-    refused("associative_scan", "begins with the last step", &|xs| {
+    refused("associative_scan", "runs in reverse, from the last step", &|xs| {
         let options = funcify_core::ops::associative::AssociativeScanOptions::new().reverse();
         sums(xs) + funcify_core::ops::associative::associative_scan_with(options, xs, |a, b| a + b)
     });
-    refused("stepped", "its steps lie within an axis of others", &|xs| sums(xs).reshape([Dim::from("T") * 2]));
-    refused("stepped", "there is no loop in it", &|xs| xs * 2.0);
+    refused("stepped", "its steps share an axis with other elements", &|xs| sums(xs).reshape([Dim::from("T") * 2]));
+    refused("stepped", "it has no loop", &|xs| xs * 2.0);
     refused("scan", "its number of steps is `3`", &|xs| {
         scan(row(xs), constant(noise(DType::F64, &[3, 2], 1)), |sum, x| (sum + x, sum)).1.sum(0) + xs
     });
-    refused("scan", "a step uses the number of all steps", &|xs| {
+    refused("scan", "a step uses the total number of steps", &|xs| {
         scan(row(xs), xs, |sum, x| (sum + x / size("T", DType::F64), sum)).1
     });
     refused("scan", "not that of the other loops", &|xs| {
@@ -266,7 +266,7 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
     });
     let graph = built("refused", |g| (sums(g.input("xs", "f64[T,2]")), g.input("a", "f64[T,T]")));
     let text = graph.stepped().unwrap_err().to_string();
-    assert!(text.contains("input `a` cannot") && text.contains("one row a step along one axis"), "{text}");
+    assert!(text.contains("input `a` cannot") && text.contains("one row per step along one axis"), "{text}");
 }
 
 /// Ops that write in places that an operand says write each row alone, along other axes than that of the steps.

@@ -1,17 +1,20 @@
-//! Loops that are affine in their states are associative scans: `h[t] = a[t] * h[t-1] + b[t]` (Blelloch, Prefix Sums and Their
-//! Applications, 1990, §1.4; Martin, Cundy, Parallelizing Linear Recurrent Neural Nets Over Sequence Length, 2018; S5).
+//! Turns loops that are affine in their states into associative scans: `h[t] = a[t] * h[t-1] + b[t]` (Blelloch,
+//! Prefix Sums and Their Applications, 1990, §1.4; Martin, Cundy, Parallelizing Linear Recurrent Neural Nets Over
+//! Sequence Length, 2018; S5).
 //!
-//! The maps of two steps after one another are the map of both, `(a2 a1, a2 b1 + b2)`, so all states are one associative scan, in
-//! logarithmic depth, over the initial value and the maps of the steps. All factors are taken element by element. Two states that a
-//! step mixes, as the parts of a complex number, are one map with four factors an element. Traces of a state are rows of it; what else
-//! a step does with it reads them as a sequence.
+//! The maps of two successive steps compose to one map, `(a2 a1, a2 b1 + b2)`, so all states are one associative scan
+//! of logarithmic depth over the initial value and the maps of the steps. All factors apply element by element. Two
+//! states that a step mixes, such as the parts of a complex number, are one map with four factors per element. Traces
+//! of a state are rows of the result; other uses in a step read them as a sequence.
 //!
-//! Precondition: the loop is certain and runs all its steps; the states are floats; a step makes their next values of them by sums,
-//! differences, and products with and quotients by what depends on sequences and invariants only, and of no other state; factors
-//! and addends for all steps are bounded by what the loop moves. Running sums and products are left to `cumulative`.
+//! Precondition: the loop is certain and runs all its steps; the states are floats; a step computes their next values
+//! by sums, differences, and products with and quotients by values that depend on sequences and invariants only, and
+//! on no other state; factors and addends for all steps are bounded by what the loop moves. Running sums and products
+//! are left to `cumulative`.
 //!
-//! It is tried where it is asked for by name, or where reassociation is tolerated and the device prefers depth: it takes more work than the loop, sums come out differently rounded, and a product
-//! of many factors may be infinite where no state was.
+//! The rule is tried if it is requested by name, or if reassociation is tolerated and the device prefers depth: it
+//! takes more work than the loop, sums are rounded differently, and a product of many factors may be infinite where
+//! no state was.
 
 use std::collections::BTreeSet;
 
@@ -22,10 +25,10 @@ use funcify_core::types::TensorType;
 use super::known::{State, StateRows, give, states, taken};
 use super::*;
 
-/// How many states one map has at most.
+/// The largest number of states in one map.
 const MOST_MIXED: usize = 2;
 
-/// States of a loop that are affine recurrences.
+/// Replaces states of a loop that are affine recurrences.
 pub(crate) fn affine(here: &Here<'_>) -> Option<Patch> {
     let scan = whole_loop(here)?;
     let recurrences = recurrences(scan);
@@ -35,19 +38,19 @@ pub(crate) fn affine(here: &Here<'_>) -> Option<Patch> {
     here.build(here.operands, |operands| moved(scan, &recurrences, operands))
 }
 
-/// On what a value of a step depends, and how.
+/// The way in which a value of a step depends on states.
 #[derive(Clone)]
 enum Form {
-    /// On no state.
+    /// Depends on no state.
     Known,
-    /// On these states, as a sum of each with a factor, and of what depends on none.
+    /// The sum of these states, each with a factor, and of an addend that depends on none.
     Affine { states: BTreeSet<usize>, is_scaled: bool, is_shifted: bool },
-    /// Otherwise.
+    /// Any other dependency.
     Other,
 }
 
 impl Form {
-    /// The form of what an op makes of values of these forms.
+    /// Returns the form of an op's result for operands of these forms.
     fn of(op: &Op, operands: &[&Form]) -> Form {
         match (op, operands) {
             (Op::Binary(Binary::Add | Binary::Sub), [left, right]) => left.plus(right),
@@ -82,7 +85,7 @@ impl Form {
     }
 }
 
-/// The form of each value of a step.
+/// Returns the form of each value of a step.
 fn forms(scan: &Scan, states: &[State]) -> Vec<Form> {
     let (body, classes) = (&scan.body, classes(scan));
     let mut forms: Vec<Form> =
@@ -101,7 +104,7 @@ fn forms(scan: &Scan, states: &[State]) -> Vec<Form> {
     forms
 }
 
-/// The states that are affine recurrences, those together that are mixed.
+/// Returns the states that are affine recurrences, grouped by those that a step mixes.
 fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
     let all = states(scan);
     if all.is_empty() {
@@ -112,7 +115,7 @@ fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
         Form::Affine { states, is_scaled, is_shifted } => Some((states, *is_scaled, *is_shifted)),
         _ => None,
     };
-    // States are in one group if a step mixes them.
+    // States are in the same group if a step mixes them.
     let mut groups: Vec<BTreeSet<usize>> = Vec::new();
     for number in 0..all.len() {
         let mut group = BTreeSet::from([number]);
@@ -143,7 +146,7 @@ fn recurrences(scan: &Scan) -> Vec<Vec<State>> {
     groups.into_iter().map(|group| group.into_iter().map(|number| all[number]).collect()).collect()
 }
 
-/// The loop without these states, whose rows it reads as sequences.
+/// Removes these states from the loop, which reads their rows as sequences.
 fn moved(scan: &Scan, recurrences: &[Vec<State>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let mut all = Vec::new();
@@ -164,7 +167,7 @@ fn moved(scan: &Scan, recurrences: &[Vec<State>], operands: &[Value]) -> Option<
     results.into_iter().collect()
 }
 
-/// A factor or an addend for all steps: one number, or rows.
+/// A factor or an addend for all steps: a single number, or rows.
 #[derive(Clone, Copy)]
 enum Term {
     Number(f64),
@@ -208,7 +211,7 @@ impl Term {
         }
     }
 
-    /// The rows of all steps.
+    /// Returns the rows of all steps.
     fn rows(self, row: &TensorType, steps: &Dim) -> Value {
         match self {
             Term::Number(number) => full(row.shape.with_inserted(0, steps.clone()), row.dtype, number),
@@ -217,10 +220,10 @@ impl Term {
     }
 }
 
-/// What a value of a step is for all steps: a factor of each state, and then an addend.
+/// A value of a step for all steps: a factor for each state, then an addend.
 type Sum = Vec<Term>;
 
-/// The maps of all steps: for each state its next value.
+/// The maps of all steps: the next value of each state.
 struct Maps {
     row: TensorType,
     steps: Dim,
@@ -261,7 +264,7 @@ impl Maps {
         Some(Maps { row: body.ty(states.first()?.before).clone(), steps: steps.clone(), sums })
     }
 
-    /// The rows of each state, the initial one among them.
+    /// Computes the rows of each state, including the initial one.
     fn run(&self, scan: &Scan, states: &[State], starts: Vec<Value>) -> Vec<Value> {
         let count = states.len();
         let rows = |term: Term| term.rows(&self.row, &self.steps);
@@ -286,7 +289,7 @@ impl Maps {
     }
 }
 
-/// Which values of a step depend on these states.
+/// Returns a flag for each value of a step that depends on these states.
 fn depending(body: &Graph, states: &[State]) -> Vec<bool> {
     let mut depends = vec![false; body.values().count()];
     states.iter().for_each(|state| depends[state.before.index()] = true);
@@ -297,7 +300,7 @@ fn depending(body: &Graph, states: &[State]) -> Vec<bool> {
     depends
 }
 
-/// What a node makes of sums. `rows` gives what depends on no state.
+/// Computes the sum for the result of a node. `rows` returns values that depend on no state.
 fn sum_of(node: &Node, sums: &[Option<Sum>], rows: impl Fn(ValueId) -> Option<Value>) -> Option<Sum> {
     let sum = |operand: usize| sums[node.inputs[operand].index()].as_ref();
     let each = |sum: &Sum, f: &dyn Fn(Term) -> Term| sum.iter().map(|term| f(*term)).collect::<Sum>();
@@ -320,7 +323,7 @@ fn sum_of(node: &Node, sums: &[Option<Sum>], rows: impl Fn(ValueId) -> Option<Va
     }
 }
 
-/// The map of two after one another: `(A2 A1, A2 b1 + b2)`, with the factors row by row before the addends.
+/// Composes two successive maps: `(A2 A1, A2 b1 + b2)`, with the factors row by row before the addends.
 fn combined(count: usize, first: &[Value], second: &[Value]) -> Vec<Value> {
     let product = |row: usize, of: &dyn Fn(usize) -> Value| {
         let terms = (0..count).map(|inner| second[row * count + inner] * of(inner));

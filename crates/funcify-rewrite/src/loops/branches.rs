@@ -1,11 +1,11 @@
-//! Work in a branch of a choice in a loop that is the same in each step is done once, before the loop (loop-invariant code motion of what
-//! is safe to run: LLVM's `LICM` moves such work of blocks that may not run).
+//! Computes invariant work in the branches of a switch in a loop once, before the loop (loop-invariant code motion of
+//! work that is safe to run: LLVM's `LICM` moves such work of blocks that may not run).
 //!
-//! Where the loop chooses the branch more than once, that is less work; where it never does, it is more by one time.
+//! If the loop runs the branch more than once, this is less work; if it never does, it costs one extra evaluation.
 //!
-//! Precondition: the ops are certain, as the branch may not run; what they take is an operand of the choice that depends on invariants only,
-//! and no size that a loop binds in each step; the loop is not truncated. The choice has an alternative: else it is a
-//! checkpoint. What is held is bounded by what the branch takes.
+//! Precondition: the ops are certain, because the branch may not run; they use only operands of the switch that
+//! depend on invariants, and no size that a loop binds in each step; the loop is not truncated. The switch has an
+//! alternative: otherwise it is a checkpoint. The memory held is bounded by the operands of the branch.
 
 use funcify_core::ops::Switch;
 
@@ -13,7 +13,7 @@ use super::cut::computed;
 use super::invariant::{moved, shared, with_moved, with_params};
 use super::*;
 
-/// Invariant work in branches of choices in a loop, done before it.
+/// Moves invariant work in branches of a loop's switches before the loop.
 pub(crate) fn branches(here: &Here<'_>) -> Option<Patch> {
     match here.op {
         Op::Scan(scan) if scan.truncate.is_none() => {
@@ -36,20 +36,20 @@ pub(crate) fn branches(here: &Here<'_>) -> Option<Patch> {
     }
 }
 
-/// Work of a branch that is moved.
+/// Work of a branch to move.
 struct Work<'a> {
-    /// The choice among the nodes of the body, and the branch.
+    /// The index of the switch among the nodes of the body; `number` is the branch.
     node: usize,
     number: usize,
     branch: &'a Graph,
-    /// What the branch takes that is the same in each step: as a value of the body, and as a parameter.
+    /// The invariant operands of the branch, as values of the body and as parameters.
     given: Vec<(ValueId, ValueId)>,
-    /// The values of the branch.
+    /// The values of the branch to move.
     values: Vec<ValueId>,
 }
 
-/// The work in branches of a body whose inputs from `first` on are the same in each step. `own` are the sizes that the loop
-/// binds.
+/// Returns the work in branches of a body whose inputs from `first` on are the same in each step. `own` are the sizes
+/// that the loop binds.
 fn work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
     let is_choice = |op: &Op| matches!(op, Op::Switch(switch) if switch.branches.len() > 1);
     let mut all = Vec::new();
@@ -80,7 +80,7 @@ fn work<'a>(body: &'a Graph, first: usize, own: &[&Symbol]) -> Vec<Work<'a>> {
 }
 
 impl Work<'_> {
-    /// Its values, made of what the body takes from outside.
+    /// Computes the values from the captures of the body.
     fn done(&self, body: &Graph, outside: &[(Value, ValueId)]) -> Option<Vec<Value>> {
         let (operands, params): (Vec<ValueId>, Vec<ValueId>) = self.given.iter().copied().unzip();
         let given: Vec<(Value, ValueId)> = computed(body, outside, &operands)?.into_iter().zip(params).collect();
@@ -98,7 +98,7 @@ fn of_scan(scan: &Scan, work: &[Work<'_>], operands: &[Value]) -> Option<Vec<Val
     emit(Scan { body: Arc::new(without(&scan.body, work)?), invariants, ..scan.clone() }, &all).ok()
 }
 
-/// The loop of a condition, behind the work.
+/// Emits the while loop after the work.
 fn of_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Option<Vec<Value>> {
     with_moved(op, operands, work, |body, outside, work| {
         let mut all = Vec::new();
@@ -109,7 +109,7 @@ fn of_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Option
     })
 }
 
-/// The body with the values of the work as parameters, after those that it has.
+/// Returns the body with the values of the work as additional parameters at the end.
 fn without(body: &Graph, work: &[Work<'_>]) -> Option<Graph> {
     let (mut graph, mut copied) = (Graph::new(body.name()), Copied::new(body));
     body.inputs().iter().for_each(|input| copied.input(&mut graph, input.value, "x"));

@@ -1,13 +1,13 @@
-//! Operands of a loop whose elements are all one constant number are that number in each step (PyTensor's
-//! `scan_remove_constants_and_unused_inputs`): so other rules see it there, and no tensor of all steps is made of a cotangent
-//! that is 1 everywhere.
+//! Replaces operands of a loop whose elements are all the same constant by that constant in each step (PyTensor's
+//! `scan_remove_constants_and_unused_inputs`). Other rules then see the constant, and a cotangent that is 1
+//! everywhere is not expanded to a tensor of all steps.
 //!
-//! Precondition: the number is constant; where rows of a sequence are concerned, the loop is certain, as nothing
-//! looks at the rows any more.
+//! Precondition: the number is constant; for rows of a sequence, the loop is certain, because nothing reads the rows
+//! any more.
 
 use super::*;
 
-/// Operands of a loop that are one number.
+/// Replaces operands of a loop that are a single number.
 pub(crate) fn constants(here: &Here<'_>) -> Option<Patch> {
     let Op::Scan(scan) = here.op else { return None };
     let places = scan.operands();

@@ -1,26 +1,26 @@
-//! What a rule may hold for all steps: traces are bounded by what the loop reads and writes anyway.
+//! Limits the memory that a rule may hold for all steps: traces are bounded by what the loop reads and writes anyway.
 //!
-//! Sizes that are symbols are compared as polynomials: what is not surely bounded is taken for large.
+//! Symbolic sizes are compared as polynomials; a size that is not certainly bounded counts as large.
 
 use funcify_core::types::{Replacements, TensorType};
 
 use super::*;
 
-/// How many times what a loop reads and writes may be held for products, and for sums over steps.
+/// The limit on the memory held for products and for sums over steps, as a multiple of what a loop reads and writes.
 pub(super) const FACTOR: i64 = 8;
 
-/// What is small enough in any case, in bytes of all steps.
+/// The number of bytes for all steps that is always small enough.
 const SMALL: i64 = 1 << 16;
 
-/// The bytes of a tensor.
+/// Returns the bytes of a tensor.
 pub(super) fn bytes(ty: &TensorType) -> Dim {
     ty.shape.elements() * ty.dtype.size()
 }
 
-/// The bytes that a step reads of sequences, and writes to and reads from buffers.
+/// Returns the bytes that a step reads from sequences, and writes to and reads from buffers.
 pub(super) fn bytes_of_step(scan: &Scan) -> Dim {
     let (params, results) = (scan.params(), scan.results());
-    // Rows of one sequence are counted once.
+    // Several rows of the same sequence count once.
     let of_sequences = params.sequences.into_iter().filter_map(|mut rows| rows.next());
     let of_buffers = results.buffers.into_iter().filter_map(|mut rows| rows.next());
     let types = of_sequences.map(|param| scan.body.input_type(param));
@@ -31,13 +31,13 @@ fn sum<'a>(types: impl Iterator<Item = &'a TensorType>) -> Dim {
     types.fold(Dim::from(0), |sum, ty| sum + bytes(ty))
 }
 
-/// Whether `new` bytes a step may be held where a step moves `present` bytes already, `factor` times.
+/// Returns whether `new` bytes per step are at most `factor` times the `present` bytes that a step moves already.
 pub(super) fn is_bounded(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
     let is_small = (new.clone() * steps).constant().is_some_and(|bytes| bytes <= SMALL);
     is_small || (present.clone() * factor).is_at_least(new) == Some(true)
 }
 
-/// [`is_bounded`] where no size is 0: of what is empty nothing is held.
+/// Returns [`is_bounded`] under the assumption that no size is 0, since empty tensors take no memory.
 pub(super) fn is_bounded_of_some(new: &Dim, present: &Dim, factor: i64, steps: &Dim) -> bool {
     let symbols = new.symbols().into_iter().chain(present.symbols()).chain(steps.symbols());
     let one_more: Replacements = symbols.map(|symbol| (symbol.clone(), Dim::symbol(symbol) + 1)).collect();
@@ -45,7 +45,7 @@ pub(super) fn is_bounded_of_some(new: &Dim, present: &Dim, factor: i64, steps: &
     is_bounded(&new, &present, factor, &steps)
 }
 
-/// Those of these values that are bounded, together with those before them.
+/// Returns those of the values whose bytes, added to those of the values before them, are bounded.
 pub(super) fn affordable(body: &Graph, mut values: Vec<ValueId>, present: &Dim, steps: &Dim) -> Vec<ValueId> {
     let mut sum = Dim::from(0);
     values.retain(|value| {
@@ -59,7 +59,7 @@ pub(super) fn affordable(body: &Graph, mut values: Vec<ValueId>, present: &Dim, 
     values
 }
 
-/// The bytes of several values of a body.
+/// Returns the bytes of several values of a body.
 pub(super) fn bytes_of(body: &Graph, values: &[ValueId]) -> Dim {
     sum(values.iter().map(|value| body.ty(*value)))
 }

@@ -1,14 +1,15 @@
-//! States that are running sums, products or extremes of a sequence leave the loop: they are the op `cumulative` (JAX writes
-//! `cumsum` for what a loop adds up; PyTensor's `CumOp`).
+//! Moves states that are running sums, products or extremes of a sequence out of the loop, as the op `cumulative`
+//! (JAX writes `cumsum` for a loop that adds up; PyTensor's `CumOp`).
 //!
-//! A state whose next value is itself combined with a value that depends on sequences only has, before and after step t, the rows
-//! of one running reduction over the initial value and those values: `[s, x_0, x_1, ..]`. So nothing is combined in another order
-//! than the loop did, integers and extremes are exact, and floats differ by how a library rounds within its op. Traces of the state
-//! are rows of it; what else a step does with the state reads them as a sequence.
+//! Suppose that the next value of a state is the state combined with a value that depends on sequences only. Before
+//! and after step t, it then has the rows of one running reduction over the initial value and those values: `[s, x_0,
+//! x_1, ..]`. The op combines in the same order as the loop, so integers and extremes are exact, and floats differ
+//! only by the rounding inside a library's op. Traces of the state are rows of the result; other uses in a step read
+//! them as a sequence.
 //!
-//! Precondition: the loop is certain and runs all its steps; the combination is a monoid of the op, in which the state takes part
-//! once; something reads the rows of the state, or it is a buffer: a final value alone is a sum over steps. The rows are no more
-//! than what the loop moves anyway.
+//! Precondition: the loop is certain and runs all its steps; the combination is a monoid of the op that uses the
+//! state once; something reads the rows of the state, or it is a buffer: a final value alone is a sum over steps. The
+//! rows take no more memory than the loop moves anyway.
 
 use funcify_core::graph::emit_value;
 
@@ -20,13 +21,13 @@ use crate::numbers::is_same;
 struct Running {
     kind: ReduceKind,
     state: State,
-    /// What the step combines it with.
+    /// The value that a step combines it with.
     addend: ValueId,
-    /// Whether it starts as what adds nothing.
+    /// `true` if it starts as the neutral element.
     from_nothing: bool,
 }
 
-/// States of a loop that are running reductions.
+/// Replaces states of a loop that are running reductions.
 pub(crate) fn cumulative(here: &Here<'_>) -> Option<Patch> {
     let scan = whole_loop(here)?;
     let states = running(here, scan);
@@ -57,7 +58,7 @@ fn running(here: &Here<'_>, scan: &Scan) -> Vec<Running> {
     running
 }
 
-/// The combination of a state with another value, if that is its next value.
+/// Returns the combination of a state with another value, if that is its next value.
 fn combination(here: &Here<'_>, scan: &Scan, state: State) -> Option<Running> {
     let State { before, after, .. } = state;
     let (Op::Binary(op), &[left, right]) = made_by(&scan.body, after)? else { return None };
@@ -70,7 +71,7 @@ fn combination(here: &Here<'_>, scan: &Scan, state: State) -> Option<Running> {
     Some(Running { kind, state, addend, from_nothing })
 }
 
-/// The loop without these states, whose rows it reads as sequences.
+/// Removes these states from the loop, which reads their rows as sequences.
 fn moved(scan: &Scan, running: &[Running], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
     let addends: Vec<ValueId> = running.iter().map(|running| running.addend).collect();

@@ -1,5 +1,5 @@
-//! Which values of a body can be computed for all steps at once, and the programs that do it: an op for all steps is the op on
-//! lanes, by the batching rules.
+//! Determines the values of a body that can be computed for all steps at once, and builds the programs that do it: an
+//! op for all steps is the op on lanes, by the batching rules.
 
 use funcify_core::graph;
 use funcify_core::ops::{OpClass, Product};
@@ -7,18 +7,18 @@ use funcify_core::vmap::{Batched, inline};
 
 use super::*;
 
-/// On what a value of a body depends.
+/// The dependencies of a value in a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// On nothing, or on invariants only: it is the same in each step.
+    /// Depends on nothing, or on invariants only: the value is the same in each step.
     Shared,
-    /// On rows of sequences, too, by ops that may run before the loop.
+    /// Also depends on rows of sequences, through ops that may run before the loop.
     Steady,
-    /// On states, or on what must not run outside of the loop.
+    /// Depends on states, or on ops that must not run outside of the loop.
     Stepwise,
 }
 
-/// The class of each value of a loop's body.
+/// Returns the class of each value in a loop's body.
 pub(super) fn classes(scan: &Scan) -> Vec<Class> {
     let (body, layout, present) = (&scan.body, scan.params(), bytes_of_step(scan));
     let mut classes = vec![Class::Stepwise; body.values().count()];
@@ -26,7 +26,7 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
         params.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Steady);
     }
     layout.invariants.for_each(|param| classes[body.inputs()[param].value.index()] = Class::Shared);
-    // The sizes that each step gives anew: the numbers of steps of inner loops.
+    // The sizes that each step binds anew: the numbers of steps of inner loops.
     let stepwise: Vec<&Symbol> = body.nodes().iter().flat_map(|node| node.op.binds()).collect();
     for node in body.nodes() {
         let operands: Vec<Class> = node.inputs.iter().map(|input| classes[input.index()]).collect();
@@ -45,8 +45,8 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
     classes
 }
 
-/// Whether an op of a loop may be done for all steps at once: a product is one product then, and what is held is bounded.
-/// `present` are the bytes that a step moves anyway.
+/// Returns whether an op of a loop may run for all steps at once: products must stay a single product, and memory
+/// must be bounded. `present` are the bytes that a step moves anyway.
 fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool {
     let body = &scan.body;
     let is_one_product = match node.op.class() {
@@ -56,15 +56,15 @@ fn may_lift(scan: &Scan, node: &Node, operands: &[Class], present: &Dim) -> bool
         OpClass::Product(Product::Conv(_)) => operands == [Class::Steady, Class::Shared],
         OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => true,
         OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => true,
-        // `classes` has left them where they are.
+        // `classes` never lifts these.
         OpClass::Control(_) | OpClass::Custom(_) => return false,
     };
     let is_steady = operands.contains(&Class::Steady);
     !is_steady || (is_one_product && is_bounded(&bytes_of(body, &node.outputs), present, FACTOR, &scan.steps))
 }
 
-/// Values of the body of a loop for all steps: computed from the rows of the sequences, the invariants, and traces of
-/// other values. `None` if one needs something else.
+/// Computes values of a loop's body for all steps, from the rows of the sequences, the invariants, and traces of
+/// other values. Returns `None` if one needs anything else.
 pub(super) fn lifted(
     parts: &Loop,
     steps: &Dim,
@@ -86,13 +86,13 @@ pub(super) fn lifted(
     Some(inline(&program, steps, &inputs).ok()?.into_iter().map(|result| result.materialized(steps)).collect())
 }
 
-/// Values of a body that depend on some of its parameters only, which are given.
+/// Computes values of a body that depend on the given parameters only.
 pub(super) fn computed(body: &Graph, given: &[(Value, ValueId)], outputs: &[ValueId]) -> Option<Vec<Value>> {
     let (values, params): (Vec<Value>, Vec<ValueId>) = given.iter().copied().unzip();
     graph::inline(&cone(body, &params, outputs)?, &values).ok()
 }
 
-/// What some values need, down to those that are there.
+/// Returns a flag for each value that the outputs need, stopping at values that are available.
 pub(super) fn needed<'a>(
     body: &Graph,
     outputs: impl IntoIterator<Item = &'a ValueId>,
@@ -108,12 +108,12 @@ pub(super) fn needed<'a>(
     needed
 }
 
-/// Whether a node gives a value that is needed and was not copied.
+/// Returns whether a node computes a value that is needed and was not copied.
 pub(super) fn gives(node: &Node, needed: &[bool], copied: &Copied<'_>) -> bool {
     node.outputs.iter().any(|output| needed[output.index()] && copied.get(*output).is_none())
 }
 
-/// The program from some values of a body to others.
+/// Extracts the program from some values of a body to others.
 fn cone(body: &Graph, params: &[ValueId], outputs: &[ValueId]) -> Option<Graph> {
     let needed = needed(body, outputs, |value| params.contains(&value));
     let (mut graph, mut copied) = (Graph::new("step"), Copied::new(body));

@@ -1,17 +1,18 @@
-//! A loop whose step is a loop that goes on with its states is one loop over the steps of both (loop coalescing: Polychronopoulos
-//! 1987).
+//! Merges a loop whose step is an inner loop that continues its states into one loop over the steps of both (loop
+//! coalescing: Polychronopoulos 1987).
 //!
-//! Step s of step t is step `t*S + s`, so rows of rows are rows of the sequence as one, and the states are what they were, in
-//! the same order.
+//! Step s of outer step t becomes step `t*S + s`, so rows of rows become rows of one flat sequence, and the states
+//! take the same values in the same order.
 //!
-//! Precondition: both loops are certain, run all their steps, in one direction, are not truncated, and do not say what a forward pass keeps;
-//! nothing else is in a step of the outer one. Each carry of the inner loop goes on from one of the outer's, and ends as its next value. A
-//! sequence of the inner one is a row of a sequence, of which it reads all rows, one a step; what stays the same in it stays the same
-//! in the outer one. The traces are those of the inner loop, whole.
+//! Precondition: both loops are certain, run all their steps, in the same direction, are not truncated, and do not
+//! specify what a forward pass keeps; a step of the outer loop contains nothing else. Each carry of the inner loop
+//! continues a carry of the outer one, and ends as its next value. A sequence of the inner loop is a row of an outer
+//! sequence, and the inner loop reads all its rows, one per step; an invariant of the inner loop is an invariant of
+//! the outer one. The traces are complete traces of the inner loop.
 
 use super::*;
 
-/// Two loops as one.
+/// Merges two nested loops into one.
 pub(crate) fn flatten(here: &Here<'_>) -> Option<Patch> {
     let outer = whole_loop(here).filter(|outer| outer.carries > 0 && outer.policy.is_none())?;
     let nest = Nest::of(outer)?;
@@ -21,13 +22,13 @@ pub(crate) fn flatten(here: &Here<'_>) -> Option<Patch> {
 struct Nest<'a> {
     outer: &'a Scan,
     inner: &'a Scan,
-    /// For each sequence of the inner loop the sequence of the outer one, and the offset at which that is read.
+    /// The sequence of the outer loop for each sequence of the inner one, and the offset at which it is read.
     sequences: Vec<(usize, usize)>,
-    /// For each carry of the inner loop the carry of the outer one.
+    /// The carry of the outer loop for each carry of the inner one.
     carries: Vec<usize>,
-    /// For each invariant of the inner loop the invariant of the outer one.
+    /// The invariant of the outer loop for each invariant of the inner one.
     invariants: Vec<usize>,
-    /// For each trace of the outer loop the trace of the inner one.
+    /// The trace of the inner loop for each trace of the outer one.
     traces: Vec<usize>,
 }
 
@@ -79,7 +80,7 @@ impl<'a> Nest<'a> {
         })
     }
 
-    /// The loop over the steps of both.
+    /// Emits the loop over the steps of both.
     fn flat(&self, operands: &[Value]) -> Option<Vec<Value>> {
         let (outer, places) = (self.outer, self.outer.operands());
         let steps = outer.steps.clone() * &self.inner.steps;
@@ -103,7 +104,7 @@ impl<'a> Nest<'a> {
     }
 }
 
-/// The node of a body that has one.
+/// Returns the node of a body that has exactly one.
 fn only_node(body: &Graph) -> Option<&Node> {
     let mut nodes = body.live();
     nodes.next().filter(|_| nodes.next().is_none())

@@ -1,13 +1,13 @@
-//! Work that depends on sequences only leaves the loop as one op for all steps (PyTensor's `push_out_seq`, whose products stay
-//! inside; Appleyard, Kociský, Blunsom 2016 do it for products: `x_t W` is one product).
+//! Moves work that depends on sequences only out of the loop, as one op for all steps (PyTensor's `push_out_seq`,
+//! whose products stay inside; Appleyard, Kociský, Blunsom 2016 do it for products: `x_t W` is one product).
 //!
-//! An op for all steps is the op on lanes, one a step, by the batching rules. What the loop then reads is a row of the result.
-//! A trace whose rows are computed so is no part of the loop any more.
+//! The op for all steps is the op on lanes, one per step, by the batching rules. The loop then reads a row of the
+//! result. A trace whose rows are computed this way is no longer part of the loop.
 //!
-//! Precondition: the loop runs all its steps, whose number is fixed before it; the ops are certain, as there may be no step; a
-//! product has the same right operand in each step, so that it is one product. What is held for all steps is bounded: each
-//! value is at most [`FACTOR`](super::cost::FACTOR) times what a step moves anyway, and one that the loop still reads is made by a product, or no
-//! larger than what it is made of.
+//! Precondition: the loop runs all its steps, whose number is fixed before it; the ops are certain, because there may
+//! be no step; a product has the same right operand in each step, so that it is one product. The memory held for all
+//! steps is bounded: each value is at most [`FACTOR`](super::cost::FACTOR) times what a step moves anyway, and a
+//! value that the loop still reads comes from a product, or is no larger than its sources.
 
 use funcify_core::graph::Source;
 use funcify_core::ops::Work;
@@ -15,18 +15,18 @@ use funcify_core::ops::Work;
 use super::cost::affordable;
 use super::*;
 
-/// Work of a loop, done before it.
+/// Moves work of a loop before it.
 pub(crate) fn hoist(here: &Here<'_>) -> Option<Patch> {
     let scan = whole_loop(here).filter(|scan| !scan.sequences.is_empty())?;
     let plan = Hoisted::of(scan)?;
     here.build(here.operands, |operands| plan.moved(scan, operands))
 }
 
-/// What is moved.
+/// The values and traces to move.
 struct Hoisted {
-    /// Values that the rest of the loop reads.
+    /// The values that the rest of the loop reads.
     read: Vec<ValueId>,
-    /// Traces whose rows are all moved, with what a step writes to each.
+    /// The traces whose rows are all moved, with the value that a step writes to each.
     traces: Vec<(usize, ValueId)>,
 }
 
@@ -75,7 +75,7 @@ impl Hoisted {
     }
 }
 
-/// The values of moved nodes that the rest of a loop reads.
+/// Returns the values of moved nodes that the rest of a loop reads.
 fn read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: &[usize]) -> Vec<ValueId> {
     let moved = || body.nodes().iter().zip(moved).filter(|(_, moved)| **moved).map(|(node, _)| node);
     let mut left = uses.to_vec();
@@ -90,8 +90,8 @@ fn read(body: &Graph, moved: &[bool], traces: &[(usize, ValueId)], uses: &[usize
     moved().flat_map(|node| &node.outputs).copied().filter(|output| left[output.index()] > 0).collect()
 }
 
-/// Whether a value is worth being computed for all steps at once: it is work, and made by a product or no larger than its
-/// operands.
+/// Returns whether computing a value for all steps at once pays off: it takes work, and comes from a product or is no
+/// larger than its sources.
 fn pays(scan: &Scan, classes: &[Class], value: ValueId) -> bool {
     let body = &scan.body;
     let Some((op, _)) = made_by(body, value) else { return true };

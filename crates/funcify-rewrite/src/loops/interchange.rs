@@ -1,19 +1,19 @@
-//! A loop in a loop that depends on what the outer one reads, and on none of its states, is one loop for all steps of the outer one
-//! (loop interchange: Allen, Kennedy 1984; JAX's `vmap` of a `scan`): a step of it does the work of that step in all steps of
-//! the outer loop, so the loops run as many steps as the inner one, not as the product.
+//! Turns an inner loop that depends on the sequences of the outer loop, and on none of its states, into one loop for
+//! all outer steps (loop interchange: Allen, Kennedy 1984; JAX's `vmap` of a `scan`). One step of it does the work of
+//! that step in all outer steps, so the loops run as many steps as the inner one, not as the product.
 //!
-//! Precondition: both loops are certain, run all their steps, as many each time, are not truncated, and the inner one does not say what a
-//! forward pass keeps; there is no loop or choice in its body. What is held for all steps is no more than twice what the outer
-//! loop moves anyway. Where the outer loop has a state, the inner one gives final values alone: rows may be what a backward loop computes
-//! again so that they are not held.
+//! Precondition: both loops are certain, run all their steps, as many each time, and are not truncated; the inner one
+//! does not specify what a forward pass keeps; its body has no loop or switch. The memory for all steps is at most
+//! twice what the outer loop moves anyway. If the outer loop has a state, the inner one returns final values only,
+//! because a backward loop may recompute rows so that they are not held.
 
 use super::cost::is_bounded_of_some;
 use super::*;
 
-/// How many times what the outer loop reads and writes may be held.
+/// The limit on the memory held, as a multiple of what the outer loop reads and writes.
 const MOST_HELD: i64 = 2;
 
-/// Loops in a loop, done for all its steps before it.
+/// Runs inner loops for all outer steps at once, before the outer loop.
 pub(crate) fn interchange(here: &Here<'_>) -> Option<Patch> {
     let scan = whole_loop(here).filter(|scan| !scan.sequences.is_empty())?;
     let results = independent(scan);
@@ -23,7 +23,7 @@ pub(crate) fn interchange(here: &Here<'_>) -> Option<Patch> {
     here.build(here.operands, |operands| moved(scan, &results, operands))
 }
 
-/// What the rest of a step reads of the loops in it that depend on no state.
+/// Returns the results, read by the rest of a step, of inner loops that depend on no state.
 fn independent(scan: &Scan) -> Vec<ValueId> {
     let body = &scan.body;
     if !body.nodes().iter().any(|node| matches!(node.op, Op::Scan(_))) {
@@ -55,8 +55,8 @@ fn is_plain(scan: &Scan) -> bool {
     is_whole && scan.body.nodes().iter().all(|node| node.op.bodies().is_empty() && !node.op.is_opaque())
 }
 
-/// The bytes of what is held in a step of the outer loop: what was computed for the inner one, its states and results, and the largest value
-/// in a step of it.
+/// Returns the bytes held in a step of the outer loop: the values computed for the inner loop, its states and
+/// results, and the largest value in one of its steps.
 fn bytes_held(body: &Graph, node: &Node, inner: &Scan) -> Dim {
     let computed: Vec<ValueId> = node.inputs.iter().copied().filter(|input| body.node_of(*input).is_some()).collect();
     let values = inner.body.nodes().iter().flat_map(|node| &node.outputs).map(|output| bytes(inner.body.ty(*output)));

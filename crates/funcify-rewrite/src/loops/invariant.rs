@@ -1,16 +1,17 @@
-//! Work that is the same in each step is done once, before the loop (loop-invariant code motion; PyTensor's `push_out_non_seq`).
+//! Computes work that is the same in each step once, before the loop (loop-invariant code motion; PyTensor's
+//! `push_out_non_seq`).
 //!
-//! What depends on invariants only, loops inside included, leaves the body of a scan, and the condition and the step of a while. Ops
-//! that only put elements elsewhere stay, as do constants.
+//! Values that depend on invariants only, including inner loops, leave the body of a scan, and the condition and the
+//! body of a while loop. Ops that only move elements stay, as do constants.
 //!
-//! Precondition: the ops are certain, as the loop may have no steps; none uses a size that a loop binds in each step; the loop is
-//! not truncated. What is held is bounded by what a step takes.
+//! Precondition: the ops are certain, because the loop may have no steps; none uses a size that a loop binds in each
+//! step; the loop is not truncated. The memory held is bounded by the operands of a step.
 
 use super::cost::affordable;
 use super::cut::computed;
 use super::*;
 
-/// Invariant work of a loop, done before it.
+/// Moves invariant work of a loop before it.
 pub(crate) fn invariants(here: &Here<'_>) -> Option<Patch> {
     match here.op {
         Op::Scan(scan) if scan.truncate.is_none() => {
@@ -37,7 +38,8 @@ pub(crate) fn invariants(here: &Here<'_>) -> Option<Patch> {
     }
 }
 
-/// Which values of a body are made of these alone. `own` are the sizes that the loop binds.
+/// Returns a flag for each value of a body that depends on the given values only. `own` are the sizes that the loop
+/// binds.
 pub(super) fn shared(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[&Symbol]) -> Vec<bool> {
     let mut is_shared = vec![false; body.values().count()];
     given.for_each(|value| is_shared[value.index()] = true);
@@ -53,7 +55,7 @@ pub(super) fn shared(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[
     is_shared
 }
 
-/// The values of those that are shared that other ops of a body read, if there is work among them.
+/// Returns the shared values that other ops of a body read, if computing them takes work.
 pub(super) fn moved(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     let is_made = |output: &ValueId| is_shared[output.index()];
     let is_work = body.nodes().iter().any(|node| !node.op.is_movement() && node.outputs.iter().any(is_made));
@@ -76,8 +78,8 @@ pub(super) fn moved(body: &Graph, is_shared: &[bool]) -> Vec<ValueId> {
     affordable(body, read, &bytes_of(body, &inputs), &Dim::from(1))
 }
 
-/// Whether an op is not moved: one of another crate, a function with a derivative rule, a loop that binds a size, and a
-/// checkpoint, whose point is that the backward pass computes it again.
+/// Returns whether an op is never moved: an op of another crate, a function with a derivative rule, a loop that binds
+/// a size, or a checkpoint, which exists so that the backward pass computes it again.
 fn stays(op: &Op) -> bool {
     match op {
         Op::Switch(switch) => switch.branches.len() == 1,
@@ -100,8 +102,8 @@ fn of_while(op: &While, moved: &[Vec<ValueId>; 2], operands: &[Value]) -> Option
     })
 }
 
-/// Adds the loop of a condition whose condition and step take more values. `more` gives these and the graph that takes them, from
-/// the graph as it is, what it captures, and what is moved out of it.
+/// Adds the while loop with more operands for its condition and body. For each graph with its captures and its entry
+/// of `moved`, `more` computes the additional values and the graph that takes them.
 pub(super) fn with_moved<M>(
     op: &While,
     operands: &[Value],
@@ -125,14 +127,14 @@ pub(super) fn with_moved<M>(
     emit(While { condition, body, bound: op.bound.clone() }, &all).ok()
 }
 
-/// The body with these values as parameters, after those that it has.
+/// Returns the body with these values as additional parameters at the end.
 pub(super) fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
     let (mut graph, mut copied) = (Graph::new(body.name()), Copied::new(body));
     for value in body.inputs().iter().map(|input| input.value).chain(values.iter().copied()) {
         copied.input(&mut graph, value, "moved");
     }
     for node in body.live() {
-        // An op without results is there for the size that it binds.
+        // A node without results exists for the size that it binds.
         if node.outputs.is_empty() || node.outputs.iter().any(|output| copied.get(*output).is_none()) {
             copied.node(&mut graph, node, node.op.clone())?;
         }

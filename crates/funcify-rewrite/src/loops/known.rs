@@ -1,19 +1,19 @@
-//! States whose values in all steps are known before the loop: they leave it, and what else a step does with them reads their
-//! rows as a sequence. Traces of a state are rows of it.
+//! Removes states whose values in all steps are known before the loop. The rest of a step reads their rows as a
+//! sequence. Traces of such a state are rows of it.
 
 use super::*;
 
 /// A state of a loop.
 #[derive(Clone, Copy)]
 pub(super) struct State {
-    /// Which result of the loop it is.
+    /// The index of its result among the loop's results.
     pub(super) number: usize,
-    /// The value before a step, and after it.
+    /// The values before and after a step.
     pub(super) before: ValueId,
     pub(super) after: ValueId,
 }
 
-/// The states of a loop: carries, and buffers whose rows all are results and of which a step reads the row before.
+/// Returns the states of a loop: carries, and buffers that return all rows and whose steps read the previous row.
 pub(super) fn states(scan: &Scan) -> Vec<State> {
     let (body, params, results) = (&scan.body, scan.params(), scan.results());
     let state = |(number, param, result): (usize, usize, usize)| State {
@@ -31,12 +31,12 @@ pub(super) fn states(scan: &Scan) -> Vec<State> {
 }
 
 impl State {
-    /// Whether it is a carry.
+    /// Returns whether it is a carry.
     pub(super) fn is_carry(&self, scan: &Scan) -> bool {
         self.number >= scan.buffers.len()
     }
 
-    /// Its initial value: of a carry that value, of a buffer one row.
+    /// Returns its initial value: that of a carry, or the single row of a buffer.
     pub(super) fn start<V: Copy>(&self, scan: &Scan, operands: &[V]) -> Option<V> {
         let places = scan.operands();
         let operand = match places.buffers.get(self.number) {
@@ -46,31 +46,31 @@ impl State {
         operands.get(operand).copied()
     }
 
-    /// Its initial row in front of the rows of all steps.
+    /// Puts its initial row before the rows of all steps.
     pub(super) fn with_start(&self, scan: &Scan, start: Value, steps: Value) -> Value {
         let start = if self.is_carry(scan) { start.unsqueeze(0) } else { start };
         concat(&if scan.reverse { [steps, start] } else { [start, steps] }, 0)
     }
 }
 
-/// A state that was taken out of a loop, and what the rest wants of it.
+/// A state that was removed from a loop, with its remaining uses.
 pub(super) struct Wanted {
     state: State,
-    /// The traces of which it is the rows: their numbers, what of them is returned, and whether they are of the value after a
-    /// step.
+    /// The traces that consist of its rows: their indices, the rows that are returned, and whether they hold the
+    /// value after a step.
     traces: Vec<(usize, Returned, bool)>,
     reads_before: bool,
     reads_after: bool,
 }
 
 impl Wanted {
-    /// Whether anything wants the value before a step.
+    /// Returns whether anything uses the value before a step.
     pub(super) fn is_before(&self) -> bool {
         self.reads_before || self.traces.iter().any(|(.., is_after)| !is_after)
     }
 }
 
-/// Takes states out of a loop.
+/// Removes states from a loop.
 pub(super) fn taken(parts: &mut Loop, states: &[State]) -> Vec<Wanted> {
     let is_taken = |number: Option<usize>| states.iter().any(|state| number == Some(state.number));
     parts.buffers.retain(|part| !is_taken(part.number));
@@ -97,15 +97,15 @@ pub(super) fn taken(parts: &mut Loop, states: &[State]) -> Vec<Wanted> {
 /// The rows of a state.
 pub(super) struct StateRows {
     pub(super) rows: Value,
-    /// At which offset a step reads the state before it, and after it.
+    /// The offsets at which a step reads the state before it and after it.
     pub(super) before: usize,
     pub(super) after: usize,
-    /// What the state gives in the end.
+    /// The final result of the state.
     pub(super) result: Value,
 }
 
 impl StateRows {
-    /// The initial row and those of all steps.
+    /// Creates the rows of a state from its initial row and those of all steps.
     pub(super) fn with_start(scan: &Scan, state: &State, rows: Value) -> StateRows {
         let (before, after) = if scan.reverse { (1, 0) } else { (0, 1) };
         let result = if state.is_carry(scan) { rows.index(0, if scan.reverse { 0 } else { -1 }) } else { rows };
@@ -113,7 +113,8 @@ impl StateRows {
     }
 }
 
-/// Gives a loop the rows of a state that it has no more; gives the results that these are, by their numbers.
+/// Lets a loop read the rows of a removed state as a sequence. Returns the results that consist of these rows, by
+/// their indices.
 pub(super) fn give(parts: &mut Loop, reverse: bool, steps: &Dim, wanted: Wanted, of: StateRows) -> Vec<(usize, Value)> {
     let state = wanted.state;
     let mut reads = Vec::new();

@@ -1,25 +1,25 @@
-//! Buffers that need not be buffers (PyTensor's `scan_save_mem`, and its untraced sit-sot).
+//! Replaces buffers by carries or traces where possible (PyTensor's `scan_save_mem`, and its untraced sit-sot).
 //!
-//! - One of which only the last row is returned, and that reads only the row before, is a carry: no row is put in a tensor
-//!   and taken from it again in each step.
-//! - A trace of which only the last row is returned is the final value of a carry: of one that has that value, or of a new
-//!   one, which starts at zeros that no step reads.
-//! - A buffer that is given whole, of which each row is written, in order, and none is read, is a trace: what was given is not
+//! - A buffer that returns only its last row and reads only the previous row becomes a carry, so that no row is put
+//!   into a tensor and taken from it again in each step.
+//! - A trace that returns only its last row becomes the final value of a carry: of an existing carry with that value,
+//!   or of a new one, which starts at zeros that no step reads.
+//! - A full buffer that is written row by row in order, and never read, becomes a trace; its initial rows are not
 //!   needed.
 //!
-//! Precondition: the loop is not truncated, as a derivative sees its buffers, and is certain: so the last row of a trace is there, and
-//! no error is lost with what is given and not looked at any more.
+//! Precondition: the loop is not truncated, because a derivative sees its buffers, and is certain: the last row of a
+//! trace then exists, and no error is lost with the operands that are no longer read.
 
 use super::*;
 
-/// What takes the place of a buffer.
+/// The replacement of a buffer.
 #[derive(Clone, Copy, PartialEq)]
 enum Replacement {
     Carry,
     Trace,
 }
 
-/// Buffers of a loop that are carries or traces.
+/// Replaces buffers of a loop by carries or traces.
 pub(crate) fn last_rows(here: &Here<'_>) -> Option<Patch> {
     let Op::Scan(scan) = here.op else { return None };
     if scan.truncate.is_some() || scan.until.is_some() || scan.buffers.is_empty() {
@@ -37,7 +37,7 @@ fn replacement(here: &Here<'_>, scan: &Scan, number: usize) -> Option<Replacemen
     let buffer = &scan.buffers[number];
     let is_last = buffer.returned == Returned::Last(1);
     match buffer.start {
-        // scan-c5: the one row that it can read, if any, is the one before.
+        // scan-c5: the only row that it can read is the previous one.
         Start::Given(1) | Start::Empty if is_last => Some(Replacement::Carry),
         Start::Full if buffer.reads.is_empty() && buffer.writes == [0] => {
             let operand = scan.operands().buffers[number]?;
@@ -49,7 +49,7 @@ fn replacement(here: &Here<'_>, scan: &Scan, number: usize) -> Option<Replacemen
 
 fn changed(scan: &Scan, replacements: &[Option<Replacement>], operands: &[Value]) -> Option<Vec<Value>> {
     let mut parts = Loop::of(scan, operands);
-    // The results that are rows, and of which carry each is the final value.
+    // The results that are last rows, each with the carry whose final value it is.
     let mut rows: Vec<(usize, usize)> = Vec::new();
     for (number, mut part) in std::mem::take(&mut parts.buffers).into_iter().enumerate() {
         match replacements[number] {

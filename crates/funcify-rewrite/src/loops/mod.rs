@@ -1,8 +1,8 @@
-//! Rules for loops: each takes a [`Loop`] apart, changes what a step reads, writes or carries, and puts it together again.
+//! Rules for loops: each takes a [`Loop`] apart, changes what a step reads, writes or carries, and reassembles it.
 //!
-//! What a rule moves out of a loop must be certain (rewrite-c3), as a loop may have no steps. Traces that a rule makes are
-//! bounded by what the loop reads and writes anyway: [`cost`]. Loops that end early keep what depends on their steps, and
-//! loops that are truncated (scan-c8) are left as they are.
+//! Work that a rule moves out of a loop must be certain (rewrite-c3), because a loop may have no steps. Traces that a
+//! rule adds are bounded by what the loop reads and writes anyway: [`cost`]. In loops that end early, work that
+//! depends on the steps stays, and loops that are truncated (scan-c8) are left unchanged.
 
 mod affine;
 mod branches;
@@ -47,8 +47,8 @@ use self::cost::{FACTOR, bytes, bytes_of, bytes_of_step, is_bounded};
 use self::cut::{Class, classes, gives, lifted, needed};
 use crate::rule::{Here, Patch};
 
-/// A loop in parts. Values of the body are those of the body that it had, with the parameters that were added. `V` is what
-/// operands are: values of the open trace, or of a graph.
+/// A loop in parts. Values of the body refer to the original body plus added parameters. `V` is the type of operands:
+/// values of the open trace, or of a graph.
 pub(super) struct Loop<V = Value> {
     pub(super) scan: Scan,
     pub(super) body: Graph,
@@ -58,15 +58,15 @@ pub(super) struct Loop<V = Value> {
     pub(super) carries: Vec<CarryPart<V>>,
     pub(super) invariants: Vec<(V, ValueId)>,
     until: Option<ValueId>,
-    /// Parameters that are no operands any more, but one number each in all their elements.
+    /// The parameters that are no longer operands, but a single number in all their elements.
     constants: Vec<(ValueId, Scalar)>,
-    /// What stands for a value of the body.
+    /// The replacements of values of the body.
     replacements: HashMap<ValueId, ValueId>,
 }
 
 pub(super) struct SequencePart<V = Value> {
     pub(super) value: V,
-    /// The offsets, and what they are in the body.
+    /// The offsets, with their parameters in the body.
     pub(super) reads: Vec<(usize, ValueId)>,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct BufferPart<V = Value> {
     pub(super) value: Option<V>,
     pub(super) reads: Vec<ValueId>,
     pub(super) written: Vec<ValueId>,
-    /// Which result it was.
+    /// The index of its original result.
     pub(super) number: Option<usize>,
 }
 
@@ -83,22 +83,22 @@ pub(super) struct CarryPart<V = Value> {
     pub(super) value: V,
     pub(super) param: ValueId,
     pub(super) next: ValueId,
-    /// Which result it was.
+    /// The index of its original result.
     pub(super) number: Option<usize>,
 }
 
-/// The results of a loop that was put together.
+/// The results of a reassembled loop.
 struct Results {
-    /// By the numbers that they had.
+    /// The results by their original indices.
     old: Vec<Option<Value>>,
-    /// Those of the buffers, in order.
+    /// The results of the buffers, in order.
     buffers: Vec<Value>,
-    /// Those of the carries, in order.
+    /// The results of the carries, in order.
     carries: Vec<Value>,
 }
 
 impl<V: Copy> Loop<V> {
-    /// The parts of a loop on these operands.
+    /// Splits a loop on these operands into parts.
     pub(super) fn of(scan: &Scan, operands: &[V]) -> Self {
         let (layout, results, places, body) = (scan.params(), scan.results(), scan.operands(), &scan.body);
         let param = |index: usize| body.inputs()[index].value;
@@ -144,7 +144,7 @@ impl<V: Copy> Loop<V> {
         }
     }
 
-    /// A new parameter in the place of a value of the body, with its name, or this one if it has none.
+    /// Replaces a value of the body by a new parameter, which takes the value's name, or `name` if it has none.
     fn param_for(&mut self, value: ValueId, name: &str) -> ValueId {
         let name = self.body.value_name(value).unwrap_or(name).to_string();
         let param = self.body.push_input(&name, self.body.ty(value).clone(), false);
@@ -152,34 +152,34 @@ impl<V: Copy> Loop<V> {
         param
     }
 
-    /// Adds a trace of a value of the body; gives its number among the buffers.
+    /// Adds a trace of a value of the body. Returns its index among the buffers.
     fn trace(&mut self, value: ValueId) -> usize {
         let buffer = Buffer::nit_sot();
         self.buffers.push(BufferPart { buffer, value: None, reads: vec![], written: vec![value], number: None });
         self.buffers.len() - 1
     }
 
-    /// What a step gives.
+    /// Returns the outputs of a step.
     fn outputs(&self) -> Vec<ValueId> {
         let written = self.buffers.iter().flat_map(|part| part.written.iter().copied());
         written.chain(self.carries.iter().map(|part| part.next)).chain(self.until).collect()
     }
 
-    /// The nodes that a step needs for the size that they bind.
+    /// Returns the nodes that a step needs for the sizes that they bind.
     fn binding(&self) -> Vec<usize> {
         let live = self.body.live_nodes();
         let is_binding = |(index, node): &(usize, &Node)| live[*index] && node.op.binds().next().is_some();
         self.body.nodes().iter().enumerate().filter(is_binding).map(|(index, _)| index).collect()
     }
 
-    /// What a step needs to give these values, down to those that are there.
+    /// Returns a flag for each value that a step needs to compute the outputs, stopping at values that are available.
     fn needed(&self, outputs: &[ValueId], is_there: impl Fn(ValueId) -> bool) -> Vec<bool> {
         let nodes = self.body.nodes();
         let binding = self.binding().into_iter().flat_map(|index| &nodes[index].inputs);
         needed(&self.body, outputs.iter().chain(binding), is_there)
     }
 
-    /// The body with the parameters and results of the parts, and what these need.
+    /// Builds the body with the parameters and results of the parts, and the nodes that they need.
     fn body(&self) -> Option<Graph> {
         let outputs = self.outputs();
         let needed = self.needed(&outputs, |value| self.replacements.contains_key(&value));
@@ -215,7 +215,7 @@ impl<V: Copy> Loop<V> {
         Some(graph)
     }
 
-    /// The loop of the parts, and its operands. `None` if a step needs what is no part any more.
+    /// Reassembles the loop and its operands. Returns `None` if a step needs something that is no longer a part.
     pub(super) fn assembled(&self) -> Option<(Scan, Vec<V>)> {
         let body = self.body()?;
         let mut operands: Vec<V> = self.count.into_iter().collect();
@@ -251,7 +251,7 @@ impl Loop {
         Some(Results { old, buffers: buffers.to_vec(), carries: carries.to_vec() })
     }
 
-    /// [`emit`](Loop::emit), if anything is left that a loop would give.
+    /// Adds the loop to the open trace like [`emit`](Loop::emit), if it still has results.
     fn emit_rest(&self) -> Option<Results> {
         if !self.buffers.is_empty() || !self.carries.is_empty() || self.scan.binds().next().is_some() {
             return self.emit();
@@ -261,8 +261,8 @@ impl Loop {
     }
 }
 
-/// The loop of an op, if it runs all its steps, is not truncated (scan-c8), and is certain: what is left of it may be dead code,
-/// with which no error must be lost.
+/// Returns the scan of an op if it runs all its steps, is not truncated (scan-c8), and is certain: the rest of the
+/// loop may become dead code, and no error may be lost with it.
 fn whole_loop<'a>(here: &Here<'a>) -> Option<&'a Scan> {
     match here.op {
         Op::Scan(scan) if scan.until.is_none() && scan.truncate.is_none() && is_certain_loop(here, scan) => Some(scan),
@@ -275,7 +275,7 @@ fn is_certain_loop(here: &Here<'_>, scan: &Scan) -> bool {
     scan.has_its_rows(&here.types()) && nodes.all(|node| is_certain(&scan.body, node, &Sizes::new()))
 }
 
-/// How often each value of a body is used, by its outputs and by the nodes that these need.
+/// Counts the uses of each value of a body, by its outputs and by the nodes that these need.
 fn uses(body: &Graph) -> Vec<usize> {
     let mut uses = vec![0; body.values().count()];
     body.live().flat_map(|node| &node.inputs).for_each(|input| uses[input.index()] += 1);
@@ -283,12 +283,12 @@ fn uses(body: &Graph) -> Vec<usize> {
     uses
 }
 
-/// The op that gives a value of a body, with its operands.
+/// Returns the op that computes a value of a body, with its operands.
 fn made_by(body: &Graph, value: ValueId) -> Option<(&Op, &[ValueId])> {
     body.node_of(value).map(|node| (&node.op, node.inputs.as_slice()))
 }
 
-/// The traces of which all rows are results: the number of each, and what a step writes to it.
+/// Returns the traces that return all rows: the index of each, and the value that a step writes to it.
 pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
     let results = scan.results().buffers;
     let is_trace = |buffer: &Buffer| buffer.start == Start::Empty && buffer.returned == Returned::All;
@@ -296,7 +296,7 @@ pub(super) fn traces(scan: &Scan) -> impl Iterator<Item = (usize, ValueId)> {
     traces.map(move |(number, _)| (number, scan.body.outputs()[results[number].start].value))
 }
 
-/// The rows of a buffer that are results (scan-c7).
+/// Returns the rows of a buffer that are results (scan-c7).
 fn returned_rows(all: Value, returned: Returned, reverse: bool) -> Value {
     let rows = all.dim(0);
     match returned {
@@ -306,7 +306,7 @@ fn returned_rows(all: Value, returned: Returned, reverse: bool) -> Value {
     }
 }
 
-/// The rows of a sequence that the steps read at an offset.
+/// Returns the rows of a sequence that the steps read at an offset.
 fn rows(value: Value, offset: usize, steps: &Dim) -> Value {
     if offset == 0 && value.dim(0) == *steps {
         return value;

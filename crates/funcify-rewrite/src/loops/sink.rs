@@ -1,12 +1,14 @@
-//! Sums over steps leave the loop (the sink of dot products in PyTensor's `push_out_dot1`; cuDNN computes weight gradients so).
+//! Moves sums over steps out of the loop (the sink of dot products in PyTensor's `push_out_dot1`; cuDNN computes
+//! weight gradients this way).
 //!
-//! A carry that starts at zero, to which each step adds a term, and that nothing else reads, is the sum of the terms over all
-//! steps. Where a term is a product of two values of the step, the sum is one product with the steps contracted:
-//! `sum_t a_t b_t = [a_0 a_1 ..] [b_0; b_1; ..]`. So a weight gradient is one product, and not one and an addition a step.
-//! What a term is made of is computed for all steps from the sequences, or is a trace that the loop writes.
+//! A carry that starts at zero, to which each step adds a term, and that nothing else reads, is the sum of the terms
+//! over all steps. If a term is a product of two values of the step, the sum is one product that contracts the steps:
+//! `sum_t a_t b_t = [a_0 a_1 ..] [b_0; b_1; ..]`. A weight gradient is then one product, instead of a product and an
+//! addition per step. The values in a term are computed for all steps from the sequences, or are traces that the loop
+//! writes.
 //!
-//! Precondition: the carry starts at 0 (an unknown start could be -0, and 0 + -0 is 0) or is of integers; the traces are bounded
-//! by what the loop reads and writes. The sum of floats is taken in another order.
+//! Precondition: the carry starts at 0 (an unknown start could be -0, and 0 + -0 is 0) or is an integer; the traces
+//! are bounded by what the loop reads and writes. Floats are summed in another order.
 
 use super::*;
 use crate::numbers::is_zero;
@@ -23,13 +25,13 @@ impl Sum {
     }
 }
 
-/// What is added, and the ops that put the elements of the sum elsewhere, the last one first.
+/// An addend, and the ops that then move the elements of the sum, the last one first.
 struct Term {
     addend: Addend,
     moves: Vec<Op>,
 }
 
-/// What is added.
+/// The value that a step adds.
 enum Addend {
     /// The product of two values of each step.
     Product(ValueId, ValueId),
@@ -38,7 +40,7 @@ enum Addend {
 }
 
 impl Term {
-    /// What has to be there for all steps.
+    /// Returns the values that are needed for all steps.
     fn values(&self) -> Vec<ValueId> {
         match &self.addend {
             Addend::Product(left, right) => vec![*left, *right],
@@ -46,7 +48,7 @@ impl Term {
         }
     }
 
-    /// The sum over all steps; `stacked` gives a value for all steps.
+    /// Computes the sum over all steps; `stacked` returns a value for all steps.
     fn summed(&self, stacked: &dyn Fn(ValueId) -> Option<Value>) -> Option<Value> {
         let sum = match &self.addend {
             Addend::Product(left, right) => contracted(stacked(*left)?, stacked(*right)?)?,
@@ -59,7 +61,7 @@ impl Term {
     }
 }
 
-/// Sums of a loop, taken after it.
+/// Moves sums of a loop after it.
 pub(crate) fn sink(here: &Here<'_>) -> Option<Patch> {
     let scan = whole_loop(here)?;
     let sums = sums(here, scan);
@@ -74,7 +76,7 @@ pub(crate) fn sink(here: &Here<'_>) -> Option<Patch> {
     here.build(here.operands, |operands| moved(scan, &classes, &sums, operands))
 }
 
-/// The carries that are sums.
+/// Returns the carries that are sums.
 fn sums(here: &Here<'_>, scan: &Scan) -> Vec<Sum> {
     let (body, places) = (&scan.body, scan.operands());
     let uses = uses(body);
@@ -92,10 +94,10 @@ fn sums(here: &Here<'_>, scan: &Scan) -> Vec<Sum> {
     carries.filter_map(sum).collect()
 }
 
-/// How deep a sum of sums is looked into.
+/// The largest nesting depth of additions, and the number of terms after which additions are no longer split.
 const DEEPEST: usize = 16;
 
-/// What is added to `carry` to give `value`, which nothing else uses.
+/// Returns the values added to `carry` to compute `value`, if nothing else uses it.
 fn addends(body: &Graph, uses: &[usize], value: ValueId, carry: ValueId, depth: usize) -> Option<Vec<ValueId>> {
     if uses[value.index()] != 1 || depth > DEEPEST {
         return None;
@@ -113,7 +115,7 @@ fn addends(body: &Graph, uses: &[usize], value: ValueId, carry: ValueId, depth: 
     None
 }
 
-/// The terms of an addend: both of a sum that nothing else uses.
+/// Splits an addend into its terms: both operands of an addition that nothing else uses.
 fn split(body: &Graph, uses: &[usize], addend: ValueId, terms: &mut Vec<Term>) {
     match made_by(body, addend) {
         Some((Op::Binary(Binary::Add), [left, right])) if uses[addend.index()] == 1 && terms.len() < DEEPEST => {
@@ -143,8 +145,8 @@ fn term(body: &Graph, mut value: ValueId) -> Term {
     }
 }
 
-/// The values of which a loop has to write traces, so that these values are there for all steps: what is not computed from the
-/// sequences alone, before its elements are put elsewhere.
+/// Collects the values that a loop must trace so that `value` is available for all steps: those that cannot be
+/// computed from the sequences alone, before any moves of their elements.
 fn bases(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>) {
     if classes[value.index()] != Class::Stepwise {
         return;
@@ -162,13 +164,13 @@ fn is_certain_value(body: &Graph, value: ValueId) -> bool {
     body.node_of(value).is_none_or(|node| is_certain(body, node, &Sizes::new()))
 }
 
-/// The trace that a loop has of a value already.
+/// Returns the trace that a loop already has of a value.
 fn traced(scan: &Scan, value: ValueId) -> Option<usize> {
     traces(scan).find(|(_, written)| *written == value).map(|(number, _)| number)
 }
 
-/// The sums whose traces are bounded: products first; a sum of other values only of what is there then, or is no more than what
-/// the loop moves anyway.
+/// Returns the sums whose traces are bounded, products first. A sum without a product must use only traces that exist
+/// by then, or take no more memory than the loop moves anyway.
 fn bounded(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
     let body = &scan.body;
     let present = bytes_of_step(scan);
@@ -194,7 +196,7 @@ fn bounded(scan: &Scan, classes: &[Class], mut sums: Vec<Sum>) -> Vec<Sum> {
     affordable
 }
 
-/// The loop without the sums, and the sums after it.
+/// Emits the loop without the sums, and the sums after it.
 fn moved(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Option<Vec<Value>> {
     let body = &scan.body;
     let starts = &operands[scan.operands().carries];
@@ -223,8 +225,8 @@ fn moved(scan: &Scan, classes: &[Class], sums: &[Sum], operands: &[Value]) -> Op
     results.old.into_iter().collect()
 }
 
-/// The sum over axis 0 of the products of two stacks of matrices: one product, with the steps beside the axis that is
-/// contracted.
+/// Computes the sum over axis 0 of the products of two stacks of matrices, as one product whose contracted axis
+/// includes the steps.
 fn contracted(left: Value, right: Value) -> Option<Value> {
     let rank = left.rank();
     if rank < 3 || right.rank() != rank {

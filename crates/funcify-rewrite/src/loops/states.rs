@@ -1,27 +1,29 @@
-//! Carries that are no states, and states that are the same (PyTensor's `scan_remove_constants_and_unused_inputs` and
-//! `scan_merge_inouts`; XLA's while-loop simplifier).
+//! Removes carries that never change, and merges states that are equal (PyTensor's
+//! `scan_remove_constants_and_unused_inputs` and `scan_merge_inouts`; XLA's while-loop simplifier).
 //!
-//! - A carry that each step gives as it took it is an invariant, and its final value is the initial one, also of no steps.
-//! - Carries that start as the same value and whose steps are the same, if the carries are, are one. They
-//!   are computed by assuming it of all that start so and splitting what turns out to differ, until nothing does: so carries
-//!   that feed each other are one, too.
-//! - Two reads of the same row of the same sequence are one, as are two invariants that are the same value.
+//! - A carry that each step returns unchanged is an invariant, and its final value is the initial one, even with no
+//!   steps.
+//! - Carries with the same initial value, whose steps are the same if the carries are, are merged. The rule assumes
+//!   that all carries with the same start are equal, and splits those that turn out to differ, until nothing changes;
+//!   this also merges carries that feed each other.
+//! - Two reads of the same row of the same sequence are merged, as are two invariants with the same value.
 //!
-//! Precondition: the loop is not truncated, as a derivative sees the carries; where a carry is an invariant, the loop is certain.
+//! Precondition: the loop is not truncated, because a derivative sees the carries; where a carry is an invariant, the
+//! loop is certain.
 
 use funcify_core::ops::OpRules;
 
 use super::super::common::text;
 use super::*;
 
-/// States and operands of a loop that are others, or none.
+/// Merges equal states and operands of a loop, and removes constant carries.
 pub(crate) fn states(here: &Here<'_>) -> Option<Patch> {
     let Op::Scan(scan) = here.op else { return None };
     if scan.truncate.is_some() {
         return None;
     }
     let same = same_params(here, scan);
-    // What is left of the loop may be dead code.
+    // The rest of the loop may become dead code.
     let constant = if is_certain_loop(here, scan) { constant_carries(scan, &same) } else { Vec::new() };
     if constant.is_empty() && same.iter().copied().eq(0..same.len()) {
         return None;
@@ -29,7 +31,7 @@ pub(crate) fn states(here: &Here<'_>) -> Option<Patch> {
     here.build(here.operands, |operands| merged(scan, &same, &constant, operands))
 }
 
-/// For each parameter of the body the first one that has its value in each step.
+/// Returns, for each parameter of the body, the first parameter with the same value in each step.
 fn same_params(here: &Here<'_>, scan: &Scan) -> Vec<usize> {
     let (layout, places) = (scan.params(), scan.operands());
     let mut same: Vec<usize> = (0..layout.count).collect();
@@ -46,7 +48,7 @@ fn same_params(here: &Here<'_>, scan: &Scan) -> Vec<usize> {
         }
     }
     let carries: Vec<(usize, usize)> = layout.carries.zip(scan.results().carries).collect();
-    // Each round splits a class, so there are no more rounds than carries.
+    // Each round splits a class, so there are at most as many rounds as carries.
     while carries.iter().any(|(param, _)| same[*param] != *param) {
         let numbers = numbers(&scan.body, &same);
         let next = |result: usize| numbers[scan.body.outputs()[result].value.index()];
@@ -63,7 +65,7 @@ fn same_params(here: &Here<'_>, scan: &Scan) -> Vec<usize> {
     same
 }
 
-/// A number for each value of a body, equal for values that are the same if these parameters are.
+/// Assigns a number to each value of a body, equal for values that are the same if these parameters are.
 fn numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
     let mut numbers: Vec<usize> = (0..body.values().count()).collect();
     for (param, first) in same.iter().enumerate() {
@@ -84,7 +86,7 @@ fn numbers(body: &Graph, same: &[usize]) -> Vec<usize> {
     numbers
 }
 
-/// The carries that each step gives as it took them.
+/// Returns the carries that each step returns unchanged.
 fn constant_carries(scan: &Scan, same: &[usize]) -> Vec<usize> {
     let body = &scan.body;
     let carries = scan.params().carries.zip(scan.results().carries).enumerate();
@@ -105,8 +107,7 @@ fn merged(scan: &Scan, same: &[usize], constant: &[usize], operands: &[Value]) -
     let is_first = |value: ValueId| !parts.replacements.contains_key(&value);
     parts.sequences.iter_mut().for_each(|part| part.reads.retain(|(_, param)| is_first(*param)));
     parts.invariants.retain(|(_, param)| is_first(*param));
-    // A row that is read still has to be there: a sequence of which nothing is read is left out only if all its rows are
-    // read by another part.
+    // A row that is read must still exist: an unread sequence is left out only if another part reads all its rows.
     parts.sequences.retain(|part| !part.reads.is_empty());
     let first_of = |carry: usize| same[layout.carries.start + carry] - layout.carries.start;
     let starts: Vec<Value> = parts.carries.iter().map(|part| part.value).collect();

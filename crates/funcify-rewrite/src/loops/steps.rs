@@ -1,15 +1,15 @@
-//! Loops of no step are their initial values, loops of one step are that step (XLA's while-loop simplifier; PyTensor's
-//! `scan_inline_trivial`).
+//! Replaces loops with no steps by their initial values, and loops with one step by that step (XLA's while-loop
+//! simplifier; PyTensor's `scan_inline_trivial`).
 //!
-//! Precondition: the number of steps is a number, 0 or 1; the loop is not truncated and does not end early, and its rows are there.
-//! A step that is inlined is certain, as an op of it whose result nobody uses is not run then. A body in which a loop binds a
-//! size stays: another may bind a size of the same name.
+//! Precondition: the number of steps is constant, 0 or 1; the loop is not truncated and does not end early, and its
+//! rows exist. An inlined step is certain, because its ops with unused results no longer run. A body in which a loop
+//! binds a size stays, because another may bind a size of the same name.
 
 use funcify_core::graph::inline;
 
 use super::*;
 
-/// A loop of no or one step.
+/// Replaces a loop with zero or one steps.
 pub(crate) fn few_steps(here: &Here<'_>) -> Option<Patch> {
     let Op::Scan(scan) = here.op else { return None };
     let steps = scan.steps.constant()?;
@@ -23,7 +23,7 @@ pub(crate) fn few_steps(here: &Here<'_>) -> Option<Patch> {
     }
 }
 
-/// What a loop gives that runs no step.
+/// Returns the results of a loop that runs no step.
 fn none(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     let (places, results) = (scan.operands(), scan.results());
     let mut values = Vec::new();
@@ -41,7 +41,7 @@ fn none(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     Some(values)
 }
 
-/// What a loop gives that runs one step.
+/// Returns the results of a loop that runs one step.
 fn one(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     let places = scan.operands();
     // scan-c1: all rows are read before one is written.
@@ -71,7 +71,7 @@ fn one(scan: &Scan, operands: &[Value]) -> Option<Vec<Value>> {
     Some(values)
 }
 
-/// A tensor with other rows at these places.
+/// Returns a tensor with other rows at these indices.
 fn with_rows(given: Value, places: &[usize], rows: &[Value]) -> Value {
     let mut written: Vec<(usize, Value)> = places.iter().copied().zip(rows.iter().copied()).collect();
     written.sort_by_key(|(place, _)| *place);

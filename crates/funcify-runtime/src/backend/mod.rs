@@ -1,4 +1,4 @@
-//! What a backend is: a tensor type, and the few things that loops and calls need of it beside its kernels.
+//! The [`Backend`] trait: a tensor type, and the few operations that loops and calls need in addition to kernels.
 
 mod kernel_call;
 mod options;
@@ -21,7 +21,8 @@ use self::registry::Kernel;
 pub(crate) use self::whole::CompileResult;
 pub use self::whole::{Compiled, Compiles, Declined, Outcome, WholeRequest};
 
-/// The tensors that a kernel takes or gives. A tensor may be large, Burn's is some 500 bytes, and each kernel moves them.
+/// The operands or results of a kernel. Inline storage is small because a tensor may be large (Burn's has some 500
+/// bytes) and every kernel call moves them.
 pub type Tensors<T> = SmallVec<[T; 2]>;
 
 /// A tensor library on one device.
@@ -31,85 +32,89 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// The library's own tensor. Cloning is cheap: it shares the elements.
     type Tensor: Clone + Send + Sync + 'static;
 
-    /// What a function keeps between its calls with tracked tensors ([`call_tracked`](Backend::call_tracked)): derivatives, say.
-    /// `()` where the library has no autodiff.
+    /// The state that a function keeps between its calls with tracked tensors
+    /// ([`call_tracked`](Backend::call_tracked)), such as its derivatives. `()` if the library has no autodiff.
     type Tracked: Default + Send + Sync + 'static;
 
-    /// The name in tables and errors: `candle`, `burn-flex`.
+    /// Returns the backend's name in tables and errors, such as `candle` or `burn-flex`.
     fn name(&self) -> &'static str;
 
-    /// Why the device cannot hold tensors of this dtype or rank, if it cannot.
+    /// Returns the reason why the device cannot hold tensors of this dtype or rank, or `None` if it can.
     fn unsupported(&self, dtype: DType, rank: usize) -> Option<String>;
 
-    /// A tensor with the elements of a host tensor.
+    /// Copies a host tensor to the device.
     fn upload(&self, tensor: &HostTensor) -> Result<Self::Tensor, BackendError>;
 
-    /// The elements of a tensor, as `dtype`: a library that stores booleans as bytes reads them back as such.
+    /// Copies a tensor to the host, as `dtype`: a library that stores booleans as bytes reads them back as booleans.
     fn download(&self, tensor: &Self::Tensor, dtype: DType) -> Result<HostTensor, BackendError>;
 
-    /// The sizes of a tensor.
+    /// Returns the sizes of a tensor.
     fn shape(&self, tensor: &Self::Tensor) -> Vec<usize>;
 
-    /// Whether a tensor has these sizes. For calls that are repeated, which do not need a list of them.
+    /// Returns whether a tensor has these sizes. Repeated calls use this method because it needs no list of sizes.
     fn has_shape(&self, tensor: &Self::Tensor, sizes: &[usize]) -> bool {
         self.shape(tensor) == sizes
     }
 
-    /// Whether a tensor stores elements of `dtype`, as this backend stores them.
+    /// Returns whether a tensor stores elements of `dtype` in the form that this backend uses for that dtype.
     fn has_dtype(&self, tensor: &Self::Tensor, dtype: DType) -> bool;
 
-    /// Rows `start..start + count` of axis 0.
+    /// Returns rows `start..start + count` of axis 0.
     fn rows(&self, tensor: &Self::Tensor, start: usize, count: usize) -> Result<Self::Tensor, BackendError>;
 
-    /// Row `row` of axis 0, which disappears.
+    /// Returns row `row` of axis 0, without that axis.
     fn row(&self, tensor: &Self::Tensor, row: usize) -> Result<Self::Tensor, BackendError>;
 
-    /// Tensors after one another along axis 0. All have the type `[.., row]`, and `ty` is the result's; there may be
-    /// no parts at all, for a result without rows.
+    /// Concatenates tensors along axis 0. All have the type `[.., row]`, and `ty` is the type of the result. `parts`
+    /// is empty for a result without rows.
     fn stack(&self, parts: Vec<Part<Self::Tensor>>, ty: &StackType) -> Result<Self::Tensor, BackendError>;
 
-    /// A tensor of that type whose rows will be written by [`write_row`](Backend::write_row), if the device can
-    /// write in place; else the rows are collected and stacked.
+    /// Allocates a tensor of type `ty` whose rows will be written by [`write_row`](Backend::write_row), if the device
+    /// can write in place. With `None`, the rows are collected and stacked.
     fn allocate(&self, _ty: &StackType) -> Result<Option<Self::Tensor>, BackendError> {
         Ok(None)
     }
 
-    /// `trace` with row `row` replaced. `trace` came from [`allocate`](Backend::allocate) and is shared with nothing. A
-    /// backend that allocates traces must have it.
+    /// Returns `trace` with row `row` replaced. `trace` came from [`allocate`](Backend::allocate) and is not shared.
+    /// A backend that allocates traces must implement this method.
     fn write_row(&self, _trace: Self::Tensor, row: usize, _value: Self::Tensor) -> Result<Self::Tensor, BackendError> {
         let name = self.name();
         Err(format!("row {row} of a trace cannot be written: `{name}` allocates traces and has no `write_row`").into())
     }
 
-    /// How many bytes one element of a tensor takes, for the memory budget.
+    /// Returns the number of bytes of one element of a tensor, for the memory budget.
     fn element_bytes(&self, dtype: DType) -> usize {
         dtype.size()
     }
 
-    /// A kernel's result of type `dtype` as the device keeps it: where the library computes in another type, what was
-    /// computed is rounded or wrapped to `dtype` here. Called after each kernel.
+    /// Converts a kernel's result of type `dtype` to the form in which the device keeps it: if the library computes
+    /// in another type, the result is rounded or wrapped to `dtype` here. Called after each kernel.
     fn normalize(&self, tensor: Self::Tensor, _dtype: DType) -> Result<Self::Tensor, BackendError> {
         Ok(tensor)
     }
 
-    /// An argument of type `dtype` as kernels take it. A library may store a dtype as another one, with elements that the
-    /// dtype does not have: bytes beyond 0 and 1 for booleans, which are true. Here they become elements of `dtype`.
+    /// Converts an argument of type `dtype` to the form that kernels expect. A library may store a dtype as another
+    /// one whose elements go beyond the dtype: for booleans, bytes other than 0 and 1, which count as true. This
+    /// method turns them into elements of `dtype`.
     fn admit(&self, tensor: Self::Tensor, dtype: DType) -> Result<Self::Tensor, BackendError> {
         self.normalize(tensor, dtype)
     }
 
-    /// Whether what [`compile_whole`](Backend::compile_whole) gives takes an argument of type `dtype` without [`admit`](Backend::admit).
+    /// Returns whether the result of [`compile_whole`](Backend::compile_whole) accepts an argument of type `dtype`
+    /// without [`admit`](Backend::admit).
     fn is_admitted(&self, _tensor: &Self::Tensor, _dtype: DType) -> bool {
         false
     }
 
-    /// Whether the library's autodiff tracks a tensor, and [`call_tracked`](Backend::call_tracked) is to be asked.
+    /// Returns whether the library's autodiff tracks a tensor, so that [`call_tracked`](Backend::call_tracked) must
+    /// be tried.
     fn is_tracked(&self, _tensor: &Self::Tensor) -> bool {
         false
     }
 
-    /// A call of a function with arguments that the library's autodiff tracks, as one op of it: the results, tracked.
-    /// `None` if no gradient flows to an argument, so that the function is called as if nothing were tracked.
+    /// Calls a function on arguments that the library's autodiff tracks, as a single op of that library, and returns
+    /// tracked results. Returns `None` if no gradient flows to an argument; the function is then called as if nothing
+    /// were tracked.
     fn call_tracked(
         &self,
         _call: &TrackedCall<'_, Self>,
@@ -118,7 +123,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Runs a kernel. A backend whose library cannot compute on some tensors as they are, on those of rank 0 say,
+    /// Runs a kernel. A backend whose library cannot compute on some tensors directly, such as those of rank 0,
     /// converts operands and results here.
     fn run_kernel(
         &self,
@@ -129,27 +134,28 @@ pub trait Backend: Clone + Send + Sync + 'static {
         call.normalize(kernel(call, operands)?)
     }
 
-    /// Returns when the device has done all that it was given. Where kernels run as they are called, nothing is to be
-    /// waited for.
+    /// Waits until the device has done all its work. Does nothing on a device that runs kernels synchronously.
     fn wait(&self) {}
 
-    /// What is compiled as a whole where loops are left to the backend. What is not, runs as the lowering rule of loops says.
+    /// Returns the parts of a program that are compiled as a whole when loops are left to the backend. All other
+    /// parts run as the lowering rule of loops says.
     fn compiles(&self) -> Compiles {
         Compiles::Nothing
     }
 
-    /// Compiles a program, or a loop of one, as a whole for the sizes of a call; or says which op stands in the way.
+    /// Compiles a program, or one of its loops, as a whole for the sizes of a call. The error names the op that
+    /// prevents it.
     fn compile_whole(&self, _whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
         Err(Declined::new(self.name(), "the backend compiles no loops"))
     }
 
-    /// Whether the device prefers work of logarithmic depth to less work. Where it does, functions whose options
-    /// [tolerate](funcify_rewrite::Tolerance) it are rewritten so.
+    /// Returns whether the device prefers logarithmic depth to less work. If so, functions whose options
+    /// [tolerate](funcify_rewrite::Tolerance) it are rewritten accordingly.
     fn parallel(&self) -> Parallel {
         Parallel::Avoid
     }
 
-    /// A kernel for ops that have no lowering rule. Only the reference backend has one.
+    /// Returns a kernel for ops that have no lowering rule. Only the reference backend has one.
     fn fallback(&self) -> Option<Kernel<Self>> {
         None
     }
@@ -158,7 +164,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
 /// A part of a [`Backend::stack`].
 #[derive(Clone, Debug)]
 pub enum Part<T> {
-    /// One row: axis 0 is missing.
+    /// One row, without axis 0.
     Row(T),
     /// Several rows.
     Block(T),
@@ -176,25 +182,25 @@ pub struct StackType {
 }
 
 impl StackType {
-    /// The sizes of the whole.
+    /// Returns the sizes of the stacked tensor.
     pub fn shape(&self) -> Vec<usize> {
         [&[self.rows], self.row.as_slice()].concat()
     }
 }
 
-/// What [`Backend::call_tracked`] is given of a function.
+/// The function that [`Backend::call_tracked`] calls.
 pub struct TrackedCall<'a, B: Backend> {
     /// The function and the line that calls it.
     pub at: &'a Place,
     /// The graph.
     pub graph: &'a Graph,
-    /// How it is compiled.
+    /// The options that the graph is compiled with.
     pub options: &'a CompileOptions,
-    /// What the backend keeps of the function.
+    /// The state that the backend keeps for the function.
     pub tracked: &'a B::Tracked,
 }
 
-/// The error of a kernel that failed: its own if it is one of ours.
+/// Converts the error of a failed kernel: an [`Error`] is returned unchanged, any other becomes [`Error::Execution`].
 pub(crate) fn execution_error(at: &Place, backend: &str, error: BackendError) -> Error {
     match error.downcast::<Error>() {
         Ok(error) => *error,

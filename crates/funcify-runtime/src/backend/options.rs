@@ -1,4 +1,4 @@
-//! How a graph is compiled: the strategy of its loops, its limits, its rewrites.
+//! Compile options: the strategy of loops, the limits, and the rewrites.
 
 use funcify_core::derivative::GradOptions;
 use funcify_core::memory::memory_budget;
@@ -7,29 +7,30 @@ use funcify_rewrite::RewriteOptions;
 
 use super::{Backend, Compiles};
 
-/// How the loops of a program run.
+/// The way in which the loops of a program run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum LoopStrategy {
-    /// Each loop compiled, if the [backend](Backend::compiles) does that and can compile it; else as the backend's lowering
-    /// rule of `scan` says. Where that unrolls, loops with a static number of steps are unrolled, and the others run
-    /// from the host.
+    /// Compiles each loop if the [backend](Backend::compiles) supports it; other loops run as the backend's lowering
+    /// rule of `scan` says. If that rule unrolls, loops with a static number of steps are unrolled, and the others
+    /// run from the host.
     #[default]
     Auto,
-    /// One body after the other in a straight line, compiled for the sizes of a call.
+    /// Unrolls the steps into a straight line, compiled for the sizes of a call.
     Unroll,
-    /// One program for the body, run by a loop; any sizes.
+    /// Compiles the body once and runs it in a loop, for any sizes.
     Native,
-    /// The whole loop compiled by the backend for the sizes of a call, where it can; else native.
+    /// Lets the backend compile the whole loop for the sizes of a call where it can; otherwise the loop runs
+    /// natively.
     Compiled,
 }
 
 impl LoopStrategy {
-    /// The strategy, if it is one that all loops must take.
+    /// Returns the strategy if it applies to all loops.
     pub(crate) fn forced(self) -> Option<LoopStrategy> {
         (self != LoopStrategy::Auto).then_some(self)
     }
 
-    /// Returns what is compiled as a whole of what a backend [compiles](Backend::compiles).
+    /// Restricts the parts that a backend [compiles](Backend::compiles) to those that this strategy allows.
     pub(crate) fn restrict(self, own: Compiles) -> Compiles {
         match self {
             LoopStrategy::Auto | LoopStrategy::Compiled => own,
@@ -37,7 +38,7 @@ impl LoopStrategy {
         }
     }
 
-    /// The name in tables: `auto`, `unroll`, `native`, `compiled`.
+    /// Returns the name in tables: `auto`, `unroll`, `native`, `compiled`.
     pub fn name(self) -> &'static str {
         match self {
             LoopStrategy::Auto => "auto",
@@ -48,29 +49,31 @@ impl LoopStrategy {
     }
 }
 
-/// How a graph is compiled.
+/// Options for compiling a graph.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// The strategy of all loops, left to the backend by default. Forced to be unrolled, a loop whose number of steps is not
-    /// static (does not follow from sizes, constants and static inputs) is an error, `StepCountNotStatic`; one that ends early,
-    /// by an `until` or a condition, needs a static largest number. Forced to be compiled, a loop that the backend cannot compile runs natively, and
+    /// The strategy of all loops, left to the backend by default. If unrolling is forced, a loop whose number of
+    /// steps is not static (does not follow from sizes, constants and static inputs) is an error,
+    /// `StepCountNotStatic`; a loop that ends early, by an `until` or a condition, needs a static largest number. If
+    /// compilation is forced, a loop that the backend cannot compile runs natively, and
     /// [`Function::report`](crate::Function::report) says why.
     pub strategy: LoopStrategy,
-    /// How many instructions an unrolled program may have before it is an error.
+    /// The largest number of instructions of an unrolled program; more are an error.
     pub max_kernels: usize,
-    /// How many specialised programs are cached; the one unused for longest goes first.
+    /// The number of specialised programs to cache; the least recently used one is evicted first.
     pub max_programs: usize,
-    /// How many bytes of tensors a call may hold at once before it is an error, `OverBudget`; without a number, as many as
-    /// [`memory_budget`](funcify_core::memory::memory_budget) says.
+    /// The number of bytes of tensors that a call may hold at once; more are an error, `OverBudget`. `None` uses
+    /// [`memory_budget`](funcify_core::memory::memory_budget).
     pub memory_budget: Option<u64>,
-    /// How the graph is [rewritten](funcify_rewrite) before it is compiled, by default by all rules. Where loops are compiled as a
-    /// whole, `hoisting`, `sums_over_steps` and `cumulative` are left out: that does their work for some steps at a time, which
-    /// stay in the processor's caches. Where they [tolerate](RewriteOptions::tolerance) reassociation and the [device prefers depth](Backend::parallel),
-    /// loops that are affine in their states become associative scans. `None` compiles the graph as it is.
+    /// The [rewrites](funcify_rewrite) to apply before the graph is compiled, by default all rules. Where loops are
+    /// compiled as a whole, `hoisting`, `sums_over_steps` and `cumulative` are left out: compiled loops do that work
+    /// for some steps at a time, which stay in the processor's caches. If the rewrites
+    /// [tolerate](RewriteOptions::tolerance) reassociation and the [device prefers depth](Backend::parallel), loops
+    /// that are affine in their states become associative scans. `None` compiles the graph unchanged.
     pub rewrites: Option<RewriteOptions>,
-    /// Whether a backend that compiles loops as a whole is to compile all of the program, if it can: products of matrices
-    /// outside of loops, which are the library's otherwise, and what has no loop. For programs that are small and called
-    /// often, as a step that is served.
+    /// `true` to let a backend that compiles loops as a whole compile all of the program, if it can. By default,
+    /// matrix products outside of loops, and programs without a loop, are left to the library. Use it for small
+    /// programs that are called often, such as a served step.
     pub whole: bool,
 }
 
@@ -88,21 +91,22 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
-    /// How gradients are best taken of what is compiled like this for a backend, for plug-ins: where loops are compiled,
-    /// [step by step](GradOptions::stepwise), and what is not [costly](CheckpointPolicy::SaveCostly) is computed again; else all is saved
-    /// that they need. What loops are to save may be given.
+    /// Returns the best gradient options for a graph compiled with these options for a backend, for plug-ins. If
+    /// loops are compiled, gradients are taken [step by step](GradOptions::stepwise), and values that are not
+    /// [costly](CheckpointPolicy::SaveCostly) are recomputed; otherwise all needed values are saved. `policy`
+    /// overrides the choice of the values that loops save.
     pub fn grad_options<B: Backend>(&self, backend: &B, policy: Option<CheckpointPolicy>) -> GradOptions {
         let is_compiled = self.compiles_loops_on(backend);
         let own = if is_compiled { CheckpointPolicy::SaveCostly } else { CheckpointPolicy::SaveAll };
         GradOptions::new().policy(policy.unwrap_or(own)).stepwise(is_compiled)
     }
 
-    /// Whether what is compiled like this for a backend has compiled loops, where they can be.
+    /// Returns whether loops are compiled for this backend where possible.
     pub fn compiles_loops_on<B: Backend>(&self, backend: &B) -> bool {
         self.strategy.restrict(backend.compiles()) != Compiles::Nothing
     }
 
-    /// The memory budget, in bytes.
+    /// Returns the memory budget in bytes.
     pub(crate) fn budget(&self) -> u64 {
         self.memory_budget.unwrap_or_else(memory_budget)
     }

@@ -1,4 +1,4 @@
-//! The registry of lowering rules: which kernel serves which op on which backend.
+//! The registry of lowering rules: maps each op and backend to a kernel.
 //!
 //! `inventory` collects the entries of all linked crates. On first use they are sorted and validated: two entries for
 //! one op and backend are an error, and so is a backend without entries, whose crate was probably never named.
@@ -13,24 +13,24 @@ use funcify_core::ops::{Op, OpKey, Scan, all_names, name_taken_twice};
 
 use super::{Backend, KernelCall, LoopStrategy, Tensors};
 
-/// A kernel: takes the operands, gives the results.
+/// A kernel: computes the results of an op from its operands.
 pub type Kernel<B> = fn(
     &KernelCall<'_, B, Op>,
     Tensors<<B as Backend>::Tensor>,
 ) -> Result<Tensors<<B as Backend>::Tensor>, BackendError>;
 
-/// How an op is lowered for a backend, that is, how the backend runs it.
+/// The way in which a backend runs an op.
 pub enum LoweringRule<B: Backend> {
-    /// By a kernel.
+    /// A kernel.
     Kernel(Kernel<B>),
-    /// As a loop, unrolled unless the user says otherwise.
+    /// A loop, unrolled unless the user says otherwise.
     Unroll,
-    /// As a native loop unless the user says otherwise.
+    /// A native loop unless the user says otherwise.
     NativeLoop,
 }
 
 impl<B: Backend> LoweringRule<B> {
-    /// The strategy of a loop.
+    /// Returns the strategy of a loop.
     pub(crate) fn strategy(&self) -> Option<LoopStrategy> {
         match self {
             LoweringRule::Kernel(_) => None,
@@ -40,7 +40,7 @@ impl<B: Backend> LoweringRule<B> {
     }
 }
 
-/// One registered lowering rule. [`funcify!`](crate::funcify) makes it.
+/// One registered lowering rule, created by [`funcify!`](crate::funcify).
 pub struct Entry {
     /// The backend's type.
     pub backend: fn() -> TypeId,
@@ -48,7 +48,7 @@ pub struct Entry {
     pub op: &'static str,
     /// The [`LoweringRule`] of that backend.
     pub rule: &'static (dyn Any + Send + Sync),
-    /// Where it was registered.
+    /// The source location of the registration.
     pub site: &'static Location<'static>,
 }
 
@@ -57,7 +57,7 @@ inventory::collect!(Entry);
 /// All lowering rules of the linked crates.
 struct Registry {
     entries: BTreeMap<(TypeId, &'static str), &'static Entry>,
-    /// Two places that register one op for one backend.
+    /// Pairs of places that register the same op for the same backend.
     duplicates: Vec<(TypeId, &'static str, [&'static Location<'static>; 2])>,
 }
 
@@ -96,19 +96,20 @@ pub(crate) fn check_rules<B: Backend>(backend: &B, at: &Place) -> Result<()> {
     Err(Error::Registry { at: at.boxed(), backend: backend.name().to_string(), problem, fix: fix.to_string() })
 }
 
-/// The lowering rule of an op.
+/// Returns the lowering rule of an op.
 pub(crate) fn rule_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<&'static LoweringRule<B>> {
     registered(op).ok_or_else(|| Error::NoLoweringRule {
         at: at.boxed(),
         backend: backend.name().to_string(),
         fix: match all_names().contains(&op) {
-            true => format!("register one with `funcify!`, or compose `{op}` of ops that the backend has"),
+            true => format!("register one with `funcify!`, or express `{op}` with ops that the backend supports"),
             false => format!("register one with `funcify!`, or implement `CustomOp::composition` for `{op}`"),
         },
     })
 }
 
-/// The kernel of an op, or the one that the backend has for ops without a lowering rule. `None` of a loop.
+/// Returns the kernel of an op, or the backend's fallback kernel for ops without a lowering rule. Returns `None` for
+/// a loop.
 pub(crate) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -> Result<Option<Kernel<B>>> {
     match (rule_of(backend, op, at), backend.fallback()) {
         (Ok(LoweringRule::Kernel(kernel)), _) => Ok(Some(*kernel)),
@@ -118,12 +119,12 @@ pub(crate) fn kernel_of<B: Backend>(backend: &B, op: &'static str, at: &Place) -
     }
 }
 
-/// Whether a backend can run an op by itself: by a rule of its own, or by the kernel that it has for ops without one.
+/// Returns whether a backend can run an op by itself, through its own rule or the fallback kernel.
 pub(crate) fn has_kernel<B: Backend>(backend: &B, op: &'static str) -> bool {
     has_rule::<B>(op) || backend.fallback().is_some()
 }
 
-/// Whether a backend has a lowering rule for an op.
+/// Returns whether a backend has a lowering rule for an op.
 pub(crate) fn has_rule<B: Backend>(op: &'static str) -> bool {
     registered::<B>(op).is_some()
 }
@@ -132,7 +133,7 @@ fn registered<B: Backend>(op: &'static str) -> Option<&'static LoweringRule<B>> 
     registry().entries.get(&(TypeId::of::<B>(), op))?.rule.downcast_ref()
 }
 
-/// The names of the ops that a backend has lowering rules for, sorted.
+/// Returns the names of the ops that a backend has lowering rules for, sorted.
 pub fn lowered_ops<B: Backend>() -> Vec<&'static str> {
     let of_backend = registry().entries.keys().filter(|(backend, _)| *backend == TypeId::of::<B>());
     let mut names: Vec<&'static str> = of_backend.map(|(_, op)| *op).collect();
@@ -140,7 +141,7 @@ pub fn lowered_ops<B: Backend>() -> Vec<&'static str> {
     names
 }
 
-/// How a backend's lowering rule of `scan` says that loops run.
+/// Returns the loop strategy that a backend registered for `scan`.
 pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
     registered::<B>(Scan::NAME)?.strategy()
 }
@@ -154,9 +155,9 @@ pub(crate) fn registered_strategy<B: Backend>() -> Option<LoopStrategy> {
 /// funcify!(Burn, Scan, native_loop);                       // a loop, run natively
 /// ```
 ///
-/// `call` is a [`KernelCall`] with the op's own type; the formula gives a `Result` of a tensor, an array or a list of
-/// tensors with any error that converts into a boxed one. Operands are passed by value: the last use of a tensor
-/// gives it away, so that a kernel may reuse its memory.
+/// `call` is a [`KernelCall`] with the op's own type; the formula returns a `Result` of a tensor, an array or a list
+/// of tensors, with any error that converts into a boxed one. Operands are passed by value: the last use of a tensor
+/// moves it, so that a kernel may reuse its memory.
 #[macro_export]
 macro_rules! funcify {
     ($backend:ty, $op:ty, unroll) => {
@@ -195,28 +196,28 @@ macro_rules! funcify {
     };
 }
 
-/// The call with the op as the type for which the kernel was registered.
+/// Returns the call with the op as the type that the kernel was registered for.
 #[doc(hidden)]
 pub fn typed_call<'a, B: Backend, O: funcify_core::ops::OpKey>(
     call: &KernelCall<'a, B, Op>,
 ) -> Result<KernelCall<'a, B, O>, BackendError> {
-    let op = O::of(call.op).ok_or_else(|| format!("the kernel of `{}` was given another op", O::NAME))?;
+    let op = O::of(call.op).ok_or_else(|| format!("the kernel of `{}` received another op", O::NAME))?;
     Ok(call.with_op(op))
 }
 
-/// Refuses another number of operands than a kernel takes.
+/// Checks that a kernel has received `count` operands.
 #[doc(hidden)]
 pub fn check_operands<T>(operands: &Tensors<T>, count: usize) -> Result<(), BackendError> {
     match operands.len() == count {
         true => Ok(()),
-        false => Err(format!("a kernel of {count} operands was given {}", operands.len()).into()),
+        false => Err(format!("a kernel of {count} operands received {}", operands.len()).into()),
     }
 }
 
-/// The operands, which were counted, as an array. Not as a `Result` of one: what is large is moved as seldom as can be.
+/// Converts the operands, already counted, to an array. Returns no `Result`, to avoid moving large tensors once more.
 #[doc(hidden)]
 #[inline]
 pub fn operand_array<T, const N: usize>(mut operands: Tensors<T>) -> [T; N] {
     let mut operands = operands.drain(..);
-    std::array::from_fn(|_| operands.next().expect("the operands were counted"))
+    std::array::from_fn(|_| operands.next().expect("checked above: `check_operands` has counted the operands"))
 }

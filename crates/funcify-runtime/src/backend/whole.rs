@@ -1,4 +1,4 @@
-//! What a backend compiles as a whole, a program or a loop: what it is given, what it makes of it, and why it declines.
+//! Requests to compile a program or a loop as a whole, and their outcomes.
 
 use std::any::Any;
 use std::fmt;
@@ -8,56 +8,58 @@ use funcify_core::error::{BackendError, Error, Place, Result};
 use funcify_core::graph::Graph;
 use funcify_core::types::Sizes;
 
-/// What a backend compiles as a whole.
+/// The parts of a program that a backend compiles as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compiles {
-    /// Nothing.
+    /// No part.
     Nothing,
-    /// Loops, and programs with loops that have no products of matrices outside them; the rest of others runs op for op.
+    /// Loops, and programs with loops that have no matrix products outside them. The rest of other programs runs op
+    /// by op.
     Loops,
-    /// Programs, with all their loops; or else their loops.
+    /// Programs with all their loops, or else only their loops.
     Programs,
 }
 
-/// What [`Backend::compile_whole`](super::Backend::compile_whole) is given.
+/// A request for [`Backend::compile_whole`](super::Backend::compile_whole).
 #[derive(Clone, Copy, Debug)]
 pub struct WholeRequest<'a> {
-    /// A program; or a loop, as a graph of one node, whose inputs are its operands and whose outputs are the results that
-    /// are used.
+    /// A program; or a loop, as a graph of one node, whose inputs are its operands and whose outputs are its used
+    /// results.
     pub graph: &'a Graph,
-    /// The sizes that it is compiled for.
+    /// The sizes to compile for.
     pub sizes: &'a Sizes,
-    /// Whether it is the whole program.
+    /// `true` if `graph` is the whole program.
     pub is_program: bool,
-    /// How many bytes may be held beside arguments and results.
+    /// The number of bytes that may be held in addition to arguments and results.
     pub memory_budget: u64,
-    /// Whether it may [refuse](Outcome::Refused) operands when it runs, because something else can run in its place.
+    /// `true` if the compiled code may [refuse](Outcome::Refused) operands when it runs, because something else can
+    /// run in its place.
     pub may_refuse: bool,
 }
 
-/// A program or a loop that runs as a whole. The backend that compiled it can tell what it is
+/// A program or a loop that runs as a whole. The backend that compiled it can downcast it to its own type
 /// ([`Function::whole`](crate::Function::whole)).
 pub trait Compiled<T>: Any + Send + Sync {
-    /// Runs it: the graph's inputs in, its outputs out. It asks `stop` between steps, every so often.
+    /// Runs the graph on its inputs and returns its outputs. Calls `stop` between steps, every so often.
     fn run(&self, operands: &[T], stop: &(dyn Fn() -> bool + Sync)) -> Result<Outcome<T>, BackendError>;
 }
 
-/// What a backend made of a program or a loop as a whole, or why it did not.
+/// A program or a loop compiled as a whole, or the reason why it was declined.
 pub(crate) type CompileResult<T> = std::result::Result<Arc<dyn Compiled<T>>, Declined>;
 
-/// What came of running something that was compiled.
+/// The outcome of running compiled code.
 #[derive(Debug)]
 pub enum Outcome<T> {
-    /// The results: on the heap, as they are moved through a few hands.
+    /// The results, on the heap because they are moved several times.
     Done(Vec<T>),
-    /// It ended early, because `stop` said true.
+    /// The run ended early because `stop` returned true.
     Stopped,
-    /// It does not hold for these operands, and has computed nothing.
+    /// The code is not valid for these operands, and has computed nothing.
     Refused,
 }
 
 impl<T> Outcome<T> {
-    /// The same with other results.
+    /// Maps the results with `f`; the other outcomes stay unchanged.
     pub fn try_map<U>(
         self,
         f: impl FnOnce(Vec<T>) -> Result<Vec<U>, BackendError>,
@@ -70,37 +72,38 @@ impl<T> Outcome<T> {
     }
 }
 
-/// Why something was not compiled as a whole.
+/// The reason why something was not compiled as a whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Declined {
-    /// The op that stands in the way.
+    /// The op that prevents it.
     pub op: String,
-    /// What it is about it.
+    /// The reason why the op prevents it.
     pub reason: String,
-    /// Whether it is no op's doing but a fault: what was compiled is wrong, which is an error, and nothing runs in its place.
+    /// `true` if the cause is not an op but a fault: the compiled code is wrong, which is an error, and nothing runs
+    /// in its place.
     is_fault: bool,
 }
 
 impl Declined {
-    /// An op and what it is about it.
+    /// Creates a value from the op that prevents compilation and the reason.
     pub fn new(op: impl Into<String>, reason: impl Into<String>) -> Self {
         Declined { op: op.into(), reason: reason.into(), is_fault: false }
     }
 
-    /// Says that what was compiled does not compute what the program means. It becomes [`Error::Internal`], and nothing runs in its
-    /// place.
+    /// Reports that the compiled code does not compute what the program means. It becomes [`Error::Internal`], and
+    /// nothing runs in its place.
     pub fn fault(reason: impl Into<String>) -> Self {
         Declined { op: "plan".into(), reason: reason.into(), is_fault: true }
     }
 
-    /// Returns itself, or the error that a fault is.
+    /// Returns `self`, or [`Error::Internal`] if it is a fault.
     pub(crate) fn unless_fault(self, at: &Place, backend: &str) -> Result<Self> {
         if !self.is_fault {
             return Ok(self);
         }
-        let fix =
-            "please report it, with the program; `LoopStrategy::Native` runs without what was compiled".to_string();
-        Err(Error::Internal { at: at.boxed(), backend: backend.to_string(), fault: self.reason, fix })
+        let fix = "please report it together with the program; `LoopStrategy::Native` runs without the compiled code";
+        let (backend, fix) = (backend.to_string(), fix.to_string());
+        Err(Error::Internal { at: at.boxed(), backend, fault: self.reason, fix })
     }
 }
 

@@ -1,6 +1,7 @@
-//! A call: its arguments are checked and admitted, its program is picked and run, its results are handed back.
+//! Calls of a function: checks and admits the arguments, picks and runs the program, and returns the results.
 //!
-//! A call like the last one, of the same types and sizes, is its program alone if that was compiled as a whole.
+//! A call with the same types and sizes as the last one takes a fast path if the backend compiled the program as a
+//! whole.
 
 use std::borrow::Cow;
 
@@ -24,16 +25,17 @@ pub(super) struct LastCall<B: Backend> {
     repeat: Option<Arc<RepeatCall<B::Tensor>>>,
 }
 
-/// Fast path for calls that repeat the types and sizes of the last one: one program that the backend compiled as a whole.
+/// A fast path for calls that repeat the types and sizes of the last one: one program that the backend compiled as a
+/// whole.
 struct RepeatCall<T> {
     program: Arc<dyn Compiled<T>>,
     arguments: Vec<(DType, Vec<usize>)>,
-    /// The memory budget that the program is known to stay within.
+    /// The memory budget that the program is known to respect.
     budget: u64,
 }
 
 impl<T> RepeatCall<T> {
-    /// Tells whether a call with these arguments repeats it.
+    /// Returns whether a call with these arguments repeats the recorded one.
     fn serves<B: Backend<Tensor = T>>(&self, backend: &B, arguments: &[T]) -> bool {
         let is_alike = |(tensor, (dtype, sizes)): (&T, &(DType, Vec<usize>))| {
             backend.has_dtype(tensor, *dtype) && backend.has_shape(tensor, sizes)
@@ -43,8 +45,9 @@ impl<T> RepeatCall<T> {
 }
 
 impl<B: Backend> Function<B> {
-    /// Calls the function on the backend's own tensors, in the order of the graph's inputs. Sizes are bound from their
-    /// shapes. If the library's autodiff tracks an argument, and the backend can say how, the call is one op of it.
+    /// Calls the function on the backend's own tensors, in the order of the graph's inputs. Sizes are bound from
+    /// their shapes. If the library's autodiff tracks an argument and the backend supports it, the call becomes a
+    /// single op of that autodiff.
     #[track_caller]
     pub fn call(&self, arguments: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
         let site = Site::caller();
@@ -63,8 +66,8 @@ impl<B: Backend> Function<B> {
         Ok(self.run_call(&at, sizes, admitted, false)?.0)
     }
 
-    /// Calls the function, and tells what the call spent, instruction by instruction. What a framework tracks, it does not
-    /// follow through such a call.
+    /// Calls the function and measures the cost of each instruction. Such a call is not recorded by the library's
+    /// autodiff.
     #[track_caller]
     pub fn profile(&self, arguments: &[B::Tensor]) -> Result<(Vec<B::Tensor>, Profile)> {
         let at = Place::new(self.graph.name(), Site::caller());
@@ -80,7 +83,8 @@ impl<B: Backend> Function<B> {
         Ok(self.call_on_host(&at, arguments, false)?.0)
     }
 
-    /// [`profile`](Function::profile) on host tensors. Uploads and downloads are not part of it.
+    /// Profiles a call on host tensors like [`profile`](Function::profile). Uploads and downloads are not part of the
+    /// profile.
     #[track_caller]
     pub fn profile_host(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)> {
         let at = Place::new(self.graph.name(), Site::caller());
@@ -104,7 +108,7 @@ impl<B: Backend> Function<B> {
         Ok((results.collect::<Result<_>>()?, profile))
     }
 
-    /// Runs the program of the last call, if that is all there is to this one.
+    /// Runs the program of the last call on the fast path, if this call repeats it.
     fn repeat_call(&self, at: impl Fn() -> Place + Sync, arguments: &[B::Tensor]) -> Result<Option<Vec<B::Tensor>>> {
         let repeat = self.last_call().as_ref().and_then(|last| last.repeat.clone());
         let serves = |repeat: &Arc<RepeatCall<_>>| {
@@ -126,7 +130,8 @@ impl<B: Backend> Function<B> {
         Ok(results)
     }
 
-    /// Checks the arguments against the graph's inputs, binds the sizes of the call, and makes the arguments the backend's own.
+    /// Checks the arguments against the graph's inputs, binds the sizes of the call, and converts the arguments to
+    /// the backend's own form.
     fn admit_arguments(&self, at: &Place, arguments: &[B::Tensor]) -> Result<(Sizes, Vec<B::Tensor>)> {
         let mut types = Vec::with_capacity(arguments.len());
         for (index, tensor) in arguments.iter().enumerate() {
@@ -136,10 +141,10 @@ impl<B: Backend> Function<B> {
             let dtype = own.or_else(|| DType::ALL.into_iter().find(|dtype| self.backend.has_dtype(tensor, *dtype)));
             if let (Some(expected), None) = (expected, dtype) {
                 let component = format!("argument {index} (`{}`)", self.graph.input_name(index));
-                let (found, fix) = ("a dtype without a name here".to_string(), "convert the tensor to that dtype");
+                let (found, fix) = ("an unsupported dtype".to_string(), "convert the tensor to that dtype");
                 return Err(call_error(at, &component, expected.to_string(), found, fix));
             }
-            // An argument too many is refused for being there, whatever its type is.
+            // `bind_sizes` rejects a surplus argument whatever its type is.
             types.push(TensorType::new(dtype.unwrap_or(DType::Bool), shape));
         }
         let sizes = bind_sizes(at, &self.graph, &types)?;
@@ -148,7 +153,7 @@ impl<B: Backend> Function<B> {
         Ok((sizes, admitted.map_err(|error| execution_error(at, self.backend.name(), error))?))
     }
 
-    /// Picks the program of a call with admitted arguments, runs it, and hands its results back.
+    /// Picks the program of a call with admitted arguments, runs it, and returns its results.
     fn run_call(
         &self,
         at: &Place,
@@ -168,7 +173,7 @@ impl<B: Backend> Function<B> {
         Ok((results.map_err(|error| self.graph.explain(error))?, profile))
     }
 
-    /// Reads the numbers of the static inputs.
+    /// Reads the values of the static inputs.
     fn read_statics(&self, at: &Place, arguments: &[B::Tensor]) -> Result<StaticInputs> {
         let inputs = self.graph.inputs().iter().enumerate().filter(|(_, input)| input.is_static);
         let number = |index: usize| {
@@ -179,15 +184,15 @@ impl<B: Backend> Function<B> {
         inputs.map(|(index, _)| number(index)).collect()
     }
 
-    /// Returns the budget, unless the program's plan stays within it whatever happens.
+    /// Returns the budget to enforce during the run, or `None` if the program's plan always stays within it.
     fn checked_memory(&self, variant: &Variant<B>, sizes: &Sizes) -> Option<Memory> {
         let budget = self.options.budget();
         let known = variant.peak().as_ref().and_then(|(of, peak)| (of == sizes).then_some(*peak));
         let peak = known.unwrap_or_else(|| {
             let elements = variant.program.peak_bytes(sizes).map(|(peak, _)| peak as u64);
-            // The plan counts the elements as they are stored.
+            // The plan counts elements at their own size; a backend may store them in a larger one.
             let factors = DType::ALL.map(|dtype| self.backend.element_bytes(dtype).div_ceil(dtype.size()));
-            let factor = factors.into_iter().max().expect("there are dtypes");
+            let factor = factors.into_iter().max().expect("`DType::ALL` is not empty");
             let peak = elements.map(|peak| peak.saturating_mul(factor as u64));
             *variant.peak() = Some((sizes.clone(), peak));
             peak
@@ -196,8 +201,8 @@ impl<B: Backend> Function<B> {
         (!is_within).then_some(Memory { budget, held: 0 })
     }
 
-    /// Returns the fast path of calls with such arguments, if they are one program: one that read no static input, and stays within
-    /// the memory budget.
+    /// Returns the fast path for calls with such arguments if they run a single program that reads no static input
+    /// and stays within the memory budget.
     fn as_repeated(
         &self,
         variant: &Variant<B>,

@@ -1,7 +1,7 @@
 //! A graph compiled for a backend, and called on the backend's own tensors.
 //!
-//! Compiling has three stages: `prepare.rs` makes the graph ready and checks it against the backend, `programs.rs` makes its
-//! program, or leaves that to the first call that it depends on. A call (`call.rs`) is checked, gets its program, and runs it.
+//! `prepare.rs` rewrites the graph and checks it against the backend. `programs.rs` makes its program, or defers that
+//! to the first call that the program depends on. `call.rs` checks a call, gets its program, and runs it.
 
 mod call;
 mod prepare;
@@ -26,15 +26,15 @@ use crate::lower::{Notes, Settings};
 
 /// A graph compiled for a backend.
 ///
-/// A program whose loops run natively serves every call, and is made by [`compile`](Function::compile). One that is laid out for
-/// the sizes of a call is made when a call has sizes that were not met before, and cached for the next call with them. The same
-/// holds for the values of those static inputs that decide how a program is laid out. [`specialization`](Function::specialization)
-/// says which of these holds.
+/// A program whose loops run natively serves every call, and is made by [`compile`](Function::compile). A program
+/// that is laid out for the sizes of a call is made on the first call with those sizes, and cached for later ones.
+/// The same holds for the values of static inputs that decide how a program is laid out.
+/// [`specialization`](Function::specialization) says which of these applies.
 pub struct Function<B: Backend> {
     graph: Arc<Graph>,
-    /// The graph that programs are made of: without derivative rules, rewritten.
+    /// The graph that programs are made from: without derivative rules, rewritten.
     runnable: Arc<Graph>,
-    /// How it was rewritten.
+    /// The patches that rewrote it.
     patches: Vec<Patched>,
     backend: B,
     options: CompileOptions,
@@ -43,42 +43,43 @@ pub struct Function<B: Backend> {
     last: Mutex<Option<LastCall<B>>>,
     made: AtomicUsize,
     reused: AtomicUsize,
-    /// What the backend made for calls with tracked tensors.
+    /// The state that the backend keeps for calls with tracked tensors.
     tracked: B::Tracked,
 }
 
-/// What the programs of a function depend on, which only a call knows.
+/// The properties of a call that a function's programs depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Specialization {
-    /// Programs are made for the sizes of a call: the graph has inputs of open sizes, and a loop is unrolled or compiled for its
-    /// sizes, or the whole program is.
+    /// `true` if programs are made for the sizes of a call: the graph has inputs of open sizes, and a loop is
+    /// unrolled or compiled for its sizes, or the whole program is.
     pub by_sizes: bool,
-    /// Programs may be made for the numbers of static inputs.
+    /// `true` if programs may be made for the values of static inputs.
     pub by_static_inputs: bool,
 }
 
 impl Specialization {
-    /// Tells whether one program serves all calls. [`Function::compile`] has made it then.
+    /// Returns whether one program serves all calls; [`Function::compile`] has then made it already.
     pub fn is_none(self) -> bool {
         self == Specialization::default()
     }
 }
 
 impl<B: Backend> Function<B> {
-    /// Compiles a graph, with the default [options](CompileOptions).
+    /// Compiles a graph with the default [options](CompileOptions).
     ///
-    /// All that does not depend on a call is done here: the graph is checked and rewritten, every op has a lowering rule, and
-    /// every type fits the device. If nothing depends on a call ([`Specialization::is_none`]), which is so of a graph whose sizes
-    /// are all static and of one whose loops run natively, its program is made here. Else the first call with new sizes makes one.
+    /// Does all work that does not depend on a call: checks and rewrites the graph, and verifies that every op has a
+    /// lowering rule and every type fits the device. If nothing depends on a call ([`Specialization::is_none`]), as
+    /// for a graph whose sizes are all static or whose loops run natively, the program is made here. Otherwise the
+    /// first call with new sizes makes one.
     ///
     /// # Errors
-    /// What the checks and, where the program is made here, its making refuse.
+    /// Returns the errors of the checks and, where the program is made here, of its compilation.
     #[track_caller]
     pub fn compile(graph: &Graph, backend: &B) -> Result<Self> {
         Self::compile_with(graph, backend, CompileOptions::default())
     }
 
-    /// Compiles a graph with options, as [`compile`](Function::compile) does.
+    /// Compiles a graph like [`compile`](Function::compile), with the given options.
     #[track_caller]
     pub fn compile_with(graph: &Graph, backend: &B, options: CompileOptions) -> Result<Self> {
         let at = Place::new("compile", Site::caller());
@@ -119,25 +120,25 @@ impl<B: Backend> Function<B> {
         &self.backend
     }
 
-    /// Returns the options that it was compiled with.
+    /// Returns the options that the function was compiled with.
     pub fn options(&self) -> &CompileOptions {
         &self.options
     }
 
-    /// Returns what its programs depend on.
+    /// Returns the properties of a call that its programs depend on.
     pub fn specialization(&self) -> Specialization {
         self.specialization
     }
 
-    /// Counts the programs that were made, and the calls that had one of them.
+    /// Returns the number of programs made, and of calls that reused one.
     pub fn counts(&self) -> CompileCounts {
         CompileCounts { made: self.made.load(Ordering::Relaxed), reused: self.reused.load(Ordering::Relaxed) }
     }
 
-    /// Returns the program for calls of these sizes, if the backend compiles it as a whole: for backends that also run it on something
-    /// else than their tensors. The error says which op stands in the way.
+    /// Returns the program for calls of these sizes if the backend compiles it as a whole, for backends that also run
+    /// it on other data than their tensors. The error names the op that prevents it.
     pub fn whole(&self, at: &Place, sizes: &Sizes) -> Result<Arc<dyn Compiled<B::Tensor>>> {
-        // A program that does not know the numbers of static inputs serves no calls.
+        // A program made without the values of static inputs serves no calls, so it is not cached.
         let variant = match self.specialization.by_static_inputs {
             true => Arc::new(self.make_program(sizes.clone(), &[])?),
             false => self.pick_program(at, sizes, || Ok(Vec::new()))?,
@@ -147,17 +148,18 @@ impl<B: Backend> Function<B> {
             at: at.boxed(),
             backend: self.backend.name().to_string(),
             what: "this program as a whole".into(),
-            reason: declined().unwrap_or_else(|| "it compiles loops alone".into()),
-            fix: "call the function on tensors, which runs what is not compiled in another way".into(),
+            reason: declined().unwrap_or_else(|| "it compiles only loops".into()),
+            fix: "call the function on tensors, which runs the parts that are not compiled op by op".into(),
         })
     }
 
-    /// Counts the instructions of the program for the last call, those of native loops' bodies included; 0 before there is one.
+    /// Counts the instructions of the program for the last call, including those in bodies of native loops; 0 before
+    /// the first call.
     pub fn instructions(&self) -> usize {
         self.programs.last().map_or(0, |variant| variant.program.len())
     }
 
-    /// Reports what the graph became: its size as a program, how its loops run, the memory of its plan.
+    /// Reports the size of the compiled program, how its loops run, and the memory of its plan.
     pub fn report(&self) -> Report {
         let last = self.last_call().as_ref().map(|last| (last.variant.clone(), last.sizes.clone()));
         let latest = last.as_ref().map(|(variant, _)| variant.clone()).or_else(|| self.programs.last());

@@ -1,4 +1,5 @@
-//! Before a program is made: the graph without what no backend knows, rewritten, and checked against the backend.
+//! Prepares a graph for compilation: inlines calls and compositions, rewrites the graph, and checks it against the
+//! backend.
 
 use std::borrow::Cow;
 
@@ -13,17 +14,17 @@ use crate::prepare::composed::composed;
 /// The rules whose work compiled loops do themselves.
 const OF_COMPILED_LOOPS: &[&str] = &["hoisting", "interchanged_loops", "sums_over_steps", "cumulative"];
 
-/// A graph of which programs can be made.
+/// A graph that is ready to be compiled.
 pub(super) struct Prepared {
     pub(super) graph: Arc<Graph>,
-    /// How it was rewritten.
+    /// The patches that rewrote the graph.
     pub(super) patches: Vec<Patched>,
-    /// Whether its programs are laid out for sizes.
+    /// `true` if its programs are laid out for sizes.
     pub(super) is_laid_out: bool,
 }
 
-/// Prepares a graph: checks it, puts functions in the place of calls and compositions in that of custom ops, rewrites it, and checks
-/// that the backend can run it.
+/// Prepares a graph: checks it, replaces calls by their functions and custom ops by their compositions, rewrites it,
+/// and checks that the backend can run it.
 pub(super) fn prepare<B: Backend>(
     graph: &Arc<Graph>,
     backend: &B,
@@ -34,9 +35,9 @@ pub(super) fn prepare<B: Backend>(
     check_rules(backend, at)?;
     let settings = Settings::new(backend, options);
     let plain = graph.without_rules()?.map_or_else(|| graph.clone(), Arc::new);
-    // Checks all compositions, those inside of others, too.
+    // Checks all compositions, including nested ones.
     composed(&plain, &|_| true)?;
-    // A custom op that the backend has no kernel for is its composition, if it has one.
+    // Replaces a custom op without a kernel by its composition, if it has one.
     let plain = match composed(&plain, &|custom| !has_kernel(backend, custom.name()))? {
         Cow::Owned(composed) => Arc::new(composed),
         Cow::Borrowed(_) => plain,
@@ -47,7 +48,7 @@ pub(super) fn prepare<B: Backend>(
         .clone()
         .map(|all| own.iter().fold(all.or_parallel(backend.parallel()), |rewrites, rule| rewrites.without(rule)));
     let rewritten = rewrites.map(|rewrites| rewritten_at(at, &plain, &rewrites)).transpose()?;
-    // What a device cannot hold or has no lowering rule for is asked of the graph as it was written.
+    // Errors about unsupported types and missing lowering rules refer to the graph as the user wrote it.
     if let Some(rewritten) = rewritten.filter(|rewritten| !rewritten.patches.is_empty())
         && let Ok(is_laid_out) = check_ops(&settings, &rewritten.graph)
     {
@@ -57,8 +58,8 @@ pub(super) fn prepare<B: Backend>(
     Ok(Prepared { graph: plain, patches: Vec::new(), is_laid_out })
 }
 
-/// Checks that every op has a lowering rule and every type fits the device; tells whether programs are laid out for sizes: where a
-/// loop is unrolled or compiled, or the program as a whole.
+/// Checks that every op has a lowering rule and every type fits the device. Returns whether programs are laid out for
+/// sizes, because a loop or the whole program is unrolled or compiled.
 fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bool> {
     let mut is_laid_out = settings.compiles() == Compiles::Programs;
     for input in graph.inputs() {
@@ -76,7 +77,7 @@ fn check_ops<B: Backend>(settings: &Settings<'_, B>, graph: &Graph) -> Result<bo
         match node.op.class() {
             OpClass::Creation(Creation::Constant(_)) | OpClass::Binding(_) => {}
             OpClass::Control(Control::Scan(scan)) => {
-                // A loop that ends early runs from the host; forced to be unrolled, it asks for its largest count.
+                // A loop that ends early runs from the host; if unrolling is forced, it needs its largest count.
                 let may_unroll = scan.until.is_none() || settings.forced().is_some();
                 let strategy = settings.strategy_of(scan, &at)?;
                 is_laid_out |= may_unroll && strategy == LoopStrategy::Unroll;

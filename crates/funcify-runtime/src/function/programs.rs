@@ -1,4 +1,4 @@
-//! The programs of a function: one for all calls, or one for each of the sizes and static inputs that it met.
+//! The programs of a function: one for all calls, or one per combination of sizes and static inputs seen so far.
 
 use std::time::{Duration, Instant};
 
@@ -9,32 +9,32 @@ use crate::lower::Lowering;
 use crate::run::program::Program;
 use crate::run::span;
 
-/// The numbers of static inputs, by input.
+/// The values of static inputs, by input.
 pub(super) type StaticInputs = Vec<(usize, i64)>;
 
-/// The sizes of a call, and the numbers of its static inputs.
+/// The sizes of a call, and the values of its static inputs.
 pub(super) type Signature = (Sizes, StaticInputs);
 
-/// A program, and what it is made for.
+/// A program with the sizes and static inputs that it was made for.
 pub(super) struct Variant<B: Backend> {
     sizes: Sizes,
-    /// The numbers of the static inputs that it depends on.
+    /// The values of the static inputs that the program depends on.
     statics: StaticInputs,
     pub(super) program: Program<B>,
     pub(super) notes: Notes,
-    /// How long it took to make.
+    /// The time that it took to make.
     pub(super) time: Duration,
-    /// The most that its plan holds at once with the sizes of the last call, if the plan gives it.
+    /// The peak memory of its plan for the sizes of the last call, if the plan can tell.
     peak: Mutex<Option<(Sizes, Option<u64>)>>,
 }
 
 impl<B: Backend> Variant<B> {
-    /// Returns all of it, if the backend compiled it as a whole.
+    /// Returns the compiled code if the backend compiled the program as a whole.
     pub(super) fn whole(&self) -> Option<&Arc<dyn Compiled<B::Tensor>>> {
         self.program.whole().filter(|_| self.notes.declined.is_none())
     }
 
-    /// Tells whether the program serves calls of these sizes whose static inputs have these numbers.
+    /// Returns whether the program serves calls with these sizes and these values of static inputs.
     fn serves(&self, sizes: &Sizes, statics: &[(usize, i64)]) -> bool {
         self.sizes == *sizes && self.statics.iter().all(|it| statics.contains(it))
     }
@@ -45,8 +45,8 @@ impl<B: Backend> Variant<B> {
 }
 
 impl<B: Backend> Function<B> {
-    /// Picks the program for a call of these sizes, made here if no earlier call had one that serves it. `read_statics` gives the
-    /// numbers of the static inputs, which are read only if a program may depend on them.
+    /// Returns the program for a call of these sizes, and makes it if no cached one serves the call. `read_statics`
+    /// returns the values of the static inputs, which are read only if a program may depend on them.
     pub(super) fn pick_program(
         &self,
         at: &Place,
@@ -75,7 +75,7 @@ impl<B: Backend> Function<B> {
         Ok(variant)
     }
 
-    /// Makes the program for these sizes and these numbers of static inputs.
+    /// Makes the program for these sizes and these values of static inputs.
     pub(super) fn make_program(&self, sizes: Sizes, statics: &[(usize, i64)]) -> Result<Variant<B>> {
         let _span = span::of_compilation(self.graph.name());
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! What a compiled function is made of: its size, its loops, the memory that its plan needs.
+//! Reports about a compiled function: its size, its loops, and the memory that its plan needs.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -10,53 +10,55 @@ use super::*;
 use crate::lower::report::LoopReport;
 use crate::run::program::Program;
 
-/// What became of a graph: of the program for the last call, as far as there is one. A function whose program depends
-/// on the sizes of a call has none before the first.
+/// A report about a compiled function, on the program of the last call if there is one. A function whose program
+/// depends on the sizes of a call has none before the first call.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Report {
-    /// The ops of the graph, those of bodies, branches and conditions included.
+    /// The number of ops in the graph, including those of bodies, branches and conditions.
     pub graph_ops: usize,
-    /// How often each rule rewrote the graph before it was compiled, by the rules' names.
+    /// The number of times that each rule rewrote the graph before it was compiled, by the rules' names.
     pub rewrites: BTreeMap<&'static str, usize>,
-    /// The instructions of the program. A body that a native loop runs counts once, one that is unrolled for each step;
-    /// what steps share counts for each of them.
+    /// The number of instructions in the program. The body of a native loop counts once, that of an unrolled loop
+    /// once per step, even where steps share instructions.
     pub instructions: usize,
-    /// The loops of the program, each once; those of which all is the same, line and numbers, are one.
+    /// The loops of the program, each once; loops that agree in every detail, line and figures included, are merged.
     pub loops: Vec<LoopReport>,
-    /// The ops that the program runs by their reference evaluation, as the backend has no kernel for them, nor compiled them.
+    /// The ops that the program runs by reference evaluation, because the backend has neither a kernel for them nor
+    /// compiled them.
     pub fallback: BTreeSet<&'static str>,
-    /// Why the program is not compiled as a whole, if it was to be.
+    /// The reason why the program is not compiled as a whole, if that was requested.
     pub declined: Option<Declined>,
-    /// How long the program took to make from the graph.
+    /// The time that it took to make the program from the graph.
     pub compile_time: Duration,
-    /// The bytes that the program's instructions take in host memory. What is shared counts once; the elements of
+    /// The bytes of the program's instructions in host memory. Shared instructions count once; the elements of
     /// constants, which lie on the device, are not counted.
     pub program_bytes: usize,
     /// The largest number of bytes of tensors that the plan keeps at once, for the sizes of the last call: arguments,
-    /// results, and what is between. Each tensor counts with all its elements, also where a backend shares them (views,
-    /// broadcasts) or works in place; a kernel's own temporaries are not counted. The rows of a native loop's traces count
-    /// from its start, once. `None` before the first call, and if the size of some tensor follows from data.
+    /// results, and intermediate values. Each tensor counts with all its elements, even if a backend shares them
+    /// (views, broadcasts) or works in place; a kernel's own temporaries are not counted. The rows of a native loop's
+    /// traces count once, from its start. `None` before the first call, and if the size of some tensor depends on
+    /// data.
     pub peak_bytes: Option<usize>,
-    /// The programs that were made, and the calls that had one of them.
+    /// The number of programs made, and of calls that reused one.
     pub counts: CompileCounts,
 }
 
-/// Counts the programs of a function so far.
+/// The number of programs that a function has made and reused so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CompileCounts {
-    /// How many programs were made.
+    /// The number of programs made.
     pub made: usize,
-    /// How many calls had one that was there.
+    /// The number of calls that reused a program.
     pub reused: usize,
 }
 
 impl Report {
-    /// Reports a graph without a program.
+    /// Creates a report about a graph without a program.
     pub(super) fn of_graph(graph: &Graph, patches: &[Patched], made: CompileCounts) -> Self {
         Report { graph_ops: count_ops(graph), rewrites: counts(patches), counts: made, ..Report::default() }
     }
 
-    /// Adds the graph's program.
+    /// Adds the graph's program to the report.
     pub(super) fn add_program<B: Backend>(&mut self, program: &Program<B>, notes: &Notes, patches: &[Patched]) {
         self.instructions = program.len();
         self.loops.clone_from(&notes.loops);
@@ -108,12 +110,12 @@ impl fmt::Display for Report {
     }
 }
 
-/// Rules, and how often each.
+/// Formats the rules with their counts.
 fn listed(rewrites: &BTreeMap<&'static str, usize>) -> String {
     rewrites.iter().map(|(rule, count)| format!("{rule} {count}")).collect::<Vec<_>>().join(", ")
 }
 
-/// How many ops a graph has, those of its bodies included.
+/// Counts the ops of a graph, including those of its bodies.
 fn count_ops(graph: &Graph) -> usize {
     let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
     graph.nodes().len() + bodies.map(|body| count_ops(body)).sum::<usize>()

@@ -1,4 +1,4 @@
-//! Backends by name: graphs compiled and called on host tensors, without naming a backend's type.
+//! Opens backends by name, and compiles and calls graphs on host tensors without naming a backend's type.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,45 +14,45 @@ use crate::function::Function;
 use crate::function::report::{CompileCounts, Report};
 use crate::run::profile::Profile;
 
-/// A backend whose type is not named. Every [`Backend`] is one.
+/// A type-erased backend. Every [`Backend`] implements this trait.
 pub trait Executor: Send + Sync {
-    /// The backend's name.
+    /// Returns the backend's name.
     fn name(&self) -> &'static str;
 
     /// Compiles a graph.
     fn compile(&self, graph: &Graph, options: CompileOptions) -> Result<Box<dyn Executable>>;
 
-    /// The names of the ops that the backend has lowering rules for, sorted.
+    /// Returns the names of the ops that the backend has lowering rules for, sorted.
     fn lowered_ops(&self) -> Vec<&'static str>;
 
-    /// How its loops run that are not compiled, if the user does not say.
+    /// Returns the default strategy of loops that are not compiled.
     fn loop_strategy(&self) -> LoopStrategy;
 
-    /// What it compiles as a whole.
+    /// Returns the parts of a program that the backend compiles as a whole.
     fn compiles(&self) -> Compiles;
 
-    /// Whether it also runs ops that have no lowering rule, by their reference evaluation.
+    /// Returns whether the backend runs ops without a lowering rule by reference evaluation.
     fn has_fallback(&self) -> bool;
 
-    /// Why the device cannot hold tensors of this dtype or rank, if it cannot.
+    /// Returns the reason why the device cannot hold tensors of this dtype or rank, or `None` if it can.
     fn unsupported(&self, dtype: DType, rank: usize) -> Option<String>;
 }
 
-/// A graph compiled for some backend, called on host tensors. Every [`Function`] is one.
+/// A graph compiled for some backend, called on host tensors. Every [`Function`] implements this trait.
 pub trait Executable: Send + Sync {
     /// Runs on host tensors, in the order of the graph's inputs.
     fn call(&self, arguments: &[HostTensor]) -> Result<Vec<HostTensor>>;
 
-    /// Runs on host tensors, and tells what the call spent, instruction by instruction.
+    /// Runs on host tensors and measures the cost of each instruction.
     fn profile(&self, arguments: &[HostTensor]) -> Result<(Vec<HostTensor>, Profile)>;
 
-    /// How often it was compiled, and how often a cached program was used.
+    /// Returns the number of programs compiled, and of calls that reused a cached one.
     fn counts(&self) -> CompileCounts;
 
-    /// How many instructions the program for the last call has.
+    /// Returns the number of instructions in the program for the last call.
     fn instructions(&self) -> usize;
 
-    /// What the graph became.
+    /// Returns a report about the compiled graph.
     fn report(&self) -> Report;
 }
 
@@ -108,11 +108,11 @@ impl<B: Backend> Executable for Function<B> {
     }
 }
 
-/// A backend that can be opened by name. [`register_backend!`](crate::register_backend) makes it.
+/// A backend that can be opened by name, created by [`register_backend!`](crate::register_backend).
 pub struct BackendEntry {
     /// The name.
     pub name: &'static str,
-    /// Opens the device, or says what is absent.
+    /// Opens the device, or returns an error that says what is missing.
     pub open: fn() -> Result<Arc<dyn Executor>>,
 }
 
@@ -134,14 +134,14 @@ macro_rules! register_backend {
     };
 }
 
-/// The names of all linked backends: `reference` first, the others sorted.
+/// Returns the names of all linked backends: `reference` first, the others sorted.
 pub fn backend_names() -> Vec<&'static str> {
     let mut names: Vec<&'static str> = inventory::iter::<BackendEntry>().map(|entry| entry.name).collect();
     names.sort_unstable_by_key(|name| (*name != "reference", *name));
     names
 }
 
-/// The backend of that name.
+/// Opens the backend with that name.
 #[track_caller]
 pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
     let at = Place::new("open_backend", Site::caller());
@@ -151,13 +151,13 @@ pub fn open_backend(name: &str) -> Result<Arc<dyn Executor>> {
         (Some(_), Some(_)) => ("two linked crates register it", "remove one of them".to_string()),
         (None, _) => {
             let names = backend_names().join(", ");
-            ("no linked crate registers it", format!("name one of these: {names}; or link the backend's crate"))
+            ("no linked crate registers it", format!("use one of these names: {names}; or link the backend's crate"))
         }
     };
     Err(Error::Registry { at: at.boxed(), backend: name.to_string(), problem: problem.to_string(), fix })
 }
 
-/// Runs a graph once on a backend by name: inputs and outputs by name.
+/// Runs a graph once on a backend given by name, with inputs and outputs by name.
 #[track_caller]
 pub fn run_named(
     backend: &str,
@@ -172,11 +172,11 @@ pub fn run_named(
     Ok(names.zip(results).collect())
 }
 
-/// Returns host tensors that were given by name, in the order of a graph's inputs.
+/// Returns host tensors given by name in the order of a graph's inputs.
 pub fn ordered_inputs(at: &Place, graph: &Graph, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>> {
     let names: Vec<&str> = (0..graph.inputs().len()).map(|index| graph.input_name(index)).collect();
     if let Some(name) = named.keys().find(|name| !names.contains(&name.as_str())) {
-        let fix = "remove it, or name it as an input of the program";
+        let fix = "remove it, or give it the name of an input of the program";
         return Err(call_error(at, &format!("argument `{name}`"), names.join(", "), name.clone(), fix));
     }
     let argument = |(index, name): (usize, &&str)| {

@@ -1,4 +1,4 @@
-//! Tensors in files: safetensors, by name.
+//! Reads and writes tensors in safetensors files, by name.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ pub fn read_safetensors(path: impl AsRef<Path>) -> Result<BTreeMap<String, HostT
     read("read_safetensors", Site::caller(), path.as_ref(), |_| true)
 }
 
-/// Reads the tensors of a safetensors file, where those that are not `needed` by name are left out if they have a type that
-/// is not supported.
+/// Reads the tensors of a safetensors file. Tensors of an unsupported type are an error if they are `needed` by name,
+/// and are skipped otherwise.
 #[track_caller]
 pub fn read_safetensors_needed(path: impl AsRef<Path>, needed: &[&str]) -> Result<BTreeMap<String, HostTensor>> {
     read("read_safetensors_needed", Site::caller(), path.as_ref(), |name| needed.contains(&name))
@@ -30,7 +30,7 @@ fn read(function: &str, site: Site, path: &Path, needs: impl Fn(&str) -> bool) -
     parse(&bytes, needs).map_err(failed)
 }
 
-/// Reads every tensor of a safetensors file that is in memory. The error is what is wrong with it.
+/// Reads every tensor of a safetensors file in memory. The error says what is wrong with the file.
 pub fn parse_safetensors(bytes: &[u8]) -> Result<BTreeMap<String, HostTensor>, String> {
     parse(bytes, |_| true).map_err(|problem| match problem.fix.as_str() {
         "" => problem.reason,
@@ -46,19 +46,20 @@ fn parse(bytes: &[u8], needs: impl Fn(&str) -> bool) -> Result<BTreeMap<String, 
             Some(dtype) => dtype,
             None if !needs(&name) => continue,
             None => {
-                let reason = format!("tensor `{name}` has the dtype {:?}, which no element type here is", view.dtype());
+                let reason = format!("tensor `{name}` has the dtype {:?}, which is not supported", view.dtype());
                 return Err(Problem { reason, fix: how_to_store(view.dtype()).to_string() });
             }
         };
         let storage = Storage::from_le_bytes(dtype, view.data());
         let tensor = HostTensor::new(view.shape(), storage)
-            .ok_or_else(|| format!("tensor `{name}` has another number of elements than its shape"))?;
+            .ok_or_else(|| format!("tensor `{name}` does not have as many elements as its shape says"))?;
         tensors.insert(name, tensor);
     }
     Ok(tensors)
 }
 
-/// Writes tensors to a safetensors file: beside it first, so that what was there stays if writing fails.
+/// Writes tensors to a safetensors file. Writes a temporary file next to it first, so that the old file stays if
+/// writing fails.
 #[track_caller]
 pub fn write_safetensors(path: impl AsRef<Path>, tensors: &BTreeMap<String, HostTensor>) -> Result<()> {
     let (path, site) = (path.as_ref(), Site::caller());
@@ -67,8 +68,8 @@ pub fn write_safetensors(path: impl AsRef<Path>, tensors: &BTreeMap<String, Host
     replace(path, write).map_err(|reason| file_error("write_safetensors", site, path, reason.into()))
 }
 
-/// Puts what `write` writes in the place of a file, if all of it could be written. The file keeps its permissions, and a
-/// link to it stays one. What is no regular file, a pipe or a device, is written as it is.
+/// Replaces a file by the output of `write`, once that is complete. The file keeps its permissions, and a link to it
+/// stays a link. Anything but a regular file, such as a pipe or a device, is written directly.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
@@ -76,7 +77,7 @@ fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<(), String>) -> Resu
     if old.as_ref().is_some_and(|old| !old.is_file() && !old.is_dir()) {
         return write(&path);
     }
-    let name = path.file_name().ok_or("it is no name of a file")?.to_string_lossy().into_owned();
+    let name = path.file_name().ok_or("the path has no file name")?.to_string_lossy().into_owned();
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let beside = Beside(path.with_file_name(format!(".{name}.{}-{number}.part", std::process::id())));
     let text = |error: std::io::Error| error.to_string();
@@ -85,12 +86,12 @@ fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<(), String>) -> Resu
     if let Some(old) = old.filter(fs::Metadata::is_file) {
         fs::set_permissions(&beside.0, old.permissions()).map_err(text)?;
     }
-    // On the disk before the old file goes.
+    // Flushes to disk before the old file is replaced.
     fs::File::open(&beside.0).and_then(|file| file.sync_all()).map_err(text)?;
     fs::rename(&beside.0, &path).map_err(text)
 }
 
-/// A file that goes if it was not renamed.
+/// A temporary file that is removed on drop unless it was renamed.
 struct Beside(PathBuf);
 
 impl Drop for Beside {
@@ -100,7 +101,7 @@ impl Drop for Beside {
     }
 }
 
-/// What is wrong with a file, and what to do about it.
+/// A problem with a file, and its fix.
 struct Problem {
     reason: String,
     fix: String,
@@ -137,7 +138,7 @@ impl View for TensorView<'_> {
     }
 }
 
-/// What an element type is in a file.
+/// Returns the type in a file for an element type.
 fn stored_as(dtype: DType) -> Dtype {
     match dtype {
         DType::Bool => Dtype::BOOL,
@@ -152,17 +153,17 @@ fn stored_as(dtype: DType) -> Dtype {
     }
 }
 
-/// How to store a tensor so that it has an element type.
+/// Returns advice on how to store a tensor in a supported element type.
 fn how_to_store(dtype: Dtype) -> &'static str {
     match dtype {
-        Dtype::I8 | Dtype::I16 => "store it as I32, which holds each of its numbers",
-        Dtype::U16 => "store it as U32, which holds each of its numbers",
-        Dtype::U64 => "store it as I64 if its numbers are below 2^63, else as two tensors of U32",
+        Dtype::I8 | Dtype::I16 => "store it as I32, which represents all of its values exactly",
+        Dtype::U16 => "store it as U32, which represents all of its values exactly",
+        Dtype::U64 => "store it as I64 if its values are below 2^63, or else as two tensors of U32",
         Dtype::C64 => "store its real and imaginary parts as two tensors of F32",
         Dtype::F4 | Dtype::F6_E2M3 | Dtype::F6_E3M2 | Dtype::F8_E5M2 | Dtype::F8_E4M3 => {
-            "store it as F16, which holds each of its numbers"
+            "store it as F16, which represents all of its values exactly"
         }
-        Dtype::F8_E8M0 => "store it as BF16, which holds each of its numbers",
+        Dtype::F8_E8M0 => "store it as BF16, which represents all of its values exactly",
         _ => "store it as F32, F64, I32 or I64",
     }
 }
@@ -208,7 +209,7 @@ mod tests {
 
         write_safetensors(&file, &tensors(2.0)).unwrap();
         assert_eq!((read_safetensors(&file).unwrap(), names(&folder).len()), (tensors(2.0), 1));
-        // A folder stands where the file should go, and the folder of the file is not there.
+        // The target is a folder, and the target's folder does not exist.
         for path in [folder.clone(), folder.join("none").join("t.safetensors")] {
             assert_eq!(write_safetensors(path, &tensors(3.0)).unwrap_err().kind(), "File");
         }
@@ -235,7 +236,7 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// A file with one tensor of one element of this dtype.
+    /// Returns the bytes of a file with one tensor of this dtype.
     fn file_of(dtype: &str, bytes: usize) -> Vec<u8> {
         let header = format!("{{\"odd\":{{\"dtype\":\"{dtype}\",\"shape\":[2],\"data_offsets\":[0,{bytes}]}}}}");
         [(header.len() as u64).to_le_bytes().as_slice(), header.as_bytes(), &vec![0; bytes]].concat()

@@ -1,4 +1,4 @@
-//! Backends by name, on tensors in host memory; the reference backend; files.
+//! Backends by name on tensors in host memory, the reference backend, and files.
 
 pub(crate) mod eager;
 pub(crate) mod executor;

@@ -1,4 +1,4 @@
-//! What a backend lacks to run a graph: ops without a lowering rule, and tensors that the device does not hold.
+//! Lists what a backend lacks to run a graph: lowering rules of ops, and tensors that the device does not support.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,14 +11,14 @@ use funcify_core::types::{DType, TensorType};
 use super::executor::Executor;
 use crate::prepare::composed::composed;
 
-/// One thing that a backend lacks.
+/// A feature that a backend lacks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Need {
     /// A lowering rule of this op.
     Op(&'static str),
     /// Tensors of this element type.
     DType(DType),
-    /// Tensors of so many axes.
+    /// Tensors of this rank.
     Rank(usize),
 }
 
@@ -32,8 +32,9 @@ impl fmt::Display for Need {
     }
 }
 
-/// Lists all that a backend lacks to run a graph, op by op and as it is written. Compiling such a graph is an error that names the
-/// first of them. A custom op with a composition needs the ops of that.
+/// Lists everything that a backend lacks to run a graph, op by op, for the graph as it is written. Compiling such a
+/// graph returns an error that names the first of these. A custom op with a composition needs the ops of that
+/// composition.
 ///
 /// ```
 /// use funcify::Graph;
@@ -45,7 +46,7 @@ impl fmt::Display for Need {
 /// ```
 pub fn needs(executor: &dyn Executor, graph: &Graph) -> Result<BTreeSet<Need>> {
     let lowered = executor.lowered_ops();
-    // No kernel is a loop.
+    // Loops are never kernels.
     let has_kernel = |op: &str| lowered.contains(&op) || (executor.has_fallback() && op != Scan::NAME);
     let plain = graph.without_rules()?;
     let plain = composed(plain.as_ref().unwrap_or(graph), &|custom| !has_kernel(custom.name()))?;

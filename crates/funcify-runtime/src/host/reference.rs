@@ -1,5 +1,5 @@
-//! The reference backend: each op by its own reference evaluation, through the same programs and loops as any
-//! other backend.
+//! The reference backend: runs each op by its reference evaluation, through the same programs and loops as any other
+//! backend.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use funcify_core::{HostTensor, Scalar, Storage};
 use crate::backend::registry::Kernel;
 use crate::backend::{Backend, KernelCall, Part, StackType, Tensors};
 
-/// Slow and obvious, on host tensors, for every op and every type.
+/// A slow and simple backend on host tensors that supports every op and every type.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reference;
 
@@ -77,7 +77,7 @@ impl Backend for Reference {
     }
 }
 
-/// Runs any op by its reference evaluation: the fallback of a backend on the reference's tensors.
+/// Runs any op by its reference evaluation, as the fallback of a backend on the reference's tensors.
 pub fn evaluate_kernel<B: Backend<Tensor = Arc<HostTensor>>>(
     call: &KernelCall<'_, B, Op>,
     operands: Tensors<B::Tensor>,
@@ -89,8 +89,8 @@ pub fn evaluate_kernel<B: Backend<Tensor = Arc<HostTensor>>>(
     Ok(results.into_iter().map(Arc::new).collect())
 }
 
-/// `tensors_of!(Reference);` in an `impl Backend`: the tensors of another backend, and what it does with their rows. The
-/// backend says only in what it differs.
+/// Implements the tensor methods of [`Backend`](crate::Backend) by those of another backend:
+/// `tensors_of!(Reference);` in an `impl Backend`. The backend then implements only the methods that differ.
 #[macro_export]
 macro_rules! tensors_of {
     ($backend:ident) => {

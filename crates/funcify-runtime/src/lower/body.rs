@@ -1,4 +1,5 @@
-//! Bodies: a program for each, which steps share, and what of a loop's body runs once, before the loop.
+//! Lowers bodies: one program for each, shared by its steps, and the part of a loop's body that runs once before the
+//! loop.
 
 use funcify_core::graph::{is_certain, uses_any};
 
@@ -8,42 +9,42 @@ use super::*;
 pub(crate) struct Body {
     /// The registers of the invariant values.
     pub(crate) registers: Vec<(ValueId, Slot)>,
-    /// Which nodes each step runs.
+    /// `true` for the nodes that each step runs.
     pub(crate) step: Vec<bool>,
 }
 
-/// What a program in a program is made of.
+/// The source of a nested program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum BodyKey {
-    /// A body, whose arguments after the first `carries` stay from run to run if it `repeats`.
+    /// A body. If `repeats`, its arguments after the first `carries` stay the same from run to run.
     Body { graph: GraphId, carries: usize, repeats: bool },
-    /// The step of a native loop: which nodes of the body it runs belongs to the loop.
+    /// The step of a native loop, identified by the loop because the loop decides which nodes of the body it runs.
     Step(NodeKey),
 }
 
-/// What the program of a body depends on: the body, which of its arguments are static, and the sizes.
+/// The key of a body's program: the body, its static arguments, and the sizes.
 pub(crate) type ProgramKey = (BodyKey, Vec<Option<StaticNumber>>, Sizes);
 
-/// A parameter of a body that is lowered.
+/// A parameter of a body that is being lowered.
 pub(crate) struct Parameter {
     pub(crate) value: ValueId,
-    /// Its number, if it is static.
+    /// The value, if it is static.
     pub(crate) number: Option<StaticNumber>,
-    /// Whether it is the same in all runs of the program: see [`Argument::stays`].
+    /// `true` if it is the same in all runs of the program: see [`Argument::stays`].
     pub(crate) stays: bool,
-    /// Whether it is an integer that has a largest number.
+    /// `true` if it is an integer that has a largest value.
     pub(crate) is_bounded: bool,
 }
 
 impl Parameter {
-    /// One that each run has anew.
+    /// Creates a parameter that may differ in each run.
     pub(crate) fn new(value: ValueId) -> Self {
         Parameter { value, number: None, stays: false, is_bounded: false }
     }
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    /// Returns the program of a body. Steps that know as much of its arguments share it.
+    /// Returns the program of a body. Steps with the same static arguments share it.
     pub(crate) fn shared_program(
         &mut self,
         key: BodyKey,
@@ -67,8 +68,8 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(program)
     }
 
-    /// The program of a body whose parameters after the first `carries` are these operands. Those that are
-    /// static are static in it; all are the same in each run of a program that `repeats`.
+    /// Returns the program of a body whose parameters after the first `carries` are these operands. Operands that are
+    /// static are static in the program as well; if it `repeats`, all of them are the same in each run.
     pub(crate) fn sub_program(
         &mut self,
         body: &Arc<Graph>,
@@ -103,7 +104,7 @@ impl<B: Backend> Lowering<'_, B> {
         Ok((Program::plan(self.instructions, self.registers, inputs, &outputs), self.notes))
     }
 
-    /// Lowers what depends on the invariants only, once, before the loop.
+    /// Lowers the nodes that depend on invariants only, to run once before the loop.
     pub(crate) fn lower_invariants(&mut self, ScanCall { scan, operands, .. }: ScanCall<'_>) -> Result<Body> {
         let body = &scan.body;
         let mut registers = Replay::new(body, []);
@@ -116,8 +117,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
         let live = body.live_nodes();
         let mut fixed = vec![false; body.nodes().len()];
-        // The sizes that the loop binds: its own number of steps, if it is a value, and those of inner loops,
-        // which each step gives anew.
+        // The sizes that the loop binds: its own number of steps, if it is a value, and those of inner loops, which
+        // each step binds anew.
         let mut stepwise: Vec<&Symbol> = scan.binds().collect();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);

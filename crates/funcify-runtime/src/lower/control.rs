@@ -1,4 +1,4 @@
-//! Choices, conditional loops, associative scans and sizes that values give: programs that run from the host.
+//! Lowers switches, while loops, associative scans and data-dependent sizes to programs that run from the host.
 
 use std::collections::hash_map::Entry;
 
@@ -13,7 +13,7 @@ use crate::run::switch::ChoiceNode;
 use crate::run::while_loop::WhileNode;
 
 impl<B: Backend> Lowering<'_, B> {
-    /// A choice: of a static index, its branch alone.
+    /// Lowers a switch. With a static index, lowers the selected branch only.
     pub(super) fn lower_switch(&mut self, call: NodeCall<'_>, switch: &Switch) -> Result<Vec<Slot>> {
         let NodeCall { graph, node, operands, .. } = call;
         let places = switch.operands();
@@ -36,7 +36,7 @@ impl<B: Backend> Lowering<'_, B> {
         Error::StepCountNotStatic { at: at.boxed(), backend, reason, fix: fix.into() }
     }
 
-    /// A conditional loop. Unrolling it needs a static bound.
+    /// Lowers a while loop. Unrolling it needs a static bound.
     pub(super) fn lower_while(&mut self, call: NodeCall<'_>, op: &While) -> Result<Vec<Slot>> {
         let NodeCall { graph, index, node, operands } = call;
         let at = node.place();
@@ -44,7 +44,7 @@ impl<B: Backend> Lowering<'_, B> {
         if self.settings.strategy == Some(LoopStrategy::Unroll) && !matches!(bound, Some(Ok(_))) {
             let reason = match bound {
                 Some(Err((bound, error))) => format!("the bound is {bound}, and {error}"),
-                _ => "the number of steps follows from values that the loop computes, and has no bound".to_string(),
+                _ => "the number of steps depends on values that the loop computes, and has no bound".to_string(),
             };
             return Err(self.not_static(&at, reason, "use `LoopStrategy::Auto`, or bound it: `while_loop_bounded`"));
         }
@@ -76,7 +76,7 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(results)
     }
 
-    /// An associative scan: compiled as a loop, else its two sweeps, for any number of elements.
+    /// Lowers an associative scan: as a compiled loop, or else as two sweeps, for any number of elements.
     pub(super) fn lower_associative(&mut self, call: NodeCall<'_>, op: &AssociativeScan) -> Result<Vec<Slot>> {
         let NodeCall { graph, index, node, operands } = call;
         if let Attempt::Compiled(results) = self.lower_whole_node(graph, index, operands)? {
@@ -97,7 +97,7 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(self.spread_registers(results, (0..op.leaves).map(|leaf| sweeps.needed.contains(&leaf))))
     }
 
-    /// The two sweeps of an associative scan, made once for all steps of the loops around it.
+    /// Returns the two sweeps of an associative scan, made once for all steps of the loops around it.
     fn sweeps(
         &mut self,
         key: NodeKey,
@@ -117,7 +117,7 @@ impl<B: Backend> Lowering<'_, B> {
     pub(super) fn lower_bind(&mut self, call: NodeCall<'_>, op: &BindSize) -> Result<Vec<Slot>> {
         let NodeCall { graph, node, operands, .. } = call;
         let (at, symbol) = (node.place(), op.size.clone());
-        // A negative number is refused when the op runs, as it may stand in a branch that does not (bind-c2).
+        // A negative value is rejected when the op runs, because it may be in a branch that does not run (bind-c2).
         let action = match self.static_number(operands[0]).and_then(|number| usize::try_from(number).ok()) {
             Some(size) => {
                 self.sizes.set(&symbol, size);

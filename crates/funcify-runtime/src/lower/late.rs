@@ -1,4 +1,4 @@
-//! Loops that are compiled when they run: whether one can be.
+//! Checks which loops can be compiled at run time.
 
 use funcify_core::ops::Size;
 
@@ -10,18 +10,18 @@ use crate::run::late::{Cached, LateLoop, MOST_ROWS};
 /// The number of sizes for which plans are cached.
 const CACHED: usize = 64;
 
-/// The size that the symbols have in the plan that is made to see which op stands in the way.
+/// The size given to all symbols in a trial plan, which shows whether an op prevents compilation.
 const TRIED: usize = 8;
 
 impl<B: Backend> Lowering<'_, B> {
-    /// A loop whose sizes follow from values, if it can be compiled when they are there. The sizes that a step binds differ
-    /// between steps.
+    /// Returns a loop with data-dependent sizes, if it can be compiled once they are known. Loops whose body binds
+    /// sizes are declined, because those differ between steps.
     pub(crate) fn late_loop(&self, graph: &Graph, node: &Node, scan: &Scan) -> Result<LateLoop<B>, Declined> {
         let declined = |reason: &str| Declined::new("scan", reason);
         if scan.body.binds_any() {
-            return Err(declined("a size in it follows from values"));
+            return Err(declined("one of its sizes depends on data"));
         }
-        // How many steps it runs is a size when it is compiled.
+        // The number of steps is a known size when the loop is compiled.
         let own = usize::from(scan.steps_operand);
         let scan = Scan { steps_operand: false, ..scan.clone() };
         let op = scan.clone().into();
@@ -44,9 +44,9 @@ impl<B: Backend> Lowering<'_, B> {
             }
         });
         if let (Some(symbol), Ok(most)) = (&late.scan.until, late.scan.steps.value(&sizes)) {
-            // A negative count is refused when the loop runs.
+            // A negative count is rejected when the loop runs.
             let most =
-                usize::try_from(most.max(0)).map_err(|_| declined("it may run more steps than memory has rows"))?;
+                usize::try_from(most.max(0)).map_err(|_| declined("it may run more steps than memory can hold rows"))?;
             if most > MOST_ROWS && late.has_traces() {
                 return Err(declined("it ends early, and its traces may be long"));
             }

@@ -1,12 +1,12 @@
-//! Lowering: from a graph to the instructions of a program.
+//! Lowers a graph to the instructions of a program.
 //!
-//! A loop's body is looked at once: nodes that depend on invariants only run once, before the loop; the others are
-//! the step, which either strategy repeats.
+//! A loop's body is split once: nodes that depend on invariants only run once, before the loop; the others are the
+//! step, which either strategy repeats.
 //!
-//! A loop whose number of steps follows from values cannot be laid out. With an `until` or a bound, one program of its
-//! body that is run again until the condition ends it is what laying it out with early exits would be, so it runs from the
-//! host in either strategy; a forced [`LoopStrategy::Unroll`] asks that the largest number of steps is static, as it is of the
-//! loop that goes back over such a loop (`statics.rs`).
+//! A loop with a data-dependent number of steps cannot be laid out. With an `until` or a bound, laying it out with
+//! early exits would amount to one program of its body that is run again until the condition ends it. It therefore
+//! runs from the host in either strategy. A forced [`LoopStrategy::Unroll`] requires a static largest number of
+//! steps, also of the loop that runs backward over such a loop (`statics.rs`).
 
 mod body;
 mod control;
@@ -41,16 +41,17 @@ use crate::backend::registry::{has_rule, kernel_of, rule_of};
 use crate::backend::{Backend, CompileOptions, CompileResult, Compiles, Declined, LoopStrategy, execution_error};
 use crate::run::program::{Action, Argument, Instruction, KernelNode, Operand, Program, Slot, too_large};
 
-/// Of how many elements an op is compiled alone: fewer are not worth it, more are beyond what memory holds.
+/// The numbers of elements for which an op is compiled alone: below the range it does not pay off, above it memory is
+/// exceeded.
 const WORTH_COMPILING: Range<usize> = 64..1 << 36;
 
-/// What a lowering is given.
+/// The settings of a lowering.
 #[derive(Clone)]
 pub(crate) struct Settings<'a, B: Backend> {
     pub(crate) backend: &'a B,
     /// The strategy that the user forces on all loops.
     pub(crate) strategy: Option<LoopStrategy>,
-    /// Whether a backend that compiles loops is asked for all of the program.
+    /// `true` if a backend that compiles loops must try to compile all of the program.
     whole: bool,
     pub(crate) max_kernels: usize,
     pub(crate) memory_budget: u64,
@@ -62,7 +63,7 @@ impl<'a, B: Backend> Settings<'a, B> {
         Settings { backend, strategy, whole: options.whole, max_kernels, memory_budget: options.budget() }
     }
 
-    /// Refuses what a program would take more memory for than the budget.
+    /// Checks that `bytes` stay within the memory budget.
     pub(crate) fn afford(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
         match bytes > self.memory_budget {
             true => Err(over_budget(at, what(), bytes, 0, self.memory_budget)),
@@ -70,10 +71,10 @@ impl<'a, B: Backend> Settings<'a, B> {
         }
     }
 
-    /// What the backend is asked to compile as a whole.
+    /// Returns the parts that the backend is asked to compile as a whole.
     pub(crate) fn compiles(&self) -> Compiles {
         match (self.strategy, self.backend.compiles()) {
-            // It is asked, and says why not.
+            // The backend is asked anyway, so that it reports the reason.
             (Some(LoopStrategy::Compiled), Compiles::Nothing) => Compiles::Loops,
             (strategy, own) => match strategy.unwrap_or_default().restrict(own) {
                 Compiles::Loops if self.whole => Compiles::Programs,
@@ -82,13 +83,13 @@ impl<'a, B: Backend> Settings<'a, B> {
         }
     }
 
-    /// The strategy of loops that are not compiled: what is forced, else what their lowering rule names.
+    /// Returns the strategy of loops that are not compiled: the forced one, or else that of their lowering rule.
     pub(crate) fn strategy_of(&self, scan: &Scan, at: &Place) -> Result<LoopStrategy> {
         let rule = rule_of(self.backend, scan.name(), at)?;
         Ok(self.forced().or(rule.strategy()).unwrap_or(LoopStrategy::Native))
     }
 
-    /// The strategy that loops must take which are not compiled.
+    /// Returns the strategy forced on loops that are not compiled.
     pub(crate) fn forced(&self) -> Option<LoopStrategy> {
         match self.strategy {
             Some(LoopStrategy::Compiled) => Some(LoopStrategy::Native),
@@ -97,38 +98,38 @@ impl<'a, B: Backend> Settings<'a, B> {
     }
 }
 
-/// A program in the making.
+/// A program under construction.
 pub(crate) struct Lowering<'a, B: Backend> {
     pub(crate) settings: Settings<'a, B>,
     /// The sizes of the call that the program is specialised to, or none.
     pub(crate) sizes: Sizes,
-    /// Registers whose integer or truth value is static: constants, static inputs, sizes of the call, and what follows from
-    /// them.
+    /// The registers whose integer or boolean value is static: constants, static inputs, sizes of the call, and
+    /// values that follow from them.
     pub(crate) statics: HashMap<Slot, StaticNumber>,
-    /// What has a largest number that is static.
+    /// The sizes and registers that have a static largest value.
     pub(crate) bounded: Bounded,
-    /// What may stop it: unrolling may take long.
+    /// The watch that may cancel the lowering, because unrolling may take long.
     watch: Watch,
-    /// What is reported of the program.
+    /// The notes for the report about the program.
     pub(crate) notes: Notes,
     pub(crate) instructions: Vec<Instruction<B>>,
     pub(crate) registers: usize,
-    /// The kernels of nodes that were met before.
+    /// The kernels of nodes lowered so far.
     nodes: HashMap<NodeKey, Arc<KernelNode<B>>>,
-    /// The programs of bodies that were met before.
+    /// The programs of bodies lowered so far.
     pub(crate) programs: HashMap<ProgramKey, Arc<Program<B>>>,
-    /// The two sweeps of the associative scans that were met before.
+    /// The two sweeps of associative scans lowered so far.
     sweeps: HashMap<NodeKey, Arc<Sweeps>>,
-    /// Which values the graphs that were met before use.
+    /// The values that each graph seen so far uses.
     uses: HashMap<GraphId, Arc<[bool]>>,
-    /// What the backend made of the loops that were met before, by their sizes.
+    /// The compiled loops so far, or the reasons for declining them, by their sizes.
     compiled: HashMap<(NodeKey, Sizes), CompileResult<B::Tensor>>,
 }
 
-/// A node: its graph, and its index there.
+/// Identifies a node by its graph and its index there.
 pub(crate) type NodeKey = (GraphId, usize);
 
-/// A node that is lowered, with the registers of its operands.
+/// A node to lower, with the registers of its operands.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeCall<'a> {
     pub(crate) graph: &'a Graph,
@@ -137,21 +138,21 @@ pub(crate) struct NodeCall<'a> {
     pub(crate) operands: &'a [Slot],
 }
 
-/// What a lowering tells beside the program.
+/// Facts about a lowered program, for its report.
 #[derive(Default)]
 pub(crate) struct Notes {
-    /// The static inputs whose numbers the program depends on.
+    /// The static inputs whose values the program depends on.
     pub(crate) statics: BTreeSet<usize>,
-    /// How each loop runs.
+    /// The report of each loop.
     pub(crate) loops: Vec<LoopReport>,
-    /// The ops that the program runs by the kernel for those without a lowering rule.
+    /// The ops that the program runs by the fallback kernel.
     pub(crate) fallback: BTreeSet<&'static str>,
-    /// Why the program is not compiled as a whole, if it was to be.
+    /// The reason why the program is not compiled as a whole, if that was requested.
     pub(crate) declined: Option<Declined>,
 }
 
 impl Notes {
-    /// Adds a loop before those that were added since there were so many: a loop comes before those in it.
+    /// Inserts a loop at `place`, before the loops nested in it, unless an equal one is listed.
     pub(crate) fn add_loop(&mut self, place: usize, each: LoopReport) {
         if !self.loops.contains(&each) {
             self.loops.insert(place, each);
@@ -178,7 +179,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         }
     }
 
-    /// Lowers a whole graph. `statics` are the numbers of its static inputs, by input.
+    /// Lowers a whole graph. `statics` are the values of its static inputs, by input.
     pub(crate) fn lower_graph(mut self, graph: &Graph, statics: &[(usize, i64)]) -> Result<(Program<B>, Notes)> {
         let argument = |input: &Input| {
             let (register, ty) = (self.register(), graph.ty(input.value).clone());
@@ -197,13 +198,13 @@ impl<'a, B: Backend> Lowering<'a, B> {
         self.lower_body(graph, &parameters, &graph.live_nodes())
     }
 
-    /// A new register.
+    /// Allocates a new register.
     pub(crate) fn register(&mut self) -> Slot {
         self.registers += 1;
         (self.registers - 1) as Slot
     }
 
-    /// Lowers the nodes that are marked, in order; gives the registers of the values.
+    /// Lowers the marked nodes in order. Returns the registers of the values.
     pub(crate) fn lower_nodes<'g>(
         &mut self,
         graph: &Graph,
@@ -225,12 +226,12 @@ impl<'a, B: Backend> Lowering<'a, B> {
         })
     }
 
-    /// Which values a graph uses.
+    /// Returns a flag for each value that a graph uses.
     pub(crate) fn uses(&mut self, graph: &Graph) -> Arc<[bool]> {
         self.uses.entry(graph.id()).or_insert_with(|| uses(graph).into()).clone()
     }
 
-    /// Adds an instruction and gives its results' registers.
+    /// Adds an instruction and returns the registers of its results.
     pub(crate) fn push(&mut self, at: &Place, action: Action<B>, operands: &[Slot], count: usize) -> Result<Vec<Slot>> {
         if self.instructions.len() >= self.settings.max_kernels {
             let kernels = self.instructions.len() + 1;
@@ -246,7 +247,8 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// The registers of all results of a node, of which some are there. Nothing sets the others, which nobody uses.
+    /// Returns registers for all results of a node, given those of the results that are `there`. The other registers
+    /// are never set, and nobody reads them.
     pub(crate) fn spread_registers(&mut self, results: Vec<Slot>, there: impl Iterator<Item = bool>) -> Vec<Slot> {
         let mut results = results.into_iter();
         let mut slot = |there: bool| if there { results.next() } else { None };
@@ -281,8 +283,9 @@ impl<'a, B: Backend> Lowering<'a, B> {
         Ok(results)
     }
 
-    /// Whether a backend that compiles programs is to compile this op alone, in one that it declined. What it does to a few
-    /// numbers, or where it moves nothing, costs less as it is; a custom op with a kernel of its own is that.
+    /// Returns whether a backend that compiles programs should compile this op alone, in a program that it declined
+    /// as a whole. Ops on few elements and reshapes, which move nothing, cost less without compilation, and a custom
+    /// op with a kernel of its own runs that.
     fn is_worth_compiling(&self, node: &KernelNode<B>) -> bool {
         let elements = |ty: &TensorType| element_count(&ty.shape.value(&self.sizes).ok()?);
         let mut types = node.inputs.iter().chain(&node.outputs);
@@ -319,7 +322,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
     }
 }
 
-/// Whether a tensor of this type is one integer or truth value.
+/// Returns whether a tensor of this type is an integer or boolean scalar.
 pub(crate) fn is_number(ty: &TensorType) -> bool {
     ty.rank() == 0 && (ty.dtype.is_int() || ty.dtype == DType::Bool)
 }

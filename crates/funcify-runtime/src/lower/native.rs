@@ -1,4 +1,4 @@
-//! The native loop: the program of its step, and what that captures.
+//! Lowers native loops: the program of the step, and its captures.
 
 use super::body::{Body, BodyKey};
 use super::*;
@@ -14,10 +14,10 @@ impl<B: Backend> Lowering<'_, B> {
         outputs: Vec<TensorType>,
         late: Option<LateLoop<B>>,
     ) -> Result<Vec<Slot>> {
-        // In each run of the loop anew.
+        // Each run of the loop binds these sizes anew.
         scan.binds().for_each(|symbol| self.sizes.remove(symbol));
         let graph = &scan.body;
-        // Values of the enclosing program that a step, or the results of a step, use.
+        // The values of the enclosing program that a step or its results use.
         let step = graph.nodes().iter().zip(&body.step).filter(|(_, runs)| **runs);
         let mut needed: HashSet<ValueId> = step.flat_map(|(node, _)| node.inputs.iter().copied()).collect();
         needed.extend(graph.outputs().iter().map(|output| output.value));

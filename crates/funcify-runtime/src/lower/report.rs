@@ -1,45 +1,46 @@
-//! How the loops of a program run, as it is told.
+//! Reports how the loops of a program run.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::*;
 
-/// How one loop of a program runs.
+/// A report about one loop of a program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LoopReport {
-    /// The op: `scan`, `while`; `associative_scan`, where it is compiled as a loop.
+    /// The op: `scan`, `while`, or `associative_scan` where it is compiled as a loop.
     pub op: &'static str,
     /// The user's line.
     pub site: Site,
-    /// Laid out, run from the host, or compiled.
+    /// The strategy: laid out, run from the host, or compiled.
     pub strategy: LoopStrategy,
-    /// Why it is not compiled, if it was to be.
+    /// The reason why it is not compiled, if that was requested.
     pub declined: Option<Declined>,
-    /// How many steps it runs.
+    /// The number of steps that it runs.
     pub steps: Steps,
-    /// How many kernels a step runs, those of all loops and branches in it once each. What is compiled in it counts as one; what
-    /// no step changes runs before the loop, and does not count. `None` of a loop that is compiled itself, and of one that is laid
-    /// out for no step.
+    /// The number of kernels that a step runs, counting those of each nested loop and branch once. A compiled part
+    /// counts as one; loop-invariant kernels run before the loop and do not count. `None` for a loop that is itself
+    /// compiled, and for a loop laid out with zero steps.
     pub kernels: Option<usize>,
-    /// How often each rule rewrote the loop, by the rules' names: the patches at its line, which the loops of
-    /// its derivatives share. Those at the lines of its body are not among them, nor are those of a program without lines.
+    /// The number of times that each rule rewrote the loop, by the rules' names: the patches at its line, which the
+    /// loops of its derivatives share. Patches at the lines of its body are not included, and programs without lines
+    /// have none.
     pub rewrites: BTreeMap<&'static str, usize>,
 }
 
-/// A loop's number of steps, as far as it is static.
+/// The number of steps of a loop, as far as it is static.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Steps {
-    /// The number.
+    /// A static number of steps.
     Exactly(usize),
-    /// The largest number: the loop ends when a condition says so.
+    /// A largest number of steps: the loop ends when a condition says so.
     AtMost(usize),
-    /// Nothing: it follows from the sizes of a call, or from values.
+    /// A number that depends on the sizes of a call or on data.
     AtRunTime,
 }
 
 impl Steps {
-    /// Those of a loop at these sizes.
+    /// Returns the number of steps at these sizes.
     pub(crate) fn of(count: &StepCount, sizes: &Sizes) -> Self {
         let at = |dim: &Dim| dim.value(sizes).ok().and_then(|steps| usize::try_from(steps).ok());
         match count {
@@ -60,7 +61,7 @@ impl fmt::Display for Steps {
     }
 }
 
-/// How many kernels instructions run, those of the programs in them once each.
+/// Counts the kernels of instructions, including those of each nested program once.
 pub(crate) fn count_kernels<B: Backend>(instructions: &[Instruction<B>]) -> usize {
     let of_one = |action: &Action<B>| match action {
         Action::Kernel(_) | Action::Whole(_) => 1,

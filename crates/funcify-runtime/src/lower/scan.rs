@@ -1,4 +1,4 @@
-//! The loop: how it runs, and its report.
+//! Lowers loops: chooses the strategy and reports it.
 
 use super::report::{Steps, count_kernels};
 use super::*;
@@ -19,7 +19,7 @@ impl<B: Backend> Lowering<'_, B> {
             Attempt::Declined(Some(_))
                 if strategy == LoopStrategy::Native && types.iter().any(|ty| ty.dtype.is_int()) =>
             {
-                // That one takes integers: what stands in its way is the reason.
+                // The late loop accepts integers, so its reason for declining is the relevant one.
                 match self.late_loop(graph, node, scan) {
                     Ok(late) => (Some(late), None),
                     Err(furthest) => (None, Some(furthest.unless_fault(&at, self.settings.backend.name())?)),
@@ -54,7 +54,8 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(results)
     }
 
-    /// How a loop runs. What is forced is an error if it cannot be; what the backend's lowering rule names gives way.
+    /// Returns the strategy of a loop. A forced strategy that is impossible is an error; one from the backend's
+    /// lowering rule is replaced.
     fn scan_strategy(&mut self, call: ScanCall<'_>) -> Result<LoopStrategy> {
         let (scan, forced) = (call.scan, self.settings.forced());
         match self.settings.strategy_of(scan, call.at)? {
@@ -73,7 +74,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Whether the loop's `unroll` hint covers all its steps, and its rows are static.
+    /// Returns whether the loop's `unroll` hint covers all its steps and its rows are static.
     fn is_laid_out(&self, ScanCall { scan, types, .. }: ScanCall<'_>) -> bool {
         let is_static = |dim: Option<&Dim>| dim.is_none_or(|dim| dim.value(&self.sizes).is_ok());
         let steps = scan.steps.value(&self.sizes);
@@ -85,7 +86,7 @@ impl<B: Backend> Lowering<'_, B> {
     }
 }
 
-/// A loop that is lowered.
+/// A loop to lower.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanCall<'a> {
     pub(crate) scan: &'a Scan,

@@ -1,53 +1,54 @@
-//! Integers of a program that are static, and those that are not and yet have a largest number.
+//! Tracks the integers of a program that are static, and those that are not static but have a largest value.
 //!
-//! A number is static if it is the same whenever the program runs: constants, static inputs, sizes of the call, and what follows
-//! from them. It is bounded if it is one of finitely many, whatever the data are: the number of steps of a loop that ends early, a
-//! counter of such a loop, and what follows from bounded numbers alone. A loop whose number of steps is bounded has a largest
-//! count that is static, so a program whose loops are forced to be unrolled has it, and runs it as a loop that ends early.
+//! A number is static if it is the same whenever the program runs: constants, static inputs, sizes of the call, and
+//! values that follow from them. It is bounded if it is one of finitely many, whatever the data are: the number of
+//! steps of a loop that ends early, a counter of such a loop, and values that follow from bounded numbers alone. A
+//! loop with a bounded number of steps has a static largest count, so forced unrolling accepts it and runs it as a
+//! loop that ends early.
 
 use funcify_core::HostTensor;
 use funcify_core::ops::{Creation, EvalContext};
 
 use super::*;
 
-/// A number that is static: the same whenever the program runs.
+/// A static number: the same whenever the program runs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct StaticNumber {
     number: i64,
-    /// The static inputs that it follows from.
+    /// The static inputs that it depends on.
     inputs: BTreeSet<usize>,
 }
 
 impl StaticNumber {
-    /// One that follows from no input.
+    /// Creates a number that depends on no input.
     pub(crate) fn constant(number: i64) -> Self {
         StaticNumber { number, inputs: BTreeSet::new() }
     }
 
-    /// The number of a static input.
+    /// Creates the value of a static input.
     pub(crate) fn of_input(input: usize, number: i64) -> Self {
         StaticNumber { number, inputs: BTreeSet::from([input]) }
     }
 }
 
-/// What is bounded, beside what is static.
+/// The sizes and registers that are bounded without being static.
 #[derive(Clone, Default)]
 pub(crate) struct Bounded {
-    /// Sizes that loops bind.
+    /// The bounded sizes that loops bind.
     symbols: HashSet<Symbol>,
-    /// Registers of integers and truth values.
+    /// The bounded registers of integers and booleans.
     registers: HashSet<Slot>,
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    /// The number in a register, if it is static: the program then depends on it.
+    /// Returns the number in a register if it is static, and records that the program depends on it.
     pub(crate) fn static_number(&mut self, register: Slot) -> Option<i64> {
         let StaticNumber { number, inputs } = self.statics.get(&register)?;
         self.notes.statics.extend(inputs);
         Some(*number)
     }
 
-    /// The number that an integer or boolean scalar has, if it follows from sizes and numbers that are static.
+    /// Computes an integer or boolean scalar that follows from static sizes and numbers.
     pub(crate) fn static_result(&self, kernel: &KernelNode<B>, operands: &[Slot]) -> Option<StaticNumber> {
         if !folds(&kernel.op) || !kernel.inputs.iter().chain(&kernel.outputs).all(is_number) {
             return None;
@@ -63,7 +64,7 @@ impl<B: Backend> Lowering<'_, B> {
         Some(StaticNumber { number: results.first()?.get(0).as_i64(), inputs })
     }
 
-    /// Whether it matters what is bounded: only where loops must have a static largest count.
+    /// Returns whether bounds must be tracked: only where loops must have a static largest count.
     fn asks_for_bounds(&self) -> bool {
         self.settings.forced() == Some(LoopStrategy::Unroll)
     }
@@ -78,7 +79,7 @@ impl<B: Backend> Lowering<'_, B> {
             .all(|symbol| self.sizes.get(symbol).is_some() || self.bounded.symbols.contains(symbol))
     }
 
-    /// Whether the steps of a loop and the rows that it reads are bounded.
+    /// Returns whether the steps of a loop and the rows that it reads are bounded.
     pub(crate) fn is_bounded_loop(&self, ScanCall { scan, operands, types, .. }: ScanCall<'_>) -> bool {
         let places = scan.operands();
         let has_bounded_steps = match places.steps {
@@ -91,14 +92,14 @@ impl<B: Backend> Lowering<'_, B> {
                 .all(|operand| types[operand].shape.dims().first().is_none_or(|rows| self.is_bounded_size(rows)))
     }
 
-    /// Notes the sizes that a bounded loop binds.
+    /// Records the sizes that a bounded loop binds.
     pub(crate) fn note_bounded_sizes<'s>(&mut self, symbols: impl Iterator<Item = &'s Symbol>) {
         if self.asks_for_bounds() {
             self.bounded.symbols.extend(symbols.cloned());
         }
     }
 
-    /// Notes a kernel's result that follows from bounded numbers.
+    /// Records a kernel's result that follows from bounded numbers.
     pub(crate) fn note_bounded_result(&mut self, kernel: &KernelNode<B>, operands: &[Slot], result: Slot) {
         let follows = || {
             let types = kernel.inputs.iter().chain(&kernel.outputs);
@@ -109,7 +110,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Notes the carries of a bounded loop, in `results`, that each step computes from bounded numbers and such carries.
+    /// Records the carries of a bounded loop, in `results`, that each step computes from bounded numbers and such
+    /// carries.
     pub(crate) fn note_bounded_carries(&mut self, op: &While, operands: &[Slot], results: &[Slot]) {
         if !self.asks_for_bounds() {
             return;
@@ -131,7 +133,7 @@ impl<B: Backend> Lowering<'_, B> {
             .extend(results.iter().zip(carries).filter(|(_, carry)| *carry).map(|(result, _)| *result));
     }
 
-    /// Which outputs of a body are bounded, if these of its inputs are.
+    /// Returns a flag for each output of a body that is bounded if these of its inputs are.
     fn bounded_outputs(&self, body: &Graph, inputs: impl Iterator<Item = bool>) -> Vec<bool> {
         let flagged = body.inputs().iter().zip(inputs).filter(|(_, flag)| *flag);
         let mut bounded: HashSet<ValueId> = flagged.map(|(input, _)| input.value).collect();
@@ -145,13 +147,14 @@ impl<B: Backend> Lowering<'_, B> {
         body.outputs().iter().map(|output| bounded.contains(&output.value)).collect()
     }
 
-    /// Whether an op on numbers of these types gives a bounded one where its operands are.
+    /// Returns whether an op on numbers of these types has a bounded result if its operands are bounded.
     fn gives_bounded<'t>(&self, op: &Op, mut types: impl Iterator<Item = &'t TensorType>) -> bool {
         let has_size = if let Op::Size(size) = op { self.is_bounded_size(&size.dim) } else { true };
         folds(op) && has_size && types.all(is_number)
     }
 
-    /// What is bounded in the program of a body with these parameters, whose registers are the first ones.
+    /// Returns the bounded sizes and registers in the program of a body with these parameters, whose registers are
+    /// the first ones.
     pub(crate) fn bounded_in(&self, parameters: &[Parameter]) -> Bounded {
         let registers = parameters.iter().enumerate().filter(|(_, parameter)| parameter.is_bounded);
         Bounded {
@@ -160,14 +163,14 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// A parameter of a body that is this register of the program around it.
+    /// Creates the parameter of a body for this register of the enclosing program.
     pub(crate) fn captured(&self, value: ValueId, register: Slot, stays: bool) -> Parameter {
         let number = self.statics.get(&register).cloned();
         Parameter { value, number, stays, is_bounded: self.is_bounded(register) }
     }
 }
 
-/// Whether an op on integers and truth values is computed when the program is made, where its operands are static.
+/// Returns whether an op on integers and booleans is evaluated when the program is made, if its operands are static.
 fn folds(op: &Op) -> bool {
     match op.class() {
         OpClass::Elementwise(op) => match op {

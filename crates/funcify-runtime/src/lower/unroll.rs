@@ -1,8 +1,7 @@
-//! The unrolled loop: one body after the other in a straight line, for a static number of steps.
+//! Unrolls a loop: lays its steps out in a straight line, for a static number of steps.
 //!
-//! A buffer is a table of rows while the line is laid out: rows that were given are read when they are needed, rows
-//! that were written are the registers that the steps set. Nothing is copied before the rows that are results are
-//! stacked.
+//! During the layout, a buffer is a table of rows: initial rows are read when they are needed, and written rows are
+//! the registers that the steps set. Nothing is copied until the rows of the results are stacked.
 
 use funcify_core::ops::scan::Start;
 use funcify_core::types::SizeError;
@@ -11,14 +10,14 @@ use super::body::Body;
 use super::*;
 use crate::run::program::{RowsNode, StackNode};
 
-/// A row of a buffer while the line is laid out.
+/// A row of a buffer during the layout.
 #[derive(Clone, Copy)]
 enum UnrolledRow {
-    /// This row of the operand.
+    /// A row of the operand, by its index.
     Given(usize),
-    /// What a step wrote.
+    /// A value that a step wrote.
     Written(Slot),
-    /// Neither given nor written yet.
+    /// A row that is neither given nor written yet.
     Missing,
 }
 
@@ -32,7 +31,7 @@ impl<B: Backend> Lowering<'_, B> {
             self.sizes.set(symbol, steps);
             self.push(at, Action::Bind { symbol: symbol.clone(), size: steps }, &[], 0)?;
         }
-        // A step without kernels costs the line a place, too.
+        // A step without kernels also takes up space in the line.
         let kernels = body.step.iter().filter(|runs| **runs).count().max(1).saturating_mul(steps);
         if kernels > self.settings.max_kernels {
             return Err(too_large(at, self.settings.backend.name(), kernels, self.settings.max_kernels));
@@ -52,7 +51,7 @@ impl<B: Backend> Lowering<'_, B> {
             .map(|(buffer, operand)| {
                 let full = operand.map(|operand| rows_of[operand]);
                 match buffer.start {
-                    Start::Full => (0..full.expect("a full buffer is an operand")).map(UnrolledRow::Given).collect(),
+                    Start::Full => (0..full.expect("a full buffer has an operand")).map(UnrolledRow::Given).collect(),
                     Start::Empty => vec![UnrolledRow::Missing; steps],
                     Start::Given(given) => {
                         let first = scan.first_given_row(steps);
@@ -104,13 +103,13 @@ impl<B: Backend> Lowering<'_, B> {
     }
 }
 
-/// The number of steps, if it is static: a constant or a static input, else a dimension that the sizes of full
-/// buffers or sequences have bound.
+/// Returns the number of steps if it is static: a constant, a static input, or a dimension bound by the sizes of full
+/// buffers or sequences.
 pub(crate) fn static_steps<B: Backend>(lowering: &mut Lowering<'_, B>, call: ScanCall<'_>) -> Result<usize> {
     let ScanCall { scan, at, operands, .. } = call;
     if let Some(operand) = scan.operands().steps {
         let Some(count) = lowering.static_number(operands[operand]) else {
-            let reason = "the number of steps is a value that the program computes or is given at run time";
+            let reason = "the number of steps is a value that the program computes or receives at run time";
             return Err(not_static(lowering, at, reason.into()));
         };
         return scan.check_count(at, count);
@@ -126,17 +125,17 @@ pub(crate) fn static_steps<B: Backend>(lowering: &mut Lowering<'_, B>, call: Sca
     }
 }
 
-/// The rows of each sequence and buffer, by operand, if they are static; 0 of the other operands.
+/// Returns the rows of each sequence and buffer, by operand, if they are static; 0 for the other operands.
 pub(crate) fn static_rows<B: Backend>(lowering: &Lowering<'_, B>, call: ScanCall<'_>) -> Result<Vec<usize>> {
     let ScanCall { scan, at, types, .. } = call;
     let places = scan.operands();
     let mut rows_of = vec![0; types.len()];
     for operand in places.sequences.chain(places.buffers.into_iter().flatten()) {
         let ty = &types[operand];
-        let rows = ty.shape.dims().first().expect("sequences and buffers have rows");
+        let rows = ty.shape.dims().first().expect("the type rule guarantees rows for sequences and buffers");
         let count = rows.value(&lowering.sizes).map_err(|error| match error {
             SizeError::Unbound(symbol) => {
-                let reason = format!("the rows of {ty} are known only when the loop that binds `{symbol}` has run");
+                let reason = format!("the rows of {ty} are known only after the loop that binds `{symbol}` has run");
                 not_static(lowering, at, reason)
             }
             error => funcify_core::ops::no_size(at, error),
@@ -156,9 +155,9 @@ fn not_static<B: Backend>(lowering: &Lowering<'_, B>, at: &Place, reason: String
 struct Line<'l, 'a, B: Backend> {
     lowering: &'l mut Lowering<'a, B>,
     at: Arc<Place>,
-    /// The operands of which rows are read.
+    /// The operands whose rows are read.
     sources: HashMap<Slot, Arc<RowsNode>>,
-    /// Rows that were read before.
+    /// The rows read so far.
     rows: HashMap<(Slot, usize), Slot>,
 }
 
@@ -181,7 +180,7 @@ impl<B: Backend> Line<'_, '_, B> {
         }
     }
 
-    /// The rows that are results: blocks of rows that are still the given ones, and rows that were written.
+    /// Stacks the rows of a result: blocks of rows that still have their initial values, and written rows.
     fn stack(
         &mut self,
         source: Option<Slot>,

@@ -1,4 +1,4 @@
-//! What a backend compiles as a whole: the program, or loops of it.
+//! Lowers a program, or its loops, to code that the backend compiles as a whole.
 
 use funcify_core::graph::{Copied, Output};
 use funcify_core::ops::{Control, Movement};
@@ -11,29 +11,29 @@ use crate::prepare::request_whole;
 use crate::run::program::WholeNode;
 use crate::run::whole::Refusing;
 
-/// What came of the attempt to compile a node as a whole.
+/// The outcome of an attempt to compile a node as a whole.
 pub(crate) enum Attempt {
-    /// It is compiled; its results.
+    /// The node is compiled; the registers of its results.
     Compiled(Vec<Slot>),
-    /// Its sizes follow from values, so that it could be compiled when it runs.
+    /// The node has data-dependent sizes, so it can only be compiled when it runs.
     AtRunTime,
-    /// It is not, and why, if it was to be.
+    /// The node is not compiled; the reason, if compilation was requested.
     Declined(Option<Declined>),
 }
 
 impl Attempt {
-    /// The results; or why there are none, where nothing is compiled when it runs.
+    /// Returns the results, or the reason why there are none, for an op that cannot be compiled when it runs.
     pub(crate) fn before_it_runs(self, op: &str) -> Result<Vec<Slot>, Option<Declined>> {
         match self {
             Attempt::Compiled(results) => Ok(results),
-            Attempt::AtRunTime => Err(Some(Declined::new(op, "a size that follows from values"))),
+            Attempt::AtRunTime => Err(Some(Declined::new(op, "one of its sizes depends on data"))),
             Attempt::Declined(declined) => Err(declined),
         }
     }
 }
 
 impl<B: Backend> Lowering<'_, B> {
-    /// The whole program, if all its loops are to be compiled and the backend can compile it.
+    /// Lowers the whole program, if all its loops are to be compiled and the backend can compile it.
     pub(crate) fn lower_whole_program(&mut self, graph: &Graph, inputs: &[Slot]) -> Result<Option<Vec<Slot>>> {
         match self.settings.compiles() {
             Compiles::Loops if is_made_of_loops(graph) => {}
@@ -54,7 +54,7 @@ impl<B: Backend> Lowering<'_, B> {
         self.push_whole(graph, compiled, at, inputs).map(Some)
     }
 
-    /// Adds what a graph was compiled to.
+    /// Adds the compiled code of a graph as one instruction.
     fn push_whole(
         &mut self,
         graph: &Graph,
@@ -67,7 +67,7 @@ impl<B: Backend> Lowering<'_, B> {
         self.push(&at.clone(), Action::Whole(WholeNode { compiled, outputs, at }), operands, count)
     }
 
-    /// Notes that the loops of a graph are compiled.
+    /// Records that the loops of a graph are compiled.
     fn report_loops(&mut self, graph: &Graph) {
         for node in graph.live() {
             let place = self.notes.loops.len();
@@ -76,7 +76,7 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// Notes how a node runs, if it is a loop, at this place among the loops.
+    /// Records how a node runs, if it is a loop, at index `place` of the loops.
     pub(crate) fn report_loop(
         &mut self,
         place: usize,
@@ -93,7 +93,8 @@ impl<B: Backend> Lowering<'_, B> {
         }
     }
 
-    /// One node, a loop say, if the backend can compile it; else why it cannot, if it compiles any.
+    /// Lowers one node, such as a loop, to compiled code, or returns why the backend cannot compile it if it compiles
+    /// any.
     pub(crate) fn lower_whole_node(&mut self, graph: &Graph, index: usize, operands: &[Slot]) -> Result<Attempt> {
         if self.settings.compiles() == Compiles::Nothing {
             return Ok(Attempt::Declined(None));
@@ -101,7 +102,8 @@ impl<B: Backend> Lowering<'_, B> {
         let node = &graph.nodes()[index];
         let used = used_results(&self.uses(graph), node);
         let alone = isolate_node(graph, node, &used)?;
-        // What a step binds is no size of the program, also where an unrolled loop has bound it in the step before.
+        // A symbol bound by a step is not a size of the program, even if the previous step of an unrolled loop has
+        // bound it.
         let mut has_sizes = !node.op.bodies().into_iter().any(|body| body.binds_any());
         alone.visit_symbols(&mut |symbol| has_sizes &= self.sizes.get(symbol).is_some());
         if !has_sizes {
@@ -124,7 +126,7 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(Attempt::Compiled(self.spread_registers(results, used.into_iter())))
     }
 
-    /// A loop that the backend compiles if it may refuse when it runs; else what stands in its way.
+    /// Compiles a loop that may refuse operands when it runs, or returns what prevents it.
     pub(crate) fn refusing(&self, graph: &Graph, node: &Node) -> Result<Refusing<B::Tensor>, Declined> {
         let used = used_results(&uses(graph), node);
         let alone = isolate_node(graph, node, &used)
@@ -132,8 +134,8 @@ impl<B: Backend> Lowering<'_, B> {
         Ok(Refusing { compiled: request_whole(self.settings.backend, self.request(&alone, false, true))?, used })
     }
 
-    /// Why a program is not compiled: where integers stand in its way that may be beyond what floats hold, the reason is what stands
-    /// in the way of a plan that takes them, if that is something else.
+    /// Returns the reason why a program is not compiled. If integers beyond the exact range of floats prevent it, and
+    /// a plan that accepts them is prevented by something else, returns that.
     fn last_obstacle(&self, graph: &Graph, declined: Declined) -> Declined {
         if !has_integers(graph) {
             return declined;
@@ -141,24 +143,24 @@ impl<B: Backend> Lowering<'_, B> {
         request_whole(self.settings.backend, self.request(graph, true, true)).err().unwrap_or(declined)
     }
 
-    /// Returns what the backend is asked for.
+    /// Returns the request to the backend.
     fn request<'r>(&'r self, graph: &'r Graph, is_program: bool, may_refuse: bool) -> WholeRequest<'r> {
         WholeRequest { graph, sizes: &self.sizes, is_program, memory_budget: self.settings.memory_budget, may_refuse }
     }
 }
 
-/// Whether a backend that compiles loops compiles all of a program: it has loops or choices, and no products of matrices outside of
-/// loops, which are the library's.
+/// Returns whether a backend that compiles loops compiles all of a program: it has loops or switches, and no matrix
+/// products outside of loops, which are left to the library.
 fn is_made_of_loops(graph: &Graph) -> bool {
     let is_control = |node: &Node| steps(graph, node).is_some() || matches!(node.op, Op::Switch(_));
     graph.live().any(is_control) && !has_products(graph)
 }
 
-/// Whether a graph has products of matrices outside of loops, in the branches of choices, too.
+/// Returns whether a graph has matrix products outside of loops, including those in the branches of switches.
 fn has_products(graph: &Graph) -> bool {
     graph.live().any(|node| match node.op.class() {
         OpClass::Product(_) => true,
-        // A wrong composition is an error elsewhere.
+        // A wrong composition is reported elsewhere.
         OpClass::Custom(custom) => {
             composition(graph, node, custom).is_ok_and(|it| it.is_some_and(|it| has_products(&it)))
         }
@@ -171,26 +173,26 @@ fn has_products(graph: &Graph) -> bool {
     })
 }
 
-/// Whether integers are among the values of a graph, those of bodies included.
+/// Returns whether a graph has integer values, including those in bodies.
 fn has_integers(graph: &Graph) -> bool {
     let bodies = || graph.nodes().iter().flat_map(|node| node.op.bodies());
     graph.values().any(|value| graph.ty(value).dtype.is_int()) || bodies().any(|body| has_integers(body))
 }
 
-/// The loop of a program that has one: where a run is that is stopped.
+/// Returns the loop of a program with a single loop, as the place of errors about cancelled runs.
 fn only_loop(graph: &Graph) -> Option<&Node> {
     let mut loops = graph.live().filter(|node| steps(graph, node).is_some());
     loops.next().filter(|_| loops.next().is_none())
 }
 
-/// How many steps a node runs, if it is a loop.
+/// Returns the number of steps of a node, if it is a loop.
 fn steps(graph: &Graph, node: &Node) -> Option<StepCount> {
     let operands: Vec<&TensorType> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
     node.op.steps(&operands)
 }
 
-/// A graph of one node: its inputs are the node's operands, its outputs the results that are `used`. Integers that follow from
-/// sizes are computed in it, too, so that what they can be is known there.
+/// Builds a graph of one node: its inputs are the node's operands, its outputs the `used` results. Integers that
+/// follow from sizes are computed in it as well, so that their ranges are known there.
 pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<Graph> {
     let mut alone = Graph::new(node.op.name());
     let mut inputs: Vec<_> = node
@@ -211,7 +213,7 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
     Ok(alone.with_outputs(outputs))
 }
 
-/// Adds those of some values of another graph that are integers, cost little, and follow from numbers and sizes alone.
+/// Copies those of `values` that are integers, cheap, and computed from constants and sizes alone.
 fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> Copied<'g> {
     let mut copied = Copied::new(graph);
     let mut follows = vec![false; graph.values().count()];
@@ -241,7 +243,7 @@ fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> Co
     copied
 }
 
-/// Which values of a graph its outputs and the operands of what they depend on are, by index.
+/// Returns a flag for each value of a graph, by index, that is an output or an operand of a live node.
 pub(crate) fn uses(graph: &Graph) -> Vec<bool> {
     let mut used = vec![false; graph.values().count()];
     graph.outputs().iter().for_each(|output| used[output.value.index()] = true);
@@ -249,7 +251,7 @@ pub(crate) fn uses(graph: &Graph) -> Vec<bool> {
     used
 }
 
-/// Which results of a node are among the values that the graph [`uses`].
+/// Returns a flag for each result of a node that is among the values that the graph [`uses`].
 pub(crate) fn used_results(uses: &[bool], node: &Node) -> Vec<bool> {
     node.outputs.iter().map(|output| uses[output.index()]).collect()
 }

@@ -1,8 +1,9 @@
-//! Compositions in the place of custom ops ([`CustomOp::composition`](funcify_core::ops::CustomOp::composition)): for what a backend
-//! compiles as a whole, and for programs that run op by op on a backend without a kernel for the op.
+//! Replaces custom ops by their compositions ([`CustomOp::composition`](funcify_core::ops::CustomOp::composition)),
+//! in graphs that a backend compiles as a whole and in programs that run op by op on a backend without a kernel for
+//! the op.
 //!
-//! A composition is traced for the types of one node, checked against the op's type rule, and inlined where the node was. It
-//! may have custom ops of its own, whose compositions take their places, too.
+//! A composition is traced for the types of one node, checked against the op's type rule, and inlined in place of the
+//! node. Custom ops inside a composition are replaced as well.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use funcify_core::tree::Named;
 
 use crate::backend::Declined;
 
-/// How many compositions may lie inside one another.
+/// The largest nesting depth of compositions.
 const DEPTH: usize = 64;
 
-/// Puts compositions in the place of the custom ops that `chooses` names and that have one, also in bodies.
+/// Replaces the custom ops selected by `chooses` that have a composition, also in bodies.
 pub(crate) fn composed<'g>(graph: &'g Graph, chooses: &dyn Fn(&Custom) -> bool) -> Result<Cow<'g, Graph>> {
     match has_custom(graph, chooses) {
         true => Composer { chooses, made: vec![Arc::new(graph.clone())], depth: 0 }.composed(graph),
@@ -26,12 +27,12 @@ pub(crate) fn composed<'g>(graph: &'g Graph, chooses: &dyn Fn(&Custom) -> bool) 
     }
 }
 
-/// The composition of a node, if it has one.
+/// Returns the composition of a node, if it has one.
 pub(crate) fn composition(graph: &Graph, node: &Node, custom: &Custom) -> Result<Option<Graph>> {
     custom.composition(&node.place(), &graph.types(&node.inputs), &graph.types(&node.outputs))
 }
 
-/// Says of a custom op in the way of a compiled program that it has no composition.
+/// Adds to the reason that the custom op which prevents compilation has no composition.
 pub(crate) fn explain(graph: &Graph, declined: Declined) -> Declined {
     match has_custom(graph, &|custom| custom.name() == declined.op) {
         true => Declined::new(
@@ -42,7 +43,7 @@ pub(crate) fn explain(graph: &Graph, declined: Declined) -> Declined {
     }
 }
 
-/// Whether a graph or a body in it has such a custom op.
+/// Returns whether a graph or a body in it has a custom op for which `is_one` holds.
 fn has_custom(graph: &Graph, is_one: &dyn Fn(&Custom) -> bool) -> bool {
     graph.nodes().iter().any(|node| match &node.op {
         Op::Custom(custom) => is_one(custom),
@@ -54,13 +55,13 @@ struct Composer<'a> {
     chooses: &'a dyn Fn(&Custom) -> bool,
     /// The graphs whose symbols no other part may bind again.
     made: Vec<Arc<Graph>>,
-    /// How many compositions the graph at hand lies in.
+    /// The number of compositions around the current graph.
     depth: usize,
 }
 
-/// What takes a node's place.
+/// The replacement of a node.
 enum Replacement {
-    /// The op, perhaps with other bodies.
+    /// The op, possibly with other bodies.
     Op(Op),
     /// The op's composition.
     Composition(Arc<Graph>),
@@ -74,12 +75,12 @@ impl Composer<'_> {
         let replacements = graph.nodes().iter().zip(graph.live_nodes());
         let replacements = replacements.map(|(node, live)| live.then(|| self.replacement(graph, node)).transpose());
         let replacements = replacements.collect::<Result<Vec<_>>>()?;
-        // The branches of a choice have no name.
+        // The branches of a switch have no name.
         let name = if tracer::is_identifier(graph.name()) { graph.name() } else { "body" };
         let built = tracer::build(name, Site::Unknown, |_| {
             self.made.iter().for_each(|made| tracer::reserve_symbols(made));
             let input = |(index, input): (usize, &Input)| {
-                // A body may have two parameters of one name.
+                // Two parameters of a body may have the same name.
                 let (own, other) = (graph.input_name(index), format!("x{index}"));
                 let name = if tracer::has_input(own) || !tracer::is_identifier(own) { &other } else { own };
                 tracer::input(name, graph.input_type(index).clone(), input.is_static, Site::Unknown)
@@ -88,9 +89,9 @@ impl Composer<'_> {
             let replayed = Replay::new(graph, inputs).live(|index, node, operands| {
                 at_site(node.site, || match &replacements[index] {
                     Some(Replacement::Op(op)) => emit(op.clone(), &operands),
-                    // What it binds may be bound once more: by the same op at another place.
+                    // The same op elsewhere may bind the same symbols again.
                     Some(Replacement::Composition(graph)) => inline(&graph.with_fresh_symbols(), &operands),
-                    None => unreachable!("only live nodes are replayed"),
+                    None => unreachable!("every replayed node is live and has a replacement"),
                 })
             })?;
             Ok::<_, Failed>(Named(graph.named_outputs(replayed.outputs()?)))
@@ -108,8 +109,7 @@ impl Composer<'_> {
         let composition = if (self.chooses)(custom) { composition(graph, node, custom)? } else { None };
         let Some(composition) = composition else { return Ok(Replacement::Op(node.op.clone())) };
         if self.depth == DEPTH {
-            let (most, fix) =
-                (format!("at most {DEPTH} compositions in one another"), "compose it of other ops than itself");
+            let (most, fix) = (format!("at most {DEPTH} nested compositions"), "express it with ops other than itself");
             return Err(node.place().mismatch("its composition", most, "more", fix));
         }
         self.depth += 1;

@@ -1,4 +1,4 @@
-//! Graphs made ready for a backend that compiles them as a whole.
+//! Prepares graphs for a backend that compiles them as a whole.
 
 pub(crate) mod composed;
 pub(crate) mod stepwise;
@@ -7,9 +7,10 @@ use self::composed::{composed, explain};
 use self::stepwise::stepwise;
 use crate::backend::{Backend, CompileResult, Declined, WholeRequest};
 
-/// Asks the backend to compile a program or a loop, whose custom ops become their compositions and whose associative scans become loops.
+/// Asks the backend to compile a program or a loop, after replacing custom ops by their compositions and associative
+/// scans by loops.
 pub(crate) fn request_whole<B: Backend>(backend: &B, whole: WholeRequest<'_>) -> CompileResult<B::Tensor> {
-    // Wrong compositions are errors where the function is compiled, before anything of it is.
+    // Wrong compositions are reported when the function is compiled, before any of it is compiled as a whole.
     let composed =
         composed(whole.graph, &|_| true).map_err(|error| Declined::new(error.place().op.clone(), error.to_string()))?;
     let graph = &*stepwise(&composed, whole.sizes)

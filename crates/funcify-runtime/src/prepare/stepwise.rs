@@ -1,4 +1,4 @@
-//! Associative scans and running reductions as loops, for backends that compile loops.
+//! Turns associative scans and running reductions into loops, for backends that compile loops.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,8 +10,7 @@ use funcify_core::ops::{Along, Control, Op, OpClass};
 use funcify_core::tree::Named;
 use funcify_core::types::Sizes;
 
-/// A program with loops in the place of associative scans and running reductions, but for those without elements at these
-/// sizes.
+/// Replaces associative scans and running reductions by loops, except those without elements at these sizes.
 pub(crate) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Graph>> {
     if !has_scans(graph) {
         return Ok(Cow::Borrowed(graph));
@@ -26,7 +25,7 @@ pub(crate) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
     let ops = graph.nodes().iter().map(|node| with_loops(&node.op)).collect::<Result<Vec<Op>>>()?;
     let built = tracer::rebuild(graph, Site::Unknown, |_| {
         tracer::reserve_symbols(graph);
-        // A body may have two parameters of one name.
+        // Two parameters of a body may have the same name.
         let input = |(index, input): (usize, &Input)| {
             tracer::input(&format!("x{index}"), graph.input_type(index).clone(), input.is_static, Site::Unknown)
         };
@@ -43,7 +42,7 @@ pub(crate) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
     Ok(Cow::Owned(built.pruned()))
 }
 
-/// Whether a graph or a body in it has an associative scan or a running reduction.
+/// Returns whether a graph or a body in it has an associative scan or a running reduction.
 fn has_scans(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
         let is_scan = match node.op.class() {
@@ -68,7 +67,7 @@ mod tests {
     use funcify_core::types::{Sizes, Symbol};
     use funcify_core::{Graph, HostTensor, Value, associative_scan, cond, evaluate, scan, switch, while_loop};
 
-    /// Running reductions become loops, of any axis and in both directions; one of nothing stays.
+    /// Running reductions become loops, along any axis and in both directions; an empty one stays.
     #[test]
     fn a_running_reduction_is_a_loop() {
         for kind in
@@ -99,8 +98,8 @@ mod tests {
         }
     }
 
-    /// A running reduction of what a body is given, and of what it captures: in the branches of choices, in the test and the step
-    /// of a conditional loop, and in bodies in bodies.
+    /// Builds a running reduction of the parameters and captures of bodies: in the branches of switches, in the
+    /// condition and the step of a while loop, and in nested bodies.
     fn in_bodies(ty: &str, kind: ReduceKind) -> Graph {
         let running = move |x: Value| x.cumulative(kind, 0, kind == ReduceKind::Min);
         let built = Graph::build("bodies", |g| {
@@ -132,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Each op of the loops that are put in may fail: an error, and no panic.
+    /// An op of an inserted loop may fail; this is an error and not a panic.
     #[test]
     fn an_op_that_fails_in_a_loop_is_an_error() {
         for ty in ["f16", "f32"] {

@@ -1,28 +1,29 @@
-//! The associative scan: the odd-even recursion, whose batches of combinations are the backend's programs.
+//! Runs associative scans by the odd-even recursion, with the backend's programs for the batches of combinations.
 //!
-//! Combine the elements in pairs, scan the half as many combinations, and combine its results with the elements between
-//! (Blelloch, "Prefix sums and their applications"; JAX's `lax.associative_scan`). One program serves every length.
-//! The up-sweep, which combines pairs, has all leaves; the down-sweep, which gives the running combinations, has those
-//! alone that are used: of the factors of an affine recurrence there are none.
+//! The recursion combines the elements in pairs, scans the half as many combinations, and combines its results with
+//! the elements between (Blelloch, "Prefix sums and their applications"; JAX's `lax.associative_scan`). One program
+//! serves every length. The up-sweep, which combines pairs, computes all leaves. The down-sweep, which computes the
+//! running combinations, computes the used leaves only; for an affine recurrence it leaves out the factors.
 
 use funcify_core::types::Symbol;
 
 use super::*;
 
-/// An associative scan with its two sweeps, compiled.
+/// An associative scan with its two compiled sweeps.
 pub(crate) struct AssociativeNode<B: Backend> {
     pub(crate) at: Place,
     pub(crate) reverse: bool,
     /// The types of the leaves.
     pub(crate) leaves: Vec<TensorType>,
-    /// Of which leaves there are results, and their types.
+    /// The indices of the leaves that have results.
     pub(crate) needed: Vec<usize>,
     pub(crate) outputs: Vec<TensorType>,
-    /// The symbol that is the number of pairs.
+    /// The symbol for the number of pairs.
     pub(crate) pairs: Symbol,
-    /// From the rows of the pairs: the combination of each pair.
+    /// The program that computes the combination of each pair from the rows of the pairs.
     pub(crate) up_sweep: Arc<Program<B>>,
-    /// From the results at every other row and the pairs of the rows between: the results at both, of the needed leaves.
+    /// The program that computes the needed leaves of all results from those at every other row and the pairs of the
+    /// rows between.
     pub(crate) down_sweep: Arc<Program<B>>,
 }
 
@@ -32,23 +33,23 @@ impl<B: Backend> AssociativeNode<B> {
         let captured = operands.split_off(self.leaves.len());
         let sizes = run.sizes.clone();
         let results = self.level(run, operands, &captured, &mut 0);
-        // The number of pairs has no meaning outside, or another one.
+        // Outside of the scan, the symbol for the number of pairs is unbound or has another size.
         run.sizes = sizes;
         Ok(results?.into())
     }
 
-    /// The sizes with those of the largest batch of combinations.
+    /// Returns the sizes together with those of the largest batch of combinations.
     pub(crate) fn largest_sizes(&self, sizes: &Sizes) -> Sizes {
         let mut sizes = sizes.clone();
         let rows = self.leaves.first().and_then(|leaf| leaf.shape.dims().first());
         if let Some(Ok(rows)) = rows.map(|rows| rows.value(&sizes)) {
-            // A negative number of rows is an error of the call. So are more than a size holds, for which there is no memory.
+            // A negative number of rows is reported when the call runs. So are more rows than memory can hold.
             sizes.set(&self.pairs, usize::try_from(rows.max(0)).unwrap_or(usize::MAX) / 2);
         }
         sizes
     }
 
-    /// The running combinations of the needed leaves. `ran` counts the batches of combinations.
+    /// Computes the running combinations of the needed leaves. `ran` counts the batches of combinations.
     fn level(
         &self,
         run: &mut Run<'_, B>,
@@ -61,8 +62,9 @@ impl<B: Backend> AssociativeNode<B> {
         if count < 2 {
             return Ok(of_needed);
         }
-        // Upward, pairs begin at row 0; downward, they end at the last row. So one row, the first in the order of the
-        // scan, is its own result; of an even count, the last one in that order is that of the last pair.
+        // In a forward scan, pairs begin at row 0; in a reverse scan, they end at the last row. So the first row in the
+        // order of the scan is its own result; for an even count, the last row in that order is the result of the
+        // last pair.
         let (pairs, between) = (count / 2, (count - 1) / 2);
         let start = if self.reverse { count - 2 * pairs } else { 0 };
         let arguments = self.rows(run, &xs, start, 2 * pairs)?;

@@ -1,19 +1,20 @@
-//! Sizes that values give: read from the device by the host, or bound when the program is made if they are static.
+//! Binds data-dependent sizes: the host reads them from the device, or the program binds them when it is made if they
+//! are static.
 
 use funcify_core::ops::BindSize;
 
 use super::*;
 
-/// Gives a symbol its size for the instructions that follow (bind-c3).
+/// Binds a symbol to a size for the instructions that follow (bind-c3).
 pub(crate) struct BindNode {
     pub(crate) op: BindSize,
-    /// The dtype of the number.
+    /// The dtype of the operand.
     pub(crate) dtype: DType,
     pub(crate) at: Place,
 }
 
 impl BindNode {
-    /// Reads the number.
+    /// Reads the operand and binds the symbol.
     pub(crate) fn bind_size<B: Backend>(
         &self,
         run: &mut Run<'_, B>,

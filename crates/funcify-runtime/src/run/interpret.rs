@@ -1,4 +1,4 @@
-//! Running a program: its instructions one after the other, over the slots of a frame.
+//! Interprets a program: runs its instructions one after the other over the slots of a frame.
 
 use funcify_core::error::BackendError;
 use smallvec::smallvec;
@@ -10,20 +10,20 @@ use super::whole::run_compiled;
 use super::*;
 use crate::backend::KernelCall;
 
-/// What is fixed while a program runs, and the sizes that its loops bind.
+/// The context of a running program, with the sizes that its loops bind.
 pub(crate) struct Run<'a, B: Backend> {
     pub(crate) backend: &'a B,
     pub(crate) sizes: Sizes,
-    /// What may stop it.
+    /// The watch that may cancel the run.
     pub(crate) watch: Watch,
-    /// The memory budget, where instructions are held against it.
+    /// The memory budget, where instructions are checked against it.
     pub(crate) memory: Option<Memory>,
-    /// Watches the instructions, if the call is profiled.
+    /// The profiler, if the call is profiled.
     pub(crate) profiler: Option<Profiler>,
 }
 
 impl<B: Backend> Run<'_, B> {
-    /// Begins the next step of a loop, after so many, if nothing stops it.
+    /// Begins the next step of a loop, after `ran` steps, unless the run is cancelled.
     pub(crate) fn begin_step(&mut self, at: &Place, ran: usize) -> Result<()> {
         self.watch.check(at, Ran::Steps(ran))?;
         if let Some(profiler) = &mut self.profiler {
@@ -36,17 +36,17 @@ impl<B: Backend> Run<'_, B> {
         result.map_err(|error| execution_error(at, self.backend.name(), error))
     }
 
-    /// The type that a stacked tensor has in this call.
+    /// Returns the type of a stacked tensor in this call.
     pub(crate) fn stack_type(&self, at: &Place, ty: &TensorType) -> Result<StackType> {
         let shape = ty.shape.value(&self.sizes).map_err(|error| funcify_core::ops::no_size(at, error))?;
         Ok(StackType { dtype: ty.dtype, rows: shape[0], row: shape[1..].to_vec() })
     }
 }
 
-/// The memory of a running program. What runs a program again and again keeps it, so that nothing is allocated for a run.
+/// The memory of a running program. Callers that run a program repeatedly reuse it, so that a run allocates nothing.
 pub(crate) struct Frame<T> {
     slots: Vec<Option<T>>,
-    /// What the slots hold, where a [`Ledger`] accounts for it.
+    /// The bytes that each slot holds, where a [`Ledger`] accounts for them.
     bytes: Vec<u64>,
 }
 
@@ -62,19 +62,19 @@ impl<B: Backend> Program<B> {
         Ok((0..self.outputs.len()).map(|output| self.take(&mut frame, output)).collect())
     }
 
-    /// A frame without arguments.
+    /// Creates a frame without arguments.
     pub(crate) fn frame(&self) -> Frame<B::Tensor> {
         Frame { slots: vec![None; self.slots], bytes: Vec::new() }
     }
 
-    /// Puts an argument into a frame. Before each run all are put there that do not stay.
+    /// Puts an argument into a frame. All arguments that do not stay must be put there before each run.
     pub(crate) fn place(&self, frame: &mut Frame<B::Tensor>, argument: usize, tensor: B::Tensor) {
         if let Some(slot) = self.inputs[argument] {
             frame.slots[slot as usize] = Some(tensor);
         }
     }
 
-    /// Puts arguments into a frame, those from `first` on.
+    /// Puts arguments into a frame, starting at argument `first`.
     pub(crate) fn place_all(
         &self,
         frame: &mut Frame<B::Tensor>,
@@ -84,12 +84,12 @@ impl<B: Backend> Program<B> {
         (first..).zip(tensors).for_each(|(argument, tensor)| self.place(frame, argument, tensor));
     }
 
-    /// Takes an output out of a frame, in which the program ran. They are taken in order, each once.
+    /// Takes an output out of a frame after a run. Outputs are taken in order, each once.
     pub(crate) fn take(&self, frame: &mut Frame<B::Tensor>, output: usize) -> B::Tensor {
         fetch(&mut frame.slots, self.outputs[output])
     }
 
-    /// Runs the instructions on the arguments that are in the frame.
+    /// Runs the instructions on the arguments in the frame.
     pub(crate) fn interpret(&self, frame: &mut Frame<B::Tensor>, run: &mut Run<'_, B>) -> Result<()> {
         let Frame { slots, bytes } = frame;
         let (mut ledger, backend) = (Ledger::open(self, run, bytes), run.backend);
@@ -115,7 +115,7 @@ impl<B: Backend> Program<B> {
                 Action::Whole(node) => {
                     let at = || node.at.clone();
                     let results = run_compiled(&*node.compiled, &run.watch, at, backend.name(), &operands)?;
-                    let refused = || "it refused its operands, though nothing else can run".into();
+                    let refused = || "it refused its operands, although nothing else can run in its place".into();
                     run.fail(&node.at, results.ok_or_else(refused))?.into()
                 }
                 Action::Loop(node) => node.run_loop(run, operands.into_vec(), &instruction.results)?,
@@ -162,5 +162,5 @@ impl StackNode {
 fn fetch<T: Clone>(slots: &mut [Option<T>], operand: Operand) -> T {
     let slot = &mut slots[operand.slot as usize];
     let tensor = if operand.last { slot.take() } else { slot.clone() };
-    tensor.expect("the plan sets a slot before it is used")
+    tensor.expect("the plan sets each slot before its use")
 }

@@ -1,12 +1,14 @@
-//! Loops whose sizes follow from values: how many steps they run, or how many rows they read, only a running program knows.
-//! They are compiled when they run, for the sizes that they have then. So are loops that take integers: what is compiled holds
-//! them as floats, and refuses those that floats do not hold.
+//! Compiles loops with data-dependent sizes at run time. Their number of steps or rows is known only to a running
+//! program, so they are compiled for the sizes that they have then. The same holds for loops on integers: compiled
+//! code holds integers as floats, and refuses those that floats cannot represent.
 //!
-//! A loop that ends early is compiled for all steps that it may run, with the number of those that ran as one more result: its
-//! traces are cut to their rows. One whose traces could then be very long runs natively.
+//! A loop that ends early is compiled for its largest number of steps, with the number of steps that ran as an
+//! additional result, and its traces are cut to that many rows. If its traces could then be very long, it runs
+//! natively.
 //!
-//! Whether such a loop is compiled follows from its sizes alone, never from earlier calls: a call that is repeated gives the same bits.
-//! A plan takes some tenths of a millisecond, so those for the sizes used last are cached. What cannot be compiled runs natively.
+//! The decision to compile such a loop depends on its sizes alone, never on earlier calls, so that a repeated call
+//! returns the same bits. Planning costs some tenths of a millisecond, so the plans for the most recent sizes are
+//! cached. A loop that cannot be compiled runs natively.
 
 use funcify_core::error::Ran;
 use funcify_core::graph::Graph;
@@ -18,12 +20,13 @@ use crate::backend::{CompileResult, WholeRequest};
 use crate::cache::Cache;
 use crate::prepare::request_whole;
 
-/// How many rows the traces of a loop that ends early may have at most.
+/// The largest number of rows in the traces of a compiled loop that ends early.
 pub(crate) const MOST_ROWS: usize = 1 << 16;
 
-/// A loop that is compiled when it runs.
+/// A loop that is compiled at run time.
 pub(crate) struct LateLoop<B: Backend> {
-    /// The loop alone; its inputs are its operands without the number of steps, its outputs those results that are used.
+    /// A graph of the loop alone; its inputs are the loop's operands without the number of steps, its outputs the
+    /// used results.
     pub(crate) alone: Graph,
     pub(crate) scan: Scan,
     pub(crate) used: Vec<bool>,
@@ -31,7 +34,7 @@ pub(crate) struct LateLoop<B: Backend> {
     pub(crate) cached: Cache<Sizes, Cached<B>>,
 }
 
-/// The plan for some sizes, or none if it was declined.
+/// The plan for some sizes, or `None` if it was declined.
 pub(crate) struct Cached<B: Backend> {
     pub(crate) sizes: Sizes,
     pub(crate) plan: CompiledLoop<B>,
@@ -52,7 +55,7 @@ impl<B: Backend> LateLoop<B> {
         request_whole(backend, WholeRequest { graph, sizes, is_program: false, memory_budget, may_refuse: true })
     }
 
-    /// Those of the sizes that the loop uses.
+    /// Returns the sizes of the symbols that the loop uses.
     pub(crate) fn own_sizes(&self, all: &Sizes) -> Sizes {
         let mut sizes = Sizes::new();
         self.alone.visit_symbols(&mut |symbol| {
@@ -63,7 +66,7 @@ impl<B: Backend> LateLoop<B> {
         sizes
     }
 
-    /// The plan for the sizes of this run, unless it is declined.
+    /// Returns the plan for the sizes of this run, unless it is declined.
     fn plan(&self, run: &Run<'_, B>, at: &Place, steps: usize) -> Result<CompiledLoop<B>> {
         let mut sizes = self.own_sizes(&run.sizes);
         if let Some(symbol) = &self.scan.until {
@@ -78,7 +81,7 @@ impl<B: Backend> LateLoop<B> {
                     Ok(compiled) => Some(compiled),
                     Err(declined) => declined.unless_fault(at, run.backend.name()).map(|_| None)?,
                 };
-                // A plan that was stopped says nothing of the next call.
+                // A cancelled plan must not be cached for the next call.
                 run.watch.check(at, Ran::Part)?;
                 Ok(Cached { sizes: sizes.clone(), plan })
             },
@@ -86,8 +89,8 @@ impl<B: Backend> LateLoop<B> {
         Ok(cached.plan)
     }
 
-    /// Runs at most so many steps of the loop, on its operands without their number, if there is a plan for its sizes. Gives the
-    /// results and how many steps ran.
+    /// Runs the plan for the loop's sizes, if there is one, for at most `steps` steps. The operands leave out the
+    /// number of steps. Returns the results and the number of steps that ran.
     pub(crate) fn run_planned(
         &self,
         run: &Run<'_, B>,
@@ -103,7 +106,7 @@ impl<B: Backend> LateLoop<B> {
         let Some(mut results) = results else { return Ok(None) };
         let mut ran = steps;
         if self.scan.until.is_some() {
-            let count = results.pop().expect("the number of steps that ran is its last result");
+            let count = results.pop().expect("a loop that ends early returns the number of steps as its last result");
             let count = run.fail(at, run.backend.download(&count, DType::I64))?;
             ran = self.scan.check_count(at, count.get(0).as_i64())?;
         }
@@ -119,7 +122,7 @@ impl<B: Backend> LateLoop<B> {
         Ok(Some((all, ran)))
     }
 
-    /// Whether a trace is a result.
+    /// Returns whether a trace is among the used results.
     pub(crate) fn has_traces(&self) -> bool {
         self.scan.buffers.iter().zip(&self.used).any(|(buffer, used)| *used && buffer.returned == Returned::All)
     }

@@ -1,7 +1,8 @@
-//! The account of the memory of a running program, against the budget.
+//! Accounts for the memory of a running program against the budget.
 //!
-//! Where the plan of a program holds no more than the budget in any of its branches, there is no account. Else, and where sizes
-//! follow from data, each instruction is held against the budget before it runs, so that what does not run is not counted.
+//! A program whose plan stays within the budget in all branches needs no accounting. Otherwise, and where sizes
+//! depend on data, each instruction is checked against the budget before it runs, so that branches which do not run
+//! are not counted.
 
 use funcify_core::memory::{bytes_of, over_budget};
 
@@ -9,7 +10,7 @@ use super::native::NativeLoop;
 use super::program::{Action, Instruction, with_slots};
 use super::*;
 
-/// What is held in the enclosing programs of the one that runs, and the budget.
+/// The budget, and the bytes that the enclosing programs hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     pub(crate) budget: u64,
@@ -17,7 +18,7 @@ pub(crate) struct Memory {
 }
 
 impl<B: Backend> Run<'_, B> {
-    /// Refuses what would take more than the budget.
+    /// Checks that `bytes` more stay within the budget.
     pub(crate) fn afford(&self, at: &Place, what: impl FnOnce() -> String, bytes: u64) -> Result<()> {
         match &self.memory {
             Some(memory) if memory.held.saturating_add(bytes) > memory.budget => {
@@ -27,29 +28,30 @@ impl<B: Backend> Run<'_, B> {
         }
     }
 
-    /// Returns the bytes of a tensor of this type: 0 until its sizes are bound, as there is none of it before.
+    /// Returns the bytes of a tensor of this type, or 0 before its sizes are bound, when it does not exist yet.
     pub(crate) fn bytes_of(&self, ty: &TensorType) -> u64 {
         bytes_of(ty, &self.sizes, self.backend.element_bytes(ty.dtype)).unwrap_or(0)
     }
 }
 
-/// What the slots of one running program hold.
+/// The bytes that the slots of one running program hold.
 pub(crate) struct Ledger<'f> {
     slots: &'f mut Vec<u64>,
     live: u64,
-    /// What the enclosing programs held when this one began.
+    /// The bytes that the enclosing programs held when this one began.
     outer: u64,
 }
 
 impl<'f> Ledger<'f> {
-    /// The ledger of a program that begins, if it needs one, in memory that an earlier one may have had.
+    /// Opens the ledger of a program that begins, if it needs one. Reuses the allocation of `slots`.
     pub(crate) fn open<B: Backend>(program: &Program<B>, run: &Run<'_, B>, slots: &'f mut Vec<u64>) -> Option<Self> {
         let outer = run.memory?.held;
         slots.clear();
         slots.resize(program.slots, 0);
         let mut ledger = Ledger { slots, live: 0, outer };
         for (slot, ty) in with_slots(&program.inputs, &program.input_types) {
-            // Those of a body are held by the enclosing program; the whole program's are the caller's, and count.
+            // The arguments of a body are held by the enclosing program; those of the whole program belong to the
+            // caller, and count.
             let bytes = if outer == 0 { run.bytes_of(ty) } else { 0 };
             ledger.set(slot, bytes);
         }
@@ -61,7 +63,8 @@ impl<'f> Ledger<'f> {
         self.slots[slot] = bytes;
     }
 
-    /// Refuses an instruction whose results would pass the budget. What it runs inside begins with what is held here.
+    /// Checks that the results of an instruction stay within the budget. Programs nested in it begin with the bytes
+    /// held here.
     pub(crate) fn before<B: Backend>(&self, instruction: &Instruction<B>, run: &mut Run<'_, B>) -> Result<()> {
         let Some(budget) = run.memory.map(|memory| memory.budget) else { return Ok(()) };
         let held = self.outer.saturating_add(self.live);
@@ -78,7 +81,7 @@ impl<'f> Ledger<'f> {
         Ok(())
     }
 
-    /// Notes the results, whose sizes are bound now, and lets go of what was used for the last time.
+    /// Records the results, whose sizes are bound by now, and releases operands used for the last time.
     pub(crate) fn after<B: Backend>(&mut self, instruction: &Instruction<B>, run: &mut Run<'_, B>) {
         for operand in instruction.operands.iter().filter(|operand| operand.last) {
             self.set(operand.slot as usize, 0);
@@ -93,7 +96,7 @@ impl<'f> Ledger<'f> {
 }
 
 impl<B: Backend> Instruction<B> {
-    /// The types of what it makes: a kernel also makes the results that nobody uses.
+    /// Returns the types of the results that it makes; a kernel also makes unused ones.
     fn made(&self) -> impl Iterator<Item = &TensorType> {
         let makes_all = matches!(self.action, Action::Kernel(_));
         let types = self.results.iter().zip(self.action.output_types());
@@ -102,7 +105,8 @@ impl<B: Backend> Instruction<B> {
 }
 
 impl<B: Backend> NativeLoop<B> {
-    /// The bytes of one more row of each buffer that is collected while the loop runs, as the number of rows follows from data.
+    /// Returns the bytes of one more row of each buffer that is collected during the loop because the number of rows
+    /// depends on data.
     pub(crate) fn collected_row_bytes(&self, run: &Run<'_, B>) -> u64 {
         if run.memory.is_none() || self.scan.until.is_none() {
             return 0;
@@ -112,7 +116,7 @@ impl<B: Backend> NativeLoop<B> {
         rows.fold(0, u64::saturating_add)
     }
 
-    /// Refuses traces of a number of steps that follows from data.
+    /// Checks that traces with a data-dependent number of rows stay within the budget.
     pub(crate) fn afford_traces(&self, run: &Run<'_, B>, used: impl Fn(usize) -> bool) -> Result<()> {
         if run.memory.is_none() || self.count.is_none() || self.scan.until.is_some() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Running: programs over slots, and what their instructions do.
+//! Runs programs over slots, and implements their instructions.
 
 pub(crate) mod associative;
 pub(crate) mod bind;

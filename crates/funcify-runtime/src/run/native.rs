@@ -1,15 +1,15 @@
-//! The native loop: one program for the body, run once a step.
+//! Runs native loops: one program for the body, run once per step.
 //!
-//! A buffer that grows (nit-sot, sit-sot, mit-sot) keeps the rows that its taps still read at hand and writes its
-//! trace in place where the device can, else collects the rows. A full buffer (mit-mot) keeps the rows that were
-//! written beside the tensor that it started from, so that nothing is written through a view that a step still reads.
-//! A trace that nobody uses is not made.
+//! A growing buffer (nit-sot, sit-sot, mit-sot) keeps the rows that its taps still read, and writes its trace in
+//! place where the device can, or else collects the rows. A full buffer (mit-mot) keeps the written rows next to the
+//! initial tensor, so that nothing is written through a view that a step still reads. Unused traces are not made.
 //!
-//! What a step captures is put into the body's frame once; a step moves rows and carries in and out of it, and allocates nothing.
-//! A carry, and a row that no later step reads, is held by nothing but the frame when a step takes it, so a kernel may write over it.
+//! The captures of a step are put into the body's frame once. A step moves rows and carries in and out of the frame,
+//! and allocates nothing. When a step takes a carry, or a row that no later step reads, only the frame holds it, so a
+//! kernel may overwrite it.
 //!
-//! A loop with an `until` (scan-c6) reads one boolean a step on the host, and its traces are collected: memory for as many
-//! rows as it may have could be far more than those that it has.
+//! A loop with an `until` (scan-c6) reads one boolean per step on the host and collects its traces, because
+//! allocating the largest possible number of rows could take far more memory than needed.
 
 use std::collections::VecDeque;
 
@@ -23,18 +23,18 @@ use super::*;
 pub(crate) struct NativeLoop<B: Backend> {
     pub(crate) scan: Scan,
     pub(crate) at: Place,
-    /// One step. Its arguments: the body's parameters without the invariants, then the values that it needs of the
-    /// enclosing program.
+    /// The program of one step. Its arguments are the body's parameters without the invariants, then the values of
+    /// the enclosing program that the step needs.
     pub(crate) body: Arc<Program<B>>,
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
-    /// How many operands are the loop's own; the rest are values that the body needs.
+    /// The number of operands that belong to the loop; the rest are values that the body needs.
     pub(crate) own: usize,
     /// The types of the rows of each buffer.
     pub(crate) rows: Vec<TensorType>,
     /// The dtype of the step count, if it is an operand.
     pub(crate) count: Option<DType>,
-    /// What compiles it when it runs. Its invariants are the last operands.
+    /// The loop compiled at run time, if it can be. Its invariants are the last operands.
     pub(crate) late: Option<LateLoop<B>>,
 }
 
@@ -83,7 +83,7 @@ impl<B: Backend> NativeLoop<B> {
         Ok(outputs)
     }
 
-    /// Runs up to so many steps and returns how many ran.
+    /// Runs up to `steps` steps and returns how many ran.
     fn run_steps(
         &self,
         run: &mut Run<'_, B>,
@@ -126,7 +126,7 @@ impl<B: Backend> NativeLoop<B> {
             ran += 1;
             if row_bytes > 0 {
                 let bytes = row_bytes.saturating_mul(ran as u64 + 1);
-                run.afford(&self.at, || format!("the traces of {ran} steps and one more"), bytes)?;
+                run.afford(&self.at, || format!("the traces of {ran} steps and the next one"), bytes)?;
             }
             if ends {
                 break;
@@ -135,14 +135,14 @@ impl<B: Backend> NativeLoop<B> {
         Ok(ran)
     }
 
-    /// scan-c6: a loop that ends early gives a size to the number of steps that ran.
+    /// Binds the number of steps that ran to a symbol, for a loop that ends early (scan-c6).
     fn ended(&self, run: &mut Run<'_, B>, ran: usize) -> Result<()> {
         let Some(symbol) = &self.scan.until else { return Ok(()) };
         run.sizes.set(symbol, ran);
         self.scan.check_returned(&self.at, ran)
     }
 
-    /// scan-c6.
+    /// Returns the number of steps to run (scan-c6).
     fn steps(&self, run: &mut Run<'_, B>, operands: &[B::Tensor]) -> Result<usize> {
         let operand = self.scan.operands().steps;
         if let (Some(operand), Some(dtype), Some(symbol)) = (operand, self.count, self.scan.steps.as_symbol()) {
@@ -159,38 +159,38 @@ impl<B: Backend> NativeLoop<B> {
 /// The rows of a buffer while the loop runs.
 struct NativeBuffer<'l, B: Backend> {
     native: &'l NativeLoop<B>,
-    /// The number of the buffer.
+    /// The index of the buffer.
     index: usize,
-    /// Whether anybody uses it.
+    /// `true` if the result is used.
     used: bool,
-    /// The type of the whole, if all steps run.
+    /// The type of the complete buffer, if all steps run.
     ty: StackType,
     contents: Contents<B::Tensor>,
 }
 
-/// What there is of a buffer so far.
+/// The current rows of a buffer.
 enum Contents<T> {
     /// A buffer that grows by one row a step.
     Growing {
-        /// The rows that precede the next write, the oldest first; as many as taps read, or as are returned.
+        /// The rows before the next write, oldest first; as many as taps read, or as are returned.
         recent: VecDeque<T>,
-        /// How many of them stay.
+        /// The number of recent rows to keep.
         keep: usize,
-        /// How many the taps may read.
+        /// The number of rows that the taps may read.
         given: usize,
         trace: Trace<T>,
     },
-    /// A full buffer: what it started from, and the rows that were written.
+    /// A full buffer: its initial tensor, and the rows written so far.
     Full { initial: T, written: Vec<Option<T>> },
 }
 
 /// The trace of a growing buffer.
 enum Trace<T> {
-    /// Nobody uses it, or only its last rows.
+    /// No trace: it is unused, or only its last rows are.
     None,
-    /// Written in place. `None` only while a row is written.
+    /// A tensor written in place. `None` only while a row is written.
     InPlace(Option<T>),
-    /// In the order of the loop.
+    /// The rows in the order of the loop.
     Collected(Vec<T>),
 }
 
@@ -204,7 +204,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         used: bool,
     ) -> Result<Self> {
         let (at, backend, buffer) = (&native.at, run.backend, &native.scan.buffers[index]);
-        // An empty buffer is no operand.
+        // An empty buffer has no operand.
         let count = given.map_or(0, |tensor| backend.shape(tensor)[0]);
         let rows = if buffer.start == Start::Full { count } else { steps + count };
         let ty = run.stack_type(at, &native.rows[index].stacked(rows))?;
@@ -214,7 +214,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         }
         let first_rows = given.into_iter().flat_map(|given| (0..count).map(move |row| backend.row(given, row)));
         let first_rows = first_rows.map(|row| run.fail(at, row)).collect::<Result<Vec<_>>>()?;
-        // In the order of the loop: a downward loop meets the given rows from the last to the first.
+        // In the order of the loop: a reverse loop reads the initial rows from the last to the first.
         let mut recent = VecDeque::from(first_rows.clone());
         if native.scan.reverse {
             recent.make_contiguous().reverse();
@@ -226,7 +226,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
                 keep = keep.max(count);
                 Trace::None
             }
-            // Of a loop that may end early, memory for all steps could be far too much.
+            // A loop that may end early could need far less memory than for all steps.
             Returned::All if native.scan.until.is_some() => Trace::Collected(recent.iter().cloned().collect()),
             Returned::All => match run.fail(at, backend.allocate(&ty))? {
                 Some(mut trace) => {
@@ -247,7 +247,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         Ok(NativeBuffer { native, index, used, ty, contents })
     }
 
-    /// What a read gives in step `t`. The reads of a step are done in order.
+    /// Returns the row for a read in step `t`. The reads of a step are done in order.
     fn read(&mut self, run: &Run<'_, B>, read: usize, t: usize) -> Result<B::Tensor> {
         let (at, reads) = (&self.native.at, &self.native.scan.buffers[self.index].reads);
         let (offset, row) = (reads[read], t + reads[read]);
@@ -261,7 +261,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
                 // offsets 1..=given are the rows before the write at offset 0.
                 let back = if self.native.scan.reverse { offset } else { *given - offset };
                 let place = recent.len().checked_sub(back);
-                // The write of this step would let go of it, and no other read gives it: an offset is listed once.
+                // The write of this step would drop the row, and no other read needs it: an offset is listed once.
                 let is_given_away = place == Some(0) && back == *keep;
                 let tensor = match place {
                     Some(0) if is_given_away => recent.pop_front(),
@@ -289,7 +289,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
                     Trace::InPlace(whole) => {
                         let rows = whole
                             .take()
-                            .expect("a trace is away only while a row is written, whose error ends the loop");
+                            .expect("the trace is taken only while a row is written, and an error then ends the loop");
                         *whole = Some(run.fail(&self.native.at, run.backend.write_row(rows, row, tensor))?);
                     }
                 }
@@ -298,7 +298,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         Ok(())
     }
 
-    /// The rows that are results. Of a buffer that nobody uses, what is at hand.
+    /// Returns the result of the buffer. For an unused buffer, returns any tensor that is available.
     fn finish(self, run: &Run<'_, B>) -> Result<B::Tensor> {
         let NativeBuffer { native, index, used, mut ty, contents } = self;
         let (at, backend, buffer) = (&native.at, run.backend, &native.scan.buffers[index]);
@@ -310,7 +310,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
         };
         let parts = match contents {
             Contents::Growing { trace: Trace::InPlace(trace), .. } => {
-                return Ok(trace.expect("a trace is away only while a row is written"));
+                return Ok(trace.expect("the trace is taken only while a row is written"));
             }
             Contents::Growing { trace: Trace::Collected(rows), .. } => in_row_order(rows),
             Contents::Growing { recent, .. } => {
@@ -323,7 +323,7 @@ impl<'l, B: Backend> NativeBuffer<'l, B> {
             }
             Contents::Full { initial, .. } if !used => return Ok(initial),
             Contents::Full { initial, written } => {
-                // Blocks of rows that are still the initial ones, and written rows.
+                // Blocks of rows that still have their initial values, and written rows.
                 let returned = native.scan.returned_rows(buffer, ty.rows, 0);
                 let (mut parts, mut next) = (Vec::new(), returned.start);
                 for block in written[returned].chunk_by(|row, other| row.is_none() && other.is_none()) {

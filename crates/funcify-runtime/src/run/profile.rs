@@ -1,4 +1,5 @@
-//! What a call spends: its instructions with their time and their results' bytes, by op, by source line, by step.
+//! Profiles calls: records the time and the result bytes of each instruction, and sums them by op, by source line and
+//! by step.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -8,34 +9,35 @@ use super::interpret::Run;
 use super::program::Instruction;
 use super::*;
 
-/// What one call of a function spent ([`Function::profile`](crate::Function::profile)).
+/// A profile of one call of a function ([`Function::profile`](crate::Function::profile)).
 ///
-/// The device is waited for after each instruction, so that a kernel's time is its own. A profiled call is slower than
-/// another: by some 0.1 microseconds an instruction where memory is the host's, by the waiting elsewhere.
+/// The profiler waits for the device after each instruction, so that a kernel's time is its own. This makes a
+/// profiled call slower than a normal one: by some 0.1 microseconds per instruction where the tensors are in host
+/// memory, by the waiting on other devices.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Profile {
-    /// From the first instruction to the last.
+    /// The time from the first instruction to the last.
     pub total: Duration,
-    /// The instructions that ran, each after those inside it: a loop after its steps.
+    /// The instructions that ran, each after those nested in it: a loop comes after its steps.
     pub events: Vec<Event>,
 }
 
-/// One instruction that ran.
+/// An instruction that ran.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Event {
-    /// The op: `matmul`, `scan`. Rows that an unrolled loop reads and stacks are the loop's.
+    /// The op, such as `matmul` or `scan`. Rows that an unrolled loop reads and stacks belong to the loop.
     pub op: String,
     /// The user's line.
     pub site: Site,
-    /// How many loops and choices it is in.
+    /// The number of loops and switches around it.
     pub depth: usize,
-    /// The number of the step, from 0, of the innermost loop around it that runs step by step.
+    /// The index of the step, from 0, in the innermost enclosing loop that runs step by step.
     pub step: Option<usize>,
-    /// When it began, after the beginning of the call.
+    /// The time at which it began, relative to the beginning of the call.
     pub start: Duration,
-    /// How long it took, what is inside it included.
+    /// The time that it took, including nested instructions.
     pub time: Duration,
-    /// How long it took without what is inside it.
+    /// The time that it took, excluding nested instructions.
     pub own: Duration,
     /// The bytes of its results.
     pub bytes: usize,
@@ -44,33 +46,33 @@ pub struct Event {
 /// A line of a table: the sum of some events.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Share {
-    /// What they have in common: the op, the line, the step.
+    /// The property that the events share: the op, the line, or the step.
     pub name: String,
-    /// How many they are.
+    /// The number of events.
     pub count: usize,
-    /// Their time, each without what is inside it.
+    /// The time of the events, excluding instructions nested in them.
     pub time: Duration,
-    /// The bytes of their results.
+    /// The bytes of the events' results.
     pub bytes: usize,
 }
 
 impl Profile {
-    /// The events by op, the longest time first.
+    /// Returns the events summed by op, the longest time first.
     pub fn by_op(&self) -> Vec<Share> {
         longest_first(self.shares(|event| Some(event.op.clone()), String::clone))
     }
 
-    /// The events by the user's line, the longest time first.
+    /// Returns the events summed by the user's line, the longest time first.
     pub fn by_line(&self) -> Vec<Share> {
         longest_first(self.shares(|event| Some(event.site.to_string()), String::clone))
     }
 
-    /// The events by the step of their innermost loop, in the order of the steps. Of all loops together.
+    /// Returns the events summed by the step of their innermost loop, in the order of the steps. Sums over all loops.
     pub fn by_step(&self) -> Vec<Share> {
         self.shares(|event| event.step, |step| format!("step {step}"))
     }
 
-    /// The sum of the events of each key, in the order of the keys.
+    /// Sums the events of each key, in the order of the keys.
     fn shares<K: Ord>(&self, key: impl Fn(&Event) -> Option<K>, name: impl Fn(&K) -> String) -> Vec<Share> {
         let mut shares: BTreeMap<K, Share> = BTreeMap::new();
         for event in &self.events {
@@ -84,8 +86,8 @@ impl Profile {
         shares.into_values().collect()
     }
 
-    /// The events as a file for a browser's trace viewer (`chrome://tracing`, <https://ui.perfetto.dev>): JSON in the
-    /// Trace Event Format.
+    /// Formats the events for a browser's trace viewer (`chrome://tracing`, <https://ui.perfetto.dev>), as JSON in
+    /// the Trace Event Format.
     pub fn trace_json(&self) -> String {
         let micros = |duration: Duration| duration.as_secs_f64() * 1e6;
         let mut json = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
@@ -107,7 +109,7 @@ impl Profile {
     }
 }
 
-/// A string as it stands between quotes in JSON.
+/// Escapes a string for JSON, without the quotes.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -125,7 +127,7 @@ fn longest_first(mut shares: Vec<Share>) -> Vec<Share> {
     shares
 }
 
-/// How many lines a table prints.
+/// The number of lines that a table prints.
 const PRINTED: usize = 12;
 
 impl fmt::Display for Profile {
@@ -152,18 +154,18 @@ fn table(f: &mut fmt::Formatter<'_>, title: &str, shares: &[Share]) -> fmt::Resu
     }
 }
 
-/// Watches a call.
+/// Records the instructions of a call.
 pub(crate) struct Profiler {
     began: Instant,
     open: Vec<Open>,
     events: Vec<Event>,
 }
 
-/// An instruction that runs.
+/// A running instruction.
 struct Open {
     start: Instant,
     inside: Duration,
-    /// The step that runs inside it, if it is a loop.
+    /// The current step, if the instruction is a loop.
     step: Option<usize>,
 }
 
@@ -172,16 +174,16 @@ impl Profiler {
         Profiler { began: Instant::now(), open: Vec::new(), events: Vec::new() }
     }
 
-    /// Notes that a loop begins its next step.
+    /// Records that a loop begins its next step.
     pub(crate) fn note_step(&mut self, step: usize) {
-        self.open.last_mut().expect("a loop is an instruction that runs").step = Some(step);
+        self.open.last_mut().expect("a step belongs to a running loop instruction").step = Some(step);
     }
 
     pub(crate) fn finish(self) -> Profile {
         Profile { total: self.began.elapsed(), events: self.events }
     }
 
-    /// Notes that an instruction begins.
+    /// Records that an instruction begins.
     pub(crate) fn open(&mut self) {
         self.open.push(Open { start: Instant::now(), inside: Duration::ZERO, step: None });
     }
@@ -206,7 +208,7 @@ impl Profiler {
 }
 
 impl<B: Backend> Run<'_, B> {
-    /// Notes an instruction that has run, in a call that is profiled, when the device is done.
+    /// Records a finished instruction of a profiled call, after waiting for the device.
     #[inline]
     pub(crate) fn note_profiled(&mut self, instruction: &Instruction<B>, results: &Tensors<B::Tensor>) {
         let Some(profiler) = &mut self.profiler else { return };
@@ -225,7 +227,7 @@ mod tests {
     use crate::{CompileOptions, Function, LoopStrategy, Reference};
     use funcify_core::{Graph, HostTensor, scan, while_loop};
 
-    /// A scan of 3 steps, then a loop that runs twice.
+    /// Builds a program with a scan of 3 steps, then a loop that runs twice.
     fn program() -> Graph {
         Graph::build("program", |g| {
             let (xs, w) = (g.input("xs", "f32[3,2]"), g.input("w", "f32[2]"));

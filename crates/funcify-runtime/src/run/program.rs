@@ -1,4 +1,4 @@
-//! A program: kernels over numbered slots, each slot freed or reused at its last use.
+//! Programs: kernels over numbered slots, each slot freed or reused after its last use.
 
 use std::borrow::Cow;
 use std::slice::from_ref;
@@ -15,14 +15,14 @@ use super::while_loop::WhileNode;
 use super::*;
 use crate::backend::registry::Kernel;
 
-/// A number of a tensor: a register while the program is made (each is set once), then a slot.
+/// The index of a tensor: a register while the program is made (each is set once), then a slot.
 pub(crate) type Slot = u32;
 
-/// Where an instruction finds an operand.
+/// An operand of an instruction, by its slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand {
     pub(crate) slot: Slot,
-    /// Whether this is the last use, which takes the tensor out of the slot.
+    /// `true` if this is the last use, which moves the tensor out of the slot.
     pub(crate) last: bool,
 }
 
@@ -30,11 +30,11 @@ pub(crate) struct Operand {
 pub(crate) struct Instruction<B: Backend> {
     pub(crate) action: Action<B>,
     pub(crate) operands: SmallVec<[Operand; 3]>,
-    /// Where the results go; `None` for those that nobody uses.
+    /// The slots of the results; `None` for unused ones.
     pub(crate) results: SmallVec<[Option<Slot>; 2]>,
 }
 
-/// What an instruction does.
+/// The action of an instruction.
 pub(crate) enum Action<B: Backend> {
     /// Runs a kernel.
     Kernel(Arc<KernelNode<B>>),
@@ -42,27 +42,27 @@ pub(crate) enum Action<B: Backend> {
     Loop(Box<NativeLoop<B>>),
     /// Runs one of several programs.
     Choice(Box<ChoiceNode<B>>),
-    /// Runs a program as long as another one gives true.
+    /// Runs a program as long as another one returns true.
     While(Box<WhileNode<B>>),
     /// Runs the programs of an associative scan.
     Associative(Box<AssociativeNode<B>>),
-    /// Runs what the backend compiled as a whole.
+    /// Runs code that the backend compiled as a whole.
     Whole(WholeNode<B::Tensor>),
-    /// Gives a tensor that is part of the program.
+    /// Returns a tensor that is part of the program.
     Constant { tensor: B::Tensor, ty: TensorType },
-    /// Gives a symbol its size for the instructions that follow: the number of steps of an unrolled loop.
+    /// Binds a symbol to a size for the instructions that follow: the number of steps of an unrolled loop.
     Bind { symbol: Symbol, size: usize },
-    /// Gives a symbol the size that the operand says.
+    /// Binds a symbol to the value of the operand.
     BindSize(Box<BindNode>),
-    /// One row of the operand.
+    /// Reads one row of the operand.
     Row { row: usize, of: Arc<RowsNode> },
-    /// Several rows of the operand.
+    /// Reads several rows of the operand.
     Rows { start: usize, count: usize, block: Box<TensorType>, of: Arc<RowsNode> },
-    /// The operands along axis 0: rows, and blocks of rows.
+    /// Concatenates the operands, rows and blocks of rows, along axis 0.
     Stack(Arc<StackNode>),
 }
 
-/// A node that a kernel serves. All steps of an unrolled loop share it.
+/// A node that runs as a kernel. All steps of an unrolled loop share it.
 pub(crate) struct KernelNode<B: Backend> {
     pub(crate) kernel: Kernel<B>,
     pub(crate) op: Op,
@@ -78,7 +78,7 @@ pub(crate) struct WholeNode<T> {
     pub(crate) at: Place,
 }
 
-/// A tensor of which rows are read.
+/// A tensor whose rows are read.
 pub(crate) struct RowsNode {
     /// The type of a row.
     pub(crate) row: TensorType,
@@ -88,16 +88,17 @@ pub(crate) struct RowsNode {
 /// A stack of rows and blocks.
 pub(crate) struct StackNode {
     pub(crate) ty: TensorType,
-    /// Whether each operand is a block of rows.
+    /// `true` for each operand that is a block of rows.
     pub(crate) is_block: Vec<bool>,
     pub(crate) at: Arc<Place>,
 }
 
-/// An argument of a program that is planned.
+/// An argument of a program to plan.
 pub(crate) struct Argument {
     pub(crate) register: Slot,
     pub(crate) ty: TensorType,
-    /// Whether it stays in the frame from run to run, as what a loop captures does. The others are taken at their last use.
+    /// `true` if it stays in the frame from run to run, like the captures of a loop. Other arguments are moved at
+    /// their last use.
     pub(crate) stays: bool,
 }
 
@@ -105,7 +106,7 @@ pub(crate) struct Argument {
 pub(crate) struct Program<B: Backend> {
     pub(crate) instructions: Vec<Instruction<B>>,
     pub(crate) slots: usize,
-    /// Where the arguments go; `None` for those that nobody uses.
+    /// The slots of the arguments; `None` for unused ones.
     pub(crate) inputs: Vec<Option<Slot>>,
     /// The types of the arguments.
     pub(crate) input_types: Vec<TensorType>,
@@ -113,7 +114,7 @@ pub(crate) struct Program<B: Backend> {
 }
 
 impl<B: Backend> Program<B> {
-    /// What it is, if it is one instruction that was compiled as a whole.
+    /// Returns the compiled code if the program is a single instruction that the backend compiled as a whole.
     pub(crate) fn whole(&self) -> Option<&Arc<dyn Compiled<B::Tensor>>> {
         match self.instructions.as_slice() {
             [Instruction { action: Action::Whole(node), .. }] => Some(&node.compiled),
@@ -146,7 +147,8 @@ impl<B: Backend> Program<B> {
         let inputs = arguments.iter().map(place).collect();
         let input_types = arguments.into_iter().map(|argument| argument.ty).collect();
         for instruction in &mut instructions {
-            // The results get slots before the operands give theirs back: a kernel's operands and results never meet.
+            // The results get slots before the operands free theirs, so a kernel's operands and results never share
+            // one.
             let results = instruction.results.iter_mut();
             results.for_each(|result| *result = result.filter(|r| used[*r as usize]).map(|r| slots.assign(r)));
             instruction.operands.iter_mut().for_each(|operand| slots.resolve(operand));
@@ -155,14 +157,14 @@ impl<B: Backend> Program<B> {
         Program { instructions, slots: slots.count, inputs, input_types, outputs }
     }
 
-    /// How many instructions it has, those of loops' bodies and of branches included.
+    /// Counts the instructions, including those of loop bodies and branches.
     pub(crate) fn len(&self) -> usize {
         let nested = self.instructions.iter().flat_map(|instruction| instruction.action.programs());
         self.instructions.len() + nested.map(|program| program.len()).sum::<usize>()
     }
 }
 
-/// What has a slot, with the slot's number.
+/// Returns the items that have a slot, with its index.
 pub(crate) fn with_slots<T>(
     slots: &[Option<Slot>],
     all: impl IntoIterator<Item = T>,
@@ -170,7 +172,7 @@ pub(crate) fn with_slots<T>(
     slots.iter().zip(all).filter_map(|(slot, each)| Some(((*slot)? as usize, each)))
 }
 
-/// Hands out slots and takes back those whose tensor was used for the last time.
+/// Assigns slots, and frees those whose tensor was used for the last time.
 struct SlotMap {
     slot_of: Vec<Option<Slot>>,
     free: Vec<Slot>,
@@ -188,7 +190,7 @@ impl SlotMap {
     }
 
     fn resolve(&mut self, operand: &mut Operand) {
-        let slot = self.slot_of[operand.slot as usize].expect("a register is set before it is used");
+        let slot = self.slot_of[operand.slot as usize].expect("lowering sets each register before its use");
         operand.slot = slot;
         if operand.last {
             self.free.push(slot);
@@ -197,7 +199,7 @@ impl SlotMap {
 }
 
 impl<B: Backend> Action<B> {
-    /// The programs that it runs.
+    /// Returns the nested programs.
     pub(crate) fn programs(&self) -> Vec<&Arc<Program<B>>> {
         match self {
             Action::Loop(native) => vec![&native.body],
@@ -208,17 +210,17 @@ impl<B: Backend> Action<B> {
         }
     }
 
-    /// The op that it serves.
+    /// Returns the place of the op that it runs.
     pub(crate) fn place(&self) -> Place {
         self.serves().0.into_owned()
     }
 
-    /// The types of its results.
+    /// Returns the types of its results.
     pub(crate) fn output_types(&self) -> &[TensorType] {
         self.serves().1
     }
 
-    /// The op that it serves, and the types of its results.
+    /// Returns the place of the op that it runs, and the types of its results.
     fn serves(&self) -> (Cow<'_, Place>, &[TensorType]) {
         let (at, outputs) = match self {
             Action::Kernel(node) => (&node.at, node.outputs.as_slice()),
@@ -238,13 +240,13 @@ impl<B: Backend> Action<B> {
     }
 }
 
-/// The error of a program that grows past the limit.
+/// Builds the error for a program that grows past the limit.
 pub(crate) fn too_large(at: &Place, backend: &str, kernels: usize, limit: usize) -> Error {
     Error::ProgramTooLarge {
         at: at.boxed(),
         backend: backend.to_string(),
         kernels,
         limit,
-        fix: "run fewer steps a call, raise `CompileOptions::max_kernels`, or use `LoopStrategy::Native`".into(),
+        fix: "run fewer steps per call, raise `CompileOptions::max_kernels`, or use `LoopStrategy::Native`".into(),
     }
 }

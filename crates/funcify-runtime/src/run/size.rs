@@ -1,4 +1,4 @@
-//! The size of a program: its instructions in host memory, and the tensors that its plan holds at once.
+//! Computes the memory of a program: its instructions on the host, and the peak of its plan's tensors.
 
 use std::collections::HashSet;
 use std::mem::size_of;
@@ -7,7 +7,7 @@ use super::program::{Action, Instruction, KernelNode, Operand, Slot, with_slots}
 use super::*;
 
 impl<B: Backend> Program<B> {
-    /// The bytes that its instructions take. `seen` holds the addresses of what was counted before.
+    /// Returns the bytes of its instructions. `seen` holds the addresses of shared parts that were already counted.
     pub(crate) fn bytes(&self, seen: &mut HashSet<usize>) -> usize {
         let mut first = |address: usize, bytes: usize| if seen.insert(address) { bytes } else { 0 };
         let mut bytes = size_of::<Self>();
@@ -30,7 +30,8 @@ impl<B: Backend> Program<B> {
         bytes + nested.into_iter().map(|program| program.bytes(seen)).sum::<usize>()
     }
 
-    /// The largest number of bytes of tensors in slots at once, and that of the arguments; `None` if a size follows from data.
+    /// Returns the peak number of bytes of tensors in slots, and that of the arguments; `None` if a size depends on
+    /// data.
     pub(crate) fn peak_bytes(&self, sizes: &Sizes) -> Option<(usize, usize)> {
         let mut held = vec![0; self.slots];
         let (mut live, mut peak) = (0usize, 0usize);
@@ -40,7 +41,7 @@ impl<B: Backend> Program<B> {
         }
         let arguments = live;
         for instruction in &self.instructions {
-            // What a kernel makes for nobody is there while it runs.
+            // A kernel's unused results exist while it runs.
             let mut unused = 0usize;
             for (slot, ty) in instruction.results.iter().zip(instruction.action.output_types()) {
                 if let Some(slot) = slot {
@@ -68,10 +69,10 @@ impl<B: Backend> Program<B> {
     }
 }
 
-/// `None` also for more bytes than there are.
+/// Returns the bytes of a tensor of this type; `None` also on overflow.
 fn bytes_of(ty: &TensorType, sizes: &Sizes) -> Option<usize> {
     let sizes = ty.shape.value(sizes).ok()?;
-    // As if no size were 0: strides are computed of the others, too.
+    // Sizes of 0 count as 1 here, because strides are also computed from the other sizes.
     let bytes = sizes.iter().try_fold(ty.dtype.size(), |product, size| product.checked_mul((*size).max(1)))?;
     Some(if sizes.contains(&0) { 0 } else { bytes })
 }

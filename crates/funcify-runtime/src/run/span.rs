@@ -1,6 +1,7 @@
-//! Spans of the crate `tracing`, behind the feature of that name: one for making a program, for a call, for an instruction.
+//! Emits spans of the crate `tracing`, behind the feature of that name: one per compiled program, per call, and per
+//! instruction.
 //!
-//! Without the feature a span is nothing.
+//! Without the feature, a span is a unit struct.
 
 use funcify_core::error::Place;
 
@@ -8,12 +9,12 @@ use funcify_core::error::Place;
 #[cfg(feature = "tracing")]
 pub(crate) type Span = tracing::span::EnteredSpan;
 
-/// No span.
+/// A span that does nothing.
 #[cfg(not(feature = "tracing"))]
 #[must_use]
 pub(crate) struct Span;
 
-/// A program is made: `funcify.compile`.
+/// Enters the span of making a program: `funcify.compile`.
 pub(crate) fn of_compilation(function: &str) -> Span {
     #[cfg(feature = "tracing")]
     return tracing::info_span!("funcify.compile", function).entered();
@@ -24,7 +25,7 @@ pub(crate) fn of_compilation(function: &str) -> Span {
     }
 }
 
-/// A function is called: `funcify.call`.
+/// Enters the span of a call: `funcify.call`.
 pub(crate) fn of_call(function: &str, backend: &str) -> Span {
     #[cfg(feature = "tracing")]
     return tracing::info_span!("funcify.call", function, backend).entered();
@@ -35,7 +36,7 @@ pub(crate) fn of_call(function: &str, backend: &str) -> Span {
     }
 }
 
-/// An instruction runs, at the level `TRACE`: `funcify.op`, with the user's line.
+/// Enters the span of an instruction, at the level `TRACE`: `funcify.op`, with the user's line.
 #[inline]
 pub(crate) fn of_instruction(place: impl FnOnce() -> Place) -> Span {
     #[cfg(feature = "tracing")]
@@ -63,7 +64,7 @@ mod tests {
     use crate::{Function, Reference};
     use funcify_core::{Graph, scan};
 
-    /// Writes down the names of the spans that begin.
+    /// Records the names of the spans that begin.
     struct Names(Arc<Mutex<Vec<&'static str>>>);
 
     impl Subscriber for Names {
@@ -95,7 +96,7 @@ mod tests {
         });
         let names = names.lock().unwrap();
         let count = |name: &str| names.iter().filter(|other| **other == name).count();
-        // The loop, and two sums.
+        // The loop, and two additions.
         assert_eq!((count("funcify.compile"), count("funcify.call"), count("funcify.op")), (1, 1, 3));
     }
 }

@@ -1,11 +1,11 @@
-//! The conditional loop: the condition is read on the host before each step's program runs.
+//! Runs while loops: reads the condition on the host before each step.
 
 use funcify_core::ops::While;
 
 use super::whole::Refusing;
 use super::*;
 
-/// A conditional loop with compiled parts. The arguments of both: the carries, what it captures.
+/// A while loop with a compiled condition and body. The arguments of both are the carries, then the captures.
 pub(crate) struct WhileNode<B: Backend> {
     pub(crate) op: While,
     pub(crate) at: Place,
@@ -13,12 +13,12 @@ pub(crate) struct WhileNode<B: Backend> {
     pub(crate) body: Arc<Program<B>>,
     /// The types of the results.
     pub(crate) outputs: Vec<TensorType>,
-    /// What runs first, if there is something, and may refuse.
+    /// The loop compiled as a whole, if any. It runs first, and may refuse its operands.
     pub(crate) compiled: Option<Refusing<B::Tensor>>,
 }
 
 impl<B: Backend> WhileNode<B> {
-    /// Runs the loop: what was compiled, unless it refuses, else step by step.
+    /// Runs the compiled loop, or the steps one by one if it refuses its operands.
     pub(crate) fn run_while(&self, run: &mut Run<'_, B>, mut operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         if let Some(compiled) = &self.compiled
             && let Some(results) = compiled.run_unless_refused(run, &self.at, &operands)?

@@ -1,17 +1,17 @@
-//! What a backend compiled as a whole, run.
+//! Runs code that a backend compiled as a whole.
 
 use super::*;
 use crate::backend::Outcome;
 
-/// A loop that was compiled and may refuse when it runs.
+/// A compiled loop that may refuse its operands when it runs.
 pub(crate) struct Refusing<T> {
     pub(crate) compiled: Arc<dyn Compiled<T>>,
-    /// Which of the loop's results it gives.
+    /// `true` for each result of the loop that the code returns.
     pub(crate) used: Vec<bool>,
 }
 
 impl<T: Clone + 'static> Refusing<T> {
-    /// Runs it, unless it refuses its operands. Nobody looks at what stands for the results that it does not give.
+    /// Runs the code, unless it refuses its operands. Results that it does not return are filled with placeholders.
     pub(crate) fn run_unless_refused<B: Backend<Tensor = T>>(
         &self,
         run: &Run<'_, B>,
@@ -24,16 +24,17 @@ impl<T: Clone + 'static> Refusing<T> {
     }
 }
 
-/// Returns the results that are used, each in its place. What stands in the other places nobody looks at.
+/// Returns the used results at their positions, with placeholders at the unused ones, which nobody reads.
 pub(crate) fn with_stand_ins<T: Clone>(results: Vec<T>, used: &[bool], operands: &[T]) -> Tensors<T> {
-    debug_assert_eq!(results.len(), used.iter().filter(|used| **used).count(), "it gives each result that is used");
+    debug_assert_eq!(results.len(), used.iter().filter(|used| **used).count(), "it returns each used result");
     let stand_in = operands.first().or(results.first()).cloned();
     let mut results = results.into_iter();
     let mut next = |used: &bool| if *used { results.next() } else { stand_in.clone() };
     used.iter().filter_map(&mut next).collect()
 }
 
-/// Runs what was compiled, unless it is cancelled. `None` if it refuses its operands. The place is made only for an error.
+/// Runs compiled code, unless the run is cancelled. Returns `None` if it refuses its operands. Calls `at` only for an
+/// error.
 pub(crate) fn run_compiled<T: 'static>(
     compiled: &dyn Compiled<T>,
     watch: &Watch,

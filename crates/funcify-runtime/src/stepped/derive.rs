@@ -1,4 +1,4 @@
-//! The two graphs of a program one step at a time, put together from what each node does in a step.
+//! Builds the two graphs of a single-step program from the action of each node.
 
 use std::collections::BTreeSet;
 
@@ -11,27 +11,27 @@ use super::label::{Action, Labelling};
 use super::time::Label;
 use super::*;
 
-/// What goes from one step to the next.
+/// A value that passes from one step to the next.
 struct State {
     name: String,
     ty: TensorType,
     initial: Initial,
-    /// What it is in the next step.
+    /// The value for the next step.
     next: Value,
 }
 
-/// What a state is before the first step.
+/// The initial value of a state.
 #[derive(Clone, Copy)]
 enum Initial {
     /// A value of the program.
     Value(ValueId),
-    /// An input of its own: the rows of a sequence before those of the first step.
+    /// A separate input: the rows of a sequence before those of the first step.
     Given,
-    /// One number in all elements: a scalar of the program, or zero.
+    /// The same number in all elements: a scalar of the program, or zero.
     Filled(Option<ValueId>),
 }
 
-/// Which input of the step a value is.
+/// The role of an input of the step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     State(usize),
@@ -39,7 +39,7 @@ enum Role {
     Invariant(ValueId),
 }
 
-/// The step while it is put together. Its inputs are declared as they are met, and put in their order at the end.
+/// The step under construction. Its inputs are declared as they are needed, and ordered at the end.
 struct Draft<'p, 'g> {
     plan: &'p Labelling<'g>,
     at: Place,
@@ -47,19 +47,19 @@ struct Draft<'p, 'g> {
     roles: Vec<Role>,
     names: BTreeSet<String>,
     states: Vec<State>,
-    /// Whether a step was done before, for running combinations: one truth value for each place along the axes that have a symbol, so
-    /// that each of several streams has its own.
+    /// Flags that say whether an earlier step ran, for running combinations. Each flag has one boolean per index
+    /// along the axes with a symbol, so that each of several streams has its own.
     started: Vec<(Shape, Value)>,
 }
 
-/// What is known of the step besides its graph.
+/// Facts about the step in addition to its graph.
 struct Parts {
     roles: Vec<Role>,
     initials: Vec<(String, TensorType, Initial)>,
 }
 
 impl Labelling<'_> {
-    /// The graphs of the program.
+    /// Builds the graphs of the program.
     pub(super) fn derived(&self, at: &Place) -> Result<Stepped> {
         let mut parts = None;
         let draft = tracer::rebuild(self.graph, at.site, |_| {
@@ -80,7 +80,7 @@ impl Labelling<'_> {
         Ok(Stepped { start, step, states: kept.len(), rows })
     }
 
-    /// The step with its inputs in order, and without states that nothing needs; the values that its invariants are.
+    /// Returns the step with its inputs in order and without unneeded states, and the values of its invariants.
     fn ordered(&self, draft: &Graph, parts: &Parts, kept: &[usize]) -> Result<(Graph, Vec<ValueId>)> {
         let (states, results) = draft.outputs().split_at(parts.initials.len());
         let outputs = kept.iter().map(|state| states[*state].clone()).chain(results.iter().cloned());
@@ -113,7 +113,8 @@ impl Labelling<'_> {
         Ok((graph, invariants))
     }
 
-    /// What is done before the first step. Where its inputs do not tell a size, it is also given a row of a sequence.
+    /// Builds the graph that runs before the first step. If its inputs do not determine a size, it also takes a row
+    /// of a sequence.
     fn start(&self, at: &Place, initials: &[(String, TensorType, Initial)], invariants: &[ValueId]) -> Result<Graph> {
         let plain = self.start_with(at, initials, invariants, &[])?;
         let mut told: Vec<Symbol> = Vec::new();
@@ -199,7 +200,7 @@ impl Labelling<'_> {
     }
 }
 
-/// Refuses a step that uses a size which only what is done before the first step gives.
+/// Rejects a step that uses a size which only the graph before the first step determines.
 fn check_sizes(at: &Place, step: &Graph) -> Result<()> {
     let Err(errors) = step.check() else { return Ok(()) };
     let Some(found) = errors.iter().find_map(|error| match error {
@@ -211,12 +212,12 @@ fn check_sizes(at: &Place, step: &Graph) -> Result<()> {
     Err(Error::NotSteppable {
         at: at.boxed(),
         component: "a step".into(),
-        reason: format!("it uses {found} there: it is given before the first step"),
-        fix: "let a state, or an input that is no sequence, have that size".into(),
+        reason: format!("it uses {found}, which is known only before the first step"),
+        fix: "give a state, or an input that is not a sequence, that size".into(),
     })
 }
 
-/// The states that the outputs need, themselves or by other states.
+/// Returns the states that the outputs need, directly or through other states.
 fn kept_states(draft: &Graph, parts: &Parts) -> Vec<usize> {
     let count = parts.initials.len();
     let mut kept = vec![false; count];
@@ -238,7 +239,7 @@ fn kept_states(draft: &Graph, parts: &Parts) -> Vec<usize> {
     }
 }
 
-/// A row without the axis of the steps.
+/// Returns the type of a row, without the axis of the steps.
 fn row_type(ty: &TensorType, axis: usize) -> TensorType {
     ty.with_shape(ty.shape.without(axis))
 }
@@ -251,7 +252,7 @@ fn zeros(ty: &TensorType) -> Value {
     }
 }
 
-/// Rows of an axis, from one on.
+/// Slices rows of an axis.
 fn rows(value: Value, axis: usize, from: usize, to: usize) -> Value {
     value.slice(axis as i64, from as i64..to as i64)
 }
@@ -264,18 +265,18 @@ impl<'p, 'g> Draft<'p, 'g> {
         Draft { plan, at, values, roles: Vec::new(), names, states: Vec::new(), started: Vec::new() }
     }
 
-    /// A name that no input has.
+    /// Returns a name that no input has.
     fn name(&mut self, wanted: &str) -> String {
         let numbered = (1..).map(|number| format!("{wanted}_{number}"));
         let name = std::iter::once(wanted.to_string()).chain(numbered).find(|name| !self.names.contains(name));
-        let name = name.expect("there are names enough");
+        let name = name.expect("the numbered names are endless, and only finitely many are taken");
         self.names.insert(name.clone());
         name
     }
 
-    /// Declares a state; gives its number and what it is in the step.
+    /// Declares a state. Returns its index and its value in the step.
     fn state(&mut self, wanted: &str, ty: TensorType, initial: Initial) -> (usize, Value) {
-        // A state that begins with an input takes its name, unless something in the step has it.
+        // A state initialized from an input takes the input's name, unless something in the step has that name.
         let own = match initial {
             Initial::Value(value) => match self.plan.graph.source(value) {
                 Source::Input(input) => Some(self.plan.graph.input_name(input).to_string()),
@@ -291,7 +292,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         (number, value)
     }
 
-    /// What a value of the program is in the step.
+    /// Returns the value in the step for a value of the program.
     fn value(&mut self, id: ValueId) -> Result<Value, Failed> {
         if let Some(value) = self.values[id.index()] {
             return Ok(value);
@@ -307,7 +308,7 @@ impl<'p, 'g> Draft<'p, 'g> {
                     Source::Input(input) => (graph.input_name(input).to_string(), graph.inputs()[input].is_static),
                     Source::Node(..) => (graph.value_name(id).unwrap_or("invariant").to_string(), false),
                 };
-                // The name of an input is its own, unless a state has taken it.
+                // An input keeps its name, unless a state has taken it.
                 let is_free = matches!(graph.source(id), Source::Input(_)) && !tracer::has_input(&wanted);
                 let name = if is_free { wanted } else { self.name(&wanted) };
                 self.roles.push(Role::Invariant(id));
@@ -318,7 +319,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok(value)
     }
 
-    /// The next states and the outputs, by name.
+    /// Returns the next states and the outputs, by name.
     fn outputs(mut self) -> Result<(Vec<(String, Value)>, Parts), Failed> {
         self.sequences();
         let plan = self.plan;
@@ -345,7 +346,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((outputs, Parts { initials: initials.collect(), roles: self.roles }))
     }
 
-    /// One row of each sequence, behind those of earlier steps that a step reads, too.
+    /// Declares one row of each sequence, after the earlier rows that a step also reads.
     fn sequences(&mut self) {
         let plan = self.plan;
         for (index, input) in plan.graph.inputs().iter().enumerate() {
@@ -364,7 +365,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         }
     }
 
-    /// Rows behind those that a state has; the next step's begin one later.
+    /// Places rows after those of a state; the state of the next step begins one row later.
     fn delayed(
         &mut self,
         name: &str,
@@ -374,14 +375,14 @@ impl<'p, 'g> Draft<'p, 'g> {
         axis: usize,
         window: usize,
     ) -> Value {
-        let count = ty.shape[axis].constant().expect("a state has a number of rows") as usize;
+        let count = ty.shape[axis].constant().expect("the rows of a state are a constant") as usize;
         let (state, before) = self.state(name, ty, initial);
         let all = concat(&[before, rest], axis as i64);
         self.states[state].next = if count == 1 && window == 2 { rest } else { rows(all, axis, 1, count + 1) };
         all
     }
 
-    /// What the results of a node are in the step.
+    /// Emits a node in the step and returns its results.
     fn results(&mut self, node: &Node, action: Action) -> Result<Vec<Value>, Failed> {
         let plan = self.plan;
         match (action, &node.op) {
@@ -420,7 +421,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         }
     }
 
-    /// One step of a loop: its carries, and the rows that its states look back to, are states.
+    /// Emits one step of a loop. Its carries, and the rows that its taps read, are states.
     fn step(&mut self, node: &Node, scan: &Scan) -> Result<Vec<Value>, Failed> {
         let (places, layout, results) = (scan.operands(), scan.params(), scan.results());
         let param_name = |index: usize| scan.body.input_name(index).to_string();
@@ -478,7 +479,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok(outputs)
     }
 
-    /// Running combinations: what was combined so far is a state, which the first step does not use.
+    /// Emits running combinations. The combination so far is a state, which the first step does not use.
     fn running(&mut self, node: &Node, op: &Op, axis: usize) -> Result<Vec<Value>, Failed> {
         let count = if let Op::AssociativeScan(op) = op { op.leaves } else { 1 };
         let window = self.plan.window(node.inputs[0]);
@@ -493,7 +494,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         };
         let element =
             |row: usize| -> Vec<Value> { leaves.iter().map(|leaf| leaf.index(axis as i64, row as i64)).collect() };
-        // The combinations of the rows that earlier steps saw, or of the one before.
+        // The combinations of the rows that earlier steps saw, or only the previous one.
         let known = (window - 1).max(1);
         let mut states = Vec::new();
         for row in 0..known {
@@ -531,7 +532,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         Ok((0..count).map(along).collect())
     }
 
-    /// Whether a step was done before, for rows of this shape.
+    /// Returns a flag that says whether an earlier step ran, for rows of this shape.
     fn started(&mut self, row: &Shape) -> Value {
         let is_open = |dim: &Dim| dim.constant().is_none();
         let one_of = |dim: &Dim| if is_open(dim) { dim.clone() } else { Dim::from(1) };

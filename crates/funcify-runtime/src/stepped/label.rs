@@ -1,5 +1,5 @@
-//! What each value of a program is from step to step, and what a step does for each node. Anything that would need rows of
-//! later steps, or all steps at once, is refused here.
+//! Labels how each value of a program changes from step to step, and chooses the action of a step for each node.
+//! Rejects everything that would need rows of later steps, or all steps at once.
 
 use funcify_core::graph::uses_any;
 use funcify_core::ops::scan::{Returned, Scan, Start};
@@ -9,20 +9,20 @@ use super::rows::{self, Refused};
 use super::time::{Label, RowLayout, Time};
 use super::*;
 
-/// What a step does for a node.
+/// The action of a step for a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
-    /// Nothing: it is done once, before the first step.
+    /// No action: the node runs once, before the first step.
     Once,
     /// The op, at the sizes of one step.
     Op,
-    /// So many rows stand before those of the first step.
+    /// A delay: `rows` rows come before those of the first step.
     Delay { axis: usize, rows: usize },
-    /// So many zeros stand before a convolution's operand.
+    /// A convolution whose operand has `rows` zeros before the first step.
     DelayedConv { axis: usize, rows: usize },
     /// One step of a loop.
     Step,
-    /// One combination with what was combined so far, along an axis.
+    /// A combination with the result so far, along an axis.
     Running { axis: usize },
 }
 
@@ -32,11 +32,11 @@ pub(super) struct Labelling<'g> {
     pub(super) time: Time,
     pub(super) labels: Vec<Label>,
     pub(super) actions: Vec<Option<Action>>,
-    /// The symbols to which a step gives sizes.
+    /// The symbols that a step binds.
     stepwise: Vec<&'g Symbol>,
 }
 
-/// The part of a program that cannot be computed step by step.
+/// Returns the error for a part of a program that cannot be computed step by step.
 fn refuse<T>(at: &Place, component: impl Into<String>, refused: Refused) -> Result<T> {
     let Refused { reason, fix } = refused;
     Err(Error::NotSteppable { at: at.boxed(), component: component.into(), reason: reason.into(), fix: fix.into() })
@@ -67,7 +67,7 @@ impl<'g> Labelling<'g> {
             let shape = &graph.ty(output.value).shape;
             if matches!(plan.label(output.value), Label::Rows(rows) if rows.axis(shape).is_none()) {
                 let (reason, fix) =
-                    ("its steps lie within an axis of others", "reshape it so that the steps have an axis");
+                    ("its steps share an axis with other elements", "reshape it so that the steps have their own axis");
                 return refused(at, format!("output `{}`", output.name), reason, fix);
             }
         }
@@ -78,7 +78,7 @@ impl<'g> Labelling<'g> {
         &self.labels[value.index()]
     }
 
-    /// The rows of a value along an axis of its own, if it has a row a step.
+    /// Returns the axis of a value that has one row per step along an axis of its own.
     pub(super) fn axis(&self, value: ValueId) -> Option<usize> {
         match self.label(value) {
             Label::Rows(rows) => rows.axis(&self.graph.ty(value).shape),
@@ -86,17 +86,17 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// How many rows of a value a step sees.
+    /// Returns the number of rows of a value that a step sees.
     pub(super) fn window(&self, value: ValueId) -> usize {
         match self.label(value) {
             Label::Rows(rows) => {
-                self.time.window(&rows.rows).expect("values with other rows are refused when labelled")
+                self.time.window(&rows.rows).expect("labelling rejects values with any other number of rows")
             }
             _ => 0,
         }
     }
 
-    /// An input is a sequence if one axis of it counts the steps.
+    /// Labels an input: it is a sequence if one of its axes counts the steps.
     fn input(&self, at: &Place, index: usize) -> Result<Label> {
         let shape = &self.graph.input_type(index).shape;
         if !self.time.is_in_shape(shape) {
@@ -109,13 +109,13 @@ impl<'g> Labelling<'g> {
             None => refused(
                 at,
                 format!("input `{}`", self.graph.input_name(index)),
-                "it does not have one row a step along one axis",
-                "give it one axis of as many rows as there are steps, or more by a constant",
+                "it does not have one row per step along one axis",
+                "give it one axis with as many rows as there are steps, plus a constant",
             ),
         }
     }
 
-    /// What a step does for a node, and what its results are.
+    /// Returns the action for a node, and the labels of its results.
     fn node(&self, node: &Node) -> Result<(Action, Vec<Label>)> {
         let at = &node.place();
         let labels: Vec<Label> = node.inputs.iter().map(|input| self.label(*input).clone()).collect();
@@ -132,7 +132,7 @@ impl<'g> Labelling<'g> {
                     if matches!(&label, Label::Rows(rows) if self.time.window(&rows.rows).is_none_or(|rows| rows == 0))
                     {
                         let (reason, fix) =
-                            ("the first steps have no row of it", "put rows before them: `pad(axis, rows, 0, number)`");
+                            ("it has no rows for the first steps", "add rows before it: `pad(axis, rows, 0, number)`");
                         return refused(at, self.result(node), reason, fix);
                     }
                     return Ok((action, vec![label]));
@@ -153,7 +153,7 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// An op that moves rows along the axis of the steps.
+    /// Returns the action and the label for an op that moves rows along the axis of the steps.
     fn along(&self, node: &Node, op: &Op) -> Option<(Action, Label)> {
         let first = *node.inputs.first()?;
         let result = &self.graph.ty(*node.outputs.first()?).shape;
@@ -163,7 +163,7 @@ impl<'g> Labelling<'g> {
                 if start.constant().is_some() && self.time.counts(limit) {
                     return Some((Action::Op, rows(*axis)));
                 }
-                // The last rows, of which a step sees enough.
+                // The last rows, if a step sees enough of them.
                 let is_last = self.time.counts(start) && self.time.counts(limit);
                 let is_seen = self.time.at_one(start).constant().is_some_and(|start| start >= 0);
                 (is_last && is_seen).then_some((Action::Op, Label::Now))
@@ -192,41 +192,42 @@ impl<'g> Labelling<'g> {
         }
     }
 
-    /// A loop over the steps, whose states are those of the program.
+    /// Labels the results of a loop over the steps, whose states become those of the program.
     fn scan(&self, at: &Place, node: &Node, scan: &Scan) -> Result<Vec<Label>> {
         let places = scan.operands();
         let operand = |place: usize, kind: &str| match self.graph.value_name(node.inputs[place]) {
             Some(name) => format!("{kind} `{name}`"),
             None => format!("{kind} (operand {place})"),
         };
-        // `2 T - 1` steps are one step at the sizes of one, and yet not one for each step.
+        // `2 T - 1` steps are one step at the sizes of one, but not one step for each step.
         if !self.time.counts(&scan.steps) || self.time.at_one(&scan.steps).constant() != Some(1) {
             let (reason, fix) =
-                ("its number of steps is not that of the other loops", "make programs of their own of them");
+                ("its number of steps is not that of the other loops", "split them into separate programs");
             return refused(at, "the loop", reason, fix);
         }
         if scan.reverse {
-            let (reason, fix) = ("it begins with the last step", "run it upward, or on the whole sequence");
+            let (reason, fix) = ("it runs in reverse, from the last step", "run it forward, or on the whole sequence");
             return refused(at, "the loop", reason, fix);
         }
         if scan.until.is_some() {
-            let fix = "give what `until` says as an output, and let the caller stop";
+            let fix = "return the `until` condition as an output, and let the caller stop";
             return refused(at, "the loop", "it ends early", fix);
         }
         let is_in_body = scan.body.nodes().iter().any(|node| uses_any(&scan.body, node, &[&self.time.symbol]));
         if is_in_body {
-            let (reason, fix) = ("a step uses the number of all steps", "give what it makes of it as an input");
-            return refused(at, "the body of the loop", reason, fix);
+            let fix = "compute the value that depends on it outside, and pass it as an input";
+            return refused(at, "the body of the loop", "a step uses the total number of steps", fix);
         }
         for (place, sequence) in places.sequences.zip(&scan.sequences) {
             let value = node.inputs[place];
             if self.axis(value) != Some(0) || self.window(value) <= sequence.reach() {
                 let (reason, fix) =
-                    ("it does not have one row a step", "let it be an input, or made of inputs row by row");
+                    ("it does not have one row per step", "make it an input, or compute it from inputs row by row");
                 return refused(at, operand(place, "sequence"), reason, fix);
             }
         }
-        let mut states: Vec<(usize, &str)> = places.carries.map(|place| (place, "the start of carry")).collect();
+        let mut states: Vec<(usize, &str)> =
+            places.carries.map(|place| (place, "the initial value of carry")).collect();
         for (buffer, place) in scan.buffers.iter().zip(&places.buffers) {
             let Some(place) = place else { continue };
             if buffer.start == Start::Full {
@@ -238,16 +239,16 @@ impl<'g> Labelling<'g> {
                     fix,
                 );
             }
-            states.push((*place, "the first rows of state"));
+            states.push((*place, "the initial rows of state"));
         }
         states.extend(places.invariants.map(|place| (place, "invariant")));
         for (place, kind) in states {
             let reason = match self.label(node.inputs[place]) {
                 Label::Fixed => continue,
-                Label::Rows(_) => "it is made of the sequence, which is not there before the first step",
-                Label::Now => "it is what another loop gives after its last step",
+                Label::Rows(_) => "it depends on the sequence, which is not available before the first step",
+                Label::Now => "it is the result of another loop after its last step",
             };
-            return refused(at, operand(place, kind), reason, "make it of inputs that are no sequences");
+            return refused(at, operand(place, kind), reason, "compute it from inputs that are not sequences");
         }
         let mut labels = Vec::new();
         for (number, buffer) in scan.buffers.iter().enumerate() {
@@ -258,7 +259,7 @@ impl<'g> Labelling<'g> {
                 (Returned::Last(1), _) => Label::Now,
                 (Returned::Last(_), _) => {
                     let (reason, fix) =
-                        ("the last rows of several steps are wanted of it", "let all of its rows be results");
+                        ("it returns the last rows of several steps", "return all of its rows");
                     return refused(at, format!("trace {number} ({})", buffer.kind()), reason, fix);
                 }
             });
@@ -267,10 +268,10 @@ impl<'g> Labelling<'g> {
         Ok(labels)
     }
 
-    /// An associative scan over the steps.
+    /// Labels the results of an associative scan over the steps.
     fn running(&self, at: &Place, node: &Node, op: &AssociativeScan) -> Result<Vec<Label>> {
         if op.reverse {
-            let (reason, fix) = ("it begins with the last step", "run it upward, or on the whole sequence");
+            let (reason, fix) = ("it runs in reverse, from the last step", "run it forward, or on the whole sequence");
             return refused(at, "the associative scan", reason, fix);
         }
         let (leaves, captured) = node.inputs.split_at(op.leaves);
@@ -279,8 +280,8 @@ impl<'g> Labelling<'g> {
         if !leaves.iter().all(is_one) || captured.iter().any(|value| *self.label(*value) != Label::Fixed) || is_in_body
         {
             let (reason, fix) = (
-                "an element of it, or what it captures, is not there step by step",
-                "let its leaves have one row a step, and capture inputs that are no sequences",
+                "one of its elements or captures is not available step by step",
+                "give its leaves one row per step, and capture only inputs that are not sequences",
             );
             return refused(at, "the associative scan", reason, fix);
         }
@@ -293,8 +294,8 @@ impl<'g> Labelling<'g> {
     }
 }
 
-/// The size that counts the steps. Of the first loop of which it is a size of an input; else of the first running combination;
-/// else of the first loop whose number of steps is given.
+/// Finds the size that counts the steps: that of the first loop over a size of an input, or else of the first running
+/// combination, or else of the first loop with a given number of steps.
 fn time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
     let mut found: [Option<Time>; 3] = [None, None, None];
     let mut fixed: Option<(Place, Dim)> = None;
@@ -304,7 +305,7 @@ fn time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
             OpClass::Control(Control::Scan(scan)) => (scan.steps.clone(), true),
             OpClass::Control(Control::AssociativeScan(_)) => (dims(0)[0].clone(), false),
             OpClass::Along(Along::Cumulative(op)) => (dims(0)[op.axis].clone(), false),
-            // They have no steps, or as many as their conditions say.
+            // These ops have no steps, or as many as their conditions decide.
             OpClass::Control(Control::While(_) | Control::Switch(_) | Control::Call(_)) => continue,
             OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => continue,
             OpClass::Along(_) | OpClass::Product(_) | OpClass::RandomBits(_) => continue,
@@ -316,7 +317,7 @@ fn time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
         };
         match (is_loop, is_of_input(graph, &time)) {
             (true, true) => _ = found[0].get_or_insert(time),
-            // RowLayout before those of the sequences are no steps.
+            // Rows before those of the sequences are not steps.
             (false, true) => _ = found[1].get_or_insert(Time { size: 1, ..time }),
             (true, false) => _ = found[2].get_or_insert(time),
             (false, false) => _ = fixed.get_or_insert((node.place(), steps)),
@@ -326,15 +327,17 @@ fn time(at: &Place, graph: &Graph, live: &[bool]) -> Result<Time> {
         return Ok(time);
     }
     let (at, reason) = match fixed {
-        Some((at, steps)) => (at, format!("its number of steps is `{steps}`, which no input gives alone")),
-        None => (at.clone(), "there is no loop in it".to_string()),
+        Some((at, steps)) => {
+            (at, format!("its number of steps is `{steps}`, which is not determined by one symbol of the inputs"))
+        }
+        None => (at.clone(), "it has no loop".to_string()),
     };
-    let fix = "let it have a loop over the rows of an input of which the number is a symbol, as `f32[T,3]`";
+    let fix = "add a loop over the rows of an input whose number of rows is a symbol, such as `f32[T,3]`";
     let at = at.boxed();
     Err(graph.explain(Error::NotSteppable { at, component: "the program".into(), reason, fix: fix.into() }))
 }
 
-/// Whether an input has the size in its type.
+/// Returns whether an input has the size in its type.
 fn is_of_input(graph: &Graph, time: &Time) -> bool {
     (0..graph.inputs().len()).any(|index| time.is_in_shape(&graph.input_type(index).shape))
 }

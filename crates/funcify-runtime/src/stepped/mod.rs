@@ -1,23 +1,25 @@
-//! A program over a sequence as a program of one step: train as a scan, serve as a step.
+//! Turns a sequence program into a single-step program: train as a scan, serve as a step.
 //!
-//! [`Steppable::stepped`] makes two graphs of one. `start` runs once: it makes the states before the first step, and whatever is
-//! the same in each step. `step` runs once a row: it takes the states and one row of each sequence, and gives the next
-//! states and what the program's outputs get by that row. Both are graphs like any other, printed, batched and run on every
-//! backend; [`Stepper`](crate::Stepper) runs them.
+//! [`Steppable::stepped`] splits a graph in two. `start` runs once: it computes the states before the first step, and
+//! all values that every step shares. `step` runs once per row: it takes the states and one row of each sequence, and
+//! returns the next states and the contribution of that row to the program's outputs. Both are ordinary graphs that
+//! can be printed, batched and run on every backend; [`Stepper`](crate::Stepper) runs them.
 //!
-//! The first loop says what a step is: the symbol in its number of steps. An input with that symbol in its shape is a
-//! sequence. Other values are one of three kinds (`time.rs`), which go through the ops (`rows.rs`, `label.rs`):
+//! The first loop defines the steps by the symbol in its number of steps. An input with that symbol in its shape is a
+//! sequence. Other values are of one of three kinds (`time.rs`), which are propagated through the ops (`rows.rs`,
+//! `label.rs`):
 //!
-//! - **stepped-c1** fixed: no sequence leads to it. It is made in `start`.
-//! - **stepped-c2** rows: it has a row a step, and no row needs a sequence's row behind its own. Rows may lie along any axis, or
-//!   merged with others, as in `x W` of a batch. A step makes the rows from its own on that the value has at the sizes of
-//!   one step; more than one where a loop reads rows before the first step. Of an output it gives the newest.
-//! - **stepped-c3** now: it is what the program would give if it ended with this step: the last carry of a loop, the last row
-//!   of a trace. Only outputs, and ops without rows, use it.
+//! - **stepped-c1** fixed: it depends on no sequence. It is computed in `start`.
+//! - **stepped-c2** rows: it has one row per step, and no row needs a later row of a sequence. Rows may lie along any
+//!   axis, or be merged with others, as in `x W` of a batch. A step computes the rows from its own on that the value
+//!   has at the sizes of one step; these are more than one where a loop reads rows before the first step. For an
+//!   output, the step returns the newest row.
+//! - **stepped-c3** now: it is the value that the program would return if it ended with this step: the last carry of
+//!   a loop, the last row of a trace. Only outputs, and ops without rows, use it.
 //!
-//! States are the carries of loops, the rows that their states with taps look back to, rows that a sequence has before those
-//! of its first step, rows that `pad` and `concat` put before the first, and what running combinations have so far.
-//! Everything else that spans steps is refused, by [`Error::NotSteppable`].
+//! States are the carries of loops, the earlier rows that their taps read, the rows of a sequence before those of its
+//! first step, the rows that `pad` and `concat` put before the first step, and the results so far of running
+//! combinations. Everything else that spans steps is rejected with [`Error::NotSteppable`].
 
 mod derive;
 mod label;
@@ -31,27 +33,27 @@ use funcify_core::ops::{Along, AssociativeScan, Conv, Op, OpClass};
 use funcify_core::types::{DType, Dim, Shape, Symbol, TensorType};
 use label::Labelling;
 
-/// A program one step at a time: what [`Steppable::stepped`] gives.
+/// A single-step program, returned by [`Steppable::stepped`].
 #[derive(Clone, Debug)]
 pub struct Stepped {
-    /// What is done before the first step. Its inputs are those of the program that are no sequences, in their order, as
-    /// far as they are used; then `x_before` for each sequence `x` with rows before the first step; then, if these do not
-    /// tell all sizes, `x_row`, a row of a sequence, of which only the sizes are used. Its outputs are the states, then
-    /// what all steps share.
+    /// The graph that runs before the first step. Its inputs are the used inputs of the program that are not
+    /// sequences, in their order; then `x_before` for each sequence `x` with rows before the first step; then, if
+    /// these do not determine all sizes, `x_row`, a row of a sequence whose elements are not used. Its outputs are
+    /// the states, then the values that all steps share.
     pub start: Graph,
-    /// One step. Its inputs are the states, then a row of each sequence, in their order, without the axis of the steps, then what
-    /// all steps share. Its outputs are the next states, `next_h` for `h`, then those of the program: of one that has a row
-    /// a step, the newest row.
+    /// The graph of one step. Its inputs are the states, then a row of each sequence, in their order and without the
+    /// axis of the steps, then the values that all steps share. Its outputs are the next states, `next_h` for `h`,
+    /// then the outputs of the program, as the newest row where an output has one row per step.
     pub step: Graph,
-    /// How many states there are.
+    /// The number of states.
     pub states: usize,
-    /// How many sequences there are.
+    /// The number of sequences.
     pub rows: usize,
 }
 
-/// Programs over sequences one step at a time, as a method of graphs.
+/// Converts sequence programs to single-step programs, as a method of graphs.
 pub trait Steppable {
-    /// Returns the program one step at a time.
+    /// Returns the program in its single-step form.
     ///
     /// ```
     /// use funcify::prelude::*;
@@ -72,9 +74,9 @@ pub trait Steppable {
     /// ```
     ///
     /// # Errors
-    /// `NotSteppable`, with the op, the component and what to do, for whatever needs more than the steps so far: loops that run
-    /// downward or end early, full buffers (mit-mot), reductions over the steps, rows of later steps; and for a program
-    /// without a loop over a size of its inputs.
+    /// Returns `NotSteppable`, with the op, the component and a fix, for everything that needs more than the steps so
+    /// far: loops that run in reverse or end early, full buffers (mit-mot), reductions over the steps, rows of later
+    /// steps; and for a program without a loop over a size of its inputs.
     #[track_caller]
     fn stepped(&self) -> Result<Stepped>;
 }

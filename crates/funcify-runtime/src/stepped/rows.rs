@@ -1,4 +1,4 @@
-//! How rows of steps go through ops that keep nothing from step to step: which ops act on each row alone, and where the
+//! Propagates rows of steps through ops that keep no state: determines which ops act on each row alone, and where the
 //! rows of their results lie.
 
 use funcify_core::ops::{Creation, Indexing, Movement, Product};
@@ -6,13 +6,13 @@ use funcify_core::ops::{Creation, Indexing, Movement, Product};
 use super::time::{Label, RowLayout, Time};
 use super::*;
 
-/// Why an op is not one step at a time, and what to do about it.
+/// The reason why an op has no single-step form, and a fix.
 pub(super) struct Refused {
     pub(super) reason: &'static str,
     pub(super) fix: &'static str,
 }
 
-/// Returns the rows of what an op gives that acts on each row alone; `None` if it does not, or is not known to.
+/// Returns the rows of the results of an op that acts on each row alone; `None` if it does not, or is not known to.
 pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<Vec<RowLayout>> {
     let shape = |index: usize| &graph.ty(node.inputs[index]).shape;
     let rows = |index: usize| match labels.get(index) {
@@ -31,7 +31,7 @@ pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label])
             (repeated.rows == rows(0)?.rows && is_once(time, result)).then_some(repeated)?
         }
         OpClass::Product(Product::Conv(op)) if is_fixed(1) && rows(0)?.axis(shape(0))? >= 2 => {
-            // Positions, of which a window sees as many as there are for one step.
+            // A window sees as many positions as there are for one step.
             let axis = rows(0)?.axis(shape(0))?;
             let is = |dims: &[funcify_core::types::Dim]| dims[axis - 2].constant() == Some(0);
             let slides = op.strides[axis - 2] == 1 && op.input_dilation[axis - 2] == 1;
@@ -39,14 +39,14 @@ pub(super) fn results(time: &Time, graph: &Graph, node: &Node, labels: &[Label])
         }
         OpClass::Movement(_) | OpClass::Indexing(_) | OpClass::Along(_) => by_lanes(time, graph, node, labels)?,
         OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Custom(_) => by_lanes(time, graph, node, labels)?,
-        // They may depend on the number of steps; bodies see the rows of all steps.
+        // These ops may depend on the number of steps, and bodies see the rows of all steps.
         OpClass::Creation(_) | OpClass::Binding(_) | OpClass::Control(_) => return None,
     };
     Some(vec![one; node.outputs.len()])
 }
 
-/// Returns the rows of an op whose operands with rows have them along the axes that have the lanes of an axis of the result;
-/// the other operands are the same in each step.
+/// Returns the rows of an op whose operands have their rows along the axes that hold the lanes of an axis of the
+/// result; operands without rows are the same in each step.
 fn by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option<RowLayout> {
     let (operands, results) = (graph.types(&node.inputs), graph.types(&node.outputs));
     let (operands, results): (Vec<_>, Vec<_>) = (operands.iter().collect(), results.iter().collect());
@@ -70,38 +70,38 @@ fn by_lanes(time: &Time, graph: &Graph, node: &Node, labels: &[Label]) -> Option
     })
 }
 
-/// Returns what stands in the way of an op that [`results`] does not know.
+/// Returns the reason for an op that [`results`] does not support.
 pub(super) fn refused(op: &Op, has_now: bool) -> Refused {
-    let unknown = ("it is not known to act on each step alone", "put it into the step of the loop");
+    let unknown = ("it is not known to act on each step alone", "move it into the step of the loop");
     let choice = (
-        "its rows are chosen among all steps",
-        "slice from a fixed number of rows on, to the end, or make the slice before the program",
+        "it selects rows from all steps",
+        "slice from a constant row to the end, or take the slice before the program",
     );
     let (reason, fix) = match op.class() {
         _ if has_now => (
-            "each of its rows would need what the loop gives after its last step",
-            "use what a step has in that step, or leave this to a program of its own, after the last step",
+            "each of its rows would need the result of the loop after its last step",
+            "use the value inside the step, or move this to a separate program that runs after the last step",
         ),
         OpClass::Along(Along::Reduce(_) | Along::ArgMax(_) | Along::Sort(_)) => {
-            ("it works over all steps at once", "keep what it needs in a carry of the loop, or go over another axis")
+            ("it works over all steps at once", "keep what it needs in a carry of the loop, or use another axis")
         }
         OpClass::Creation(Creation::Iota(_) | Creation::Size(_)) => (
-            "it depends on the number of steps, or on which step it is",
-            "give it as a sequence, or count in a carry of the loop",
+            "it depends on the number of steps, or on the index of the step",
+            "pass it as a sequence, or count in a carry of the loop",
         ),
         OpClass::Movement(Movement::Slice(_)) | OpClass::Indexing(Indexing::DynamicSlice(_)) => choice,
         OpClass::Movement(Movement::Reverse(_)) => {
-            ("it puts the steps in another order", "reverse the sequence before the program")
+            ("it reorders the steps", "reverse the sequence before the program")
         }
         OpClass::Movement(Movement::Pad(_) | Movement::Concat(_)) | OpClass::Product(Product::Conv(_)) => (
-            "it needs rows of steps that come later, or puts rows behind the last step",
-            "put all of the rows that it adds before the first step: `pad(axis, rows, 0, number)`",
+            "it needs rows of later steps, or adds rows after the last step",
+            "add all new rows before the first step: `pad(axis, rows, 0, number)`",
         ),
         OpClass::Product(Product::MatMul(_)) => {
-            ("it sums over steps, or has the steps in both operands", "go over the steps in a loop")
+            ("it sums over steps, or has the steps in both operands", "iterate over the steps in a loop")
         }
         OpClass::Control(_) => {
-            ("its steps or its branches see the rows of all steps", "put it into the step of the loop")
+            ("its steps or its branches see the rows of all steps", "move it into the step of the loop")
         }
         OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => unknown,
         OpClass::Along(_) | OpClass::RandomBits(_) | OpClass::Binding(_) | OpClass::Custom(_) => unknown,
@@ -109,7 +109,7 @@ pub(super) fn refused(op: &Op, has_now: bool) -> Refused {
     Refused { reason, fix }
 }
 
-/// The rows that all operands have.
+/// Returns the rows that all operands share.
 fn all_equal(labels: &[Label]) -> Option<RowLayout> {
     match labels.first()? {
         Label::Rows(rows) if labels.iter().all(|label| *label == Label::Rows(rows.clone())) => Some(rows.clone()),
@@ -117,13 +117,13 @@ fn all_equal(labels: &[Label]) -> Option<RowLayout> {
     }
 }
 
-/// RowLayout that are all the same.
+/// Returns the layout of rows that are all the same.
 fn repeated(time: &Time, shape: &Shape) -> Option<RowLayout> {
     let axis = (0..shape.rank()).find(|axis| time.is_in(&shape[*axis]))?;
     (time.counts(&shape[axis]) && is_once(time, shape)).then(|| RowLayout::of(shape, axis))
 }
 
-/// Whether one axis only depends on the number of steps.
+/// Returns whether exactly one axis depends on the number of steps.
 fn is_once(time: &Time, shape: &Shape) -> bool {
     shape.dims().iter().filter(|dim| time.is_in(dim)).count() == 1
 }

@@ -1,4 +1,4 @@
-//! A program that is served one step at a time: its states are the backend's tensors, and stay there.
+//! Serves a program one step at a time, and keeps its states as tensors of the backend.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::backend::{Backend, CompileOptions, execution_error};
 use crate::function::Function;
 use crate::host::files::{read_safetensors, write_safetensors};
 
-/// A program over a sequence, run one step at a time: a filter, a controller, a model that generates.
+/// A program over a sequence, run one step at a time: a filter, a controller, a generative model.
 ///
-/// [`Steppable::stepped`] says which programs can be; the states, and what all steps share, are made once and stay with the
-/// backend. A step is one call of one program, which is compiled once for the sizes of its rows:
-/// [as a whole](CompileOptions::whole) where the backend compiles loops. On backends that run loops natively or compile the
-/// whole program, steps give the bits that the whole sequence gives, where the ops around the loop do for one row as for
-/// many.
+/// [`Steppable::stepped`] says which programs are supported. The states, and the values that all steps share, are
+/// computed once and stay with the backend. A step is one call of one program, which is compiled once for the sizes
+/// of its rows: [as a whole](CompileOptions::whole) where the backend compiles loops. On backends that run loops
+/// natively or compile the whole program, steps return the same bits as the whole sequence, if the ops around the
+/// loop compute the same bits for one row as for many.
 ///
 /// ```
 /// use funcify::dispatch::{Reference, Stepper};
@@ -43,8 +43,8 @@ use crate::host::files::{read_safetensors, write_safetensors};
 ///
 /// # Many streams
 ///
-/// A program whose states have an axis of a symbol, `B` say, steps so many streams at once. [`streams`](Stepper::streams) says
-/// which streams are there from now on: it gathers the rows of the states along that axis.
+/// A program whose states have an axis with a symbol, such as `B`, runs that many streams at once.
+/// [`streams`](Stepper::streams) changes the set of streams: it gathers the rows of the states along that axis.
 ///
 /// ```
 /// use funcify::dispatch::{Reference, Stepper};
@@ -62,54 +62,56 @@ use crate::host::files::{read_safetensors, write_safetensors};
 /// # Ok::<(), funcify::Error>(())
 /// ```
 ///
-/// A state without that axis, as a count of the steps, is one for all streams. A stream that begins beside others cannot have such a
-/// state from its start, so that is an error if steps change the state. Give it the axis: a count of `f32[B]` instead of `f32[]`.
+/// All streams share a state without that axis, such as a count of the steps. A new stream that joins running ones
+/// cannot reset such a state, so that is an error if steps change the state. Give the state the axis: a count of
+/// `f32[B]` instead of `f32[]`.
 pub struct Stepper<B: Backend> {
     stepped: Stepped,
-    /// A step, without outputs that are the same value as one before.
+    /// The compiled step, without duplicate outputs.
     step: Function<B>,
-    /// For each output of a step which result of the function it is.
+    /// The index of the function's result for each output of a step.
     results: Vec<usize>,
-    /// For each state whether a step changes it.
+    /// `true` for each state that a step changes.
     changes: Vec<bool>,
-    /// Whether no step was made from the states, which are the initial ones.
+    /// `true` if no step has run yet and the states are the initial ones.
     is_at_start: bool,
-    /// The states, and what all steps share: as they were made, and as they are for the streams that are there.
+    /// The states and the values that all steps share, as computed at the start; `initial` has those for the current
+    /// streams.
     made: Vec<B::Tensor>,
     initial: Vec<B::Tensor>,
-    /// The states now, then what all steps share.
+    /// The current states, then the values that all steps share.
     now: Vec<B::Tensor>,
     /// The program that gathered streams last.
     gather: Option<Gather<B>>,
-    /// For each symbol whose streams were named: as which of the streams that were made each of them began.
+    /// The original streams that the current ones began as, for each symbol whose streams were changed.
     origins: BTreeMap<Symbol, Vec<i64>>,
 }
 
 /// The program that gathers streams along the axis of a symbol.
 struct Gather<B: Backend> {
     symbol: Symbol,
-    /// The other symbols whose streams are not those that were made.
+    /// The other symbols whose streams have changed since the start.
     others: Vec<Symbol>,
     program: Function<B>,
 }
 
 impl<B: Backend> Stepper<B> {
-    /// The program one step at a time. `fixed` are the inputs of [`Stepped::start`], in their order: those that are no
-    /// sequences.
+    /// Creates a stepper. `fixed` are the inputs of [`Stepped::start`], in their order: those that are not sequences.
     ///
     /// # Errors
-    /// `NotSteppable` of a program that needs more than the steps so far; what [`Function::compile`] and
-    /// [`Function::call`] refuse.
+    /// Returns `NotSteppable` for a program that needs more than the steps so far, and the errors of
+    /// [`Function::compile`] and [`Function::call`].
     #[track_caller]
     pub fn new(graph: &Graph, backend: &B, fixed: &[B::Tensor]) -> Result<Self> {
         Self::with_options(graph, backend, CompileOptions::default(), fixed)
     }
 
-    /// [`new`](Stepper::new), with options for both programs.
+    /// Creates a stepper like [`new`](Stepper::new), with options for both programs.
     #[track_caller]
     pub fn with_options(graph: &Graph, backend: &B, options: CompileOptions, fixed: &[B::Tensor]) -> Result<Self> {
         let stepped = graph.stepped()?;
-        // What is shared is laid out as it is written, once, and not a view that each step reads against its grain.
+        // Compiled as a whole, `start` writes shared values contiguously once, instead of a strided view for each
+        // step.
         let options = CompileOptions { whole: true, ..options };
         let Outputs { distinct, results, changes } = Outputs::of(&stepped, options.rewrites.as_ref())?;
         let step = Function::compile_with(&distinct, backend, options.clone())?;
@@ -119,7 +121,7 @@ impl<B: Backend> Stepper<B> {
         Ok(Stepper { stepped, step, results, changes, is_at_start, initial, now, made, gather, origins })
     }
 
-    /// [`new`](Stepper::new) of tensors in host memory.
+    /// Creates a stepper like [`new`](Stepper::new), from tensors in host memory.
     #[track_caller]
     pub fn with_host(graph: &Graph, backend: &B, fixed: &[HostTensor]) -> Result<Self> {
         let at = Place::new("stepper", Site::caller());
@@ -127,21 +129,21 @@ impl<B: Backend> Stepper<B> {
         Self::new(graph, backend, &uploaded)
     }
 
-    /// The step of a function's graph, on its backend and with its options.
+    /// Creates a stepper for a function's graph, on its backend and with its options.
     #[track_caller]
     pub fn of(function: &Function<B>, fixed: &[B::Tensor]) -> Result<Self> {
         Self::with_options(function.graph(), function.backend(), function.options().clone(), fixed)
     }
 
-    /// One step: takes a row of each sequence, in the order of the program's inputs and without the axis of the steps, and
-    /// gives the outputs. After an error the states are those before the step.
+    /// Runs one step: takes a row of each sequence, in the order of the program's inputs and without the axis of the
+    /// steps, and returns the outputs. An error leaves the states unchanged.
     #[track_caller]
     pub fn step(&mut self, rows: &[B::Tensor]) -> Result<Vec<B::Tensor>> {
         if rows.len() != self.stepped.rows {
             let at = Place::new(self.stepped.step.name(), Site::caller());
             let names: Vec<&str> = self.row_inputs().map(|input| self.stepped.step.input_name(input)).collect();
-            let expected = format!("a row of each of {} sequences ({})", names.len(), names.join(", "));
-            let fix = "pass one tensor a sequence, in the order of the program's inputs";
+            let expected = format!("one row of each of {} sequences ({})", names.len(), names.join(", "));
+            let fix = "pass one tensor per sequence, in the order of the program's inputs";
             return Err(call_error(&at, "the argument list", expected, format!("{} tensors", rows.len()), fix));
         }
         let inputs = self.row_inputs();
@@ -155,7 +157,7 @@ impl<B: Backend> Stepper<B> {
         Ok(outputs.iter().map(|output| results[*output].clone()).collect())
     }
 
-    /// [`step`](Stepper::step) of tensors in host memory.
+    /// Runs one step like [`step`](Stepper::step), on tensors in host memory.
     #[track_caller]
     pub fn step_host(&mut self, rows: &[HostTensor]) -> Result<Vec<HostTensor>> {
         let at = Place::new(self.stepped.step.name(), Site::caller());
@@ -167,28 +169,28 @@ impl<B: Backend> Stepper<B> {
         outputs.iter().zip(types).map(|(tensor, ty)| download(self.step.backend(), &at, tensor, ty)).collect()
     }
 
-    /// Goes back to the states before the first step.
+    /// Resets the states to those before the first step.
     pub fn reset(&mut self) {
         self.now.clone_from(&self.initial);
         self.is_at_start = true;
     }
 
-    /// The graphs, whose docs say which input is what.
+    /// Returns the graphs, whose docs describe the inputs.
     pub fn stepped(&self) -> &Stepped {
         &self.stepped
     }
 
-    /// The program of a step, without outputs that are the same value as one before.
+    /// Returns the compiled step, without duplicate outputs.
     pub fn function(&self) -> &Function<B> {
         &self.step
     }
 
-    /// The states as the backend's tensors, in the order of the inputs of [`Stepped::step`].
+    /// Returns the states as tensors of the backend, in the order of the inputs of [`Stepped::step`].
     pub fn tensors(&self) -> &[B::Tensor] {
         &self.now[..self.stepped.states]
     }
 
-    /// The states by name.
+    /// Returns the states by name.
     #[track_caller]
     pub fn state(&self) -> Result<BTreeMap<String, HostTensor>> {
         let at = Place::new("state", Site::caller());
@@ -200,9 +202,9 @@ impl<B: Backend> Stepper<B> {
         named.collect()
     }
 
-    /// Goes on from these states, which are all that the program has. A name that is missing or of another program, a type that
-    /// does not fit, and sizes other than those of the states now are errors, after which the states are as they were. To go on
-    /// from the states of another number of streams, [`streams`](Stepper::streams) first makes room for them.
+    /// Replaces the states; `states` must contain all of them. A missing or unknown name, a type that does not fit,
+    /// or sizes other than those of the current states are errors, which leave the states unchanged. To continue from
+    /// the states of another number of streams, call [`streams`](Stepper::streams) first to make room for them.
     #[track_caller]
     pub fn set_state(&mut self, states: &BTreeMap<String, HostTensor>) -> Result<()> {
         self.put(&Place::new("set_state", Site::caller()), states)
@@ -214,7 +216,7 @@ impl<B: Backend> Stepper<B> {
         write_safetensors(path, &self.state()?)
     }
 
-    /// Goes on from the states in a safetensors file.
+    /// Replaces the states by those in a safetensors file.
     #[track_caller]
     pub fn load_state(&mut self, path: impl AsRef<Path>) -> Result<()> {
         let at = Place::new("load_state", Site::caller());
@@ -222,15 +224,18 @@ impl<B: Backend> Stepper<B> {
         self.put(&at, &states)
     }
 
-    /// Says which streams are there from now on, along the axis of the symbol `streams` of the states: for each place the stream that
-    /// is there now, or none for a stream that begins. One that begins has the states that the stepper was made with, and what is
-    /// shared by its steps: those of its place, or of place 0 if there were fewer. A stream may go on in two places.
+    /// Changes the set of streams along the axis of the symbol `streams` of the states. `from` lists, for each new
+    /// position, the current stream that continues there, or `None` for a new stream. A new stream gets the states
+    /// that the stepper was created with, and the shared values: those of its position, or of position 0 if there
+    /// were fewer. A stream may continue in two positions.
     ///
-    /// States without the axis stay as they are while streams go on, and are those that the stepper was made with if all begin.
+    /// States without the axis stay unchanged while streams continue, and are reset to the original ones if all
+    /// streams are new.
     ///
     /// # Errors
-    /// A stream that is not there; a symbol that no state has, or that is more than the size of one axis of it; after a step, a
-    /// stream that begins beside others that go on, if the steps change a state without the axis. The states are then as they were.
+    /// Returns an error for a stream that does not exist; for a symbol that no state has, or that is more than the
+    /// size of one axis of it; and, after a step, for a new stream that joins running ones, if the steps change a
+    /// state without the axis. The states are then unchanged.
     #[track_caller]
     pub fn streams(&mut self, streams: &str, from: &[Option<usize>]) -> Result<()> {
         let at = Place::new("streams", Site::caller());
@@ -250,14 +255,14 @@ impl<B: Backend> Stepper<B> {
         let chosen = std::iter::once(&rows).chain(others.iter().map(|other| &self.origins[other]));
         let chosen = chosen.map(|rows| {
             let rows =
-                HostTensor::from_vec(rows.clone(), [rows.len()]).expect("its size is the number of its elements");
+                HostTensor::from_vec(rows.clone(), [rows.len()]).expect("the shape matches the number of elements");
             upload(backend, &at, &rows)
         });
         let mut arguments = chosen.collect::<Result<Vec<_>>>()?;
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
             arguments.extend([&self.now[index], &self.initial[index], &self.made[index]].map(Clone::clone));
         }
-        let gather = self.gather.as_ref().expect("the program of this symbol was made above");
+        let gather = self.gather.as_ref().expect("the program for this symbol was made above");
         let mut gathered = gather.program.call(&arguments)?.into_iter();
         for (index, _) in axes.iter().enumerate().filter(|(_, axis)| axis.is_some()) {
             if let (Some(now), Some(initial)) = (gathered.next(), gathered.next()) {
@@ -271,8 +276,8 @@ impl<B: Backend> Stepper<B> {
         Ok(())
     }
 
-    /// For each place the row that it gets of the streams that are there, followed by those that were made; and as which of those
-    /// that were made its stream began.
+    /// Returns two lists with an entry per position: the row among the current streams followed by the original ones,
+    /// and the original stream that it began as.
     fn rows(
         &self,
         at: &Place,
@@ -283,7 +288,7 @@ impl<B: Backend> Stepper<B> {
         let count = |tensors: &[B::Tensor]| {
             let backend = self.step.backend();
             let counted = axes.iter().zip(tensors).find_map(|(axis, tensor)| Some(backend.shape(tensor)[(*axis)?]));
-            counted.expect("a state has the axis of the streams")
+            counted.expect("checked by `axes`: a state has the axis of the streams")
         };
         let (there, made) = (count(&self.now), count(&self.made));
         let began = self.origins.get(symbol).cloned().unwrap_or_else(|| (0..made as i64).collect());
@@ -297,8 +302,8 @@ impl<B: Backend> Stepper<B> {
                 }
                 _ => {
                     let found =
-                        stream.map_or("a stepper that was made without streams".into(), |it| format!("stream {it}"));
-                    let fix = "name a stream that is there, or `None` for one that begins";
+                        stream.map_or("a stepper that was created without streams".into(), |it| format!("stream {it}"));
+                    let fix = "use the index of a current stream, or `None` for a new one";
                     let expected = format!("one of {there} streams");
                     return Err(call_error(at, &format!("place {place}"), expected, found, fix));
                 }
@@ -309,30 +314,30 @@ impl<B: Backend> Stepper<B> {
         Ok((rows, origins))
     }
 
-    /// Checks that steps change no state that all streams share: a stream that begins would go on with that of the others.
+    /// Checks that steps change no state that all streams share: a new stream would continue with that of the others.
     fn check_shared(&self, at: &Place, symbol: &Symbol, axes: &[Option<usize>]) -> Result<()> {
         let is_shared = |index: &usize| self.changes[*index] && axes[*index].is_none();
         let Some(index) = (0..self.stepped.states).find(is_shared) else { return Ok(()) };
         let (name, ty) = (self.stepped.step.input_name(index), self.kept_type(index));
         let with_axis = ty.shape.dims().iter().cloned();
         let with_axis = ty.with_shape(std::iter::once(Dim::symbol(symbol)).chain(with_axis).collect::<Vec<_>>());
-        let expected = format!("an axis of {symbol} streams, as one begins beside others that go on");
+        let expected = format!("an axis of {symbol} streams, because a new stream joins running ones");
         let found = format!("{ty}, which the steps so far have changed for all streams");
-        let fix = format!("let the program carry one a stream, as `{with_axis}`; or let all streams begin");
+        let fix = format!("carry one state per stream, as `{with_axis}`; or start all streams anew");
         Err(at.mismatch(format!("state `{name}`"), expected, found, fix))
     }
 
-    /// The inputs of the step that are rows of sequences.
+    /// Returns the inputs of the step that are rows of sequences.
     fn row_inputs(&self) -> std::ops::Range<usize> {
         self.stepped.states..self.stepped.states + self.stepped.rows
     }
 
-    /// The input of the step that is a state, or shared by all steps.
+    /// Returns the input of the step for a state or a shared value.
     fn kept_input(&self, index: usize) -> usize {
         if index < self.stepped.states { index } else { index + self.stepped.rows }
     }
 
-    /// The type of a state, or of what is shared by all steps.
+    /// Returns the type of a state or a shared value.
     fn kept_type(&self, index: usize) -> &TensorType {
         self.stepped.step.input_type(self.kept_input(index))
     }
@@ -341,18 +346,18 @@ impl<B: Backend> Stepper<B> {
         let graph = &self.stepped.step;
         let names: Vec<&str> = (0..self.stepped.states).map(|index| graph.input_name(index)).collect();
         if let Some(name) = states.keys().find(|name| !names.contains(&name.as_str())) {
-            let fix = "give the states that `state` gave, of the same program";
+            let fix = "pass the states that `state` returned for the same program";
             return Err(call_error(at, &format!("state `{name}`"), names.join(", "), name.clone(), fix));
         }
         let mut tensors = Vec::with_capacity(names.len());
         for (index, name) in names.iter().enumerate() {
-            // The sizes are those of the state now, as those of other states and of what all steps share are.
+            // The sizes must be those of the current state, because other states and shared values have them too.
             let shape = self.step.backend().shape(&self.now[index]);
             let ty = TensorType::new(graph.input_type(index).dtype, shape.as_slice());
             let found = states.get(*name);
             let Some(tensor) = found.filter(|tensor| tensor.ty() == ty) else {
                 let found = found.map_or_else(|| "nothing".to_string(), |tensor| tensor.ty().to_string());
-                let fix = "give the states that `state` gave, of the same program and as many streams";
+                let fix = "pass the states that `state` returned for the same program and number of streams";
                 return Err(call_error(at, &format!("state `{name}`"), ty.to_string(), found, fix));
             };
             tensors.push(upload(self.step.backend(), at, tensor)?);
@@ -362,7 +367,7 @@ impl<B: Backend> Stepper<B> {
         Ok(())
     }
 
-    /// The axis of the streams of each state, and of what is shared by all steps.
+    /// Returns the axis of the streams for each state and each shared value.
     fn axes(&self, at: &Place, symbol: &Symbol) -> Result<Vec<Option<usize>>> {
         let streams = Dim::symbol(symbol);
         let mut axes = Vec::with_capacity(self.now.len());
@@ -381,14 +386,14 @@ impl<B: Backend> Stepper<B> {
         if axes[..self.stepped.states].iter().all(Option::is_none) {
             let types: Vec<String> = (0..self.stepped.states).map(|index| self.kept_type(index).to_string()).collect();
             let (expected, fix) =
-                (format!("an axis of {symbol} streams"), "name the symbol of the batch in their types");
+                (format!("an axis of {symbol} streams"), "use the symbol of the batch in their types");
             return Err(at.mismatch("the states", expected, types.join(", "), fix));
         }
         Ok(axes)
     }
 
-    /// The program that gathers what has an axis of streams: of the streams that are there, then of those that were made. Of the
-    /// streams of `others`, what was made is that of those which are there now.
+    /// Builds the program that gathers all tensors with an axis of streams: rows of the current streams, then of the
+    /// original ones. For the streams of `others`, the original tensors are taken at the current streams.
     fn gathering(&self, at: &Place, symbol: &Symbol, others: &[Symbol]) -> Result<Graph> {
         let axes = self.axes(at, symbol)?;
         let other_axes = others.iter().map(|other| self.axes(at, other)).collect::<Result<Vec<_>>>()?;
@@ -424,13 +429,13 @@ impl<B: Backend> Stepper<B> {
     }
 }
 
-/// The outputs of a step, as its rewrites show them.
+/// The outputs of a step, after common subexpressions are known from its rewrites.
 struct Outputs {
-    /// The step without outputs that are the same value as one before.
+    /// The step without duplicate outputs.
     distinct: Graph,
-    /// For each output of the step which of those that are left it is.
+    /// The index in `distinct` for each output of the step.
     results: Vec<usize>,
-    /// For each state whether the next one is another value.
+    /// `true` for each state whose next value differs.
     changes: Vec<bool>,
 }
 

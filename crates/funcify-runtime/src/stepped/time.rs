@@ -1,43 +1,43 @@
-//! Where the steps lie in a value: which of its elements are those of a step.
+//! Locates steps in a value: determines which of its elements belong to a step.
 
 use funcify_core::types::{Dim, Replacements, Shape, Sizes, Symbol};
 
-/// The size that counts steps, and what it is for one step.
+/// The size that counts steps, and its value for one step.
 pub(super) struct Time {
     pub(super) symbol: Symbol,
-    /// The size for which the loops run one step: 1, or more where a loop reads rows before its first step.
+    /// The size at which the loops run one step: 1, or more where a loop reads rows before its first step.
     pub(super) size: i64,
 }
 
 impl Time {
-    /// The size that counts the steps of a loop of so many, if one symbol does.
+    /// Returns the size that counts the steps of a loop of `steps` steps, if it depends on a single symbol.
     pub(super) fn of(steps: &Dim) -> Option<Time> {
         let (symbol, size) = steps.solve(1)?;
         let others = steps.clone() - Dim::symbol(&symbol);
         others.constant().map(|_| Time { symbol, size })
     }
 
-    /// Whether a size depends on the number of steps.
+    /// Returns whether a size depends on the number of steps.
     pub(super) fn is_in(&self, dim: &Dim) -> bool {
         dim.symbols().contains(&&self.symbol)
     }
 
-    /// Whether a shape does.
+    /// Returns whether a shape depends on the number of steps.
     pub(super) fn is_in_shape(&self, shape: &Shape) -> bool {
         shape.dims().iter().any(|dim| self.is_in(dim))
     }
 
-    /// Whether a size is the number of steps and a constant.
+    /// Returns whether a size is the number of steps plus a constant.
     pub(super) fn counts(&self, dim: &Dim) -> bool {
         (dim.clone() - Dim::symbol(&self.symbol)).constant().is_some()
     }
 
-    /// A size for one step.
+    /// Returns a size at one step.
     pub(super) fn at_one(&self, dim: &Dim) -> Dim {
         dim.replaced(&Replacements::from([(self.symbol.clone(), Dim::from(self.size))]))
     }
 
-    /// How many rows a step sees of a value that has `rows`.
+    /// Returns the number of rows that a step sees of a value with `rows` rows.
     pub(super) fn window(&self, rows: &Dim) -> Option<usize> {
         self.at_one(rows).constant().and_then(|rows| usize::try_from(rows).ok())
     }
@@ -49,18 +49,19 @@ impl Time {
     }
 }
 
-/// How a value changes from step to step.
+/// The way in which a value changes from step to step.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Label {
-    /// It is the same at each step.
+    /// A value that is the same in each step.
     Fixed,
-    /// It has a row a step. A step sees the rows from its own on, as many as the value has at the sizes of one step.
+    /// A value with one row per step. A step sees the rows from its own on, as many as the value has at the sizes of
+    /// one step.
     Rows(RowLayout),
-    /// It is what it would be if the program ended with this step.
+    /// A value as it would be if the program ended with this step.
     Now,
 }
 
-/// The rows of a value: in the order of its elements it is `before` blocks of `rows` rows each.
+/// The layout of a value's rows: in the order of its elements, it consists of `before` blocks of `rows` rows each.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct RowLayout {
     pub(super) before: Dim,
@@ -68,18 +69,18 @@ pub(super) struct RowLayout {
 }
 
 impl RowLayout {
-    /// The rows of an axis.
+    /// Returns the layout of the rows along an axis.
     pub(super) fn of(shape: &Shape, axis: usize) -> RowLayout {
         RowLayout { before: elements(&shape.dims()[..axis]), rows: shape[axis].clone() }
     }
 
-    /// The axis that the rows lie along, if there is one.
+    /// Returns the axis along which the rows lie, if it is a separate one.
     pub(super) fn axis(&self, shape: &Shape) -> Option<usize> {
         let is_axis = |axis: &usize| shape[*axis] == self.rows && elements(&shape.dims()[..*axis]) == self.before;
         (0..shape.rank()).find(is_axis)
     }
 
-    /// The axis within which they lie, perhaps merged with what was before and behind them.
+    /// Returns the axis that contains the rows, possibly merged with dimensions before and after them.
     pub(super) fn within(&self, time: &Time, shape: &Shape) -> Option<usize> {
         let mut axes = (0..shape.rank()).filter(|axis| time.is_in(&shape[*axis]));
         let axis = axes.next().filter(|_| axes.next().is_none())?;
@@ -87,7 +88,8 @@ impl RowLayout {
         shape[axis].divided_by(&(outer * self.rows.clone())).map(|_| axis)
     }
 
-    /// The rows where the axis within which they lie is another one of another shape, with the same elements.
+    /// Returns the layout after the axis that contains the rows has become an axis of another shape with the same
+    /// elements.
     pub(super) fn moved(&self, from: (&Shape, usize), to: (&Shape, usize)) -> Option<RowLayout> {
         let outer = self.before.divided_by(&elements(&from.0.dims()[..from.1]))?;
         Some(RowLayout { before: elements(&to.0.dims()[..to.1]) * outer, rows: self.rows.clone() })

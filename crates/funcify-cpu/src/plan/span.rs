@@ -1,4 +1,5 @@
-//! How many elements each operand of an instruction reaches over, and which operands and shapes an op takes.
+//! Computes the number of elements that each operand of an instruction spans, and checks the operands and shapes of an
+//! op.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -6,10 +7,10 @@ use super::{Across, BLOCKS, FACTORS, Instruction, Op, Operand};
 use crate::float::Float;
 use crate::kernels::{Fold, Recurrence, packed_len};
 
-/// Elements from the first to the last of each operand, what is written first.
+/// The number of elements from the first to the last of each operand, starting with the destination.
 pub(crate) type Spans = SmallVec<[usize; 8]>;
 
-/// Elements from the first to the last of an operand's rows; 0 of an operand that is missing.
+/// Returns the number of elements from the first to the last of an operand's rows; 0 if the operand is missing.
 fn span(operand: Option<&Operand>, rows: usize, lanes: usize) -> usize {
     operand.map_or(0, |operand| (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 })
 }
@@ -24,7 +25,8 @@ fn must_have_lanes(operand: Option<&Operand>) -> Result<(), String> {
 }
 
 impl Instruction {
-    /// Elements that each operand reaches over, for elements of type `T`; or what is wrong with the instruction.
+    /// Returns the number of elements that each operand spans, for elements of type `T`, or the problem with the
+    /// instruction.
     pub(crate) fn spans<T: Float>(&self) -> Result<Spans, String> {
         let Instruction { op, rows, lanes, to, from } = self;
         let (rows, lanes) = (*rows, *lanes);
@@ -40,7 +42,7 @@ impl Instruction {
         if to.row < lanes && rows > 1 && !may_overlap {
             return Err("rows to write overlap".to_string());
         }
-        // What is written, and the first operands as rows and lanes.
+        // The destination, and the first operands as rows and lanes.
         let all = |count: usize| -> Spans {
             let operands = std::iter::once(Some(to)).chain((0..count).map(|index| from.get(index)));
             operands.map(|operand| span(operand, rows, lanes)).collect()

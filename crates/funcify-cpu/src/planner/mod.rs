@@ -45,9 +45,9 @@ use view::View;
 /// The result of planning, or the reason why the graph is rejected.
 type Result<T, E = Declined> = std::result::Result<T, E>;
 
-/// The largest inner size of a matrix product, per index of an axis laid out innermost. The first applies where each
-/// index has matrices of its own; the second where all indices share one matrix, whose columns would otherwise be
-/// lanes.
+/// The largest number of multiplications of a matrix product per index of an axis laid out innermost. The first applies
+/// where each index has matrices of its own; the second where all indices share one matrix, whose columns would otherwise
+/// be lanes.
 const MOST_TERMS: [usize; 2] = [64, 32];
 
 /// The largest number of elements of a tensor in a plan.

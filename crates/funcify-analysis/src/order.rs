@@ -80,13 +80,13 @@ impl<'g> ReadOrder<'g> {
 
     /// Begins a node: its operands are being read until it [ends](ReadOrder::end).
     pub fn begin(&mut self, node: &'g Node) {
-        debug_assert!(self.now.is_none(), "a node ends before the next one begins");
+        debug_assert!(self.now.is_none(), "a node must end before the next one begins");
         self.now = Some(node);
     }
 
     /// Ends the current node: returns its operands that nothing reads any more.
     pub fn end(&mut self) -> Vec<ValueId> {
-        let node = self.now.take().expect("a node ends that has begun");
+        let node = self.now.take().expect("`begin` was called before `end`");
         let mut done = Vec::new();
         for input in &node.inputs {
             let to_come = &mut self.to_come[input.index()];

@@ -333,7 +333,7 @@ impl Ranges {
             let outputs = ranges.graph(&scan.body, inputs, sizes);
             written
                 .iter()
-                .map(|rows| rows.iter().map(|row| outputs[*row]).reduce(either).expect("each state is written"))
+                .map(|rows| rows.iter().map(|row| outputs[*row]).reduce(either).expect("each step writes every state"))
                 .collect()
         });
         states.into_iter().map(Fact::from).collect()
@@ -359,7 +359,7 @@ impl Ranges {
         let branches = switch.branches.iter().zip(places);
         let results = branches.map(|(branch, places)| self.graph(branch, operands[places].to_vec(), sizes));
         let both = |one: Vec<Fact>, other: Vec<Fact>| one.into_iter().zip(other).map(|(a, b)| either(a, b)).collect();
-        results.reduce(both).expect("a choice has a branch")
+        results.reduce(both).expect("the type rule guarantees a branch")
     }
 
     /// Returns the ranges of the states of a loop with at most `most` steps, before each step and at the end. `step`

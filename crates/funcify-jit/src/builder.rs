@@ -61,7 +61,7 @@ impl<'f, T: Number> Builder<'f, T> {
         functions: Functions<T>,
     ) -> Self {
         let pointer = module.target_config().pointer_type();
-        let ty = T::TYPE.by(lanes as u32).expect("vectors have 1 lane or 16 bytes of them");
+        let ty = T::TYPE.by(lanes as u32).expect("checked by `Routine::new`: a vector has 1 lane or 16 bytes");
         let signatures = [1, 2].map(|operands| {
             let mut signature = module.make_signature();
             signature.params.push(AbiParam::new(types::I32));

@@ -7,9 +7,9 @@ pub enum Error {
     #[error("no machine code for this processor: {0}")]
     Processor(String),
     /// An unsupported number of lanes.
-    #[error("a vector of {0} elements: machine code has vectors of one element or of 16 bytes")]
+    #[error("unsupported vector of {0} elements: machine code has vectors of one element or of 16 bytes")]
     Lanes(usize),
     /// A stream reaches beyond its buffer, or writes to a buffer that is only borrowed for reading.
-    #[error("stream {0} leaves its buffer")]
+    #[error("stream {0} is out of bounds, or writes to a read-only buffer")]
     Bounds(usize),
 }

@@ -51,7 +51,8 @@ impl<T: Number> Builder<'_, T> {
         row: &mut RegisterRow,
         matrix: Matrix<'_>,
     ) {
-        assert!(matrix.rows <= row.vectors.len() * self.lanes, "a row of {} vectors", row.vectors.len());
+        let len = row.vectors.len() * self.lanes;
+        assert!(matrix.rows <= len, "a row of {len} elements for a matrix of {} rows", matrix.rows);
         let first = self.place(matrix.stream, self.end_of(matrix), false);
         let rounds = matrix.rows / (TURNS * SUMS);
         let behind = if rounds == 0 { first } else { self.rounds(sums, row, matrix, first, rounds) };
@@ -148,7 +149,7 @@ impl<T: Number> Builder<'_, T> {
 
     /// Returns the end of the elements that are read, as an offset from the stream.
     fn end_of(&self, matrix: Matrix<'_>) -> usize {
-        let last = *matrix.columns.iter().max().expect("a product has columns");
+        let last = *matrix.columns.iter().max().expect("the caller passes at least one column");
         last + matrix.rows.saturating_sub(1) * matrix.pitch + self.lanes
     }
 }

@@ -100,7 +100,7 @@ impl<T> Routine<T> {
         // that all of these are in the buffers, whose borrows last until the code returns, and that buffers being
         // written are borrowed mutably. The addresses come from those borrows, and no buffer is accessed here in the
         // meantime. Any bits are valid for the elements.
-        #[allow(unsafe_code, reason = "machine code is called")]
+        #[allow(unsafe_code, reason = "calls machine code")]
         let ran = unsafe { (self.code)(places.as_ptr(), steps.as_ptr(), times) };
         Ok(ran)
     }
@@ -175,7 +175,7 @@ fn code(module: &JITModule, id: FuncId) -> Code {
     let address = module.get_finalized_function(id);
     // SAFETY: the function has this signature, and stays at this address until the module's memory is freed, when the
     // routine is dropped.
-    #[allow(unsafe_code, reason = "an address becomes a function")]
+    #[allow(unsafe_code, reason = "turns an address into a function")]
     unsafe {
         std::mem::transmute::<*const u8, Code>(address)
     }
@@ -185,7 +185,7 @@ impl<T> Drop for Routine<T> {
     fn drop(&mut self) {
         // SAFETY: no thread runs a routine that is being dropped, or has the address of its code; the module is not
         // used again.
-        #[allow(unsafe_code, reason = "machine code is freed")]
+        #[allow(unsafe_code, reason = "frees the machine code")]
         unsafe {
             ManuallyDrop::take(&mut self.module).free_memory();
         }
@@ -193,7 +193,7 @@ impl<T> Drop for Routine<T> {
 }
 
 // SAFETY: the module is not accessed until it is dropped, and its code has no state of its own.
-#[allow(unsafe_code, reason = "the module only keeps the code's memory")]
+#[allow(unsafe_code, reason = "the module only owns the memory of the code")]
 unsafe impl<T> Sync for Routine<T> {}
 
 impl<T> fmt::Debug for Routine<T> {

@@ -143,7 +143,7 @@ impl ParallelAxis {
     }
 
     fn set(&mut self, graph: &Graph, value: ValueId, label: Label) {
-        self.graphs.get_mut(&graph.id()).expect("all bodies are labelled from the start")[value.index()] = label;
+        self.graphs.get_mut(&graph.id()).expect("`start` labels every body")[value.index()] = label;
     }
 
     /// Labels all values, iterating until nothing changes.

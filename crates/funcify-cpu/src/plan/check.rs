@@ -49,13 +49,13 @@ impl Plan {
         for (index, region) in self.regions.iter().enumerate() {
             let same = self.regions[..index].iter().any(|other| other.place == region.place);
             match (region.place, region.split) {
-                (Storage::Output(output), _) if same => return Err(format!("two regions are output {output}")),
+                (Storage::Output(output), _) if same => return Err(format!("output {output} has two regions")),
                 (Storage::Input(_) | Storage::Output(_), Split::Parts(_)) => {
-                    return Err(format!("region {index} is the caller's, and cannot be one for each part"));
+                    return Err(format!("region {index} is an input or output, which cannot have a copy per part"));
                 }
                 (_, Split::Columns(width)) if width == 0 || region.pitch % width != 0 => {
                     return Err(format!(
-                        "region {index}: units of {} elements have no columns of {width}",
+                        "region {index}: units of {} elements cannot be divided into columns of {width}",
                         region.pitch
                     ));
                 }
@@ -67,10 +67,10 @@ impl Plan {
 
     fn check_stage(&self, stage: &Stage) -> Result<(), String> {
         if stage.parts.is_empty() {
-            return Err("no parts".to_string());
+            return Err("the stage has no parts".to_string());
         }
         match stage.parts.iter().find(|part| part.program >= stage.programs.len()) {
-            Some(part) => Err(format!("no program {}", part.program)),
+            Some(part) => Err(format!("the stage has no program {}", part.program)),
             None => Ok(()),
         }
     }
@@ -128,7 +128,7 @@ impl Checker<'_> {
     /// Checks the element that holds a condition.
     fn condition(&self, holds: &Operand, times: &[usize]) -> Result<(), String> {
         let touched = self.touched(holds, 1, times, (1, 0))?;
-        self.within(holds, touched).map_err(|reason| format!("the condition: {reason}"))
+        self.within(holds, touched).map_err(|reason| format!("condition: {reason}"))
     }
 
     fn instruction<T: Float>(&self, instruction: &Instruction, times: &[usize]) -> Result<(), String> {
@@ -217,7 +217,9 @@ impl Checker<'_> {
         let beyond =
             if self.in_columns(region) { last >= units as isize } else { end > (units * region.pitch) as isize };
         if first < 0 || beyond {
-            return Err(format!("units {first} to {last}, of {units}, or the elements after them, are not there"));
+            return Err(format!(
+                "units {first} to {last}, or the elements after them, are outside the region of {units} units"
+            ));
         }
         Ok(())
     }
@@ -225,7 +227,7 @@ impl Checker<'_> {
     fn writable(&self, to: &Operand) -> Result<(), String> {
         let region = self.region(to);
         match (region.place, region.split) {
-            (Storage::Input(input), _) => Err(format!("input {input} is written")),
+            (Storage::Input(input), _) => Err(format!("writes to input {input}")),
             (_, Split::Whole) if self.stage.parts.len() > 1 => {
                 Err(format!("region {} is written by several parts", to.region))
             }
@@ -263,6 +265,6 @@ impl Checker<'_> {
         let [from_first, from_last] = from_touched.units;
         let never = start(to, to_last) + to_span <= start(from, from_first)
             || start(from, from_last) + from_span <= start(to, to_first);
-        if never { Ok(()) } else { Err("meets what is written".to_string()) }
+        if never { Ok(()) } else { Err("overlaps the destination".to_string()) }
     }
 }

@@ -18,7 +18,7 @@ fn span(operand: Option<&Operand>, rows: usize, lanes: usize) -> usize {
 fn must_have_lanes(operand: Option<&Operand>) -> Result<(), String> {
     match operand {
         Some(operand) if operand.across == Across::Element => {
-            Err("an operand that must have lanes has none".to_string())
+            Err("an operand that must have lanes has one element per row".to_string())
         }
         _ => Ok(()),
     }
@@ -35,12 +35,12 @@ impl Instruction {
         }
         let one_element = matches!(op, Op::FoldLanes { .. });
         if one_element == (to.across == Across::Lanes) {
-            return Err("what is written has lanes, but for a fold of lanes an element a row".to_string());
+            return Err("the destination must have lanes, or one element per row for a fold of lanes".to_string());
         }
         let may_overlap =
             matches!(op, Op::FoldRows { .. } | Op::FoldLanes { .. } | Op::Pack { .. } | Op::Scatter { .. });
         if to.row < lanes && rows > 1 && !may_overlap {
-            return Err("rows to write overlap".to_string());
+            return Err("rows of the destination overlap".to_string());
         }
         // The destination, and the first operands as rows and lanes.
         let all = |count: usize| -> Spans {
@@ -65,7 +65,7 @@ impl Instruction {
             Op::FoldRows { fold, .. } | Op::FoldLanes { fold, .. } => {
                 must_have_lanes(from.first())?;
                 if from.len() == 2 && *fold != Fold::Sum {
-                    return Err("only sums fold products".to_string());
+                    return Err("only a sum can fold products".to_string());
                 }
                 let mut spans = all(from.len().clamp(1, 2));
                 if matches!(op, Op::FoldRows { .. }) {
@@ -75,7 +75,7 @@ impl Instruction {
             }
             Op::Product { inner, init, .. } => {
                 if inner.is_empty() || inner.len() > FACTORS {
-                    return Err(format!("a product of {} factors, not 1 to {FACTORS}", inner.len()));
+                    return Err(format!("a product of {} factors; it must have 1 to {FACTORS}", inner.len()));
                 }
                 let mut spans = all(usize::from(*init));
                 for (index, k) in inner.iter().enumerate() {
@@ -88,7 +88,7 @@ impl Instruction {
             }
             Op::Sink { blocks, block_rows, .. } => {
                 if *blocks == 0 || *blocks > BLOCKS || *block_rows == 0 {
-                    return Err(format!("{blocks} blocks of {block_rows} rows"));
+                    return Err(format!("{blocks} blocks of {block_rows} rows; a sink has 1 to {BLOCKS} blocks"));
                 }
                 let mut spans = all(0);
                 for (index, width) in [rows, lanes].into_iter().enumerate() {

@@ -24,7 +24,7 @@ impl Blocks {
     /// Returns the nodes that run once, and those that a part runs.
     pub(super) fn into_programs(self) -> [Vec<Node>; 2] {
         let programs: Vec<Vec<Node>> = self.0.into_iter().map(|block| block.nodes).collect();
-        programs.try_into().expect("every loop was closed")
+        programs.try_into().expect("the planner closes every loop it opens")
     }
 
     /// Returns the level of the nodes being added: 1 outside all loops.
@@ -45,7 +45,7 @@ impl Blocks {
     /// Opens a loop.
     pub(super) fn open(&mut self) -> Result<()> {
         if self.depth() > DEPTH {
-            return Err(Declined::new("scan", format!("more than {DEPTH} loops inside one another")));
+            return Err(Declined::new("scan", format!("more than {DEPTH} nested loops")));
         }
         self.0.push(Block::default());
         Ok(())

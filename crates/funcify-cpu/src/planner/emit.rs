@@ -203,7 +203,7 @@ impl Emitter {
         for (index, stride) in along {
             steps[*index] += stride;
         }
-        let row = usize::try_from(row).expect("rows lie along axes that no operand goes backwards");
+        let row = usize::try_from(row).expect("the planner puts rows along axes that are not reversed");
         let region = self.plan.regions[view.region];
         let (unit, offset) = match region.split {
             Split::Columns(_) => {
@@ -230,7 +230,7 @@ impl Emitter {
             self.unit(view).is_some_and(|unit| view.steps.iter().any(|step| !step.unsigned_abs().is_multiple_of(unit)))
         };
         if views.iter().any(moves_within) {
-            return Err(Declined::new("scan", "rows that share the axis of parts"));
+            return Err(Declined::new("scan", "rows that are not whole units apart"));
         }
         let index = level.saturating_sub(1);
         let can_loop = |axis: &Axis| {
@@ -276,7 +276,7 @@ impl Emitter {
                 .collect();
             let node = op.clone().over([rows, lanes], operands[0], &operands[1..]);
             if self.leaves_units(&node) {
-                return Err(Declined::new("scan", "rows across the axis of parts"));
+                return Err(Declined::new("scan", "rows that cross the parallel axis"));
             }
             let looped = looped.iter().rev();
             self.blocks.push(level, looped.fold(node, |node, axis| repeat(rest[*axis].size, vec![node])));
@@ -527,7 +527,7 @@ impl Emitter {
         let len = self.memory[1].len();
         for (register, initial) in std::mem::take(&mut self.initial_shares) {
             if initial.level > 0 {
-                return Err(Declined::new("scan", "an initial share that parts compute"));
+                return Err(Declined::new("scan", "an initial share that each part computes"));
             }
             let first = View { level: 0, ..register.clone() };
             self.copy(&first, &initial)?;

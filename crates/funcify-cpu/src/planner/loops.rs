@@ -98,7 +98,7 @@ impl Planner {
         shares: &[bool],
     ) -> Result<Vec<Option<View>>> {
         let declined = |reason: &str| Declined::new("scan", reason);
-        let steps = scan.steps.value(&self.sizes).map_err(|_| declined("a number of steps that is not known"))?;
+        let steps = scan.steps.value(&self.sizes).map_err(|_| declined("an unknown number of steps"))?;
         let steps = usize::try_from(steps).map_err(|_| declined("a negative number of steps"))?;
         let own = scan.operands();
         // Only invariants may be static integers.
@@ -231,7 +231,7 @@ impl Planner {
         if is_share {
             return match self.emitter.blocks.depth() {
                 1 => Ok(Carry::Register(self.emitter.initial_share(initial))),
-                _ => Err(Declined::new("scan", "shares of a loop inside another one")),
+                _ => Err(Declined::new("scan", "shares carried by a nested loop")),
             };
         }
         let results = scan.results();
@@ -281,13 +281,13 @@ impl Planner {
             let at_hand = count.max(last);
             // After its first step the loop may have fewer rows than requested, which is an error.
             if scan.until.is_some() && last > count + 1 && !self.ranges.are_checked() {
-                return Err(Declined::new("scan", "it ends early, and its last rows are asked for"));
+                return Err(Declined::new("scan", "the last rows of a loop that ends early"));
             }
             if at_hand == 0 && matches!(used, Use::Steps) {
                 return Ok(BufferRows::None);
             }
             if at_hand > MOST_ROWS_AT_HAND {
-                return Err(Declined::new("scan", format!("{at_hand} rows of a buffer at hand")));
+                return Err(Declined::new("scan", format!("a buffer that keeps {at_hand} rows at hand")));
             }
             let rows = self.emitter.reserve_as(&[&[at_hand], row.as_slice()].concat(), level, innermost);
             if let Some(given) = given {
@@ -305,7 +305,7 @@ impl Planner {
         let returned = match &scan.until {
             None => scan.returned_rows(buffer, all, 0),
             Some(_) if buffer.returned == Returned::All => 0..all,
-            Some(_) => return Err(Declined::new("scan", "it ends early, and gives the last rows of a full buffer")),
+            Some(_) => return Err(Declined::new("scan", "the last rows of a full buffer in a loop that ends early")),
         };
         let trace = match used {
             Use::Result(Some(place)) if returned == (0..all) && place.level == level && has_rows(&place, innermost) => {
@@ -377,7 +377,7 @@ impl Planner {
                         let back = if scan.reverse { *offset } else { given - offset };
                         inside(&rows.at(0, rows.shape[0] - back))
                     }
-                    BufferRows::None => return Err(Declined::new("scan", "a buffer that is read without rows")),
+                    BufferRows::None => return Err(Declined::new("scan", "a buffer that is read but has no rows")),
                 });
             }
         }

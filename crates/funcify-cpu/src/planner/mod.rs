@@ -116,7 +116,7 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
             Division::Worthwhile | Division::BesideLibrary => cost::parts(graph, sizes, &axis),
             Division::Always => {
                 let size = axis.size();
-                (2..=size).find(|parts| size.is_multiple_of(*parts)).expect("an axis of more than one index")
+                (2..=size).find(|parts| size.is_multiple_of(*parts)).expect("`ParallelAxis::find` skips axes of size 1")
             }
         };
         if (parts > 1 || is_innermost)
@@ -301,7 +301,7 @@ impl Planner {
         let level = self.emitter.blocks.depth();
         let here = |view: &View| View { level, ..view.clone() };
         let refusal = self.refusal.as_ref().map(here);
-        let refusal = refusal.ok_or_else(|| Declined::new("while", "a refusal that nothing was made for"))?;
+        let refusal = refusal.ok_or_else(|| Declined::new("while", "a refusal without an element to record it"))?;
         self.emitter.map(Op::Binary(Binary::Max), &refusal, &[&refusal, &here(holds)])
     }
 
@@ -337,7 +337,7 @@ impl Planner {
             return Ok(());
         }
         if parts > 1 && label == Label::None && value.level > 0 {
-            return Err(Declined::new("output", "each part computes it"));
+            return Err(Declined::new("output", "a result that each part computes"));
         }
         if value.is(place) { Ok(()) } else { self.emitter.copy(place, value) }
     }
@@ -351,7 +351,7 @@ impl Planner {
         let elements = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)));
         match elements.filter(|elements| *elements <= MOST_ELEMENTS) {
             Some(_) => Ok(shape),
-            None => Err(Declined::new("input", format!("the size of {ty}"))),
+            None => Err(Declined::new("input", format!("the number of elements of {ty}"))),
         }
     }
 

@@ -16,7 +16,7 @@ impl Planner {
             Some(bound) => match bound.value(&self.sizes) {
                 // A negative bound counts as zero steps.
                 Ok(bound) => Some(usize::try_from(bound.max(0)).unwrap_or(usize::MAX)),
-                Err(_) => return Err(declined("a bound that is not known".into())),
+                Err(_) => return Err(declined("an unknown bound".into())),
             },
         };
         let places = op.operands();

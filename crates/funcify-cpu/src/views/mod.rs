@@ -80,7 +80,7 @@ pub(crate) struct Range {
 }
 
 /// The reason why the elements of a unit are a slice.
-const IN_ORDER: &str = "the columns of a unit lie side by side";
+const IN_ORDER: &str = "the columns of a unit are contiguous";
 
 impl<T> View<'_, T> {
     /// Returns the elements of a range.
@@ -90,7 +90,7 @@ impl<T> View<'_, T> {
             View::Read(data) => data,
             View::Own(data) => data,
             View::Columns(array) => return unit_of(array.view(), range.at, range),
-            View::None => unreachable!("a plan reads regions that it has"),
+            View::None => unreachable!("the plan check guarantees that an operand has a region"),
         };
         &data[range.at..][..range.span]
     }
@@ -106,7 +106,7 @@ impl<T> View<'_, T> {
                 let unit = array.view_mut().index_axis_move(Axis(0), range.at).into_slice().expect(IN_ORDER);
                 &mut unit[range.offset..][..range.span]
             }
-            View::Read(_) | View::None => unreachable!("a plan writes its own regions"),
+            View::Read(_) | View::None => unreachable!("the plan check guarantees that the destination is writable"),
         }
     }
 }
@@ -198,7 +198,7 @@ pub(crate) fn borrow<'v, 'a, T>(
             *columns = Some(Columns { before, after });
             (unit.index_axis_move(Axis(0), 0).into_slice().expect(IN_ORDER), range.offset)
         }
-        View::Read(_) | View::None => unreachable!("a plan writes its own regions"),
+        View::Read(_) | View::None => unreachable!("the plan check guarantees that the destination is writable"),
     };
     let (before, rest) = unit.split_at_mut(start);
     let (to, after) = rest.split_at_mut(range.span);

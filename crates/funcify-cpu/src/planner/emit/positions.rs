@@ -33,7 +33,7 @@ impl Emitter {
             return Ok(());
         }
         if count == 0 || self.unit(of).is_some() {
-            return Err(Declined::new("take", "an axis without elements, or a tensor of which a part sees columns"));
+            return Err(Declined::new("take", "an axis without elements, or a tensor that parts see as columns"));
         }
         let axes = merged(&views);
         let lanes = self.lanes(&axes, &views);

@@ -76,7 +76,7 @@ impl Scope<'_, '_> {
             ops::Binary::And if is_bool => Binary::Mul,
             ops::Binary::Or if is_bool => Binary::Max,
             ops::Binary::Xor if is_bool => Binary::NotEqual,
-            _ => return Err(Declined::new(op.name(), "it is not an instruction yet")),
+            _ => return Err(Declined::new(op.name(), "no instruction implements it yet")),
         };
         let operands = self.two(node)?;
         Ok(Value::Tensor(self.mapped(Op::Binary(kernel), &operands, value)?))

@@ -106,7 +106,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             let is_read = scope.order.reads_to_come(input.value) > 0;
             let value = match argument {
                 Argument::Tensor(_) if is_read && !scope.planner.takes(graph, input.value) => {
-                    return Err(Declined::new("scan", format!("a value of {dtype} in each step")));
+                    return Err(Declined::new("scan", format!("a value of {dtype} that changes in each step")));
                 }
                 Argument::Tensor(view) => Value::Tensor(view),
                 Argument::Static(tensor) if scope.planner.is_number(dtype) => {
@@ -270,7 +270,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
         }
         let [value] = node.outputs.as_slice() else {
-            return Err(Declined::new(name, "it is not an instruction yet"));
+            return Err(Declined::new(name, "no instruction implements it yet"));
         };
         if let Some(value) = self.static_value(node, *value)? {
             return Ok(vec![Some(value)]);
@@ -294,7 +294,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             GraphOp::Scan(scan) => 0..scan.operands().invariants.start,
             GraphOp::While(op) => op.operands().carries,
             GraphOp::Switch(_) => 0..0,
-            op => return Err(Declined::new(op.name(), "it is not an instruction yet")),
+            op => return Err(Declined::new(op.name(), "no instruction implements it yet")),
         };
         let mut operands = Vec::with_capacity(node.inputs.len());
         for (index, input) in node.inputs.iter().enumerate() {
@@ -317,14 +317,14 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let dtype = self.graph.ty(node.inputs[0]).dtype;
                 self.planner.choice(switch, dtype, &operands, &used)
             }
-            op => Err(Declined::new(op.name(), "it is not an instruction yet")),
+            op => Err(Declined::new(op.name(), "no instruction implements it yet")),
         }
     }
 
     /// Plans an op with one result.
     fn single(&mut self, node: &Node, value: ValueId, name: &str) -> Result<Value> {
         let shape = self.shape_of(value)?;
-        let declined = || Declined::new(name, "it is not an instruction yet");
+        let declined = || Declined::new(name, "no instruction implements it yet");
         let view = match &node.op {
             GraphOp::Constant(constant) => {
                 let label = self.planner.label(self.graph, value);
@@ -484,7 +484,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         }
         let x = self.tensor(input)?;
         if x.len() != shape.iter().product::<usize>() {
-            return Err(Declined::new("reshape", "another number of elements"));
+            return Err(Declined::new("reshape", "a different number of elements"));
         }
         let view = match x.reshaped(shape) {
             Some(view) => view,
@@ -510,7 +510,7 @@ pub(super) fn without_instruction(graph: &Graph) -> Option<Declined> {
     let mut nodes = graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| live[output.index()]));
     nodes.find_map(|node| match node.op.bodies() {
         bodies if bodies.is_empty() && node.outputs.len() > 1 => {
-            Some(Declined::new(node.op.name(), "it is not an instruction yet"))
+            Some(Declined::new(node.op.name(), "no instruction implements it yet"))
         }
         bodies => bodies.into_iter().find_map(|body| without_instruction(body)),
     })

@@ -44,7 +44,7 @@ impl Scope<'_, '_> {
         let (x, part, start) = (x?, part?, start?);
         let places = (x.shape[axis] + 1).checked_sub(part.shape[axis]);
         let places = places.filter(|_| start.len() == 1);
-        let places = places.ok_or_else(|| Declined::new("dynamic_update", "a position for each lane"))?;
+        let places = places.ok_or_else(|| Declined::new("dynamic_update", "a separate position for each lane"))?;
         let to = self.copied_for(value, x, &[part.clone(), start.clone()])?;
         let start = start.with_axes(part.shape.clone(), vec![0; part.shape.len()]);
         let first = to.part(axis, 0, part.shape[axis], 1);
@@ -93,7 +93,7 @@ impl Scope<'_, '_> {
     fn is_ours(&self, name: &str, size: usize) -> Result<()> {
         match self.planner.division {
             Division::BesideLibrary if size >= LARGE_VOCABULARY => {
-                Err(Declined::new(name, format!("of {size} elements, for which the library needs less memory")))
+                Err(Declined::new(name, format!("an axis of {size} elements, for which the library needs less memory")))
             }
             _ => Ok(()),
         }

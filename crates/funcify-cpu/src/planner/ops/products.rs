@@ -94,10 +94,10 @@ impl Scope<'_, '_> {
     pub(super) fn finish(&mut self, products: Products, then: Option<Unary>, value: ValueId) -> Result<View> {
         let Products { shape, rows, lanes, init, factors } = products;
         let levels = factors.iter().flat_map(|(left, right)| [left.level, right.level]);
-        let level = levels.chain(init.iter().map(|init| init.level)).max().expect("a sum of products has a factor");
+        let level = levels.chain(init.iter().map(|init| init.level)).max().expect("products have a factor");
         let to = self.target(value, &shape, level);
         let matrix =
-            to.reshaped(&[rows, lanes]).ok_or_else(|| Declined::new("matmul", "its result is not in order"))?;
+            to.reshaped(&[rows, lanes]).ok_or_else(|| Declined::new("matmul", "its result is not contiguous"))?;
         self.planner.emitter.product(&matrix, init.as_ref(), &factors, then)?;
         Ok(to)
     }

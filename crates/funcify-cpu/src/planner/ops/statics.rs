@@ -23,7 +23,8 @@ impl Planner {
     pub(super) fn positions(&mut self, count: usize) -> Result<View> {
         if count > MOST_POSITIONS {
             let is_held = i64::try_from(count).is_ok_and(|count| count <= greatest_integer(self.dtype));
-            let declined = || Declined::new("iota", format!("{count} positions, which {} does not hold", self.dtype));
+            let declined =
+                || Declined::new("iota", format!("{count} positions, which {} cannot represent exactly", self.dtype));
             return is_held.then(|| self.emitter.iota(count)).ok_or_else(declined)?;
         }
         let positions = HostTensor::from_fn(DType::I64, &[count], |index| Scalar::Int(index[0] as i64));
@@ -104,14 +105,14 @@ impl Scope<'_, '_> {
         let to = self.target(value, &shape, x.level);
         // Treat the axes of the indices as one.
         let flat = [&shape[..axis], &[indices.len()], &shape[shape.len() - (x.shape.len() - axis - 1)..]].concat();
-        let flat = to.reshaped(&flat).ok_or_else(|| Declined::new("take", "its result is not in order"))?;
+        let flat = to.reshaped(&flat).ok_or_else(|| Declined::new("take", "its result is not contiguous"))?;
         let mut start = 0;
         for copy in 0.. {
             if start == indices.len() {
                 break;
             }
             if copy == MOST_COPIES {
-                return Err(Declined::new("take", "indices far apart"));
+                return Err(Declined::new("take", "static indices in too many separate runs"));
             }
             let neighbours = indices[start..].iter().zip(indices[start]..).take_while(|(index, next)| **index == *next);
             let count = neighbours.count();

@@ -18,7 +18,7 @@ impl Scope<'_, '_> {
     /// Plans an op on words, or one that converts between words and numbers.
     pub(super) fn on_words(&mut self, node: &Node, value: ValueId) -> Result<Value> {
         use GraphOp::{Broadcast, Concat, Pad, Reshape, Reverse, Select, Slice, Transpose};
-        let declined = || Declined::new(node.op.name(), "on random bits it is not an instruction yet");
+        let declined = || Declined::new(node.op.name(), "no instruction implements it on random bits yet");
         let is_words = |input: usize| self.planner.is_words(self.graph.ty(node.inputs[input]).dtype);
         let is_float = |input: usize| self.graph.ty(node.inputs[input]).dtype.is_float();
         let is_exact =
@@ -75,7 +75,7 @@ impl Scope<'_, '_> {
         };
         self.planner.emitter.threefry(op.words, &matrix, [&key, &counter])?;
         if place.is_none() {
-            let made = matrix.reshaped(&shape).ok_or_else(|| Declined::new(op.name(), "its result is not in order"))?;
+            let made = matrix.reshaped(&shape).ok_or_else(|| Declined::new(op.name(), "its result is not contiguous"))?;
             self.planner.emitter.copy(&to, &made)?;
         }
         Ok(to)
@@ -87,7 +87,7 @@ impl Scope<'_, '_> {
             Some(pairs) => Ok(pairs),
             None => {
                 let copy = self.planner.emitter.copied(words)?;
-                copy.reshaped(&[count, 2]).ok_or_else(|| Declined::new("threefry", "keys that are not in order"))
+                copy.reshaped(&[count, 2]).ok_or_else(|| Declined::new("threefry", "keys that are not contiguous"))
             }
         }
     }

@@ -1,9 +1,9 @@
 //! The instruction set: a planner writes it and the [`Executor`](crate::Executor) runs it.
 //!
 //! A [`Plan`] computes results from inputs, all of one element type and of known sizes. It is a list of stages that
-//! run one after the other. A stage runs a [`Nodes`] on each part of a parallel axis; parts may run at the same time,
-//! and do not see each other's writes. The division of a stage is part of the plan and does not depend on the machine,
-//! so results do not depend on the number of threads.
+//! run one after the other. A stage runs a program ([`Nodes`]) on each part of a parallel axis; parts may run at the
+//! same time, and do not see each other's writes. The division of a stage is part of the plan and does not depend on
+//! the machine, so results do not depend on the number of threads.
 //!
 //! # Regions
 //!
@@ -52,8 +52,8 @@
 //! An instruction costs some 15 to 25 ns before its first element, so bodies of few lanes should have few
 //! instructions: fuse an activation into its product (`then` of [`Op::Product`]), and express a loop of one lane as
 //! one [`Op::Recur`]. A product of few rows costs as much as reading its right side; from 8 rows on it is as fast as
-//! the processor multiplies, and several factors in one product cost no pass over the result. `cargo bench -p
-//! funcify-cpu` prints all of these figures.
+//! the processor multiplies, and several factors in one product cost no pass over the result.
+//! `cargo bench -p funcify-cpu` prints all of these figures.
 //!
 //! # Example
 //!

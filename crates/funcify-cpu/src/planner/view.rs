@@ -22,7 +22,7 @@ pub(super) struct View {
     pub(super) register: Option<Rc<Register>>,
 }
 
-/// Gives access to the layout: its shape, its strides, whether its elements are in order.
+/// Dereferences to the layout, for its shape, its strides and whether its elements are in order.
 impl Deref for View {
     type Target = TensorLayout;
 

@@ -178,7 +178,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Emits a loop over at most all steps that ends after the first step whose condition says so.
+    /// Emits a loop that ends after the last step, or earlier after a step whose condition says so.
     fn steps_until(&mut self, planned: &Loop<'_>) -> Result<()> {
         let level = self.emitter.blocks.depth();
         let [goes_on, count] = [(); 2].map(|()| self.emitter.reserve(&[], level));

@@ -46,8 +46,8 @@ use view::View;
 type Result<T, E = Declined> = std::result::Result<T, E>;
 
 /// The largest number of multiplications of a matrix product per index of an axis laid out innermost. The first applies
-/// where each index has matrices of its own; the second where all indices share one matrix, whose columns would otherwise
-/// be lanes.
+/// where each index has matrices of its own; the second where all indices share one matrix, whose columns would
+/// otherwise be lanes.
 const MOST_TERMS: [usize; 2] = [64, 32];
 
 /// The largest number of elements of a tensor in a plan.
@@ -74,17 +74,17 @@ pub struct GraphPlan {
     pub refuses: bool,
 }
 
-/// When a program is split into parts along a parallel axis.
+/// Decides when a program is split into parts along a parallel axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Division {
-    /// Where parts are worth threads, or fit a cache better.
+    /// Split if the parts are worth threads, or fit a cache better.
     #[default]
     Worthwhile,
     /// As `Worthwhile`, but for a plan that runs inside a tensor library. Work that the library does with less memory
     /// is left to it: losses over large vocabularies, whose weights are not packed and whose weight gradient is not
     /// computed once per part.
     BesideLibrary,
-    /// Wherever a parallel axis exists; transformations reserved for large programs apply to all programs. For tests.
+    /// Split wherever a parallel axis exists; transformations reserved for large programs apply to all. For tests.
     Always,
 }
 

@@ -70,7 +70,7 @@ impl Scope<'_, '_> {
         Ok(Some(Value::Static(result)))
     }
 
-    /// Returns whether the positions are so many that the plan computes them, as its numbers, when it runs.
+    /// Returns whether the positions are too many for a constant, so that the plan computes them when it runs.
     fn are_many_positions(&self, value: ValueId) -> Result<bool> {
         let dtype = self.graph.ty(value).dtype;
         let are_numbers = self.planner.takes(self.graph, value) && !self.planner.is_words(dtype);

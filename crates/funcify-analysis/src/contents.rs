@@ -1,14 +1,16 @@
-//! Tracks what memory holds: each write gives it other contents, so a copy of it is good as long as their number is the same.
+//! Tracks the contents of memory: each write creates a new version, and a copy is valid as long as the version is the
+//! same.
 
 use std::collections::HashMap;
 
 use crate::occupants::Memory;
 
-/// The contents of some memory: those after so many writes.
+/// A version of the contents of some memory: the number of writes so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version(usize);
 
-/// Counts how often each allocation, and each region without allocations, was written (order-c4 of [`ReadOrder`](crate::ReadOrder)).
+/// Counts the writes to each allocation, and to each region without allocations (order-c4 of
+/// [`ReadOrder`](crate::ReadOrder)).
 ///
 /// ```
 /// use funcify_analysis::{Contents, Memory};
@@ -24,14 +26,14 @@ pub struct Version(usize);
 pub struct Contents(HashMap<Memory, usize>);
 
 impl Contents {
-    /// Counts a write.
+    /// Records a write.
     pub fn written(&mut self, memory: Memory) {
         *self.0.entry(memory).or_default() += 1;
     }
 
-    /// Returns what some memory holds now.
+    /// Returns the current version of the contents of some memory.
     pub fn version(&self, memory: Memory) -> Version {
-        // Memory that was not written yet has its first contents.
+        // Memory that was never written is at version 0.
         Version(self.0.get(&memory).map_or(0, |writes| *writes))
     }
 }

@@ -1,4 +1,4 @@
-//! Decides whether the axis that stays parallel lies innermost in memory.
+//! Decides whether the parallel axis is laid out innermost in memory.
 
 use funcify_core::Graph;
 use funcify_core::graph::{Node, ValueId};
@@ -8,9 +8,10 @@ use funcify_core::types::Sizes;
 use crate::parallel::{Label, ParallelAxis};
 
 impl ParallelAxis {
-    /// Tells whether values in loops should lie with the axis innermost: it is not their last one everywhere, and all products
-    /// are so small that they are sums of rows. `most_terms` bounds the products of elements that a product of matrices has for
-    /// each index of the axis: first where each index has matrices of its own, then where one matrix serves all.
+    /// Returns whether values in loops should be laid out with the axis innermost: it is not their last axis
+    /// everywhere, and all products are so small that they are computed as sums of rows. `most_terms` bounds the
+    /// number of multiplications that a matrix product has per index of the axis: first where each index has matrices
+    /// of its own, then where all indices share one matrix.
     pub fn belongs_innermost(&self, graph: &Graph, sizes: &Sizes, most_terms: [usize; 2]) -> bool {
         let mut moves = false;
         self.allows_innermost(graph, sizes, most_terms, false, &mut moves) && moves
@@ -41,7 +42,7 @@ impl ParallelAxis {
         })
     }
 
-    /// Counts how many products of elements a product of matrices has for each index of the axis.
+    /// Counts the multiplications of a matrix product per index of the axis.
     fn products(&self, graph: &Graph, node: &Node, sizes: &Sizes) -> Option<usize> {
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).ok();
         let terms = shape(node.outputs[0])?.iter().product::<usize>() * shape(node.inputs[0])?.last()?;

@@ -1,7 +1,7 @@
-//! Where the elements of a tensor lie in a region of memory.
+//! The layout of a tensor's elements in a region of memory.
 
-/// The elements of a tensor in a region: the first one, and how far neighbours along each axis are apart. Broadcasts,
-/// transposes, slices, reversals and most reshapes are other layouts of the same elements.
+/// The layout of a tensor in a region: its first element, and the distance between neighbours along each axis.
+/// Broadcasts, transposes, slices, reversals and most reshapes are other layouts of the same elements.
 ///
 /// ```
 /// use funcify_analysis::TensorLayout;
@@ -10,21 +10,22 @@
 /// let columns = matrix.transposed(&[1, 0]);
 /// assert_eq!((&columns.shape[..], &columns.strides[..]), (&[3, 2][..], &[1, 3][..]));
 /// assert_eq!(matrix.at(0, 1).start, 3);
-/// // No element moves where runs of axes allow it.
+/// // A reshape moves no element if the axes it merges are contiguous.
 /// assert!(matrix.reshaped(&[6]).is_some());
 /// assert!(columns.reshaped(&[6]).is_none());
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TensorLayout {
-    /// The first element.
+    /// The index of the first element in the region.
     pub start: usize,
     /// The sizes of the axes.
     pub shape: Vec<usize>,
-    /// Elements between neighbours along each axis; 0 along an axis that is broadcast, negative along one that is reversed.
+    /// The number of elements between neighbours along each axis; 0 along a broadcast axis, negative along a reversed
+    /// one.
     pub strides: Vec<isize>,
 }
 
-/// Returns the strides of a tensor whose elements lie in order.
+/// Returns the strides of a contiguous tensor.
 pub fn in_order(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -34,34 +35,34 @@ pub fn in_order(shape: &[usize]) -> Vec<isize> {
 }
 
 impl TensorLayout {
-    /// Lays a tensor out in order, from element `start` on.
+    /// Returns a contiguous layout that starts at element `start`.
     pub fn whole(start: usize, shape: &[usize]) -> Self {
         TensorLayout { start, shape: shape.to_vec(), strides: in_order(shape) }
     }
 
-    /// Counts the elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Tells whether it has no elements.
+    /// Returns whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }
 
-    /// Lays the same region out with other axes.
+    /// Returns a layout with other axes that starts at the same element.
     pub fn with_axes(&self, shape: Vec<usize>, strides: Vec<isize>) -> Self {
         TensorLayout { start: self.start, shape, strides }
     }
 
-    /// Splits the axes: returns the layout over the first `count` axes, and that over the others.
+    /// Splits the axes: returns the layout over the first `count` axes, and the one over the others.
     pub fn split_axes(&self, count: usize) -> (Self, Self) {
         let (shape, strides) = (self.shape.split_at(count), self.strides.split_at(count));
         let of = |shape: &[usize], strides: &[isize]| self.with_axes(shape.to_vec(), strides.to_vec());
         (of(shape.0, strides.0), of(shape.1, strides.1))
     }
 
-    /// Repeats it `count` times along a new first axis, `distance` elements apart.
+    /// Repeats the layout `count` times along a new first axis, `distance` elements apart.
     pub fn stacked(&self, count: usize, distance: usize) -> Self {
         let mut layout = self.clone();
         layout.shape.insert(0, count);
@@ -69,7 +70,7 @@ impl TensorLayout {
         layout
     }
 
-    /// Takes `count` rows of an axis from `start` on, each `step` from the one before.
+    /// Selects `count` indices of an axis, starting at `start`, `step` apart.
     pub fn part(&self, axis: usize, start: usize, count: usize, step: usize) -> Self {
         let mut layout = self.clone();
         if count > 0 {
@@ -80,7 +81,7 @@ impl TensorLayout {
         layout
     }
 
-    /// Reverses the indices of an axis.
+    /// Reverses an axis.
     pub fn reversed(&self, axis: usize) -> Self {
         let last = self.shape[axis].saturating_sub(1);
         let mut layout = self.part(axis, last, self.shape[axis], 1);
@@ -88,12 +89,12 @@ impl TensorLayout {
         layout
     }
 
-    /// Tells whether an axis is reversed.
+    /// Returns whether any axis is reversed.
     pub fn is_reversed(&self) -> bool {
         self.strides.iter().any(|stride| *stride < 0)
     }
 
-    /// Returns the first and the last of its elements in memory.
+    /// Returns the lowest and the highest index of its elements in memory.
     pub fn ends(&self) -> [usize; 2] {
         let reach = |sign: isize| -> isize {
             let axes = self.shape.iter().zip(&self.strides).filter(|(_, stride)| stride.signum() == sign);
@@ -102,7 +103,7 @@ impl TensorLayout {
         [-1, 1].map(|sign| self.start.wrapping_add_signed(reach(sign)))
     }
 
-    /// Takes one index of an axis, which disappears.
+    /// Selects one index of an axis, and removes the axis.
     pub fn at(&self, axis: usize, index: usize) -> Self {
         let mut layout = self.part(axis, index, 1, 1);
         layout.shape.remove(axis);
@@ -110,14 +111,14 @@ impl TensorLayout {
         layout
     }
 
-    /// Puts the axes into this order.
+    /// Permutes the axes: axis `i` of the result is axis `axes[i]`.
     pub fn transposed(&self, axes: &[usize]) -> Self {
         let shape = axes.iter().map(|axis| self.shape[*axis]).collect();
         let strides = axes.iter().map(|axis| self.strides[*axis]).collect();
         self.with_axes(shape, strides)
     }
 
-    /// Repeats it along the axes that are missing or have one element.
+    /// Repeats the tensor along axes that are missing or have one element.
     pub fn broadcast(&self, shape: &[usize]) -> Self {
         let added = shape.len() - self.shape.len();
         let stride = |axis: usize| match axis.checked_sub(added) {
@@ -133,27 +134,27 @@ impl TensorLayout {
         Some(self.with_axes(shape.to_vec(), strides))
     }
 
-    /// Tells whether another layout of the region has the same elements in the same order.
+    /// Returns whether another layout of the region has the same elements in the same order.
     pub fn is_same(&self, other: &Self) -> bool {
         let moves = |axis: &usize| self.shape[*axis] > 1;
         (self.start, &self.shape) == (other.start, &other.shape)
             && (0..self.shape.len()).filter(moves).all(|axis| self.strides[axis] == other.strides[axis])
     }
 
-    /// Tells whether the elements of each row of axis 0 lie one after the other.
+    /// Returns whether each row of axis 0 is contiguous.
     pub fn has_rows_in_order(&self) -> bool {
         self.split_axes(1.min(self.shape.len())).1.is_in_order()
     }
 
-    /// Tells whether the elements lie one after the other.
+    /// Returns whether the elements are contiguous.
     pub fn is_in_order(&self) -> bool {
         let ordered = in_order(&self.shape);
         (0..self.shape.len()).all(|axis| self.shape[axis] == 1 || self.strides[axis] == ordered[axis])
     }
 }
 
-/// Returns the strides that the same elements have in another shape. Axes of the new shape are matched with runs of old ones that
-/// lie in each other's order.
+/// Returns the strides of the same elements in another shape. Matches axes of the new shape with runs of contiguous
+/// old axes.
 fn reshaped_strides(layout: &TensorLayout, shape: &[usize]) -> Option<Vec<isize>> {
     let mut runs: Vec<(usize, isize)> = Vec::new();
     for (size, stride) in

@@ -1,27 +1,28 @@
-//! Answers what every engine asks about a program with loops before it runs it.
+//! Analyses of programs with loops that every compiling engine needs.
 //!
-//! An engine that compiles whole loops asks the same questions of a checked [`Graph`], whatever it makes of it: tiles on a
-//! processor, machine code, kernels of a GPU. This crate answers them, and knows graphs, values, axes and integers alone:
+//! An engine that compiles whole loops asks the same questions about a checked [`Graph`], whether it produces tiles on
+//! a CPU, machine code or GPU kernels. This crate answers them, and depends only on graphs, values, axes and integers:
 //!
-//! - [`ParallelAxis`] finds an axis that stays parallel through all loops, so that its parts may run on different threads;
-//! - [`Ranges`] bounds the integers of a program, so that an engine knows which of them a float holds exactly;
-//! - [`TensorLayout`] says where the elements of a tensor lie: transposes, slices, broadcasts and reshapes move no element;
-//! - [`ReadOrder`] tells which memory may be written while values are still to be read, and [`Contents`] which copies are still
-//!   good.
+//! - [`ParallelAxis`] finds an axis that stays parallel through all loops, so that its parts may run on different
+//!   threads;
+//! - [`Ranges`] bounds the integers of a program, so that an engine knows which of them a float represents exactly;
+//! - [`TensorLayout`] locates the elements of a tensor: transposes, slices, broadcasts and reshapes move no element;
+//! - [`ReadOrder`] tells which memory may be overwritten while values are still to be read, and [`Contents`] which
+//!   copies are still valid.
 //!
 //! ```
 //! use funcify_analysis::{Label, ParallelAxis};
 //! use funcify_core::types::Sizes;
 //! use funcify_core::{DType, Graph, scan};
 //!
-//! // A running sum over 20 steps, for 8 rows that know nothing of each other.
+//! // A running sum over 20 steps, for 8 independent lanes.
 //! let graph = Graph::build("running", |g| {
 //!     let (xs, init) = (g.input("xs", "f32[20,8]"), g.input("init", "f32[8]"));
 //!     scan(init, xs, |total, x| (total + x, total + x))
 //! })?;
 //!
 //! let sizes = Sizes::new();
-//! let axis = ParallelAxis::find(&graph, &sizes, Some(DType::F32)).expect("rows do not meet");
+//! let axis = ParallelAxis::find(&graph, &sizes, Some(DType::F32)).expect("the lanes are independent");
 //! assert_eq!(axis.size(), 8);
 //! assert_eq!(axis.of(&graph, graph.inputs()[0].value), Label::Axis(1));
 //! # Ok::<(), funcify_core::Error>(())

@@ -1,19 +1,19 @@
-//! Things found by the memory that they are in, so that asking who else is there costs the same in a program with many of them.
+//! Finds things by the memory that they occupy, at a cost that does not grow with their number.
 
 use std::collections::{BTreeSet, HashMap};
 
-/// Memory, as an engine names it while it lays a program out.
+/// Identifies memory, as an engine names it while it lays out a program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Memory {
-    /// A region: a tensor of the caller, scratch memory.
+    /// The index of a region: a tensor of the caller, or scratch memory.
     pub region: usize,
-    /// The number of one of the allocations of the region, each of which has another one; without it, all of the region.
+    /// The unique number of an allocation within the region; `None` for the whole region.
     pub allocation: Option<usize>,
 }
 
 impl Memory {
-    /// Tells whether another memory may have bytes in common with it: the same allocation has, and a region with each of its
-    /// allocations.
+    /// Returns whether other memory may have bytes in common with this: the same allocation does, and so do a region
+    /// and each of its allocations.
     pub fn may_share(&self, other: &Memory) -> bool {
         self.region == other.region
             && match (self.allocation, other.allocation) {
@@ -23,7 +23,7 @@ impl Memory {
     }
 }
 
-/// Numbers of things, by the memory that each is in.
+/// The indices of things, by the memory that each one occupies.
 ///
 /// ```
 /// use funcify_analysis::{Memory, Occupants};
@@ -39,12 +39,12 @@ impl Memory {
 pub struct Occupants(HashMap<usize, HashMap<Option<usize>, BTreeSet<usize>>>);
 
 impl Occupants {
-    /// Notes that a thing is in some memory.
+    /// Records that a thing occupies some memory.
     pub fn insert(&mut self, memory: Memory, thing: usize) {
         self.0.entry(memory.region).or_default().entry(memory.allocation).or_default().insert(thing);
     }
 
-    /// Notes that a thing is no longer in some memory.
+    /// Records that a thing no longer occupies some memory.
     pub fn remove(&mut self, memory: Memory, thing: usize) {
         let Some(allocations) = self.0.get_mut(&memory.region) else { return };
         let Some(things) = allocations.get_mut(&memory.allocation) else { return };
@@ -54,7 +54,7 @@ impl Occupants {
         }
     }
 
-    /// Lists the things in memory that [may have](Memory::may_share) bytes in common with this one.
+    /// Returns the things in memory that [may have](Memory::may_share) bytes in common with this one.
     pub fn with(&self, memory: Memory) -> impl Iterator<Item = usize> {
         let allocations = self.0.get(&memory.region);
         let (these, others) = match memory.allocation {
@@ -80,7 +80,7 @@ mod tests {
             of(1, Some(0)),
             of(1, None),
             of(2, None),
-            // Another thing in the memory of the first.
+            // Another thing in the same memory as the first.
             of(0, Some(0)),
         ];
         let mut occupants = Occupants::default();

@@ -1,9 +1,9 @@
-//! What the integers of a program can be.
+//! Bounds the integers of a program.
 //!
-//! An engine may have floats alone. An integer is one of them where all that it can be are numbers that the element type holds
-//! exactly: counters of steps, indices, what is computed of them. So each integer has the range of its elements, found by
-//! interval arithmetic (Cousot and Cousot 1977) for the sizes of the call. Of a state that each step adds to, the range is
-//! what all steps together can add.
+//! An engine may compute in floats only. A float can hold an integer if the element type represents all its possible
+//! values exactly: step counters, indices, and integers computed from them. So each integer value has a range, found
+//! by interval arithmetic (Cousot and Cousot 1977) for the sizes of the call. The range of a state that each step adds
+//! to covers the total that all steps together can add.
 
 use std::collections::HashMap;
 
@@ -19,24 +19,24 @@ use funcify_core::{DType, Graph, HostTensor, Scalar};
 
 use crate::element::greatest_integer;
 
-/// How often a loop is looked at before what still grows may be anything.
+/// The number of rounds over a loop after which a range that still grows becomes unbounded.
 const MOST_ROUNDS: usize = 6;
 
-/// What the elements of a value can be.
+/// The possible values of the elements of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Possible {
-    /// No element was seen yet.
+    /// No element has been seen yet.
     Nothing,
-    /// At least the first number and at most the second.
+    /// Integers from the first to the second number, both included.
     Within(i128, i128),
-    /// Nothing is known.
+    /// Any value.
     Anything,
 }
 
 use Possible::{Anything, Nothing, Within};
 
 impl Possible {
-    /// What either can be.
+    /// Returns the union of both ranges.
     fn or(self, other: Possible) -> Possible {
         match (self, other) {
             (Nothing, one) | (one, Nothing) => one,
@@ -45,7 +45,8 @@ impl Possible {
         }
     }
 
-    /// What a monotone function of both, or a product, of the ends can be.
+    /// Returns the range of a function of both, computed from the ends: the function must be monotone in each, or a
+    /// product.
     fn ends(self, other: Possible, f: impl Fn(i128, i128) -> i128) -> Possible {
         match (self, other) {
             (Within(a, b), Within(c, d)) => {
@@ -57,19 +58,19 @@ impl Possible {
         }
     }
 
-    /// As an element of a type: a number beyond it would wrap. Floats can be anything.
+    /// Restricts the range to a type: an integer beyond its limits would wrap, and floats can be anything.
     fn of_type(self, dtype: DType) -> Possible {
         match (self, limits(dtype)) {
             (Nothing, _) => Nothing,
             (Within(low, high), Some((least, greatest))) if least <= low && high <= greatest => self,
-            // What an op gives of which nothing is said.
+            // The result of an op with an unknown range.
             (Anything, Some((0, 1))) => Within(0, 1),
             _ => Anything,
         }
     }
 }
 
-/// The least and the greatest integer of a type.
+/// Returns the least and the greatest integer of a type.
 fn limits(dtype: DType) -> Option<(i128, i128)> {
     match dtype {
         DType::Bool => Some((0, 1)),
@@ -81,11 +82,11 @@ fn limits(dtype: DType) -> Option<(i128, i128)> {
     }
 }
 
-/// What is known of a value.
+/// The facts known about a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Fact {
     possible: Possible,
-    /// The state of the loop around it that it is, but for what was added to each element.
+    /// The loop state that it equals, and the range that was added to each of its elements.
     state: Option<(usize, Possible)>,
 }
 
@@ -95,7 +96,7 @@ impl From<Possible> for Fact {
     }
 }
 
-/// What the integers of a graph and of its bodies can be, and which of them an engine holds as floats.
+/// The ranges of the integers of a graph and its bodies, and which of them an engine represents as floats.
 ///
 /// ```
 /// use funcify_analysis::{Possible, Ranges};
@@ -115,18 +116,18 @@ impl From<Possible> for Fact {
 #[derive(Default, Debug)]
 pub struct Ranges {
     graphs: HashMap<GraphId, Vec<Possible>>,
-    /// How many steps at most run of the loops that end early, by the symbol of that number.
+    /// The range of the number of steps of each early-ending loop, by its symbol.
     counts: HashMap<Symbol, Possible>,
-    /// The greatest number up to which the element type holds every integer, and its negative.
+    /// The greatest integer up to which the element type represents every integer exactly, and its negative.
     greatest: i128,
     are_checked: bool,
     has_words: bool,
 }
 
 impl Ranges {
-    /// Finds the ranges of a program for an engine whose numbers are of type `element`. `are_checked` says that whoever runs the
-    /// program checks what only a running loop knows: that integers which are given are numbers of that type, and that loops
-    /// without a bound end after [so many](Ranges::most_checked_steps) steps.
+    /// Finds the ranges of a program for an engine whose element type is `element`. `are_checked` states that the
+    /// caller checks facts known only at run time: that integer inputs are representable in that type, and that loops
+    /// without a bound end after at most [`most_checked_steps`](Ranges::most_checked_steps) steps.
     pub fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
         let greatest = i128::from(greatest_integer(element));
         let has_words = has_random_bits(graph);
@@ -146,34 +147,34 @@ impl Ranges {
         ranges
     }
 
-    /// Tells whether the program has random bits: `u32` are then words, not numbers.
+    /// Returns whether the program has random bits: `u32` values are then words, not numbers.
     pub fn has_words(&self) -> bool {
         self.has_words
     }
 
-    /// Tells whether whoever runs the program checks what only a running loop knows: integers that are given, how many rows there
-    /// are.
+    /// Returns whether the caller checks facts known only at run time: integer inputs, and numbers of rows.
     pub fn are_checked(&self) -> bool {
         self.are_checked
     }
 
-    /// Bounds the steps of a loop without a bound, where whoever runs the program checks that these are enough: so many that
-    /// integers which are counted up stay among those that the element type holds.
+    /// Returns the bound on the steps of a loop without a bound of its own, if the caller checks that it suffices. It
+    /// is chosen so that step counters stay among the integers that the element type represents exactly.
     pub fn most_checked_steps(&self) -> Option<usize> {
         self.are_checked.then_some(usize::try_from(self.greatest / 4).unwrap_or(usize::MAX))
     }
 
-    /// Returns what a value of the graph or of a body can be: [`Possible::Anything`] for floats, and where nothing is known.
+    /// Returns the range of a value of the graph or of a body: [`Possible::Anything`] for floats, and if nothing is
+    /// known.
     pub fn of(&self, graph: &Graph, value: ValueId) -> Possible {
         self.graphs.get(&graph.id()).map_or(Anything, |all| all[value.index()])
     }
 
-    /// Tells whether the element type holds an integer, whatever it is.
+    /// Returns whether the element type represents every possible value of an integer exactly.
     pub fn hold(&self, graph: &Graph, value: ValueId) -> bool {
         graph.ty(value).dtype.is_int() && self.are_held(self.of(graph, value))
     }
 
-    /// Tells whether the element type holds all elements of a tensor of integers.
+    /// Returns whether the element type represents all elements of an integer tensor exactly.
     pub fn hold_all(&self, tensor: &HostTensor) -> bool {
         tensor.dtype().is_int() && self.are_held(elements(tensor))
     }
@@ -186,7 +187,7 @@ impl Ranges {
         }
     }
 
-    /// Looks at a graph with these inputs; gives what its outputs can be.
+    /// Analyses a graph with these inputs; returns the facts about its outputs.
     fn graph(&mut self, graph: &Graph, inputs: Vec<Fact>, sizes: &Sizes) -> Vec<Fact> {
         let mut facts = vec![Fact::from(Nothing); graph.values().count()];
         for (input, fact) in graph.inputs().iter().zip(inputs) {
@@ -282,7 +283,7 @@ impl Ranges {
         vec![one; node.outputs.len()]
     }
 
-    /// What an operand can be, if anything then what its type has.
+    /// Returns the range of an operand; if it is unbounded, the limits of its type.
     fn of_any(&self, graph: &Graph, node: &Node, operands: &[Fact], operand: usize) -> Possible {
         match (operands[operand].possible, limits(graph.ty(node.inputs[operand]).dtype)) {
             (Anything, Some((low, high))) => Within(low, high),
@@ -290,7 +291,7 @@ impl Ranges {
         }
     }
 
-    /// A loop: its states are what they can be before some step.
+    /// Analyses a scan: returns the ranges of its states before any step.
     fn scan(&mut self, scan: &Scan, operands: &[Fact], sizes: &Sizes) -> Vec<Fact> {
         let (places, params, results) = (scan.operands(), scan.params(), scan.results());
         let possible = |operand: usize| operands[operand].possible;
@@ -304,7 +305,7 @@ impl Ranges {
             })
             .chain(places.carries.clone().map(possible))
             .collect();
-        // What a step gives for each state.
+        // The outputs of a step for each state.
         let written: Vec<Vec<usize>> = results
             .buffers
             .iter()
@@ -332,13 +333,13 @@ impl Ranges {
             let outputs = ranges.graph(&scan.body, inputs, sizes);
             written
                 .iter()
-                .map(|rows| rows.iter().map(|row| outputs[*row]).reduce(either).expect("each state is written"))
+                .map(|rows| rows.iter().map(|row| outputs[*row]).reduce(either).expect("each step writes every state"))
                 .collect()
         });
         states.into_iter().map(Fact::from).collect()
     }
 
-    /// A loop that a condition ends.
+    /// Analyses a while loop.
     fn while_loop(&mut self, op: &While, operands: &[Fact], sizes: &Sizes) -> Vec<Fact> {
         let places = op.operands();
         let captured = |places: std::ops::Range<usize>| operands[places].iter().map(|fact| fact.possible.into());
@@ -358,14 +359,14 @@ impl Ranges {
         let branches = switch.branches.iter().zip(places);
         let results = branches.map(|(branch, places)| self.graph(branch, operands[places].to_vec(), sizes));
         let both = |one: Vec<Fact>, other: Vec<Fact>| one.into_iter().zip(other).map(|(a, b)| either(a, b)).collect();
-        results.reduce(both).expect("a choice has a branch")
+        results.reduce(both).expect("the type rule guarantees a branch")
     }
 
-    /// What the states of a loop of at most so many steps can be, before a step and at the end. `step` gives the next of
-    /// each.
+    /// Returns the ranges of the states of a loop with at most `most` steps, before each step and at the end. `step`
+    /// computes the next value of each state.
     ///
-    /// A state that a step adds to is at most what so many steps add away from its start; another one is found by looking
-    /// again until nothing new comes.
+    /// A state that a step adds to moves from its start by at most the total that `most` steps add; other states are
+    /// found by iterating until nothing changes.
     fn states(
         &mut self,
         initial: Vec<Possible>,
@@ -413,7 +414,7 @@ fn unary(op: ops::Unary, x: Fact, dtype: DType) -> Fact {
         }
         (ops::Unary::Sign, Within(..)) => Within(-1, 1).into(),
         (ops::Unary::Square, possible) => possible.ends(possible, i128::saturating_mul).into(),
-        // The bits of all ones minus the integer.
+        // All ones minus the integer.
         (ops::Unary::Not, Within(low, high)) => match all_ones(dtype) {
             Some(ones) => Within(ones - high, ones - low).into(),
             None => Anything.into(),
@@ -422,12 +423,12 @@ fn unary(op: ops::Unary, x: Fact, dtype: DType) -> Fact {
     }
 }
 
-/// Returns the integer of a type that has all bits, or a true boolean: `not` is what is missing to it.
+/// Returns the integer of a type with all bits set, or 1 for booleans: `not x` is this minus `x`.
 pub fn all_ones(dtype: DType) -> Option<i128> {
     limits(dtype).map(|(low, high)| if low < 0 { -1 } else { high })
 }
 
-/// What the bits can be that two integers have in common.
+/// Returns the range of the bitwise `and` of two integers.
 fn bits_of_both(a: Possible, b: Possible) -> Possible {
     match (a, b) {
         (Within(0.., high), Within(0.., other)) => Within(0, high.min(other)),
@@ -436,7 +437,7 @@ fn bits_of_both(a: Possible, b: Possible) -> Possible {
     }
 }
 
-/// What an integer that is not negative can be, its bits shifted by a number of places.
+/// Returns the range of a nonnegative integer whose bits are shifted right by a number of places.
 fn shifted_right(a: Possible, places: Possible) -> Possible {
     match (a, places) {
         (Within(0.., high), Within(least @ 0..=63, _)) => Within(0, high >> least),
@@ -453,7 +454,7 @@ fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
         ops::Binary::Mul => a.ends(b, i128::saturating_mul),
         ops::Binary::Max => a.ends(b, i128::max),
         ops::Binary::Min => a.ends(b, i128::min),
-        // What a division by zero gives is the op's own.
+        // The result of a division by zero depends on the op.
         ops::Binary::Rem => match (a, b) {
             (Within(low, high), Within(least, most)) if least > 0 || most < 0 => {
                 let largest = most.max(-least) - 1;
@@ -483,7 +484,7 @@ fn binary(op: ops::Binary, x: Fact, y: Fact) -> Fact {
     Fact { possible, state }
 }
 
-/// One of two values.
+/// Combines the facts about two values, one of which is chosen.
 fn either(x: Fact, y: Fact) -> Fact {
     let state = match (x.state, y.state) {
         (Some((one, added)), Some((other, also))) if one == other => Some((one, added.or(also))),
@@ -492,7 +493,7 @@ fn either(x: Fact, y: Fact) -> Fact {
     Fact { possible: x.possible.or(y.possible), state }
 }
 
-/// What a reduction of so many elements can be; partial sums are no larger.
+/// Returns the range of a reduction of `count` elements; partial sums are within it, too.
 fn reduced(kind: ReduceKind, x: Possible, count: Possible) -> Possible {
     match (kind, x, count) {
         (ReduceKind::Any | ReduceKind::All, ..) => Within(0, 1),
@@ -502,7 +503,7 @@ fn reduced(kind: ReduceKind, x: Possible, count: Possible) -> Possible {
     }
 }
 
-/// What the elements of a tensor are.
+/// Returns the range of the elements of a tensor.
 fn elements(tensor: &HostTensor) -> Possible {
     tensor.scalars().fold(Nothing, |all, scalar| {
         all.or(match scalar {
@@ -512,14 +513,14 @@ fn elements(tensor: &HostTensor) -> Possible {
     })
 }
 
-/// Tells whether a graph or one of its bodies has random bits.
+/// Returns whether a graph or one of its bodies has random bits.
 fn has_random_bits(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
         matches!(node.op, Op::Threefry(_)) || node.op.bodies().into_iter().any(|body| has_random_bits(body))
     })
 }
 
-/// Tells whether a graph or one of its bodies has integers.
+/// Returns whether a graph or one of its bodies has integers.
 fn has_integers(graph: &Graph) -> bool {
     graph.values().any(|value| graph.ty(value).dtype.is_int())
         || graph.nodes().iter().flat_map(|node| node.op.bodies()).any(|body| has_integers(body))

@@ -42,16 +42,16 @@ fn units_stay_within_the_region() {
     assert_eq!(passes(10), Ok(()));
     let error = passes(11).expect_err("the eleventh unit does not exist");
     assert_eq!(error.place, "stage 0, part 0, node [0, 0]");
-    refuses("are not there", |[x, y, _]| vec![COPY.over([1, 5], y.at(9), &[x])]);
-    refuses("are not there", |[x, y, _]| vec![COPY.over([1, 4], y, &[x.at(9).offset(1)])]);
-    refuses("are not there", |[x, y, _]| vec![COPY.over([3, 4], y.rows(4), &[x.at(8).rows(4)])]);
+    refuses("are outside the region", |[x, y, _]| vec![COPY.over([1, 5], y.at(9), &[x])]);
+    refuses("are outside the region", |[x, y, _]| vec![COPY.over([1, 4], y, &[x.at(9).offset(1)])]);
+    refuses("are outside the region", |[x, y, _]| vec![COPY.over([3, 4], y.rows(4), &[x.at(8).rows(4)])]);
     refuses("units -1 to 3", |[x, y, _]| vec![repeat(5, vec![COPY.over([1, 4], y, &[x.at(3).step(0, -1)])])]);
     let pack =
         |column| move |[x, _, scratch]: [Operand; 3]| vec![Op::Pack { column }.over([2, 10], scratch, &[x.rows(1)])];
     let (mut plan, operands) = regions();
     plan.once(pack(4)(operands));
     assert_eq!(plan.check::<f32>(), Ok(()));
-    refuses("are not there", pack(5));
+    refuses("are outside the region", pack(5));
     refuses("no region 7", |[_, y, _]| vec![COPY.over([1, 4], y, &[Operand::of(7)])]);
 }
 
@@ -62,7 +62,7 @@ fn what_is_written_meets_nothing_that_is_read() {
         plan.once(vec![repeat(8, vec![COPY.over([1, 4], y.at(1).step(0, 1), &[from(y)])])]);
         plan.check::<f32>().map_err(|error| error.reason)
     };
-    let meets = || Err("operand 1: meets what is written".to_string());
+    let meets = || Err("operand 1: overlaps the destination".to_string());
     assert_eq!(before(|y| y.step(0, 1)), Ok(()), "the unit before");
     assert_eq!(before(|y| y.at(1).step(0, 1)), Ok(()), "the place itself");
     assert_eq!(before(|y| y), Ok(()), "a unit that is never written");
@@ -72,11 +72,11 @@ fn what_is_written_meets_nothing_that_is_read() {
     assert_eq!(before(|y| y.at(1).step(0, 1).offset(4)), Ok(()), "the elements after the place");
     assert_eq!(before(|y| y.step(0, 1).offset(1)), meets(), "the first elements of the place");
     assert_eq!(before(|y| y.at(9).step(0, -1)), meets(), "in the other direction");
-    refuses("meets what is written", |[_, _, scratch]| {
+    refuses("overlaps the destination", |[_, _, scratch]| {
         let product = Op::Product { inner: vec![4], init: false, then: None };
         vec![product.over([1, 4], scratch, &[scratch, scratch.offset(8)])]
     });
-    refuses("meets what is written", |[_, _, scratch]| {
+    refuses("overlaps the destination", |[_, _, scratch]| {
         let fold = Op::FoldRows { fold: Fold::Sum, accumulate: false };
         vec![fold.over([2, 4], scratch, &[scratch.rows(4)])]
     });
@@ -88,7 +88,7 @@ fn what_is_written_meets_nothing_that_is_read() {
         plan.check::<f32>().map_err(|error| error.reason)
     };
     assert_eq!(recurrence(0, 20), Ok(()), "in place of what is added");
-    assert_eq!(recurrence(20, 0), Err("operand 3: meets what is written".to_string()), "in place of the factor");
+    assert_eq!(recurrence(20, 0), Err("operand 3: overlaps the destination".to_string()), "in place of the factor");
 }
 
 #[test]
@@ -96,15 +96,15 @@ fn ops_have_their_operands_and_shapes() {
     refuses("1 operands instead of 2", |[x, y, _]| vec![Op::Binary(Binary::Add).over([1, 4], y, &[x])]);
     refuses("2 operands instead of 1", |[x, y, _]| vec![COPY.over([1, 4], y, &[x, x])]);
     refuses("nothing to write", |[x, y, _]| vec![COPY.over([0, 4], y, &[x])]);
-    refuses("rows to write overlap", |[x, y, _]| vec![COPY.over([2, 4], y.rows(3), &[x])]);
-    refuses("input 0 is written", |[x, y, _]| vec![COPY.over([1, 4], x, &[y])]);
+    refuses("rows of the destination overlap", |[x, y, _]| vec![COPY.over([2, 4], y.rows(3), &[x])]);
+    refuses("writes to input 0", |[x, y, _]| vec![COPY.over([1, 4], x, &[y])]);
     refuses("a product of 0 factors", |[x, y, _]| {
         vec![Op::Product { inner: vec![], init: true, then: None }.over([1, 4], y, &[x])]
     });
-    refuses("only sums fold products", |[x, y, _]| {
+    refuses("only a sum can fold products", |[x, y, _]| {
         vec![Op::FoldRows { fold: Fold::Max, accumulate: false }.over([2, 4], y, &[x, x])]
     });
-    refuses("what is written has lanes", |[x, y, _]| {
+    refuses("the destination must have lanes", |[x, y, _]| {
         vec![Op::FoldLanes { fold: Fold::Sum, accumulate: false }.over([2, 4], y, &[x])]
     });
     refuses("must have lanes", |[x, y, _]| {

@@ -1,4 +1,4 @@
-//! A loop, told operation by operation: what is there before it, what each iteration does, what is left behind it.
+//! Builds a loop operation by operation: the setup before it, the body of an iteration, and the stores after it.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{self, AbiParam, Block, InstBuilder, MemFlagsData, StackSlot, Type, types};
@@ -11,17 +11,19 @@ use crate::number::{Functions, Number, Reach};
 #[derive(Clone, Copy, Debug)]
 pub struct Value(pub(crate) ir::Value);
 
-/// A vector that stays from one iteration to the next.
+/// A vector that keeps its value from one iteration to the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Register(Variable);
 
-/// A place in a buffer, which may move with the iterations.
+/// A place in a buffer that may move with each iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stream(usize);
 
-/// A loop as it is told: streams and what is loaded before it, then [`begin`](Builder::begin), then what each iteration does.
+/// Builds a loop: first its streams and the loads before it, then, after [`begin`](Builder::begin), the operations of
+/// an iteration.
 ///
-/// All vectors have the routine's lanes. What is loaded of fewer elements has zeros behind them, and one element is in all lanes.
+/// All vectors have the routine's lanes. A load of fewer elements fills the remaining lanes with zeros, except that a
+/// single element is copied to all lanes.
 pub struct Builder<'f, T: Number> {
     pub(crate) function: FunctionBuilder<'f>,
     /// The type of an address.
@@ -32,20 +34,21 @@ pub struct Builder<'f, T: Number> {
     pub(crate) functions: Functions<T>,
     /// The signatures of functions of one and of two operands.
     pub(crate) signatures: [ir::SigRef; 2],
-    /// Where functions take their operands from, if they are vectors.
+    /// The stack slots that pass vector operands to functions.
     pub(crate) slots: Option<[StackSlot; 2]>,
-    /// Where the places are, how far they move, and how many iterations run.
+    /// The addresses of the streams, the distances that they move, and the number of iterations.
     arguments: [ir::Value; 3],
     places: Vec<Variable>,
     reaches: Vec<Reach>,
     ran: Variable,
     body: Option<Block>,
     behind: Block,
-    /// What is stored behind the last iteration.
+    /// The registers stored after the last iteration.
     kept: Vec<(Register, Stream, usize, usize)>,
 }
 
-/// Memory is there, as is checked before the routine runs; it need not be aligned.
+/// Returns the flags of memory accesses. Their bounds are checked before the routine runs, so they cannot trap; they
+/// need not be aligned.
 pub(crate) fn memory() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -58,7 +61,7 @@ impl<'f, T: Number> Builder<'f, T> {
         functions: Functions<T>,
     ) -> Self {
         let pointer = module.target_config().pointer_type();
-        let ty = T::TYPE.by(lanes as u32).expect("vectors have 1 lane or 16 bytes of them");
+        let ty = T::TYPE.by(lanes as u32).expect("checked by `Routine::new`: a vector has 1 lane or 16 bytes");
         let signatures = [1, 2].map(|operands| {
             let mut signature = module.make_signature();
             signature.params.push(AbiParam::new(types::I32));
@@ -96,12 +99,12 @@ impl<'f, T: Number> Builder<'f, T> {
         }
     }
 
-    /// How many lanes all vectors have.
+    /// Returns the number of lanes of all vectors.
     pub fn lanes(&self) -> usize {
         self.lanes
     }
 
-    /// A place in a buffer. Before the loop.
+    /// Adds a stream. Must be called before [`begin`](Builder::begin).
     pub fn stream(&mut self) -> Stream {
         let index = self.places.len();
         let place = self.function.declare_var(self.pointer);
@@ -112,14 +115,14 @@ impl<'f, T: Number> Builder<'f, T> {
         Stream(index)
     }
 
-    /// A register that has this value first. Before the loop.
+    /// Adds a register with this initial value. Must be called before [`begin`](Builder::begin).
     pub fn register(&mut self, value: Value) -> Register {
         let register = Register(self.function.declare_var(self.ty));
         self.set(register, value);
         register
     }
 
-    /// What follows is what each iteration does.
+    /// Starts the body: the operations that follow run in each iteration.
     pub fn begin(&mut self) {
         let body = self.function.create_block();
         self.function.ins().jump(body, &[]);
@@ -127,17 +130,17 @@ impl<'f, T: Number> Builder<'f, T> {
         self.body = Some(body);
     }
 
-    /// What a register has now.
+    /// Returns the current value of a register.
     pub fn get(&mut self, register: Register) -> Value {
         Value(self.function.use_var(register.0))
     }
 
-    /// Gives a register another value.
+    /// Sets the value of a register.
     pub fn set(&mut self, register: Register, value: Value) {
         self.function.def_var(register.0, value.0);
     }
 
-    /// The `len` elements that lie `at` elements behind the place of a stream, at most a vector of them.
+    /// Loads `len` elements, at most a vector of them, starting `at` elements after the place of a stream.
     pub fn load(&mut self, stream: Stream, at: usize, len: usize) -> Value {
         let place = self.place(stream, at + len, false);
         let element = |index: usize| ((at + index) * size_of::<T>()) as i32;
@@ -156,7 +159,7 @@ impl<'f, T: Number> Builder<'f, T> {
         Value(vector)
     }
 
-    /// Stores the first `len` elements of a value.
+    /// Stores the first `len` elements of a value, starting `at` elements after the place of a stream.
     pub fn store(&mut self, value: Value, stream: Stream, at: usize, len: usize) {
         let place = self.place(stream, at + len, true);
         let element = |index: usize| ((at + index) * size_of::<T>()) as i32;
@@ -170,12 +173,12 @@ impl<'f, T: Number> Builder<'f, T> {
         }
     }
 
-    /// Stores the first `len` elements of a register behind the last iteration.
+    /// Stores the first `len` elements of a register after the last iteration.
     pub fn keep(&mut self, register: Register, stream: Stream, at: usize, len: usize) {
         self.kept.push((register, stream, at, len));
     }
 
-    /// The loop ends here where the first lane of a value is 0.
+    /// Ends the loop at this point if the first lane of a value is 0.
     pub fn end_unless(&mut self, value: Value) {
         let holds = self.is_not_zero(value);
         let further = self.function.create_block();
@@ -184,20 +187,20 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.seal_block(further);
     }
 
-    /// A number, in all lanes.
+    /// Returns a number in all lanes.
     pub fn number(&mut self, number: T) -> Value {
         let one = number.constant(&mut self.function);
         Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) })
     }
 
-    /// Whether the first lane is not 0.
+    /// Tests whether the first lane is nonzero.
     pub(crate) fn is_not_zero(&mut self, value: Value) -> ir::Value {
         let first = if self.lanes == 1 { value.0 } else { self.function.ins().extractlane(value.0, 0) };
         let zero = T::from(0).constant(&mut self.function);
         self.function.ins().fcmp(FloatCC::NotEqual, first, zero)
     }
 
-    /// Where a stream is now. Of what lies behind it, `end` elements are touched.
+    /// Returns the current address of a stream, and records that up to `end` elements after it are accessed.
     pub(crate) fn place(&mut self, stream: Stream, end: usize, is_written: bool) -> ir::Value {
         let reach = &mut self.reaches[stream.0];
         reach.elements = reach.elements.max(end);
@@ -205,7 +208,7 @@ impl<'f, T: Number> Builder<'f, T> {
         self.function.use_var(self.places[stream.0])
     }
 
-    /// Ends the iteration and the routine. What each stream reaches.
+    /// Ends the iteration and the routine. Returns the elements that each stream reaches.
     pub(crate) fn end(mut self, module: &impl Module) -> Vec<Reach> {
         let [_, steps, times] = self.arguments;
         if let Some(body) = self.body {
@@ -237,7 +240,7 @@ impl<'f, T: Number> Builder<'f, T> {
     }
 }
 
-/// Where the entry of a stream lies in a list of addresses or steps, in bytes.
+/// Returns the offset, in bytes, of a stream's entry in a list of addresses or steps.
 fn entry(index: usize) -> i32 {
     (index * size_of::<usize>()) as i32
 }

@@ -1,15 +1,15 @@
-//! What may be refused.
+//! Errors of compiling and running routines.
 
-/// Why there is no routine, or why it does not run.
+/// The reason why a routine cannot be compiled, or does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Cranelift has no code for this processor, or for what the loop asks of it.
+    /// Cranelift cannot generate code for this processor, or for an operation of the loop.
     #[error("no machine code for this processor: {0}")]
     Processor(String),
-    /// A vector of so many elements.
-    #[error("a vector of {0} elements: machine code has vectors of one element or of 16 bytes")]
+    /// An unsupported number of lanes.
+    #[error("unsupported vector of {0} elements: machine code has vectors of one element or of 16 bytes")]
     Lanes(usize),
-    /// What a stream reaches is not in its buffer, or is written though the buffer is only read.
-    #[error("stream {0} leaves its buffer")]
+    /// A stream reaches beyond its buffer, or writes to a buffer that is only borrowed for reading.
+    #[error("stream {0} is out of bounds, or writes to a read-only buffer")]
     Bounds(usize),
 }

@@ -1,10 +1,11 @@
-//! Loops over a few vectors as machine code of the processor that they run on.
+//! Compiles loops over a few vectors to machine code for the processor they run on.
 //!
-//! A loop whose body is some dozens of operations on numbers costs an interpreter one to three nanoseconds an operation, most
-//! of it waiting for registers that lie in memory. As machine code the values stay in the processor's registers from one
-//! iteration to the next. [Cranelift](https://cranelift.dev) makes the code, in some microseconds an operation.
+//! A loop whose body is a few dozen operations on numbers costs an interpreter one to three nanoseconds per operation,
+//! most of it spent waiting for values kept in memory. Machine code keeps the values in the processor's registers from
+//! one iteration to the next. [Cranelift](https://cranelift.dev) generates the code, in a few microseconds per
+//! operation.
 //!
-//! A [`Builder`] is told what one iteration does. The [`Routine`] runs on slices:
+//! A [`Builder`] records the operations of one iteration. The resulting [`Routine`] runs on slices:
 //!
 //! ```
 //! use funcify_jit::{Buffer, Functions, Routine, Span};
@@ -33,8 +34,9 @@
 //! # Ok::<(), funcify_jit::Error>(())
 //! ```
 //!
-//! The way through it: `number` (elements, and functions of them), `builder` (a loop, told), `operations` (what it may do),
-//! `product` (a row times a matrix), `routine` (memory, and the only place that is not safe Rust). **Invariant:** a routine touches nothing but what its streams reach, which is checked before it runs.
+//! Read the modules in this order: `number` (elements, and functions on them), `builder` (building a loop),
+//! `operations` (the operations of a loop), `product` (a row times a matrix), `routine` (memory, and the only unsafe
+//! code). **Invariant:** a routine accesses only the elements that its streams reach, which is checked before it runs.
 
 mod builder;
 mod error;

@@ -1,13 +1,13 @@
-//! What routines are made over: their elements, the functions that they may call, and what their streams reach.
+//! The elements of routines, the functions that routines may call, and the elements that their streams reach.
 
 use cranelift_codegen::ir::{self, InstBuilder, Type, types};
 use cranelift_frontend::FunctionBuilder;
 
-/// The elements of routines: f32 and f64.
+/// An element type of routines: f32 or f64.
 pub trait Number: Copy + From<u8> + 'static {
-    /// 16 bytes of them.
+    /// A vector of 16 bytes.
     type Vector: AsRef<[Self]> + AsMut<[Self]>;
-    /// How many these are.
+    /// The number of lanes of a vector.
     const LANES: usize;
     #[doc(hidden)]
     const TYPE: Type;
@@ -35,22 +35,22 @@ impl Number for f64 {
     }
 }
 
-/// Functions of numbers that a routine may call. The first argument says which. Those on vectors leave the result in the first
-/// one.
+/// Functions on numbers that a routine may call. The first argument selects the function. The vector functions write
+/// their result to the first vector.
 #[derive(Clone, Copy, Debug)]
 pub struct Functions<T: Number> {
-    /// Of one operand, for routines of one lane.
+    /// Functions of one operand, for routines of one lane.
     pub one: extern "C" fn(u32, T) -> T,
-    /// Of two.
+    /// Functions of two operands, for routines of one lane.
     pub two: extern "C" fn(u32, T, T) -> T,
-    /// Of one operand, for routines of vectors.
+    /// Functions of one operand, for routines of vectors.
     pub vector: extern "C" fn(u32, &mut T::Vector),
-    /// Of two.
+    /// Functions of two operands, for routines of vectors.
     pub vectors: extern "C" fn(u32, &mut T::Vector, &T::Vector),
 }
 
 impl<T: Number> Functions<T> {
-    /// For routines that call none: each leaves its first operand as it is.
+    /// Placeholders for routines that call no functions: each returns its first operand unchanged.
     pub const NONE: Self = {
         extern "C" fn one<T>(_: u32, x: T) -> T {
             x
@@ -72,10 +72,10 @@ impl<T: Number> Functions<T> {
     }
 }
 
-/// What a stream touches in each iteration.
+/// The elements that a stream accesses in each iteration.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Reach {
-    /// Up to how many elements behind its place.
+    /// The number of elements, counted from its place, that may be accessed.
     pub(crate) elements: usize,
     pub(crate) is_written: bool,
 }

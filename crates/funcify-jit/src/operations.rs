@@ -1,4 +1,4 @@
-//! What an iteration may do with vectors, lane by lane.
+//! Operations of an iteration on vectors, lane by lane.
 
 use cranelift_codegen::ir::condcodes::FloatCC;
 use cranelift_codegen::ir::{self, Endianness, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, types};
@@ -7,11 +7,11 @@ use cranelift_frontend::FuncInstBuilder;
 use crate::builder::{Builder, Value, memory};
 use crate::number::Number;
 
-/// Truth values, lane by lane.
+/// A vector of truth values.
 #[derive(Clone, Copy, Debug)]
 pub struct Mask(ir::Value);
 
-/// The bits of numbers, lane by lane.
+/// A vector of the bits of numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Bits(ir::Value);
 
@@ -24,7 +24,7 @@ pub enum Comparison {
     LessEqual,
     /// x = y.
     Equal,
-    /// Whether they differ, or either is NaN.
+    /// x ≠ y, or either is NaN.
     NotEqual,
 }
 
@@ -42,63 +42,63 @@ macro_rules! operations {
 }
 
 operations! {
-    /// -x, NaN included.
+    /// Returns -x; flips the sign of NaN, too.
     neg(x) = fneg;
-    /// |x|, NaN included.
+    /// Returns |x|; clears the sign of NaN, too.
     abs(x) = fabs;
-    /// The square root; NaN below zero.
+    /// Returns the square root; NaN below zero.
     sqrt(x) = sqrt;
-    /// x + y.
+    /// Returns x + y.
     add(x, y) = fadd;
-    /// x - y.
+    /// Returns x - y.
     sub(x, y) = fsub;
-    /// x * y.
+    /// Returns x * y.
     mul(x, y) = fmul;
-    /// x / y.
+    /// Returns x / y.
     div(x, y) = fdiv;
-    /// x * y + z, rounded once.
+    /// Returns x * y + z, rounded once.
     mul_add(x, y, z) = fma;
 }
 
 impl<T: Number> Builder<'_, T> {
-    /// 1 where a comparison holds, and 0 elsewhere.
+    /// Returns 1 in lanes where a comparison holds, and 0 elsewhere.
     pub fn compare(&mut self, comparison: Comparison, x: Value, y: Value) -> Value {
         let (one, zero) = (self.number(T::from(1)), self.number(T::from(0)));
         let mask = self.mask(comparison, x, y);
         self.choose(mask, one, zero)
     }
 
-    /// `yes` where a value is not 0, else `no`.
+    /// Returns `yes` in lanes where a value is nonzero, else `no`.
     pub fn select(&mut self, value: Value, yes: Value, no: Value) -> Value {
         let zero = self.number(T::from(0));
         let mask = self.mask(Comparison::NotEqual, value, zero);
         self.choose(mask, yes, no)
     }
 
-    /// The larger, where -0 is less than +0; NaN if either is.
+    /// Returns the larger value, where -0 is less than +0; NaN if either is NaN.
     pub fn max(&mut self, x: Value, y: Value) -> Value {
         let is_less = self.mask(Comparison::Less, y, x);
         let larger = self.choose(is_less, x, y);
         let is_number = self.mask(Comparison::Equal, x, x);
         let larger = self.choose(is_number, larger, x);
-        // Of two zeros it is y. It is negative if both are.
+        // Of two zeros, `larger` is y. The result is negative only if both are.
         let rest = self.word((1 << (self.words().lane_bits() - 1)) - 1);
         let rest = self.of_bits(rest);
         let sign = self.bitwise(x, rest, |ins, x, rest| ins.bor(x, rest));
         self.bitwise(larger, sign, |ins, larger, sign| ins.band(larger, sign))
     }
 
-    /// The smaller, where -0 is less than +0; NaN if either is.
+    /// Returns the smaller value, where -0 is less than +0; NaN if either is NaN.
     pub fn min(&mut self, x: Value, y: Value) -> Value {
-        // Which of both they give differs for zeros and NaN alone. The smaller is negative if either is, as their bits together are;
-        // those of NaN and of any number are NaN.
+        // `first` and `second` differ only for zeros and NaN. The smaller zero is negative if either is, as is the
+        // bitwise `or` of both; the `or` of NaN and any number is NaN.
         let (x_is_less, y_is_less) = (self.mask(Comparison::Less, x, y), self.mask(Comparison::Less, y, x));
         let (first, second) = (self.choose(x_is_less, x, y), self.choose(y_is_less, y, x));
         self.bitwise(first, second, |ins, first, second| ins.bor(first, second))
     }
 
-    /// An op on the bits of two numbers, which stay in the registers of numbers: on x86-64 always, elsewhere where a register
-    /// has several lanes.
+    /// Applies an op to the bits of two numbers. They stay in float registers: always on x86-64, elsewhere only if a
+    /// register has several lanes.
     fn bitwise(
         &mut self,
         x: Value,
@@ -113,7 +113,7 @@ impl<T: Number> Builder<'_, T> {
         self.of_bits(Bits(bits))
     }
 
-    /// Lane `lane` of a value, in all lanes.
+    /// Returns lane `lane` of a value, in all lanes.
     pub fn lane(&mut self, value: Value, lane: usize) -> Value {
         if self.lanes == 1 {
             return value;
@@ -122,13 +122,13 @@ impl<T: Number> Builder<'_, T> {
         Value(self.function.ins().splat(self.ty, one))
     }
 
-    /// What the routine's function of one operand gives.
+    /// Calls the routine's function of one operand with the selector `which`.
     pub fn call(&mut self, which: u32, x: Value) -> Value {
         let address = self.functions.one_address(self.lanes);
         self.call_at(address, which, &[x])
     }
 
-    /// What the routine's function of two operands gives.
+    /// Calls the routine's function of two operands with the selector `which`.
     pub fn call2(&mut self, which: u32, x: Value, y: Value) -> Value {
         let address = self.functions.two_address(self.lanes);
         self.call_at(address, which, &[x, y])
@@ -156,7 +156,7 @@ impl<T: Number> Builder<'_, T> {
         Value(self.function.ins().load(self.ty, memory(), arguments[1], 0))
     }
 
-    /// Where a comparison holds.
+    /// Returns a mask that is true in lanes where a comparison holds.
     pub fn mask(&mut self, comparison: Comparison, x: Value, y: Value) -> Mask {
         let condition = match comparison {
             Comparison::Less => FloatCC::LessThan,
@@ -167,7 +167,7 @@ impl<T: Number> Builder<'_, T> {
         Mask(self.function.ins().fcmp(condition, x.0, y.0))
     }
 
-    /// `yes` where a mask is true, else `no`.
+    /// Returns `yes` in lanes where a mask is true, else `no`.
     pub fn choose(&mut self, Mask(mask): Mask, yes: Value, no: Value) -> Value {
         if self.lanes == 1 {
             return Value(self.function.ins().select(mask, yes.0, no.0));
@@ -176,54 +176,54 @@ impl<T: Number> Builder<'_, T> {
         Value(self.function.ins().bitselect(mask, yes.0, no.0))
     }
 
-    /// The bits of numbers.
+    /// Returns the bits of numbers.
     pub fn bits(&mut self, x: Value) -> Bits {
         let words = self.words();
         Bits(self.cast(words, x.0))
     }
 
-    /// The numbers with these bits.
+    /// Returns the numbers with these bits.
     pub fn of_bits(&mut self, bits: Bits) -> Value {
         Value(self.cast(self.ty, bits.0))
     }
 
-    /// An integer in all lanes, of the numbers' width.
+    /// Returns an integer in all lanes, as wide as the numbers.
     pub fn word(&mut self, word: u64) -> Bits {
         let words = self.words();
-        // Of 32 bits, the constant is that of the lower half.
+        // For 32-bit words, the constant must be zero-extended from the lower half.
         let word = if words.lane_bits() == 32 { i64::from(word as u32) } else { word as i64 };
         let one = self.function.ins().iconst(words.lane_type(), word);
         Bits(if self.lanes == 1 { one } else { self.function.ins().splat(words, one) })
     }
 
-    /// a & b.
+    /// Returns a & b.
     pub fn and(&mut self, a: Bits, b: Bits) -> Bits {
         Bits(self.function.ins().band(a.0, b.0))
     }
 
-    /// a | b.
+    /// Returns a | b.
     pub fn or(&mut self, a: Bits, b: Bits) -> Bits {
         Bits(self.function.ins().bor(a.0, b.0))
     }
 
-    /// a + b, wrapping.
+    /// Returns a + b, wrapping.
     pub fn add_words(&mut self, a: Bits, b: Bits) -> Bits {
         Bits(self.function.ins().iadd(a.0, b.0))
     }
 
-    /// The bits moved up by so many places, fewer than a word has.
+    /// Shifts the bits left by `places`, which must be less than the width of a word.
     pub fn shift_up(&mut self, a: Bits, places: u32) -> Bits {
         let places = self.function.ins().iconst(types::I32, i64::from(places));
         Bits(self.function.ins().ishl(a.0, places))
     }
 
-    /// The bits moved down by so many places, fewer than a word has.
+    /// Shifts the bits right by `places`, which must be less than the width of a word, and fills with zeros.
     pub fn shift_down(&mut self, a: Bits, places: u32) -> Bits {
         let places = self.function.ins().iconst(types::I32, i64::from(places));
         Bits(self.function.ins().ushr(a.0, places))
     }
 
-    /// The type of bits.
+    /// Returns the vector type of bits.
     fn words(&self) -> ir::Type {
         self.ty.as_int()
     }

@@ -1,4 +1,4 @@
-//! A row times a matrix, as a loop inside the routine's.
+//! Multiplies a row by a matrix, as a loop inside the routine's loop.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value as Raw};
@@ -6,49 +6,53 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, 
 use crate::builder::{Builder, Stream, Value, memory};
 use crate::number::Number;
 
-/// A matrix that no iteration writes, behind a stream.
+/// A matrix at a stream, which no iteration writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'m> {
-    /// Where it lies.
+    /// The stream that points to it.
     pub stream: Stream,
-    /// How many rows it has.
+    /// The number of rows.
     pub rows: usize,
-    /// Elements from one row to the next.
+    /// The number of elements from one row to the next.
     pub pitch: usize,
-    /// The vectors of the first row that are multiplied: elements behind the stream.
+    /// The vectors of the first row that are multiplied, as offsets in elements from the stream.
     pub columns: &'m [usize],
 }
 
-/// A row of elements.
+/// A row of elements held in vectors.
 #[derive(Clone, Debug)]
 pub struct RegisterRow {
     vectors: Vec<Value>,
-    /// Where a copy lies in memory, if a product needed one.
+    /// The address of a copy in memory, if a product needed one.
     copy: Option<Raw>,
 }
 
 impl RegisterRow {
-    /// The elements of vectors, one after the other.
+    /// Creates a row from the elements of consecutive vectors.
     pub fn new(vectors: Vec<Value>) -> Self {
         RegisterRow { vectors, copy: None }
     }
 }
 
-/// How often a round of a loop goes through the sums.
+/// The number of times that one round of the inner loop cycles through the sums.
 const TURNS: usize = 2;
 
 impl<T: Number> Builder<'_, T> {
     /// Adds a row times a matrix: `sums[v][k % SUMS] += row[k] * matrix[k][v]` for each row k of the matrix, in order.
     ///
-    /// Sums and an element of the row should fit into the processor's registers, of which some have 16. Panics if the row has fewer
-    /// elements than the matrix has rows.
+    /// The sums and one element of the row should fit into the processor's registers; some processors have 16.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the row has fewer elements than the matrix has rows.
     pub fn add_products<const SUMS: usize>(
         &mut self,
         sums: &mut [[Value; SUMS]],
         row: &mut RegisterRow,
         matrix: Matrix<'_>,
     ) {
-        assert!(matrix.rows <= row.vectors.len() * self.lanes, "a row of {} vectors", row.vectors.len());
+        let len = row.vectors.len() * self.lanes;
+        assert!(matrix.rows <= len, "a row of {len} elements for a matrix of {} rows", matrix.rows);
         let first = self.place(matrix.stream, self.end_of(matrix), false);
         let rounds = matrix.rows / (TURNS * SUMS);
         let behind = if rounds == 0 { first } else { self.rounds(sums, row, matrix, first, rounds) };
@@ -60,7 +64,7 @@ impl<T: Number> Builder<'_, T> {
         }
     }
 
-    /// So many times `TURNS * SUMS` rows. Where the rows behind them lie.
+    /// Emits `rounds` rounds over `TURNS * SUMS` rows each. Returns the address of the rows after them.
     fn rounds<const SUMS: usize>(
         &mut self,
         sums: &mut [[Value; SUMS]],
@@ -77,7 +81,7 @@ impl<T: Number> Builder<'_, T> {
         let end = self.function.ins().iadd_imm_u(elements, bytes(rounds * TURNS * SUMS));
 
         let (round, behind) = (self.function.create_block(), self.function.create_block());
-        // What goes to a block is computed in this order: all that one element of the row is for, then the next.
+        // Block arguments are computed in this order: all uses of one element of the row, then the next.
         let carried = |elements: Raw, place: Raw, sums: &[[Value; SUMS]]| -> Vec<BlockArg> {
             let sums = (0..SUMS).flat_map(|part| sums.iter().map(move |sums| sums[part].0));
             [elements, place].into_iter().chain(sums).map(BlockArg::Value).collect()
@@ -92,7 +96,7 @@ impl<T: Number> Builder<'_, T> {
             }
         }
         for k in 0..TURNS * SUMS {
-            // The copy was written before this loop, where no load of this address can be.
+            // The copy was written before this loop, so no load of this address can precede it.
             let one = self.function.ins().load(T::TYPE, unwritten(), elements, bytes(k) as i32);
             let x = Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) });
             let sums = sums.iter_mut().map(|sums| &mut sums[k % SUMS]);
@@ -109,7 +113,7 @@ impl<T: Number> Builder<'_, T> {
         place
     }
 
-    /// Adds an element times a row of the matrix, which lies so many elements behind an address.
+    /// Adds an element times a row of the matrix, which starts `behind` elements after the address `place`.
     fn add_row<'s>(
         &mut self,
         sums: impl Iterator<Item = &'s mut Value>,
@@ -124,13 +128,13 @@ impl<T: Number> Builder<'_, T> {
         }
     }
 
-    /// Computes values here, and not where they are first used: so what they are made of is needed no longer. (What is stored is
-    /// computed; nothing reads it.)
+    /// Forces values to be computed here instead of where they are first used, so that their operands are no longer
+    /// needed. (They are stored; nothing reads them.)
     pub fn compute(&mut self, values: &[Value]) {
         self.stored(values);
     }
 
-    /// Stores vectors in memory that the routine has for itself. Where they lie, one after the other.
+    /// Stores vectors one after the other in the routine's own memory. Returns their address.
     fn stored(&mut self, vectors: &[Value]) -> Raw {
         let lanes = self.lanes;
         let bytes = |vectors: usize| vectors * lanes * size_of::<T>();
@@ -143,15 +147,15 @@ impl<T: Number> Builder<'_, T> {
         place
     }
 
-    /// The element behind the last that is read.
+    /// Returns the end of the elements that are read, as an offset from the stream.
     fn end_of(&self, matrix: Matrix<'_>) -> usize {
-        let last = *matrix.columns.iter().max().expect("a product has columns");
+        let last = *matrix.columns.iter().max().expect("the caller passes at least one column");
         last + matrix.rows.saturating_sub(1) * matrix.pitch + self.lanes
     }
 }
 
-/// Memory that is not written while it may be read. Loads keep their order but for these, which are done where their values are used;
-/// else many of them would wait in memory again.
+/// Returns the flags of memory that is not written while it may be read. Other loads keep their order; these may move
+/// to where their values are used, as otherwise many of the values would be spilled to memory again.
 fn unwritten() -> MemFlagsData {
     memory().with_readonly().with_can_move()
 }

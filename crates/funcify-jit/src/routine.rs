@@ -1,4 +1,4 @@
-//! Machine code with its memory, and what it runs on.
+//! Machine code, the memory that holds it, and the buffers that it runs on.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::builder::Builder;
 use crate::error::Error;
 use crate::number::{Functions, Number, Reach};
 
-/// A loop as machine code. It may run in several threads at once.
+/// A loop compiled to machine code. It may run in several threads at once.
 pub struct Routine<T> {
     module: ManuallyDrop<JITModule>,
     code: Code,
@@ -24,34 +24,35 @@ pub struct Routine<T> {
     number: PhantomData<fn(T)>,
 }
 
-/// Addresses of places, bytes that they move with each iteration, and how many iterations run. How many ran.
+/// The signature of the code: takes the addresses of the streams, the bytes that each moves per iteration, and the
+/// number of iterations; returns the number of iterations that ran.
 type Code = unsafe extern "C" fn(*const *mut u8, *const isize, usize) -> usize;
 
-/// What a routine runs on.
+/// The memory that a routine runs on.
 pub enum Buffer<'b, T> {
-    /// Elements that it may read.
+    /// Elements that the routine may read.
     Read(&'b [T]),
-    /// Elements that it may read and write.
+    /// Elements that the routine may read and write.
     Write(&'b mut [T]),
-    /// Units, some columns of each of which it may read and write. Of each unit they lie side by side.
+    /// Units of which the routine may read and write some columns. The columns of a unit must be contiguous.
     Columns(ArrayViewMut2<'b, T>),
 }
 
-/// Where a stream is in the first iteration, and how it moves.
+/// The place of a stream in the first iteration, and its movement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// Which buffer.
+    /// The index of the buffer.
     pub buffer: usize,
-    /// Of columns the unit; else 0.
+    /// The unit, for columns; otherwise 0.
     pub unit: usize,
-    /// The first element, of columns in its unit.
+    /// The first element; for columns, within its unit.
     pub at: usize,
-    /// How far it moves with each iteration: of columns in units, else in elements.
+    /// The distance that it moves with each iteration: in units for columns, otherwise in elements.
     pub step: isize,
 }
 
 impl<T: Number> Routine<T> {
-    /// A loop as machine code, on vectors of one lane or of [`Number::LANES`].
+    /// Compiles a loop on vectors of one lane or of [`Number::LANES`] lanes. `tell` builds the loop.
     pub fn new(lanes: usize, functions: Functions<T>, tell: impl FnOnce(&mut Builder<'_, T>)) -> Result<Self, Error> {
         if lanes != 1 && lanes != T::LANES {
             return Err(Error::Lanes(lanes));
@@ -77,8 +78,8 @@ impl<T: Number> Routine<T> {
 }
 
 impl<T> Routine<T> {
-    /// Runs so many iterations, one at least. `spans` are those of the streams, in order. How many ran, fewer if the loop ended
-    /// itself.
+    /// Runs at most `times` iterations. `spans` places the streams, in order. Returns the number of iterations that
+    /// ran, which is smaller than `times` if the loop ended itself.
     pub fn run(&self, buffers: &mut [Buffer<'_, T>], spans: &[Span], times: usize) -> Result<usize, Error> {
         if spans.len() != self.reaches.len() {
             return Err(Error::Bounds(spans.len().min(self.reaches.len())));
@@ -94,12 +95,12 @@ impl<T> Routine<T> {
             places.push(place);
             steps.push(step);
         }
-        // SAFETY: the code reads and writes, in iteration i of at most `times`, up to `reach.elements` elements behind each
-        // place moved i times by its step, and writes only where `reach.is_written`. `Raw::place` has checked that all of
-        // these lie in the buffers, whose borrows last until the code returns, and that written buffers are borrowed to be
-        // written. The addresses come from those borrows, and none of the buffers is touched here in the meantime. Places
-        // are bytes of elements that any bits are numbers of.
-        #[allow(unsafe_code, reason = "machine code is called")]
+        // SAFETY: in iteration i of at most `times`, the code reads and writes up to `reach.elements` elements after
+        // each place moved i times by its step, and writes only where `reach.is_written`. `Raw::place` has checked
+        // that all of these are in the buffers, whose borrows last until the code returns, and that buffers being
+        // written are borrowed mutably. The addresses come from those borrows, and no buffer is accessed here in the
+        // meantime. Any bits are valid for the elements.
+        #[allow(unsafe_code, reason = "calls machine code")]
         let ran = unsafe { (self.code)(places.as_ptr(), steps.as_ptr(), times) };
         Ok(ran)
     }
@@ -108,7 +109,7 @@ impl<T> Routine<T> {
 /// The memory of a buffer, as addresses.
 struct Raw {
     start: *mut u8,
-    /// Units, columns of each, and elements from one unit to the next. Elements are one unit.
+    /// The number of units, the columns of each, and the elements from one unit to the next. A slice is one unit.
     units: usize,
     columns: usize,
     pitch: isize,
@@ -124,7 +125,7 @@ impl Raw {
             Buffer::Columns(array) => {
                 let (units, columns) = array.dim();
                 let [pitch, side] = [array.strides()[0], array.strides()[1]];
-                // Columns that do not lie side by side are none.
+                // Columns that are not contiguous are treated as no columns.
                 let columns = if side == 1 || columns <= 1 { columns } else { 0 };
                 let start = array.as_mut_ptr().cast();
                 return Raw { start, units, columns, pitch, is_columns: true, may_be_written: true };
@@ -133,7 +134,8 @@ impl Raw {
         Raw { start: start.cast(), units: 1, columns, pitch: 0, is_columns: false, may_be_written }
     }
 
-    /// The address of a span's place and the bytes that it moves, if all that it reaches is in the buffer.
+    /// Returns the address of a span's place and the bytes that it moves, if all elements that it reaches are in the
+    /// buffer.
     fn place<T>(&mut self, span: &Span, reach: &Reach, times: usize) -> Option<(*mut u8, isize)> {
         let size = size_of::<T>() as isize;
         let further = span.step.checked_mul(isize::try_from(times - 1).ok()?)?;
@@ -154,7 +156,7 @@ impl Raw {
     }
 }
 
-/// A module for this processor.
+/// Creates a Cranelift module for this processor.
 fn module() -> Result<JITModule, Error> {
     let mut flags = settings::builder();
     for (flag, value) in [("use_colocated_libcalls", "false"), ("is_pic", "false"), ("opt_level", "speed")] {
@@ -168,11 +170,12 @@ fn refused(error: impl fmt::Display) -> Error {
     Error::Processor(error.to_string())
 }
 
-/// The code of a finished function.
+/// Returns the code of a finished function.
 fn code(module: &JITModule, id: FuncId) -> Code {
     let address = module.get_finalized_function(id);
-    // SAFETY: the function has this signature, and lies there until the module's memory is freed, where the routine is dropped.
-    #[allow(unsafe_code, reason = "an address becomes a function")]
+    // SAFETY: the function has this signature, and stays at this address until the module's memory is freed, when the
+    // routine is dropped.
+    #[allow(unsafe_code, reason = "turns an address into a function")]
     unsafe {
         std::mem::transmute::<*const u8, Code>(address)
     }
@@ -180,16 +183,17 @@ fn code(module: &JITModule, id: FuncId) -> Code {
 
 impl<T> Drop for Routine<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody runs a routine that is dropped, nor has its code's address; the module is not used again.
-        #[allow(unsafe_code, reason = "machine code is freed")]
+        // SAFETY: no thread runs a routine that is being dropped, or has the address of its code; the module is not
+        // used again.
+        #[allow(unsafe_code, reason = "frees the machine code")]
         unsafe {
             ManuallyDrop::take(&mut self.module).free_memory();
         }
     }
 }
 
-// SAFETY: the module is not touched until it is dropped, and its code has no state of its own.
-#[allow(unsafe_code, reason = "the module only keeps the code's memory")]
+// SAFETY: the module is not accessed until it is dropped, and its code has no state of its own.
+#[allow(unsafe_code, reason = "the module only owns the memory of the code")]
 unsafe impl<T> Sync for Routine<T> {}
 
 impl<T> fmt::Debug for Routine<T> {

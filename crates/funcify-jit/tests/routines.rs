@@ -1,14 +1,14 @@
-//! Routines do what was told, on the memory that they may touch, and on no other.
+//! Tests that routines compute what was built, on exactly the memory that they may access.
 
 use funcify_jit::{Buffer, Builder, Comparison, Error, Functions, Matrix, Number, RegisterRow, Routine, Span, Value};
 use ndarray::{Array2, s};
 
-/// A span that does not move.
+/// Returns a span that does not move.
 fn at(buffer: usize, at: usize) -> Span {
     Span { buffer, unit: 0, at, step: 0 }
 }
 
-/// What one iteration makes of two vectors.
+/// Applies the operations that `tell` builds to two vectors, in one iteration.
 fn once<T: Number + Default>(
     lanes: usize,
     x: &[T],
@@ -51,7 +51,7 @@ fn truth<T: Number>(holds: bool) -> T {
     T::from(u8::from(holds))
 }
 
-/// The same of either element type.
+/// Declares the same tests for both element types.
 macro_rules! of_both_types {
     ($($rows:tt)*) => {
         mod f32s {
@@ -119,7 +119,7 @@ fn functions_are_called_with_which_and_operands() {
     }
 }
 
-/// Sums of three lanes of five, and the last lane in all.
+/// Builds a routine that sums three lanes of five, and copies the last lane to all lanes.
 fn sums() -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [state, xs, sums] = [builder.stream(), builder.stream(), builder.stream()];
@@ -168,7 +168,7 @@ fn columns_are_walked_backward_unit_by_unit() {
 
 #[test]
 fn a_loop_ends_itself_in_the_middle_of_an_iteration() {
-    // Halves a number until it is less than 1; counts on either side of the condition.
+    // Halves a number until it is less than 1, and counts on both sides of the condition.
     let routine = Routine::new(1, Functions::NONE, |builder| {
         let numbers = builder.stream();
         let [x, before, behind] = [0, 1, 2].map(|index| {
@@ -256,10 +256,11 @@ fn a_routine_runs_in_several_threads_at_once() {
     });
 }
 
-/// Columns of the matrix of [`product`].
+/// The number of columns of the matrix of [`product`].
 const WIDTH: usize = 12;
 
-/// Rows times the first and the last four columns of a matrix: the sum of the even terms less that of the odd ones.
+/// Builds a routine that multiplies rows by the first and the last four columns of a matrix: the sum of the even terms
+/// minus that of the odd ones.
 fn product(rows: usize) -> Routine<f32> {
     let routine = Routine::new(4, Functions::NONE, |builder| {
         let [xs, matrix, to] = [builder.stream(), builder.stream(), builder.stream()];

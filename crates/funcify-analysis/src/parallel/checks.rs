@@ -1,4 +1,4 @@
-//! Checks of labels: what the rules for each op cannot see alone.
+//! Checks of labels that the rules of single ops cannot make.
 
 use std::collections::HashSet;
 
@@ -11,8 +11,8 @@ use funcify_core::{DType, Graph, HostTensor};
 use super::{Label, Mixed, ParallelAxis};
 
 impl ParallelAxis {
-    /// Whether each share is made by a sum over the axis, or of shares alone: what is the same for all parts would be added
-    /// by each of them.
+    /// Checks that each share results from a sum over the axis, or from shares only: each part would add values that
+    /// are the same for all parts.
     pub(super) fn made(&self, graph: &Graph) -> Result<(), Mixed> {
         for node in graph.nodes() {
             let of = |index: usize| self.get(graph, node.inputs[index]);
@@ -32,7 +32,7 @@ impl ParallelAxis {
                     let columns = graph.ty(node.inputs[0]).rank() - 1;
                     node.inputs.iter().any(is_share) || of(0) == Label::Axis(columns)
                 }
-                // `node` lets a share through only where nothing is rounded or cut off.
+                // `node` lets a share through only if nothing is rounded or truncated.
                 OpClass::Elementwise(Elementwise::Cast(_)) => is_share(&node.inputs[0]),
                 OpClass::Elementwise(_) | OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) => {
                     linear()
@@ -47,8 +47,8 @@ impl ParallelAxis {
         graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.made(body))
     }
 
-    /// Checks that loops scale shares by moderate numbers alone and not from step to step, and that nothing divides shares by other
-    /// numbers. `known` are the inputs of a body that are such numbers.
+    /// Checks that loops scale shares only by moderate numbers and not from step to step, and that nothing divides
+    /// shares by other numbers. `known` holds the inputs of a body that are moderate numbers.
     pub(super) fn moderate(&self, graph: &Graph, sizes: &Sizes, known: Option<HashSet<ValueId>>) -> Result<(), Mixed> {
         let is_body = known.is_some();
         let mut known = known.unwrap_or_default();
@@ -109,7 +109,7 @@ impl ParallelAxis {
     }
 }
 
-/// Tells whether all numbers are far from 0 and from the infinities.
+/// Returns whether all numbers are far from 0 and from infinity.
 fn are_moderate(numbers: &HostTensor) -> bool {
     let largest = f64::from(1 << 24);
     (0..numbers.len()).all(|index| (1.0 / largest..=largest).contains(&numbers.get(index).as_f64().abs()))

@@ -1,11 +1,12 @@
-//! Which axis stays parallel through a whole program, bodies included.
+//! Finds an axis that stays parallel through a whole program, bodies included.
 //!
-//! Parts of such an axis may run on different threads without waiting for each other. An elementwise op keeps it, and so do
-//! rows of a product's left side, columns of its right side, reductions over other axes, rows of sequences, and what only
-//! moves axes. A sum over the axis gives each part its share of the result, and the shares are summed up at the end. Before,
-//! they may be added and scaled. In loops the factor is a number that is known and moderate, and so is a divisor anywhere: others (0,
-//! an infinity, a very large number) would make infinities of opposite signs of shares whose sum is none. Nor may a loop scale
-//! what it carries: the shares would grow beyond their sum. What mixes the indices of the axis in another way ends the search.
+//! Parts of such an axis may run on different threads without waiting for each other. An elementwise op keeps it, and
+//! so do rows of a product's left side, columns of its right side, reductions over other axes, rows of sequences, and
+//! ops that only move axes. A sum over the axis leaves each part with a share of the result, and the shares are summed
+//! at the end. Until then, they may be added and scaled. The factor in a loop must be a known, moderate number, and so
+//! must a divisor anywhere: others (0, an infinity, a very large number) could turn shares into infinities of opposite
+//! signs although their sum is finite. Nor may a loop scale a share that it carries: the shares would grow beyond
+//! their sum. Any op that mixes the indices of the axis in another way ends the search.
 
 mod checks;
 
@@ -20,20 +21,20 @@ use funcify_core::ops::{
 use funcify_core::types::Sizes;
 use funcify_core::{DType, Graph};
 
-/// Where a value has the axis.
+/// The location of the axis in a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Label {
-    /// Nothing says so yet.
+    /// Not determined yet.
     Unknown,
-    /// Nowhere: all parts have the same value.
+    /// The value does not have the axis: all parts have the same value.
     None,
-    /// There.
+    /// The value has it at this position.
     Axis(usize),
-    /// Nowhere, and each part has its share of the value, which is the sum over the parts.
+    /// The value does not have the axis, and each part has a share of it: the value is the sum over the parts.
     Share,
 }
 
-/// An axis that stays parallel through a whole program, and where each value of the graph and of its bodies has it.
+/// An axis that stays parallel through a whole program, and its location in each value of the graph and its bodies.
 ///
 /// Without such an axis ([`ParallelAxis::default`]) its size is 0, and no value has it.
 ///
@@ -42,16 +43,16 @@ pub enum Label {
 /// use funcify_core::types::Sizes;
 /// use funcify_core::{DType, Graph, scan};
 ///
-/// // The columns of a state are scaled step by step; their total mixes them.
+/// // Each step scales the columns of a state; their total mixes them.
 /// let graph = Graph::build("columns", |g| {
 ///     let (xs, init) = (g.input("xs", "f32[9,4]"), g.input("init", "f32[4]"));
 ///     let (last, rows) = scan(init, xs, |state, x| (state * x, state * x));
 ///     (last, rows.sum([1]))
 /// })?;
-/// let axis = ParallelAxis::find(&graph, &Sizes::new(), Some(DType::F32)).expect("columns do not meet in the loop");
+/// let axis = ParallelAxis::find(&graph, &Sizes::new(), Some(DType::F32)).expect("the columns are independent");
 /// let [last, total] = [0, 1].map(|output| graph.outputs()[output].value);
 /// assert_eq!(axis.of(&graph, last), Label::Axis(0));
-/// // Each part has its share of the totals.
+/// // Each part has a share of the totals.
 /// assert_eq!(axis.of(&graph, total), Label::Share);
 /// # Ok::<(), funcify_core::Error>(())
 /// ```
@@ -59,14 +60,14 @@ pub enum Label {
 pub struct ParallelAxis {
     graphs: HashMap<GraphId, Vec<Label>>,
     size: usize,
-    /// The type of the engine's numbers.
+    /// The element type of the engine.
     element: Option<DType>,
 }
 
-/// The indices of the axis are mixed.
+/// Signals that an op mixes the indices of the axis.
 struct Mixed;
 
-/// Whether a condition in a graph or in its bodies ends a loop, or chooses.
+/// Returns whether a graph or one of its bodies has a condition that ends a loop or chooses a branch.
 fn has_conditions(graph: &Graph) -> bool {
     let ends = |op: &Op| {
         let is_conditional = match op.class() {
@@ -83,13 +84,13 @@ fn has_conditions(graph: &Graph) -> bool {
 }
 
 impl ParallelAxis {
-    /// Finds an axis of this program that stays parallel: the first one of a carry, a buffer or a sequence of its outermost
-    /// loops for which the labels agree. An axis of size 1, a batch of one sequence say, is passed over.
+    /// Finds an axis of the program that stays parallel: the first axis of a carry, a buffer or a sequence of its
+    /// outermost loops for which the labels agree. Axes of size 1, such as a batch of one sequence, are skipped.
     ///
-    /// `element` is the type of the engine's numbers ([`element_type`](crate::element_type)), if it has one: casts of integers to
-    /// it round nothing.
+    /// `element` is the engine's element type ([`element_type`](crate::element_type)), if it has a single one: casts
+    /// of integers to it round nothing.
     pub fn find(graph: &Graph, sizes: &Sizes, element: Option<DType>) -> Option<Self> {
-        // A condition is for all indices of the axis.
+        // A condition applies to all indices of the axis.
         if has_conditions(graph) {
             return None;
         }
@@ -117,12 +118,12 @@ impl ParallelAxis {
         None
     }
 
-    /// Counts the indices of the axis.
+    /// Returns the size of the axis.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns where a value of the graph or of a body has the axis: [`Label::None`] if nothing says so.
+    /// Returns the location of the axis in a value of the graph or of a body: [`Label::None`] if it is not determined.
     pub fn of(&self, graph: &Graph, value: ValueId) -> Label {
         match self.graphs.get(&graph.id()).map(|labels| labels[value.index()]) {
             Some(Label::Unknown) | None => Label::None,
@@ -142,10 +143,10 @@ impl ParallelAxis {
     }
 
     fn set(&mut self, graph: &Graph, value: ValueId, label: Label) {
-        self.graphs.get_mut(&graph.id()).expect("all bodies are labelled from the start")[value.index()] = label;
+        self.graphs.get_mut(&graph.id()).expect("`start` labels every body")[value.index()] = label;
     }
 
-    /// Labels all values, until nothing changes.
+    /// Labels all values, iterating until nothing changes.
     fn propagate(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
         loop {
             let before = self.graphs.clone();
@@ -167,7 +168,7 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Gives two values of a graph the same label, if one of them has one.
+    /// Assigns the same label to two values of a graph, if one of them has a label.
     fn unify(&mut self, graph: &Graph, one: ValueId, other: ValueId) -> Result<(), Mixed> {
         match (self.get(graph, one), self.get(graph, other)) {
             (Label::Unknown, label) => self.set(graph, one, label),
@@ -178,7 +179,7 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Gives a value a label, which must not have another one.
+    /// Assigns a label to a value; fails if it has a different one.
     fn demand(&mut self, graph: &Graph, value: ValueId, label: Label) -> Result<(), Mixed> {
         match self.get(graph, value) {
             Label::Unknown => self.set(graph, value, label),
@@ -188,13 +189,13 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Gives each of two values a label, which must not have another one.
+    /// Assigns a label to each of two values; fails if either has a different one.
     fn demand_both(&mut self, graph: &Graph, labels: [(ValueId, Label); 2]) -> Result<(), Mixed> {
         labels.into_iter().try_for_each(|(value, label)| self.demand(graph, value, label))
     }
 
-    /// Labels an operand and a result whose axes correspond: `there` gives the axis of the result, `back` that of the
-    /// operand. `None` is an axis that the other side does not have.
+    /// Labels an operand and a result whose axes correspond: `there` maps an axis of the operand to the result, and
+    /// `back` maps one of the result to the operand. `None` stands for an axis that the other side does not have.
     fn map(
         &mut self,
         graph: &Graph,
@@ -309,7 +310,8 @@ impl ParallelAxis {
             }
             OpClass::Product(Product::MatMul(_)) => self.matmul(graph, node, shape(result)?.len())?,
             OpClass::Creation(Creation::Constant(_)) => {}
-            // They have the axis nowhere: they create what they give, go along axes, or run what is not looked into.
+            // They do not have the axis: they create their result, run along axes, or contain code that is not
+            // analysed.
             OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => self.nowhere(graph, node)?,
             OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => self.nowhere(graph, node)?,
             OpClass::Control(_) | OpClass::Custom(_) => self.nowhere(graph, node)?,
@@ -317,12 +319,12 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// Neither the operands nor the results have the axis.
+    /// Requires that neither the operands nor the results have the axis.
     fn nowhere(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
         node.inputs.iter().chain(&node.outputs).try_for_each(|value| self.demand(graph, *value, Label::None))
     }
 
-    /// All operands and the result have the axis at one place, and no shares.
+    /// Requires that all operands and the result have the axis in one place, and no shares.
     fn elementwise(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
         for input in &node.inputs {
             self.not_shared(graph, *input)?;
@@ -331,7 +333,8 @@ impl ParallelAxis {
         Ok(())
     }
 
-    /// A product or quotient: shares are scaled by what is the same for all parts. The quotient of integers is cut off.
+    /// Labels a product or quotient: factors that are the same for all parts may scale shares. The quotient of
+    /// integers is truncated.
     fn scaled(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
         if matches!(node.op, Op::Binary(ops::Binary::Div)) && graph.ty(node.outputs[0]).dtype.is_int() {
             return self.elementwise(graph, node);
@@ -343,7 +346,7 @@ impl ParallelAxis {
             (_, Label::Share) if is_product => self.demand_both(graph, [(left, Label::None), (result, Label::Share)]),
             (_, Label::Share) => Err(Mixed),
             _ if self.get(graph, result) == Label::Share => Ok(()),
-            // What is not labelled yet may be a share, and then the result is one.
+            // An unlabelled operand may become a share, and the result with it.
             (Label::Unknown, Label::None) | (Label::None, Label::Unknown)
                 if self.get(graph, result) == Label::Unknown =>
             {
@@ -353,7 +356,8 @@ impl ParallelAxis {
         }
     }
 
-    /// Whether the cast of a sum is the sum of the casts of its shares: nothing is rounded, cut off or compared.
+    /// Returns whether the cast of a sum is the sum of the casts of its shares: nothing is rounded, truncated or
+    /// compared.
     fn is_linear(&self, from: DType, to: DType) -> bool {
         from == to || (from.is_int() && (to.is_int() || Some(to) == self.element))
     }
@@ -420,7 +424,7 @@ impl ParallelAxis {
                     self.row(graph, node.inputs[operand], body, row)?;
                 }
             }
-            // What a step adds to the rows that are given would be added by each part.
+            // Each part would add what a step adds to the given rows.
             if buffer.start != Start::Empty {
                 self.not_shared(graph, whole)?;
             }
@@ -434,7 +438,7 @@ impl ParallelAxis {
                     (Label::Unknown, label) => self.set(body, value, label),
                     (label, Label::Unknown) => self.set(graph, last, label),
                     (inside, outside) if inside == outside => {}
-                    // A sum of shares starts from what is no share: its first part does.
+                    // A sum of shares starts from a value that is not a share; the first part starts from that value.
                     (Label::None, Label::Share) | (Label::Share, Label::None) => return Err(Mixed),
                     _ => return Err(Mixed),
                 }
@@ -461,7 +465,7 @@ impl ParallelAxis {
         self.pass(body, sizes)
     }
 
-    /// A tensor and its row.
+    /// Labels a tensor and its row.
     fn row(&mut self, graph: &Graph, whole: ValueId, body: &Graph, row: ValueId) -> Result<(), Mixed> {
         match self.get(graph, whole) {
             Label::Axis(0) => return Err(Mixed),
@@ -476,7 +480,8 @@ impl ParallelAxis {
         }
     }
 
-    /// Whether what is left unlabelled agrees with what is labelled, too, and every labelled axis has the size.
+    /// Checks that values left unlabelled agree with the labelled ones, and that every labelled axis has the right
+    /// size.
     fn check(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
         for labels in self.graphs.values_mut() {
             labels.iter_mut().filter(|label| **label == Label::Unknown).for_each(|label| *label = Label::None);
@@ -491,7 +496,7 @@ impl ParallelAxis {
     }
 }
 
-/// The axis of another shape that has the same elements as this one: as many before it, and as many along it.
+/// Returns the axis of another shape that has the same elements: the same number before it, and the same size.
 fn same_axis(from: &[usize], to: &[usize], axis: usize) -> Option<usize> {
     let before: usize = from[..axis].iter().product();
     (0..to.len()).find(|other| to[*other] == from[axis] && to[..*other].iter().product::<usize>() == before)

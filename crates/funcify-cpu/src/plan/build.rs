@@ -1,9 +1,9 @@
-//! Short ways to write regions, operands and instructions.
+//! Shorthands to build regions, operands and instructions.
 
 use super::{Across, DEPTH, Instruction, Node, Nodes, Op, Operand, Part, Plan, Region, Split, Stage, Storage};
 
 impl Plan {
-    /// Adds a region; gives the number by which operands name it.
+    /// Adds a region; returns the index by which operands refer to it.
     pub fn region(&mut self, place: Storage, units: usize, pitch: usize, split: Split) -> usize {
         self.regions.push(Region { place, units, pitch, split });
         self.regions.len() - 1
@@ -33,7 +33,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Elements of scratch memory.
+    /// Returns the number of elements of scratch memory.
     pub fn scratch_elements(&self) -> usize {
         let len = |region: &Region| match (region.place, region.split) {
             (Storage::Scratch, Split::Parts(parts)) => parts * region.units * region.pitch,
@@ -43,7 +43,7 @@ impl Plan {
         self.regions.iter().map(len).sum()
     }
 
-    /// How many instructions it has, whose number does not follow the sizes of its tensors.
+    /// Returns the number of instructions, which does not depend on the sizes of the plan's tensors.
     pub fn instructions(&self) -> usize {
         fn count(nodes: &[Node]) -> usize {
             let of = |node: &Node| match node {
@@ -57,54 +57,54 @@ impl Plan {
         self.stages.iter().flat_map(|stage| &stage.programs).map(|program| count(program)).sum()
     }
 
-    /// Bytes of the plan itself.
+    /// Returns the approximate number of bytes of the plan itself.
     pub fn bytes(&self) -> usize {
-        // An instruction has its operands beside it.
+        // An instruction stores its operands separately.
         self.instructions() * (size_of::<Node>() + 4 * size_of::<Operand>())
     }
 }
 
 impl Operand {
-    /// The start of a region, in every iteration, one row for all.
+    /// Returns the start of a region, in every iteration, with one row for all rows of the instruction.
     pub fn of(region: usize) -> Self {
         Operand { region, unit: 0, steps: [0; DEPTH], offset: 0, row: 0, across: Across::Lanes }
     }
 
-    /// Starting at a unit.
+    /// Returns the operand starting at a unit.
     pub fn at(self, unit: usize) -> Self {
         Operand { unit, ..self }
     }
 
-    /// Starting so many elements after the unit.
+    /// Returns the operand starting `offset` elements after the unit.
     pub fn offset(self, offset: usize) -> Self {
         Operand { offset, ..self }
     }
 
-    /// Moving by `units` with each iteration of the loop at `level`; the outermost loop is 0.
+    /// Returns the operand moving by `units` with each iteration of the loop at `level`; the outermost loop is 0.
     pub fn step(mut self, level: usize, units: isize) -> Self {
         self.steps[level] = units;
         self
     }
 
-    /// With rows so many elements apart.
+    /// Returns the operand with its rows `row` elements apart.
     pub fn rows(self, row: usize) -> Self {
         Operand { row, ..self }
     }
 
-    /// With one element a row, for all lanes.
+    /// Returns the operand with one element per row, for all lanes.
     pub fn element(self) -> Self {
         Operand { across: Across::Element, ..self }
     }
 }
 
 impl Op {
-    /// The instruction with this op.
+    /// Builds the instruction with this op.
     pub fn over(self, [rows, lanes]: [usize; 2], to: Operand, from: &[Operand]) -> Node {
         Node::Do(Instruction { op: self, rows, lanes, to, from: from.to_vec() })
     }
 }
 
-/// A loop.
+/// Builds a loop that runs `body` `times` times.
 pub fn repeat(times: usize, body: Vec<Node>) -> Node {
     Node::Loop { times, body }
 }

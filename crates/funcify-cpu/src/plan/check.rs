@@ -1,20 +1,20 @@
-//! What a plan must fulfil before it runs.
+//! Checks that a plan can run.
 //!
-//! Units of operands are sums over loops, so the smallest and the largest follow from the first and the last iteration
-//! of each loop. An operand may have the region of what is written only if it is the same place in every iteration, or
-//! never meets it.
+//! The unit of an operand is a sum over loops, so its smallest and largest values follow from the first and the last
+//! iteration of each loop. An operand may be in the region that the instruction writes only if it is the same place in
+//! every iteration, or never overlaps it.
 
 use std::fmt;
 
 use super::{Across, DEPTH, ENDLESS, Instruction, Node, Op, Operand, Part, Plan, Region, Split, Stage, Storage};
 use crate::float::Float;
 
-/// Why a plan cannot run.
+/// The reason why a plan cannot run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanError {
-    /// The stage, the part, and the places in the lists of nodes down to the instruction.
+    /// The stage, the part, and the indices in the lists of nodes down to the instruction.
     pub place: String,
-    /// What is wrong.
+    /// A description of the problem.
     pub reason: String,
 }
 
@@ -49,13 +49,13 @@ impl Plan {
         for (index, region) in self.regions.iter().enumerate() {
             let same = self.regions[..index].iter().any(|other| other.place == region.place);
             match (region.place, region.split) {
-                (Storage::Output(output), _) if same => return Err(format!("two regions are output {output}")),
+                (Storage::Output(output), _) if same => return Err(format!("output {output} has two regions")),
                 (Storage::Input(_) | Storage::Output(_), Split::Parts(_)) => {
-                    return Err(format!("region {index} is the caller's, and cannot be one for each part"));
+                    return Err(format!("region {index} is an input or output, which cannot have a copy per part"));
                 }
                 (_, Split::Columns(width)) if width == 0 || region.pitch % width != 0 => {
                     return Err(format!(
-                        "region {index}: units of {} elements have no columns of {width}",
+                        "region {index}: units of {} elements cannot be divided into columns of {width}",
                         region.pitch
                     ));
                 }
@@ -67,23 +67,23 @@ impl Plan {
 
     fn check_stage(&self, stage: &Stage) -> Result<(), String> {
         if stage.parts.is_empty() {
-            return Err("no parts".to_string());
+            return Err("the stage has no parts".to_string());
         }
         match stage.parts.iter().find(|part| part.program >= stage.programs.len()) {
-            Some(part) => Err(format!("no program {}", part.program)),
+            Some(part) => Err(format!("the stage has no program {}", part.program)),
             None => Ok(()),
         }
     }
 }
 
-/// The instructions of one part.
+/// Checks the instructions of one part.
 struct Checker<'a> {
     plan: &'a Plan,
     stage: &'a Stage,
     part: Part,
 }
 
-/// What an operand touches: the smallest and the largest unit, and elements from the start of the unit on.
+/// The elements that an operand touches: its smallest and largest unit, and a range of elements within the unit.
 #[derive(Clone, Copy)]
 struct Touched {
     units: [isize; 2],
@@ -92,7 +92,7 @@ struct Touched {
 }
 
 impl Checker<'_> {
-    /// Checks nodes in loops of `times`; `path` is left at what is wrong.
+    /// Checks nodes inside loops of `times` iterations; on failure, `path` leads to the faulty node.
     fn nodes<T: Float>(&self, nodes: &[Node], times: &mut Vec<usize>, path: &mut Vec<usize>) -> Result<(), String> {
         for (index, node) in nodes.iter().enumerate() {
             path.push(index);
@@ -125,10 +125,10 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Checks an element that is looked at.
+    /// Checks the element that holds a condition.
     fn condition(&self, holds: &Operand, times: &[usize]) -> Result<(), String> {
         let touched = self.touched(holds, 1, times, (1, 0))?;
-        self.within(holds, touched).map_err(|reason| format!("the condition: {reason}"))
+        self.within(holds, touched).map_err(|reason| format!("condition: {reason}"))
     }
 
     fn instruction<T: Float>(&self, instruction: &Instruction, times: &[usize]) -> Result<(), String> {
@@ -164,7 +164,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The smallest and the largest unit over all iterations.
+    /// Returns the smallest and the largest unit over all iterations.
     fn touched(
         &self,
         operand: &Operand,
@@ -188,7 +188,7 @@ impl Checker<'_> {
         self.plan.regions[operand.region]
     }
 
-    /// Whether a part sees the region as columns, each unit on its own.
+    /// Returns whether a part sees the region as columns, with separate units.
     fn in_columns(&self, region: Region) -> bool {
         matches!(region.split, Split::Columns(_)) && self.stage.parts.len() > 1
     }
@@ -217,7 +217,9 @@ impl Checker<'_> {
         let beyond =
             if self.in_columns(region) { last >= units as isize } else { end > (units * region.pitch) as isize };
         if first < 0 || beyond {
-            return Err(format!("units {first} to {last}, of {units}, or the elements after them, are not there"));
+            return Err(format!(
+                "units {first} to {last}, or the elements after them, are outside the region of {units} units"
+            ));
         }
         Ok(())
     }
@@ -225,7 +227,7 @@ impl Checker<'_> {
     fn writable(&self, to: &Operand) -> Result<(), String> {
         let region = self.region(to);
         match (region.place, region.split) {
-            (Storage::Input(input), _) => Err(format!("input {input} is written")),
+            (Storage::Input(input), _) => Err(format!("writes to input {input}")),
             (_, Split::Whole) if self.stage.parts.len() > 1 => {
                 Err(format!("region {} is written by several parts", to.region))
             }
@@ -233,7 +235,7 @@ impl Checker<'_> {
         }
     }
 
-    /// An operand in the region that is written must be the same place, or lie apart in each iteration.
+    /// Checks that an operand in the region being written is the same place, or apart from it in each iteration.
     fn apart(
         &self,
         in_place: bool,
@@ -263,6 +265,6 @@ impl Checker<'_> {
         let [from_first, from_last] = from_touched.units;
         let never = start(to, to_last) + to_span <= start(from, from_first)
             || start(from, from_last) + from_span <= start(to, to_first);
-        if never { Ok(()) } else { Err("meets what is written".to_string()) }
+        if never { Ok(()) } else { Err("overlaps the destination".to_string()) }
     }
 }

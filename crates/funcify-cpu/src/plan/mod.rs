@@ -1,60 +1,64 @@
-//! The instruction set: what a planner writes and the [`Executor`](crate::Executor) runs.
+//! The instruction set: a planner writes it and the [`Executor`](crate::Executor) runs it.
 //!
-//! A [`Plan`] computes results from inputs, all of one element type, with every size a number. It is a list of stages that
-//! run one after the other. A stage runs a [`Nodes`] on each part of a parallel axis; parts may run at the same time,
-//! and do not see what the others write. How a stage is divided is part of the plan and not of the machine, so results
-//! do not depend on the number of threads.
+//! A [`Plan`] computes results from inputs, all of one element type and of known sizes. It is a list of stages that
+//! run one after the other. A stage runs a program ([`Nodes`]) on each part of a parallel axis; parts may run at the
+//! same time, and do not see each other's writes. The division of a stage is part of the plan and does not depend on
+//! the machine, so results do not depend on the number of threads.
 //!
 //! # Regions
 //!
 //! Programs read and write regions: inputs, outputs and scratch memory. A [`Region`] is a matrix of `units` rows with
-//! `pitch` elements each; for a sequence or a trace a unit is one step. [`Split`] says what a part sees of it:
+//! `pitch` elements each; in a sequence or a trace, a unit is one step. [`Split`] determines which elements of it a
+//! part sees:
 //!
-//! - `Whole`: everything. Several parts may only read it. Weights, packed weights, constants.
-//! - `Columns(width)`: of each unit, `width` elements for each index of the parallel axis. A part sees its own columns,
-//!   and counts offsets from the first of them. Sequences, traces, final values.
-//! - `Parts(count)`: each of `count` parts has a region of its own. Registers, strips, partial sums. A later stage with
-//!   one part sees all of them, one after the other, as `count * units` units: so it adds partial sums.
+//! - `Whole`: everything. If the stage has several parts, they may only read it. Used for weights, packed weights and
+//!   constants.
+//! - `Columns(width)`: `width` elements of each unit per index of the parallel axis. A part sees its own columns, and
+//!   counts offsets from the first of them. Used for sequences, traces and final values.
+//! - `Parts(count)`: each of `count` parts has a region of its own. Used for registers, strips and partial sums. A
+//!   later stage with one part sees all of them, one after the other, as `count * units` units, and so can add partial
+//!   sums.
 //!
-//! Scratch memory starts at 64-byte boundaries and stays between calls with what it holds; only what a plan has
-//! written in the same call means anything. All registers of a program may be one scratch region.
+//! Scratch memory is aligned to 64 bytes and keeps its contents between calls, but a plan may only rely on elements
+//! that it has written in the same call. All registers of a program may be one scratch region.
 //!
 //! # Programs
 //!
 //! A program is a list of nodes: an [`Instruction`], or a loop around nodes, up to [`DEPTH`] loops deep. Each operand
 //! moves by a fixed number of units with each iteration of each loop around it, so
 //!
-//! - a loop over steps reads its sequences and writes its traces in place; a loop that goes down has negative steps;
+//! - a loop over steps reads its sequences and writes its traces in place; a reverse loop has negative steps;
 //! - taps and carries read the trace's other units, as operands that start elsewhere;
 //! - first steps, which read initial values, are instructions before the loop (the peel);
 //! - strips are a loop over strips around a loop over steps, with instructions before and after the inner loop;
-//! - a remainder is another loop behind;
-//! - a loop that a condition ends looks at an element between its nodes, and so does a choice of nodes.
+//! - a remainder is another loop after the first;
+//! - a while loop reads an element between its nodes to decide whether to go on, and so does a choice of nodes.
 //!
-//! The innermost loop is the fast path: addresses are computed once for all its iterations, and then only added to.
+//! The innermost loop is the fast path: addresses are computed once for all its iterations, and then only incremented.
 //!
 //! # Instructions
 //!
-//! An instruction writes `rows` rows of `lanes` elements, from operands with their own distances between rows. Distance
-//! 0 reads one row for all; an operand across [`Across::Element`] has one element a row, for all lanes. See [`Op`] for
-//! what each does with its operands.
+//! An instruction writes `rows` rows of `lanes` elements, from operands with their own distances between rows. With
+//! distance 0, all rows read the same elements; an operand across [`Across::Element`] has one element per row, for all
+//! lanes. [`Op`] documents how each op uses its operands.
 //!
-//! An operand may be the very place that the instruction writes, with the same rows; no other overlap is allowed. In the
-//! rows of a distance larger than the lanes, what lies between counts as touched.
+//! An operand may be exactly the place that the instruction writes, with the same rows; no other overlap is allowed.
+//! If the distance between rows is larger than the number of lanes, the elements in between count as touched.
 //!
 //! Masks are numbers: 1 is true and 0 false.
 //!
-//! # What costs what
+//! # Costs
 //!
-//! An instruction costs some 15 to 25 ns before its first element, so bodies of few lanes want few instructions: an
-//! activation belongs to its product (`then` of [`Op::Product`]), and a loop of one lane is one [`Op::Recur`]. A product of few rows
-//! costs what reading its right side costs; from 8 rows on it is as fast as the processor multiplies, and several factors in
-//! one product cost no pass over the result. `cargo bench -p funcify-cpu` prints all of it.
+//! An instruction costs some 15 to 25 ns before its first element, so bodies of few lanes should have few
+//! instructions: fuse an activation into its product (`then` of [`Op::Product`]), and express a loop of one lane as
+//! one [`Op::Recur`]. A product of few rows costs as much as reading its right side; from 8 rows on it is as fast as
+//! the processor multiplies, and several factors in one product cost no pass over the result.
+//! `cargo bench -p funcify-cpu` prints all of these figures.
 //!
 //! # Example
 //!
-//! `y[t] = 0.5 y[t-1] + x[t]` over ten steps of six lanes, in two parts of three. The trace is the carry; the first step
-//! reads the initial value.
+//! `y[t] = 0.5 y[t-1] + x[t]` over ten steps of six lanes, in two parts of three. The trace is the carry; the first
+//! step reads the initial value.
 //!
 //! ```
 //! use funcify_cpu::kernels::Ternary;
@@ -83,8 +87,8 @@
 //!
 //! # The check
 //!
-//! [`Plan::check`] proves for the first and the last iteration of all loops that each operand lies within its region,
-//! and that nothing overlaps; the executor runs only what passed.
+//! [`Plan::check`] proves, for the first and the last iteration of all loops, that each operand is within its region
+//! and that nothing overlaps; the executor runs only plans that pass.
 
 mod build;
 mod check;
@@ -97,80 +101,81 @@ use funcify_core::ops::Words;
 
 use crate::kernels::{Binary, Fold, Recurrence, Ternary, Unary, WordOp};
 
-/// Nanoseconds that an instruction takes before its first element, on one core of a server.
+/// The nanoseconds that an instruction takes before its first element, on one core of a server.
 pub(crate) const NS_PER_INSTRUCTION: f64 = 20.0;
 
-/// How often a loop without a bound runs, as far as the reach of what it touches is concerned: nothing in it may move.
+/// The number of iterations assumed for an unbounded loop when checking the elements that it touches: nothing in it
+/// may move.
 pub(crate) const ENDLESS: usize = 1 << 30;
 
-/// How deep loops nest in a program.
+/// The largest depth of nested loops in a program.
 pub const DEPTH: usize = 3;
 
-/// Everything that a call does.
+/// The instructions of a call, and the regions they use.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// What programs read and write. Operands name a region by its place in this list.
+    /// The regions that programs read and write. Operands refer to a region by its index in this list.
     pub regions: Vec<Region>,
-    /// What runs, in this order.
+    /// The stages, in execution order.
     pub stages: Vec<Stage>,
 }
 
 /// A matrix of elements that programs read or write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// Where it lies.
+    /// The location of the region.
     pub place: Storage,
-    /// How many units it has: steps of a sequence. Of [`Split::Parts`], in each part.
+    /// The number of units: steps of a sequence. For [`Split::Parts`], the number in each part.
     pub units: usize,
-    /// Elements a unit.
+    /// The number of elements per unit.
     pub pitch: usize,
-    /// What a part sees of it.
+    /// The portion of it that a part sees.
     pub split: Split,
 }
 
-/// Where a region lies.
+/// Identifies where a region is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
-    /// The caller's, read only. Several regions may be the same input.
+    /// An input of the caller, read only. Several regions may be the same input.
     Input(usize),
-    /// The caller's, to be written. One region an output.
+    /// An output of the caller. Only one region per output.
     Output(usize),
-    /// The executor's.
+    /// Scratch memory of the executor.
     Scratch,
 }
 
-/// What a part sees of a region.
+/// The portion of a region that a part sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Split {
     /// All of it.
     Whole,
-    /// So many elements of each unit for each index of the parallel axis.
+    /// This many elements of each unit per index of the parallel axis.
     Columns(usize),
-    /// One of so many regions, in scratch memory.
+    /// One of this many regions, in scratch memory.
     Parts(usize),
 }
 
-/// Programs over the parts of an axis.
+/// A set of programs that run over the parts of an axis.
 #[derive(Clone, Debug, Default)]
 pub struct Stage {
     /// The parts, in the order of the axis.
     pub parts: Vec<Part>,
-    /// What they run. Parts of one length may share a program.
+    /// The programs that the parts run. Parts of the same length may share a program.
     pub programs: Vec<Nodes>,
-    /// Whether the parts are worth threads. They are from some 100 microseconds of work on.
+    /// `true` if the parts are worth threads, which they are from some 100 microseconds of work on.
     pub concurrent: bool,
 }
 
 /// A part of the parallel axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// How many indices of the axis it has.
+    /// The number of indices of the axis in this part.
     pub len: usize,
-    /// Which of the stage's programs it runs.
+    /// The index of the stage's program that it runs.
     pub program: usize,
 }
 
-/// Instructions and loops, run in order.
+/// A list of instructions and loops, run in order.
 pub type Nodes = Vec<Node>;
 
 /// An instruction or a loop.
@@ -180,28 +185,28 @@ pub enum Node {
     Do(Instruction),
     /// Nodes that run `times` times.
     Loop {
-        /// How often.
+        /// The number of iterations.
         times: usize,
-        /// What.
+        /// The nodes of an iteration.
         body: Vec<Node>,
     },
-    /// Nodes that run as long as a condition holds, which is computed before each time. It counts as a loop. Operands in it
-    /// move only where it has a bound.
+    /// Nodes that run as long as a condition holds, which is computed before each iteration. It counts as a loop.
+    /// Operands in it may move only if it has a bound.
     While {
-        /// What computes the condition.
+        /// The nodes that compute the condition.
         test: Vec<Node>,
-        /// The condition: one element, 0 if the loop ends.
+        /// The condition: one element; 0 ends the loop.
         holds: Operand,
-        /// What runs then.
+        /// The nodes of an iteration.
         body: Vec<Node>,
-        /// How often at most.
+        /// The largest number of iterations.
         most: Option<usize>,
     },
-    /// Nodes of which one list runs.
+    /// Two lists of nodes, one of which runs.
     Choice {
-        /// One element: 0 chooses the second list, everything else the first.
+        /// One element: 0 chooses the second list, any other value the first.
         holds: Operand,
-        /// What runs where it is true, and what where it is false.
+        /// The nodes to run if the condition is true, and those to run if it is false.
         branches: [Vec<Node>; 2],
     },
 }
@@ -209,25 +214,25 @@ pub enum Node {
 /// One op over rows and lanes.
 #[derive(Clone, Debug)]
 pub struct Instruction {
-    /// What it computes.
+    /// The op to compute.
     pub op: Op,
-    /// Rows that it writes; for folds and recurrences see [`Op`].
+    /// The number of rows written; for folds and recurrences see [`Op`].
     pub rows: usize,
-    /// Elements a row.
+    /// The number of elements per row.
     pub lanes: usize,
-    /// Where it writes.
+    /// The destination.
     pub to: Operand,
-    /// What it reads, as its op says.
+    /// The operands, as the op requires.
     pub from: Vec<Operand>,
 }
 
-/// Nanoseconds of an element, of a function of an element, and of a multiplication and addition of a product.
+/// The nanoseconds per element, per function of an element, and per multiply-add of a product.
 const NS_PER_ELEMENT: f64 = 0.2;
 const NS_PER_FUNCTION: f64 = 2.0;
 const NS_PER_TERM: f64 = 0.03;
 
 impl Instruction {
-    /// How many elements it computes, or reads where these are more.
+    /// Returns the number of elements that it computes, or that it reads if this number is larger.
     pub(crate) fn elements(&self) -> f64 {
         let (rows, lanes) = (self.rows as f64, self.lanes as f64);
         match &self.op {
@@ -237,7 +242,7 @@ impl Instruction {
         }
     }
 
-    /// Nanoseconds that it takes, roughly.
+    /// Estimates the nanoseconds that it takes.
     pub(crate) fn nanoseconds(&self) -> f64 {
         let of_an_element = match &self.op {
             Op::Product { .. } | Op::Sink { .. } => NS_PER_TERM,
@@ -251,132 +256,137 @@ impl Instruction {
     }
 }
 
-/// What an instruction computes. `to[r][l]` is element `l` of row `r`.
+/// The op that an instruction computes. `to[r][l]` is element `l` of row `r`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Op {
-    /// `to[r][l] = value`. From nothing.
+    /// `to[r][l] = value`. No operands.
     Fill(f64),
-    /// `to[r][l] = op(x[r][l])`. From x.
+    /// `to[r][l] = op(x[r][l])`. Operands: x.
     Unary(Unary),
-    /// `to[r][l] = op(x[r][l], y[r][l])`. From x, y.
+    /// `to[r][l] = op(x[r][l], y[r][l])`. Operands: x, y.
     Binary(Binary),
-    /// `to[r][l] = op(x[r][l], y[r][l], z[r][l])`. From x, y, z.
+    /// `to[r][l] = op(x[r][l], y[r][l], z[r][l])`. Operands: x, y, z.
     Ternary(Ternary),
-    /// `to[r][l] = op(x[r][l], y[r][l])` of words, which elements have as their bits. From x, and y if the op has two operands.
+    /// `to[r][l] = op(x[r][l], y[r][l])` on words, stored as the bits of elements. Operands: x, and y if the op has
+    /// two operands.
     Word(WordOp),
-    /// `to[r]` = random words of a key from a counter on: element i of the sequence that [`Threefry`] says. From keys and counters, of
-    /// each two words a row.
+    /// `to[r]` = random words of a key from a counter on: element i of the sequence defined by [`Threefry`]. Operands:
+    /// keys and counters, each with two words per row.
     ///
     /// [`Threefry`]: funcify_core::ops::Threefry
     Threefry(Words),
-    /// `to[0][l]` = the fold over r of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). From x, or x and y; x has lanes.
-    /// `rows` are those that are folded. With `accumulate`, from what `to` holds.
+    /// `to[0][l]` = the fold over r of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). Operands: x, or x and y; x
+    /// has lanes. `rows` is the number of rows being folded. With `accumulate`, the fold starts from the contents of
+    /// `to`.
     FoldRows {
-        /// What is folded.
+        /// The fold.
         fold: Fold,
-        /// Whether `to` is part of it.
+        /// `true` if the fold includes the contents of `to`.
         accumulate: bool,
     },
-    /// `to[r]` = the fold over l of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). From x, or x and y; x has lanes.
-    /// `to` is across [`Across::Element`]. With `accumulate`, from what `to` holds.
+    /// `to[r]` = the fold over l of `x[r][l]`, or of `x[r][l] * y[r][l]` (sums only). Operands: x, or x and y; x has
+    /// lanes. `to` is across [`Across::Element`]. With `accumulate`, the fold starts from the contents of `to`.
     FoldLanes {
-        /// What is folded.
+        /// The fold.
         fold: Fold,
-        /// Whether `to` is part of it.
+        /// `true` if the fold includes the contents of `to`.
         accumulate: bool,
     },
-    /// `to[r][l] = then(init[r][l] + Σ_f Σ_i left_f[r][i] * right_f[i][l])`. From init, if there is one, and then for
-    /// each factor its left side, with rows of `inner[f]` elements, and its right side, which [`Op::Pack`] wrote.
+    /// `to[r][l] = then(init[r][l] + Σ_f Σ_i left_f[r][i] * right_f[i][l])`. Operands: init, if there is one, and
+    /// then, for each factor, its left side, with rows of `inner[f]` elements, and its right side, which [`Op::Pack`]
+    /// wrote.
     Product {
-        /// The inner axis of each factor. At most [`FACTORS`].
+        /// The size of the inner axis of each factor. At most [`FACTORS`].
         inner: Vec<usize>,
-        /// Whether the first operand is what the sums start from. It may be `to` itself.
+        /// `true` if the first operand is the initial value of the sums. It may be `to` itself.
         init: bool,
-        /// What is done with each sum.
+        /// The function applied to each sum.
         then: Option<Unary>,
     },
-    /// `to[i][l] += Σ_b Σ_r left[b][r][i] * right[b][r][l]`: AᵀB, over blocks of rows. From left, with rows of as many
-    /// elements as `to` has rows, and right, with rows of as many as `to` has lanes. The sum is made from 0, and then added.
+    /// `to[i][l] += Σ_b Σ_r left[b][r][i] * right[b][r][l]`: AᵀB, over blocks of rows. Operands: left, whose rows have
+    /// as many elements as `to` has rows, and right, whose rows have as many as `to` has lanes. The sum starts from 0
+    /// and is added to `to` at the end.
     Sink {
-        /// How many blocks.
+        /// The number of blocks.
         blocks: usize,
-        /// Rows a block, with the operands' distance between rows.
+        /// The number of rows per block, with the operands' distance between rows.
         block_rows: usize,
-        /// Units from one block to the next: of left, of right.
+        /// The number of units from one block to the next, for left and right.
         block_steps: [isize; 2],
     },
-    /// `to` = the matrix with `rows` rows and `lanes` columns, in the order that [`Op::Product`] reads, which depends on the
-    /// machine. `to` has [`packed_len`](crate::kernels::packed_len) elements. From the matrix: element (i, j) is
-    /// `i * row + j * column` elements after its start, where `row` is the operand's.
+    /// `to` = the matrix with `rows` rows and `lanes` columns, in the order that [`Op::Product`] reads, which depends
+    /// on the machine. `to` has [`packed_len`](crate::kernels::packed_len) elements. Operands: the matrix. Its element
+    /// (i, j) is `i * row + j * column` elements after its start, where `row` is the operand's.
     Pack {
-        /// Elements between columns.
+        /// The number of elements between columns.
         column: usize,
     },
-    /// `to[r][l] = x[l][r]`. From x.
+    /// `to[r][l] = x[l][r]`. Operands: x.
     Transpose,
-    /// `to[r][l]` = the element of x that lies `i * step` after `x[r][l]`, where i is `index[r][l]`, clamped into `0..count`.
-    /// From x and index, whose elements are whole numbers.
+    /// `to[r][l]` = the element of x that is `i * step` elements after `x[r][l]`, where i is `index[r][l]`, clamped
+    /// into `0..count`. Operands: x and index, whose elements are integers.
     Take {
-        /// How many positions there are.
+        /// The number of positions.
         count: usize,
-        /// Elements from one to the next.
+        /// The number of elements from one position to the next.
         step: usize,
     },
-    /// The element that lies `i * step` after `to[r][l]` = `x[r][l]`, where i is the index, clamped into `0..count`. From x and the
-    /// index, one whole number.
+    /// The element that is `i * step` elements after `to[r][l]` = `x[r][l]`, where i is the index, clamped into
+    /// `0..count`. Operands: x and the index, one integer.
     Put {
-        /// How many positions there are.
+        /// The number of positions.
         count: usize,
-        /// Elements from one to the next.
+        /// The number of elements from one position to the next.
         step: usize,
     },
-    /// The element that lies `i * step` after `to[r][l]` = `x[r][l]`, or the fold of both, where i is `index[r][l]`; nothing where i is
-    /// not in `0..count`. Row by row, and rows of `to` may lie over each other. From x and index, whose elements are whole numbers.
+    /// The element that is `i * step` elements after `to[r][l]` = `x[r][l]`, or the fold of both, where i is
+    /// `index[r][l]`. Nothing is written where i is not in `0..count`. Runs row by row, and rows of `to` may overlap.
+    /// Operands: x and index, whose elements are integers.
     Scatter {
-        /// How many positions there are.
+        /// The number of positions.
         count: usize,
-        /// Elements from one to the next.
+        /// The number of elements from one position to the next.
         step: usize,
-        /// How an element and what is there become one.
+        /// The fold that combines an element with the one already there; `None` overwrites it.
         fold: Option<Fold>,
     },
-    /// `to[r][l] = step(to[r-1][l], x[r][l], a[r][l])` for all rows, where `to[-1]` is the initial row. From the initial
-    /// row, x and, for [`Recurrence::Linear`], a. Rows are steps: a whole loop in one instruction.
+    /// `to[r][l] = step(to[r-1][l], x[r][l], a[r][l])` for all rows, where `to[-1]` is the initial row. Operands: the
+    /// initial row, x and, for [`Recurrence::Linear`], a. Rows are steps: a whole loop in one instruction.
     Recur {
-        /// What a row does with the one before it.
+        /// The function that combines a row with the previous one.
         recurrence: Recurrence,
-        /// Whether the last row is the first step.
+        /// `true` if the last row is the first step.
         down: bool,
     },
 }
 
-/// How many factors a product may have.
+/// The largest number of factors of a product.
 pub const FACTORS: usize = 3;
 
-/// How many blocks a sink may have.
+/// The largest number of blocks of a sink.
 pub const BLOCKS: usize = 256;
 
 /// A place in a region, for each iteration of the loops around it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operand {
-    /// Which region.
+    /// The index of the region.
     pub region: usize,
     /// The unit in the first iteration of all loops.
     pub unit: usize,
-    /// How many units it moves with each iteration, the outermost loop first.
+    /// The number of units that it moves with each iteration, outermost loop first.
     pub steps: [isize; DEPTH],
-    /// Elements between the start of the unit, as the part sees it, and the first one.
+    /// The number of elements between the start of the unit, as the part sees it, and the first element.
     pub offset: usize,
-    /// Elements from one row to the next.
+    /// The number of elements from one row to the next.
     pub row: usize,
-    /// Whether a row is lanes, or one element for all lanes.
+    /// The kind of a row: one element per lane, or one for all lanes.
     pub across: Across,
 }
 
-/// What a row of an operand is.
+/// The kind of an operand's rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Across {
-    /// As many elements as there are lanes.
+    /// One element per lane.
     Lanes,
     /// One element, for all lanes.
     Element,

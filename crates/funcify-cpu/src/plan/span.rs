@@ -1,4 +1,5 @@
-//! How many elements each operand of an instruction reaches over, and which operands and shapes an op takes.
+//! Computes the number of elements that each operand of an instruction spans, and checks the operands and shapes of an
+//! op.
 
 use smallvec::{SmallVec, smallvec};
 
@@ -6,10 +7,10 @@ use super::{Across, BLOCKS, FACTORS, Instruction, Op, Operand};
 use crate::float::Float;
 use crate::kernels::{Fold, Recurrence, packed_len};
 
-/// Elements from the first to the last of each operand, what is written first.
+/// The number of elements from the first to the last of each operand, starting with the destination.
 pub(crate) type Spans = SmallVec<[usize; 8]>;
 
-/// Elements from the first to the last of an operand's rows; 0 of an operand that is missing.
+/// Returns the number of elements from the first to the last of an operand's rows; 0 if the operand is missing.
 fn span(operand: Option<&Operand>, rows: usize, lanes: usize) -> usize {
     operand.map_or(0, |operand| (rows - 1) * operand.row + if operand.across == Across::Lanes { lanes } else { 1 })
 }
@@ -17,14 +18,15 @@ fn span(operand: Option<&Operand>, rows: usize, lanes: usize) -> usize {
 fn must_have_lanes(operand: Option<&Operand>) -> Result<(), String> {
     match operand {
         Some(operand) if operand.across == Across::Element => {
-            Err("an operand that must have lanes has none".to_string())
+            Err("an operand that must have lanes has one element per row".to_string())
         }
         _ => Ok(()),
     }
 }
 
 impl Instruction {
-    /// Elements that each operand reaches over, for elements of type `T`; or what is wrong with the instruction.
+    /// Returns the number of elements that each operand spans, for elements of type `T`, or the problem with the
+    /// instruction.
     pub(crate) fn spans<T: Float>(&self) -> Result<Spans, String> {
         let Instruction { op, rows, lanes, to, from } = self;
         let (rows, lanes) = (*rows, *lanes);
@@ -33,14 +35,14 @@ impl Instruction {
         }
         let one_element = matches!(op, Op::FoldLanes { .. });
         if one_element == (to.across == Across::Lanes) {
-            return Err("what is written has lanes, but for a fold of lanes an element a row".to_string());
+            return Err("the destination must have lanes, or one element per row for a fold of lanes".to_string());
         }
         let may_overlap =
             matches!(op, Op::FoldRows { .. } | Op::FoldLanes { .. } | Op::Pack { .. } | Op::Scatter { .. });
         if to.row < lanes && rows > 1 && !may_overlap {
-            return Err("rows to write overlap".to_string());
+            return Err("rows of the destination overlap".to_string());
         }
-        // What is written, and the first operands as rows and lanes.
+        // The destination, and the first operands as rows and lanes.
         let all = |count: usize| -> Spans {
             let operands = std::iter::once(Some(to)).chain((0..count).map(|index| from.get(index)));
             operands.map(|operand| span(operand, rows, lanes)).collect()
@@ -63,7 +65,7 @@ impl Instruction {
             Op::FoldRows { fold, .. } | Op::FoldLanes { fold, .. } => {
                 must_have_lanes(from.first())?;
                 if from.len() == 2 && *fold != Fold::Sum {
-                    return Err("only sums fold products".to_string());
+                    return Err("only a sum can fold products".to_string());
                 }
                 let mut spans = all(from.len().clamp(1, 2));
                 if matches!(op, Op::FoldRows { .. }) {
@@ -73,7 +75,7 @@ impl Instruction {
             }
             Op::Product { inner, init, .. } => {
                 if inner.is_empty() || inner.len() > FACTORS {
-                    return Err(format!("a product of {} factors, not 1 to {FACTORS}", inner.len()));
+                    return Err(format!("a product of {} factors; it must have 1 to {FACTORS}", inner.len()));
                 }
                 let mut spans = all(usize::from(*init));
                 for (index, k) in inner.iter().enumerate() {
@@ -86,7 +88,7 @@ impl Instruction {
             }
             Op::Sink { blocks, block_rows, .. } => {
                 if *blocks == 0 || *blocks > BLOCKS || *block_rows == 0 {
-                    return Err(format!("{blocks} blocks of {block_rows} rows"));
+                    return Err(format!("{blocks} blocks of {block_rows} rows; a sink has 1 to {BLOCKS} blocks"));
                 }
                 let mut spans = all(0);
                 for (index, width) in [rows, lanes].into_iter().enumerate() {

@@ -1,16 +1,16 @@
-//! The nodes of a program in the making: what runs once, what a part runs, and the loops in it that are open.
+//! The nodes of a program under construction: the shared prologue, the program of a part, and its open loops.
 
 use super::recurrence::recurrence;
 use super::view::View;
 use super::*;
 
-/// What runs once before the parts, the program of a part, and the loops in it that are open.
+/// The nodes that run once before the parts, the program of a part, and its open loops.
 pub(super) struct Blocks(Vec<Block>);
 
 #[derive(Default)]
 struct Block {
     nodes: Vec<Node>,
-    /// What was computed before this loop while it was open, and is needed until it ends.
+    /// Views computed before this loop while it was open, which are needed until it ends.
     needed: Vec<View>,
 }
 
@@ -21,13 +21,13 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    /// What runs once, and what a part runs.
+    /// Returns the nodes that run once, and those that a part runs.
     pub(super) fn into_programs(self) -> [Vec<Node>; 2] {
         let programs: Vec<Vec<Node>> = self.0.into_iter().map(|block| block.nodes).collect();
-        programs.try_into().expect("every loop was closed")
+        programs.try_into().expect("the planner closes every loop it opens")
     }
 
-    /// The level of what is computed now: 1 in no loop.
+    /// Returns the level of the nodes being added: 1 outside all loops.
     pub(super) fn depth(&self) -> usize {
         self.0.len() - 1
     }
@@ -45,13 +45,13 @@ impl Blocks {
     /// Opens a loop.
     pub(super) fn open(&mut self) -> Result<()> {
         if self.depth() > DEPTH {
-            return Err(Declined::new("scan", format!("more than {DEPTH} loops inside one another")));
+            return Err(Declined::new("scan", format!("more than {DEPTH} nested loops")));
         }
         self.0.push(Block::default());
         Ok(())
     }
 
-    /// Closes the innermost loop, which runs so often; returns whether it became one instruction.
+    /// Closes the innermost loop, which runs `times` times; returns whether it became one instruction.
     pub(super) fn close(&mut self, regions: &[Region], times: usize) -> bool {
         let Block { nodes, .. } = self.0.pop().expect("a loop is open");
         if times == 0 || nodes.is_empty() {
@@ -70,13 +70,13 @@ impl Blocks {
         self.push(self.depth(), Node::While { test, holds, body, most });
     }
 
-    /// Takes what was added to the innermost loop so far.
+    /// Takes the nodes added to the innermost loop so far.
     pub(super) fn take(&mut self) -> Vec<Node> {
         let level = self.depth();
         std::mem::take(&mut self.0[level].nodes)
     }
 
-    /// Adds a choice to the innermost loop, after what was there `before`.
+    /// Adds a choice to the innermost loop, after the nodes in `before`.
     pub(super) fn choice(&mut self, mut before: Vec<Node>, holds: Operand, branches: [Vec<Node>; 2]) {
         before.push(Node::Choice { holds, branches });
         let level = self.depth();

@@ -1,11 +1,11 @@
-//! Choices by a boolean: each branch writes the results to the same registers.
+//! Plans switches on a boolean: each branch writes its results to the same registers.
 
 use funcify_core::ops::Switch;
 
 use super::*;
 
 impl Planner {
-    /// A choice whose first operand has this dtype. `used` tells which results are used; gives those.
+    /// Plans a switch whose first operand has this dtype. `used` marks the results that are used; returns those.
     pub(super) fn choice(
         &mut self,
         switch: &Switch,
@@ -54,7 +54,7 @@ impl Planner {
         Ok(results)
     }
 
-    /// The results of a branch that are used.
+    /// Plans a branch and returns its results that are used.
     fn branch(
         &mut self,
         switch: &Switch,

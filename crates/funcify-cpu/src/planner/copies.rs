@@ -1,10 +1,11 @@
-//! Copies of views, and what they are copies of.
+//! Copies of views, and the contents they were copied from.
 
 use funcify_analysis::{Contents, Version};
 
 use super::view::View;
 
-/// A copy of a view, and what was there when it was made. It keeps the view's register, so that this is not given away.
+/// A copy of a view and the version of its source when it was made. It holds the source's register, so that the
+/// register is not reused.
 #[derive(Clone, Debug)]
 pub(super) struct Copied {
     from: View,
@@ -13,12 +14,12 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    /// A copy that was just made.
+    /// Records a copy that was just made.
     pub(super) fn new(contents: &Contents, from: &View, copy: &View) -> Self {
         Copied { from: from.clone(), version: contents.version(from.memory()), copy: copy.clone() }
     }
 
-    /// Whether it is a copy of what a view holds now (order-c4).
+    /// Returns whether it is a copy of the current contents of `view` (order-c4).
     pub(super) fn is_of(&self, contents: &Contents, view: &View) -> bool {
         self.from.is(view) && self.version == contents.version(view.memory())
     }

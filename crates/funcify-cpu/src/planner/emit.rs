@@ -1,9 +1,9 @@
-//! From ops on tensors to instructions on rows and lanes.
+//! Turns ops on tensors into instructions over rows and lanes.
 //!
-//! Nodes belong to the innermost loop that something of them depends on. Level 0 is before the parts: it is computed once
-//! for all. Level 1 is a part's program, level 2 its outermost loops. Axes along which all operands run alike are one
-//! axis. Of what is left, one axis is the lanes and the longest other one the rows; further axes are a loop, or
-//! instructions of their own.
+//! Each node belongs to the innermost loop that it depends on. Level 0 precedes the parts: it is computed once for all
+//! of them. Level 1 is the program of a part, level 2 its outermost loops. Axes that are contiguous in all operands
+//! are merged into one. One of the remaining axes becomes the lanes and the longest other one the rows; further axes
+//! become a loop, or are unrolled into instructions.
 
 mod folds;
 mod positions;
@@ -19,45 +19,46 @@ use crate::fired::Fired;
 use crate::kernels::packed_len;
 use crate::plan::repeat;
 
-/// How many instructions a plan may have.
+/// The largest number of instructions in a plan.
 const MOST_INSTRUCTIONS: usize = 1 << 14;
 
-/// From how many indices on an axis is a loop, and not instructions of their own: outside of loops, and in them, where a loop
-/// in a loop finds its addresses again each time.
+/// The smallest size of an axis that becomes a loop instead of unrolled instructions: first outside of loops, then
+/// inside them, where a nested loop computes its addresses anew each time.
 const SHORTEST_LOOP: [usize; 2] = [4, 33];
 
-/// Up to how many lanes a kernel of some twenty instructions a register spends most of its time on the start of a row.
+/// The largest number of lanes at which a kernel of some twenty instructions per register spends most of its time on
+/// the start of a row.
 const SHORT_ROW: usize = 64;
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Default)]
 pub(super) struct Emitter {
     pub(super) plan: Plan,
     pub(super) blocks: Blocks,
-    /// The scratch memory that all parts share, and that of a part.
+    /// The scratch memory that all parts share, and that of one part.
     memory: [Memory; 2],
-    /// Their regions.
+    /// The regions of these memories.
     registers: [usize; 2],
-    /// Bytes of an element.
+    /// The number of bytes per element.
     element: usize,
     instructions: usize,
-    /// Registers with one number each.
+    /// Registers that hold one number each, by its bits.
     numbers: Vec<(u64, View)>,
     /// The transformations that took effect.
     pub(super) fired: Fired,
-    /// What memory holds.
+    /// The contents of memory.
     pub(super) contents: Contents,
-    /// Matrices that were packed outside of all loops.
+    /// Matrices packed outside of all loops.
     packs: Vec<Copied>,
-    /// Tensors that were laid out in another way outside of all loops.
+    /// Tensors copied to another layout outside of all loops.
     copies: Vec<Copied>,
-    /// Registers that have an initial value in the first part, and these values.
+    /// Registers that start with a value in the first part, and these values.
     initial_shares: Vec<(View, View)>,
-    /// Results, and the registers whose sums over the parts they are.
+    /// Results, each with the register whose sum over the parts it is.
     sums: Vec<(View, View)>,
 }
 
-/// An axis of an instruction: its size, and the stride of each operand, that of what is written first.
+/// An axis of an instruction: its size, and the stride of each operand, starting with the destination.
 #[derive(Clone, Debug)]
 struct Axis {
     size: usize,
@@ -65,7 +66,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Whether rows may lie along it: none of the operands goes backwards.
+    /// Returns whether rows may run along this axis: no operand runs backwards.
     fn is_upward(&self) -> bool {
         self.strides.iter().all(|stride| *stride >= 0)
     }
@@ -79,7 +80,7 @@ impl Emitter {
         emitter
     }
 
-    /// The plan: `parts` parts of `len` indices each run the program.
+    /// Returns the plan: `parts` parts of `len` indices each run the program.
     pub(super) fn finish(mut self, parts: usize, len: usize) -> Result<Plan> {
         let sums = self.shares(parts)?;
         for (region, memory) in self.registers.into_iter().zip(&self.memory) {
@@ -104,12 +105,13 @@ impl Emitter {
         Ok(plan)
     }
 
-    /// How many matrices and tensors are cached in another layout.
+    /// Returns the number of packed matrices and of tensors cached in another layout.
     pub(super) fn cached(&self) -> [usize; 2] {
         [self.packs.len(), self.copies.len()]
     }
 
-    /// Forgets what was cached since, but for what is computed before everything else: it may not have run.
+    /// Forgets entries cached since `cached` was taken, as they may not have run. Entries at level 0 stay, as they
+    /// are computed before everything else.
     pub(super) fn forget(&mut self, cached: [usize; 2]) {
         for (all, cached) in [&mut self.packs, &mut self.copies].into_iter().zip(cached) {
             let since = all.split_off(cached);
@@ -117,12 +119,12 @@ impl Emitter {
         }
     }
 
-    /// Where a condition is.
+    /// Returns the operand that reads a condition.
     pub(super) fn condition(&self, holds: &View) -> Operand {
         self.operand(holds, 0, &[], 0, Across::Element)
     }
 
-    /// Memory for a tensor that is written at a level.
+    /// Reserves memory for a tensor that is written at `level`.
     pub(super) fn reserve(&mut self, shape: &[usize], level: usize) -> View {
         let (is_outside, own) = (level < self.blocks.depth(), usize::from(level > 0));
         let register = self.memory[own].reserve(shape.iter().product(), is_outside);
@@ -134,7 +136,7 @@ impl Emitter {
         view
     }
 
-    /// Memory for a tensor of which one axis lies innermost.
+    /// Reserves memory for a tensor, with the axis `innermost` laid out innermost.
     pub(super) fn reserve_as(&mut self, shape: &[usize], level: usize, innermost: Option<usize>) -> View {
         let view = self.reserve(shape, level);
         let Some(innermost) = innermost else { return view };
@@ -142,7 +144,7 @@ impl Emitter {
         laid(view, &order, |_| true)
     }
 
-    /// A tensor laid out as another one of its shape is, but for the axes along which it is broadcast.
+    /// Copies a tensor to the layout of `like`, which has the same shape, except for axes along which it is broadcast.
     fn laid_like(&mut self, view: &View, like: &View) -> Result<View> {
         let is_outside = view.level <= 1;
         let has_order = |copy: &View| {
@@ -169,7 +171,7 @@ impl Emitter {
         Ok(copy)
     }
 
-    /// A number, as a tensor of rank 0.
+    /// Returns a number as a tensor of rank 0.
     pub(super) fn number(&mut self, number: f64) -> Result<View> {
         if let Some((_, view)) = self.numbers.iter().find(|(bits, _)| *bits == number.to_bits()) {
             return Ok(view.clone());
@@ -180,7 +182,7 @@ impl Emitter {
         Ok(view)
     }
 
-    /// The numbers 0, 1, ... in order: a running sum, one instruction however many there are.
+    /// Returns the numbers 0, 1, ... in order, computed by one instruction as a running sum.
     pub(super) fn iota(&mut self, count: usize) -> Result<View> {
         let [one, before] = [self.number(1.0)?, self.number(-1.0)?];
         let to = self.reserve(&[count], 0);
@@ -194,14 +196,14 @@ impl Emitter {
         self.map(Op::Fill(number), to, &[])
     }
 
-    /// An operand that starts so many elements after the view does, and moves so many more in each of the loops that are around
-    /// the instruction alone.
+    /// Returns an operand that starts `start` elements after the view. `along` lists how many elements more it moves in
+    /// each loop that surrounds only this instruction.
     fn operand(&self, view: &View, start: isize, along: &[(usize, isize)], row: isize, across: Across) -> Operand {
         let (start, mut steps) = (view.start.wrapping_add_signed(start), view.steps);
         for (index, stride) in along {
             steps[*index] += stride;
         }
-        let row = usize::try_from(row).expect("rows lie along axes that no operand goes backwards");
+        let row = usize::try_from(row).expect("the planner puts rows along axes that are not reversed");
         let region = self.plan.regions[view.region];
         let (unit, offset) = match region.split {
             Split::Columns(_) => {
@@ -213,8 +215,8 @@ impl Emitter {
         Operand { region: view.region, unit, steps, offset, row, across }
     }
 
-    /// Adds instructions to the block at a level: one for each index of the axes that are left, the longest of which are
-    /// loops. `rows` are the distances between rows, and `across` tells whether rows are lanes.
+    /// Adds instructions to the block at `level`: one for each index of the axes in `rest`, the longest of which become
+    /// loops. `row` holds the distances between rows, and `across` tells whether rows are lanes.
     fn push(
         &mut self,
         level: usize,
@@ -228,7 +230,7 @@ impl Emitter {
             self.unit(view).is_some_and(|unit| view.steps.iter().any(|step| !step.unsigned_abs().is_multiple_of(unit)))
         };
         if views.iter().any(moves_within) {
-            return Err(Declined::new("scan", "rows that share the axis of parts"));
+            return Err(Declined::new("scan", "rows that are not whole units apart"));
         }
         let index = level.saturating_sub(1);
         let can_loop = |axis: &Axis| {
@@ -240,7 +242,7 @@ impl Emitter {
         let mut looped: Vec<usize> = (0..rest.len()).filter(|axis| can_loop(rest[*axis])).collect();
         looped.sort_by_key(|axis| std::cmp::Reverse(rest[*axis].size));
         looped.truncate(DEPTH.saturating_sub(index));
-        // A loop in a loop finds its addresses again each time.
+        // A nested loop computes its addresses anew each time.
         let is_worth = |(depth, axis): (usize, &usize)| depth == 0 || rest[*axis].size >= SHORTEST_LOOP[1];
         let nested = looped.iter().enumerate().take_while(|looped| is_worth(*looped)).count();
         looped.truncate(nested);
@@ -274,7 +276,7 @@ impl Emitter {
                 .collect();
             let node = op.clone().over([rows, lanes], operands[0], &operands[1..]);
             if self.leaves_units(&node) {
-                return Err(Declined::new("scan", "rows across the axis of parts"));
+                return Err(Declined::new("scan", "rows that cross the parallel axis"));
             }
             let looped = looped.iter().rev();
             self.blocks.push(level, looped.fold(node, |node, axis| repeat(rest[*axis].size, vec![node])));
@@ -282,7 +284,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Declines a plan with so many more instructions, if these are too many.
+    /// Rejects a plan that would have too many instructions with `more` of them.
     pub(super) fn check_instructions(&self, more: usize) -> Result<()> {
         match self.instructions.saturating_add(more) > MOST_INSTRUCTIONS {
             true => Err(Declined::new("scan", format!("more than {MOST_INSTRUCTIONS} instructions"))),
@@ -290,7 +292,7 @@ impl Emitter {
         }
     }
 
-    /// An elementwise op; all have the shape of what is written.
+    /// Emits an elementwise op; all operands have the shape of the destination.
     pub(super) fn map(&mut self, op: Op, to: &View, from: &[&View]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
@@ -305,7 +307,8 @@ impl Emitter {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
                 return self.transpose(to, from, &axes);
             }
-            // Something runs along another axis than what is written: it is laid like that first.
+            // An operand is contiguous along another axis than the destination: copy it to the destination's layout
+            // first.
             let runs_across = |at: usize| axes.iter().any(|axis| axis.strides[0] == 1 && axis.strides[at].abs() > 1);
             let crossing: Vec<bool> = (1..views.len()).map(runs_across).collect();
             if crossing.contains(&true) {
@@ -324,7 +327,7 @@ impl Emitter {
             && axes[lanes].strides.contains(&0)
             && axes[lanes].size <= SHORT_ROW
         {
-            // The exponential by itself runs over rows side by side, as one.
+            // A separate exponential treats adjacent rows as one.
             self.map(Op::Binary(Binary::Mul), to, from)?;
             return self.map(Op::Unary(Unary::Exp), to, &[to]);
         }
@@ -332,19 +335,19 @@ impl Emitter {
         self.push_along(&op, &views, &axes, rows, lanes)
     }
 
-    /// The axis along which an instruction has its lanes.
+    /// Returns the axis that holds the lanes of an instruction.
     fn lanes(&self, axes: &[Axis], views: &[&View]) -> Option<usize> {
         axes.iter().rposition(|axis| self.is_within_units(axis, views) && is_side_by_side(axis))
     }
 
-    /// The axis along which an instruction has its rows, if it has its lanes along another one.
+    /// Returns the axis that holds the rows of an instruction: another one than that of its lanes.
     fn rows(&self, axes: &[Axis], views: &[&View], lanes: Option<usize>) -> Option<usize> {
         longest(axes, |index| {
             self.is_within_units(&axes[index], views) && axes[index].is_upward() && Some(index) != lanes
         })
     }
 
-    /// Adds instructions that have their rows along one axis, and their lanes along another one.
+    /// Adds instructions with their rows along one axis and their lanes along another.
     fn push_along(
         &mut self,
         op: &Op,
@@ -360,18 +363,18 @@ impl Emitter {
         self.push(views[0].level, op, size, views, (&row, &across), &others(axes, [rows, lanes]))
     }
 
-    /// A view whose last axis with more than one element has its elements side by side, or is broadcast: itself, or a copy.
+    /// Returns the view if its last axis with more than one element is contiguous or broadcast, else a copy.
     pub(super) fn in_lanes(&mut self, view: &View) -> Result<View> {
         let last = (0..view.shape.len()).rev().find(|axis| view.shape[*axis] > 1);
         if last.is_none_or(|axis| matches!(view.strides[axis], 0 | 1)) { Ok(view.clone()) } else { self.copied(view) }
     }
 
-    /// A view none of whose axes is reversed: itself, or a copy.
+    /// Returns the view if none of its axes is reversed, else a copy.
     pub(super) fn forward(&mut self, view: &View) -> Result<View> {
         if view.is_reversed() { self.copied(view) } else { Ok(view.clone()) }
     }
 
-    /// Copies those of the views for which `must` holds; `None` if it holds for none.
+    /// Copies the views for which `must` holds; returns `None` if it holds for none.
     fn copied_where(&mut self, views: &[&View], must: impl Fn(&View) -> bool) -> Result<Option<Vec<View>>> {
         if !views.iter().any(|view| must(view)) {
             return Ok(None);
@@ -380,14 +383,14 @@ impl Emitter {
         views.iter().map(copied).collect::<Result<_>>().map(Some)
     }
 
-    /// A copy of a view with its elements in order.
+    /// Returns a copy of a view with its elements in order.
     pub(super) fn copied(&mut self, view: &View) -> Result<View> {
         let copy = self.reserve(&view.shape, view.level);
         self.copy(&copy, view)?;
         Ok(copy)
     }
 
-    /// A matrix whose rows have their elements side by side: itself, or a copy.
+    /// Returns the matrix if its rows are contiguous, else a copy.
     pub(super) fn in_rows(&mut self, matrix: &View) -> Result<View> {
         let has_rows = matrix.strides[1] == 1 || matrix.shape[1] == 1;
         let is_at_hand = has_rows && !matrix.is_reversed() && self.lies_within_units(matrix);
@@ -399,7 +402,7 @@ impl Emitter {
         self.map(Op::Unary(Unary::Copy), to, &[from])
     }
 
-    /// Copies a tensor whose elements lie along another axis than those of what is written.
+    /// Copies a tensor whose elements are contiguous along another axis than those of the destination.
     fn transpose(&mut self, to: &View, from: &View, axes: &[Axis]) -> Result<()> {
         let views = [to, from];
         let along = |operand: usize| {
@@ -412,12 +415,12 @@ impl Emitter {
                 let size = [axes[rows].size, axes[lanes].size];
                 self.push(to.level, &Op::Transpose, size, &views, (&row, &[Across::Lanes; 2]), &rest)
             }
-            // Elements one by one, along the longest axis.
+            // Copy single elements, along the longest axis.
             _ => self.push_along(&Op::Unary(Unary::Copy), &views, axes, self.rows(axes, &views, None), None),
         }
     }
 
-    /// A matrix `[k, n]` in the order of products.
+    /// Returns a matrix `[k, n]` packed in the order that products read.
     pub(super) fn packed(&mut self, matrix: &View) -> Result<View> {
         let is_outside = matrix.level <= 1;
         let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
@@ -450,7 +453,8 @@ impl Emitter {
         self.sink(to, sides, (1, [0, 0]))
     }
 
-    /// Adds products of the transpose of `[k, m]` with `[k, n]` to `[m, n]`: so many, whose sides lie so many elements apart.
+    /// Adds `count` products of the transpose of `[k, m]` with `[k, n]` to `[m, n]`. `apart` holds the number of
+    /// elements between the left sides and between the right sides of consecutive products.
     pub(super) fn sink(
         &mut self,
         to: &View,
@@ -466,7 +470,8 @@ impl Emitter {
         self.push(to.level, &op, [m, n], &views, (&row, &[Across::Lanes; 3]), &[])
     }
 
-    /// A product: `to [m, n]` from an initial value of that shape and factors, left sides `[m, k]` and packed right sides.
+    /// Emits a product: `to [m, n]` from an initial value of that shape and factors, each a left side `[m, k]` and a
+    /// packed right side.
     pub(super) fn product(
         &mut self,
         to: &View,
@@ -478,7 +483,7 @@ impl Emitter {
         if m * n == 0 {
             return Ok(());
         }
-        // A product writes rows of lanes.
+        // A product writes contiguous rows.
         if (n > 1 && to.strides[1] != 1) || !self.lies_within_units(to) {
             let ordered = self.reserve(&[m, n], to.level);
             self.product(&ordered, init, factors, then)?;
@@ -500,7 +505,7 @@ impl Emitter {
         self.push(to.level, &op, [m, n], &views, (&row, &lanes), &[])
     }
 
-    /// A register in which the first part has an initial value when it starts, and the others have 0.
+    /// Returns a register that starts with the initial value in the first part, and with 0 in the others.
     pub(super) fn initial_share(&mut self, initial: &View) -> View {
         let register = self.memory[1].reserve(initial.len(), true);
         let view = View::whole(self.registers[1], register.start, &initial.shape, 1);
@@ -509,20 +514,20 @@ impl Emitter {
         view
     }
 
-    /// After all parts `to` is the sum of what each has in a register, if there is anything.
+    /// Sets `to`, after all parts, to the sum of what each part has in a register, unless it is empty.
     pub(super) fn sum_shares(&mut self, to: &View, share: &View) {
         if !to.is_empty() {
             self.sums.push((to.clone(), share.clone()));
         }
     }
 
-    /// What runs before and after the parts, so that shares start from an initial value and are summed up. The registers of
-    /// the parts lie one after the other.
+    /// Emits the code before the parts that initialises the shares, and returns the nodes after the parts that sum
+    /// them. The registers of the parts are adjacent in memory.
     fn shares(&mut self, parts: usize) -> Result<Vec<Node>> {
         let len = self.memory[1].len();
         for (register, initial) in std::mem::take(&mut self.initial_shares) {
             if initial.level > 0 {
-                return Err(Declined::new("scan", "an initial share that parts compute"));
+                return Err(Declined::new("scan", "an initial share that each part computes"));
             }
             let first = View { level: 0, ..register.clone() };
             self.copy(&first, &initial)?;
@@ -542,7 +547,8 @@ impl Emitter {
     }
 }
 
-/// A tensor's memory with its axes in another order, the last one innermost; 0 between neighbours along the others.
+/// Returns the view laid out with its axes in `order`, the last one innermost, and stride 0 along axes that are not its
+/// own.
 fn laid(view: View, order: &[usize], is_own: impl Fn(usize) -> bool) -> View {
     let mut strides = vec![0; view.shape.len()];
     let mut stride = 1;
@@ -553,7 +559,7 @@ fn laid(view: View, order: &[usize], is_own: impl Fn(usize) -> bool) -> View {
     view.with_axes(view.shape.clone(), strides)
 }
 
-/// The axes of a view from the outermost to the innermost. Those along which it is broadcast come first.
+/// Returns the axes of a view from the outermost to the innermost, starting with those along which it is broadcast.
 fn order_of(view: &View) -> Vec<usize> {
     let mut order: Vec<usize> = (0..view.shape.len()).collect();
     order.sort_by_key(|axis| {
@@ -562,12 +568,12 @@ fn order_of(view: &View) -> Vec<usize> {
     order
 }
 
-/// What a row of an operand is that has this stride along the lanes.
+/// Classifies the rows of an operand by its stride along the lanes.
 fn across(stride: isize) -> Across {
     if stride == 0 { Across::Element } else { Across::Lanes }
 }
 
-/// The axes of views of one shape: without those of one element, and with those together along which all run alike.
+/// Returns the axes of views of one shape, without those of size 1, merging axes that are contiguous in all views.
 fn merged(views: &[&View]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
     for (index, size) in views[0].shape.iter().copied().enumerate().filter(|(_, size)| *size != 1) {
@@ -582,17 +588,17 @@ fn merged(views: &[&View]) -> Vec<Axis> {
     axes
 }
 
-/// Whether neighbours of what is written are neighbours of each operand, or of one element.
+/// Returns whether the destination is contiguous along the axis, and each operand is contiguous or broadcast.
 fn is_side_by_side(axis: &Axis) -> bool {
     axis.strides[0] == 1 && axis.strides.iter().all(|stride| matches!(stride, 0 | 1))
 }
 
-/// The longest of some axes.
+/// Returns the longest of the axes that satisfy `of`.
 fn longest(axes: &[Axis], of: impl Fn(usize) -> bool) -> Option<usize> {
     (0..axes.len()).filter(|index| of(*index)).max_by_key(|index| axes[*index].size)
 }
 
-/// The axes but these.
+/// Returns the axes except those in `but`.
 fn others(axes: &[Axis], but: [Option<usize>; 2]) -> Vec<&Axis> {
     axes.iter().enumerate().filter(|(index, _)| !but.contains(&Some(*index))).map(|(_, axis)| axis).collect()
 }

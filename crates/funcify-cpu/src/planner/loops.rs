@@ -1,7 +1,7 @@
-//! Loops: sequences are read and traces written in place; what the next step needs is in registers.
+//! Plans scans: sequences are read and traces written in place, and values needed by the next step are in registers.
 //!
-//! A loop that ends early counts its steps. Its traces have rows for all steps that it may run; who asked for it takes those of
-//! the steps that ran.
+//! A loop that ends early counts its steps. Its traces have rows for all the steps that it may run; the caller uses the
+//! rows of the steps that ran.
 
 use std::ops::Range;
 
@@ -11,29 +11,29 @@ use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 
 use super::*;
 
-/// How many rows of a buffer that nobody reads whole are at hand.
+/// The largest number of rows kept at hand of a buffer that is never read as a whole.
 const MOST_ROWS_AT_HAND: usize = 64;
 
-/// What a buffer is for.
+/// The purpose of a buffer.
 enum Use {
-    /// Its rows are a result, which is to be written there if it can be.
+    /// Its rows are a result, to be written to this view if possible.
     Result(Option<View>),
-    /// Steps read it.
+    /// Only steps read it.
     Steps,
 }
 
 /// The rows of a buffer.
 enum BufferRows {
-    /// Nobody reads them.
+    /// No rows: nothing reads them.
     None,
     /// All rows, in memory of their own.
     Trace { all: View, returned: Range<usize> },
-    /// The last rows in the order of the loop, the oldest first.
+    /// The last rows in loop order, oldest first.
     AtHand { rows: View, returned: usize },
 }
 
 impl BufferRows {
-    /// All rows, in which a carry is.
+    /// Returns all rows of a buffer that holds a carry.
     fn trace(&self) -> Result<&View> {
         match self {
             BufferRows::Trace { all, .. } => Ok(all),
@@ -44,50 +44,50 @@ impl BufferRows {
 
 /// A carry between steps.
 enum Carry {
-    /// In memory of its own.
+    /// A register.
     Register(View),
-    /// In the row that the step before has written to a trace, at an offset; the first step reads the initial value.
+    /// The row that the previous step wrote to a trace at `offset`; the first step reads the initial value.
     InTrace { initial: View, buffer: usize, offset: usize },
 }
 
-/// What a loop that ends early looks at between steps.
+/// The elements that a loop ending early reads between steps.
 #[derive(Clone)]
 struct Ending {
-    /// Whether another step runs.
+    /// An element that is nonzero if another step runs.
     goes_on: View,
-    /// How many ran.
+    /// The number of steps that ran.
     count: View,
 }
 
-/// A loop, what it is given, and where its buffers and carries are.
+/// A loop, its operands, and the locations of its buffers and carries.
 struct Loop<'a> {
     scan: &'a Scan,
-    /// The operands before the invariants, each in parts.
+    /// The operands before the invariants, each as a list of parts.
     operands: Vec<Vec<View>>,
     invariants: Vec<Argument>,
     buffers: Vec<BufferRows>,
     carries: Vec<Carry>,
-    /// How many steps it has.
+    /// The number of steps.
     steps: usize,
 }
 
-/// Which steps of a loop a loop of the plan runs.
+/// The steps of a scan that one loop of the plan runs.
 #[derive(Clone, Copy)]
 struct Steps {
-    /// How many ran before.
+    /// The number of steps that ran before.
     from: usize,
-    /// How many a strip has, if there is a loop over strips around it.
+    /// The number of steps in a strip, if a loop over strips surrounds the steps.
     strip: Option<usize>,
 }
 
-/// Whether the rows of a trace may lie so: in order, or with the axis innermost that is to be.
+/// Returns whether the rows of a trace may have this layout: in order, or with the requested axis innermost.
 fn has_rows(place: &View, innermost: Option<usize>) -> bool {
     place.has_rows_in_order() || innermost.is_some_and(|axis| place.strides[axis] == 1)
 }
 
 impl Planner {
-    /// A loop. `used` tells which results are used, `places` where they are to be written, `shares` which are shares of
-    /// parts. Gives those that are used.
+    /// Plans a scan. `used` marks the results that are used, `places` holds where to write them, and `shares` marks the
+    /// results that are partial sums of the parts. Returns the results that are used.
     pub(super) fn scan(
         &mut self,
         node: &Node,
@@ -98,10 +98,10 @@ impl Planner {
         shares: &[bool],
     ) -> Result<Vec<Option<View>>> {
         let declined = |reason: &str| Declined::new("scan", reason);
-        let steps = scan.steps.value(&self.sizes).map_err(|_| declined("a number of steps that is not known"))?;
+        let steps = scan.steps.value(&self.sizes).map_err(|_| declined("an unknown number of steps"))?;
         let steps = usize::try_from(steps).map_err(|_| declined("a negative number of steps"))?;
         let own = scan.operands();
-        // Static integers are invariants alone.
+        // Only invariants may be static integers.
         let invariants: Vec<Argument> = operands[own.invariants.clone()].to_vec();
         let tensors = operands[..own.invariants.start].iter().map(Argument::parts);
         let mut operands = tensors.collect::<Result<Vec<Vec<View>>>>()?;
@@ -136,10 +136,10 @@ impl Planner {
         self.results(planned, used)
     }
 
-    /// The loop over all steps.
+    /// Emits the loop over all steps.
     fn all_steps(&mut self, planned: &Loop<'_>) -> Result<()> {
         let steps = planned.steps;
-        // What reads carries in traces has another place to read in the first step.
+        // Reads of carries in traces have another location in the first step.
         let is_first_apart = planned.carries.iter().any(|carry| matches!(carry, Carry::InTrace { .. }));
         let first = steps.min(usize::from(is_first_apart));
         self.steps(planned, Steps { from: 0, strip: None }, first)?;
@@ -153,7 +153,7 @@ impl Planner {
         Ok(())
     }
 
-    /// The loop over steps of which each finds a row of a sequence in the same tensor.
+    /// Emits the loop over steps that all find a sequence's row in the same tensor.
     fn stretch(&mut self, planned: &Loop<'_>, stretch: Range<usize>) -> Result<()> {
         let Loop { scan, buffers, .. } = planned;
         let first = stretch.start;
@@ -165,7 +165,7 @@ impl Planner {
             _ => None,
         };
         let full: Vec<View> = scan.buffers.iter().zip(buffers).filter_map(of_full).collect();
-        // The last strip is what the others leave.
+        // The last strip holds the remaining steps.
         let strips = stretch.len() / strip;
         let from = first + strips * strip;
         for (from, strip, times) in [(first, strip, strips), (from, stretch.end - from, 1)] {
@@ -178,7 +178,7 @@ impl Planner {
         Ok(())
     }
 
-    /// The loop over at most so many steps, which ends after the first one that says so.
+    /// Emits a loop that ends after the last step, or earlier after a step whose condition says so.
     fn steps_until(&mut self, planned: &Loop<'_>) -> Result<()> {
         let level = self.emitter.blocks.depth();
         let [goes_on, count] = [(); 2].map(|()| self.emitter.reserve(&[], level));
@@ -196,7 +196,7 @@ impl Planner {
         Ok(())
     }
 
-    /// The results of a loop that are used.
+    /// Returns the results of a loop that are used.
     fn results(&mut self, planned: Loop<'_>, used: &[bool]) -> Result<Vec<Option<View>>> {
         let Loop { scan, buffers, carries, steps, .. } = planned;
         let mut results = Vec::with_capacity(used.len());
@@ -219,7 +219,7 @@ impl Planner {
         Ok(all)
     }
 
-    /// Where a carry is: if a trace that starts empty has the same values, there, else in a register.
+    /// Chooses where a carry is held: in a trace that starts empty and has the same values, else in a register.
     fn carry(
         &mut self,
         scan: &Scan,
@@ -231,7 +231,7 @@ impl Planner {
         if is_share {
             return match self.emitter.blocks.depth() {
                 1 => Ok(Carry::Register(self.emitter.initial_share(initial))),
-                _ => Err(Declined::new("scan", "shares of a loop inside another one")),
+                _ => Err(Declined::new("scan", "shares carried by a nested loop")),
             };
         }
         let results = scan.results();
@@ -240,7 +240,7 @@ impl Planner {
         for (number, buffer) in scan.buffers.iter().enumerate() {
             let writes = buffer.writes.iter().zip(results.buffers[number].clone());
             let same = writes.clone().find(|(_, output)| value(*output) == next);
-            // Which row is the last of a loop that ends early only its values know.
+            // Only the values determine which row is the last one of a loop that ends early.
             if let (Some((offset, _)), Start::Empty, BufferRows::Trace { all, .. }, None) =
                 (same, buffer.start, &buffers[number], &scan.until)
                 && all.shape[0] > 0
@@ -256,7 +256,7 @@ impl Planner {
         Ok(Carry::Register(carry))
     }
 
-    /// Memory for the rows of a buffer, with those that are given.
+    /// Reserves memory for the rows of a buffer and copies its given rows there.
     fn rows(
         &mut self,
         scan: &Scan,
@@ -279,20 +279,20 @@ impl Planner {
         let is_whole = buffer.start == Start::Full || is_trace;
         if !is_whole {
             let at_hand = count.max(last);
-            // After its first step it may have fewer rows than are asked for, which is an error.
+            // After its first step the loop may have fewer rows than requested, which is an error.
             if scan.until.is_some() && last > count + 1 && !self.ranges.are_checked() {
-                return Err(Declined::new("scan", "it ends early, and its last rows are asked for"));
+                return Err(Declined::new("scan", "the last rows of a loop that ends early"));
             }
             if at_hand == 0 && matches!(used, Use::Steps) {
                 return Ok(BufferRows::None);
             }
             if at_hand > MOST_ROWS_AT_HAND {
-                return Err(Declined::new("scan", format!("{at_hand} rows of a buffer at hand")));
+                return Err(Declined::new("scan", format!("a buffer that keeps {at_hand} rows at hand")));
             }
             let rows = self.emitter.reserve_as(&[&[at_hand], row.as_slice()].concat(), level, innermost);
             if let Some(given) = given {
                 for index in 0..count {
-                    // In the order of the loop a downward one meets the given rows from the last to the first.
+                    // In loop order, a reverse loop meets the given rows from the last to the first.
                     let from = if scan.reverse { count - 1 - index } else { index };
                     self.emitter.copy(&rows.at(0, at_hand - count + index), &given.at(0, from))?;
                 }
@@ -305,7 +305,7 @@ impl Planner {
         let returned = match &scan.until {
             None => scan.returned_rows(buffer, all, 0),
             Some(_) if buffer.returned == Returned::All => 0..all,
-            Some(_) => return Err(Declined::new("scan", "it ends early, and gives the last rows of a full buffer")),
+            Some(_) => return Err(Declined::new("scan", "the last rows of a full buffer in a loop that ends early")),
         };
         let trace = match used {
             Use::Result(Some(place)) if returned == (0..all) && place.level == level && has_rows(&place, innermost) => {
@@ -328,7 +328,7 @@ impl Planner {
         self.shape(&scan.body, row)
     }
 
-    /// The loop over so many steps.
+    /// Emits the loop over `count` steps.
     fn steps(&mut self, planned: &Loop<'_>, steps: Steps, count: usize) -> Result<()> {
         if count > 0 {
             self.emitter.blocks.open()?;
@@ -340,14 +340,14 @@ impl Planner {
         Ok(())
     }
 
-    /// The body of the loop that is open.
+    /// Emits the body of the open loop.
     fn step(&mut self, planned: &Loop<'_>, steps: Steps, ending: Option<&Ending>) -> Result<()> {
         let Loop { scan, operands, invariants, buffers, carries, .. } = planned;
         let level = self.emitter.blocks.depth();
         let (places, results) = (scan.operands(), scan.results());
-        // In the first iteration `t` is the first of these steps in the order of the loop.
+        // In the first iteration, `t` is the first of these steps in loop order.
         let (first, up) = if scan.reverse { (planned.steps - 1 - steps.from, -1) } else { (steps.from, 1) };
-        // In a loop over strips rows move by the steps of a strip, too.
+        // In a loop over strips, rows also move by the steps of a strip.
         let row_of = |view: &View, row: usize| {
             let mut own = view.row(row, level, up);
             if let Some(strip) = steps.strip {
@@ -369,7 +369,7 @@ impl Planner {
                 parameters.push(match rows {
                     BufferRows::Trace { all, .. } => row_at(all, *offset),
                     BufferRows::AtHand { rows, .. } => {
-                        // scan-c5: the rows before the write, which is at offset 0 of a downward loop.
+                        // scan-c5: the rows before the write, which is at offset 0 of a reverse loop.
                         let given = match buffer.start {
                             Start::Given(given) => given,
                             Start::Empty | Start::Full => 0,
@@ -377,7 +377,7 @@ impl Planner {
                         let back = if scan.reverse { *offset } else { given - offset };
                         inside(&rows.at(0, rows.shape[0] - back))
                     }
-                    BufferRows::None => return Err(Declined::new("scan", "a buffer that is read without rows")),
+                    BufferRows::None => return Err(Declined::new("scan", "a buffer that is read but has no rows")),
                 });
             }
         }
@@ -394,7 +394,7 @@ impl Planner {
         parameters.extend(invariants.iter().cloned());
 
         let mut scope = Scope::new(self, &scan.body, parameters)?;
-        // BufferRows that no read of a step meets are written where they belong.
+        // Rows that no read of a step overlaps are written in place.
         let mut written = Vec::new();
         for (buffer, (rows, outputs)) in scan.buffers.iter().zip(buffers.iter().zip(&results.buffers)) {
             for (offset, output) in buffer.writes.iter().zip(outputs.clone()) {
@@ -423,7 +423,7 @@ impl Planner {
         self.write(planned, &values, &written)
     }
 
-    /// Writes what a step gives. Everything that may be what the step read is put aside before anything is written.
+    /// Writes the results of a step. Anything that a step may have read is copied aside before the first write.
     fn write(&mut self, planned: &Loop<'_>, values: &[View], written: &[(View, usize)]) -> Result<()> {
         let Loop { scan, buffers, carries, .. } = planned;
         let results = scan.results();
@@ -453,10 +453,11 @@ impl Planner {
         self.moved(moves)
     }
 
-    /// Moves what a step gives to where the next one finds it. What a move would overwrite before it is read is put aside.
+    /// Moves the results of a step to where the next step reads them. Copies aside anything that a move would overwrite
+    /// before it is read.
     pub(super) fn moved(&mut self, mut moves: Vec<(View, View)>) -> Result<()> {
         let level = self.emitter.blocks.depth();
-        // A move is safe as it is if nothing before it has written where it reads from, nor does it itself (order-c5).
+        // A move needs no copy if neither an earlier move nor the move itself overwrites its source (order-c5).
         let mut written = Occupants::default();
         for index in 0..moves.len() {
             let (to, from) = &moves[index];
@@ -474,7 +475,7 @@ impl Planner {
         Ok(())
     }
 
-    /// The rows of a buffer that are results.
+    /// Returns the rows of a buffer that are results.
     fn returned_rows(&mut self, scan: &Scan, rows: BufferRows) -> Result<Option<View>> {
         Ok(match rows {
             BufferRows::None => None,
@@ -494,7 +495,7 @@ impl Planner {
     }
 }
 
-/// Of tensors whose rows follow each other, the one with a row, and which row that is of it.
+/// Returns the tensor that contains row `row` of the concatenated `parts`, and the index of the row within that tensor.
 fn part_with(parts: &[View], mut row: usize) -> (&View, usize) {
     let mut index = 0;
     while index + 1 < parts.len() && row >= parts[index].shape[0] {
@@ -504,7 +505,7 @@ fn part_with(parts: &[View], mut row: usize) -> (&View, usize) {
     (&parts[index], row)
 }
 
-/// After how many steps of a loop one finds a row of a sequence in another tensor than the step before; the last are all steps.
+/// Returns the step counts after which a read of a sequence moves on to another tensor. The last one is `steps`.
 fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize> {
     let mut ends = vec![steps];
     for (sequence, operand) in scan.sequences.iter().zip(scan.operands().sequences) {
@@ -521,7 +522,7 @@ fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize
     ends
 }
 
-/// Whether two views may have an element in common.
+/// Returns whether two views may have an element in common.
 fn meets(one: &View, other: &View) -> bool {
     let ([first, last], [others_first, others_last]) = (one.ends(), other.ends());
     one.shares_memory(other) && (one.steps != other.steps || (first <= others_last && others_first <= last))

@@ -1,16 +1,16 @@
-//! Scratch memory while a plan is made: who has which elements, and when they are free again.
+//! Tracks the scratch memory of a plan under construction: the owner of each range, and when it becomes free.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// Elements that start at a cache line of any element type.
+/// The number of elements after which a cache line starts, for any element type.
 const LINE: usize = 16;
 
-/// Elements of scratch memory. Dropped with the last view of it, they may be used again.
+/// A range of scratch memory. It becomes free when the last view of it is dropped.
 #[derive(Debug)]
 pub(super) struct Register {
-    /// What tells it from every other register of its memory.
+    /// The number that distinguishes it from every other register of its memory.
     pub(super) number: usize,
     pub(super) start: usize,
     len: usize,
@@ -29,16 +29,16 @@ pub(super) struct Memory(Rc<RefCell<Ranges>>);
 
 #[derive(Default, Debug)]
 struct Ranges {
-    /// By length and start, so that the smallest one that has enough is found at once.
+    /// The free ranges by length and start, so that the smallest one that is long enough is found at once.
     free: BTreeSet<(usize, usize)>,
     end: usize,
-    /// How many registers there were so far.
+    /// The number of registers created so far.
     registers: usize,
 }
 
 impl Memory {
-    /// So many elements: of those that were used before the smallest range that has enough, else, or if they are to be
-    /// `untouched`, new ones.
+    /// Reserves `len` elements: the smallest free range that is long enough, or new memory if there is none or the
+    /// elements must be `untouched`.
     pub(super) fn reserve(&self, len: usize, untouched: bool) -> Rc<Register> {
         let len = len.next_multiple_of(LINE);
         let mut ranges = self.0.borrow_mut();
@@ -60,7 +60,7 @@ impl Memory {
         Rc::new(Register { number: ranges.registers, start, len, memory: self.0.clone() })
     }
 
-    /// How many elements are needed in all.
+    /// Returns the total number of elements needed.
     pub(super) fn len(&self) -> usize {
         self.0.borrow().end
     }

@@ -1,15 +1,15 @@
-//! The planner: from a checked graph, with its sizes as numbers, to a [`Plan`].
+//! The planner: turns a checked graph with known sizes into a [`Plan`].
 //!
-//! `loops` lays out sequences, traces, states and carries and opens the loop, `while_loop` one that a condition ends;
-//! `choice` plans both branches of a choice; `ops` gives the meaning of each op on [`View`]s; `emit` makes instructions of
-//! rows and lanes of them, `blocks` holds the loops they are in; `memory` says which registers are free. A view moves elements
-//! only if it must: transposes, slices, broadcasts and rows of a sequence are other addresses. What depends on no loop is
-//! computed before the loops.
+//! `loops` lays out sequences, traces, states and carries and opens scans; `while_loop` does so for while loops.
+//! `choice` plans both branches of a switch. `ops` implements each op on [`View`]s. `emit` turns views into
+//! instructions over rows and lanes, `blocks` holds the loops around them, and `memory` tracks the free registers. A
+//! view copies elements only if it must: transposes, slices, broadcasts and rows of a sequence only change addresses.
+//! Anything that depends on no loop is computed before the loops.
 //!
-//! A product waits for what is done with it, so that a sum of products, a bias and an activation are one instruction; and so
-//! does a factor for the sum that it is part of.
+//! A product is held back until its consumer is known, so that a sum of products, a bias and an activation become one
+//! instruction. A product of elements is held back in the same way for the sum it is part of.
 //!
-//! What it cannot take, it declines by the op's name, before anything runs.
+//! The planner rejects unsupported ops by name, before anything runs.
 
 mod blocks;
 mod choice;
@@ -42,69 +42,71 @@ use crate::plan::{Across, DEPTH, Node, Op, Operand, Plan, Region, Split, Storage
 use funcify_core::ops::{Movement, OpClass};
 use view::View;
 
-/// What is planned, or why it is declined.
+/// The result of planning, or the reason why the graph is rejected.
 type Result<T, E = Declined> = std::result::Result<T, E>;
 
-/// How many products of elements a product of matrices has at most for each index of an axis that lies innermost, where each
-/// index has matrices of its own; and where one matrix serves all, whose columns are lanes otherwise.
+/// The largest number of multiplications of a matrix product per index of an axis laid out innermost. The first applies
+/// where each index has matrices of its own; the second where all indices share one matrix, whose columns would
+/// otherwise be lanes.
 const MOST_TERMS: [usize; 2] = [64, 32];
 
-/// How many elements a tensor of a plan may have.
+/// The largest number of elements of a tensor in a plan.
 const MOST_ELEMENTS: usize = 1 << 40;
 
-/// A graph as a plan.
+/// A graph turned into a plan.
 #[derive(Clone, Debug)]
 pub struct GraphPlan {
-    /// The plan. Its inputs are the graph's, and then the constants; its outputs are the graph's.
+    /// The plan. Its inputs are the graph's inputs followed by the constants; its outputs are the graph's outputs.
     pub plan: Plan,
-    /// The element type of the plan: the widest float of the graph, and at least f32. Other floats are numbers of it, and so are
-    /// booleans, 1 and 0, and integers that it holds exactly.
+    /// The element type of the plan: the widest float of the graph, and at least f32. It also represents narrower
+    /// floats, booleans (as 1 and 0), and integers that it holds exactly.
     pub dtype: DType,
-    /// The element types of the inputs that it reads. The others have no region.
+    /// The element type of each input that the plan reads. Other inputs are `None` and have no region.
     pub reads: Vec<Option<DType>>,
-    /// Tensors that are part of the graph: numbers of the plan, and words.
+    /// The tensors embedded in the graph, in the plan's element type or as words.
     pub constants: Vec<HostTensor>,
-    /// The types of the results.
+    /// The types and shapes of the results.
     pub results: Vec<(DType, Vec<usize>)>,
-    /// Whether `u32` are words, the bits of elements, and not numbers.
+    /// `true` if `u32` values are words, stored as the bits of elements, instead of numbers.
     pub has_words: bool,
-    /// Whether it has one more output: an element that is not 0 if the results are not those of the graph, because a loop
-    /// has a bound that was too low.
+    /// `true` if the plan has one more output: an element that is nonzero if the results differ from those of the
+    /// graph because the bound assumed for a loop was too low.
     pub refuses: bool,
 }
 
-/// When a program is divided into parts of an axis that stays parallel.
+/// Decides when a program is split into parts along a parallel axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Division {
-    /// Where parts are worth threads, or fit into a cache better.
+    /// Split if the parts are worth threads, or fit a cache better.
     #[default]
     Worthwhile,
-    /// Where it is worthwhile, in the place of a tensor library, to which is left what it does with less memory: losses over large
-    /// vocabularies, whose weights it does not pack, nor has each part a gradient of them.
+    /// As `Worthwhile`, but for a plan that runs inside a tensor library. Work that the library does with less memory
+    /// is left to it: losses over large vocabularies, whose weights are not packed and whose weight gradient is not
+    /// computed once per part.
     BesideLibrary,
-    /// Wherever there is such an axis; what is done for large programs alone is done for all. For tests.
+    /// Split wherever a parallel axis exists; transformations reserved for large programs apply to all. For tests.
     Always,
 }
 
 impl Division {
-    /// How long an axis is at least to lie innermost in loops.
+    /// Returns the smallest size of an axis that loops may lay out innermost.
     fn least_lanes(self) -> usize {
         if self == Division::Always { 2 } else { 8 }
     }
 
-    /// Whether values in loops lie with an axis innermost.
+    /// Returns whether values in loops are laid out with `axis` innermost.
     fn lays_innermost(self, graph: &Graph, sizes: &Sizes, axis: &ParallelAxis) -> bool {
         axis.size() >= self.least_lanes() && axis.belongs_innermost(graph, sizes, MOST_TERMS)
     }
 
-    /// How many rows the products of a strip of steps have.
+    /// Returns the number of rows that the products of a strip of steps have.
     fn rows_of_strip(self) -> usize {
         if self == Division::Always { 6 } else { 256 }
     }
 }
 
-/// Plans a graph for these sizes. `may_refuse` says that who runs it looks whether the plan's numbers hold the integers that
-/// are given.
+/// Plans a graph for these sizes. `may_refuse` states that the caller checks whether the plan's numbers can represent
+/// the integers in its inputs.
 pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: bool) -> Result<GraphPlan, Declined> {
     let element = element_type(graph)?;
     let ranges = Rc::new(Ranges::find(graph, sizes, element, may_refuse));
@@ -114,7 +116,7 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
             Division::Worthwhile | Division::BesideLibrary => cost::parts(graph, sizes, &axis),
             Division::Always => {
                 let size = axis.size();
-                (2..=size).find(|parts| size.is_multiple_of(*parts)).expect("an axis of more than one index")
+                (2..=size).find(|parts| size.is_multiple_of(*parts)).expect("`ParallelAxis::find` skips axes of size 1")
             }
         };
         if (parts > 1 || is_innermost)
@@ -127,8 +129,8 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
     planned.map_err(|declined| ops::without_instruction(graph).unwrap_or(declined))
 }
 
-/// For each output of a graph the axis that its plan has innermost in its loops, if that is not the output's last one: laid out
-/// so, it is written, and read by another plan, without moving elements.
+/// Returns, for each output of a graph, the axis that the plan's loops lay out innermost, if it is not the output's
+/// last axis. A plan writes an output in this layout, and another plan reads it, without moving elements.
 pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>> {
     let none = || vec![None; graph.outputs().len()];
     let Some(labels) = ParallelAxis::find(graph, sizes, funcify_analysis::element_type(graph)) else { return none() };
@@ -142,7 +144,7 @@ pub(crate) fn innermost_axes(graph: &Graph, sizes: &Sizes) -> Vec<Option<usize>>
     graph.outputs().iter().map(innermost).collect()
 }
 
-/// Plans a graph in so many parts.
+/// Plans a graph in `parts` parts.
 fn plan_parts(
     graph: &Graph,
     sizes: &Sizes,
@@ -217,7 +219,7 @@ fn plan_parts(
     Ok(GraphPlan { plan, dtype, reads, constants, results, has_words: ranges.has_words(), refuses: refusal.is_some() })
 }
 
-/// Tells whether a graph or a body of its ops has a loop without a bound.
+/// Returns whether a graph or a body of its ops has a while loop without a bound.
 fn has_unbounded(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| {
         matches!(&node.op, GraphOp::While(op) if op.bound.is_none())
@@ -225,41 +227,41 @@ fn has_unbounded(graph: &Graph) -> bool {
     })
 }
 
-/// The element type of a plan.
+/// Returns the element type of the graph's plan.
 fn element_type(graph: &Graph) -> Result<DType> {
     funcify_analysis::element_type(graph).ok_or_else(|| Declined::new("input", "no floats"))
 }
 
-/// A plan in the making.
+/// The state of the planner while it builds a plan.
 struct Planner {
     emitter: Emitter,
     sizes: Sizes,
     /// The element type.
     dtype: DType,
-    /// What integers can be.
+    /// The ranges of the graph's integers.
     ranges: Rc<Ranges>,
-    /// An element that is not 0 if a loop ended at a bound that it does not have.
+    /// An element that is nonzero if a loop ended at a bound that the graph does not state.
     refusal: Option<View>,
-    /// How many steps ran of the loops that end early, by the symbol of that number.
+    /// The number of steps that each early-ending loop ran, by its symbol.
     counts: Vec<(Symbol, View)>,
     constants: Vec<HostTensor>,
-    /// How many inputs the graph has.
+    /// The number of inputs of the graph.
     inputs: usize,
-    /// Where values have the axis that stays parallel, how many of its indices a part has, and whether there are parts.
+    /// The position of the parallel axis in each value, the number of its indices per part, and whether parts exist.
     labels: ParallelAxis,
     part: usize,
     is_divided: bool,
-    /// Whether values in loops have that axis innermost.
+    /// `true` if values in loops have the parallel axis innermost.
     is_innermost: bool,
     division: Division,
-    /// The strip of steps that is planned.
+    /// The strip of steps being planned.
     strip: Option<strips::Strip>,
-    /// What may stop the planning.
+    /// The watch that may cancel planning.
     watch: Watch,
 }
 
 impl Planner {
-    /// A tensor of the caller: as much of it as a part sees.
+    /// Returns the view of a tensor of the caller: the portion of it that a part sees.
     fn outside(&mut self, graph: &Graph, value: ValueId, place: Storage) -> Result<View> {
         let (whole, label) = (self.whole_shape(graph, value)?, self.label(graph, value));
         if matches!(label, Label::Axis(_)) && whole.contains(&0) {
@@ -270,7 +272,7 @@ impl Planner {
 
     fn region(&mut self, place: Storage, whole: &[usize], label: Label) -> View {
         let plan = &mut self.emitter.plan;
-        // Without parts there is nothing before them.
+        // Without parts, nothing runs before the parts.
         let level = usize::from(!self.is_divided);
         let Label::Axis(axis) = label else {
             let region = plan.region(place, whole.iter().product(), 1, Split::Whole);
@@ -283,7 +285,8 @@ impl Planner {
         view
     }
 
-    /// Makes the element that refuses a call, ahead of branches, which may not run, if a loop of the graph may set it.
+    /// Creates the element that refuses a call if a loop of the graph may set it. It precedes branches, which may not
+    /// run.
     fn may_refuse(&mut self, graph: &Graph) -> Result<()> {
         if self.ranges.most_checked_steps().is_some() && has_unbounded(graph) {
             let refusal = self.emitter.reserve(&[], 1);
@@ -293,21 +296,21 @@ impl Planner {
         Ok(())
     }
 
-    /// The call is to be refused if this element is not 0.
+    /// Refuses the call if the element `holds` is nonzero.
     fn refuse(&mut self, holds: &View) -> Result<()> {
         let level = self.emitter.blocks.depth();
         let here = |view: &View| View { level, ..view.clone() };
         let refusal = self.refusal.as_ref().map(here);
-        let refusal = refusal.ok_or_else(|| Declined::new("while", "a refusal that nothing was made for"))?;
+        let refusal = refusal.ok_or_else(|| Declined::new("while", "a refusal without an element to record it"))?;
         self.emitter.map(Op::Binary(Binary::Max), &refusal, &[&refusal, &here(holds)])
     }
 
-    /// Where a value has the axis that is divided.
+    /// Returns where a value has the axis being divided.
     fn label(&self, graph: &Graph, value: ValueId) -> Label {
         if self.is_divided { self.labels.of(graph, value) } else { Label::None }
     }
 
-    /// The axis that a value in a loop has innermost, if that is not the order of its axes.
+    /// Returns the axis that a value in a loop has innermost, if its layout does not follow the order of its axes.
     fn innermost(&self, graph: &Graph, value: ValueId) -> Option<usize> {
         match self.labels.of(graph, value) {
             Label::Axis(axis) if self.is_innermost => Some(axis),
@@ -315,13 +318,13 @@ impl Planner {
         }
     }
 
-    /// Memory for a value that is written at a level.
+    /// Reserves memory for a value that is written at `level`.
     fn reserve(&mut self, graph: &Graph, value: ValueId, shape: &[usize], level: usize) -> View {
         let innermost = if level > 1 { self.innermost(graph, value) } else { None };
         self.emitter.reserve_as(shape, level, innermost)
     }
 
-    /// Makes a result an output.
+    /// Writes a result to an output.
     fn give(&mut self, graph: &Graph, output: ValueId, value: &View, place: &View, parts: usize) -> Result<()> {
         let label = self.label(graph, output);
         if label == Label::Share {
@@ -334,25 +337,25 @@ impl Planner {
             return Ok(());
         }
         if parts > 1 && label == Label::None && value.level > 0 {
-            return Err(Declined::new("output", "each part computes it"));
+            return Err(Declined::new("output", "a result that each part computes"));
         }
         if value.is(place) { Ok(()) } else { self.emitter.copy(place, value) }
     }
 
-    /// The sizes of a value.
+    /// Returns the shape of a value.
     fn whole_shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>> {
         let ty = graph.ty(value);
         let shape =
             ty.shape.value(&self.sizes).map_err(|_| Declined::new("scan", "a size that follows from values"))?;
-        // As if no size were 0: strides are computed of the others, too.
+        // Count sizes of 0 as 1: strides multiply the other sizes, too.
         let elements = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)));
         match elements.filter(|elements| *elements <= MOST_ELEMENTS) {
             Some(_) => Ok(shape),
-            None => Err(Declined::new("input", format!("the size of {ty}"))),
+            None => Err(Declined::new("input", format!("the number of elements of {ty}"))),
         }
     }
 
-    /// The sizes of a value in a part.
+    /// Returns the shape of a value within a part.
     fn shape(&self, graph: &Graph, value: ValueId) -> Result<Vec<usize>> {
         let mut shape = self.whole_shape(graph, value)?;
         if let Label::Axis(axis) = self.label(graph, value) {
@@ -361,7 +364,7 @@ impl Planner {
         Ok(shape)
     }
 
-    /// A tensor that is part of the program.
+    /// Returns the view of a tensor embedded in the program.
     fn constant(&mut self, tensor: &HostTensor, label: Label) -> Result<View> {
         let is_words = self.is_words(tensor.dtype());
         if tensor.len() == 1 && !is_words {
@@ -372,25 +375,25 @@ impl Planner {
         Ok(self.region(Storage::Input(self.inputs + self.constants.len() - 1), tensor.shape(), label))
     }
 
-    /// Whether the plan can have a value: a float, a boolean, a word, or an integer that is surely one that its numbers hold.
+    /// Returns whether the plan can represent a value: a float, a boolean, a word, or an integer known to be in range.
     fn takes(&self, graph: &Graph, value: ValueId) -> bool {
         let dtype = graph.ty(value).dtype;
         self.is_number(dtype) || self.is_words(dtype) || self.ranges.hold(graph, value)
     }
 
-    /// Whether values of a dtype are words.
+    /// Returns whether values of a dtype are words.
     fn is_words(&self, dtype: DType) -> bool {
         self.ranges.has_words() && dtype == DType::U32
     }
 
-    /// Whether all values of a dtype are numbers of the plan.
+    /// Returns whether all values of a dtype are numbers of the plan.
     fn is_number(&self, dtype: DType) -> bool {
         dtype.is_float() || dtype == DType::Bool
     }
 
-    /// What makes a number of the plan one of a narrower float type. The result of each op of that type is rounded so, which
-    /// is what the op itself would give: the plan's type has more than twice its digits (Figueroa, When is double rounding
-    /// innocuous?, 1995).
+    /// Returns the op that rounds a number of the plan to a narrower float type. The planner rounds the result of each
+    /// op of that type, which yields the op's own result: the plan's type has more than twice its digits (Figueroa,
+    /// When is double rounding innocuous?, 1995).
     fn rounding(&self, dtype: DType) -> Option<Unary> {
         match dtype {
             DType::F16 => Some(Unary::ToF16),

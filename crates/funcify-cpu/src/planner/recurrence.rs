@@ -1,9 +1,9 @@
-//! Loops that are one instruction: a row that is folded into the row before it.
+//! Turns a loop that folds each row into the previous one into a single instruction.
 
 use crate::kernels::{Binary, Fold, Recurrence, Ternary};
 use crate::plan::{Across, Instruction, Node, Op, Operand, Region, Split};
 
-/// A loop at `level` of one instruction that folds a row into the row that was written before, as one instruction.
+/// Returns one instruction for a loop at `level` whose only instruction folds a row into the row written before it.
 pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level: usize) -> Option<Node> {
     let [Node::Do(Instruction { op, rows: 1, lanes, to, from })] = nodes else { return None };
     // An instruction stays within a unit of columns.
@@ -33,7 +33,7 @@ pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level
     let others = [Some(x), a];
     let fits = |operand: &&Operand| {
         let own = operand.steps[level];
-        // Another row of what is written would be read before it is there.
+        // Another row of the destination would be read before it is written.
         own == 0 || (own.signum() == step.signum() && operand.region != to.region)
     };
     let is_one =
@@ -41,7 +41,7 @@ pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level
     if !is_one {
         return None;
     }
-    // Rows are steps. Of a loop that goes down, the first row is the last step.
+    // Rows are steps. In a reverse loop, the first row is the last step.
     let as_rows = |operand: &Operand| {
         let own = operand.steps[level];
         let mut rows = Operand { row: own.unsigned_abs(), ..*operand };
@@ -57,7 +57,7 @@ pub(super) fn recurrence(regions: &[Region], nodes: &[Node], times: usize, level
     Some(Op::Recur { recurrence, down: step < 0 }.over([times, *lanes], as_rows(to), &operands))
 }
 
-/// Whether an operand is what the iteration before has written.
+/// Returns whether an operand is the row written by the previous iteration.
 fn is_row_before(operand: &Operand, to: &Operand, level: usize) -> bool {
     operand.region == to.region
         && operand.steps == to.steps

@@ -1,9 +1,9 @@
-//! Strips of steps: sums of products over steps are made for many steps at once.
+//! Strips of steps: computes the sum of the steps' products for many steps at once.
 //!
-//! A loop that adds the product of a step to a state, as backward loops do for each weight, reads and writes all of the state
-//! in each step. In a loop over strips around the loop over steps the products of a strip are one instruction behind its
-//! steps. What they multiply stays where it is, if it lies in a sequence or a trace, and else is copied for the strip; so are the
-//! rows of a full buffer, which later steps of the strip may overwrite.
+//! A loop that adds a product to a state in each step, as backward loops do for each weight, reads and writes the
+//! whole state in each step. A loop over strips around the loop over steps computes the products of a strip in one
+//! instruction after its steps. The factors stay in place if they are in a sequence or a trace; otherwise they are
+//! copied for the strip. So are rows of a full buffer, which later steps of the strip may overwrite.
 
 use funcify_core::ops::scan::Scan;
 use funcify_core::ops::{Binary, Op};
@@ -12,25 +12,25 @@ use super::copies::Copied;
 use super::*;
 use crate::plan::BLOCKS;
 
-/// Says why there is a strip.
+/// The reason why a strip exists.
 const OPEN: &str = "a loop over strips is open";
 
-/// The strip that is planned, and the sums that wait for its end.
+/// The strip being planned, and the sums deferred to its end.
 #[derive(Debug)]
 pub(super) struct Strip {
     steps: usize,
-    /// The level of what a step computes.
+    /// The level of the values that a step computes.
     level: usize,
-    /// Sums, and the two sides of the products that are added to them.
+    /// The sums, each with the two sides of the product added to it.
     waiting: Vec<(View, [View; 2])>,
-    /// Copies of what a step computes.
+    /// The copies of values that a step computes.
     copies: Vec<Copied>,
-    /// The full buffers, whose rows change.
+    /// The full buffers, whose rows may change.
     full: Vec<View>,
 }
 
 impl Planner {
-    /// How many steps a strip of a loop has, if it is worth it.
+    /// Returns the number of steps in a strip of the loop, if strips are worthwhile.
     pub(super) fn strip_of(&self, scan: &Scan, steps: usize) -> Option<usize> {
         if self.strip.is_some() || self.emitter.blocks.depth() + 1 > DEPTH {
             return None;
@@ -44,7 +44,7 @@ impl Planner {
         (strip > 1).then_some(strip)
     }
 
-    /// How many rows the product has that a step adds to a state, if it does so.
+    /// Returns the number of rows of the product that a step adds to a state, if it adds one.
     fn rows_of_sum(&self, body: &Graph, state: ValueId, next: ValueId) -> Option<usize> {
         let node = |value| match body.source(value) {
             Source::Node(node, _) => Some(body.node(node)),
@@ -59,7 +59,7 @@ impl Planner {
         (shape.len() == 2 && !is_rounded).then(|| shape[1])
     }
 
-    /// Opens the loop over strips. `full` are the full buffers of the loop.
+    /// Opens the loop over strips. `full` holds the full buffers of the loop.
     pub(super) fn open_strips(&mut self, steps: usize, full: Vec<View>) -> Result<()> {
         self.emitter.blocks.open()?;
         let level = self.emitter.blocks.depth() + 1;
@@ -67,7 +67,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Closes the loop over `count` strips, behind whose steps the sums are.
+    /// Closes the loop over `count` strips, with the deferred sums after the steps of each strip.
     pub(super) fn close_strips(&mut self, count: usize) -> Result<()> {
         let Strip { steps, level, waiting, .. } = self.strip.take().expect(OPEN);
         for (state, sides) in waiting {
@@ -79,8 +79,8 @@ impl Planner {
         Ok(())
     }
 
-    /// Adds the product of the transpose of `[k, m]` with `[k, n]` to a state: at the end of the strip, if that may wait
-    /// (order-c3), else now.
+    /// Adds the product of the transpose of `[k, m]` with `[k, n]` to a state: at the end of the strip if the sum may
+    /// be deferred (order-c3), otherwise now.
     pub(super) fn sink(&mut self, state: View, sides: [View; 2], may_wait: bool) -> Result<()> {
         let strip = self.strip.as_ref().filter(|strip| may_wait && state.level == strip.level);
         let Some(Strip { level, full, .. }) = strip else {
@@ -99,7 +99,7 @@ impl Planner {
         Ok(())
     }
 
-    /// A copy of what a step computes, for all steps of a strip.
+    /// Returns a copy of a value that a step computes, for all steps of a strip.
     fn copy_for_strip(&mut self, side: View) -> Result<View> {
         let strip = self.strip.as_mut().expect(OPEN);
         let contents = &self.emitter.contents;

@@ -1,22 +1,22 @@
-//! Loops that a condition ends: carries are in registers, and the condition is read before each step.
+//! Plans while loops: carries are in registers, and the condition is read before each step.
 //!
-//! Counters of a loop without a bound could leave the integers that a plan holds. Where something else can run in its place, it
-//! has a bound, and the call is refused if the condition then still holds.
+//! The counters of a loop without a bound could exceed the integers that a plan can represent. Where a fallback
+//! exists, the planner bounds the loop, and the call is refused if the condition still holds at the bound.
 
 use funcify_core::ops::While;
 
 use super::*;
 
 impl Planner {
-    /// A loop. `used` tells which results are used; gives those.
+    /// Plans a while loop. `used` marks the results that are used; returns those.
     pub(super) fn while_loop(&mut self, op: &While, operands: &[Argument], used: &[bool]) -> Result<Vec<Option<View>>> {
         let declined = |reason: String| Declined::new("while", reason);
         let most = match &op.bound {
             None => self.ranges.most_checked_steps(),
             Some(bound) => match bound.value(&self.sizes) {
-                // None runs of fewer than none.
+                // A negative bound counts as zero steps.
                 Ok(bound) => Some(usize::try_from(bound.max(0)).unwrap_or(usize::MAX)),
-                Err(_) => return Err(declined("a bound that is not known".into())),
+                Err(_) => return Err(declined("an unknown bound".into())),
             },
         };
         let places = op.operands();

@@ -1,7 +1,8 @@
-//! What a part sees of a region, and how one instruction borrows from all of them.
+//! The portion of each region that a part sees, and the borrows of an instruction from all of them.
 //!
-//! The place that an instruction writes cuts its region in two, before and after it; what the instruction reads from the
-//! same region lies in either. So one mutable and any number of shared slices come from one region without copies.
+//! The place that an instruction writes splits its region in two, before and after it; the instruction's operands in
+//! the same region are in one of these. One mutable and any number of shared slices thus come from one region without
+//! copies.
 
 mod start;
 
@@ -24,22 +25,23 @@ pub(crate) enum View<'a, T> {
     Columns(ArrayViewMut2<'a, T>),
 }
 
-/// The same, before the parts are separated.
+/// A region before the parts are separated.
 #[derive(Default)]
 pub(crate) enum Wide<'a, T> {
     /// Nothing.
     #[default]
     None,
-    /// Elements to read, from the first part's first column on, and columns for each index of the axis.
+    /// Elements to read, starting at the first part's first column, and the number of columns per index of the axis.
     Read(&'a [T], usize),
-    /// Columns for each index of the axis.
+    /// Elements to write, and the number of columns per index of the axis.
     Columns(ArrayViewMut2<'a, T>, usize),
-    /// So many elements for each part.
+    /// The elements of all parts, and the number of elements per part.
     Parts(&'a mut [T], usize),
 }
 
 impl<'a, T> Wide<'a, T> {
-    /// For the first `parts` parts, which have `indices` indices of the axis, and for the rest.
+    /// Splits the region into one for the first `parts` parts, which have `indices` indices of the axis, and one for
+    /// the rest.
     pub(crate) fn split(self, parts: usize, indices: usize) -> (Self, Self) {
         match self {
             Wide::None => (Wide::None, Wide::None),
@@ -55,7 +57,7 @@ impl<'a, T> Wide<'a, T> {
         }
     }
 
-    /// For the only part that is left.
+    /// Returns the view of the only remaining part.
     pub(crate) fn into_view(self) -> View<'a, T> {
         match self {
             Wide::None => View::None,
@@ -69,33 +71,33 @@ impl<'a, T> Wide<'a, T> {
 /// The elements that an operand reads or writes now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {
-    /// Of columns the unit, else the first element.
+    /// The unit of columns, otherwise the first element.
     pub(crate) at: usize,
-    /// Of columns the first element of the unit.
+    /// The first element within the unit of columns.
     pub(crate) offset: usize,
-    /// How many elements.
+    /// The number of elements.
     pub(crate) span: usize,
 }
 
-/// Says why the elements of a unit are a slice.
-const IN_ORDER: &str = "the columns of a unit lie side by side";
+/// The reason why the elements of a unit are a slice.
+const IN_ORDER: &str = "the columns of a unit are contiguous";
 
 impl<T> View<'_, T> {
-    /// The elements of a range.
+    /// Returns the elements of a range.
     #[inline(always)]
     pub(crate) fn read(&self, range: Range) -> &[T] {
         let data: &[T] = match self {
             View::Read(data) => data,
             View::Own(data) => data,
             View::Columns(array) => return unit_of(array.view(), range.at, range),
-            View::None => unreachable!("a plan reads regions that it has"),
+            View::None => unreachable!("the plan check guarantees that an operand has a region"),
         };
         &data[range.at..][..range.span]
     }
 }
 
 impl<T> View<'_, T> {
-    /// The elements of a range, to write them.
+    /// Returns the elements of a range for writing.
     #[inline(always)]
     pub(crate) fn write(&mut self, range: Range) -> &mut [T] {
         match self {
@@ -104,38 +106,38 @@ impl<T> View<'_, T> {
                 let unit = array.view_mut().index_axis_move(Axis(0), range.at).into_slice().expect(IN_ORDER);
                 &mut unit[range.offset..][..range.span]
             }
-            View::Read(_) | View::None => unreachable!("a plan writes its own regions"),
+            View::Read(_) | View::None => unreachable!("the plan check guarantees that the destination is writable"),
         }
     }
 }
 
-/// Part of a unit of columns. The units are counted from the first of `array`.
+/// Returns part of a unit of columns. Units are counted from the first one of `array`.
 #[inline]
 fn unit_of<T>(array: ArrayView2<'_, T>, unit: usize, range: Range) -> &[T] {
     let unit = array.index_axis_move(Axis(0), unit).to_slice().expect(IN_ORDER);
     &unit[range.offset..][..range.span]
 }
 
-/// The units before and after a unit of columns that is written.
+/// The units before and after the unit of columns that is written.
 pub(crate) struct Columns<'v, T> {
     before: ArrayViewMut2<'v, T>,
     after: ArrayViewMut2<'v, T>,
 }
 
-/// Everything that is not written.
+/// All elements except those being written.
 pub(crate) struct Others<'v, 'a, T> {
     below: &'v [View<'a, T>],
     above: &'v [View<'a, T>],
-    /// What is written.
+    /// The elements being written.
     range: Range,
-    /// The elements before and after it, of columns those of the unit.
+    /// The elements before and after them; for columns, those of the same unit.
     before: &'v [T],
     after: &'v [T],
     columns: Option<&'v Columns<'v, T>>,
 }
 
 impl<'v, T> Others<'v, '_, T> {
-    /// The elements of a range of a region; `None` if they are the place that is written.
+    /// Returns the elements of a range of a region; `None` if they are the place being written.
     #[inline(always)]
     pub(crate) fn read(&self, region: usize, from: Range) -> Option<&'v [T]> {
         let written = self.below.len();
@@ -167,7 +169,7 @@ impl<'v, T> Others<'v, '_, T> {
         }
     }
 
-    /// An operand of an elementwise kernel.
+    /// Returns an operand of an elementwise kernel.
     #[inline(always)]
     pub(crate) fn source(&self, region: usize, range: Range, stride: usize, element: bool) -> Source<'v, T> {
         match self.read(region, range) {
@@ -178,7 +180,7 @@ impl<'v, T> Others<'v, '_, T> {
     }
 }
 
-/// Borrows a place to write, and everything else to read. `columns` is where the other units of columns lie.
+/// Borrows a place to write, and everything else to read. `columns` holds the other units of columns.
 #[inline(always)]
 pub(crate) fn borrow<'v, 'a, T>(
     views: &'v mut [View<'a, T>],
@@ -196,7 +198,7 @@ pub(crate) fn borrow<'v, 'a, T>(
             *columns = Some(Columns { before, after });
             (unit.index_axis_move(Axis(0), 0).into_slice().expect(IN_ORDER), range.offset)
         }
-        View::Read(_) | View::None => unreachable!("a plan writes its own regions"),
+        View::Read(_) | View::None => unreachable!("the plan check guarantees that the destination is writable"),
     };
     let (before, rest) = unit.split_at_mut(start);
     let (to, after) = rest.split_at_mut(range.span);

@@ -1,9 +1,9 @@
-//! Folds: the axis that is folded is the lanes or the rows, as the elements lie.
+//! Emits folds: the folded axis becomes the lanes or the rows, depending on the layout.
 
 use super::*;
 
 impl Emitter {
-    /// The fold of a tensor over axes, or the sum of the products of two.
+    /// Emits the fold of a tensor over axes, or of the product of two tensors (sums only).
     pub(in super::super) fn fold(&mut self, fold: Fold, to: &View, from: &[&View], folded: &[usize]) -> Result<()> {
         if to.is_empty() {
             return Ok(());
@@ -18,12 +18,12 @@ impl Emitter {
         if let [one, other] = from
             && crosses(one, other)
         {
-            // The one that changes less often is laid like the other.
+            // Copy the operand that changes less often to the layout of the other.
             let (like, view) = if other.level > one.level { (other, one) } else { (one, other) };
             let laid = self.laid_like(view, like)?;
             return self.fold(fold, to, &[*like, &laid], folded);
         }
-        // What is written lies like what is read, and then moves: it has fewer elements.
+        // Write the result in the layout of the operand, then copy it: it has fewer elements.
         let left = (0..shape.len()).filter(|axis| !folded.contains(axis));
         let like = to.with_axes(to.shape.clone(), left.map(|axis| from[0].strides[axis]).collect());
         if to.len() < from[0].len() && crosses(&like, to) {
@@ -31,7 +31,7 @@ impl Emitter {
             self.fold(fold, &result, from, folded)?;
             return self.copy(to, &result);
         }
-        // The folded axes last; what is written does not move along them.
+        // The folded axes come last; the destination does not move along them.
         let is_folded = |axis: &usize| folded.contains(axis) && shape[*axis] > 1;
         let remains = |axis: &usize| !is_folded(axis);
         let order: Vec<usize> = (0..shape.len()).filter(remains).chain((0..shape.len()).filter(is_folded)).collect();
@@ -51,14 +51,14 @@ impl Emitter {
                 let op = if from.len() == 2 { Op::Binary(Binary::Mul) } else { Op::Unary(Unary::Copy) };
                 self.map(op, outer[0], &outer[1..])
             }
-            // The elements that are folded lie side by side: they are the lanes.
+            // The folded elements are contiguous: they are the lanes.
             [axis] if self.is_within_units(axis, &outer) && is_even(axis) => {
                 let op = Op::FoldLanes { fold, accumulate: false };
                 let rows = longest(&axes, |index| self.is_within_units(&axes[index], &outer));
                 let folded = Some(axes.len());
                 self.push_along(&op, &outer, &[&axes[..], &inner].concat(), rows, folded)
             }
-            // They are rows, and another axis is the lanes.
+            // The folded elements are the rows, and another axis is the lanes.
             [axis] if self.is_within_units(axis, &outer) => {
                 let is_lanes = |remaining: &Axis| {
                     remaining.strides[0] == 1 && is_even(remaining) && self.is_within_units(remaining, &outer)
@@ -76,7 +76,7 @@ impl Emitter {
         }
     }
 
-    /// Folds copies that lie in order, the folded axes last.
+    /// Folds copies that are in order, with the folded axes last.
     fn fold_ordered(&mut self, fold: Fold, to: &View, from: &[View], count: usize) -> Result<()> {
         let copies = from.iter().map(|view| self.copied(view)).collect::<Result<Vec<View>>>()?;
         let last: Vec<usize> = (count..copies[0].shape.len()).collect();
@@ -84,7 +84,7 @@ impl Emitter {
     }
 }
 
-/// Whether the elements of two views of one shape lie side by side along different axes.
+/// Returns whether two views of one shape are contiguous along different axes.
 fn crosses(one: &View, other: &View) -> bool {
     let runs_across = |one: &View, other: &View| {
         (0..one.shape.len()).any(|axis| one.shape[axis] > 1 && one.strides[axis] == 1 && other.strides[axis] > 1)

@@ -1,11 +1,11 @@
-//! The instruction that makes random words.
+//! Emits the instruction that generates random words.
 
 use funcify_core::ops::Words;
 
 use super::*;
 
 impl Emitter {
-    /// Rows of random words, side by side, from a key and a counter each: two words side by side.
+    /// Writes contiguous rows of random words, each from a key and a counter of two contiguous words.
     pub(in super::super) fn threefry(&mut self, words: Words, to: &View, pairs: [&View; 2]) -> Result<()> {
         let views = [to, pairs[0], pairs[1]];
         let row = views.map(|view| view.strides[0]);

@@ -1,4 +1,4 @@
-//! Elementwise arithmetic: what waits for what is done with it, and what is rounded to a narrower type.
+//! Plans elementwise arithmetic: fuses values that were held back, and rounds results to narrower types.
 
 use funcify_analysis::all_ones;
 use funcify_core::ops::{Along, Elementwise, Indexing};
@@ -9,7 +9,7 @@ impl Scope<'_, '_> {
     pub(super) fn unary(&mut self, op: ops::Unary, node: &Node, value: ValueId) -> Result<Value> {
         let input = node.inputs[0];
         let dtype = self.graph.ty(value).dtype;
-        // `not` of an integer has the bits that it lacks; the kernel is that of masks.
+        // `not` of an integer is all ones minus the integer; the kernel `Not` works on masks.
         if let (ops::Unary::Not, true, Some(ones)) = (op, dtype.is_int(), all_ones(dtype)) {
             let x = self.tensor(input)?;
             let ones = self.planner.emitter.number(ones as f64)?.broadcast(&x.shape);
@@ -58,7 +58,7 @@ impl Scope<'_, '_> {
                 }
                 Binary::Mul
             }
-            // The quotient of numbers that the element type holds exactly is not rounded up to the next integer.
+            // If the element type holds both operands exactly, the quotient is not rounded up to the next integer.
             ops::Binary::Div if self.graph.ty(value).dtype.is_int() => {
                 let operands = self.two(node)?;
                 let quotient = self.planner.emitter.reserve(&self.shape_of(value)?, level_of(&operands));
@@ -76,22 +76,22 @@ impl Scope<'_, '_> {
             ops::Binary::And if is_bool => Binary::Mul,
             ops::Binary::Or if is_bool => Binary::Max,
             ops::Binary::Xor if is_bool => Binary::NotEqual,
-            _ => return Err(Declined::new(op.name(), "it is not an instruction yet")),
+            _ => return Err(Declined::new(op.name(), "no instruction implements it yet")),
         };
         let operands = self.two(node)?;
         Ok(Value::Tensor(self.mapped(Op::Binary(kernel), &operands, value)?))
     }
 
-    /// What an op gives, as numbers of its type, if that is narrower than the plan's.
+    /// Rounds the result of an op to its type, if that is narrower than the plan's.
     pub(super) fn rounded(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value> {
-        // The total of shares is rounded where it is given.
+        // The total of shares is rounded where the output is written.
         let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
         let rounding = self.planner.rounding(self.graph.ty(value).dtype);
         let Some(rounding) = rounding.filter(|_| is_rounded) else { return Ok(result) };
         self.planner.emitter.fired.note(Transformation::Rounded);
         self.set(value, Some(result));
         let view = self.tensor(value)?;
-        // What is cast may be the operand itself.
+        // The operand of a cast may be this view, so it must not be overwritten.
         if let GraphOp::Cast(_) = node.op {
             return Ok(Value::Tensor(self.mapped(Op::Unary(rounding), &[view], value)?));
         }
@@ -100,7 +100,7 @@ impl Scope<'_, '_> {
     }
 }
 
-/// Whether what an op computes of numbers may not be one of its type.
+/// Returns whether the result of an op on numbers of its type may be outside that type.
 fn may_round(op: &GraphOp) -> bool {
     use ops::Binary;
     use ops::Unary::{Abs, Ceil, Floor, Neg, Round, Sign, StopGradient, Trunc};
@@ -124,12 +124,12 @@ fn may_round(op: &GraphOp) -> bool {
             Indexing::Take(_) | Indexing::Gather(_) => false,
         },
         OpClass::Movement(_) | OpClass::Creation(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => false,
-        // Their bodies' ops come here one by one; what an op of another crate gives is its own.
+        // The ops of their bodies are handled one by one; an op of another crate rounds its own results.
         OpClass::Control(_) | OpClass::Custom(_) => false,
     }
 }
 
-/// The kernel of an op; a copy of one that changes nothing.
+/// Returns the kernel of an op; a copy for an op that changes nothing.
 fn unary_kernel(op: ops::Unary) -> Unary {
     macro_rules! of_the_same_name {
         ($($name:ident)*) => {

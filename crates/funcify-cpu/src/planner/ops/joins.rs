@@ -1,8 +1,8 @@
-//! Concatenations of traces with other rows: the traces are written where they will lie, or read where they are, so that they
-//! are not copied.
+//! Concatenations of traces with other rows: the traces are written directly to their final place, or read in place,
+//! to avoid copies.
 //!
-//! The states of a loop with the first one before them, which a backward loop reads, are a trace that was written behind a free
-//! row. If the trace is given, the backward loop reads it and the first state: they stay two tensors.
+//! A backward loop reads the states of a loop preceded by the first state: a trace that was written after a free row.
+//! If the trace is an input, the backward loop reads it and the first state as two separate tensors.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use super::*;
 /// The concatenations of a graph.
 #[derive(Debug, Default)]
 pub(super) struct Joins {
-    /// Of what a trace is a part, along which axis, and from which index on.
+    /// For each trace: the concatenation it is part of, the axis, and its first index.
     parts: HashMap<ValueId, (ValueId, usize, usize)>,
-    /// Memory for those of which a part was computed.
+    /// The memory of concatenations with at least one computed part.
     wholes: HashMap<ValueId, View>,
 }
 
 impl Joins {
-    /// The concatenations of traces that are live. A part of several belongs to the first.
+    /// Collects the live concatenations of traces. A part of several belongs to the first.
     pub(super) fn of(planner: &Planner, graph: &Graph) -> Self {
         let mut parts = HashMap::new();
         let live = graph.live_nodes();
@@ -37,14 +37,14 @@ impl Joins {
         Joins { parts, wholes: HashMap::new() }
     }
 
-    /// The memory of a concatenation, if a part of it may be there.
+    /// Returns the memory of a concatenation, if a part of it may already be there.
     pub(super) fn whole(&self, value: ValueId) -> Option<View> {
         self.wholes.get(&value).cloned()
     }
 }
 
 impl Scope<'_, '_> {
-    /// Says that a value which is computed next is to be written where it will lie as a part of another one.
+    /// Places a value that is about to be computed where it belongs as part of a concatenation.
     pub(super) fn place_part(&mut self, value: ValueId) -> Result<()> {
         let Some((whole, axis, start)) = self.joins.parts.get(&value).copied() else { return Ok(()) };
         let labels = [value, whole].map(|value| self.planner.label(self.graph, value));
@@ -56,7 +56,7 @@ impl Scope<'_, '_> {
         let innermost = self.planner.innermost(self.graph, whole);
         let memory = match (self.joins.whole(whole), &self.places[whole.index()]) {
             (Some(memory), _) => memory,
-            // Steps read it, too: it is to lie as they have it.
+            // Steps read the concatenation, too: it must have the layout that they use.
             (None, Some(place)) if place.level == level && innermost.is_none_or(|axis| place.strides[axis] == 1) => {
                 place.clone()
             }
@@ -69,8 +69,8 @@ impl Scope<'_, '_> {
         Ok(())
     }
 
-    /// Whether a concatenation of rows is left as it is, for the steps of loops: nothing else reads it, no part was written
-    /// where it would lie, and few steps read another part than most.
+    /// Returns whether a concatenation of rows stays unjoined, for the steps of loops: nothing else reads it, no part
+    /// was written to its final place, and only a few steps read a different part than most.
     pub(super) fn is_read_by_steps(&self, value: ValueId, parts: &[View]) -> bool {
         let is_sequence = |node: &Node, index: usize| match &node.op {
             GraphOp::Scan(scan) => scan.until.is_none() && scan.operands().sequences.contains(&index),
@@ -84,7 +84,7 @@ impl Scope<'_, '_> {
         is_apart && has_one_row && parts.len() == 2 && all_read_rows && !self.is_output(value)
     }
 
-    /// A concatenation in memory of its own, in which traces may be already.
+    /// Returns a concatenation in memory of its own, which may already contain its traces.
     pub(super) fn joined(&mut self, axis: usize, parts: Vec<View>, value: ValueId) -> Result<View> {
         let shape = self.shape_of(value)?;
         let to = match self.joins.whole(value) {

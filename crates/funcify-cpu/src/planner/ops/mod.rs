@@ -1,4 +1,4 @@
-//! What each op means on views.
+//! Implements each op on views.
 
 mod elementwise;
 mod joins;
@@ -23,20 +23,20 @@ use super::*;
 enum Value {
     /// A tensor.
     Tensor(View),
-    /// A tensor of integers that is static: fixed when the plan is made.
+    /// A tensor of static integers: known when the plan is made.
     Static(HostTensor),
-    /// A sum of products that waits for what is done with it.
+    /// A sum of matrix products, held back until its consumer is known.
     Products(Products),
-    /// A product of elements that waits for a sum.
+    /// A product of elements, held back for a sum.
     Times(View, View),
-    /// A product of the transpose of `[k, m]` with `[k, n]` that waits for a sum.
+    /// A product of the transpose of `[k, m]` with `[k, n]`, held back for a sum.
     Outer(View, View),
-    /// Rows of several tensors, one after the other, which the steps of loops read where they lie.
+    /// Rows of several tensors, one after the other, which the steps of loops read in place.
     Rows(Vec<View>),
 }
 
 impl Value {
-    /// What is read of memory for it.
+    /// Returns the views that are read to compute it.
     fn views(&self) -> impl Iterator<Item = &View> {
         let views: Vec<&View> = match self {
             Value::Tensor(view) => vec![view],
@@ -49,19 +49,19 @@ impl Value {
     }
 }
 
-/// What a graph's input is.
+/// An input of a graph.
 #[derive(Clone, Debug)]
 pub(super) enum Argument {
     /// A tensor.
     Tensor(View),
-    /// A tensor of integers that is static: fixed when the plan is made.
+    /// A tensor of static integers: known when the plan is made.
     Static(HostTensor),
     /// A sequence of a loop: rows of several tensors, one after the other.
     Rows(Vec<View>),
 }
 
 impl Argument {
-    /// The tensors whose rows follow each other, of which there is at least one.
+    /// Returns the tensors whose rows form the argument, at least one.
     pub(super) fn parts(&self) -> Result<Vec<View>> {
         match self {
             Argument::Rows(parts) => Ok(parts.clone()),
@@ -69,7 +69,7 @@ impl Argument {
         }
     }
 
-    /// The tensor, which it must be.
+    /// Returns the tensor, or rejects any other kind of argument.
     pub(super) fn view(&self) -> Result<&View> {
         match self {
             Argument::Tensor(view) => Ok(view),
@@ -79,23 +79,23 @@ impl Argument {
     }
 }
 
-/// A graph while its nodes are planned.
+/// A graph whose nodes are being planned.
 pub(super) struct Scope<'p, 'g> {
     pub(super) planner: &'p mut Planner,
     graph: &'g Graph,
     values: Vec<Option<Value>>,
-    /// Who reads which value when, and which values occupy which memory.
+    /// Tracks the reads of each value, and the values that occupy each memory.
     order: ReadOrder<'g>,
-    /// Where values are to be written.
+    /// The places where values are to be written.
     places: Vec<Option<View>>,
-    /// For each value that comes next of a state: the state, and its register.
+    /// For each value that is the next value of a state: the state, and its register.
     next_of: Vec<Option<(ValueId, View)>>,
-    /// The concatenations, whose parts are written where they will lie.
+    /// The concatenations whose parts are written directly to their final place.
     joins: Joins,
 }
 
 impl<'p, 'g> Scope<'p, 'g> {
-    /// A graph whose inputs are these.
+    /// Creates the scope of a graph with these inputs.
     pub(super) fn new(planner: &'p mut Planner, graph: &'g Graph, inputs: Vec<Argument>) -> Result<Self> {
         let count = graph.values().count();
         let (joins, order) = (Joins::of(planner, graph), ReadOrder::of(graph));
@@ -106,7 +106,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             let is_read = scope.order.reads_to_come(input.value) > 0;
             let value = match argument {
                 Argument::Tensor(_) if is_read && !scope.planner.takes(graph, input.value) => {
-                    return Err(Declined::new("scan", format!("a value of {dtype} in each step")));
+                    return Err(Declined::new("scan", format!("a value of {dtype} that changes in each step")));
                 }
                 Argument::Tensor(view) => Value::Tensor(view),
                 Argument::Static(tensor) if scope.planner.is_number(dtype) => {
@@ -120,8 +120,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(scope)
     }
 
-    /// Says where a value is to be written, if an op computes it. What it is a reshape of is written there, too, and the rows of a
-    /// loop as their transpose.
+    /// Sets the place where a value is to be written, if an op computes it. If the value is a reshape, its operand is
+    /// written to the same place; if it is a transpose of the rows of a loop, they are written to the transposed place.
     pub(super) fn place(&mut self, value: ValueId, place: View) {
         let node = |value: ValueId| match self.graph.source(value) {
             Source::Node(node, _) => Some(self.graph.node(node)),
@@ -144,7 +144,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         self.places[value.index()] = Some(place);
     }
 
-    /// Says that a state is in a register, and which value comes next.
+    /// Records that a state is in a register, and which value is its next one.
     pub(super) fn state(&mut self, state: ValueId, next: ValueId, register: View) {
         if state == next {
             return;
@@ -157,14 +157,14 @@ impl<'p, 'g> Scope<'p, 'g> {
         let graph = self.graph;
         let live = graph.live_nodes();
         for (node, _) in graph.nodes().iter().zip(live).filter(|(_, live)| *live) {
-            // Whoever asked for the plan reports that the call was cancelled.
+            // The caller reports that the call was cancelled.
             if self.planner.watch.is_cancelled() {
                 return Err(Declined::new(node.op.name(), "the call was cancelled"));
             }
             for output in &node.outputs {
                 self.place_part(*output)?;
             }
-            // A trace of a loop that ends early has memory for all steps: what reads it must know how many ran.
+            // A trace of a loop that ends early has memory for all steps: its readers must know how many ran.
             for input in &node.inputs {
                 self.planner.whole_shape(graph, *input)?;
             }
@@ -185,13 +185,13 @@ impl<'p, 'g> Scope<'p, 'g> {
         (0..self.graph.outputs().len()).map(|index| self.output(index)).collect()
     }
 
-    /// An output as a tensor.
+    /// Returns an output as a tensor.
     pub(super) fn output(&mut self, index: usize) -> Result<View> {
         self.planner.whole_shape(self.graph, self.graph.outputs()[index].value)?;
         self.tensor(self.graph.outputs()[index].value)
     }
 
-    /// A value as a tensor.
+    /// Returns a value as a tensor.
     fn tensor(&mut self, value: ValueId) -> Result<View> {
         let view = match &self.values[value.index()] {
             Some(Value::Tensor(view)) => return Ok(view.clone()),
@@ -214,7 +214,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let parts = parts.clone();
                 self.joined(0, parts, value)?
             }
-            // It stays static for what asks for its numbers.
+            // The value stays static for consumers that need its integers.
             Some(Value::Static(tensor))
                 if self.planner.is_words(tensor.dtype()) || self.planner.ranges.hold_all(tensor) =>
             {
@@ -230,8 +230,8 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(view)
     }
 
-    /// Memory for a value that is computed from others inside `level` loops: the place that it should have, if there is one;
-    /// that of the state that it comes next of, if that is free.
+    /// Returns memory for a value that is computed from others inside `level` loops: its assigned place if it has one,
+    /// the register of the state whose next value it is if that is free, or new memory.
     fn target(&mut self, value: ValueId, shape: &[usize], level: usize) -> View {
         match &self.places[value.index()] {
             Some(place) if place.level == level => {
@@ -248,7 +248,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         }
     }
 
-    /// An elementwise op whose result is `value`.
+    /// Emits an elementwise op whose result is `value`.
     fn mapped(&mut self, op: Op, from: &[View], value: ValueId) -> Result<View> {
         let shape = self.shape_of(value)?;
         let own = self.own_state(value, &Operands { elementwise: from, others: &[] });
@@ -270,7 +270,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             return Ok(results.into_iter().map(|view| view.map(Value::Tensor)).collect());
         }
         let [value] = node.outputs.as_slice() else {
-            return Err(Declined::new(name, "it is not an instruction yet"));
+            return Err(Declined::new(name, "no instruction implements it yet"));
         };
         if let Some(value) = self.static_value(node, *value)? {
             return Ok(vec![Some(value)]);
@@ -286,15 +286,15 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(vec![Some(self.rounded(node, *value, result)?)])
     }
 
-    /// A loop or a choice; gives those of its results that are used.
+    /// Plans a loop or a switch; returns the results that are used.
     fn with_bodies(&mut self, node: &Node) -> Result<Vec<Option<View>>> {
         let used: Vec<bool> = node.outputs.iter().map(|output| self.order.reads_to_come(*output) > 0).collect();
-        // Only what every step sees as it is may be static.
+        // Only operands that are the same in every step may be static.
         let tensors = match &node.op {
             GraphOp::Scan(scan) => 0..scan.operands().invariants.start,
             GraphOp::While(op) => op.operands().carries,
             GraphOp::Switch(_) => 0..0,
-            op => return Err(Declined::new(op.name(), "it is not an instruction yet")),
+            op => return Err(Declined::new(op.name(), "no instruction implements it yet")),
         };
         let mut operands = Vec::with_capacity(node.inputs.len());
         for (index, input) in node.inputs.iter().enumerate() {
@@ -317,14 +317,14 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let dtype = self.graph.ty(node.inputs[0]).dtype;
                 self.planner.choice(switch, dtype, &operands, &used)
             }
-            op => Err(Declined::new(op.name(), "it is not an instruction yet")),
+            op => Err(Declined::new(op.name(), "no instruction implements it yet")),
         }
     }
 
-    /// An op with one result.
+    /// Plans an op with one result.
     fn single(&mut self, node: &Node, value: ValueId, name: &str) -> Result<Value> {
         let shape = self.shape_of(value)?;
-        let declined = || Declined::new(name, "it is not an instruction yet");
+        let declined = || Declined::new(name, "no instruction implements it yet");
         let view = match &node.op {
             GraphOp::Constant(constant) => {
                 let label = self.planner.label(self.graph, value);
@@ -368,7 +368,7 @@ impl<'p, 'g> Scope<'p, 'g> {
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
                     self.mapped(Op::Binary(Binary::NotEqual), &[x, zero], value)?
                 } else if from.is_int() && cast.dtype.is_float() {
-                    // The zero of an integer may have a sign here.
+                    // The zero of an integer may have a sign here; adding 0 removes it.
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
                     self.mapped(Op::Binary(Binary::Add), &[x, zero], value)?
                 } else {
@@ -431,18 +431,18 @@ impl<'p, 'g> Scope<'p, 'g> {
         Ok(Value::Tensor(view))
     }
 
-    /// Both operands of a node as tensors.
+    /// Returns both operands of a node as tensors.
     fn two(&mut self, node: &Node) -> Result<[View; 2]> {
         Ok([self.tensor(node.inputs[0])?, self.tensor(node.inputs[1])?])
     }
 
-    /// A value as a tensor none of whose axes is reversed.
+    /// Returns a value as a tensor without reversed axes.
     fn forward(&mut self, value: ValueId) -> Result<View> {
         let view = self.tensor(value)?;
         self.planner.emitter.forward(&view)
     }
 
-    /// Whether a value has one use, which has not come yet.
+    /// Returns whether a value has exactly one use, which is still to come.
     fn is_used_once(&self, value: ValueId) -> bool {
         self.order.reads_to_come(value) == 1
     }
@@ -484,7 +484,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         }
         let x = self.tensor(input)?;
         if x.len() != shape.iter().product::<usize>() {
-            return Err(Declined::new("reshape", "another number of elements"));
+            return Err(Declined::new("reshape", "a different number of elements"));
         }
         let view = match x.reshaped(shape) {
             Some(view) => view,
@@ -497,25 +497,27 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 }
 
-/// The innermost loop that something of these depends on: none, if there are none of them.
+/// Returns the level of the innermost loop that any of the views depends on: 0 if there are none.
 fn level_of(views: &[View]) -> usize {
     views.iter().map(|view| view.level).max().unwrap_or(0)
 }
 
-/// Why a graph has no plan, whatever its types are: an op with several results and no bodies is no instruction. Types that a plan
-/// does not take, which are refused before the op that gives them is looked at, are then not the reason.
+/// Returns the reason why a graph has no plan for any types: an op with several results and no bodies has no
+/// instruction. It takes precedence over unsupported types, which are rejected before the op that produces them is
+/// considered.
 pub(super) fn without_instruction(graph: &Graph) -> Option<Declined> {
     let live = graph.live_values();
     let mut nodes = graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| live[output.index()]));
     nodes.find_map(|node| match node.op.bodies() {
         bodies if bodies.is_empty() && node.outputs.len() > 1 => {
-            Some(Declined::new(node.op.name(), "it is not an instruction yet"))
+            Some(Declined::new(node.op.name(), "no instruction implements it yet"))
         }
         bodies => bodies.into_iter().find_map(|body| without_instruction(body)),
     })
 }
 
-/// Tells whether an op writes its result in parts, row by row or operand by operand, so that each may be written where it goes.
+/// Returns whether an op writes its result in parts, row by row or operand by operand, so that each part can be
+/// written directly to its destination.
 fn gives_parts(op: &GraphOp) -> bool {
     match op.class() {
         OpClass::Control(Control::Scan(_)) | OpClass::Movement(Movement::Concat(_)) => true,

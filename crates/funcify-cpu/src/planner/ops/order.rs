@@ -1,21 +1,22 @@
-//! What a node may be written over: the conditions order-c1 to order-c5 of [`ReadOrder`](funcify_analysis::ReadOrder), asked of
-//! views.
+//! Decides which memory a node may overwrite: applies the conditions order-c1 to order-c5 of
+//! [`ReadOrder`](funcify_analysis::ReadOrder) to views.
 //!
-//! A value of a scope occupies the memory of the views that it names, or that it will read once it is computed. Whoever changes
-//! memory asks here; copies are asked of [`Contents`](funcify_analysis::Contents), and moves are made by `Planner::moved`.
+//! A value of a scope occupies the memory of the views that it names, or that it will read once it is computed. Code
+//! that overwrites memory asks here; [`Contents`](funcify_analysis::Contents) decides whether a copy is still valid,
+//! and `Planner::moved` makes the moves.
 
 use super::*;
 
-/// The operands of a node that may write over a state.
+/// The operands of a node that may overwrite a state.
 pub(super) struct Operands<'v> {
-    /// Those of which each element is read when the same element is written, and not later.
+    /// The operands of which each element is read when the same element is written, and not later.
     pub(super) elementwise: &'v [View],
-    /// Those that are read in another order.
+    /// The operands that are read in another order.
     pub(super) others: &'v [View],
 }
 
 impl Scope<'_, '_> {
-    /// Says what a value is from now on; `None` if nothing reads it any more.
+    /// Sets the current form of a value; `None` if nothing reads it any more.
     pub(super) fn set(&mut self, value: ValueId, now: Option<Value>) {
         let index = value.index();
         for view in self.values[index].iter().flat_map(Value::views) {
@@ -27,7 +28,8 @@ impl Scope<'_, '_> {
         self.values[index] = now;
     }
 
-    /// The register of the state that a value comes next of, if the node that is planned may write the value there (order-c1).
+    /// Returns the register of the state whose next value this is, if the current node may write the value there
+    /// (order-c1).
     pub(super) fn own_state(&self, value: ValueId, operands: &Operands<'_>) -> Option<View> {
         let (_, register) = self.next_of[value.index()].as_ref()?;
         let is_apart = |view: &View| !view.shares_memory(register);
@@ -37,14 +39,15 @@ impl Scope<'_, '_> {
         may_write.then(|| register.clone())
     }
 
-    /// The register of the state that a value comes next of, if no value occupies it any more (order-c2).
+    /// Returns the register of the state whose next value this is, if no value occupies it any more (order-c2).
     pub(super) fn free_state(&self, value: ValueId, level: usize) -> Option<View> {
         let (state, register) = self.next_of[value.index()].as_ref()?;
         let is_free = self.order.reads_to_come(*state) == 0 && self.order.is_free(register.memory());
         (is_free && register.level == level).then(|| register.clone())
     }
 
-    /// Whether a sum that gives the next value of a state may be added to it behind the steps of a strip (order-c3).
+    /// Returns whether a sum that is the next value of a state may be added to it after the steps of a strip
+    /// (order-c3).
     pub(super) fn may_defer(&self, value: ValueId) -> bool {
         let Some((state, _)) = &self.next_of[value.index()] else { return false };
         let is_rounded = self.planner.rounding(self.graph.ty(value).dtype).is_some();

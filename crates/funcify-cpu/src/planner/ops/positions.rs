@@ -1,15 +1,15 @@
-//! Ops that read or write where an index says, and the one that gives an index.
+//! Plans ops that read or write at an index, and `argmax`, which returns one.
 
 use funcify_core::ops::Scatter;
 
 use super::super::Division;
 use super::*;
 
-/// How many elements are so many that what chooses of them is left to a library.
+/// The size of an axis from which indexed access to its elements is left to a library.
 const LARGE_VOCABULARY: usize = 256;
 
 impl Scope<'_, '_> {
-    /// Slices of an axis by indices that follow from values.
+    /// Returns slices of an axis at indices that follow from values.
     pub(super) fn take(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         if !self.planner.takes(self.graph, node.inputs[1]) {
             return Err(Declined::new("take", "indices that follow from values"));
@@ -17,7 +17,7 @@ impl Scope<'_, '_> {
         let [x, index] = [self.forward(node.inputs[0])?, self.tensor(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let (rank, after) = (index.shape.len(), x.shape.len() - axis - 1);
-        // The axes of the indices are in the place of the axis that they choose from.
+        // The axes of the indices replace the axis being indexed.
         let mut strides = x.strides[..axis].to_vec();
         strides.extend(vec![0; rank]);
         strides.extend(&x.strides[axis + 1..]);
@@ -30,20 +30,21 @@ impl Scope<'_, '_> {
         self.taken(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
     }
 
-    /// Elements of a table that an index chooses.
+    /// Returns the elements of a table that an index selects.
     pub(super) fn taken(&mut self, value: ValueId, [table, index]: [View; 2], places: (usize, usize)) -> Result<View> {
         let to = self.target(value, &table.shape, table.level.max(index.level));
         self.planner.emitter.take([&to, &table, &index], places)?;
         Ok(to)
     }
 
-    /// A tensor, a part of which is another one, where a position says: in its own place if that is a state's.
+    /// Returns a tensor with a part replaced by another tensor at a position, updated in place if it is a state's
+    /// register.
     pub(super) fn updated(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let [x, part, start] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
         let (x, part, start) = (x?, part?, start?);
         let places = (x.shape[axis] + 1).checked_sub(part.shape[axis]);
         let places = places.filter(|_| start.len() == 1);
-        let places = places.ok_or_else(|| Declined::new("dynamic_update", "a position for each lane"))?;
+        let places = places.ok_or_else(|| Declined::new("dynamic_update", "a separate position for each lane"))?;
         let to = self.copied_for(value, x, &[part.clone(), start.clone()])?;
         let start = start.with_axes(part.shape.clone(), vec![0; part.shape.len()]);
         let first = to.part(axis, 0, part.shape[axis], 1);
@@ -51,7 +52,7 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Elements of an axis by an index for each.
+    /// Returns elements along an axis, with one index per element.
     pub(super) fn gather(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let [x, index] = [self.forward(node.inputs[0])?, self.tensor(node.inputs[1])?];
         let shape = self.shape_of(value)?;
@@ -61,7 +62,8 @@ impl Scope<'_, '_> {
         self.taken(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
     }
 
-    /// A tensor with elements of an axis changed by an index for each update: in its own place if that is a state's.
+    /// Returns a tensor with elements along an axis updated, with one index per update, in place if it is a state's
+    /// register.
     pub(super) fn scatter(&mut self, op: &Scatter, node: &Node, value: ValueId) -> Result<View> {
         let [x, index, updates] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
         let (x, index, updates) = (x?, index?, updates?);
@@ -87,17 +89,18 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// Declines elements of a large vocabulary where a library is at hand.
+    /// Rejects axes of a large vocabulary where a library is available.
     fn is_ours(&self, name: &str, size: usize) -> Result<()> {
         match self.planner.division {
             Division::BesideLibrary if size >= LARGE_VOCABULARY => {
-                Err(Declined::new(name, format!("of {size} elements, for which the library needs less memory")))
+                Err(Declined::new(name, format!("an axis of {size} elements, for which the library needs less memory")))
             }
             _ => Ok(()),
         }
     }
 
-    /// Where a tensor is changed by what follows from these: its own place if that is a state's, else a copy.
+    /// Returns the place where a tensor is updated using `others`: the tensor itself if it is a state's register, else
+    /// a copy.
     fn copied_for(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View> {
         let own = self.own_state(value, &Operands { elementwise: std::slice::from_ref(&x), others });
         let own = own.filter(|state| x.is(state));
@@ -109,7 +112,8 @@ impl Scope<'_, '_> {
         Ok(to)
     }
 
-    /// The position of the greatest element of an axis: the first of equals, the first NaN if there is one.
+    /// Returns the position of the greatest element along an axis: the first among equals, or the first NaN if there
+    /// is one.
     pub(super) fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let x = self.forward(node.inputs[0])?;
         let (shape, size) = (self.shape_of(value)?, x.shape[axis]);

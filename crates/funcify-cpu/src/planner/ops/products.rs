@@ -1,9 +1,9 @@
-//! Products of matrices, and sums of them: what waits for what is done with it.
+//! Plans matrix products and sums of them, which are held back until their consumer is known.
 
 use super::*;
 use crate::plan::FACTORS;
 
-/// `[rows, lanes]` elements in order: an initial value and the products of left sides with packed right sides.
+/// A sum of products, as `[rows, lanes]` elements in order: an initial value, and left sides times packed right sides.
 #[derive(Clone, Debug)]
 pub(super) struct Products {
     shape: Vec<usize>,
@@ -14,20 +14,21 @@ pub(super) struct Products {
 }
 
 impl Products {
-    /// What is read of memory for it.
+    /// Returns the views that are read to compute it.
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
         let factors = self.factors.iter().flat_map(|(left, right)| [left, right]);
         self.init.iter().chain(factors)
     }
 
-    /// The same elements in another shape.
+    /// Returns the same elements in another shape.
     pub(super) fn reshaped(&self, shape: &[usize]) -> Products {
         Products { shape: shape.to_vec(), ..self.clone() }
     }
 }
 
 impl Scope<'_, '_> {
-    /// A sum with products that wait: they go on waiting, or a product of elements takes the other side.
+    /// Plans a sum with products that were held back: they absorb the other side and stay held back, or become one
+    /// instruction with it.
     pub(super) fn sum(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<Value>> {
         for (waiting, other) in [(left, right), (right, left)] {
             if left == right || !self.is_used_once(waiting) {
@@ -77,7 +78,7 @@ impl Scope<'_, '_> {
         Ok(None)
     }
 
-    /// A difference one side of which is a product of elements that waits: both are one instruction.
+    /// Plans a difference in which one side is a product of elements that was held back, as one instruction.
     pub(super) fn difference(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<View>> {
         for (waiting, other, op) in [(right, left, Ternary::NegMulAdd), (left, right, Ternary::MulSub)] {
             if let (Some(Value::Times(x, y)), true) = (&self.values[waiting.index()], self.is_used_once(waiting)) {
@@ -89,19 +90,19 @@ impl Scope<'_, '_> {
         Ok(None)
     }
 
-    /// Products as a tensor, which `value` is.
+    /// Computes products as the tensor of `value`.
     pub(super) fn finish(&mut self, products: Products, then: Option<Unary>, value: ValueId) -> Result<View> {
         let Products { shape, rows, lanes, init, factors } = products;
         let levels = factors.iter().flat_map(|(left, right)| [left.level, right.level]);
-        let level = levels.chain(init.iter().map(|init| init.level)).max().expect("a sum of products has a factor");
+        let level = levels.chain(init.iter().map(|init| init.level)).max().expect("products have a factor");
         let to = self.target(value, &shape, level);
         let matrix =
-            to.reshaped(&[rows, lanes]).ok_or_else(|| Declined::new("matmul", "its result is not in order"))?;
+            to.reshaped(&[rows, lanes]).ok_or_else(|| Declined::new("matmul", "its result is not contiguous"))?;
         self.planner.emitter.product(&matrix, init.as_ref(), &factors, then)?;
         Ok(to)
     }
 
-    /// A product of matrices, one for each index of the axes before them.
+    /// Plans a product of matrices, one for each index of the leading axes.
     pub(super) fn matmul(&mut self, node: &Node, value: ValueId) -> Result<Value> {
         let [left, right] = [self.forward(node.inputs[0])?, self.forward(node.inputs[1])?];
         let shape = self.shape_of(value)?;
@@ -140,10 +141,10 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(to))
     }
 
-    /// One product of matrices; its result has the shape of `value`.
+    /// Plans a single product of matrices; its result has the shape of `value`.
     fn matrices(&mut self, left: &View, right: &View, shape: &[usize], value: ValueId) -> Result<Value> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
-        // The left side lies with the rows that are summed over one after the other.
+        // The left side is stored transposed: the axis being summed over is its rows.
         let emitter = &self.planner.emitter;
         if emitter.lies_within_units(left)
             && emitter.lies_within_units(right)
@@ -177,8 +178,8 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// The sides of a product of which one is packed: the one that changes least. A product of a vector with what changes
-    /// in each step is not worth the packing.
+    /// Returns the sides of a product, with the one packed that changes less often. A product of a vector with an
+    /// operand that changes in each step is not worth packing.
     fn factors(&mut self, left: &View, right: &View) -> Result<Factors> {
         let [m, n, k] = [left.shape[0], right.shape[1], left.shape[1]];
         let emitter = &mut self.planner.emitter;
@@ -193,14 +194,14 @@ impl Scope<'_, '_> {
         Ok(Factors::Packed(emitter.in_rows(left)?, emitter.packed(right)?))
     }
 
-    /// Whether something of a product has the axis that stays parallel.
+    /// Returns whether an operand or the result of a product has the parallel axis.
     fn is_labelled(&self, node: &Node) -> bool {
         let values = node.inputs.iter().chain(&node.outputs);
         let labels = &self.planner.labels;
         values.into_iter().any(|value| matches!(labels.of(self.graph, *value), Label::Axis(_)))
     }
 
-    /// Products of matrices, one for each index of the axes before them, as sums of products of elements.
+    /// Emits products of matrices, one for each index of the leading axes, as sums of products of elements.
     fn sums(&mut self, to: &View, left: &View, right: &View) -> Result<()> {
         let axes = to.shape.len() - 2;
         let k = left.shape[axes + 1];
@@ -209,7 +210,7 @@ impl Scope<'_, '_> {
             |view: &View, last: [isize; 3]| view.with_axes(shape.clone(), [&view.strides[..axes], &last].concat());
         let lefts = with_axes(left, [left.strides[axes], 0, left.strides[axes + 1]]);
         let rights = with_axes(right, [0, right.strides[axes + 1], right.strides[axes]]);
-        // What is folded first has lanes: along what is written, or along what is summed.
+        // The operand that is folded first has lanes: along the destination, or along the summed axis.
         let last = shape.len() - 1;
         let lanes = (0..last).find(|axis| to.strides[*axis] == 1 && shape[*axis] > 1).unwrap_or(last);
         let runs = |view: &View| [view.strides[lanes] == 1, view.strides[last] == 1];
@@ -218,17 +219,17 @@ impl Scope<'_, '_> {
     }
 }
 
-/// The sides of a product.
+/// The sides of a matrix product.
 enum Factors {
     /// The left side, and the right side packed.
     Packed(View, View),
-    /// The right side transposed, and the left side transposed and packed: the product is the transpose.
+    /// The right side transposed, and the left side transposed and packed: computes the transpose of the product.
     Turned(View, View),
-    /// None is packed.
+    /// Neither side is packed.
     None,
 }
 
-/// All indices of a shape, in order.
+/// Returns all indices of a shape, in order.
 fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
     shape.iter().fold(vec![Vec::new()], |all, size| {
         let next = |index: &Vec<usize>| (0..*size).map(|last| [index.as_slice(), &[last]].concat()).collect::<Vec<_>>();

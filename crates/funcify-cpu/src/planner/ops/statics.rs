@@ -1,7 +1,8 @@
-//! Static integers, which are fixed when a plan is made: counters, indices, sizes, and what is made of them.
+//! Evaluates static integers, which are known when a plan is made: counters, indices, sizes, and values computed from
+//! them.
 //!
-//! The plan itself has floats and masks alone. What depends on nothing but constants and sizes is evaluated here, by the
-//! reference evaluation of the op, until it becomes a float or a mask, which is a constant of the plan.
+//! The plan itself has only floats and masks. Values that depend on nothing but constants and sizes are evaluated
+//! here, by the reference evaluator of each op, until they become a float or a mask, which is a constant of the plan.
 
 use funcify_analysis::greatest_integer;
 use funcify_core::Scalar;
@@ -9,19 +10,21 @@ use funcify_core::ops::EvalContext;
 
 use super::*;
 
-/// How many elements are evaluated at most.
+/// The largest number of elements that are evaluated here.
 const MOST_ELEMENTS: usize = 1 << 20;
-/// How many numbers that count up are a constant of the plan; more are made when it runs.
+/// The largest number of consecutive integers stored as a constant of the plan; longer ranges are computed when it
+/// runs.
 const MOST_POSITIONS: usize = 1 << 16;
-/// How many copies a `take` may be.
+/// The largest number of copies that implement a `take`.
 const MOST_COPIES: usize = 64;
 
 impl Planner {
-    /// The numbers 0, 1, ... in order.
+    /// Returns the numbers 0, 1, ... in order.
     pub(super) fn positions(&mut self, count: usize) -> Result<View> {
         if count > MOST_POSITIONS {
             let is_held = i64::try_from(count).is_ok_and(|count| count <= greatest_integer(self.dtype));
-            let declined = || Declined::new("iota", format!("{count} positions, which {} does not hold", self.dtype));
+            let declined =
+                || Declined::new("iota", format!("{count} positions, which {} cannot represent exactly", self.dtype));
             return is_held.then(|| self.emitter.iota(count)).ok_or_else(declined)?;
         }
         let positions = HostTensor::from_fn(DType::I64, &[count], |index| Scalar::Int(index[0] as i64));
@@ -30,7 +33,7 @@ impl Planner {
 }
 
 impl Scope<'_, '_> {
-    /// The value of a node, if it has to do with integers and depends on nothing but what is static.
+    /// Returns the value of a node if it involves integers and depends only on static values.
     pub(super) fn static_value(&mut self, node: &Node, value: ValueId) -> Result<Option<Value>> {
         if let GraphOp::Size(size) = &node.op
             && let Some((_, count)) =
@@ -55,7 +58,7 @@ impl Scope<'_, '_> {
         }
         let mut sizes = self.planner.sizes.clone();
         let mut context = EvalContext { at: node.place(), sizes: &mut sizes };
-        // What fails is an error of the program, which is reported when it runs.
+        // A failure is an error of the program, which is reported when it runs.
         let results = node.op.eval(&mut context, &inputs, std::slice::from_ref(self.graph.ty(value)));
         let Some(result) = results.ok().and_then(|results| results.into_iter().next()) else { return Ok(None) };
         let is_number = fits(&value);
@@ -67,7 +70,7 @@ impl Scope<'_, '_> {
         Ok(Some(Value::Static(result)))
     }
 
-    /// Whether positions are so many that they are made when the plan runs, as numbers of it.
+    /// Returns whether the positions are too many for a constant, so that the plan computes them when it runs.
     fn are_many_positions(&self, value: ValueId) -> Result<bool> {
         let dtype = self.graph.ty(value).dtype;
         let are_numbers = self.planner.takes(self.graph, value) && !self.planner.is_words(dtype);
@@ -75,7 +78,7 @@ impl Scope<'_, '_> {
         Ok(are_numbers && is_exact && self.planner.whole_shape(self.graph, value)?[0] > MOST_POSITIONS)
     }
 
-    /// The tensor of a value that is static.
+    /// Returns the tensor of a static value.
     pub(in super::super) fn static_tensor(&self, value: ValueId) -> Option<HostTensor> {
         match &self.values[value.index()] {
             Some(Value::Static(tensor)) => Some(tensor.clone()),
@@ -83,7 +86,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Slices of an axis by static indices, which lie in at most so many rows of neighbours.
+    /// Returns slices of an axis at static indices. The indices must form at most `MOST_COPIES` runs of neighbours.
     pub(super) fn take_static(
         &mut self,
         axis: usize,
@@ -100,16 +103,16 @@ impl Scope<'_, '_> {
         let indices: Vec<usize> = indices.scalars().map(clamped).collect();
         let shape = self.shape_of(value)?;
         let to = self.target(value, &shape, x.level);
-        // The axes of the indices as one.
+        // Treat the axes of the indices as one.
         let flat = [&shape[..axis], &[indices.len()], &shape[shape.len() - (x.shape.len() - axis - 1)..]].concat();
-        let flat = to.reshaped(&flat).ok_or_else(|| Declined::new("take", "its result is not in order"))?;
+        let flat = to.reshaped(&flat).ok_or_else(|| Declined::new("take", "its result is not contiguous"))?;
         let mut start = 0;
         for copy in 0.. {
             if start == indices.len() {
                 break;
             }
             if copy == MOST_COPIES {
-                return Err(Declined::new("take", "indices far apart"));
+                return Err(Declined::new("take", "static indices in too many separate runs"));
             }
             let neighbours = indices[start..].iter().zip(indices[start]..).take_while(|(index, next)| **index == *next);
             let count = neighbours.count();

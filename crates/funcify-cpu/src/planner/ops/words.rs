@@ -1,7 +1,7 @@
-//! Words: the 32-bit integers of programs with random bits, which a plan has as the bits of its elements.
+//! Plans ops on words: the 32-bit integers of programs with random bits, stored as the bits of the plan's elements.
 //!
-//! All `u32` of such a program are words. What moves elements moves them, and a few ops compute with them; what asks for the
-//! numbers gets them by a cast.
+//! All `u32` values of such a program are words. Ops that move elements move them, and a few ops compute with them;
+//! consumers that need numbers get them by a cast.
 
 use funcify_core::ops::Threefry;
 
@@ -9,16 +9,16 @@ use super::*;
 use crate::kernels::WordOp;
 
 impl Scope<'_, '_> {
-    /// Whether an operand or the result of a node are words.
+    /// Returns whether an operand or the result of a node consists of words.
     pub(super) fn has_words(&self, node: &Node) -> bool {
         let is_words = |value: &ValueId| self.planner.is_words(self.graph.ty(*value).dtype);
         node.inputs.iter().chain(&node.outputs).any(is_words)
     }
 
-    /// An op on words, or one that makes words of numbers or numbers of words.
+    /// Plans an op on words, or one that converts between words and numbers.
     pub(super) fn on_words(&mut self, node: &Node, value: ValueId) -> Result<Value> {
         use GraphOp::{Broadcast, Concat, Pad, Reshape, Reverse, Select, Slice, Transpose};
-        let declined = || Declined::new(node.op.name(), "on random bits it is not an instruction yet");
+        let declined = || Declined::new(node.op.name(), "no instruction implements it on random bits yet");
         let is_words = |input: usize| self.planner.is_words(self.graph.ty(node.inputs[input]).dtype);
         let is_float = |input: usize| self.graph.ty(node.inputs[input]).dtype.is_float();
         let is_exact =
@@ -29,7 +29,7 @@ impl Scope<'_, '_> {
                 return Ok(Value::Tensor(self.tensor(node.inputs[0])?));
             }
             GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && !is_float(0) => WordOp::OfNumber,
-            // A number that is rounded twice is not the nearest one.
+            // A number that is rounded twice may not be the nearest one.
             GraphOp::Cast(cast) if is_words(0) && cast.dtype != DType::Bool && is_exact(cast.dtype) => WordOp::ToNumber,
             GraphOp::Bits(ops::Bits::ShiftLeft) => WordOp::ShiftLeft,
             GraphOp::Bits(ops::Bits::ShiftRightLogical) => WordOp::ShiftRight,
@@ -56,7 +56,7 @@ impl Scope<'_, '_> {
         Ok(Value::Tensor(self.mapped(Op::Word(word), &operands, value)?))
     }
 
-    /// Random words of each key, from its counter on.
+    /// Generates random words for each key, from its counter on.
     fn threefry(&mut self, op: &Threefry, node: &Node, value: ValueId) -> Result<View> {
         let [key, counter] = [self.forward(node.inputs[0])?, self.forward(node.inputs[1])?];
         let shape = self.shape_of(value)?;
@@ -75,19 +75,19 @@ impl Scope<'_, '_> {
         };
         self.planner.emitter.threefry(op.words, &matrix, [&key, &counter])?;
         if place.is_none() {
-            let made = matrix.reshaped(&shape).ok_or_else(|| Declined::new(op.name(), "its result is not in order"))?;
+            let made = matrix.reshaped(&shape).ok_or_else(|| Declined::new(op.name(), "its result is not contiguous"))?;
             self.planner.emitter.copy(&to, &made)?;
         }
         Ok(to)
     }
 
-    /// So many pairs of words, those of a pair side by side.
+    /// Returns `count` pairs of words, with the words of a pair contiguous.
     fn pairs(&mut self, words: &View, count: usize) -> Result<View> {
         match words.reshaped(&[count, 2]).filter(|pairs| pairs.strides[1] == 1) {
             Some(pairs) => Ok(pairs),
             None => {
                 let copy = self.planner.emitter.copied(words)?;
-                copy.reshaped(&[count, 2]).ok_or_else(|| Declined::new("threefry", "keys that are not in order"))
+                copy.reshaped(&[count, 2]).ok_or_else(|| Declined::new("threefry", "keys that are not contiguous"))
             }
         }
     }

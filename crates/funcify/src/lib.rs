@@ -67,12 +67,12 @@ pub use funcify_rewrite as rewrite;
 pub use funcify_runtime as dispatch;
 pub use funcify_runtime::{files, funcify, register_backend, stepped};
 
-/// Graphs: arenas of typed nodes, in an order in which each uses only what came before it.
+/// Graphs: arenas of typed nodes in topological order; each node uses only earlier nodes.
 pub mod graph {
     pub use funcify_core::graph::{Failed, Graph, Input, Node, NodeId, Output, Source, ValueId, at_site, bind_sizes};
 }
 
-/// What most programs are written with: `use funcify::prelude::*`.
+/// The imports that most programs need: `use funcify::prelude::*`.
 pub mod prelude {
     #[cfg(feature = "cpu")]
     pub use crate::Cpu;

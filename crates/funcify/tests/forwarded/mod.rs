@@ -9,7 +9,7 @@ use funcify::error::BackendError;
 /// A tensor of the reference backend.
 type OnHost = Arc<HostTensor>;
 
-/// Something compiled that refuses all operands.
+/// A compiled program that rejects all operands.
 pub(crate) struct Refuses;
 
 impl Compiled<OnHost> for Refuses {

@@ -1,6 +1,6 @@
-//! Ratios of an earlier run, against which a change is judged.
+//! The ratios of an earlier run, as the baseline for a change.
 //!
-//! Times of two runs cannot be compared: the machine may be another, or busy. Ratios within one run can, up to their noise.
+//! Times of two runs are not comparable: the machine may differ, or be busy. Ratios within one run are, up to noise.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::Run;
 use crate::rows::Measurement;
 
-/// How much worse a ratio may be before its spread is looked at.
+/// The increase of a ratio that is tolerated regardless of its spread.
 const LEAST: f64 = 0.15;
 
 /// One ratio of an earlier run.
@@ -28,7 +28,7 @@ fn path(root: &Path) -> PathBuf {
     root.join("benches/baseline.json")
 }
 
-/// Writes the ratios of a run down, for later runs; those of what it did not run stay as they were.
+/// Saves the ratios of a run for later runs. Ratios of rows that were not run stay unchanged.
 pub(crate) fn keep(run: &Run, root: &Path) -> Result<()> {
     let ratio = |row: &Measurement| {
         Some(Ratio {
@@ -52,7 +52,7 @@ fn read(path: &Path) -> Result<Vec<Ratio>> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// The earlier ratios with new ones in the places of those of the same subjects, and behind them the rest of the new ones.
+/// Replaces the earlier ratios of the same subjects with the new ones, and appends the remaining new ones.
 fn renewed(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
     for new in new {
         let is_same = |ratio: &&mut Ratio| {
@@ -66,7 +66,7 @@ fn renewed(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
     earlier
 }
 
-/// Names what is worse than in the earlier run. Whether nothing is.
+/// Prints the rows that got worse since the earlier run. Returns `true` if there are none.
 pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     let path = path(root);
     let earlier = read(&path)?;
@@ -78,7 +78,7 @@ pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     Ok(worse.is_empty())
 }
 
-/// The rows that stand in both runs.
+/// Returns the rows that occur in both runs.
 fn compared<'a>(
     earlier: &'a [Ratio],
     rows: &'a [Measurement],

@@ -1,4 +1,4 @@
-//! A worker: the process in which one subject of this program runs one workload.
+//! The worker process, in which one subject of this program runs one workload.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -13,7 +13,8 @@ use crate::protocol::{Answer, Request};
 use crate::subjects::{self, Phase, Prepared, Subject};
 use crate::workloads::Workload;
 
-/// Candle's loops by hand make graphs as deep as they have steps, whose drop is recursive.
+/// The stack size. Candle's handwritten loops build graphs as deep as their number of steps, and dropping them
+/// recurses.
 const STACK: usize = 1 << 30;
 
 /// Serves requests from standard input until it is told to quit.

@@ -1,4 +1,5 @@
-//! The quick form of the benchmarks, without times: all of funcify's ways and all loops by hand compute the same.
+//! Runs the quick benchmarks without timing: all of funcify's variants and all handwritten loops compute the same
+//! values.
 
 use std::process::Command;
 

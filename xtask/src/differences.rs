@@ -1,13 +1,13 @@
-//! The table of differences to models of the tensor libraries, from what their tests note.
+//! Writes the table of differences from the models of the tensor libraries, using the notes of their tests.
 
 use std::fmt::Write;
 use std::fs;
 
 use crate::{Outcome, check, root};
 
-/// The table.
+/// The path of the table.
 const TABLE: &str = "tests/models/DIFFERENCES.md";
-/// The tests, by what they call what they compare, and what the table calls it.
+/// The test, the name that it uses for the comparison, and the name in the table.
 const MODELS: [(&str, &str, &str); 11] = [
     ("mamba", "mamba", "candle-transformers `mamba`"),
     ("mamba2", "mamba2", "candle-transformers `mamba2`"),
@@ -22,7 +22,7 @@ const MODELS: [(&str, &str, &str); 11] = [
     ("rnn", "BiRnn", "burn-nn `BiRnn`"),
 ];
 
-/// Runs the tests of all models, and writes the table.
+/// Runs the tests of all models and writes the table.
 pub(crate) fn write() -> Outcome {
     let notes = std::env::temp_dir().join(format!("funcify-differences-{}", std::process::id()));
     let noted = notes.to_string_lossy().into_owned();

@@ -1,5 +1,5 @@
-//! What a contributor runs: `cargo xtask conformance`, `test`, `lint` and what [`HELP`] says. It links nothing, so that it is
-//! there at once, and says what it builds.
+//! The contributor's commands: `cargo xtask conformance`, `test`, `lint` and the others in [`HELP`]. It has no
+//! dependencies, so it starts at once, and it prints what it builds.
 
 mod build;
 mod check;
@@ -9,7 +9,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Whether all is well, or why a command did not run.
+/// `true` if the command succeeded; the error is the reason why it did not run.
 type Outcome = Result<bool, Box<dyn Error>>;
 
 const HELP: &str = "What a contributor to funcify runs
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
 }

@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else, readable on a phone and in print.
+//! The report as one self-contained page, readable on a phone and in print.
 
 use anyhow::Result;
 
@@ -15,7 +15,7 @@ svg { max-width: 100%; height: auto } figure { margin: 1.5rem 0; break-inside: a
 @media print { body { max-width: none; font-size: 11px } details { break-inside: avoid } }
 ";
 
-/// How to read the numbers.
+/// Explains how to read the numbers.
 pub(super) fn about(run: &Run) -> String {
     let checked = "Each subject runs in a process of its own; they take turns. Lows of many runs, after the first. Nothing is \
         listed whose values were not checked against the reference evaluation, or where that takes too long against JAX. Memory is \
@@ -24,7 +24,7 @@ pub(super) fn about(run: &Run) -> String {
     format!("{}. {checked}", run.machine)
 }
 
-/// What a workload is, with its sizes.
+/// Returns the title of a workload, with its sizes.
 fn titled(workload: &str) -> String {
     let (name, sizes) = workload.split_once(' ').unwrap_or((workload, ""));
     let title = crate::workloads::Workload::named(name).map_or(name, |workload| workload.title);

@@ -50,7 +50,7 @@ pub(super) fn burn(
     Ok(Box::new(Eager { compute, wait: move || sync(&burn), to_host }))
 }
 
-/// A float tensor of any rank as a vector.
+/// Flattens a float tensor of any rank to a vector.
 fn flat(tensor: AnyTensor) -> Result<burn::tensor::Tensor<1>> {
     use burn::tensor::Float;
     Ok(match tensor.shape().len() {

@@ -1,4 +1,4 @@
-//! Metropolis chains on a mixture of two normal densities, with the proposals drawn before.
+//! Metropolis chains on a mixture of two normal densities, with proposals drawn in advance.
 
 use candle_core::Tensor;
 use funcify::{Graph, Value, scan, select};

@@ -1,6 +1,7 @@
-//! Every refusal as its user reads it: the whole message, compared with a text in `errors/`.
+//! Every error as the user reads it: the whole message is compared with a text in `errors/`.
 //!
-//! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` writes the texts anew. In them the user's line is `<site>`.
+//! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` rewrites the texts, in which `<site>` replaces the user's
+//! line.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, bind_sizes, open_backend};
 use funcify::error::{Place, Site};

@@ -326,7 +326,8 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
     assert!(error.contains("`policy`"), "{error}");
 }
 
-/// Of a downward loop over a full buffer, the rows that older steps wrote are constant: b[t] = b[t] * b[t+1].
+/// In a downward loop over a full buffer, rows written by steps before the truncation are constant:
+/// b[t] = b[t] * b[t+1].
 #[test]
 fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     let text = "fn @down(%b: f32[5]) {

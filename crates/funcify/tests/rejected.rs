@@ -1,10 +1,10 @@
-//! One refused program for each clause of the type rules and checks, as texts in `rejected/`.
+//! One rejected program for each clause of the type rules and checks, as texts in `rejected/`.
 //!
-//! A file holds programs, each followed by the refusal that its user reads, in comments; `// run: T=0 n=-1` before a program
-//! says that it is refused when it runs with these sizes and integers, and not before. `FUNCIFY_BLESS=1 cargo test -p funcify
-//! --test rejected` writes the refusals anew.
+//! A file holds programs, each followed by the error that its user reads, in comments. `// run: T=0 n=-1` before a
+//! program means that it is rejected only when it runs, with these sizes and integers. `FUNCIFY_BLESS=1 cargo test -p
+//! funcify --test rejected` rewrites the errors.
 //!
-//! [`every_sentence_of_a_refusal_is_read_by_a_test`] shows which clause has no refused program, here or in `errors/`.
+//! [`every_sentence_of_a_refusal_is_read_by_a_test`] finds clauses without a rejected program, here or in `errors/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

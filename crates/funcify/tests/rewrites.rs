@@ -1,5 +1,6 @@
-//! Rules one by one: each file in `rewrites` names rules, and has a program before and after them. One that says `// stays`
-//! has no program after: a precondition fails, and nothing happens. `FUNCIFY_BLESS=1` writes what becomes of the programs.
+//! Tests rewrites one by one: each file in `rewrites` names rewrites and has a program before and after them. A file
+//! with `// stays` has no program after, because a precondition fails. `FUNCIFY_BLESS=1` writes the rewritten
+//! programs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

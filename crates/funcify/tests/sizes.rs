@@ -74,7 +74,8 @@ fn positions_from_the_end_are_counted_once() {
     }
 }
 
-/// A graph that binds a size, twice in another program, at a size that is bound there: each has a symbol of its own.
+/// Applies a graph that binds a size twice inside another program that binds a size: each application has its own
+/// symbol.
 #[test]
 fn a_graph_that_binds_a_size_is_applied() {
     let one = Graph::build("one", |g| {

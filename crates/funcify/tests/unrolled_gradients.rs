@@ -1,5 +1,5 @@
-//! Gradients of loops that end early, where all loops are to be unrolled: the loop that goes back runs as many steps as ran forward,
-//! a number that follows from values, and has the largest count of the loop before it.
+//! Gradients of early-ending loops with all loops unrolled: the backward loop runs as many steps as the forward loop
+//! ran. That number depends on values, and its maximum is the forward loop's maximum.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;

@@ -1,4 +1,4 @@
-//! rlx as a worker of the benchmarks: answers the requests of PROTOCOL.md.
+//! The rlx worker of the benchmarks: answers the requests of PROTOCOL.md.
 
 mod memory;
 mod program;
@@ -37,7 +37,7 @@ enum Answer {
     Failed { failed: String },
 }
 
-/// A program, and what the process held before it was made.
+/// A program, and the memory that the process held before the program was built.
 struct Prepared {
     program: Program,
     before: Held,
@@ -50,7 +50,7 @@ fn main() -> Result<()> {
         if matches!(request, Request::Quit) {
             break;
         }
-        // What rlx cannot do is a panic.
+        // rlx panics on unsupported work.
         let answer = catch_unwind(AssertUnwindSafe(|| answer(request, &mut prepared)));
         let answer = match answer {
             Ok(Ok(answer)) => answer,
@@ -93,8 +93,9 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             }
             Ok(Answer::Ran { wall_s, cpu_s })
         }
-        // rlx lays out the memory of a program when it is compiled, and keeps it. So that counts which was not held before the
-        // program was made. The program holds a copy of the inputs, and those that were read before are gone: they cancel.
+        // rlx allocates the memory of a program when it compiles it, and keeps it. So the peak counts the memory that
+        // was not held before the program was built. The program holds a copy of the inputs, and the inputs read
+        // before are freed: the two cancel.
         Request::Peak => {
             let Prepared { program, before } = prepared.as_mut().context("nothing is prepared")?;
             let system_watches = Held::watch();
@@ -106,7 +107,7 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
     }
 }
 
-/// What a panic said.
+/// Returns the first line of a panic message.
 fn first_line(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     text.unwrap_or("rlx panicked").lines().next().unwrap_or_default().to_string()

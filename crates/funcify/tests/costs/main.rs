@@ -275,7 +275,8 @@ fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([added(64), added(128), added(1024)], [11, 13, 19]);
 }
 
-/// On a device that prefers depth, as the counting one, where reassociation is tolerated.
+/// An affine loop becomes an associative scan on a device that prefers depth, like the counting one, if reassociation
+/// is tolerated.
 #[test]
 fn an_affine_loop_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| {

@@ -1,4 +1,5 @@
-//! What fake backends of tests on the reference's tensors have in common beside `tensors_of!`.
+//! Parts shared by the fake backends of the tests that use the reference backend's tensors, in addition to
+//! `tensors_of!`.
 
 use std::sync::Arc;
 

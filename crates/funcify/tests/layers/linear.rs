@@ -105,7 +105,8 @@ pub(super) fn agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) {
     }
 }
 
-/// The slope of a sum of sines of all outputs, along a direction, as the gradients have it and as a difference has it.
+/// Compares the slope of a sum of sines of all outputs along a direction, from the gradients and from a finite
+/// difference.
 fn gradients_agree(layer: &Layer, at: &[HostTensor]) {
     let loss = Graph::build("loss", |g| {
         let graph = &layer.graph;

@@ -1,5 +1,5 @@
-//! The mixers of models whose weights others have trained: each layer against plain loops over numbers, one step at a time,
-//! and its gradients against differences.
+//! The mixers of published pretrained models: compares each layer with plain loops over numbers, one step at a time,
+//! and its gradients with finite differences.
 
 use funcify::nn::*;
 

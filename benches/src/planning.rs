@@ -16,7 +16,7 @@ use funcify_cpu::Cpu;
 /// The allowed ratio of the cost of an op in the largest program to that in the smallest.
 const ALLOWED: f64 = 4.0;
 
-/// The number of ops of the smallest program that is compared: below it, the cost of a call itself dominates.
+/// The number of ops of the smallest program: below it, the cost of the call itself would dominate.
 const SMALLEST: usize = 500;
 
 /// Builds a program of about this many ops from its input, `f32[16]`.

@@ -96,7 +96,7 @@ pub(super) fn candle_gradients(
     Ok(results)
 }
 
-/// Computes the mean, summing rows first: on wgpu, Burn 0.22's sum of all elements skips elements past 2^18.
+/// Computes the mean, summing rows first: on wgpu, Burn 0.22's sum over more than 2^18 elements leaves out the rest.
 fn mean(x: BurnTensor<1>) -> BurnTensor<1> {
     let count = x.shape().num_elements();
     let row = (1..=1024).rev().find(|row| count.is_multiple_of(*row)).unwrap_or(1);

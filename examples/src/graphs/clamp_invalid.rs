@@ -1,4 +1,4 @@
-//! Clamping of invalid values: activations that overflowed are clamped, others are left alone. Only one branch runs.
+//! Clamps activations that overflowed and leaves others alone; only one branch runs.
 
 use super::compile;
 use anyhow::{Result, ensure};

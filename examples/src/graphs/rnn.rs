@@ -31,7 +31,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     Ok(())
 }
 
-/// The trace, number by number.
+/// Computes the trace with plain loops over numbers.
 fn by_hand(xs: &HostTensor, h0: &HostTensor, w: &HostTensor, u: &HostTensor) -> HostTensor {
     let (steps, batch, inputs, width) = (xs.shape()[0], h0.shape()[0], w.shape()[0], u.shape()[0]);
     let number = |tensor: &HostTensor, index: &[usize]| tensor.at(index).as_f64();

@@ -1,18 +1,18 @@
-//! A diagonal state space layer (S5) by a scan, and by an associative scan in logarithmic depth.
+//! A diagonal state space layer (S5) as a scan, and as an associative scan in logarithmic depth.
 
 use super::{agree, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// Runs both forms of the layer on a sequence; they give the same.
+/// Runs both forms of the layer on a sequence and checks that they agree.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let layer = |name: &str, states: fn(Value, Value) -> Value| {
         Graph::build(name, |g| {
             let u = g.input("u", "f32[T,2]");
             let rate = g.input("rate", "f32[8]");
             let (b, c, d) = (g.input("b", "f32[2,8]"), g.input("c", "f32[8,2]"), g.input("d", "f32[2]"));
-            // A decay between 0 and 1 for each of the states.
+            // A decay between 0 and 1 for each state.
             let decay = (-rate.exp()).exp();
             states(decay, u.matmul(b)).matmul(c) + d * u
         })

@@ -170,7 +170,7 @@ fn fails(body: &Expr) -> bool {
     words.0.iter().any(|word| FAILS.contains(&word.as_str()))
 }
 
-/// Returns whether an expression declines: it is `None` or returns its input unchanged.
+/// Returns whether an expression declines: it is `None` or returns `None`.
 fn is_none(body: &Expr) -> bool {
     match body {
         Expr::Path(path) => path.path.is_ident("None"),

@@ -1,4 +1,4 @@
-//! Training: a schedule, a progress bar, losses on what is held out, checkpoints, and a plot.
+//! Trains the model: schedule, progress bar, validation losses, checkpoints, and a plot.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,25 +21,25 @@ const PLOT: &str = "losses.svg";
 
 #[derive(clap::Args, Clone)]
 pub(crate) struct Options {
-    /// How many steps the schedule has.
+    /// The number of steps of the schedule.
     #[arg(long, default_value_t = 400)]
     steps: usize,
-    /// Stops after so many steps, as if it were interrupted.
+    /// Stop after this many steps, as if interrupted.
     #[arg(long)]
     until: Option<usize>,
-    /// The largest learning rate; it rises to it in a twentieth of the steps and falls to a tenth of it as a cosine.
+    /// The peak learning rate. The rate rises over a twentieth of the steps, and then falls to a tenth along a cosine.
     #[arg(long, default_value_t = 3e-3)]
     rate: f64,
-    /// How many steps lie between checkpoints.
+    /// The number of steps between checkpoints.
     #[arg(long, default_value_t = 100)]
     every: usize,
-    /// Begins anew where there is a checkpoint.
+    /// Start over even if there is a checkpoint.
     #[arg(long)]
     afresh: bool,
 }
 
 impl Options {
-    /// For who has no model yet.
+    /// Returns the options of a brief training, for users without a model.
     pub(crate) fn short() -> Self {
         Options { steps: 60, until: None, rate: 5e-3, every: 60, afresh: false }
     }
@@ -51,12 +51,12 @@ impl Options {
     }
 }
 
-/// What was, up to a checkpoint.
+/// The history up to a checkpoint.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Progress {
     /// The loss of each step.
     losses: Vec<f64>,
-    /// The loss of what is held out, after so many steps.
+    /// Step counts, and the validation loss after each.
     validation: Vec<(usize, f64)>,
 }
 
@@ -83,7 +83,7 @@ impl Progress {
     }
 }
 
-/// Trains, from the last checkpoint if there is one. Gives the weights.
+/// Trains, from the last checkpoint if there is one. Returns the weights.
 pub(crate) fn run(model: &Model, options: &Options, text: &Text) -> Result<Weights> {
     let (sizes, folder) = (model.sizes(), &model.folder);
     std::fs::create_dir_all(folder)?;
@@ -125,17 +125,17 @@ pub(crate) fn run(model: &Model, options: &Options, text: &Text) -> Result<Weigh
     learner.weights()
 }
 
-/// The frameworks have files of their own for what their optimizers know.
+/// Returns the name of the file with the optimizer's state, which depends on the framework.
 fn optimizer(model: &Model) -> String {
     format!("{OPTIMIZER}.{:?}", model.framework).to_lowercase()
 }
 
-/// Trains at once, and in two halves: the same weights and losses, bit for bit.
+/// Trains in one go and in two halves; checks that weights and losses agree bit for bit.
 pub(crate) fn resumes_exactly(model: &Model, options: &Options, text: &Text) -> Result<()> {
     let of = |name: &str| Model { folder: model.folder.join(name), ..model.clone() };
     let (at_once, in_halves) = (of("at_once"), of("in_halves"));
     let half = options.steps / 2;
-    // The same steps validate, so that the two have the same progress.
+    // Both validate at the same steps, so that they have the same progress.
     let options = Options { every: half, ..options.clone() };
     let expected = run(&at_once, &Options { afresh: true, ..options.clone() }, text)?;
     run(&in_halves, &Options { until: Some(half), afresh: true, ..options.clone() }, text)?;
@@ -149,7 +149,7 @@ pub(crate) fn resumes_exactly(model: &Model, options: &Options, text: &Text) -> 
     Ok(())
 }
 
-/// Draws the losses.
+/// Plots the losses.
 fn plot(progress: &Progress, path: &Path) -> Result<()> {
     let area = SVGBackend::new(path, (800, 450)).into_drawing_area();
     area.fill(&WHITE)?;

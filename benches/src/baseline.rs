@@ -43,12 +43,12 @@ pub(crate) fn keep(run: &Run, root: &Path) -> Result<()> {
     let earlier = if path.exists() { read(&path)? } else { Vec::new() };
     let ratios = renewed(earlier, run.rows.iter().filter_map(ratio).collect());
     std::fs::write(&path, serde_json::to_string_pretty(&ratios)? + "\n")?;
-    println!("{} ratios are kept in {}", ratios.len(), path.display());
+    println!("{} ratios saved to {}", ratios.len(), path.display());
     Ok(())
 }
 
 fn read(path: &Path) -> Result<Vec<Ratio>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("{}: make it with `--keep`", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| format!("{}: create it with `--keep`", path.display()))?;
     Ok(serde_json::from_str(&text)?)
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     worse.iter().for_each(|line| println!("{line}"));
     let count = compared(&earlier, &run.rows).count();
     println!("{count} ratios compared, {} worse", worse.len());
-    ensure!(count > 0, "{}: it has none of this run's ratios; keep those of such a run with `--keep`", path.display());
+    ensure!(count > 0, "{} has none of this run's ratios; save those of a like run with `--keep`", path.display());
     Ok(worse.is_empty())
 }
 
@@ -100,7 +100,7 @@ fn worse(earlier: &[Ratio], rows: &[Measurement]) -> Vec<String> {
             let (name, before) =
                 (format!("{}, {}, {}", row.workload, row.phase, row.subject), earlier.ratio_to_hand_written);
             format!(
-                "{name}: {ratio:.2} of the loop by hand, was {before:.2}: {:.0} % worse, noise {:.0} %",
+                "{name}: {ratio:.2} of the handwritten loop, was {before:.2}: {:.0} % worse, noise {:.0} %",
                 change * 100.0,
                 noise * 100.0
             )
@@ -136,7 +136,7 @@ mod tests {
         samples.add(vec![1.0, 1.0, 1.0], vec![1.0; 3]);
         let mut row = Measurement::ran("rnn T=1", "candle-native", Phase::Forward, &samples, (None, None), None);
         row.ratio_to_hand_written = Some(0.6);
-        let line = "rnn T=1, forward, candle-native: 0.60 of the loop by hand, was 0.50: 20 % worse, noise 15 %";
+        let line = "rnn T=1, forward, candle-native: 0.60 of the handwritten loop, was 0.50: 20 % worse, noise 15 %";
         assert_eq!(worse(&earlier(0.0), std::slice::from_ref(&row)), [line]);
         assert!(worse(&earlier(0.15), std::slice::from_ref(&row)).is_empty());
         row.ratio_to_hand_written = Some(0.55);

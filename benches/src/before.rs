@@ -54,7 +54,7 @@ pub(crate) fn print(rows: &[Measurement]) -> bool {
     }
     let mean = (logarithms / f64::from(all.max(1))).exp();
     println!(
-        "\nOf {all} rows {slower} are slower by more than 5 %, {faster} faster; the geometric mean of ratios is {mean:.3}."
+        "\nOf {all} rows, {slower} are slower by more than 5 %, {faster} faster; the geometric mean ratio is {mean:.3}."
     );
     slower == 0 && all > 0
 }

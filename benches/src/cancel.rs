@@ -49,7 +49,7 @@ impl Size {
 
 /// Prints a row for each program and backend. Fails if a call takes more than 100 ms and a step to return.
 #[derive(Parser)]
-#[command(name = "cargo xtask bench --cancel", about = "How long calls go on that another thread cancels")]
+#[command(name = "cargo xtask bench --cancel", about = "Measures how long cancelled calls take to return")]
 struct Arguments {
     /// Cancel each program only once.
     #[arg(long)]
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
 /// Prints a table with a row for each program and backend. Returns `false` if a call took too long to return.
 fn print(arguments: &Arguments) -> Result<bool> {
     let after: &[u64] = if arguments.quick { &[150] } else { &[10, 50, 150, 400, 1000, 2500] };
-    println!("| program | backend | cancelled | a step | returned after, at most | |");
+    println!("| program | backend | cancelled | step | returned within | |");
     println!("|---|---|--:|--:|--:|---|");
     let mut table = Table { after, only: arguments.only.as_deref(), is_met: true };
     // Burn's backward pass panics with the error; the table shows the outcome.
@@ -85,7 +85,7 @@ fn print(arguments: &Arguments) -> Result<bool> {
     on_backend(&mut table, &Burn::ndarray())?;
     match Burn::wgpu() {
         Ok(wgpu) => on_backend(&mut table, &wgpu)?,
-        Err(reason) => eprintln!("burn-wgpu is left out: {reason}"),
+        Err(reason) => eprintln!("burn-wgpu is skipped: {reason}"),
     }
     table.row("differentiating a large program", "core", false, &|size| {
         let graph = straight(size.of(40_000))?;
@@ -170,7 +170,7 @@ fn late(mut run: Run, after: Duration) -> Result<Option<Duration>> {
         let outcome = handle.scope(|| catch_unwind(AssertUnwindSafe(&mut run)));
         let end = Instant::now();
         drop(ended);
-        let at = canceller.join().map_err(|_| anyhow!("the thread that cancels failed"))?;
+        let at = canceller.join().map_err(|_| anyhow!("the cancelling thread panicked"))?;
         let text = match outcome {
             Ok(Ok(())) => return Ok(None),
             Ok(Err(error)) => format!("{error:#}"),
@@ -181,7 +181,7 @@ fn late(mut run: Run, after: Duration) -> Result<Option<Duration>> {
         };
         match at {
             Some(at) if text.contains("cancelled") => Ok(Some(end.saturating_duration_since(at))),
-            _ => bail!("it failed, and not because it was cancelled: {text}"),
+            _ => bail!("the call failed for another reason than cancellation: {text}"),
         }
     })
 }

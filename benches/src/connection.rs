@@ -21,8 +21,8 @@ impl Connection {
     pub(crate) fn open(mut command: Command) -> Result<Connection> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().with_context(|| format!("{command:?}"))?;
-        let input = child.stdin.take().context("the worker has an input")?;
-        let output = child.stdout.take().context("the worker has an output")?;
+        let input = child.stdin.take().context("the worker's standard input is not piped")?;
+        let output = child.stdout.take().context("the worker's standard output is not piped")?;
         let (sender, answers) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -39,10 +39,10 @@ impl Connection {
         writeln!(self.input, "{}", serde_json::to_string(request)?).context("the worker has ended")?;
         self.input.flush().context("the worker has ended")?;
         match self.answers.recv_timeout(patience) {
-            Ok(line) => serde_json::from_str(&line).with_context(|| format!("not an answer: {line}")),
+            Ok(line) => serde_json::from_str(&line).with_context(|| format!("invalid answer: {line}")),
             Err(RecvTimeoutError::Timeout) => {
                 self.child.kill()?;
-                bail!("more than {} s", patience.as_secs())
+                bail!("timed out after {} s", patience.as_secs())
             }
             Err(RecvTimeoutError::Disconnected) => bail!("the worker ended: {}", self.child.wait()?),
         }
@@ -51,7 +51,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let quit = serde_json::to_string(&Request::Quit).expect("a request is a word");
+        let quit = serde_json::to_string(&Request::Quit).expect("a request without fields is valid JSON");
         let told = writeln!(self.input, "{quit}").and_then(|()| self.input.flush()).is_ok();
         for _ in 0..20 {
             if !told || matches!(self.child.try_wait(), Ok(Some(_))) {

@@ -139,7 +139,7 @@ impl Item<'_> {
     /// Starts a worker, builds its program, and adds its results to `values`. The error is the reason why it has none.
     fn make(&self, subject: &'static Subject, values: &mut Values) -> Result<Ready, String> {
         let (workload, sizes, phase) = (self.workload.name, &self.sizes, self.phase.name());
-        self.bar.set_message(format!("{workload} {sizes}, {phase}: {} makes its program", subject.name));
+        self.bar.set_message(format!("{workload} {sizes}, {phase}: {} builds its program", subject.name));
         let command = self.peers.worker(subject)?;
         let mut connection = Connection::open(command).map_err(|error| format!("{error:#}"))?;
         let outputs = self.plan.folder.join("outputs.safetensors");
@@ -155,7 +155,7 @@ impl Item<'_> {
             Answer::Made { make_s, make_cpu_s } => (make_s, make_cpu_s),
             Answer::Declined { declined } => return Err(declined),
             Answer::Failed { failed } => return Err(failed),
-            other => return Err(format!("an answer that was not asked for: {other:?}")),
+            other => return Err(format!("unexpected answer: {other:?}")),
         };
         let results = read_safetensors(&outputs).map_err(|error| error.to_string())?;
         values.add(subject.name, results);
@@ -169,11 +169,11 @@ impl Item<'_> {
         while start.elapsed() < self.plan.turn {
             match each.connection.ask(&Request::Run { count }, self.plan.patience)? {
                 Answer::Ran { wall_s, cpu_s } => each.samples.add(wall_s, cpu_s),
-                other => anyhow::bail!("an answer that was not asked for: {other:?}"),
+                other => anyhow::bail!("unexpected answer: {other:?}"),
             }
             // As many runs as fit into the rest of the turn, and at most twice as many as before.
             let left = self.plan.turn.saturating_sub(start.elapsed()).as_secs_f64();
-            let low = each.samples.low().context("it ran")?.max(1e-7);
+            let low = each.samples.low().context("the program has not run")?.max(1e-7);
             count = ((left / low) as usize).clamp(1, 2 * each.samples.count());
         }
         Ok(())

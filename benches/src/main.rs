@@ -39,7 +39,7 @@ use crate::workloads::{Sizes, Workload};
 #[derive(Parser)]
 #[command(
     name = "cargo xtask bench",
-    about = "Time and memory of each backend and strategy, against loops by hand and other projects"
+    about = "Measures each backend and strategy against handwritten loops and other projects"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -179,7 +179,7 @@ fn values_agree(measured: &Measured) -> bool {
     for gone in &failed {
         println!("{}, {}, {}: {}", gone.workload, gone.phase, gone.subject, gone.why);
     }
-    println!("{} programs gave the same values, {} did not", measured.rows.len() / 2, failed.len());
+    println!("{} programs computed the same values, {} did not", measured.rows.len() / 2, failed.len());
     failed.is_empty() && !measured.rows.is_empty()
 }
 

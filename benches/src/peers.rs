@@ -35,7 +35,7 @@ impl Peers {
         let rlx = run(build.env("CARGO_TARGET_DIR", &target)).map(|()| target.join("release/rlx-worker"));
         for (what, made) in [("Python's peers", &python), ("rlx", &rlx)] {
             if let Err(why) = made {
-                println!("without {what}: {why}");
+                println!("running without {what}: {why}");
             }
         }
         Peers { python, rlx }
@@ -82,5 +82,5 @@ fn run(command: &mut Command) -> Result<(), String> {
 
 /// Returns the root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the benchmarks lie in the workspace").to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a folder of the workspace").to_path_buf()
 }

@@ -75,7 +75,7 @@ fn looped(start: Value, step: impl FnOnce(Value) -> Value) -> Value {
 pub(crate) fn print(is_quick: bool, only: &[String]) -> Result<bool> {
     let sizes: &[usize] = if is_quick { &[1, 4] } else { &[1, 2, 4, 8, 16, 32, 64] };
     let columns: Vec<String> = sizes.iter().map(|size| format!("{} ops", size * SMALLEST)).collect();
-    println!("| planning, µs an op: a program of more and more | {} | | |", columns.join(" | "));
+    println!("| planning, µs per op; the program grows by | {} | | |", columns.join(" | "));
     println!("|---|{}--:|---|", "--:|".repeat(sizes.len()));
     let mut is_met = true;
     let is_asked = |kind: &str| only.is_empty() || only.iter().any(|name| kind.contains(name.as_str()));

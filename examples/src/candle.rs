@@ -34,7 +34,7 @@ impl SimpleBackend for Seeded {
         let numbers = self.draw(&shape, init)?;
         let var = Var::from_tensor(&Tensor::from_vec(numbers, shape, device)?.to_dtype(dtype)?)?;
         let tensor = var.as_tensor().clone();
-        self.vars.data().lock().expect("no thread panics with it").insert(name.to_string(), var);
+        self.vars.data().lock().expect("no thread panics while it holds the lock").insert(name.to_string(), var);
         Ok(tensor)
     }
 
@@ -43,7 +43,7 @@ impl SimpleBackend for Seeded {
     }
 
     fn contains_tensor(&self, name: &str) -> bool {
-        self.vars.data().lock().expect("no thread panics with it").contains_key(name)
+        self.vars.data().lock().expect("no thread panics while it holds the lock").contains_key(name)
     }
 }
 
@@ -71,7 +71,7 @@ impl Seeded {
     }
 
     fn sample(&self, count: usize, distribution: impl Distribution<f64>) -> Vec<f64> {
-        let mut random = self.random.lock().expect("no thread panics with it");
+        let mut random = self.random.lock().expect("no thread panics while it holds the lock");
         (&mut *random).sample_iter(distribution).take(count).collect()
     }
 }

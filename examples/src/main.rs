@@ -27,7 +27,7 @@ use crate::training::Comparison;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask examples", about = "What funcify is used for, on every backend")]
+#[command(name = "cargo xtask examples", about = "Runs examples of funcify on every backend")]
 struct Arguments {
     /// The examples to run; all by default.
     names: Vec<String>,
@@ -58,38 +58,38 @@ enum Kind {
 use Kind::{BurnModel, Graph, Model};
 
 const EXAMPLES: &[Example] = &[
-    ("derivatives", "gradients through loops, of second order, of lanes, and as text", Graph(derivatives::show)),
+    ("derivatives", "gradients through loops, second-order, per lane, and as text", Graph(derivatives::show)),
     ("rnn", "one scan for sequences of any length", Graph(rnn::show)),
-    ("s5", "a state space layer by a scan, and by an associative scan on halves", Graph(s5::show)),
+    ("s5", "a state space layer as a scan, and as an associative scan", Graph(s5::show)),
     ("early_stopping", "greedy decoding that stops at the end token", Graph(early_stopping::show)),
     (
         "shape_dependent",
-        "a branch on a size: attention masks a prompt, not a single token",
+        "a branch on a size: attention masks a prompt but not a single token",
         Graph(shape_dependent::show),
     ),
     (
         "chunked_loss",
-        "cross-entropy whose logits never exist at once, and the memory that it needs",
+        "cross-entropy whose logits never exist at once, and its memory",
         Graph(chunked_loss::show),
     ),
-    ("clamp_invalid", "values that overflowed are clamped, others left alone", Graph(clamp_invalid::show)),
+    ("clamp_invalid", "clamps values that overflowed and leaves others alone", Graph(clamp_invalid::show)),
     ("burn_model", "a Burn module whose loop is replaced by one line", BurnModel(burn_model::run)),
     (
         "characters",
-        "an LSTM that has read sums answers others, letter by letter until it ends a line",
+        "an LSTM trained on sums answers new ones, letter by letter to the end of the line",
         Model(characters::run),
     ),
     ("adding", "S5 remembers two marked numbers among a thousand, and adds them", Model(adding::run)),
     ("nile", "a Kalman filter fitted to a century of floods by the gradient of its likelihood", Model(nile::run)),
     (
         "large_vocabulary",
-        "a language model whose logits never exist at once, and the memory that its training needs",
+        "a language model whose logits never exist at once, and the memory of its training",
         Model(large_vocabulary::run),
     ),
     ("neural_ode", "a vector field learnt from a spiral, through a Runge-Kutta loop", Model(neural_ode::run)),
     (
         "clamping",
-        "a fit that survives readings that overflow: only the branch that is taken runs, backward too",
+        "a fit that survives overflowing readings: only the taken branch runs, also backward",
         Model(clamping::run),
     ),
 ];
@@ -150,7 +150,7 @@ fn examples(arguments: &Arguments) -> Result<bool> {
     let exists = |name: &String| EXAMPLES.iter().any(|(own, ..)| own == name);
     if let Some(name) = arguments.names.iter().find(|name| !exists(name)) {
         let names: Vec<&str> = EXAMPLES.iter().map(|(name, ..)| *name).collect();
-        return Err(anyhow!("there is no example `{name}`; there are {}", names.join(", ")));
+        return Err(anyhow!("there is no example `{name}`; available: {}", names.join(", ")));
     }
     let is_named = |(own, ..): &&Example| arguments.names.is_empty() || arguments.names.iter().any(|name| name == own);
     let backends = backends(&arguments.backend)?;
@@ -178,7 +178,7 @@ fn examples(arguments: &Arguments) -> Result<bool> {
                 _ => continue,
             };
             match outcome {
-                Ok(()) => println!("  as claimed, in {:.1} s", start.elapsed().as_secs_f64()),
+                Ok(()) => println!("  passed in {:.1} s", start.elapsed().as_secs_f64()),
                 Err(error) => {
                     println!("  FAILED: {error:#}");
                     failures.push(format!("{name} on {backend}"));
@@ -190,7 +190,7 @@ fn examples(arguments: &Arguments) -> Result<bool> {
         println!("\n{}", training::table(&comparisons));
     }
     match failures.len() {
-        0 => println!("\nevery example showed what it claims"),
+        0 => println!("\nall examples passed"),
         _ => println!("\nfailed: {}", failures.join(", ")),
     }
     Ok(failures.is_empty())
@@ -210,7 +210,7 @@ fn backends(named: &[String]) -> Result<Vec<(String, std::sync::Arc<dyn Executor
         }
     }
     match named.iter().find(|name| !opened.iter().any(|(opened, _)| opened == *name)) {
-        Some(name) => Err(anyhow!("there is no backend `{name}`; there are {}", backend_names().join(", "))),
+        Some(name) => Err(anyhow!("there is no backend `{name}`; available: {}", backend_names().join(", "))),
         None => Ok(opened),
     }
 }

@@ -39,7 +39,7 @@ fn it_resumes_exactly() {
     for framework in ["candle", "burn"] {
         let folder = Folder::new(&format!("resume-{framework}"));
         let said = succeeded(command(&["resume", "--steps", "12"], framework, &folder.0).output().unwrap());
-        assert!(said.contains("12 steps are 6, a checkpoint, and the rest"), "{said}");
+        assert!(said.contains("12 steps equal 6, a checkpoint, and the rest"), "{said}");
     }
 }
 
@@ -51,12 +51,12 @@ fn it_is_trained_and_served() {
         let train = ["train", "--steps", "60", "--every", "30", "--rate", "0.01"];
         let said = succeeded(command(&train, framework, &folder.0).output().unwrap());
         let losses =
-            said.lines().filter_map(|line| line.split_once(" nats a byte")?.0.rsplit(' ').next()?.parse().ok());
+            said.lines().filter_map(|line| line.split_once(" nats per held-out")?.0.rsplit(' ').next()?.parse().ok());
         let losses: Vec<f64> = losses.collect();
         // A uniformly random byte has an entropy of 5.5 nats.
         assert!(matches!(losses[..], [first, second] if second < first && second < 4.0), "{said}");
         let plot = std::fs::read_to_string(folder.0.join("losses.svg")).unwrap();
-        assert!(plot.matches("<polyline").count() >= 2 && plot.contains("nats a byte"), "{plot}");
+        assert!(plot.matches("<polyline").count() >= 2 && plot.contains("nats per byte"), "{plot}");
 
         let serve = |lines: &str| {
             let mut process = command(&["serve", "--bytes", "12"], framework, &folder.0);

@@ -80,7 +80,7 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
     let candle = ["before", "after"].map(|file| read(&format!("crates/funcify-candle/tests/drop_in/{file}.rs")));
     let burn = read("examples/src/models/burn_model.rs");
     for page in ["README.md", "docs/existing-models.md"] {
-        let [candle_change, burn_change] = &blocks(page, "```diff")[..] else { panic!("{page} shows other changes") };
+        let [candle_change, burn_change] = &blocks(page, "```diff")[..] else { panic!("{page} must show two changes") };
         for (sign, code) in ['-', '+'].into_iter().zip(&candle) {
             assert!(stands_in(candle_change, sign, code), "{page}: {sign}");
         }
@@ -89,7 +89,7 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
         }
     }
     let [whole] = &blocks("crates/funcify-candle/README.md", "```diff")[..] else {
-        panic!("another number of changes")
+        panic!("the number of changes differs")
     };
     assert_eq!(*whole, blocks("docs/existing-models.md", "```diff")[0]);
 }

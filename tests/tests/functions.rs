@@ -96,8 +96,8 @@ fn the_program_unused_for_longest_is_dropped() {
         function.counts().made - before
     };
     assert_eq!([1, 2, 1, 3].map(compiled_by), [1, 1, 0, 1]);
-    assert_eq!(compiled_by(1), 0, "it was used after the program for size 2, and is cached");
-    assert_eq!(compiled_by(2), 1, "it was unused for longest when the program for size 3 came");
+    assert_eq!(compiled_by(1), 0, "it was used more recently than the program for size 2, so it is cached");
+    assert_eq!(compiled_by(2), 1, "it was the least recently used when the program for size 3 was compiled");
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn a_step_count_given_at_run_time_needs_a_native_loop() {
     let native = compile(&doubled(false), NATIVE).unwrap();
     assert_eq!([3, 5, 0].map(|count| double(&native, count).unwrap()), [12.0, 48.0, 1.5]);
     assert_eq!(native.counts().made, 1);
-    let error = compile(&doubled(false), UNROLL).err().expect("it is refused without a size");
+    let error = compile(&doubled(false), UNROLL).err().expect("it is rejected without a size");
     assert!(matches!(&error, Error::StepCountNotStatic { backend, .. } if backend == "reference"), "{error}");
     assert_eq!(error.place().op, "scan");
 }

@@ -40,7 +40,7 @@ fn every_backend_agrees_with_the_reference_evaluation() {
         }
         println!("{name}: {:?}", tally.0);
         let native = tally.0.get("native").copied().unwrap_or(0);
-        assert!(!holds_doubles || native > programs.len(), "{name}: {native} programs are compared");
+        assert!(!holds_doubles || native > programs.len(), "{name}: only {native} programs were compared");
     }
     let first = wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n");
     assert!(wrong.is_empty(), "{first}\n{} are wrong", wrong.len());

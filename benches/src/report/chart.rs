@@ -36,7 +36,7 @@ pub(super) fn draw(page: &str, jax: &str) -> String {
          <text x=\"16\" y=\"24\" font-size=\"15\" font-weight=\"bold\">Time of a training step, relative to {jax} \
          (left is faster)</text>\n"
     );
-    let mut put = |line: String| writeln!(svg, "{line}").expect("a string takes all text");
+    let mut put = |line: String| writeln!(svg, "{line}").expect("writing to a string never fails");
     let mut x = 16.0;
     for (_, name, colour, radius) in SHOWN {
         put(format!("<circle cx=\"{x}\" cy=\"48\" r=\"{radius}\" fill=\"{colour}\"/>"));
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn the_chart_is_current() {
         let page = include_str!("../../../docs/benchmarks.md");
-        assert!(page.contains(&format!("({}, ", jax())), "the table is of another version than {}", jax());
+        assert!(page.contains(&format!("({}, ", jax())), "the table was made with another version than {}", jax());
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/training-time.svg");
         if std::env::var_os("FUNCIFY_BLESS").is_some() {
             std::fs::write(path, draw(page, &jax())).expect("the chart can be written");

@@ -51,12 +51,12 @@ const fn figure(
 }
 
 const FIGURES: &[Figure] = &[
-    figure("Chunked loss: making the training program", "chunked_loss", "C", "make-train", What::Time),
+    figure("Chunked loss: building the training program", "chunked_loss", "C", "make-train", What::Time),
     figure("Chunked loss: memory of a training step", "chunked_loss", "C", "train", What::Memory),
-    figure("S5: making the program", "s5", "T", "make", What::Time),
+    figure("S5: building the program", "s5", "T", "make", What::Time),
     figure("S5: a forward pass", "s5", "T", "forward", What::Time),
     figure("S5: a training step", "s5", "T", "train", What::Time),
-    figure("RNN: making the program", "rnn", "T", "make", What::Time),
+    figure("RNN: building the program", "rnn", "T", "make", What::Time),
     figure("RNN: memory of a training step", "rnn", "T", "train", What::Memory),
 ];
 
@@ -142,7 +142,7 @@ fn seen(figure: &Figure, series: &[Series]) -> String {
     };
     let text = |number: f64| figure.what.text(number);
     let [best, worst] = [best, worst].map(|(subject, amount)| format!("{} of {subject}", text(*amount)));
-    let first = format!("At {} = {largest} the least is {best}, the most {worst}.", figure.along);
+    let first = format!("At {} = {largest}, the lowest is {best} and the highest {worst}.", figure.along);
     // The slope between the first and the last point: 0 is constant, 1 is linear.
     let slopes = series.iter().filter_map(|each| {
         let (first, last) = (each.points.first()?, each.points.last()?);
@@ -152,7 +152,7 @@ fn seen(figure: &Figure, series: &[Series]) -> String {
     let second = match flat.len() {
         0 => format!("It depends on {} for all of them.", figure.along),
         count if count == series.len() => format!("It does not depend on {} for any of them.", figure.along),
-        _ => format!("It does not depend on {} for {}; for the others it does.", figure.along, flat.join(", ")),
+        _ => format!("It does not depend on {} for {}, but does for the others.", figure.along, flat.join(", ")),
     };
     format!("{first} {second}")
 }

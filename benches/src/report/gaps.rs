@@ -11,9 +11,9 @@ use crate::rows::Measurement;
 use crate::subjects::Subject;
 
 /// The text above the table.
-pub(super) const ABOUT: &str = "Of each workload in each phase the larger one between funcify's fastest way in Candle or in Burn's flex and the \
-     fastest of all, where half of the runs of the fastest took less than funcify's fastest run. What is not listed is the \
-     fastest, or as fast within its own runs.";
+pub(super) const ABOUT: &str = "For each workload and phase, the larger gap between funcify's fastest variant in \
+     Candle or in Burn's flex and the fastest subject, if the median of that subject is below funcify's fastest run. \
+     Workloads that are not listed are the fastest, or as fast within the noise.";
 
 /// The number of listed gaps: the larger one of each workload at each size in each phase.
 const LISTED: usize = 12;

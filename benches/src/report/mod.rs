@@ -29,7 +29,7 @@ pub(crate) struct Run {
 impl Run {
     /// Reads the last run.
     pub(crate) fn read(path: &Path) -> Result<Run> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("{}: run a bench first", path.display()))?;
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}: run a benchmark first", path.display()))?;
         serde_json::from_str(&text).with_context(|| path.display().to_string())
     }
 

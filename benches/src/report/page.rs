@@ -21,7 +21,7 @@ pub(crate) fn write(run: &Run, root: &Path) -> Result<()> {
     let text = replaced(&text, &run.version, &table)?;
     std::fs::write(&path, &text)?;
     std::fs::write(root.join("docs/training-time.svg"), chart::draw(&text, &jax()))?;
-    println!("the table is in {}, and the chart beside it", path.display());
+    println!("wrote the table to {}, and the chart next to it", path.display());
     Ok(())
 }
 

@@ -95,7 +95,7 @@ impl Subject {
             Some(subject) => Ok(subject),
             None => {
                 let names: Vec<&str> = ALL.iter().map(|subject| subject.name).collect();
-                bail!("no subject is called `{name}`; there are {}", names.join(", "))
+                bail!("there is no subject `{name}`; available: {}", names.join(", "))
             }
         }
     }
@@ -155,7 +155,7 @@ impl Device {
             Device::Flex => Burn::flex(),
             Device::Ndarray => Burn::ndarray(),
             Device::Wgpu => Burn::wgpu()?,
-            Device::Reference | Device::Cpu | Device::Candle => bail!("not a device of Burn"),
+            Device::Reference | Device::Cpu | Device::Candle => bail!("not a Burn device"),
         })
     }
 }
@@ -229,9 +229,9 @@ pub(crate) fn declines(subject: &Subject, workload: &Workload, phase: Phase) -> 
     match (subject.kind, phase) {
         (Kind::Earlier(earlier), _) => declines(earlier.subject, workload, phase),
         (_, Phase::Train) if workload.loss == Loss::None => Some("the workload has no gradient".into()),
-        (Kind::Plugin(_), Phase::Forward) => Some("forward, a plug-in is the compiled function".into()),
+        (Kind::Plugin(_), Phase::Forward) => Some("in the forward phase, a plug-in is the compiled function".into()),
         (Kind::Compiled(_, Way::RAW_UNROLLED), Phase::Train) if workload.is_conditional => {
-            Some("the backward loop has as many steps as ran, so it is not unrolled".into())
+            Some("the step count of the backward loop depends on the forward loop, so it is not unrolled".into())
         }
         _ => None,
     }

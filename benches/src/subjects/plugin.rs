@@ -21,7 +21,7 @@ pub(super) fn candle(
     let mut vars = Vec::new();
     for name in workload.differentiated {
         let index =
-            inputs.iter().position(|(other, _)| other == name).expect("a workload differentiates by its inputs");
+            inputs.iter().position(|(other, _)| other == name).expect("a workload differentiates only its inputs");
         let var = Var::from_tensor(&tensors[index])?;
         tensors[index] = var.as_tensor().clone();
         vars.push((*name, var));

@@ -21,7 +21,7 @@ const TOLERANCE: f64 = 1e-10;
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let n = sizes.get("N");
     let factor = numbers.normal(&[n, 2 * n], 2.0 / (2.0 * n as f64).sqrt());
-    let factor = factor.as_slice::<f32>().expect("numbers are f32");
+    let factor = factor.as_slice::<f32>().expect("random numbers are f32");
     let a = HostTensor::from_fn(DType::F32, &[n, n], |index| {
         let [left, right] = [index[0], index[1]].map(|row| &factor[row * 2 * n..(row + 1) * 2 * n]);
         let dot: f64 = left.iter().zip(right).map(|(l, r)| f64::from(*l) * f64::from(*r)).sum();

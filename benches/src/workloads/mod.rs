@@ -143,7 +143,7 @@ impl Workload {
     pub(crate) fn named(name: &str) -> Result<&'static Workload> {
         ALL.iter().find(|workload| workload.name == name).with_context(|| {
             let names: Vec<&str> = ALL.iter().map(|workload| workload.name).collect();
-            format!("no workload is called `{name}`; there are {}", names.join(", "))
+            format!("there is no workload `{name}`; available: {}", names.join(", "))
         })
     }
 

@@ -35,11 +35,11 @@ fn run(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
 /// Asserts that a call fails with the same error everywhere.
 #[track_caller]
 fn refused(graph: &Graph, inputs: &[HostTensor], kind: &str, says: &str) {
-    let error = evaluate(graph, inputs).expect_err("it is refused");
+    let error = evaluate(graph, inputs).expect_err("it is rejected");
     for rewrites in [None, Some(RewriteOptions::default())] {
         let options = CompileOptions { rewrites, ..CompileOptions::default() };
         let function = Function::compile_with(graph, &Reference, options).unwrap();
-        let other = function.call_host(inputs).expect_err("it is refused");
+        let other = function.call_host(inputs).expect_err("it is rejected");
         for error in [&error, &other] {
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.to_string().contains(says), "{error}\ndoes not say: {says}");

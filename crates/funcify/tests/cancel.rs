@@ -41,7 +41,7 @@ fn stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize) -> Error
     let handle = Cancellation::new();
     HANDLE.set(Some((handle.clone(), count)));
     let Err(error) = handle.scope(|| run(graph, strategy)) else {
-        panic!("{strategy:?}: it was not stopped:\n{graph}")
+        panic!("{strategy:?}: it was not cancelled:\n{graph}")
     };
     error
 }
@@ -168,7 +168,7 @@ fn a_handle_is_in_force_in_its_scopes_only() {
         assert!(inner.scope(|| run(&graph, None)).is_err());
         assert!(run(&graph, None).is_ok(), "the inner scope has ended");
         outer.cancel();
-        assert!(Cancellation::new().scope(|| run(&graph, None)).is_err(), "the outer scope is still there");
+        assert!(Cancellation::new().scope(|| run(&graph, None)).is_err(), "the outer scope is still open");
         let elsewhere = std::thread::scope(|threads| threads.spawn(|| run(&graph, None).is_ok()).join());
         assert!(elsewhere.unwrap(), "another thread is in no scope");
     });

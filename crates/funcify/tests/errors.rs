@@ -564,7 +564,7 @@ fn the_site_is_the_users_line() {
 
 #[track_caller]
 fn check_line<T>(result: Result<T, Error>, line: u32) {
-    let Err(error) = result else { panic!("it is not refused") };
+    let Err(error) = result else { panic!("it is not rejected") };
     let Site::Rust(location) = error.place().site else { panic!("no line of Rust in\n{error}") };
     assert_eq!((location.file().ends_with("tests/errors.rs"), location.line()), (true, line), "{error}");
 }

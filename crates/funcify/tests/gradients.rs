@@ -19,7 +19,7 @@ fn check<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) {
         return;
     }
     let expected = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    assert_eq!(text, expected, "the gradient of `{name}` changed; FUNCIFY_BLESS=1 writes it anew");
+    assert_eq!(text, expected, "the gradient of `{name}` changed; FUNCIFY_BLESS=1 rewrites it");
 }
 
 /// x[t] = x[t-1]^2: the trace is the state, and it is the only residual.

@@ -5,7 +5,7 @@ use funcify::{Builder, DType, Dim, Error, Graph, HostTensor, Value, evaluate, io
 
 #[track_caller]
 fn refused<T>(result: Result<T, Error>, kind: &str, says: &[&str]) {
-    let Err(error) = result else { panic!("this is not refused") };
+    let Err(error) = result else { panic!("this is not rejected") };
     let text = error.to_string();
     assert_eq!(error.kind(), kind, "{text}");
     says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));

@@ -134,7 +134,7 @@ fn it_is_differentiated_and_batched() {
 #[test]
 fn what_it_refuses() {
     let refused = |program: &dyn Fn(&Builder) -> Value, kind: &str, says: &str| {
-        let error = Graph::build("model", program).expect_err("it is refused");
+        let error = Graph::build("model", program).expect_err("it is rejected");
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(says), "{error}");
     };

@@ -49,12 +49,12 @@ fn rows(policy: CheckpointPolicy) -> usize {
 
 #[test]
 fn what_each_policy_keeps_of_1024_steps() {
-    assert_eq!(rows(CheckpointPolicy::SaveAll), 1024, "what tanh gave, which is the state after the step");
-    assert_eq!(rows(CheckpointPolicy::SaveCostly), 1024, "the same, which products of 32 and 64 terms lead to");
+    assert_eq!(rows(CheckpointPolicy::SaveAll), 1024, "the results of tanh, which are the states after the steps");
+    assert_eq!(rows(CheckpointPolicy::SaveCostly), 1024, "the same: they depend on products of 32 and 64 terms");
     assert_eq!(rows(CheckpointPolicy::SaveDots), 3 * 1024, "the states and two products");
     assert_eq!(rows(CheckpointPolicy::Recompute), 1024, "the states");
     assert_eq!(rows(CheckpointPolicy::Segments(32)), 32 + 32);
-    assert_eq!(rows(CheckpointPolicy::Segments(100)), 10 + 100 + 24, "and those of the steps that are left over");
+    assert_eq!(rows(CheckpointPolicy::Segments(100)), 10 + 100 + 24, "including those of the remaining steps");
     assert_eq!(rows(CheckpointPolicy::Levels(vec![128, 16])), 8 + 8 + 16);
     assert_eq!(rows(CheckpointPolicy::Levels(vec![256, 64, 16, 4])), 5 * 4);
     let powers = (1..10).rev().map(|power| 1 << power).collect();
@@ -102,7 +102,7 @@ fn a_truncated_loop_keeps_the_last_states() {
     assert_eq!(rows(CheckpointPolicy::Recompute), 16);
     assert_eq!(rows(CheckpointPolicy::Segments(4)), 16, "a truncated loop is not cut into segments");
     assert_eq!(rows(CheckpointPolicy::SaveDots), 3 * 16);
-    assert_eq!(rows(CheckpointPolicy::SaveAll), 2 * 16, "the state before the first of them is none of the results");
+    assert_eq!(rows(CheckpointPolicy::SaveAll), 2 * 16, "the state before the first of them is not a result");
 }
 
 /// Returns the number of traces of the forward loop.
@@ -126,7 +126,7 @@ fn what_is_stacked_anyway_is_not_saved_again() {
     assert_eq!(traces(CheckpointPolicy::SaveAll, next_state), 2, "and the argument of the cosine");
     assert_eq!(traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c)), 1, "the ys are the states before");
     assert_eq!(traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c * x)), 2, "the ys are something else");
-    assert_eq!(traces(CheckpointPolicy::SaveAll, |c, x| (c * c, (c * x).exp())), 2, "the ys were saved, and states");
+    assert_eq!(traces(CheckpointPolicy::SaveAll, |c, x| (c * c, (c * x).exp())), 2, "the saved ys, and the states");
 }
 
 /// A name, and a program with one loop.

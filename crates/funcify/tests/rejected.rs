@@ -131,7 +131,7 @@ fn every_program_is_refused_as_it_says() {
         }
     }
     let list = wrong.join("\n");
-    assert!(wrong.is_empty(), "{list}\n{} programs; FUNCIFY_BLESS=1 writes the refusals anew", wrong.len());
+    assert!(wrong.is_empty(), "{list}\n{} programs; FUNCIFY_BLESS=1 rewrites the errors", wrong.len());
     assert!(count > 150, "{count} programs");
 }
 
@@ -295,7 +295,7 @@ fn every_sentence_of_a_refusal_is_read_by_a_test() {
             unread.push(format!("`{}`: {count} of {}: {}", parts.join("{}"), lines.len(), places.join(", ")));
         }
     }
-    let fix = "add a refused program for each clause that makes it: to `rejected/`, or to `errors.rs` where text cannot have it";
+    let fix = "add a rejected program for each clause: to `rejected/`, or to `errors.rs` if a text cannot express it";
     let (count, list) = (unread.len(), unread.join("\n"));
-    assert!(unread.is_empty(), "{count} sentences stand in no refusal that a test reads; {fix}\n{list}");
+    assert!(unread.is_empty(), "{count} sentences occur in no error that a test reads; {fix}\n{list}");
 }

@@ -28,7 +28,7 @@ impl Case {
         let rules = rules.split(", ").map(str::to_string).collect();
         let parts = text.split_once("// becomes\n");
         let stays = text.lines().any(|line| line == "// stays");
-        assert!(stays != parts.is_some(), "{name} says `// stays` or `// becomes`");
+        assert!(stays != parts.is_some(), "{name} must have either `// stays` or `// becomes`");
         let head = parts.map_or(text.as_str(), |(head, _)| head).to_string();
         let before = Graph::parse(&head).unwrap_or_else(|error| panic!("{name}: {error}"));
         let after = parts.map(|(_, after)| after.to_string());
@@ -71,8 +71,8 @@ fn programs_become_what_they_should() {
         used.extend(case.check());
     }
     for rule in RULES {
-        assert!(used.contains(rule.name), "no program shows {}", rule.name);
-        assert!(refused.contains(rule.name), "no program shows where {} does nothing", rule.name);
+        assert!(used.contains(rule.name), "no program tests {}", rule.name);
+        assert!(refused.contains(rule.name), "no program tests where {} does not apply", rule.name);
     }
 }
 

@@ -18,7 +18,7 @@ fn run(graph: &Graph, arguments: &[HostTensor]) -> Result<Vec<f64>, Error> {
             (Ok(expected), Ok(found)) => assert_eq!(*expected, found, "{strategy:?}\n{graph}"),
             (Err(expected), Err(found)) => assert_eq!(expected.kind(), found.kind(), "{strategy:?}\n{found}"),
             (Ok(_), Err(error)) => panic!("{strategy:?}: {error}"),
-            (Err(error), Ok(_)) => panic!("{strategy:?} gives results, and the evaluation {error}"),
+            (Err(error), Ok(_)) => panic!("{strategy:?} returns results, but the evaluator fails: {error}"),
         }
     }
     Ok(expected?.iter().flat_map(HostTensor::to_f64_vec).collect())

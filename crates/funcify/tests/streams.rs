@@ -22,7 +22,7 @@ fn step<const N: usize>(stepper: &mut Stepper<Reference>, row: [f32; N]) -> Vec<
 
 #[track_caller]
 fn refused<T>(result: Result<T, Error>, says: &[&str]) {
-    let Err(error) = result else { panic!("this is not refused") };
+    let Err(error) = result else { panic!("this is not rejected") };
     let text = error.to_string();
     says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
 }

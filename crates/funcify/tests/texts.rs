@@ -11,7 +11,7 @@ fn program(equation: &str) -> String {
 
 #[track_caller]
 fn refused(text: &str, says: &[&str]) {
-    let error = Graph::parse(text).expect_err("this is not refused").to_string();
+    let error = Graph::parse(text).expect_err("this is not rejected").to_string();
     says.iter().for_each(|part| assert!(error.contains(part), "{error}\ndoes not say: {part}"));
 }
 

@@ -129,7 +129,7 @@ fn without_a_largest_count_is_refused() {
     for (graph, inputs) in [(endless, &inputs[..1]), (by_data, &inputs[..]), (by_row, &rows[..])] {
         let graph = graph.unwrap_or_else(|error| panic!("{error}"));
         for graph in [graph.grad("xs", GradOptions::new()).unwrap(), graph] {
-            let error = unrolled(&graph, inputs).expect_err("it is refused");
+            let error = unrolled(&graph, inputs).expect_err("it is rejected");
             assert!(matches!(error, Error::StepCountNotStatic { .. }), "{error}");
         }
     }

@@ -38,7 +38,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let difference = agree(whole, chunked, 1e-4)?;
     let times = *most as f64 / *least as f64;
     println!("the losses differ by {difference:.1e}; chunks need {times:.1} times less memory");
-    ensure!(*most > 4 * least, "the logits of all tokens are most of the memory");
+    ensure!(*most > 4 * least, "the logits of all tokens should dominate the memory");
     Ok(())
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     println!("{slopes:?}");
     // d(x0 w^2 + x1 w + x2) is 2 w x0 + x1, and then 2 x0; one multiplication takes 10 to 100.
     let scalar = HostTensor::scalar::<f32>;
-    ensure!(slopes == [scalar(107.0), scalar(10.0), [22f32, 85.0].into(), scalar(20.0)], "other slopes");
+    ensure!(slopes == [scalar(107.0), scalar(10.0), [22f32, 85.0].into(), scalar(20.0)], "unexpected slopes");
 
     // Graph to graph: the gradient is a program, and its text parses back to it.
     let decay = Graph::build("decay", |g| decay(g.input("w", "f32[]"), g.input("xs", "f32[T]")))?;
@@ -37,6 +37,6 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     println!("{gradient}");
     let parsed = Graph::parse(&gradient.to_string())?;
     let slope = compile(backend, &parsed)?.call(&[scalar(10.0), [1f32, 2.0, 3.0].into()])?;
-    ensure!(slope == [scalar(22.0)], "another slope: {slope:?}");
+    ensure!(slope == [scalar(22.0)], "unexpected slope: {slope:?}");
     Ok(())
 }

@@ -42,9 +42,9 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
         results[0].scalars().take(steps as usize).map(|token| letters[token.as_i64() as usize]).collect();
     println!("decoded on {}: ^c{decoded}", backend.name());
     println!("{steps} steps of at most {MOST} ran; the last token is the end token");
-    ensure!(format!("^c{decoded}") == TEXT, "the model says `{TEXT}`");
-    ensure!(results[2].get(0).as_i64() == end, "the end token ends the loop");
-    ensure!(results[0].scalars().skip(steps as usize).all(|token| token.as_i64() == -1), "nothing is written after it");
+    ensure!(format!("^c{decoded}") == TEXT, "the model must decode `{TEXT}`");
+    ensure!(results[2].get(0).as_i64() == end, "the end token must end the loop");
+    ensure!(results[0].scalars().skip(steps as usize).all(|token| token.as_i64() == -1), "nothing may follow it");
     Ok(())
 }
 

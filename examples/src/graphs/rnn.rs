@@ -27,7 +27,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     }
     let compiled = function.counts().made;
     println!("on {} the loop was compiled {compiled} times for 2 lengths", backend.name());
-    ensure!((1..=2).contains(&compiled), "a length is compiled once");
+    ensure!((1..=2).contains(&compiled), "each length should be compiled once");
     Ok(())
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let difference = agree(&token[0], &of_prompt, 1e-6)?;
     println!("a prompt of 6 tokens on {}: {}", backend.name(), prompt[0].ty());
     println!("its last token alone, unmasked: {}, off the prompt's last row by {difference:.1e}", token[0].ty());
-    ensure!(prompt[0].to_f64_vec().iter().all(|number| number.is_finite()), "every row attends to something");
+    ensure!(prompt[0].to_f64_vec().iter().all(|number| number.is_finite()), "every row should attend to some token");
     Ok(())
 }
 

@@ -43,7 +43,7 @@ impl CustomOp for Softplus {
             return Err(at.mismatch("the operand", "a float type", x, "cast the operand to a float type"));
         }
         if self.beta == 0 {
-            return Err(at.mismatch("attribute `beta`", "1 or more", "0", "give a sharpness of at least 1"));
+            return Err(at.mismatch("attribute `beta`", "1 or more", "0", "pass a sharpness of at least 1"));
         }
         Ok(vec![x.clone()])
     }

@@ -76,7 +76,7 @@ impl Interpreter {
     fn affordable(&self, at: &Place, ty: &TensorType) -> Result<()> {
         let elements = ty.shape.elements().value(&self.sizes);
         match elements.is_ok_and(|elements| elements > MOST_ELEMENTS) {
-            true => Err(at.mismatch("a result", "a tensor that a case needs", ty, "run the steps that there are")),
+            true => Err(at.mismatch("a result", "a tensor that a case needs", ty, "run only the steps of the loop")),
             false => Ok(()),
         }
     }

@@ -127,13 +127,13 @@ fn weights_that_others_trained() {
         rows.map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|")).collect()
     };
     let written = std::fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(compared(&written), compared(&table), "FUNCIFY_BLESS=1 writes {} anew", file.display());
+    assert_eq!(compared(&written), compared(&table), "FUNCIFY_BLESS=1 rewrites {}", file.display());
 }
 
 fn table(rows: &[(&str, [Differences; 2])]) -> String {
     let mut text =
-        "# Weights that others trained: the largest differences\n\nWritten by `cargo xtask weights`. Each is in \
-                    parts of the largest number of its tensor; both sides compute in f32.\n\n\
+        "# Weights of other libraries: the largest differences\n\nWritten by `cargo xtask weights`. Differences are \
+                    relative to the largest element of each tensor; both sides compute in f32.\n\n\
                     | weights of | numbers | Candle: outputs | gradients | Burn: outputs | gradients |\n\
                     |---|--:|--:|--:|--:|--:|\n"
             .to_string();

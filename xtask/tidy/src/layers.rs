@@ -183,7 +183,7 @@ impl Independent {
             let mut unknown: Vec<&str> = names.chain(words).collect();
             unknown.dedup();
             problems.extend(unknown.into_iter().map(|name| {
-                format!("line {}: the checker of plans must know nothing of `{name}`: `{}`", number + 1, line.trim())
+                format!("line {}: the plan checker must not use `{name}`: `{}`", number + 1, line.trim())
             }));
         }
         problems
@@ -207,7 +207,7 @@ pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     }
     let layer = |module: &str| layers.iter().position(|layer| layer.contains(&module));
     let Some(own) = layer(module) else {
-        return vec![format!("`{module}` is in no layer: give it its place in xtask/tidy/src/layers.rs")];
+        return vec![format!("`{module}` is in no layer: add it to one in xtask/tidy/src/layers.rs")];
     };
     let to_root = "super::".repeat(path.len());
     let tests = text.lines().position(|line| line.trim_start().starts_with("mod tests {")).unwrap_or(usize::MAX);
@@ -216,7 +216,7 @@ pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     for (number, line) in code {
         let mut refuse = |reason: &str| problems.push(format!("line {}: {reason}: `{}`", number + 1, line.trim()));
         if line.contains(&to_root) {
-            refuse("name the module from `crate`, not by the way out of one's own");
+            refuse("name the module from `crate`, not through `super`");
         }
         for named in named(line) {
             match layer(named) {
@@ -254,7 +254,7 @@ mod tests {
         assert!(of("use crate::plan::{Op, Plan};").is_empty());
         assert!(of("// as crate::planner does").is_empty());
         let found = of("use crate::planner::GraphPlan;");
-        let message = "the checker of plans must know nothing of `planner`: `use crate::planner::GraphPlan;`";
+        let message = "the plan checker must not use `planner`: `use crate::planner::GraphPlan;`";
         assert_eq!(found, [format!("line 1: {message}")]);
         assert_eq!(of("use super::super::planner::view::View;").len(), 1);
         assert_eq!(of("use funcify::dispatch::Whole;").len(), 1);

@@ -75,7 +75,7 @@ fn main() -> std::io::Result<ExitCode> {
 fn bench_problem(page: &str) -> Option<String> {
     let mark = format!("<!-- bench: begin, version {} -->", env!("CARGO_PKG_VERSION"));
     (!page.contains(&mark))
-        .then(|| format!("docs/benchmarks.md: the table of benchmarks is not of this version: no `{mark}`"))
+        .then(|| format!("docs/benchmarks.md: the benchmark table is from another version: no `{mark}`"))
 }
 
 fn file_problems(text: &str) -> Vec<String> {

@@ -46,7 +46,7 @@ struct Prepared {
 fn main() -> Result<()> {
     let mut prepared = None;
     for line in std::io::stdin().lock().lines() {
-        let request: Request = serde_json::from_str(&line?).context("a request is a line of JSON")?;
+        let request: Request = serde_json::from_str(&line?).context("a request must be a line of JSON")?;
         if matches!(request, Request::Quit) {
             break;
         }
@@ -82,7 +82,7 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             Ok(Answer::Made { make_s, make_cpu_s })
         }
         Request::Run { count } => {
-            let program = &mut prepared.as_mut().context("nothing is prepared")?.program;
+            let program = &mut prepared.as_mut().context("no program is prepared")?.program;
             let (mut wall_s, mut cpu_s) = (Vec::with_capacity(count), Vec::with_capacity(count));
             for _ in 0..count {
                 let (start, cpu) = (Instant::now(), processor_time());
@@ -97,13 +97,13 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
         // was not held before the program was built. The program holds a copy of the inputs, and the inputs read
         // before are freed: the two cancel.
         Request::Peak => {
-            let Prepared { program, before } = prepared.as_mut().context("nothing is prepared")?;
+            let Prepared { program, before } = prepared.as_mut().context("no program is prepared")?;
             let system_watches = Held::watch();
             program.run()?;
             let system_bytes = before.resident_since().filter(|_| system_watches);
             Ok(Answer::Memory { allocator_bytes: before.allocated_since(), system_bytes })
         }
-        Request::Quit => anyhow::bail!("to quit has no answer"),
+        Request::Quit => anyhow::bail!("a quit request has no answer"),
     }
 }
 

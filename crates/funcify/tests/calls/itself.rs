@@ -88,7 +88,7 @@ fn it_prints_once() {
     let gradient = Graph::parse(&text).unwrap().grad("x", GradOptions::new()).unwrap();
     assert_eq!(evaluate(&gradient, &[HostTensor::scalar(3.0)]).unwrap(), [HostTensor::scalar(30.0)]);
     let outside = "fn @f(%x: f64[]) {\n  %y: f64[] = itself %x\n  return y=%y\n}";
-    let error = Graph::parse(outside).expect_err("it is refused");
+    let error = Graph::parse(outside).expect_err("it is rejected");
     assert!(error.to_string().contains("`itself` in the graphs of a rule only"), "{error}");
     let other = text.replace("itself %", "itself %a, %");
     assert!(Graph::parse(&other).is_err());

@@ -43,7 +43,7 @@ fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<HostTensor>, ex
 
 #[track_caller]
 fn refused<T: Tree>(program: impl FnOnce(&Builder) -> T, kind: &str, says: &str) {
-    let Err(error) = Graph::build("model", program) else { panic!("it is not refused") };
+    let Err(error) = Graph::build("model", program) else { panic!("it is not rejected") };
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(says), "{error}\ndoes not say: {says}");
 }
@@ -299,7 +299,7 @@ fn texts_are_checked() {
     };
     assert!(Graph::parse(&text("%b, %b", "%ct")).unwrap().check().is_ok());
     let rejects = |forward, backward, says: &str| {
-        let error: Error = Graph::parse(&text(forward, backward)).expect_err("it is refused");
+        let error: Error = Graph::parse(&text(forward, backward)).expect_err("it is rejected");
         assert!(error.to_string().contains(says), "{error}");
     };
     rejects("%b", "%ct", "2 operands: 1 arguments, 1 captured values");
@@ -333,7 +333,7 @@ fn a_tangent_too_many_is_refused() {
     };
     assert!(Graph::parse(&text("%t")).unwrap().check().is_ok());
     for given in ["%t, %t", "%t, %b", ""] {
-        let error: Error = Graph::parse(&text(given)).expect_err("it is refused");
+        let error: Error = Graph::parse(&text(given)).expect_err("it is rejected");
         assert!(error.to_string().contains("the list of tangents of `tangent`"), "{error}");
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Counting(Arc<Counts>);
 #[derive(Clone)]
 pub(crate) struct Held(
     Arc<HostTensor>,
-    #[expect(dead_code, reason = "gives the bytes back when it is dropped")] Arc<Bytes>,
+    #[expect(dead_code, reason = "returns the bytes to the counter on drop")] Arc<Bytes>,
 );
 
 /// A number of held bytes, subtracted from the counter on drop.

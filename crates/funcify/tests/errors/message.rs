@@ -9,7 +9,7 @@ use funcify::{Builder, Error, Graph, Tree};
 /// line and `<linked>` the names of the linked backends.
 #[track_caller]
 pub(crate) fn check<T>(name: &str, result: Result<T, Error>) {
-    let Err(error) = result else { panic!("`{name}` is not refused") };
+    let Err(error) = result else { panic!("`{name}` is not rejected") };
     let mut text = error.to_string() + "\n";
     if let Site::Rust(location) = error.place().site {
         text = text.replace(&location.to_string(), "<site>");
@@ -23,7 +23,7 @@ pub(crate) fn check<T>(name: &str, result: Result<T, Error>) {
         return;
     }
     let expected = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    assert_eq!(text, expected, "the message of `{name}` changed; FUNCIFY_BLESS=1 writes it anew");
+    assert_eq!(text, expected, "the message of `{name}` changed; FUNCIFY_BLESS=1 rewrites it");
 }
 
 /// Asserts that a program cannot be built.

@@ -122,7 +122,7 @@ impl Model {
     fn trained(&self) -> Result<Weights> {
         let file = self.folder.join(train::WEIGHTS);
         if !file.exists() {
-            eprintln!("there is no {}: a short training first", file.display());
+            eprintln!("{} does not exist: training briefly first", file.display());
             train::run(self, &train::Options::short(), &Text::of_this_repository())?;
         }
         Ok(funcify::files::read_safetensors(file)?)

@@ -30,7 +30,7 @@ impl<B: Backend> Served<B> {
 
     /// Reads a byte of each stream, and returns the likeliest next bytes.
     fn read(&mut self, bytes: &[u8]) -> Result<Vec<u8>> {
-        let row = features(&self.weights, bytes).context("an embedding for each byte")?;
+        let row = features(&self.weights, bytes).context("the weights have no embedding for each byte")?;
         let logits = self.stepper.step_host(&[row])?.remove(0);
         Ok(likeliest(&logits))
     }
@@ -38,7 +38,7 @@ impl<B: Backend> Served<B> {
 
 /// Returns the likeliest byte of each row of logits `[rows, 256]`.
 fn likeliest(logits: &HostTensor) -> Vec<u8> {
-    let best = |row: &[f64]| (0..TOKENS).max_by(|a, b| row[*a].total_cmp(&row[*b])).expect("there are tokens") as u8;
+    let best = |row: &[f64]| (0..TOKENS).max_by(|a, b| row[*a].total_cmp(&row[*b])).expect("TOKENS is not 0") as u8;
     logits.to_f64_vec().chunks(TOKENS).map(best).collect()
 }
 

@@ -113,7 +113,7 @@ pub(crate) fn run(model: &Model, options: &Options, text: &Text) -> Result<Weigh
             let held_out = text.validation(sizes);
             let losses = held_out.iter().map(|batch| learner.loss(batch)).collect::<Result<Vec<f64>>>()?;
             let loss = losses.iter().sum::<f64>() / losses.len() as f64;
-            bar.suspend(|| println!("after {done} steps: {loss:.4} nats a byte that it has not read"));
+            bar.suspend(|| println!("after {done} steps: {loss:.4} nats per held-out byte"));
             progress.validation.push((done, loss));
             write_safetensors(file(WEIGHTS), &learner.weights()?)?;
             learner.save_optimizer(&file(&optimizer(model)))?;
@@ -141,11 +141,11 @@ pub(crate) fn resumes_exactly(model: &Model, options: &Options, text: &Text) -> 
     run(&in_halves, &Options { until: Some(half), afresh: true, ..options.clone() }, text)?;
     let found = run(&in_halves, &Options { afresh: false, ..options.clone() }, text)?;
     for (name, tensor) in &expected {
-        ensure!(found.get(name) == Some(tensor), "`{name}` is another after a checkpoint");
+        ensure!(found.get(name) == Some(tensor), "`{name}` differs after a checkpoint");
     }
     let [expected, found] = [&at_once, &in_halves].map(|model| Progress::load(&model.folder.join(PROGRESS)));
-    ensure!(expected? == found?, "the losses are others after a checkpoint");
-    println!("{} steps are {half}, a checkpoint, and the rest: all weights and losses, bit for bit", options.steps);
+    ensure!(expected? == found?, "the losses differ after a checkpoint");
+    println!("{} steps equal {half}, a checkpoint, and the rest: all weights and losses, bit for bit", options.steps);
     Ok(())
 }
 
@@ -159,7 +159,7 @@ fn plot(progress: &Progress, path: &Path) -> Result<()> {
         .x_label_area_size(32)
         .y_label_area_size(44)
         .build_cartesian_2d(0..progress.losses.len().max(1), 0.0..highest)?;
-    chart.configure_mesh().x_desc("steps").y_desc("nats a byte").light_line_style(WHITE).draw()?;
+    chart.configure_mesh().x_desc("steps").y_desc("nats per byte").light_line_style(WHITE).draw()?;
     for (name, points, color) in [
         ("as it learns", progress.losses.iter().copied().enumerate().collect::<Vec<_>>(), BLUE),
         ("of what is held out", progress.validation.clone(), RED),

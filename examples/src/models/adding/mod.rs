@@ -120,11 +120,11 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     for (sequence, answer) in answers.iter().enumerate().take(3) {
         let marked = fresh.marked(sequence);
         let sum: f32 = marked.iter().sum();
-        println!("  {:.3} + {:.3} = {sum:.3}, and the model says {answer:.3}", marked[0], marked[1]);
+        println!("  {:.3} + {:.3} = {sum:.3}, and the model answers {answer:.3}", marked[0], marked[1]);
     }
     let (error, right) = score(&answers, &fresh);
     let report = |steps: usize, error: f64, right: f64| {
-        let (error, right) = (format!("{error:.4} (of 1: {CONSTANT_ANSWER:.4})"), 100.0 * right);
+        let (error, right) = (format!("{error:.4} (always 1: {CONSTANT_ANSWER:.4})"), 100.0 * right);
         println!("  {steps} steps: mean squared error {error}, {right:.0} % within {RIGHT}");
     };
     report(sizes.steps, error, right);
@@ -133,7 +133,7 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     let (error_of_longer, right) = score(&model.answers(&longer)?, &longer);
     report(longer.shape[1], error_of_longer, right);
     let enough = run.pick(0.1, 0.002);
-    ensure!(error < enough, "the sums are not learnt: the mean squared error is {error}, not less than {enough}");
+    ensure!(error < enough, "the model did not learn to add: the mean squared error {error} is not below {enough}");
     Ok(())
 }
 

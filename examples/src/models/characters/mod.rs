@@ -216,17 +216,17 @@ fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> 
     let stream = Stream::new(sizes);
     let (last, without_state) = (losses[losses.len() - 10..].iter().sum::<f64>() / 10.0, stream.loss_without_state());
     println!("  the loss of the last steps is {last:.3}; without a memory it is {without_state:.3} at best");
-    ensure!(last < 0.7 * without_state, "the model remembers little of what is asked");
+    ensure!(last < 0.7 * without_state, "the model hardly uses its memory");
 
     let asked = &stream.held_out[..stream.held_out.len().min(200)];
     let right = ask(&model, asked)?;
-    ensure!(run.quick || right * 10 >= asked.len() * 9, "nine of ten answers are right");
+    ensure!(run.quick || right * 10 >= asked.len() * 9, "fewer than nine of ten answers are right");
     Ok(())
 }
 
 /// Asks for sums and counts the right answers.
 fn ask<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
-    println!("  asked what it has not read:");
+    println!("  held-out sums:");
     let answering = model.answering()?;
     let (mut right, mut steps) = (0, 0);
     for (index, sum) in sums.iter().enumerate() {
@@ -234,19 +234,19 @@ fn ask<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
         let written = answering(&tokens(&prompt))?;
         let (answer, rest) = written.tokens.split_at(written.count as usize);
         let answer: Vec<u32> = answer.iter().map(|token| *token as u32).collect();
-        ensure!(answer == answer_by_hand(model, &tokens(&prompt))?, "the framework's own steps give other letters");
+        ensure!(answer == answer_by_hand(model, &tokens(&prompt))?, "the framework's own steps differ");
         let end = answer.iter().position(|token| *token == END).map_or(MOST, |end| end + 1);
-        ensure!(answer.len() == end, "the loop stops at the end of the line: {answer:?}");
-        ensure!(rest.iter().all(|token| *token == -1), "nothing is written after it: {rest:?}");
+        ensure!(answer.len() == end, "the loop must stop at the end of the line: {answer:?}");
+        ensure!(rest.iter().all(|token| *token == -1), "nothing may follow it: {rest:?}");
         let answer = text(&answer);
         if index < 8 {
-            let mark = if answer == expected { "right".into() } else { format!("wrong, it is {expected}") };
+            let mark = if answer == expected { "right".into() } else { format!("wrong, expected {expected}") };
             println!("    {:<10} {}", format!("{prompt}{}", answer.trim_end()), mark.trim_end());
         }
         right += usize::from(answer == expected);
         steps += answer.len();
     }
     println!("  right: {right} of {}; the loop ran {steps} steps of at most {}", sums.len(), sums.len() * MOST);
-    ensure!(steps < sums.len() * MOST / 2, "answers end early");
+    ensure!(steps < sums.len() * MOST / 2, "answers should end early");
     Ok(right)
 }

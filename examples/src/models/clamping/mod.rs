@@ -126,20 +126,20 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
         ensure!(!loss.is_finite() && after.is_nan(), "an invalid reading should ruin the loss");
         let (step, loss, after) = ruin(start(Guard::Where, Loop::Own)?)?;
         println!("  with a `where`, the loss of step {step} is {loss:.1} and then {after:.1}, but all weights are NaN");
-        ensure!(loss.is_finite() && after.is_finite(), "a mask should hide what is invalid");
+        ensure!(loss.is_finite() && after.is_finite(), "a mask should hide invalid values");
     }
     let Some((model, losses)) = train(run, schedule, |whose| start(Guard::Cond, whose))? else { return Ok(()) };
 
     let (clamped, invalid) = model.clamped();
     let (all, as_they_are) = (losses.len(), losses.len() - clamped);
-    println!("  of {all} batches, {as_they_are} were computed as they are and {clamped} clamped");
+    println!("  of {all} batches, {as_they_are} were computed unchanged and {clamped} clamped");
     ensure!(clamped == invalid && clamped > 0, "{invalid} batches had invalid readings");
     // The loss of a clamped batch says little.
     let mut last: Vec<f64> = losses.iter().rev().take(21).copied().collect();
     last.sort_by(f64::total_cmp);
     let noise = f64::from(NOISE * NOISE);
     println!("  the median of the last losses is {:.3}; the variance of the noise is {noise:.3}", last[10]);
-    ensure!(last[10] < 1.5 * noise, "more than noise is left");
+    ensure!(last[10] < 1.5 * noise, "the residuals exceed the noise");
     println!("  {:18} {:>9} {:>9}", "", "fitted", "true");
     let fitted = model.fitted()?;
     for ((name, fitted), of_data) in NAMES.into_iter().zip(&fitted).zip(TRUE) {
@@ -147,7 +147,7 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     }
     let tolerance = run.pick(0.05, 0.01);
     let is_close = |(fitted, of_data): (&f32, f32)| (fitted / of_data - 1.0).abs() < tolerance;
-    ensure!(fitted.iter().zip(TRUE).all(is_close), "a number is more than {:.0}% off", 100.0 * tolerance);
+    ensure!(fitted.iter().zip(TRUE).all(is_close), "a parameter is off by more than {:.0}%", 100.0 * tolerance);
     Ok(())
 }
 
@@ -159,5 +159,5 @@ fn ruin<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
             return Ok((step, loss, model.step(0.05)?));
         }
     }
-    Err(anyhow!("the weights are numbers after 100 steps"))
+    Err(anyhow!("the weights are not NaN after 100 steps"))
 }

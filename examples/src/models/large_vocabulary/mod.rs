@@ -96,7 +96,7 @@ fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>)
     let entropy: f64 = frequencies.iter().map(|share| -share * share.ln()).sum();
     let loss = losses.iter().rev().take(10).sum::<f64>() / 10.0;
     println!("  the last 10 losses are {loss:.2} nats on average; guessing by frequency has {entropy:.2}");
-    ensure!(loss < 0.5 * entropy, "the model has not learnt what follows what");
+    ensure!(loss < 0.5 * entropy, "the model did not learn which token follows which");
 
     let frequent: Vec<u32> = (0..run.pick(50, 200)).collect();
     let predicted = model.predict(&frequent)?;
@@ -104,14 +104,14 @@ fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>)
     let share: f64 = frequencies[..frequent.len()].iter().sum();
     let (count, percent) = (predicted.len(), 100.0 * share);
     println!("  right after {right} of the {count} most frequent tokens, {percent:.0}% of the text");
-    ensure!(right * 100 >= count * 95, "the model should know what follows a frequent token");
+    ensure!(right * 100 >= count * 95, "the model should know the successors of frequent tokens");
     Ok(())
 }
 
 /// Compares the peak memory of a training step in chunks and with the framework's own cross-entropy.
 fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>) -> Result<()> {
     if !run.is_on_host() {
-        println!("  what this device holds is not counted: its memory is not compared");
+        println!("  the memory of this device is not counted, so it is not compared");
         return Ok(());
     }
     let peak = |whose| {
@@ -127,7 +127,7 @@ fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> R
     println!("  peak memory of a step: {chunks_mb:.1} MB in chunks, {whole_mb:.1} MB at once: {times:.1} times");
     println!("  the logits of all {} tokens are {logits_mb:.1} MB", sizes.tokens);
     let least = run.pick(4.0, 10.0);
-    ensure!(whole > least * chunks, "chunks need less than a {least}th of the memory");
+    ensure!(whole > least * chunks, "chunks should need less than a {least}th of the memory");
     // In a small model, Adam's moments dominate.
     ensure!(run.quick || chunks < logits, "the logits of all tokens should never exist at once");
     Ok(())

@@ -77,7 +77,7 @@ fn fit<M: LocalLevel>(run: &Run, model: impl Fn(Loop) -> Result<M>) -> Result<()
         let (error, published) = (estimate * errors[index], PUBLISHED[index]);
         println!("  {name} {estimate:>11.1} {:>18} {published:>11.1}", format!("({error:.0})"));
         let tolerance = run.pick(0.05, 0.002);
-        ensure!((estimate / published - 1.0).abs() < tolerance, "the published variance {name} is {published}");
+        ensure!((estimate / published - 1.0).abs() < tolerance, "{name} is far from the published {published}");
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ fn standard_errors(logarithms: [f64; 2]) -> Result<[f64; 2]> {
     let hessian = Function::compile(&hessian, &Candle::cpu())?;
     let years = (FLOW.len() - 1) as f64;
     let information = hessian.call_host(&[HostTensor::from(FLOW), HostTensor::from(logarithms)])?[0].to_f64_vec();
-    let [a, b, c, d] = information[..] else { anyhow::bail!("the Hessian is 2 by 2: {information:?}") };
+    let [a, b, c, d] = information[..] else { anyhow::bail!("the Hessian must be 2 by 2: {information:?}") };
     let determinant = a * d - b * c;
     Ok([d, a].map(|element| (element / determinant / years).sqrt()))
 }

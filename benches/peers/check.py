@@ -99,7 +99,7 @@ def widened(arrays):
 
 
 def write_gradients(folder, *workloads):
-    """Writes the losses and gradients that JAX computes in float64. Needs its own process, because the width is global in JAX."""
+    """Writes JAX's losses and gradients in float64. Needs its own process, because the width is global in JAX."""
     import jax
 
     jax.config.update("jax_enable_x64", True)

@@ -27,7 +27,7 @@ def system_peak(run):
 
 
 def return_freed_pages():
-    """Returns the pages that the C allocator keeps from earlier runs, because they would hide the memory of this run."""
+    """Releases pages that the C allocator keeps from earlier runs, which would hide the memory of this run."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):

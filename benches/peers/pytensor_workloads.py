@@ -201,7 +201,7 @@ def conjugate_gradients(sizes, a, b):
 
 
 def decode(sizes, embed, u, out, h0, first, end):
-    """Handles a first token that is the end token separately, because PyTensor's loops run a step before the first test."""
+    """Handles an end token in first place separately: PyTensor's loops run a step before the first test."""
 
     def step(token, h, embed, u, out, end):
         h = pt.tanh(embed[token] + h @ u)

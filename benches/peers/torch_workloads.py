@@ -78,7 +78,7 @@ class Python:
 
     @staticmethod
     def scan(step, state, rows, length=None):
-        """Returns the last state and the stacked outputs of `step(state, row)` over the rows of tensors, or `length` steps."""
+        """Returns the last state and the stacked outputs of `step(state, row)` over rows, or over `length` steps."""
         unbound = zip(*(tensor.unbind() for tensor in rows)) if rows else ((),) * length
         outputs = []
         for row in unbound:

@@ -1,4 +1,4 @@
-//! What an unrolled program is specialised by: values that are static in each step, and the values of static inputs.
+//! Specialisation of unrolled programs: by values that are static in each step, and by the values of static inputs.
 
 use funcify::Cpu;
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, LoopStrategy, Reference, Specialization};

@@ -253,8 +253,8 @@ fn the_next_state_is_not_computed_again_where_states_after_steps_are_saved() {
     assert!(!computes_again(CheckpointPolicy::SaveCostly));
 }
 
-/// The gradient, and its derivatives in both modes, are the same under every policy, for step counts that segments divide
-/// or do not divide, and for 0 steps.
+/// The gradient, and its derivatives in both modes, are the same under every policy, for step counts that segments
+/// divide or do not divide, and for 0 steps.
 #[test]
 fn no_policy_changes_a_value() {
     let policies = [

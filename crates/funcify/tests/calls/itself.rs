@@ -19,7 +19,7 @@ fn power(x: Value, scale: f64) -> Value {
     custom_vjp(x, move |x| x * x * x * scale, |x| (power(x, scale), x), |x, ct| ct * power(x, scale) * 2.0)
 }
 
-/// The loss is y^2 and its gradient is 2 y 10 x. There y is again a call of the function: 200 x^2 + 20 y, and then
+/// The loss is y^2 and its gradient is 2 y 10 x. In it, y is again a call of the function: 200 x^2 + 20 y, and then
 /// 400 x + 200 x.
 #[test]
 fn its_derivative_is_the_rule_again() {

@@ -14,7 +14,7 @@ type Outcome = Result<bool, Box<dyn Error>>;
 
 const HELP: &str = "Commands for contributors to funcify
 
-Usage: cargo xtask COMMAND [ARGUMENTS]; the first seven describe their arguments with `--help`
+Usage: cargo xtask COMMAND [ARGUMENTS]; the first eight describe their arguments with `--help`
 
   conformance  Run the conformance suite on every backend and print the table
   run          Run a program from a file, or a derivative of it, on a backend

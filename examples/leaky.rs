@@ -1,4 +1,4 @@
-//! A loop built once, printed, and run on Candle and on Burn.
+//! Builds a loop once, prints it, and runs it on Candle and on Burn.
 
 use funcify::prelude::*;
 use funcify_burn::Burn;

@@ -1,4 +1,4 @@
-//! The README's program: a layer that is trained over sequences, and served one step at a time.
+//! The README's program: a layer is trained over sequences and served one step at a time.
 
 use candle_core::{DType, Device, Module, Tensor};
 use candle_nn::{AdamW, Optimizer, VarBuilder, VarMap};
@@ -7,13 +7,13 @@ use funcify_candle::Candle;
 use funcify_candle::nn::{Gru, RecurrentConfig};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A model whose loop is funcify's, over sequences `[batch, steps, features]`.
+    // A Candle model with a loop from funcify, over sequences `[batch, steps, features]`.
     let vars = VarMap::new();
     let vb = VarBuilder::from_varmap(&vars, DType::F32, &Device::Cpu);
     let gru = Gru::new(1, 16, RecurrentConfig::default(), vb.pp("gru"))?;
     let head = candle_nn::linear(16, 1, vb.pp("head"))?;
 
-    // It is trained as any other: to say what comes next in a wave.
+    // Train it like any other model: predict the next value of a wave.
     let wave: Vec<f32> = (0..=100).map(|t| (t as f32 * 0.3).sin()).collect();
     let xs = Tensor::from_slice(&wave[..100], (1, 100, 1), &Device::Cpu)?;
     let next = Tensor::from_slice(&wave[1..], (1, 100, 1), &Device::Cpu)?;
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         adam.backward_step(&loss)?;
     }
 
-    // It is served: the layer's graph one step at a time, from states of zeros and with the weights as they are.
+    // Serve it: run the layer's graph one step at a time, from zero states and with the trained weights.
     let weights: Vec<Tensor> = gru.parameters().iter().map(Tensor::detach).collect();
     let mut stepper = Stepper::new(gru.graph(), &Candle::cpu(), &[gru.zero_state(1)?, weights].concat())?;
     let mut y = Tensor::new(&[[0f32]], &Device::Cpu)?;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (by_steps, by_sequence) = (y.get(0)?.to_vec1::<f32>()?, last.to_vec1::<f32>()?);
     println!("{by_steps:?} by steps, {by_sequence:?} by the sequence, of {:?}", wave[100]);
 
-    // Its state is kept in a file, and a second stream joins the first.
+    // Save the state to a file, and let a second stream join the first.
     let file = std::env::temp_dir().join(format!("wave-{}.safetensors", std::process::id()));
     stepper.save_state(&file)?;
     stepper.load_state(&file)?;

@@ -1,8 +1,9 @@
 """Checks the peers: every subject runs every workload through the protocol on small random inputs, and must agree.
 
 `python check.py [NAME=COMMAND ...] [--only NAME ...] [--workload NAME ...]`, with the Python of the peers' environment. A
-command adds a subject that is no Python peer: `rlx=/path/to/rlx-worker`. Forward results are compared with NumPy's in float64,
-training with JAX's in float64, within 1e-4 of the largest value. Prints a table, and exits with 1 where one is wrong.
+command adds a subject that is not a Python peer: `rlx=/path/to/rlx-worker`. Forward results are compared with NumPy's in
+float64 and training results with JAX's in float64, within 1e-4 of the largest value. Prints a table, and exits with 1 if a
+result is wrong.
 """
 
 import argparse
@@ -79,7 +80,7 @@ def here():
 
 
 def expect(cases, folder):
-    """The right results of every case that has some. Writes the inputs of the workloads on the way."""
+    """Returns the expected results of every case that has some. Also writes the inputs of the workloads."""
     expected = {}
     for workload in dict.fromkeys(workload for workload, _ in cases):
         arrays = inputs(workload, SIZES[workload], np.random.default_rng(7))
@@ -93,12 +94,12 @@ def expect(cases, folder):
 
 
 def widened(arrays):
-    """The inputs in the precision of the expected results."""
+    """Returns the inputs in the precision of the expected results."""
     return {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in arrays.items()}
 
 
 def write_gradients(folder, *workloads):
-    """Writes the losses and gradients as JAX computes them in float64. In a process of its own, as the width is JAX's."""
+    """Writes JAX's losses and gradients in float64. Needs its own process, because the width is global in JAX."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -111,13 +112,13 @@ def write_gradients(folder, *workloads):
 
 
 class Subject:
-    """A worker that answers for all the cases in turn. One that ended is started again for the next."""
+    """A worker that answers all cases in turn. If it exits, it is started again for the next case."""
 
     def __init__(self, name, command):
         self.name, self.command, self.worker = name, command, None
 
     def ask(self, request):
-        """The answer, or `None` from a worker that ended."""
+        """Returns the answer, or `None` if the worker exited."""
         if self.worker is None:
             self.worker = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
@@ -131,7 +132,7 @@ class Subject:
         return json.loads(line)
 
     def end(self):
-        """Tells the worker to quit, and gives its exit code."""
+        """Tells the worker to quit, and returns its exit code."""
         if self.worker is None:
             return 0
         worker, self.worker = self.worker, None
@@ -141,7 +142,7 @@ class Subject:
 
 
 def check(subject, workload, phase, folder, expected):
-    """One case through the protocol: what the table says of it, and a note."""
+    """Runs one case through the protocol. Returns the verdict for the table, and a note."""
     outputs = folder / f"{subject.name}.{workload}.{phase}"
     prepare = {
         "do": "prepare",
@@ -169,7 +170,7 @@ def check(subject, workload, phase, folder, expected):
 
 
 def wrong_answer(prepared, ran, peak):
-    """What is wrong with the answers' form."""
+    """Returns what is wrong with the form of the answers, if anything."""
     if set(prepared) != {"make_s", "make_cpu_s"} or prepared["make_s"] <= 0:
         return f"the answer to prepare is {prepared}"
     if set(ran) != {"wall_s", "cpu_s"} or any(len(times) != 2 or min(times) <= 0 for times in ran.values()):
@@ -180,9 +181,9 @@ def wrong_answer(prepared, ran, peak):
 
 
 def difference(found, expected):
-    """The largest difference relative to the largest value, or what is wrong."""
+    """Returns the largest difference relative to the largest value, or a description of the error."""
     if set(found) != set(expected):
-        return f"it gives {sorted(found)} rather than {sorted(expected)}"
+        return f"it returns {sorted(found)} rather than {sorted(expected)}"
     worst = 0.0
     for name, right in expected.items():
         given = found[name]
@@ -197,7 +198,7 @@ def difference(found, expected):
 
 
 def show(table, cases, subjects):
-    """A table of the verdicts: a row each case."""
+    """Prints a table of the verdicts, one row per case."""
     print(f"\n{'':30}" + "".join(f"{name:>15}" for name in subjects))
     for workload, phase in cases:
         row = "".join(f"{table[(workload, phase), name]:>15}" for name in subjects)
@@ -205,7 +206,7 @@ def show(table, cases, subjects):
 
 
 def inputs(workload, sizes, random):
-    """Small random inputs of the kind that the workload is stable on."""
+    """Returns small random inputs for which the workload is numerically stable."""
     size = lambda letters: tuple(sizes[letter] for letter in letters)
     normal = lambda shape, deviation=1.0: (deviation * random.standard_normal(shape)).astype(np.float32)
     uniform = lambda shape, low, high: random.uniform(low, high, shape).astype(np.float32)

@@ -1,11 +1,11 @@
 """The workloads of PROTOCOL.md in JAX: `lax.scan`, `lax.associative_scan`, `lax.while_loop`, jitted as one program.
 
-Training is `jax.value_and_grad` without `jax.checkpoint`. XLA's threads are as it makes them: one a core.
+Training is `jax.value_and_grad` without `jax.checkpoint`. XLA uses its default number of threads, one per core.
 """
 
 import os
 
-# No search for accelerators, whose warnings and threads would be others' than the CPU's.
+# JAX must not search for accelerators: their warnings and threads would disturb the CPU's measurements.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax
@@ -25,22 +25,22 @@ class Program:
         self.compiled = jax.jit(function).lower(self.arguments).compile()
 
     def run(self):
-        """Runs once and waits. The results stay on the device."""
+        """Runs once and waits for the results, which stay on the device."""
         return jax.block_until_ready(self.compiled(self.arguments))
 
     def read(self, results):
-        """The results by name. Integers are given as i64, which JAX computes as i32."""
+        """Returns the results by name. JAX computes integers as i32, and they are returned as i64."""
         widened = lambda value: value.astype(np.int64) if value.dtype == np.int32 else value
         return {name: widened(np.asarray(value)) for name, value in zip(self.names, results)}
 
     def allocator_peak(self):
-        """What XLA's buffer assignment takes for a run: the temporaries and the results."""
+        """Returns the bytes of XLA's buffer assignment for a run: the temporaries and the results."""
         memory = self.compiled.memory_analysis()
         return memory.temp_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
 
 
 def program(workload, sizes, phase):
-    """The names of the results, and the function of the inputs by name that gives them in that order."""
+    """Returns the names of the results, and the function that computes them in that order from the inputs by name."""
     row = WORKLOADS[workload]
     forward = lambda inputs: FORWARD[workload](sizes, **inputs)
     if phase == "forward":
@@ -188,7 +188,7 @@ def metropolis(sizes, x0, noise, log_u):
 
 
 def conjugate_gradients(sizes, a, b):
-    """JAX's own, whose loop stops at ‖r‖ ≤ tol ‖b‖ and whose gradient is another such solve."""
+    """JAX's own solver, whose loop stops at ‖r‖ ≤ tol ‖b‖ and whose gradient is another such solve."""
     x, _ = jax.scipy.sparse.linalg.cg(lambda x: a @ x, b, tol=1e-5, maxiter=sizes["N"])
     return {"x": x}
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the peers' Python environment: make_environment.sh [FOLDER], by default target/bench/peers of the repository.
+# Builds the peers' Python environment: make_environment.sh [FOLDER], by default target/bench/peers of the repository.
 #
-# Does nothing where it is already made from these requirements. What pip says is in FOLDER/log. Exit codes: 0 it is there,
-# 2 no Python 3.12 or later with venv, 3 packages could not be had (no network, or none for this Python), each with one line
-# on standard error. PYTHON names the Python to use. PyTorch is taken from its own index (PYTORCH_INDEX), which has it
-# without GPU libraries, and from PyPI where that cannot be reached.
+# Does nothing if FOLDER was already built from these requirements. pip's output goes to FOLDER/log. Exit codes: 0
+# success, 2 no Python 3.12 or later with venv, 3 packages could not be installed (no network, or none for this
+# Python); failures print one line on standard error. PYTHON names the Python to use. PyTorch comes from its own index
+# (PYTORCH_INDEX), which has builds without GPU libraries, or from PyPI if that index cannot be reached.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 folder=${1:-$here/../../target/bench/peers}
@@ -24,7 +24,7 @@ fail() {
 }
 
 usable "$python" || fail 2 "no Python 3.12 or later with venv (PYTHON names another than python3)"
-mkdir -p "$folder" && "$python" -m venv "$folder" || fail 2 "$python could not make an environment at $folder"
+mkdir -p "$folder" && "$python" -m venv "$folder" || fail 2 "$python could not create an environment in $folder"
 
 pip() {
     "$folder/bin/python" -m pip install --disable-pip-version-check "$@" >>"$folder/log" 2>&1
@@ -32,10 +32,10 @@ pip() {
 
 : >"$folder/log"
 pip --no-deps -r "$here/requirements.txt" ||
-    fail 3 "jax, pytensor and what they stand on could not be installed: $(tail -1 "$folder/log")"
+    fail 3 "jax, pytensor and their dependencies could not be installed: $(tail -1 "$folder/log")"
 pip --no-deps --retries 0 --timeout 15 --index-url "$torch_index" -r "$here/requirements-torch.txt" ||
     pip -r "$here/requirements-torch.txt" ||
     fail 3 "torch could not be installed: $(tail -1 "$folder/log")"
 "$folder/bin/python" -c 'import jax, torch, pytensor, safetensors' >>"$folder/log" 2>&1 ||
-    fail 3 "the packages do not start: $(tail -1 "$folder/log")"
+    fail 3 "the packages cannot be imported: $(tail -1 "$folder/log")"
 echo "$requirements" >"$folder/made_from"

@@ -1,4 +1,4 @@
-"""The largest memory of one run, as the system counts it."""
+"""Measures the peak memory of one run, as counted by the system."""
 
 import ctypes
 import gc
@@ -7,10 +7,10 @@ import sys
 
 
 def system_peak(run):
-    """Runs once; the pages of this process at the most during the run beyond those before it, in bytes.
+    """Runs once. Returns the peak of this process's pages during the run beyond those before it, in bytes.
 
-    Linux can set the largest resident size back to the present one (proc_pid_clear_refs(5)). Elsewhere the growth of the
-    largest size ever is told, which is 0 where an earlier run took as much.
+    Linux can reset the peak resident size to the current one (proc_pid_clear_refs(5)). Elsewhere this is the growth of the
+    all-time peak, which is 0 if an earlier run used as much.
     """
     gc.collect()
     return_freed_pages()
@@ -27,7 +27,7 @@ def system_peak(run):
 
 
 def return_freed_pages():
-    """Pages that the C allocator keeps from earlier runs would hide what this run takes."""
+    """Releases pages that the C allocator keeps from earlier runs, which would hide the memory of this run."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):
@@ -44,13 +44,13 @@ def reset_largest():
 
 
 def status(name):
-    """A line of the process's status, in bytes."""
+    """Reads a line of the process's status, in bytes."""
     with open("/proc/self/status") as file:
         line = next(line for line in file if line.startswith(name))
     return int(line.split()[1]) * 1024
 
 
 def largest_ever():
-    """In bytes; Linux counts it in KiB, macOS in bytes."""
+    """Returns the all-time peak in bytes; Linux counts it in KiB, macOS in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,9 +1,9 @@
-"""The workloads of PROTOCOL.md in PyTensor: `pytensor.scan` compiled by its Numba mode, gradients by `pytensor.grad`."""
+"""The workloads of PROTOCOL.md in PyTensor: `pytensor.scan` compiled in Numba mode, gradients from `pytensor.grad`."""
 
 import os
 import tempfile
 
-# A fresh folder for compiled code, so that making a program is timed whole in every process.
+# A fresh folder for compiled code, so that every process measures the full build time.
 _compiled_code = tempfile.TemporaryDirectory(prefix="pytensor_")
 os.environ["PYTENSOR_FLAGS"] = f"floatX=float32,base_compiledir={_compiled_code.name}"
 
@@ -39,7 +39,7 @@ class Program:
             self.names, results = row.outputs, [outputs[name] for name in row.outputs]
         self.arguments = list(inputs.values())
         self.function = pytensor.function(list(variables.values()), results, mode="NUMBA", on_unused_input="ignore")
-        # The inputs have the types that the program was made for: no check of each at each run.
+        # The inputs have the types that the program was built for, so each run can skip the checks.
         self.function.trust_input = True
 
     def run(self):
@@ -47,16 +47,16 @@ class Program:
         return self.function(*self.arguments)
 
     def read(self, results):
-        """The results by name."""
+        """Returns the results by name."""
         return dict(zip(self.names, map(np.asarray, results), strict=True))
 
     def allocator_peak(self):
-        """Numba's allocations are not counted."""
+        """Returns `None`, because Numba's allocations are not counted."""
         return None
 
 
 def scan(step, state, rows=(), others=(), length=None):
-    """The outputs of `step` over the rows. Those that correspond to a `None` of the state are not carried."""
+    """Returns the outputs of `step` over the rows. Outputs whose initial state is `None` are not carried."""
     return pytensor.scan(
         step,
         sequences=list(rows),
@@ -93,7 +93,7 @@ def running_sum(sizes, xs):
 
 
 def s5_scan(sizes, a_re, a_im, bu_re, bu_im):
-    """In pairs of real numbers: gradients of complex ones are not PyTensor's."""
+    """Uses pairs of real numbers, because PyTensor has no gradients of complex ones."""
 
     def step(bu_re, bu_im, x_re, x_im, a_re, a_im):
         return a_re * x_re - a_im * x_im + bu_re, a_re * x_im + a_im * x_re + bu_im
@@ -186,7 +186,7 @@ def metropolis(sizes, x0, noise, log_u):
 
 
 def conjugate_gradients(sizes, a, b):
-    """PyTensor's loops take a step before they ask whether to stop, which a right side other than 0 needs anyway."""
+    """Runs a step before the first test, as PyTensor's loops do; a right side other than 0 needs that step anyway."""
 
     def step(x, r, p, square, a, limit):
         ap = a @ p
@@ -201,7 +201,7 @@ def conjugate_gradients(sizes, a, b):
 
 
 def decode(sizes, embed, u, out, h0, first, end):
-    """As PyTensor's loops take a step before they ask whether to stop, a first token that is the end gives no steps."""
+    """Handles an end token in first place separately: PyTensor's loops run a step before the first test."""
 
     def step(token, h, embed, u, out, end):
         h = pt.tanh(embed[token] + h @ u)
@@ -215,7 +215,7 @@ def decode(sizes, embed, u, out, h0, first, end):
 
 
 def scalar(value):
-    """A constant of f32; Python's floats would widen what they meet."""
+    """Returns an f32 constant; Python floats would widen the result."""
     return pt.constant(np.float32(value))
 
 

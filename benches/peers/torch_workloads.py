@@ -1,16 +1,16 @@
-"""The workloads of PROTOCOL.md in PyTorch, twice from one text: eager, and by `torch.compile`.
+"""The workloads of PROTOCOL.md in PyTorch, in two forms of one source: eager, and with `torch.compile`.
 
-A workload is written over `loops`, which are Python's in the eager form (each step dispatched, autograd's tape behind it),
-and PyTorch's structured ones (`scan`, `associative_scan`, `while_loop` of `torch._higher_order_ops`) in the compiled form, so
-that the compiler sees one loop rather than as many copies of the step as there are steps. PyTorch's threads are as it makes
-them: one a core, for the loops within an operation.
+A workload is written with `loops`. In the eager form these are Python loops: each step is dispatched and recorded on
+autograd's tape. In the compiled form they are PyTorch's structured loops (`scan`, `associative_scan`, `while_loop` of
+`torch._higher_order_ops`), so that the compiler sees one loop instead of a copy of the step for every step. PyTorch uses its
+default number of threads: one per core, for the loops within an operation.
 """
 
 import math
 import os
 import tempfile
 
-# A fresh folder for compiled code, so that making a program is timed whole in every process.
+# A fresh folder for compiled code, so that every process measures the full build time.
 _compiled_code = tempfile.TemporaryDirectory(prefix="torchinductor_")
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = _compiled_code.name
 
@@ -23,7 +23,7 @@ from workloads import (
 
 
 class Program:
-    """A workload with its inputs as tensors; compiled at its first run, where asked."""
+    """A workload with its inputs as tensors, compiled at its first run if requested."""
 
     def __init__(self, workload, sizes, phase, inputs, compiled):
         self.row = WORKLOADS[workload]
@@ -42,7 +42,7 @@ class Program:
         self.function = torch.compile(function, fullgraph=True, dynamic=False) if compiled else function
 
     def run(self):
-        """Runs once. On a processor an operation returns when it is done."""
+        """Runs once. On the CPU an operation returns only when it is done."""
         if self.phase == "train":
             value = self.function(self.inputs)
             return value.detach(), *torch.autograd.grad(value, self.differentiated)
@@ -51,13 +51,13 @@ class Program:
         return [outputs[name] for name in self.row.outputs]
 
     def read(self, results):
-        """The results by name."""
+        """Returns the results by name."""
         gradients = (f"grad_{name}" for name in self.row.differentiated)
         names = self.row.outputs if self.phase == "forward" else ("loss", *gradients)
         return {name: value.numpy() for name, value in zip(names, results, strict=True)}
 
     def allocator_peak(self):
-        """The most that PyTorch's allocator held at once in a run, beyond what it held before."""
+        """Returns the peak bytes of PyTorch's allocator in a run, beyond those held before."""
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
             results = self.run()
         del results
@@ -69,16 +69,16 @@ class Program:
 
 
 def memory_events(profile):
-    """Each allocation, and each release as a negative one."""
+    """Returns each allocation, and each release as a negative allocation."""
     return [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
 
 
 class Python:
-    """Loops as one writes them in eager PyTorch."""
+    """Loops in the style of eager PyTorch."""
 
     @staticmethod
     def scan(step, state, rows, length=None):
-        """The last state and the stacked outputs of `step(state, row)` over the rows of tensors, or of `length` steps."""
+        """Returns the last state and the stacked outputs of `step(state, row)` over rows, or over `length` steps."""
         unbound = zip(*(tensor.unbind() for tensor in rows)) if rows else ((),) * length
         outputs = []
         for row in unbound:
@@ -88,19 +88,19 @@ class Python:
 
     @staticmethod
     def loop(goes_on, step, state):
-        """Steps while `goes_on(*state)`."""
+        """Runs steps while `goes_on(*state)` is true."""
         while goes_on(*state):
             state = step(*state)
         return state
 
 
 class Structured:
-    """The same in loops that `torch.compile` keeps as loops."""
+    """The same loops in a form that `torch.compile` keeps as loops."""
 
     @staticmethod
     def scan(step, state, rows, length=None):
-        # PyTorch refuses a step whose results share memory: an output that is also the state, and in training a state that the
-        # backward pass saves. Nor does its compiler take a step without an output.
+        # PyTorch rejects a step whose results share memory: an output that is also the state and, in training, a state
+        # that the backward pass saves. Its compiler also rejects a step without an output.
         def without_aliases(state, row):
             state, output = step(state, row)
             if torch.is_grad_enabled():
@@ -161,7 +161,7 @@ def s5(loops, sizes, a_re, a_im, bu_re, bu_im):
 
 
 def s5_scan_complex(loops, sizes, a_re, a_im, bu_re, bu_im):
-    """In complex numbers: fewer operations to dispatch."""
+    """Uses complex numbers, which need fewer dispatched operations."""
     a = torch.complex(a_re, a_im)
 
     def step(state, row):
@@ -174,7 +174,7 @@ def s5_scan_complex(loops, sizes, a_re, a_im, bu_re, bu_im):
 
 
 def s5_scan_real(loops, sizes, a_re, a_im, bu_re, bu_im):
-    """In pairs of real numbers: the compiler makes no code of its own for complex ones."""
+    """Uses pairs of real numbers, because the compiler does not generate its own code for complex ones."""
 
     def step(state, row):
         (x_re, x_im), (bu_re, bu_im) = state, row
@@ -283,8 +283,8 @@ def conjugate_gradients(loops, sizes, a, b):
         after = r @ r
         return count + 1, x + alpha * p, r, r + after / square * p, after
 
-    # PyTorch's loop has a gradient for those parts of the state whose start has one, without a word on the others: x must
-    # start from a zero that depends on b.
+    # PyTorch's loop differentiates only the parts of the state whose start requires a gradient, and silently ignores
+    # the others: x must start from a zero that depends on b.
     start = (torch.zeros((), dtype=torch.int64), 0 * b, b.clone(), b.clone(), b @ b)
     return {"x": loops.loop(goes_on, step, start)[1]}
 
@@ -311,4 +311,4 @@ EAGER = by_name(
 COMPILED = {**EAGER, "s5_scan": s5_scan_real}
 
 DECLINED_COMPILED = {}
-"""What the structured loops cannot do, with the compiler's own words where it has some."""
+"""The workloads that the structured loops do not support, with the compiler's own message if there is one."""

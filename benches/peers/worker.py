@@ -1,4 +1,4 @@
-"""One Python peer as a worker of the benchmarks: `python worker.py SUBJECT` answers the requests of PROTOCOL.md."""
+"""A worker of the benchmarks for one Python peer: `python worker.py SUBJECT` answers the requests of PROTOCOL.md."""
 
 import contextlib
 import importlib
@@ -19,7 +19,7 @@ SUBJECTS = {
     "torch-compile": ("torch_workloads", {"compiled": True}),
     "pytensor": ("pytensor_workloads", {}),
 }
-"""By name: its module, and what its programs are made with."""
+"""The module of each subject and the options of its programs, by name."""
 
 
 class Worker:
@@ -61,7 +61,7 @@ class Worker:
         return self.program
 
     def answer(self, request):
-        """The answer to one request, as a value that JSON has."""
+        """Returns the answer to one request, as a JSON value."""
         do = request.pop("do")
         if do not in ("prepare", "run", "peak"):
             return {"failed": f"there is no request `{do}`"}
@@ -75,12 +75,12 @@ class Worker:
 
 
 def first_lines(error):
-    """Two of them: a compiler's first line may only say which one it is."""
+    """Returns the first two lines of an error, because the first may only name the compiler."""
     return " ".join(str(error).strip().splitlines()[:2])
 
 
 def keep_standard_output_for_answers():
-    """A file of the standard output. What libraries and their compilers print goes to standard error instead."""
+    """Returns standard output as a file, and redirects the output of libraries and their compilers to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return answers

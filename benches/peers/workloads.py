@@ -1,4 +1,4 @@
-"""What a workload is called, gives and differentiates: the table of PROTOCOL.md, shared by all Python peers."""
+"""The names, outputs and differentiated inputs of the workloads: the table of PROTOCOL.md, shared by all Python peers."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ CONJUGATE_GRADIENTS_TOLERANCE = 1e-10
 
 
 class Declined(Exception):
-    """The subject does not have the workload or the phase. The text says why."""
+    """Raised if the subject lacks the workload or the phase. The text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Workload:
     outputs: tuple[str, ...]
     """The outputs of the forward phase by name."""
     differentiated: tuple[str, ...]
-    """The inputs by which training differentiates; none where the workload has no gradient."""
+    """The inputs that training differentiates; empty if the workload has no gradient."""
     loss_is_output: bool = False
-    """Whether the only output is the loss. Otherwise it is the sum of the outputs' mean squares."""
+    """True if the only output is the loss. Otherwise the loss is the sum of the outputs' mean squares."""
 
 
 WORKLOADS = {
@@ -42,12 +42,12 @@ WORKLOADS = {
 
 
 def by_name(*programs, **others):
-    """The programs of workloads by their names, and those that are called otherwise."""
+    """Returns the programs of workloads by their function names, and those with other names."""
     return {program.__name__: program for program in programs} | others
 
 
 def runge_kutta(field, y):
-    """A step of `neural_ode`, in arrays of any library."""
+    """Computes a step of `neural_ode` on arrays of any library."""
     k1 = field(y)
     k2 = field(y + ODE_STEP / 2 * k1)
     k3 = field(y + ODE_STEP / 2 * k2)
@@ -56,7 +56,7 @@ def runge_kutta(field, y):
 
 
 def loss(workload, outputs):
-    """The loss of the outputs, which are named arrays of any library."""
+    """Computes the loss of the outputs, which are named arrays of any library."""
     row = WORKLOADS[workload]
     named = [outputs[name] for name in row.outputs]
     if row.loss_is_output:

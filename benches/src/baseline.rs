@@ -1,6 +1,6 @@
-//! Ratios of an earlier run, against which a change is judged.
+//! The ratios of an earlier run, as the baseline for a change.
 //!
-//! Times of two runs cannot be compared: the machine may be another, or busy. Ratios within one run can, up to their noise.
+//! Times of two runs are not comparable: the machine may differ, or be busy. Ratios within one run are, up to noise.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::report::Run;
 use crate::rows::Measurement;
 
-/// How much worse a ratio may be before its spread is looked at.
+/// The increase of a ratio that is tolerated regardless of its spread.
 const LEAST: f64 = 0.15;
 
 /// One ratio of an earlier run.
@@ -28,7 +28,7 @@ fn path(root: &Path) -> PathBuf {
     root.join("benches/baseline.json")
 }
 
-/// Writes the ratios of a run down, for later runs; those of what it did not run stay as they were.
+/// Saves the ratios of a run for later runs. Ratios of rows that were not run stay unchanged.
 pub(crate) fn keep(run: &Run, root: &Path) -> Result<()> {
     let ratio = |row: &Measurement| {
         Some(Ratio {
@@ -43,16 +43,16 @@ pub(crate) fn keep(run: &Run, root: &Path) -> Result<()> {
     let earlier = if path.exists() { read(&path)? } else { Vec::new() };
     let ratios = renewed(earlier, run.rows.iter().filter_map(ratio).collect());
     std::fs::write(&path, serde_json::to_string_pretty(&ratios)? + "\n")?;
-    println!("{} ratios are kept in {}", ratios.len(), path.display());
+    println!("{} ratios saved to {}", ratios.len(), path.display());
     Ok(())
 }
 
 fn read(path: &Path) -> Result<Vec<Ratio>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("{}: make it with `--keep`", path.display()))?;
+    let text = std::fs::read_to_string(path).with_context(|| format!("{}: create it with `--keep`", path.display()))?;
     Ok(serde_json::from_str(&text)?)
 }
 
-/// The earlier ratios with new ones in the places of those of the same subjects, and behind them the rest of the new ones.
+/// Replaces the earlier ratios of the same subjects with the new ones, and appends the remaining new ones.
 fn renewed(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
     for new in new {
         let is_same = |ratio: &&mut Ratio| {
@@ -66,7 +66,7 @@ fn renewed(mut earlier: Vec<Ratio>, new: Vec<Ratio>) -> Vec<Ratio> {
     earlier
 }
 
-/// Names what is worse than in the earlier run. Whether nothing is.
+/// Prints the rows that got worse since the earlier run. Returns `true` if there are none.
 pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     let path = path(root);
     let earlier = read(&path)?;
@@ -74,11 +74,11 @@ pub(crate) fn check(run: &Run, root: &Path) -> Result<bool> {
     worse.iter().for_each(|line| println!("{line}"));
     let count = compared(&earlier, &run.rows).count();
     println!("{count} ratios compared, {} worse", worse.len());
-    ensure!(count > 0, "{}: it has none of this run's ratios; keep those of such a run with `--keep`", path.display());
+    ensure!(count > 0, "{} has none of this run's ratios; save those of a like run with `--keep`", path.display());
     Ok(worse.is_empty())
 }
 
-/// The rows that stand in both runs.
+/// Returns the rows that occur in both runs.
 fn compared<'a>(
     earlier: &'a [Ratio],
     rows: &'a [Measurement],
@@ -100,7 +100,7 @@ fn worse(earlier: &[Ratio], rows: &[Measurement]) -> Vec<String> {
             let (name, before) =
                 (format!("{}, {}, {}", row.workload, row.phase, row.subject), earlier.ratio_to_hand_written);
             format!(
-                "{name}: {ratio:.2} of the loop by hand, was {before:.2}: {:.0} % worse, noise {:.0} %",
+                "{name}: {ratio:.2} of the handwritten loop, was {before:.2}: {:.0} % worse, noise {:.0} %",
                 change * 100.0,
                 noise * 100.0
             )
@@ -136,7 +136,7 @@ mod tests {
         samples.add(vec![1.0, 1.0, 1.0], vec![1.0; 3]);
         let mut row = Measurement::ran("rnn T=1", "candle-native", Phase::Forward, &samples, (None, None), None);
         row.ratio_to_hand_written = Some(0.6);
-        let line = "rnn T=1, forward, candle-native: 0.60 of the loop by hand, was 0.50: 20 % worse, noise 15 %";
+        let line = "rnn T=1, forward, candle-native: 0.60 of the handwritten loop, was 0.50: 20 % worse, noise 15 %";
         assert_eq!(worse(&earlier(0.0), std::slice::from_ref(&row)), [line]);
         assert!(worse(&earlier(0.15), std::slice::from_ref(&row)).is_empty());
         row.ratio_to_hand_written = Some(0.55);

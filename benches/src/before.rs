@@ -1,17 +1,18 @@
-//! An earlier build of this program beside this one: `--before PROGRAM`.
+//! Compares this program with an earlier build of it: `--before PROGRAM`.
 //!
-//! Each of funcify's subjects runs twice, as this program and as the earlier one runs it. Both take turns, so that a ratio tells
-//! what a change to funcify costs, whatever else the machine does.
+//! Each of funcify's subjects runs in this program and in the earlier one. Both take turns, so that a ratio shows the
+//! cost of a change to funcify regardless of the load on the machine.
 
 use std::path::Path;
 
 use crate::rows::Measurement;
 use crate::subjects::{Earlier, Kind, Subject};
 
-/// How much slower a row may be than that of the earlier build.
+/// The tolerated ratio of a row's time to that of the earlier build.
 const ALLOWED: f64 = 1.05;
 
-/// Each subject, and behind it the same as an earlier build runs it. They stay for as long as the program runs, as all subjects do.
+/// Pairs each subject with the same subject in an earlier build. The new subjects are leaked, because all subjects are
+/// static.
 pub(crate) fn both(subjects: &[&'static Subject], program: &Path) -> Vec<&'static Subject> {
     let earlier = |subject: &'static Subject| -> &'static Subject {
         let earlier: &'static Earlier =
@@ -22,11 +23,11 @@ pub(crate) fn both(subjects: &[&'static Subject], program: &Path) -> Vec<&'stati
     subjects.iter().flat_map(|subject| [*subject, earlier(subject)]).collect()
 }
 
-/// What is behind the name of a subject that is an earlier build's.
+/// The suffix of the names of an earlier build's subjects.
 const BEFORE: &str = ", before";
 
-/// Prints each row that differs by more than [`ALLOWED`], and how many do not. False if one is slower by that much. Making a program
-/// is measured once, so it is left out.
+/// Prints each row that differs by more than [`ALLOWED`], and the number of those that do not. Returns `false` if a
+/// row is slower by that much. Skips `make` rows, which are measured only once.
 pub(crate) fn print(rows: &[Measurement]) -> bool {
     println!("| workload | phase | subject | before, low | now, low | ratio of lows | of medians |");
     println!("|---|---|---|--:|--:|--:|--:|");
@@ -53,7 +54,7 @@ pub(crate) fn print(rows: &[Measurement]) -> bool {
     }
     let mean = (logarithms / f64::from(all.max(1))).exp();
     println!(
-        "\nOf {all} rows {slower} are slower by more than 5 %, {faster} faster; the geometric mean of ratios is {mean:.3}."
+        "\nOf {all} rows, {slower} are slower by more than 5 %, {faster} faster; the geometric mean ratio is {mean:.3}."
     );
     slower == 0 && all > 0
 }

@@ -1,7 +1,8 @@
 //! Measures how long a cancelled call takes to return: `cargo xtask bench --cancel [--quick]`.
 //!
-//! Another thread cancels each program after several times, which fall into different parts of it. A call must return within
-//! 100 ms and one instruction: one step of the loop where it runs op by op, measured alone and shown in the table.
+//! Another thread cancels each program after several delays, which end in different parts of it. A call must return
+//! within 100 ms plus one instruction. In a loop that runs op by op, one instruction is a step, which the table times
+//! separately.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -18,42 +19,42 @@ use funcify_burn::Burn;
 use funcify_candle::Candle;
 use funcify_cpu::Cpu;
 
-/// The next state of a loop, from the state and what the loop captures.
+/// Computes the next state of a loop from the state and the captures.
 type StepOf = fn(Value, Value) -> Value;
 
-/// How long a call may go on, beside one instruction.
+/// The time that a cancelled call may take to return, in addition to one instruction.
 const ALLOWED: Duration = Duration::from_millis(100);
 
-/// Runs what is to be cancelled.
+/// Runs the program that is cancelled.
 type Run = Box<dyn FnMut() -> Result<()>>;
 
-/// Makes a program of some size.
+/// Builds a program of some size.
 type Make<'a> = &'a dyn Fn(Size) -> Result<Run>;
 
-/// How large a program is.
+/// The size of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
-    /// It has one step.
+    /// One step.
     Step,
-    /// It runs for seconds.
+    /// Enough steps to run for seconds.
     Large,
 }
 
 impl Size {
-    /// How many steps a loop has that runs for seconds if it has so many.
+    /// Returns the step count of a loop; with `steps` steps it runs for seconds.
     fn of(self, steps: usize) -> usize {
         if self == Size::Step { 1 } else { steps }
     }
 }
 
-/// A row for each program and backend. Fails if a call goes on for more than 100 ms and a step.
+/// Prints a row for each program and backend. Fails if a call takes more than 100 ms and a step to return.
 #[derive(Parser)]
-#[command(name = "cargo xtask bench --cancel", about = "How long calls go on that another thread cancels")]
+#[command(name = "cargo xtask bench --cancel", about = "Measures how long cancelled calls take to return")]
 struct Arguments {
-    /// Each program is cancelled once.
+    /// Cancel each program only once.
     #[arg(long)]
     quick: bool,
-    /// A part of the names of the programs, or of a backend, that run; all without it.
+    /// Run only programs and backends whose names contain this text.
     #[arg(long)]
     only: Option<String>,
 }
@@ -69,13 +70,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints a table: a row for each program and backend. False if a call went on for too long.
+/// Prints a table with a row for each program and backend. Returns `false` if a call took too long to return.
 fn print(arguments: &Arguments) -> Result<bool> {
     let after: &[u64] = if arguments.quick { &[150] } else { &[10, 50, 150, 400, 1000, 2500] };
-    println!("| program | backend | cancelled | a step | returned after, at most | |");
+    println!("| program | backend | cancelled | step | returned within | |");
     println!("|---|---|--:|--:|--:|---|");
     let mut table = Table { after, only: arguments.only.as_deref(), is_met: true };
-    // Burn's backward pass panics with the error; the table says what came of it.
+    // Burn's backward pass panics with the error; the table shows the outcome.
     std::panic::set_hook(Box::new(|_| {}));
     on_backend(&mut table, &Reference)?;
     on_backend(&mut table, &Cpu::default())?;
@@ -84,7 +85,7 @@ fn print(arguments: &Arguments) -> Result<bool> {
     on_backend(&mut table, &Burn::ndarray())?;
     match Burn::wgpu() {
         Ok(wgpu) => on_backend(&mut table, &wgpu)?,
-        Err(reason) => eprintln!("burn-wgpu is left out: {reason}"),
+        Err(reason) => eprintln!("burn-wgpu is skipped: {reason}"),
     }
     table.row("differentiating a large program", "core", false, &|size| {
         let graph = straight(size.of(40_000))?;
@@ -101,16 +102,16 @@ fn print(arguments: &Arguments) -> Result<bool> {
 }
 
 struct Table<'a> {
-    /// Milliseconds after which a call is cancelled.
+    /// The delays before cancellation, in milliseconds.
     after: &'a [u64],
-    /// A part of the names of what runs.
+    /// A part of the names of the programs and backends that run.
     only: Option<&'a str>,
-    /// Whether no call went on for too long.
+    /// `true` if every call returned in time.
     is_met: bool,
 }
 
 impl Table<'_> {
-    /// Cancels a program after each of the times. `has_steps` says whether it cannot be stopped within a step.
+    /// Cancels a program after each delay. `has_steps` is `true` if a step of it cannot be interrupted.
     fn row(&mut self, program: &str, backend: &str, has_steps: bool, make: Make<'_>) -> Result<()> {
         if self.only.is_some_and(|only| !format!("{program}, {backend}").contains(only)) {
             return Ok(());
@@ -118,7 +119,7 @@ impl Table<'_> {
         let step = if has_steps { duration(make)? } else { Duration::ZERO };
         let (mut cancelled, mut longest) = (0, Duration::ZERO);
         for after in self.after {
-            // The memory of the call before is freed meanwhile.
+            // Meanwhile, the memory of the previous call is freed.
             std::thread::sleep(Duration::from_millis(300));
             if let Some(late) = late(make(Size::Large)?, Duration::from_millis(*after))? {
                 cancelled += 1;
@@ -139,7 +140,7 @@ impl Table<'_> {
     }
 }
 
-/// How long a program of one step takes, the best of three.
+/// Returns the time that a program of one step takes, the best of three.
 fn duration(make: Make<'_>) -> Result<Duration> {
     let mut best = Duration::MAX;
     for _ in 0..3 {
@@ -151,7 +152,7 @@ fn duration(make: Make<'_>) -> Result<Duration> {
     Ok(best)
 }
 
-/// How long a call goes on after it was cancelled. `None` if it ended before.
+/// Returns how long a call goes on after its cancellation, or `None` if it ended before.
 fn late(mut run: Run, after: Duration) -> Result<Option<Duration>> {
     let handle = Cancellation::new();
     let (ended, has_ended) = mpsc::channel::<()>();
@@ -169,7 +170,7 @@ fn late(mut run: Run, after: Duration) -> Result<Option<Duration>> {
         let outcome = handle.scope(|| catch_unwind(AssertUnwindSafe(&mut run)));
         let end = Instant::now();
         drop(ended);
-        let at = canceller.join().map_err(|_| anyhow!("the thread that cancels failed"))?;
+        let at = canceller.join().map_err(|_| anyhow!("the cancelling thread panicked"))?;
         let text = match outcome {
             Ok(Ok(())) => return Ok(None),
             Ok(Err(error)) => format!("{error:#}"),
@@ -180,12 +181,12 @@ fn late(mut run: Run, after: Duration) -> Result<Option<Duration>> {
         };
         match at {
             Some(at) if text.contains("cancelled") => Ok(Some(end.saturating_duration_since(at))),
-            _ => bail!("it failed, and not because it was cancelled: {text}"),
+            _ => bail!("the call failed for another reason than cancellation: {text}"),
         }
     })
 }
 
-/// The programs that every backend runs.
+/// Measures the programs that every backend runs.
 fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
     let name = backend.name();
     for (kind, strategy, steps) in [
@@ -228,7 +229,7 @@ fn on_backend<B: Backend>(table: &mut Table<'_>, backend: &B) -> Result<()> {
     })
 }
 
-/// Compiles a graph whose inputs have one shape, without a call; then calls it.
+/// Compiles a graph whose inputs all have one shape, and returns a closure that calls it.
 fn called<B: Backend>(backend: &B, graph: &Graph, strategy: LoopStrategy, shape: &[usize]) -> Result<Run> {
     let options = CompileOptions { strategy, ..CompileOptions::default() };
     let function = Function::compile_with(graph, backend, options)?;
@@ -244,7 +245,7 @@ fn numbers(shape: &[usize]) -> HostTensor {
     })
 }
 
-/// A state of `[width, width]` and a weight of that shape, for so many steps.
+/// Builds a loop of `steps` steps over a state of shape `[width, width]` with a weight of the same shape.
 fn repeated(steps: usize, width: usize, step: fn(Value, Value) -> Value) -> Result<Graph> {
     Ok(Graph::build("repeated", |g| {
         let [h, w] = ["h", "w"].map(|name| g.input(name, funcify::TensorType::new(DType::F32, [width, width])));
@@ -252,7 +253,7 @@ fn repeated(steps: usize, width: usize, step: fn(Value, Value) -> Value) -> Resu
     })?)
 }
 
-/// The states of `[192, 192]` of so many steps.
+/// Builds a loop that stacks its states of shape `[192, 192]` over `steps` steps.
 fn traced(steps: usize) -> Result<Graph> {
     Ok(Graph::build("traced", |g| {
         let [h, w] = ["h", "w"].map(|name| g.input(name, "f32[192,192]"));
@@ -260,14 +261,14 @@ fn traced(steps: usize) -> Result<Graph> {
     })?)
 }
 
-/// A number, for so many steps.
+/// Builds a loop of `steps` steps over a scalar.
 fn number(steps: usize) -> Result<Graph> {
     Ok(Graph::build("number", |g| {
         scan_with(ScanOptions::new().length(steps), g.input("h", "f32[]"), (), |h, ()| (h * 0.99 + 0.1, ())).0
     })?)
 }
 
-/// A program without loops, of so many ops of which none is like another.
+/// Builds a program without loops, of `ops` ops that all differ.
 fn straight(ops: usize) -> Result<Graph> {
     Ok(Graph::build("straight", |g| {
         let x = g.input("x", "f32[16]");

@@ -1,20 +1,21 @@
-//! Whether all subjects computed the same: no wrong program is timed.
+//! Checks that all subjects compute the same values: a wrong program is not timed.
 //!
-//! The measure is the reference evaluation where it was fast enough, else JAX, else the first loop by hand that was.
+//! The expected values are those of the reference evaluator if it is fast enough, else of JAX, else of the first
+//! handwritten loop that ran.
 
 use std::collections::BTreeMap;
 
 use funcify::HostTensor;
 
-/// How far a number may be from the measure's, relative to the largest of its tensor. Sums over thousands of steps in f32,
-/// in another order, differ by some 1e-5.
+/// The allowed difference from the expected value, relative to the largest element of the tensor. Sums over thousands
+/// of steps in f32 differ by about 1e-5 when reordered.
 const TOLERANCE: f64 = 1e-3;
 
-/// The results of each subject by name.
+/// The results of each subject, by name.
 #[derive(Default)]
 pub(crate) struct Values(Vec<(&'static str, BTreeMap<String, HostTensor>)>);
 
-/// Which subjects may be the measure, the best first.
+/// The subjects whose results may serve as the expected values, best first.
 const MEASURES: &[&str] = &["reference", "jax", "candle-by-hand", "burn-flex-by-hand"];
 
 impl Values {
@@ -22,20 +23,20 @@ impl Values {
         self.0.push((subject, results));
     }
 
-    /// The measure's name and results.
+    /// Returns the subject with the expected values, and its results.
     fn measure(&self) -> Option<(&'static str, &BTreeMap<String, HostTensor>)> {
         let of = |name: &&str| self.0.iter().find(|(subject, _)| **subject == **name);
         let best = MEASURES.iter().find_map(of).or(self.0.first())?;
         Some((best.0, &best.1))
     }
 
-    /// Against whom a subject's values were checked.
+    /// Returns the subject that a subject's values were checked against.
     pub(crate) fn checked(&self, subject: &str) -> Option<&'static str> {
         self.measure().map(|(name, _)| name).filter(|name| *name != subject)
     }
 }
 
-/// The subjects whose values differ, and how.
+/// Returns the subjects with wrong values, and how they differ.
 pub(crate) fn wrong(values: &Values) -> BTreeMap<&'static str, String> {
     let Some((measure, expected)) = values.measure() else {
         return BTreeMap::new();
@@ -57,8 +58,8 @@ pub(crate) fn wrong(values: &Values) -> BTreeMap<&'static str, String> {
     wrong
 }
 
-/// The largest difference relative to the largest number. `None` if they do not have as many numbers. Not a number is as far
-/// as can be.
+/// Returns the largest difference relative to the largest element, or `None` if the element counts differ. NaN counts
+/// as an infinite difference.
 pub(crate) fn largest_difference(expected: &HostTensor, found: &HostTensor) -> Option<f64> {
     if expected.len() != found.len() {
         return None;

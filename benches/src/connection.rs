@@ -1,4 +1,4 @@
-//! The harness's end of a worker's process: a line out, a line back, with a limit on how long it may take.
+//! The harness's end of a worker process: writes a line, reads a line, with a timeout.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::protocol::{Answer, Request};
 
-/// A running worker. Dropped, it is told to quit, and killed if it does not.
+/// A running worker. On drop, the worker is asked to quit, and killed if it does not.
 pub(crate) struct Connection {
     child: Child,
     input: ChildStdin,
@@ -21,8 +21,8 @@ impl Connection {
     pub(crate) fn open(mut command: Command) -> Result<Connection> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().with_context(|| format!("{command:?}"))?;
-        let input = child.stdin.take().context("the worker has an input")?;
-        let output = child.stdout.take().context("the worker has an output")?;
+        let input = child.stdin.take().context("the worker's standard input is not piped")?;
+        let output = child.stdout.take().context("the worker's standard output is not piped")?;
         let (sender, answers) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -39,10 +39,10 @@ impl Connection {
         writeln!(self.input, "{}", serde_json::to_string(request)?).context("the worker has ended")?;
         self.input.flush().context("the worker has ended")?;
         match self.answers.recv_timeout(patience) {
-            Ok(line) => serde_json::from_str(&line).with_context(|| format!("not an answer: {line}")),
+            Ok(line) => serde_json::from_str(&line).with_context(|| format!("invalid answer: {line}")),
             Err(RecvTimeoutError::Timeout) => {
                 self.child.kill()?;
-                bail!("more than {} s", patience.as_secs())
+                bail!("timed out after {} s", patience.as_secs())
             }
             Err(RecvTimeoutError::Disconnected) => bail!("the worker ended: {}", self.child.wait()?),
         }
@@ -51,7 +51,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let quit = serde_json::to_string(&Request::Quit).expect("a request is a word");
+        let quit = serde_json::to_string(&Request::Quit).expect("a request without fields is valid JSON");
         let told = writeln!(self.input, "{quit}").and_then(|()| self.input.flush()).is_ok();
         for _ in 0..20 {
             if !told || matches!(self.child.try_wait(), Ok(Some(_))) {

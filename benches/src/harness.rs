@@ -17,32 +17,32 @@ use crate::rows::{Gone, Measurement, Samples, ratios};
 use crate::subjects::{Phase, Subject};
 use crate::workloads::{Loss, Sizes, Workload};
 
-/// What a run measures, and how long it may take.
+/// The workloads of a run, and its time limits.
 pub(crate) struct Schedule {
     pub(crate) items: Vec<(&'static Workload, Sizes)>,
     pub(crate) subjects: Vec<&'static Subject>,
-    /// How often each subject has its turn.
+    /// The number of turns of each subject.
     pub(crate) rounds: usize,
-    /// How long a turn lasts, in which a fast program runs many times.
+    /// The length of a turn, in which a fast program runs many times.
     pub(crate) turn: Duration,
-    /// Who ran for so long in all has no further turn.
+    /// The total running time after which a subject gets no further turn.
     pub(crate) enough: Duration,
-    /// How long making a program and running it once may take.
+    /// The maximum time for building a program and running it once.
     pub(crate) patience: Duration,
-    /// A file for inputs and results.
+    /// The folder for the files with inputs and results.
     pub(crate) folder: PathBuf,
 }
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Clone, Default)]
 pub(crate) struct Measured {
     pub(crate) rows: Vec<Measurement>,
-    /// Subjects without a row, and why.
+    /// The subjects without a row, each with a reason.
     pub(crate) gone: Vec<Gone>,
 }
 
-/// Runs all workloads, with a progress bar. `keep` is given what was measured so far after each of them, so that a long run
-/// that is cut off is not lost.
+/// Runs all workloads, with a progress bar. Calls `keep` with the measurements so far after each workload, so that an
+/// interrupted run is not lost.
 pub(crate) fn run(plan: &Schedule, peers: &Peers, keep: impl Fn(&Measured) -> Result<()>) -> Result<Measured> {
     std::fs::create_dir_all(&plan.folder)?;
     let mut measured = Measured::default();
@@ -79,7 +79,7 @@ struct Item<'a> {
     bar: &'a ProgressBar,
 }
 
-/// A subject that has made its program.
+/// A subject whose program is built.
 struct Ready {
     subject: &'static Subject,
     connection: Connection,
@@ -88,7 +88,7 @@ struct Ready {
 }
 
 impl Item<'_> {
-    /// 1. Workers make their programs and are checked. 2. They take turns. 3. They tell their memory.
+    /// 1. Workers build their programs and are checked. 2. They take turns. 3. They report their memory.
     fn run(&mut self, measured: &mut Measured) -> Result<()> {
         let mut values = Values::default();
         let mut ready = Vec::new();
@@ -136,10 +136,10 @@ impl Item<'_> {
         Ok(())
     }
 
-    /// A worker with its program, whose results are among the values. The error is why there is none.
+    /// Starts a worker, builds its program, and adds its results to `values`. The error is the reason why it has none.
     fn make(&self, subject: &'static Subject, values: &mut Values) -> Result<Ready, String> {
         let (workload, sizes, phase) = (self.workload.name, &self.sizes, self.phase.name());
-        self.bar.set_message(format!("{workload} {sizes}, {phase}: {} makes its program", subject.name));
+        self.bar.set_message(format!("{workload} {sizes}, {phase}: {} builds its program", subject.name));
         let command = self.peers.worker(subject)?;
         let mut connection = Connection::open(command).map_err(|error| format!("{error:#}"))?;
         let outputs = self.plan.folder.join("outputs.safetensors");
@@ -155,25 +155,25 @@ impl Item<'_> {
             Answer::Made { make_s, make_cpu_s } => (make_s, make_cpu_s),
             Answer::Declined { declined } => return Err(declined),
             Answer::Failed { failed } => return Err(failed),
-            other => return Err(format!("an answer that was not asked for: {other:?}")),
+            other => return Err(format!("unexpected answer: {other:?}")),
         };
         let results = read_safetensors(&outputs).map_err(|error| error.to_string())?;
         values.add(subject.name, results);
         Ok(Ready { subject, connection, made, samples: Samples::default() })
     }
 
-    /// Lets a worker run for a while.
+    /// Lets a worker run for one turn.
     fn turn(&self, each: &mut Ready) -> Result<()> {
         let start = Instant::now();
         let mut count = 1;
         while start.elapsed() < self.plan.turn {
             match each.connection.ask(&Request::Run { count }, self.plan.patience)? {
                 Answer::Ran { wall_s, cpu_s } => each.samples.add(wall_s, cpu_s),
-                other => anyhow::bail!("an answer that was not asked for: {other:?}"),
+                other => anyhow::bail!("unexpected answer: {other:?}"),
             }
-            // As many as fit into what is left of the turn, at most twice what ran so far.
+            // As many runs as fit into the rest of the turn, and at most twice as many as before.
             let left = self.plan.turn.saturating_sub(start.elapsed()).as_secs_f64();
-            let low = each.samples.low().context("it ran")?.max(1e-7);
+            let low = each.samples.low().context("the program has not run")?.max(1e-7);
             count = ((left / low) as usize).clamp(1, 2 * each.samples.count());
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The inputs of workloads as tensors of the frameworks.
+//! Converts the inputs of workloads to the tensors of the frameworks.
 
 use std::collections::BTreeMap;
 
@@ -8,49 +8,49 @@ use candle_core::Tensor as CandleTensor;
 use funcify::{Graph, HostTensor};
 use funcify_burn::{AnyTensor, Burn};
 
-/// The inputs of a workload as Candle's tensors, by name.
+/// The inputs of a workload as Candle tensors, by name.
 pub(crate) struct CandleInputs(BTreeMap<String, CandleTensor>);
 
 impl CandleInputs {
-    /// Names these tensors.
+    /// Wraps named tensors.
     pub(crate) fn new(named: BTreeMap<String, CandleTensor>) -> CandleInputs {
         CandleInputs(named)
     }
 
-    /// Those of these names.
+    /// Returns the tensors with these names.
     pub(crate) fn all<const N: usize>(&self, names: [&str; N]) -> [&CandleTensor; N] {
         names.map(|name| &self.0[name])
     }
 }
 
-/// The inputs of a workload as Burn's tensors, by name. Numbers are vectors of one element: Burn has no scalars.
+/// The inputs of a workload as Burn tensors, by name. Scalars are vectors of one element, because Burn has no scalars.
 pub(crate) struct BurnInputs {
     floats: BTreeMap<String, AnyTensor>,
     integers: BTreeMap<String, AnyTensor>,
 }
 
 impl BurnInputs {
-    /// The float tensor of that name.
+    /// Returns the float tensor with this name.
     pub(crate) fn get<const D: usize>(&self, name: &str) -> BurnTensor<D> {
         self.float(name).into_tensor().expect("a workload knows the ranks of its inputs")
     }
 
-    /// The float tensor of that name, of any rank.
+    /// Returns the float tensor with this name, whatever its rank.
     pub(crate) fn float(&self, name: &str) -> AnyTensor {
         self.floats[name].clone()
     }
 
-    /// Those of these names, of one rank.
+    /// Returns the float tensors with these names, all of one rank.
     pub(crate) fn all<const N: usize, const D: usize>(&self, names: [&str; N]) -> [BurnTensor<D>; N] {
         names.map(|name| self.get(name))
     }
 
-    /// The tensor of integers of that name.
+    /// Returns the integer tensor with this name.
     pub(crate) fn integers<const D: usize>(&self, name: &str) -> BurnTensor<D, Int> {
         self.integers[name].clone().into_tensor().expect("a workload knows the ranks of its inputs")
     }
 
-    /// Uploads the inputs; those in `tracked` require gradients, and all are on a device with autodiff if there are any.
+    /// Uploads the inputs. Those in `tracked` require gradients; if there are any, all are on a device with autodiff.
     pub(crate) fn new(burn: &Burn, inputs: &[(String, HostTensor)], tracked: &[&str]) -> Result<BurnInputs> {
         let plain = burn.device().clone();
         let device = if tracked.is_empty() { plain } else { plain.autodiff() };
@@ -82,7 +82,7 @@ impl BurnInputs {
         Ok(uploaded)
     }
 
-    /// All in the order of the graph's inputs.
+    /// Returns all inputs in the order of the graph's inputs.
     pub(crate) fn in_order(&self, graph: &Graph) -> Vec<AnyTensor> {
         let named = (0..graph.inputs().len()).map(|index| graph.input_name(index));
         named.map(|name| self.floats.get(name).unwrap_or_else(|| &self.integers[name]).clone()).collect()

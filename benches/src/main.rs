@@ -1,9 +1,9 @@
-//! Where each backend and strategy stands: `cargo xtask bench [--only ..] [--quick] [--json FILE] [--peers]`.
+//! Benchmarks each backend and strategy: `cargo xtask bench [--only ..] [--quick] [--json FILE] [--peers]`.
 //!
-//! [`workloads`] and [`subjects`] are data. Each subject runs in a process of its own ([`worker`]), and takes turns with the others
-//! ([`harness`]), so that ratios within one run hold where times do not. Nothing is timed whose values were not checked
-//! ([`compare`]). How long cancelled calls take is measured by another program, `funcify-cancel`: the allocator that counts bytes
-//! here writes zeros over all memory that a loop asks for, in one go.
+//! [`workloads`] and [`subjects`] are data. Each subject runs in its own process ([`worker`]) and takes turns with the
+//! others ([`harness`]), so that ratios within one run hold where times do not. Only programs whose values were
+//! checked are timed ([`compare`]). A separate program, `funcify-cancel`, measures how long cancelled calls take: the
+//! allocator here counts bytes and zeroes all memory that a loop asks for at once.
 
 mod baseline;
 mod before;
@@ -39,64 +39,64 @@ use crate::workloads::{Sizes, Workload};
 #[derive(Parser)]
 #[command(
     name = "cargo xtask bench",
-    about = "Time and memory of each backend and strategy, against loops by hand and other projects"
+    about = "Measures each backend and strategy against handwritten loops and other projects"
 )]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Workloads with their sizes, `rnn T=1000 B=1 H=32`, and subjects whose name has this in it; may be given several times.
+    /// Run only workloads with sizes (`rnn T=1000 B=1 H=32`) and subjects whose names contain this text; may be
+    /// repeated.
     #[arg(long)]
     only: Vec<String>,
-    /// Small sizes and short turns: some minutes.
+    /// Use small sizes and short turns: takes a few minutes.
     #[arg(long)]
     quick: bool,
-    /// Beside the sizes of the tables those of the plots, at which time and memory grow.
+    /// Also run the sizes of the plots, which show how time and memory grow.
     #[arg(long)]
     growth: bool,
-    /// Also JAX, PyTorch, PyTensor and rlx. The first time this makes a Python environment and rlx's worker under
-    /// `target/bench`, in minutes.
+    /// Also run JAX, PyTorch, PyTensor and rlx. The first time, this builds a Python environment and rlx's worker under
+    /// `target/bench`, which takes minutes.
     #[arg(long)]
     peers: bool,
-    /// How often each subject has its turn.
+    /// The number of turns of each subject.
     #[arg(long)]
     rounds: Option<usize>,
-    /// Nothing is compared: what one call of each of funcify's programs spends, by op.
+    /// Only print the time that one call of each of funcify's programs spends in each op.
     #[arg(long)]
     profile: bool,
-    /// Only this: what a step of `Stepper` costs, beside one inside the scan, for layers of `funcify::nn`.
+    /// Only measure a step of `Stepper` against one inside the scan, for layers of `funcify::nn`.
     #[arg(long)]
     steps: bool,
-    /// Only this: how long it takes to plan programs of more and more ops. Fails if it grows faster than their number.
+    /// Only measure how long planning takes as programs grow. Fails if it grows faster than the number of ops.
     #[arg(long)]
     planning: bool,
-    /// Nothing is timed: whether all subjects compute the same. Fails if one of this project does not.
+    /// Only check that all subjects compute the same values. Fails if one of this project's does not.
     #[arg(long)]
     values: bool,
-    /// Keeps the rows of the last run beside those of this one, so that a long run can be made in parts. Ratios remain
-    /// those within a part.
+    /// Keep the rows of the last run, so that a long run can be made in parts. Ratios remain those within a part.
     #[arg(long)]
     add: bool,
-    /// Writes the rows here too; they are in `target/bench/rows.json` in any case.
+    /// Also write the rows to this file; they are in `target/bench/rows.json` in any case.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Compares ratios with those of `benches/baseline.json`, and fails if one is worse by more than its noise.
+    /// Compare ratios with those of `benches/baseline.json`, and fail if one is worse by more than its noise.
     #[arg(long)]
     check: bool,
-    /// Keeps the ratios of this run as `benches/baseline.json`; with `--report` those of the last one.
+    /// Save the ratios of this run as `benches/baseline.json`; with `--report`, those of the last run.
     #[arg(long)]
     keep: bool,
-    /// Only this: each of funcify's subjects beside the same as this earlier build of the program runs it, and their ratios. Fails
-    /// if one is slower by more than 5 %. wgpu takes part where it is asked for.
+    /// Only compare each of funcify's subjects with the same subject in this earlier build of the program. Fails if
+    /// one is slower by more than 5 %. wgpu runs only on request.
     #[arg(long)]
     before: Option<PathBuf>,
-    /// Makes the report, and the table of docs/benchmarks.md, from the rows of the last run again; nothing runs.
+    /// Only write the report, and the table of docs/benchmarks.md, from the rows of the last run.
     #[arg(long)]
     report: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serves the harness as one subject (`peers/PROTOCOL.md`).
+    /// Serve the harness as one subject (`peers/PROTOCOL.md`).
     #[command(hide = true)]
     Worker { subject: String },
 }
@@ -171,14 +171,15 @@ fn bench(arguments: &Arguments) -> Result<bool> {
     if arguments.check { baseline::check(&run, &root()) } else { Ok(true) }
 }
 
-/// Says whose values were wrong, or not there though nothing declines them. Whether that is nobody of this project.
+/// Prints the subjects with wrong values, and those that are missing without being declined. Returns `true` if none of
+/// them is this project's.
 fn values_agree(measured: &Measured) -> bool {
     let is_own = |gone: &rows::Gone| Subject::named(&gone.subject).is_ok_and(|subject| !subject.is_peer());
     let failed: Vec<_> = measured.gone.iter().filter(|gone| is_own(gone) && !gone.is_declined).collect();
     for gone in &failed {
         println!("{}, {}, {}: {}", gone.workload, gone.phase, gone.subject, gone.why);
     }
-    println!("{} programs gave the same values, {} did not", measured.rows.len() / 2, failed.len());
+    println!("{} programs computed the same values, {} did not", measured.rows.len() / 2, failed.len());
     failed.is_empty() && !measured.rows.is_empty()
 }
 
@@ -200,7 +201,8 @@ fn plan(arguments: &Arguments, folder: &Path) -> Result<Schedule> {
     let only = &arguments.only;
     ensure!(only.is_empty() || of_workloads || of_subjects, "no workload or subject has {only:?} in its name");
     let items = all.filter(|item| !of_workloads || is_named(item)).collect();
-    // In software, wgpu takes most of the time of a run and tells little: a quick run and a comparison have it where it is asked for.
+    // In software, wgpu takes most of the time of a run and shows little: quick runs and comparisons skip it unless
+    // asked.
     let on_wgpu = |subject: &Subject| {
         matches!(
             subject.kind,

@@ -9,19 +9,19 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// The processor time of all threads of this process so far.
+/// Returns the processor time of all threads of this process so far.
 pub(crate) fn processor_time() -> Duration {
     ProcessTime::now().as_duration()
 }
 
-/// Memory at one moment, against which a later peak is told.
+/// The memory at one moment, as the baseline for a later peak.
 pub(crate) struct Before {
     allocated: usize,
     resident: Option<usize>,
 }
 
 impl Before {
-    /// Begins to watch for the peak.
+    /// Starts tracking the peak.
     pub(crate) fn now() -> Before {
         ALLOCATOR.reset_peak_usage();
         // Sets the largest resident size to the present one (Linux, proc_pid_clear_refs(5)).
@@ -30,18 +30,18 @@ impl Before {
         Before { allocated: ALLOCATOR.current_usage(), resident }
     }
 
-    /// The bytes that were allocated at once since then, beyond those held before.
+    /// Returns the peak of allocated bytes since then, beyond those held before.
     pub(crate) fn allocated(&self) -> usize {
         ALLOCATOR.peak_usage().saturating_sub(self.allocated)
     }
 
-    /// The same as the system counts it: pages. `None` where the system does not say.
+    /// Returns the same peak as counted by the system, in pages, or `None` if the system does not report it.
     pub(crate) fn resident(&self) -> Option<usize> {
         Some(status("VmHWM:")?.saturating_sub(self.resident?))
     }
 }
 
-/// A line of the process's status, in bytes.
+/// Reads a line of the process's status, in bytes.
 fn status(name: &str) -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

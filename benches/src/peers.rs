@@ -1,4 +1,4 @@
-//! The workers of other projects: a Python environment under `target/bench`, and a small program on rlx.
+//! Builds the workers of other projects: a Python environment under `target/bench`, and a small program that uses rlx.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,21 +7,21 @@ use anyhow::{Context, Result};
 
 use crate::subjects::{Kind, Subject};
 
-/// Where the peers are, if they were asked for and could be made.
+/// The locations of the peers that were requested and could be built.
 pub(crate) struct Peers {
     python: Result<PathBuf, String>,
     rlx: Result<PathBuf, String>,
 }
 
 impl Peers {
-    /// No peers.
+    /// Returns a value without peers.
     pub(crate) fn none() -> Peers {
         let absent = || Err("only with `--peers`".to_string());
         Peers { python: absent(), rlx: absent() }
     }
 
-    /// Makes the environment and the program, or finds those that were made before. What could not be made is said, and the run
-    /// goes on without it.
+    /// Builds the environment and the program, or reuses earlier builds. Prints a message for each that failed to
+    /// build, and the run continues without it.
     pub(crate) fn make(root: &Path) -> Peers {
         let folder = root.join("target/bench");
         let python = folder.join("peers/bin/python");
@@ -35,13 +35,13 @@ impl Peers {
         let rlx = run(build.env("CARGO_TARGET_DIR", &target)).map(|()| target.join("release/rlx-worker"));
         for (what, made) in [("Python's peers", &python), ("rlx", &rlx)] {
             if let Err(why) = made {
-                println!("without {what}: {why}");
+                println!("running without {what}: {why}");
             }
         }
         Peers { python, rlx }
     }
 
-    /// The command that starts a subject's worker. The error is why there is none.
+    /// Returns the command that starts a subject's worker. The error is the reason why there is none.
     pub(crate) fn worker(&self, subject: &Subject) -> Result<Command, String> {
         match subject.kind {
             Kind::Python => {
@@ -70,7 +70,7 @@ fn source(root: &Path) -> PathBuf {
     root.join("benches/peers")
 }
 
-/// Runs a command. The error is the last line that it wrote.
+/// Runs a command. The error is the last line that the command wrote.
 fn run(command: &mut Command) -> Result<(), String> {
     let output = command.output().with_context(|| format!("{command:?}")).map_err(|error| format!("{error:#}"))?;
     if output.status.success() {
@@ -82,5 +82,5 @@ fn run(command: &mut Command) -> Result<(), String> {
 
 /// Returns the root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the benchmarks lie in the workspace").to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a folder of the workspace").to_path_buf()
 }

@@ -1,9 +1,10 @@
-//! How long it takes to plan a program, by its number of ops: `--planning`.
+//! Measures how planning time grows with the number of ops: `--planning`.
 //!
-//! Each kind of program grows by doubling. What is timed is a function's first call, without the time of its second: the first plans
-//! for the sizes that it is called with. The cost of an op is not the same everywhere: beyond the engine's most instructions a program
-//! is planned loop by loop, beyond a routine's without machine code. So an op of the largest program may cost [`ALLOWED`] times what one
-//! of the smallest costs. If planning took time in the square of the number of ops, it would cost 64 times as much.
+//! Each kind of program grows by doubling. The measured time is that of a function's first call, which plans for its
+//! sizes, minus that of its second call. The cost per op is not constant: beyond the engine's maximum number of
+//! instructions a program is planned loop by loop, and beyond a routine's maximum without machine code. So an op of
+//! the largest program may cost [`ALLOWED`] times as much as one of the smallest. If planning took quadratic time, it
+//! would cost 64 times as much.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +13,16 @@ use funcify::dispatch::Function;
 use funcify::{DType, GradOptions, Graph, HostTensor, Scalar, ScanOptions, Value, cond, constant, scan_with, stack};
 use funcify_cpu::Cpu;
 
-/// How much more than an op of the smallest program one of the largest may cost.
+/// The allowed ratio of the cost of an op in the largest program to that in the smallest.
 const ALLOWED: f64 = 4.0;
 
-/// Ops of the smallest program, and of the smallest that is compared: below it a call's own cost shows.
+/// The number of ops of the smallest program: below it, the cost of the call itself would dominate.
 const SMALLEST: usize = 500;
 
-/// Makes a program of some number of ops from its input, `f32[16]`, by closures that each add some.
+/// Builds a program of about this many ops from its input, `f32[16]`.
 type Make = fn(Value, usize) -> Value;
 
-/// The programs, by what there is more and more of.
+/// The kinds of programs, named by the part that grows.
 const KINDS: [(&str, Make); 10] = [
     ("ops in a line", |x, ops| line(x, x, ops)),
     ("ops in the body of a loop", |x, ops| looped(x, |h| line(h, x, ops))),
@@ -50,7 +51,7 @@ const KINDS: [(&str, Make); 10] = [
     }),
 ];
 
-/// The steps of each loop.
+/// The number of steps of each loop.
 const STEPS: usize = 4;
 
 fn constants(index: usize) -> f64 {
@@ -69,11 +70,12 @@ fn looped(start: Value, step: impl FnOnce(Value) -> Value) -> Value {
     scan_with(ScanOptions::new().length(STEPS), start, (), |h, ()| (step(h), ())).0
 }
 
-/// Prints a table: a row for each kind of program, or those of these names. False if an op of a large program costs too much.
+/// Prints a table with a row for each kind of program, or only for those in `only`. Returns `false` if an op of a large
+/// program costs too much.
 pub(crate) fn print(is_quick: bool, only: &[String]) -> Result<bool> {
     let sizes: &[usize] = if is_quick { &[1, 4] } else { &[1, 2, 4, 8, 16, 32, 64] };
     let columns: Vec<String> = sizes.iter().map(|size| format!("{} ops", size * SMALLEST)).collect();
-    println!("| planning, µs an op: a program of more and more | {} | | |", columns.join(" | "));
+    println!("| planning, µs per op; the program grows by | {} | | |", columns.join(" | "));
     println!("|---|{}--:|---|", "--:|".repeat(sizes.len()));
     let mut is_met = true;
     let is_asked = |kind: &str| only.is_empty() || only.iter().any(|name| kind.contains(name.as_str()));
@@ -94,7 +96,7 @@ pub(crate) fn print(is_quick: bool, only: &[String]) -> Result<bool> {
     Ok(is_met)
 }
 
-/// Microseconds an op, the lowest of some.
+/// Returns the microseconds per op, the lowest of `turns` measurements.
 fn cost(make: Make, ops: usize, is_gradient: bool, turns: usize) -> Result<f64> {
     let mut graph = Graph::build("planned", |g| make(g.input("x", "f32[16]"), ops).sum(..))?;
     if is_gradient {

@@ -1,4 +1,4 @@
-//! What a call of funcify's programs spends, by op: where the reasons of gaps come from.
+//! Profiles calls of funcify's programs by op. The reasons of gaps are based on these profiles.
 
 use anyhow::Result;
 use funcify::HostTensor;
@@ -7,10 +7,10 @@ use crate::harness::Schedule;
 use crate::subjects::{self, Phase};
 use crate::workloads::Loss;
 
-/// How many ops are shown.
+/// The number of ops that are shown.
 const SHOWN: usize = 8;
 
-/// Runs each program of the plan, profiled, and prints a table.
+/// Profiles each program of the plan and prints a table.
 pub(crate) fn print(plan: &Schedule) -> Result<()> {
     for (workload, sizes) in &plan.items {
         let inputs: Vec<(String, HostTensor)> =

@@ -1,35 +1,35 @@
-//! What the harness and a worker say to each other, a line of JSON each: `peers/PROTOCOL.md`.
+//! The messages between the harness and a worker, one line of JSON each: `peers/PROTOCOL.md`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What the harness asks.
+/// A request from the harness.
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(tag = "do", rename_all = "lowercase")]
 pub(crate) enum Request {
-    /// Make the program, run it once, write its results.
+    /// Build the program, run it once, write its results.
     Prepare { workload: String, sizes: BTreeMap<String, usize>, phase: String, inputs: String, outputs: String },
-    /// Run it some times.
+    /// Run the program `count` times.
     Run { count: usize },
-    /// Run it once, and tell its memory.
+    /// Run the program once and report its memory.
     Peak,
-    /// End.
+    /// Exit.
     Quit,
 }
 
-/// What a worker answers.
+/// An answer of a worker.
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(untagged)]
 pub(crate) enum Answer {
-    /// The program is made.
+    /// The program is built.
     Made { make_s: f64, make_cpu_s: f64 },
-    /// It ran.
+    /// The program ran.
     Ran { wall_s: Vec<f64>, cpu_s: Vec<f64> },
-    /// The subject does not have the workload or the phase.
+    /// The subject lacks the workload or the phase.
     Declined { declined: String },
-    /// It has it, and could not do it.
+    /// The subject supports the workload but failed to run it.
     Failed { failed: String },
-    /// The largest memory of a run beyond what was held before it. Last, because it may have no fields.
+    /// The peak memory of a run beyond the memory held before it. Last, because it may have no fields.
     Memory { allocator_bytes: Option<u64>, system_bytes: Option<u64> },
 }

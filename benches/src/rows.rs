@@ -1,46 +1,46 @@
-//! The rows of a run: what was measured, as data.
+//! The rows of a run: the measurements as data.
 
 use serde::{Deserialize, Serialize};
 
 use crate::subjects::{self, Phase};
 
-/// One subject on one workload in one phase.
+/// The measurements of one subject on one workload in one phase.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Measurement {
     /// The workload and its sizes: `rnn T=1000 B=1 H=32`.
     pub(crate) workload: String,
     pub(crate) subject: String,
-    /// `make`, `forward` or `train`; `make` is that of the forward program, `make-train` that of the other.
+    /// The phase: `forward`, `train`, or `make` and `make-train` for building the program of either.
     pub(crate) phase: String,
     /// The shortest run, in seconds of wall time.
     pub(crate) low_s: f64,
     pub(crate) median_s: f64,
     /// The median of the processor time of all threads.
     pub(crate) cpu_s: f64,
-    /// The distance between the quartiles, in parts of the median. `None` of a single run.
+    /// The interquartile range, relative to the median; `None` for a single run.
     pub(crate) spread: Option<f64>,
-    /// The largest memory of a run beyond inputs and program, as the allocator counts it, else as the system does.
+    /// The peak memory of a run beyond inputs and program, as counted by the allocator, else by the system.
     pub(crate) peak_bytes: Option<u64>,
-    /// The same as the system counts it.
+    /// The same peak as counted by the system.
     pub(crate) system_bytes: Option<u64>,
-    /// Its low over that of the loop by hand in the same library.
+    /// The ratio of its shortest run to that of the handwritten loop in the same library.
     pub(crate) ratio_to_hand_written: Option<f64>,
-    /// Its low over JAX's.
+    /// The ratio of its shortest run to JAX's.
     pub(crate) ratio_to_jax: Option<f64>,
-    /// How many runs.
+    /// The number of runs.
     pub(crate) runs: usize,
-    /// Against whose values its own were checked; `None` of the measure itself.
+    /// The subject that its values were checked against; `None` for the subject with the expected values.
     pub(crate) checked: Option<String>,
 }
 
-/// A subject without a row, and why.
+/// A subject without a row, and the reason.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Gone {
     pub(crate) workload: String,
     pub(crate) subject: String,
     pub(crate) phase: String,
     pub(crate) why: String,
-    /// Whether that is so by design, and nothing that failed.
+    /// `true` if the subject is missing by design; `false` if it failed.
     pub(crate) is_declined: bool,
 }
 
@@ -61,18 +61,18 @@ impl Samples {
         self.wall.len()
     }
 
-    /// How long all runs took.
+    /// Returns the total time of all runs.
     pub(crate) fn total(&self) -> f64 {
         self.wall.iter().sum()
     }
 
-    /// The shortest time.
+    /// Returns the shortest time.
     pub(crate) fn low(&self) -> Option<f64> {
         self.wall.iter().copied().reduce(f64::min)
     }
 }
 
-/// The element at that part of the way from the smallest to the largest.
+/// Returns the quantile of the numbers at `part`, between 0 and 1.
 fn quantile(numbers: &[f64], part: f64) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -81,7 +81,7 @@ fn quantile(numbers: &[f64], part: f64) -> f64 {
 }
 
 impl Measurement {
-    /// The row of making a program, once.
+    /// Returns the row of building a program once.
     pub(crate) fn made(
         workload: &str,
         subject: &str,
@@ -97,7 +97,7 @@ impl Measurement {
         }
     }
 
-    /// The row of running it.
+    /// Returns the row of running a program.
     pub(crate) fn ran(
         workload: &str,
         subject: &str,
@@ -125,7 +125,7 @@ impl Measurement {
         }
     }
 
-    /// Whether another row is of the same workload and phase.
+    /// Returns whether another row has the same workload and phase.
     pub(crate) fn is_beside(&self, other: &Measurement) -> bool {
         self.workload == other.workload && self.phase == other.phase
     }

@@ -1,7 +1,9 @@
-//! What a step costs that is served on its own, by `Stepper` and `OnSlices`, beside what it costs inside the scan: `--steps`.
+//! Measures the cost of a single step in `Stepper` and in `OnSlices`, against the cost of a step inside the scan:
+//! `--steps`.
 //!
-//! The three take turns, and the lowest of all turns counts. Before that, their outputs are compared. All run on one thread: a step of
-//! microseconds is too little for two, which a scan that computes something for all steps at once uses.
+//! The three take turns, and the lowest time of all turns counts. Their outputs are compared first. All run on one
+//! thread: a step of microseconds is too short for two threads, while a scan that batches work over all steps would
+//! use them.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,14 +19,14 @@ use funcify_cpu::{Cpu, OnSlices};
 
 use crate::compare::largest_difference;
 
-/// How far a step may be from the scan, relative to its largest number. A product of one row adds in another order than that of a
-/// strip of steps.
+/// The allowed difference between a step and the scan, relative to the scan's largest element. A product of one row
+/// sums in another order than that of a strip of steps.
 const LARGEST: f64 = 1e-5;
 
-/// The features of a layer, in and out.
+/// The number of input and output features of a layer.
 const FEATURES: usize = 128;
 
-/// Prints a table: a row for each layer, batch and backend.
+/// Prints a table with a row for each layer, batch size and backend.
 pub(crate) fn print(is_quick: bool) -> Result<()> {
     rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(|| rows(is_quick))
 }
@@ -46,7 +48,7 @@ fn rows(is_quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// Layers over `[T,B,F]`.
+/// Builds layers over `[T,B,F]`.
 fn layers() -> Result<[(&'static str, Graph); 4]> {
     let recurrent = |cell| Recurrent { batch_first: false, ..Recurrent::new(cell, FEATURES, FEATURES) }.layer();
     let minimal =
@@ -60,7 +62,7 @@ fn layers() -> Result<[(&'static str, Graph); 4]> {
     ])
 }
 
-/// A layer's rows alone: its last states are what a step keeps.
+/// Drops the last states from a layer's outputs: the stepper keeps them itself.
 fn served(layer: &Graph) -> Result<Graph> {
     Ok(Graph::build(layer.name(), |g| {
         let inputs = (0..layer.inputs().len()).map(|index| g.input(layer.input_name(index), layer.input_type(index)));
@@ -68,7 +70,7 @@ fn served(layer: &Graph) -> Result<Graph> {
     })?)
 }
 
-/// Numbers for the inputs of a layer.
+/// Builds the inputs of a layer.
 fn inputs(graph: &Graph, steps: usize, batch: usize) -> Result<Vec<HostTensor>> {
     let mut sizes = Sizes::new();
     [("T", steps), ("B", batch)].into_iter().for_each(|(name, size)| sizes.set(&Symbol::new(name), size));
@@ -133,7 +135,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Microseconds of a step from slices into slices.
+    /// Returns the microseconds of a step that reads and writes slices.
     fn on_slices(&self) -> Result<f64> {
         let stepped = self.graph.stepped()?;
         let start = Function::compile(&stepped.start, &Cpu::default())?.call_host(&self.inputs[1..])?;

@@ -1,4 +1,4 @@
-//! A worker: the process in which one subject of this program runs one workload.
+//! The worker process, in which one subject of this program runs one workload.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -13,7 +13,8 @@ use crate::protocol::{Answer, Request};
 use crate::subjects::{self, Phase, Prepared, Subject};
 use crate::workloads::Workload;
 
-/// Candle's loops by hand make graphs as deep as they have steps, whose drop is recursive.
+/// The stack size. Candle's handwritten loops build graphs as deep as their number of steps, and dropping them
+/// recurses.
 const STACK: usize = 1 << 30;
 
 /// Serves requests from standard input until it is told to quit.
@@ -25,7 +26,7 @@ pub(crate) fn serve(subject: &'static Subject) -> Result<()> {
 fn answer_all(subject: &'static Subject) -> Result<()> {
     let mut prepared = None;
     for line in std::io::stdin().lock().lines() {
-        let request: Request = serde_json::from_str(&line?).context("a request is a line of JSON")?;
+        let request: Request = serde_json::from_str(&line?).context("a request must be a line of JSON")?;
         if matches!(request, Request::Quit) {
             break;
         }
@@ -64,7 +65,7 @@ fn answer(subject: &'static Subject, request: Request, prepared: &mut Option<Box
             Ok(Answer::Made { make_s, make_cpu_s })
         }
         Request::Run { count } => {
-            let program = prepared.as_mut().context("nothing is prepared")?;
+            let program = prepared.as_mut().context("no program is prepared")?;
             let (mut wall_s, mut cpu_s) = (Vec::with_capacity(count), Vec::with_capacity(count));
             for _ in 0..count {
                 let (start, cpu) = (Instant::now(), processor_time());
@@ -75,12 +76,12 @@ fn answer(subject: &'static Subject, request: Request, prepared: &mut Option<Box
             Ok(Answer::Ran { wall_s, cpu_s })
         }
         Request::Peak => {
-            let program = prepared.as_mut().context("nothing is prepared")?;
+            let program = prepared.as_mut().context("no program is prepared")?;
             let before = Before::now();
             program.run()?;
             let system_bytes = before.resident().map(|bytes| bytes as u64);
             Ok(Answer::Memory { allocator_bytes: Some(before.allocated() as u64), system_bytes })
         }
-        Request::Quit => anyhow::bail!("to quit has no answer"),
+        Request::Quit => anyhow::bail!("a quit request has no answer"),
     }
 }

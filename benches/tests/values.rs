@@ -1,4 +1,5 @@
-//! The quick form of the benchmarks, without times: all of funcify's ways and all loops by hand compute the same.
+//! Runs the quick benchmarks without timing: all of funcify's variants and all handwritten loops compute the same
+//! values.
 
 use std::process::Command;
 
@@ -7,5 +8,5 @@ fn all_subjects_compute_the_same() {
     let output = Command::new(env!("CARGO_BIN_EXE_funcify-bench")).args(["--quick", "--values"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("programs gave the same values, 0 did not"), "{text}");
+    assert!(text.contains("programs computed the same values, 0 did not"), "{text}");
 }

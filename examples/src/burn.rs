@@ -1,11 +1,11 @@
-//! What the models of Burn share: a step of Adam.
+//! The Adam optimizer shared by the Burn models.
 
 use anyhow::Result;
 use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::Tensor;
 
-/// A module in training by Adam.
+/// A module trained with Adam.
 pub(crate) struct Adam<M> {
     pub(crate) module: M,
     adam: ModuleOptimizer,
@@ -17,13 +17,13 @@ impl<M: Module> Adam<M> {
         Adam { module, adam: AdamConfig::new().with_epsilon(1e-8).init(), gradients: None }
     }
 
-    /// Keeps the gradients of a loss; gives the loss.
+    /// Computes and stores the gradients of a loss. Returns the loss.
     pub(crate) fn differentiate(&mut self, loss: Tensor<1>) -> Result<f64> {
         self.gradients = Some(GradientsParams::from_grads(loss.backward(), &self.module));
         Ok(loss.into_scalar::<f64>())
     }
 
-    /// Updates the parameters by the gradients that were kept, once.
+    /// Updates the parameters once with the stored gradients.
     pub(crate) fn update(&mut self, rate: f64) -> Result<()> {
         if let Some(gradients) = self.gradients.take() {
             self.module = self.adam.step(rate, self.module.clone(), gradients);

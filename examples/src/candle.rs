@@ -1,4 +1,4 @@
-//! What the models of Candle share: variables that begin the same in each run, and a step of Adam.
+//! Parts shared by the Candle models: reproducible initial variables, and the Adam optimizer.
 
 use std::sync::Mutex;
 
@@ -13,13 +13,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::Normal;
 
-/// Variables whose first values depend on a seed alone: Candle's own generator cannot be seeded on the CPU.
+/// Variables whose initial values depend only on a seed: Candle's own generator cannot be seeded on the CPU.
 struct Seeded {
     vars: VarMap,
     random: Mutex<StdRng>,
 }
 
-/// An empty map of variables, and a builder that fills it from a seed.
+/// Returns an empty map of variables, and a builder that fills it from a seed.
 pub(crate) fn seeded(seed: u64, dtype: DType, device: &Device) -> (VarMap, VarBuilder<'static>) {
     let vars = VarMap::new();
     let backend = Seeded { vars: vars.clone(), random: Mutex::new(StdRng::seed_from_u64(seed)) };
@@ -34,7 +34,7 @@ impl SimpleBackend for Seeded {
         let numbers = self.draw(&shape, init)?;
         let var = Var::from_tensor(&Tensor::from_vec(numbers, shape, device)?.to_dtype(dtype)?)?;
         let tensor = var.as_tensor().clone();
-        self.vars.data().lock().expect("no thread panics with it").insert(name.to_string(), var);
+        self.vars.data().lock().expect("no thread panics while it holds the lock").insert(name.to_string(), var);
         Ok(tensor)
     }
 
@@ -43,7 +43,7 @@ impl SimpleBackend for Seeded {
     }
 
     fn contains_tensor(&self, name: &str) -> bool {
-        self.vars.data().lock().expect("no thread panics with it").contains_key(name)
+        self.vars.data().lock().expect("no thread panics while it holds the lock").contains_key(name)
     }
 }
 
@@ -71,12 +71,12 @@ impl Seeded {
     }
 
     fn sample(&self, count: usize, distribution: impl Distribution<f64>) -> Vec<f64> {
-        let mut random = self.random.lock().expect("no thread panics with it");
+        let mut random = self.random.lock().expect("no thread panics while it holds the lock");
         (&mut *random).sample_iter(distribution).take(count).collect()
     }
 }
 
-/// Adam over variables.
+/// The Adam optimizer over variables.
 pub(crate) struct Adam {
     adam: AdamW,
     gradients: Option<GradStore>,
@@ -88,13 +88,13 @@ impl Adam {
         Ok(Adam { adam, gradients: None })
     }
 
-    /// Keeps the gradients of a loss; gives the loss.
+    /// Computes and stores the gradients of a loss. Returns the loss.
     pub(crate) fn differentiate(&mut self, loss: &Tensor) -> Result<f64> {
         self.gradients = Some(loss.backward()?);
         Ok(loss.to_dtype(DType::F64)?.to_scalar()?)
     }
 
-    /// Updates the variables by the gradients that were kept, once.
+    /// Updates the variables once with the stored gradients.
     pub(crate) fn update(&mut self, rate: f64) -> Result<()> {
         self.adam.set_learning_rate(rate);
         Ok(self.gradients.take().map_or(Ok(()), |gradients| self.adam.step(&gradients))?)

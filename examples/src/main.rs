@@ -1,7 +1,7 @@
-//! What funcify is used for, on every backend: `cargo xtask examples [NAME ..] [--backend NAME] [--quick] [--compare]`.
+//! Examples of funcify on every backend: `cargo xtask examples [NAME ..] [--backend NAME] [--quick] [--compare]`.
 //!
-//! An example prints what it shows, and fails if what it claims is not so. [`graphs`] are small programs for any backend;
-//! [`models`] are trained in Candle and in Burn, with funcify's loop in place of their own.
+//! An example prints its results, and fails if its claims do not hold. [`graphs`] are small programs for any backend;
+//! [`models`] are trained in Candle and in Burn, with funcify's loop in place of the framework's own.
 
 mod burn;
 mod candle;
@@ -22,20 +22,20 @@ use crate::graphs::{chunked_loss, clamp_invalid, derivatives, early_stopping, rn
 use crate::models::{adding, burn_model, characters, clamping, large_vocabulary, neural_ode, nile};
 use crate::training::Comparison;
 
-/// Counts the bytes that are held, for `--compare`.
+/// Counts allocated bytes, for `--compare`.
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
 #[derive(Parser)]
-#[command(name = "cargo xtask examples", about = "What funcify is used for, on every backend")]
+#[command(name = "cargo xtask examples", about = "Runs examples of funcify on every backend")]
 struct Arguments {
-    /// The examples to run; all if none is named.
+    /// The examples to run; all by default.
     names: Vec<String>,
-    /// The backends to run them on: reference, candle, burn-flex, burn-ndarray, burn-wgpu; all that are there if none is
-    /// named.
+    /// The backends to run them on: reference, candle, burn-flex, burn-ndarray, burn-wgpu; all available ones by
+    /// default.
     #[arg(long)]
     backend: Vec<String>,
-    /// Small settings, for all examples on all backends in a few minutes.
+    /// Use small settings, which run all examples on all backends in a few minutes.
     #[arg(long)]
     quick: bool,
     /// Instead of training, measure a training step with funcify's loop and with the framework's own.
@@ -43,64 +43,64 @@ struct Arguments {
     compare: bool,
 }
 
-/// An example: its name, what it shows, and how it is run.
+/// An example: its name, its description, and its kind.
 type Example = (&'static str, &'static str, Kind);
 
 enum Kind {
-    /// A graph, on any backend.
+    /// A graph that runs on any backend.
     Graph(fn(&dyn Executor) -> Result<()>),
-    /// A model of Candle and one of Burn.
+    /// A model in Candle and in Burn.
     Model(fn(&Run) -> Result<()>),
-    /// A model of Burn alone.
+    /// A model only in Burn.
     BurnModel(fn(&::burn::tensor::Device) -> Result<()>),
 }
 
 use Kind::{BurnModel, Graph, Model};
 
 const EXAMPLES: &[Example] = &[
-    ("derivatives", "gradients through loops, of second order, of lanes, and as text", Graph(derivatives::show)),
+    ("derivatives", "gradients through loops, second-order, per lane, and as text", Graph(derivatives::show)),
     ("rnn", "one scan for sequences of any length", Graph(rnn::show)),
-    ("s5", "a state space layer by a scan, and by an associative scan on halves", Graph(s5::show)),
+    ("s5", "a state space layer as a scan, and as an associative scan", Graph(s5::show)),
     ("early_stopping", "greedy decoding that stops at the end token", Graph(early_stopping::show)),
     (
         "shape_dependent",
-        "a branch on a size: attention masks a prompt, not a single token",
+        "a branch on a size: attention masks a prompt but not a single token",
         Graph(shape_dependent::show),
     ),
     (
         "chunked_loss",
-        "cross-entropy whose logits never exist at once, and the memory that it needs",
+        "cross-entropy whose logits never exist at once, and its memory",
         Graph(chunked_loss::show),
     ),
-    ("clamp_invalid", "values that overflowed are clamped, others left alone", Graph(clamp_invalid::show)),
+    ("clamp_invalid", "clamps values that overflowed and leaves others alone", Graph(clamp_invalid::show)),
     ("burn_model", "a Burn module whose loop is replaced by one line", BurnModel(burn_model::run)),
     (
         "characters",
-        "an LSTM that has read sums answers others, letter by letter until it ends a line",
+        "an LSTM trained on sums answers new ones, letter by letter to the end of the line",
         Model(characters::run),
     ),
     ("adding", "S5 remembers two marked numbers among a thousand, and adds them", Model(adding::run)),
     ("nile", "a Kalman filter fitted to a century of floods by the gradient of its likelihood", Model(nile::run)),
     (
         "large_vocabulary",
-        "a language model whose logits never exist at once, and the memory that its training needs",
+        "a language model whose logits never exist at once, and the memory of its training",
         Model(large_vocabulary::run),
     ),
     ("neural_ode", "a vector field learnt from a spiral, through a Runge-Kutta loop", Model(neural_ode::run)),
     (
         "clamping",
-        "a fit that survives readings that overflow: only the branch that is taken runs, backward too",
+        "a fit that survives overflowing readings: only the taken branch runs, also backward",
         Model(clamping::run),
     ),
 ];
 
-/// The framework that a model is of, and the device that it is on.
+/// The framework of a model, and its device.
 pub(crate) enum Framework {
     Candle(candle_core::Device),
     Burn(::burn::tensor::Device),
 }
 
-/// How an example is run.
+/// The settings of an example.
 pub(crate) struct Run {
     framework: Framework,
     quick: bool,
@@ -114,12 +114,12 @@ impl Run {
         Run { framework, quick, compare, comparisons: RefCell::default() }
     }
 
-    /// A setting: a small one if the run is to be quick.
+    /// Picks the small setting for a quick run, else the full one.
     fn pick<T>(&self, quick: T, full: T) -> T {
         if self.quick { quick } else { full }
     }
 
-    /// Whether tensors lie in host memory, which is counted.
+    /// Returns whether tensors are in host memory, where allocations are counted.
     fn is_on_host(&self) -> bool {
         match &self.framework {
             Framework::Candle(device) => device.is_cpu(),
@@ -129,7 +129,7 @@ impl Run {
 }
 
 fn main() -> ExitCode {
-    // The loops by hand make graphs that are as deep as the sequences are long, which Candle frees by recursion.
+    // The handwritten loops build graphs as deep as the sequences are long, and Candle frees them by recursion.
     let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| examples(&Arguments::parse()));
     match all.map(|thread| thread.join()) {
         Ok(Ok(Ok(true))) => ExitCode::SUCCESS,
@@ -145,12 +145,12 @@ fn failure(message: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Runs the examples that are asked for; false if one failed.
+/// Runs the requested examples. Returns `false` if one failed.
 fn examples(arguments: &Arguments) -> Result<bool> {
     let exists = |name: &String| EXAMPLES.iter().any(|(own, ..)| own == name);
     if let Some(name) = arguments.names.iter().find(|name| !exists(name)) {
         let names: Vec<&str> = EXAMPLES.iter().map(|(name, ..)| *name).collect();
-        return Err(anyhow!("there is no example `{name}`; there are {}", names.join(", ")));
+        return Err(anyhow!("there is no example `{name}`; available: {}", names.join(", ")));
     }
     let is_named = |(own, ..): &&Example| arguments.names.is_empty() || arguments.names.iter().any(|name| name == own);
     let backends = backends(&arguments.backend)?;
@@ -178,7 +178,7 @@ fn examples(arguments: &Arguments) -> Result<bool> {
                 _ => continue,
             };
             match outcome {
-                Ok(()) => println!("  as claimed, in {:.1} s", start.elapsed().as_secs_f64()),
+                Ok(()) => println!("  passed in {:.1} s", start.elapsed().as_secs_f64()),
                 Err(error) => {
                     println!("  FAILED: {error:#}");
                     failures.push(format!("{name} on {backend}"));
@@ -190,13 +190,13 @@ fn examples(arguments: &Arguments) -> Result<bool> {
         println!("\n{}", training::table(&comparisons));
     }
     match failures.len() {
-        0 => println!("\nevery example showed what it claims"),
+        0 => println!("\nall examples passed"),
         _ => println!("\nfailed: {}", failures.join(", ")),
     }
     Ok(failures.is_empty())
 }
 
-/// The backends that are named, or all that are there.
+/// Opens the named backends, or all available ones.
 fn backends(named: &[String]) -> Result<Vec<(String, std::sync::Arc<dyn Executor>)>> {
     let mut opened = Vec::new();
     for name in backend_names() {
@@ -210,12 +210,12 @@ fn backends(named: &[String]) -> Result<Vec<(String, std::sync::Arc<dyn Executor
         }
     }
     match named.iter().find(|name| !opened.iter().any(|(opened, _)| opened == *name)) {
-        Some(name) => Err(anyhow!("there is no backend `{name}`; there are {}", backend_names().join(", "))),
+        Some(name) => Err(anyhow!("there is no backend `{name}`; available: {}", backend_names().join(", "))),
         None => Ok(opened),
     }
 }
 
-/// The framework of a backend, if it is one that trains models.
+/// Returns the framework of a backend, if it can train models.
 fn framework(backend: &str) -> Result<Option<Framework>> {
     let burn = match backend {
         "candle" => return Ok(Some(Framework::Candle(candle_core::Device::Cpu))),

@@ -1,4 +1,4 @@
-//! Training a model whose loop is funcify's, beside the same model whose loop is the framework's own.
+//! Trains a model with funcify's loop, and compares it with the same model with the framework's own loop.
 
 use std::time::{Duration, Instant};
 
@@ -7,37 +7,37 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{MEMORY, Run};
 
-/// How many losses of the two loops are compared.
+/// The number of losses that are compared between the two loops.
 const CURVE: usize = 20;
-/// How far they may be apart.
+/// The allowed difference of the losses.
 const TOLERANCE: f64 = 1e-3;
-/// How many steps of each loop are measured at least, and for how long at least: steps of a few microseconds vary.
+/// The minimum number of measured steps of each loop, and their minimum duration: steps of a few microseconds vary.
 const ROUNDS: (usize, Duration) = (7, Duration::from_secs(1));
 
-/// Whose loop a model runs.
+/// The loop that a model runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loop {
     /// funcify's plug-in: one op of the framework's autodiff.
     Plugin,
-    /// The framework's own: an op of its autodiff for each op of each step.
+    /// The framework's own loop: one op of its autodiff for each op of each step.
     Own,
 }
 
 /// A model with its optimizer and its data.
 pub(crate) trait Training {
-    /// What a step trains on.
+    /// The data that a step trains on.
     type Batch;
 
-    /// The next batch.
+    /// Returns the next batch.
     fn batch(&mut self) -> Self::Batch;
 
-    /// The loss of a batch, and its gradients, which the optimizer keeps.
+    /// Computes the loss of a batch and its gradients, which the optimizer stores. Returns the loss.
     fn differentiate(&mut self, batch: Self::Batch) -> Result<f64>;
 
-    /// Updates the parameters by the last gradients, at a learning rate.
+    /// Updates the parameters with the stored gradients at a learning rate.
     fn update(&mut self, rate: f64) -> Result<()>;
 
-    /// Trains on the next batch. Gives the loss before the update.
+    /// Trains on the next batch. Returns the loss before the update.
     fn step(&mut self, rate: f64) -> Result<f64> {
         let batch = self.batch();
         let loss = self.differentiate(batch)?;
@@ -46,11 +46,11 @@ pub(crate) trait Training {
     }
 }
 
-/// How long to train, and how fast.
+/// The number of training steps and the learning rate.
 #[derive(Clone, Copy)]
 pub(crate) struct Schedule {
     pub(crate) steps: usize,
-    /// The largest learning rate; it rises to it in a twentieth of the steps and falls to zero as a cosine.
+    /// The peak learning rate. The rate rises over a twentieth of the steps, and then falls to zero along a cosine.
     pub(crate) rate: f64,
 }
 
@@ -62,10 +62,10 @@ impl Schedule {
     }
 }
 
-/// Trains the model that `start` makes, with the plug-in's loop.
+/// Trains the model that `start` builds, with the plug-in's loop.
 ///
-/// First the losses of both loops are compared from the same start. With `--compare` both are measured instead of
-/// trained, and there is no model.
+/// First compares the losses of both loops from the same start. With `--compare`, measures both instead of training,
+/// and returns no model.
 pub(crate) fn train<T: Training>(
     run: &Run,
     schedule: Schedule,
@@ -105,8 +105,8 @@ pub(crate) fn train<T: Training>(
     Ok(Some((plugin, losses)))
 }
 
-/// The time and the peak memory of a loss and its gradients with each of the two loops, medians of steps that took turns. Both have the same
-/// data and the same optimizer, which are not measured.
+/// The time and the peak memory of a loss and its gradients with each of the two loops: medians of steps that took
+/// turns. Both use the same data and the same optimizer, which are not measured.
 pub(crate) struct Comparison {
     plugin: Cost,
     own: Cost,
@@ -125,10 +125,10 @@ impl Comparison {
     }
 }
 
-/// What the loss of a training step and its gradients take.
+/// The cost of a training step's loss and gradients.
 pub(crate) struct Cost {
     seconds: f64,
-    /// In host memory, beyond what is held between two steps.
+    /// The peak in host memory, beyond the bytes held between two steps.
     pub(crate) bytes: usize,
 }
 
@@ -142,7 +142,7 @@ impl Cost {
         training.differentiate(batch)?;
         let seconds = start.elapsed().as_secs_f64();
         let bytes = MEMORY.peak_usage().saturating_sub(held);
-        // The rate does not change what a step takes.
+        // The rate does not affect the cost of a step.
         training.update(1e-6)?;
         Ok(Cost { seconds, bytes })
     }
@@ -160,7 +160,7 @@ fn duration(milliseconds: f64) -> String {
     if milliseconds < 0.1 { format!("{:.1} µs", milliseconds * 1e3) } else { format!("{milliseconds:.2} ms") }
 }
 
-/// Comparisons as rows of a table in Markdown: time, and memory in MB.
+/// Formats comparisons as a Markdown table: time, and memory in MB.
 pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
     let mut table = String::from(
         "| example | backend | loss and gradients | the framework's loop | | memory | the framework's loop | |\n",
@@ -169,7 +169,7 @@ pub(crate) fn table(rows: &[(&str, &String, Comparison)]) -> String {
     for (example, backend, Comparison { plugin, own }) in rows {
         let [time, of_own] = [plugin, own].map(|cost| cost.seconds * 1e3);
         let time = format!("{} | {} | {:.2}", duration(time), duration(of_own), of_own / time);
-        // What a GPU holds is not counted.
+        // GPU memory is not counted.
         let [memory, of_own] = [plugin, own].map(|cost| cost.bytes as f64 / 1e6);
         let memory = match backend.as_str() {
             "burn-wgpu" => "| | ".to_string(),

@@ -1,10 +1,10 @@
-//! The language model as its users run it: trained, resumed, and served as a process.
+//! Runs the language model as its users do: trained, resumed, and served as a process.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A folder of its own for a test, gone with it.
+/// A temporary folder for a test, deleted on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -33,17 +33,17 @@ fn succeeded(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Steps are half of them, a checkpoint, a new start, and the rest, bit for bit.
+/// Training half of the steps, saving a checkpoint, restarting and training the rest agrees bit for bit.
 #[test]
 fn it_resumes_exactly() {
     for framework in ["candle", "burn"] {
         let folder = Folder::new(&format!("resume-{framework}"));
         let said = succeeded(command(&["resume", "--steps", "12"], framework, &folder.0).output().unwrap());
-        assert!(said.contains("12 steps are 6, a checkpoint, and the rest"), "{said}");
+        assert!(said.contains("12 steps equal 6, a checkpoint, and the rest"), "{said}");
     }
 }
 
-/// A model is trained, whose losses are drawn, and serves two lines side by side as each alone, and as `generate` goes on.
+/// Trains a model and plots its losses. Serving two lines at once agrees with serving each alone, and with `generate`.
 #[test]
 fn it_is_trained_and_served() {
     for framework in ["candle", "burn"] {
@@ -51,12 +51,12 @@ fn it_is_trained_and_served() {
         let train = ["train", "--steps", "60", "--every", "30", "--rate", "0.01"];
         let said = succeeded(command(&train, framework, &folder.0).output().unwrap());
         let losses =
-            said.lines().filter_map(|line| line.split_once(" nats a byte")?.0.rsplit(' ').next()?.parse().ok());
+            said.lines().filter_map(|line| line.split_once(" nats per held-out")?.0.rsplit(' ').next()?.parse().ok());
         let losses: Vec<f64> = losses.collect();
-        // A byte that may be any of 256 takes 5.5 nats.
+        // A uniformly random byte has an entropy of 5.5 nats.
         assert!(matches!(losses[..], [first, second] if second < first && second < 4.0), "{said}");
         let plot = std::fs::read_to_string(folder.0.join("losses.svg")).unwrap();
-        assert!(plot.matches("<polyline").count() >= 2 && plot.contains("nats a byte"), "{plot}");
+        assert!(plot.matches("<polyline").count() >= 2 && plot.contains("nats per byte"), "{plot}");
 
         let serve = |lines: &str| {
             let mut process = command(&["serve", "--bytes", "12"], framework, &folder.0);
@@ -79,13 +79,13 @@ fn it_is_trained_and_served() {
         for (number, line) in lines.iter().enumerate() {
             let alone = serve(&format!("{line}\n"));
             assert_eq!(alone[0].strip_prefix("1: "), together[number].strip_prefix(&format!("{}: ", number + 1)));
-            // A line is read behind a new line.
+            // The server puts a new line before each line.
             assert_eq!(alone[0], format!("1: {}", generate(&format!("\n{line}"))));
         }
     }
 }
 
-/// Runs every command of the page about serving, with a tiny model that is trained for a moment.
+/// Runs every command of the page about serving, with a tiny model that is trained briefly.
 #[test]
 fn the_commands_of_the_documentation_run() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/serving.md")).unwrap();

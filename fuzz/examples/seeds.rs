@@ -1,4 +1,4 @@
-//! Writes the texts from which `text` begins into the folder `corpus/text` beside this one.
+//! Writes the seed texts of the target `text` into the folder `corpus/text` next to this one.
 
 use std::path::Path;
 

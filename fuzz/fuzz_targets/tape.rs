@@ -1,4 +1,4 @@
-//! Random programs, each decoded from a tape of choices: what holds of every program holds of each of them.
+//! Random programs, each decoded from a tape of choices and checked against properties that hold for every program.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Texts that are damaged programs: no panic, no hang, no memory beyond the budget, and what is read prints as itself.
-//! `cargo xtask fuzz-text` runs it.
+//! Mutated texts of programs: parsing must not panic, hang or exceed the memory budget, and a parsed text must
+//! round-trip. `cargo xtask fuzz-text` runs this target.
 
 #![no_main]
 
@@ -8,7 +8,7 @@ use std::sync::Once;
 use funcify_conformance::mutants::{probe, set_up};
 use libfuzzer_sys::fuzz_target;
 
-/// The stack on which texts are probed, that of a thread of Rust.
+/// The stack size for probing texts, the default of a Rust thread.
 const STACK: usize = 2 << 20;
 
 static SET_UP: Once = Once::new();

@@ -1,5 +1,5 @@
-//! What the tests across the crates share: an op and a backend as another crate would add them, backends that are wrong on
-//! purpose, and a loop that is trained in both frameworks.
+//! Helpers shared by the tests across the crates: an op and a backend as another crate would add them, faulty
+//! backends, and a loop that is trained in both frameworks.
 
 use funcify::{Builder, Graph, Tree};
 
@@ -24,13 +24,13 @@ pub mod toy;
 pub mod training;
 pub mod wrong;
 
-/// Builds a program in which nothing is wrong.
+/// Builds a valid program.
 #[track_caller]
 pub fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Returns what a step gives whose next state is also its output.
+/// Returns the results of a step whose next state is also its output.
 pub fn traced<T: Copy>(next: T) -> (T, T) {
     (next, next)
 }

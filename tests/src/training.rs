@@ -10,10 +10,11 @@ use funcify::{Graph, HostTensor, Value, scan};
 use funcify_burn::Burn;
 use funcify_candle::{Candle, Differentiable};
 
-/// How many numbers a state has.
+/// The number of elements of a state.
 pub const WIDTH: usize = 3;
 
-/// A recurrent loop: `h = tanh(w h + x)`, and the sum of its states and of the squares of its last state.
+/// Builds a recurrent loop, `h = tanh(w h + x)`, whose loss is the sum of its states and of the squares of its last
+/// state.
 pub fn graph() -> Graph {
     let built = Graph::build("recurrent", |g| {
         let (xs, w) = (g.input("xs", "f32[T,3]"), g.input("w", "f32[3]"));
@@ -27,15 +28,15 @@ pub fn graph() -> Graph {
     built.expect("the graph is well formed")
 }
 
-/// The sequence of so many steps.
+/// Returns the sequence of `steps` steps.
 pub fn sequence(steps: usize) -> Vec<f32> {
     (0..steps * WIDTH).map(|index| (index as f32 * 0.37).sin()).collect()
 }
 
-/// From the weights to the loss and its gradient, by a framework's own `backward`.
+/// Maps the weights to the loss and its gradient, by a framework's own `backward`.
 pub type Step = Arc<dyn Fn(&[f32]) -> (f32, Vec<f32>) + Send + Sync>;
 
-/// Training of so many steps on each device, by name.
+/// Returns the training step over `steps` steps on each device, by name.
 pub fn subjects(steps: usize) -> Vec<(&'static str, Step)> {
     vec![
         ("candle", candle(steps)),

@@ -1,11 +1,11 @@
-//! Choices compiled as a whole with what is around them, on Candle's and Burn's tensors, forward and backward.
+//! Conds compiled as a whole with their surroundings, on Candle's and Burn's tensors, forward and backward.
 
 use funcify::dispatch::{Backend, Function};
 use funcify::{GradOptions, Graph, HostTensor, cond, evaluate};
 use funcify_burn::Burn;
 use funcify_candle::Candle;
 
-/// Whether all of a program was compiled, which is one instruction then.
+/// Returns whether a program was compiled as a whole, and so is one instruction.
 fn is_whole<B: Backend>(graph: &Graph, backend: &B, inputs: &[HostTensor]) -> bool {
     let function = Function::compile(graph, backend).unwrap();
     let (found, expected) = (function.call_host(inputs).unwrap(), evaluate(graph, inputs).unwrap());
@@ -23,8 +23,8 @@ fn everywhere(graph: &Graph, inputs: &[HostTensor]) -> [bool; 3] {
     [is_whole(graph, &Candle::cpu(), inputs), burn[0], burn[1]]
 }
 
-/// The logarithm of what may overflow, and a clamped one in its place: an infinite slope of the other branch has no part in the
-/// gradient.
+/// Computes the logarithm of a value that may overflow, or a clamped one in its place: an infinite slope of the other
+/// branch does not reach the gradient.
 #[test]
 fn a_choice_outside_of_loops_is_one_program_and_so_is_its_gradient() {
     let graph = Graph::build("guarded", |g| {
@@ -42,7 +42,7 @@ fn a_choice_outside_of_loops_is_one_program_and_so_is_its_gradient() {
     }
 }
 
-/// Products of matrices are the library's, in a branch as outside of it.
+/// The library computes matrix products, inside a branch as well as outside.
 #[test]
 fn a_choice_with_products_runs_from_the_host() {
     let graph = Graph::build("products", |g| {

@@ -1,5 +1,5 @@
-//! Compiled loops on the frameworks' own tensors: views of one memory, turned matrices, masks; what is given stays as it is. And a
-//! `while` whose sizes are those of its call.
+//! Compiled loops on the frameworks' own tensors: views of one buffer, transposed matrices, masks; inputs stay
+//! unchanged. Also a `while` loop whose sizes are those of its call.
 
 use funcify::dispatch::{Backend, CompileOptions, Function, LoopStrategy};
 use funcify::{
@@ -11,7 +11,7 @@ use funcify_tests::built;
 
 const STEPS: usize = 7;
 
-/// A recurrent loop over two sequences and a mask, and where it was above zero.
+/// Builds a recurrent loop over two sequences and a mask that also returns where its state is above zero.
 fn recurrent(dtype: DType) -> Graph {
     built("recurrent", |g| {
         let [xs, ys] = ["xs", "ys"].map(|name| g.input(name, TensorType::new(dtype, [STEPS, 3])));
@@ -32,7 +32,7 @@ fn noise(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// Rows of a tensor.
+/// Returns rows of a tensor.
 fn rows(all: &HostTensor, start: usize, count: usize) -> HostTensor {
     let graph = built("rows", |g| g.input("x", all.ty()).slice(0, start..start + count));
     evaluate(&graph, std::slice::from_ref(all)).unwrap().remove(0)
@@ -84,7 +84,7 @@ fn views_are_read_where_they_lie() {
     check(&Burn::ndarray());
 }
 
-/// What has no loop is one program for all sizes, also where loops are compiled for each.
+/// A program without loops is compiled once for all sizes, even if loops are compiled for each.
 #[test]
 fn what_has_no_loop_is_compiled_once() {
     let graph = built("straight", |g| (g.input("x", "f32[N]") * 2.0).exp());
@@ -95,7 +95,8 @@ fn what_has_no_loop_is_compiled_once() {
     assert_eq!((function.counts().made, function.counts().reused), (1, 3));
 }
 
-/// Greedy decoding: a token that is given, and then computed, chooses a row; the loop ends at another one. Sizes are those of a call.
+/// Builds greedy decoding: the first token is given, later ones are computed, each selects a row, and an end token
+/// ends the loop. Sizes are those of a call.
 fn decoding(most: usize) -> Graph {
     built("decoding", |g| {
         let [embed, out] = [g.input("embed", "f32[V,H]"), g.input("out", "f32[H,V]")];
@@ -122,7 +123,8 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
         let function = Function::compile(&graph, backend).unwrap();
         for (v, h) in [(12, 5), (7, 4), (12, 5)] {
             let fixed = [noise(DType::F32, &[v, h]), noise(DType::F32, &[h, v]), noise(DType::F32, &[h])];
-            // From some token on it says the same for ever: one that ends it, and one that does not.
+            // The model eventually repeats one token for ever: tests an end token that ends the loop, and one that
+            // does not.
             for end in [v as i64 - 1, -1] {
                 let inputs = [&fixed[..], &[HostTensor::scalar(1i64), HostTensor::scalar(end)]].concat();
                 let expected = evaluate(&graph, &inputs).unwrap();
@@ -137,7 +139,7 @@ fn a_while_of_sizes_of_the_call_is_compiled() {
     check(&Burn::flex());
 }
 
-/// In the first call of a size and in those after it, which are the compiled program alone.
+/// Tests the first call of a size, and later calls, which run only the compiled program.
 #[test]
 fn a_byte_that_is_not_zero_is_true() {
     let graph = built("count", |g| {

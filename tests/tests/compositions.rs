@@ -1,4 +1,4 @@
-//! Custom ops inside compiled programs: the composition stands for the op there, the kernel elsewhere.
+//! Custom ops inside compiled programs use their composition; elsewhere they use their kernel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use funcify_tests::{built, traced};
 mod elementwise;
 use elementwise::elementwise;
 
-/// What the composition of [`Shift`] is.
+/// The kind of composition of [`Shift`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Composition {
     Right,
@@ -79,7 +79,7 @@ impl CustomOp for Shift {
             TwoResults => Some(vec![x + 1.0, x]),
             OfItself => Some(vec![shift(x, OfItself)]),
             Loop => {
-                // Halves of what is left of 1 are added until that is small; it is added then, too.
+                // Adds half of the rest of 1 until the rest is small, and then the rest too.
                 let one = x.zeros_like().sum(0) + 1.0;
                 let ((sum, rest), ()) =
                     scan_until_with(ScanOptions::new().length(10), (x, one), (), |(sum, rest), ()| {
@@ -114,7 +114,7 @@ impl CustomOp for Count {
     }
 }
 
-/// The backends that compile loops as a whole.
+/// Returns the backends that compile loops as a whole.
 fn compiling() -> [Arc<dyn Executor>; 4] {
     [Arc::new(Cpu::default()), Arc::new(Candle::cpu()), Arc::new(Burn::flex()), Arc::new(Burn::ndarray())]
 }
@@ -123,7 +123,7 @@ fn options(strategy: LoopStrategy) -> CompileOptions {
     CompileOptions { strategy, ..CompileOptions::default() }
 }
 
-/// A loop whose step has the op, in a choice, too; its loss.
+/// Builds a loop whose step has the op, also inside a cond, and returns its loss.
 fn recurrence() -> Graph {
     built("recurrence", |g| {
         let [xs, start, decay] = [g.input("xs", "f64[T,2]"), g.input("start", "f64[2]"), g.input("decay", "f64[]")];
@@ -152,7 +152,7 @@ fn assert_close(at: &str, found: &[HostTensor], expected: &[HostTensor]) {
     }
 }
 
-/// The program, its gradient, its second derivative and its lanes, each with its arguments.
+/// Returns the program, its gradient, its second derivative and its batched form, each with its arguments.
 fn programs() -> Vec<(&'static str, Graph, Vec<HostTensor>)> {
     let forward = recurrence();
     let gradient = forward.grad(.., GradOptions::new()).unwrap();
@@ -196,7 +196,7 @@ fn loops_with_a_custom_op_are_compiled() {
     }
 }
 
-/// A loop whose step has an op of that composition.
+/// Builds a loop whose step has an op with this composition.
 fn shifting(composition: Composition) -> Graph {
     built("shifting", |g| {
         let (start, xs) = (g.input("start", "f64[2]"), g.input("xs", "f64[T,2]"));
@@ -254,7 +254,7 @@ fn a_composition_of_other_types_is_an_error_when_compiling() {
     }
 }
 
-/// Its own custom op and the symbols that its loops bind are those of each place.
+/// Each use of a composition has its own custom op and its own symbols for its loops.
 #[test]
 fn a_composition_has_loops_and_custom_ops_of_its_own() {
     let (graph, inputs) = (shifting(Loop), two_and_rows());
@@ -264,7 +264,7 @@ fn a_composition_has_loops_and_custom_ops_of_its_own() {
         for strategy in [LoopStrategy::Auto, LoopStrategy::Native, LoopStrategy::Unroll] {
             let executable = backend.compile(&graph, options(strategy)).unwrap();
             let results = executable.call(&inputs);
-            // Candle's and Burn's programs have the loops of the composition, which cannot be laid out.
+            // Candle's and Burn's programs contain the loops of the composition, which cannot be unrolled.
             match (strategy, results) {
                 (LoopStrategy::Unroll, Err(Error::StepCountNotStatic { .. })) => {}
                 (_, results) => assert_close(backend.name(), &results.unwrap(), &expected),
@@ -299,7 +299,7 @@ fn a_backend_without_a_kernel_runs_the_composition() {
     assert!(fix.contains("`CustomOp::composition`"), "{fix}");
 }
 
-/// Op by op the kernel runs; in what is compiled, the composition.
+/// The kernel runs in op-by-op execution, and the composition in compiled programs.
 #[test]
 fn the_kernel_serves_op_by_op() {
     let graph = Graph::build("counting", |g| {
@@ -313,7 +313,7 @@ fn the_kernel_serves_op_by_op() {
         CALLS.load(Ordering::Relaxed) - before
     };
     assert_eq!((calls(LoopStrategy::Native), calls(LoopStrategy::Auto)), (3, 0));
-    // Of a program that is not compiled, ops of many elements are compiled alone; one with a kernel is not.
+    // In a program that is not compiled, ops of many elements are compiled on their own, unless they have a kernel.
     let graph = built("beside", |g| {
         let x = shift(g.input("x", "f64[128]"), Bare);
         apply(Custom::new(Count), &[x])[0]

@@ -1,6 +1,6 @@
-//! The documentation shows what the examples are and what programs print.
+//! Checks that the documentation shows the examples' current code and the programs' current output.
 //!
-//! The listings that are whole programs run as documentation tests of this package and of `tests/models`.
+//! Listings that are whole programs run as documentation tests of this package and of `tests/models`.
 
 use std::path::Path;
 
@@ -14,13 +14,13 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root.join(path)).unwrap()
 }
 
-/// The blocks of a page that begin with this fence.
+/// Returns the blocks of a page that begin with this fence.
 fn blocks(page: &str, fence: &str) -> Vec<String> {
     let (text, fence) = (read(page), format!("\n{fence}\n"));
     text.split(&fence).skip(1).map(|rest| rest.split_once("\n```").unwrap().0.to_string()).collect()
 }
 
-/// The program of an example, without its module doc.
+/// Returns the program of an example, without its module doc.
 fn program(example: &str) -> String {
     read(example).split_once("\n\n").unwrap().1.trim_end().to_string()
 }
@@ -63,7 +63,7 @@ fn parted(text: &str) -> (String, Vec<f64>) {
     (rest, words.filter_map(number).collect())
 }
 
-/// The text is what the gradient of the example's `decay` prints.
+/// The page shows the printed gradient of the example's `decay`.
 #[test]
 fn the_gradient_is_what_the_program_prints() {
     let decay = Graph::build("decay", |g| {
@@ -74,13 +74,13 @@ fn the_gradient_is_what_the_program_prints() {
     assert_eq!(blocks("docs/derivatives.md", "```text"), [gradient.to_string().trim_end()]);
 }
 
-/// Every line of a change stands, in order, in the tested code before or after it.
+/// Every line of a change occurs, in order, in the tested code before or after it.
 #[test]
 fn the_changes_of_existing_models_are_those_that_are_tested() {
     let candle = ["before", "after"].map(|file| read(&format!("crates/funcify-candle/tests/drop_in/{file}.rs")));
     let burn = read("examples/src/models/burn_model.rs");
     for page in ["README.md", "docs/existing-models.md"] {
-        let [candle_change, burn_change] = &blocks(page, "```diff")[..] else { panic!("{page} shows other changes") };
+        let [candle_change, burn_change] = &blocks(page, "```diff")[..] else { panic!("{page} must show two changes") };
         for (sign, code) in ['-', '+'].into_iter().zip(&candle) {
             assert!(stands_in(candle_change, sign, code), "{page}: {sign}");
         }
@@ -89,12 +89,12 @@ fn the_changes_of_existing_models_are_those_that_are_tested() {
         }
     }
     let [whole] = &blocks("crates/funcify-candle/README.md", "```diff")[..] else {
-        panic!("another number of changes")
+        panic!("the number of changes differs")
     };
     assert_eq!(*whole, blocks("docs/existing-models.md", "```diff")[0]);
 }
 
-/// Tells whether one side of a change stands in the code, line after line, whatever the indentation.
+/// Returns whether one side of a change occurs in the code, line after line, ignoring indentation.
 fn stands_in(change: &str, side: char, code: &str) -> bool {
     let lines = change.lines().filter(|line| line.starts_with([' ', side])).map(|line| line[1..].trim());
     let mut code = code.lines().map(str::trim);

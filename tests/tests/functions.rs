@@ -1,4 +1,4 @@
-//! Functions: when a graph is compiled, what a program serves, where step counts come from, what a call may be given.
+//! Functions: when a graph is compiled, which calls share a program, the sources of step counts, valid arguments.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn cumsum() -> Graph {
     })
 }
 
-/// Powers of two up to a limit, by a scan in a conditional loop.
+/// Powers of two up to a limit, as a scan in a while loop.
 #[test]
 fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
     let graph = built("limited", |g| {
@@ -35,7 +35,7 @@ fn a_conditional_loop_runs_from_the_host_unless_unrolling_is_forced() {
     assert!(matches!(refused, Err(Error::StepCountNotStatic { .. })));
 }
 
-/// `start` doubled as often as the static input says.
+/// Doubles `start` as often as an input says.
 fn doubled(is_static: bool) -> Graph {
     built("doubled", |g| {
         let start = g.input("start", "f64[]");
@@ -59,7 +59,7 @@ fn numbers(count: usize) -> HostTensor {
     HostTensor::from_vec((1..=count).map(|number| number as f64).collect(), [count]).unwrap()
 }
 
-/// The sum of the numbers up to `count`, by a call of `cumsum`.
+/// Returns the sum of the numbers up to `count` from a call of the `cumsum` function.
 fn sum_to(function: &Function<Reference>, count: usize) -> f64 {
     function.call_host(&[numbers(count), HostTensor::scalar(0f64)]).unwrap()[0].get(0).as_f64()
 }
@@ -96,8 +96,8 @@ fn the_program_unused_for_longest_is_dropped() {
         function.counts().made - before
     };
     assert_eq!([1, 2, 1, 3].map(compiled_by), [1, 1, 0, 1]);
-    assert_eq!(compiled_by(1), 0, "it was used after the program for size 2, and is cached");
-    assert_eq!(compiled_by(2), 1, "it was unused for longest when the program for size 3 came");
+    assert_eq!(compiled_by(1), 0, "it was used more recently than the program for size 2, so it is cached");
+    assert_eq!(compiled_by(2), 1, "it was the least recently used when the program for size 3 was compiled");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_static_input_is_compiled_in() {
     }
 }
 
-/// A choice by one static input, beside a loop that counts to another.
+/// A cond on one static input, next to a loop that counts to another.
 #[test]
 fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     let graph = built("model", |g| {
@@ -154,8 +154,8 @@ fn a_program_is_compiled_for_the_static_inputs_that_it_depends_on() {
     assert_eq!(function.counts(), CompileCounts { made: 2, reused: 3 });
 }
 
-/// A loop whose steps are static, one that ends early and one over the rows that it gave, as a backend that unrolls runs
-/// them unless it is told otherwise.
+/// A loop with static steps, one that ends early, and one over the rows of the former, on a backend that unrolls by
+/// default.
 #[test]
 fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_static() {
     let graph = |dtype: &str| {
@@ -179,7 +179,7 @@ fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_stati
         }
         let loops = candle.report().loops;
         let ran: Vec<_> = loops.iter().map(|each| (each.op, each.strategy, each.steps)).collect();
-        // The rows that the last one reads are there when it runs.
+        // The rows that the last loop reads exist when it runs.
         let is_declined = first == LoopStrategy::Unroll;
         let others = if is_declined { LoopStrategy::Native } else { first };
         let expected = [
@@ -191,13 +191,13 @@ fn without_a_strategy_loops_are_compiled_or_unrolled_where_their_steps_are_stati
         let declined: Vec<bool> = loops.iter().map(|each| each.declined.is_some()).collect();
         assert_eq!(declined, [is_declined; 3]);
         let inputs = [HostTensor::from([1f32]), HostTensor::scalar(3f32)].map(|input| input.cast(dtype));
-        // It has a largest number of steps, and unrolls that many.
+        // The loop has a maximum number of steps, and unrolls that many.
         let forced = compile(&graph, UNROLL).and_then(|forced| forced.call_host(&inputs));
         assert_eq!(forced.unwrap(), [HostTensor::scalar(1f32).cast(dtype)]);
     }
 }
 
-/// The steps of an unrolled loop share the programs of the choice and of the conditional loop in them.
+/// The steps of an unrolled loop share the programs of the cond and the while loop in them.
 #[test]
 fn bodies_within_an_unrolled_loop_are_compiled_once() {
     let graph = built("model", |g| {
@@ -234,7 +234,8 @@ fn a_report_tells_what_became_of_a_graph() {
     native.call_host(&[numbers(100)]).unwrap();
     let report = native.report();
     assert_eq!(report.instructions, before.instructions);
-    // Two vectors of 100 doubles, the start and the 2; in a step two sums beside the row, the old sum and the 2.
+    // Two vectors of 100 doubles, the start and the 2; in a step, two sums in addition to the row, the old sum and the
+    // 2.
     assert_eq!(report.peak_bytes, Some(2 * 800 + 2 * 8 + 2 * 8), "{report}");
     assert_eq!(report.counts, CompileCounts { made: 1, reused: 1 });
     let text = report.to_string();
@@ -257,7 +258,7 @@ fn a_step_count_given_at_run_time_needs_a_native_loop() {
     let native = compile(&doubled(false), NATIVE).unwrap();
     assert_eq!([3, 5, 0].map(|count| double(&native, count).unwrap()), [12.0, 48.0, 1.5]);
     assert_eq!(native.counts().made, 1);
-    let error = compile(&doubled(false), UNROLL).err().expect("it is refused without a size");
+    let error = compile(&doubled(false), UNROLL).err().expect("it is rejected without a size");
     assert!(matches!(&error, Error::StepCountNotStatic { backend, .. } if backend == "reference"), "{error}");
     assert_eq!(error.place().op, "scan");
 }

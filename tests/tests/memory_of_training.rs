@@ -1,4 +1,4 @@
-//! A thousand training steps take no more memory than the first ones.
+//! A thousand training steps use no more memory than the first ones.
 
 use funcify_tests::training::{WIDTH, subjects};
 use peak_alloc::PeakAlloc;
@@ -6,7 +6,7 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
 
-/// What the heap may have more of in the end: queues of threads, not a state of 100 steps a call.
+/// The allowed growth of the heap: enough for the queues of threads, but not for a state of 100 steps per call.
 const SLACK: usize = 16 << 10;
 
 #[test]

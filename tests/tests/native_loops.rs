@@ -1,4 +1,5 @@
-//! A step of a native loop allocates what the library allocates for it and nothing else: as often as a step of the same loop by hand.
+//! A step of a native loop allocates only what the library allocates for it: as often as a step of the handwritten
+//! loop.
 
 use allocation_counter::measure;
 use burn::backend::Dispatch;
@@ -13,7 +14,7 @@ use funcify_candle::Candle;
 
 const WIDTH: usize = 8;
 
-/// What loops by hand call of a library.
+/// The functions of a library that handwritten loops call.
 trait Library: Backend {
     fn read_row(&self, xs: &Self::Tensor, row: usize) -> Self::Tensor;
 
@@ -23,7 +24,7 @@ trait Library: Backend {
 
     fn tanh(&self, x: Self::Tensor) -> Self::Tensor;
 
-    /// `x` where `mask` is true, else `y`.
+    /// Returns `x` where `mask` is true, else `y`.
     fn choose(&self, mask: Self::Tensor, x: Self::Tensor, y: Self::Tensor) -> Self::Tensor;
 
     fn set_row(&self, trace: Self::Tensor, row: usize, x: Self::Tensor) -> Self::Tensor;
@@ -56,7 +57,7 @@ impl Library for Candle {
     }
 }
 
-/// One row of several of `WIDTH` elements.
+/// Selects one row of several of `WIDTH` elements.
 fn one_row(row: usize) -> [Slice; 2] {
     [Slice::new(row as isize, Some(row as isize + 1), 1), Slice::new(0, Some(WIDTH as isize), 1)]
 }
@@ -95,14 +96,14 @@ fn numbers(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// The arguments of a loop of so many steps: `h`, `xs`, `a`, a mask.
+/// Returns the arguments of a loop of `steps` steps: `h`, `xs`, `a`, a mask.
 fn arguments<B: Backend>(backend: &B, steps: usize) -> [B::Tensor; 4] {
     let floats = |shape: &[usize]| backend.upload(&numbers(DType::F32, shape)).unwrap();
     let mask = backend.upload(&numbers(DType::Bool, &[WIDTH])).unwrap();
     [floats(&[WIDTH]), floats(&[steps, WIDTH]), floats(&[WIDTH]), mask]
 }
 
-/// How many allocations 100 steps take that follow 100 others: what a loop allocates for all its steps is no part of it.
+/// Counts the allocations of the second 100 steps, which excludes those that a loop makes for all its steps.
 fn allocations_of_100_steps<T>(arguments: impl Fn(usize) -> T, run: impl Fn(&T)) -> u64 {
     let [short, long] = [100, 200].map(|steps| {
         let arguments = arguments(steps);
@@ -123,7 +124,7 @@ fn of_native<B: Backend>(backend: &B, build: impl FnOnce([Value; 4]) -> Value) -
     allocations_of_100_steps(|steps| arguments(backend, steps), run)
 }
 
-/// Of a loop by hand, whose step is given its state, its row, `a` and the mask.
+/// Counts the allocations of a handwritten loop, whose step gets its state, its row, `a` and the mask.
 fn of_loop_by_hand<L: Library>(
     library: &L,
     is_traced: bool,
@@ -143,13 +144,13 @@ fn of_loop_by_hand<L: Library>(
     allocations_of_100_steps(|steps| arguments(library, steps), run)
 }
 
-/// Checks loops against loops by hand. Where a library allocates when it is asked for sizes, `row` and `write` are how often
-/// that is done for a row that is read, and for one that is written.
+/// Compares native loops with handwritten loops. If a library allocates when asked for sizes, `row` and `write` are the
+/// number of such allocations for each row read and for each row written.
 fn check<L: Library>(library: &L, row: u64, write: u64) {
     let by_hand = |h, x, a: &L::Tensor, _: &L::Tensor| library.tanh(library.add(x, library.mul(h, a.clone())));
     let (plain, traced) = (of_loop_by_hand(library, false, by_hand), of_loop_by_hand(library, true, by_hand));
 
-    // A step is given its carry, over which a library may write.
+    // A step owns its carry, so a library may write over it.
     let carry = of_native(library, |[h, xs, a, _]| scan(h, xs, |h, x| ((x + h * a).tanh(), ())).0);
     assert_eq!(carry, plain + 100 * row, "{}", library.name());
 
@@ -162,7 +163,7 @@ fn check<L: Library>(library: &L, row: u64, write: u64) {
     });
     assert_eq!(trace, traced + 100 * (row + write), "{}", library.name());
 
-    // And the row of its trace that no later step reads.
+    // The same holds for a row of its trace that no later step reads.
     let state = of_native(library, |[h, xs, a, _]| {
         let mut recurrence = Recurrence::new();
         let (xs, hs) = (recurrence.sequence(xs, [0]), recurrence.sit_sot(h));
@@ -174,7 +175,7 @@ fn check<L: Library>(library: &L, row: u64, write: u64) {
     });
     assert_eq!(state, traced + 100 * (row + write), "{}", library.name());
 
-    // A kernel of three operands is given a list of them.
+    // A kernel of three operands gets a list of them.
     let by_hand = |h, x, a: &L::Tensor, mask: &L::Tensor| library.choose(mask.clone(), x, library.mul(h, a.clone()));
     let choice = of_native(library, |[h, xs, a, mask]| scan(h, xs, |h, x| (select(mask, x, h * a), ())).0);
     assert_eq!(choice, of_loop_by_hand(library, false, by_hand) + 100 * (row + 1), "{}", library.name());

@@ -1,5 +1,5 @@
-//! Both axes are open: an op of another crate on the backends of this workspace, and a backend of another crate under
-//! the ops of this workspace.
+//! Extends funcify along both axes: an op of another crate on this workspace's backends, and a backend of another
+//! crate under this workspace's ops.
 
 use funcify::dispatch::{
     Backend, CompileOptions, Executor, Function, LoopStrategy, Reference, backend_names, lowered_ops, open_backend,
@@ -13,7 +13,7 @@ use funcify_candle::Candle;
 use funcify_tests::softplus::{Softplus, softplus, softplus_of};
 use funcify_tests::toy::{Toy, ToyTensor};
 
-/// A recurrence with a state of shape `[2]` whose step uses the new op.
+/// Builds a recurrence with a state of shape `[2]` whose step uses the new op.
 fn recurrence() -> Graph {
     let graph = Graph::build("softplus_recurrence", |g| {
         let xs = g.input("xs", "f64[T,2]");
@@ -32,7 +32,7 @@ fn arguments() -> Vec<HostTensor> {
     vec![xs.into(), [0.1f64, -0.2].into(), 0.9f64.into()]
 }
 
-/// Runs the recurrence with both strategies and compares with the expected results.
+/// Runs the recurrence with both loop strategies and compares it with the expected results.
 #[track_caller]
 fn check_runs_on(backend: impl Backend) {
     let graph = recurrence();
@@ -212,7 +212,7 @@ fn the_new_op_is_among_the_ops_of_each_backend() {
     assert!(Executor::has_fallback(&Reference));
 }
 
-/// The op from outside is differentiated by its own rules, to any order, in loops too.
+/// The external op is differentiated by its own rules, to any order, also in loops.
 #[test]
 fn the_new_op_has_derivatives() {
     let composed = |x: Value, beta: usize| (x * beta as f64).exp().log1p() / beta as f64;

@@ -1,4 +1,4 @@
-//! Backends under construction in the conformance suite: what they lack is told, and what they get wrong still fails.
+//! Unfinished backends in the conformance suite: missing ops are reported, and wrong results still fail.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ fn subject(executor: impl Executor + 'static) -> Subject {
     Subject { name, executor: Ok(Arc::new(executor)), expectations: Expectations::parse("partial = true").unwrap() }
 }
 
-/// Some cases of each category.
+/// Returns some cases of each category.
 fn some_cases() -> Vec<Case> {
     all_golden_cases().unwrap().into_iter().step_by(13).collect()
 }
 
-/// The toy backend has eight ops, of f64: nothing that it does is wrong, and all else is what it lacks. A case lacks something exactly
-/// if it is refused when it is compiled.
+/// The toy backend has eight ops over f64: all of them are right, and everything else is missing. A case needs missing
+/// ops exactly if compiling it is rejected.
 #[test]
 fn a_partial_backend_passes_or_lacks_something() {
     let toy = subject(Toy);
@@ -57,7 +57,7 @@ fn a_partial_backend_passes_or_lacks_something() {
     assert!(["slice", "matmul", "tensors of f32"].iter().all(|need| lacking.contains(*need)), "{lacking:?}");
 }
 
-/// A backend of the toy's tensors with three ops, one of which is wrong.
+/// A backend on the toy's tensors with three ops, one of them wrong.
 #[derive(Clone, Copy)]
 struct Begun;
 
@@ -86,7 +86,7 @@ fn a_wrong_kernel_of_a_partial_backend_fails() {
     assert_eq!(status(step("sums", |c, x| c + x)), Status::Pass);
     assert_eq!(status(step("products", |c, x| c * x)), Status::Fail);
     assert_eq!(status(step("sines", |c, x| c + x.sin())), Status::Needs);
-    // It lacks one op and has another one that is wrong: that it is wrong is seen once it lacks nothing.
+    // The case needs a missing op and a wrong one: the wrong one shows only once nothing is missing.
     assert_eq!(status(step("both", |c, x| c * x.sin())), Status::Needs);
 }
 
@@ -115,7 +115,7 @@ fn softplus_cases() -> Vec<Case> {
     custom_cases("softplus", Custom::new(Softplus { beta: 3 }), &operands).unwrap()
 }
 
-/// The cases of a custom op: it alone, on lanes, in a loop, and the derivatives.
+/// The cases of a custom op: alone, batched, in a loop, and its derivatives.
 #[test]
 fn a_custom_op_has_cases() {
     let cases = softplus_cases();
@@ -134,7 +134,7 @@ fn a_custom_op_has_cases() {
     ];
     assert!(expected.iter().all(|name| names.contains(name)), "{names:?}");
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
-    // The derivative of a gradient has the slopes alone.
+    // The derivative of a gradient contains only the slopes.
     for case in cases.iter().filter(|case| !case.name.contains("_hvp")) {
         assert!(case.graph.to_string().contains("softplus"), "{}", case.name);
     }
@@ -147,7 +147,7 @@ fn a_custom_op_has_cases() {
     }
 }
 
-/// `tripled`: three times a number, without derivative rules; its kernel on `cpu` is off by a little.
+/// `tripled`: three times a number, without derivative rules; its kernel on `cpu` is slightly off.
 #[derive(Clone, Copy, Debug)]
 struct Tripled;
 

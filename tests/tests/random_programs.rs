@@ -1,4 +1,4 @@
-//! Random programs and their gradients on every backend, against the reference evaluation.
+//! Random programs and their gradients on every backend, compared with the reference evaluator.
 
 use funcify::Error;
 use funcify::dispatch::{backend_names, open_backend};
@@ -9,7 +9,7 @@ use funcify_conformance::properties::{Tally, check_backend};
 use funcify_burn as _;
 use funcify_candle as _;
 
-/// Programs of 200 seeds that the suite on the reference backend has not by default.
+/// 200 seeds that the suite on the reference backend does not use by default.
 const SEEDS: std::ops::Range<u64> = 1_000_000..1_000_200;
 
 #[test]
@@ -40,7 +40,7 @@ fn every_backend_agrees_with_the_reference_evaluation() {
         }
         println!("{name}: {:?}", tally.0);
         let native = tally.0.get("native").copied().unwrap_or(0);
-        assert!(!holds_doubles || native > programs.len(), "{name}: {native} programs are compared");
+        assert!(!holds_doubles || native > programs.len(), "{name}: only {native} programs were compared");
     }
     let first = wrong.iter().take(3).cloned().collect::<Vec<_>>().join("\n\n");
     assert!(wrong.is_empty(), "{first}\n{} are wrong", wrong.len());

@@ -1,5 +1,5 @@
-//! Programs one step at a time, on every backend in host memory: the numbers of the whole sequence, states in files, streams
-//! that come and go, and what a step holds.
+//! Steppers on every backend in host memory: agreement with the whole sequence, states in files, streams that come and
+//! go, and the memory of a step.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use funcify_candle::Candle;
 use funcify_cpu::Cpu;
 use funcify_tests::{built, traced};
 
-/// Calls a function that is generic over the backend with each that has its tensors in host memory.
+/// Calls a function that is generic over the backend with each backend whose tensors are in host memory.
 macro_rules! on_every_backend {
     ($check:ident) => {
         $check(&Reference);
@@ -41,7 +41,7 @@ fn network() -> Graph {
     })
 }
 
-/// `h <- tanh(x w + h a)`, with an `a` of each stream, read out by `v`.
+/// `h <- tanh(x w + h a)`, with an `a` for each stream, read out by `v`.
 fn streams() -> Graph {
     built("streams", |g| {
         let [xs, h, a] = [g.input("xs", "f64[T,B,3]"), g.input("h", "f64[B,2]"), g.input("a", "f64[B,2]")];
@@ -51,7 +51,7 @@ fn streams() -> Graph {
     })
 }
 
-/// Networks by hand and layers.
+/// Returns handwritten networks and layers.
 fn graphs() -> Vec<Graph> {
     vec![
         network(),
@@ -68,7 +68,7 @@ fn graphs() -> Vec<Graph> {
     ]
 }
 
-/// The inputs of a graph for so many steps of so many streams.
+/// Returns the inputs of a graph for `steps` steps of `streams` streams.
 fn inputs(graph: &Graph, steps: usize, streams: usize) -> Vec<HostTensor> {
     let mut sizes = funcify::Sizes::new();
     for (name, size) in [("T", steps), ("B", streams)] {
@@ -78,7 +78,7 @@ fn inputs(graph: &Graph, steps: usize, streams: usize) -> Vec<HostTensor> {
     types.zip(0..).map(|(ty, seed)| numbers(ty.dtype, &ty.shape.value(&sizes).unwrap(), seed)).collect()
 }
 
-/// How far a tensor is from another, over the larger of the two where that is more than 1.
+/// Returns the largest difference of two tensors; relative to the larger element if that exceeds 1.
 fn apart(found: &HostTensor, expected: &HostTensor) -> f64 {
     assert_eq!(found.shape(), expected.shape());
     let pairs = found.to_f64_vec().into_iter().zip(expected.to_f64_vec());
@@ -90,7 +90,7 @@ fn stepper<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions, inpu
     Stepper::with_options(graph, backend, options, &fixed).unwrap()
 }
 
-/// Steps, and the whole sequence with the same options: how far they are apart at most.
+/// Returns the largest difference between steps and the whole sequence with the same options.
 fn largest_difference<B: Backend>(graph: &Graph, backend: &B, options: CompileOptions) -> f64 {
     let steps = 40;
     let inputs = inputs(graph, steps, 3);
@@ -109,7 +109,8 @@ fn largest_difference<B: Backend>(graph: &Graph, backend: &B, options: CompileOp
     largest
 }
 
-/// The bits of the sequence where that is compiled as a whole, too; beside the library's products and functions they differ.
+/// With `whole`, steps agree bit for bit with the sequence; otherwise the library's products and functions cause small
+/// differences.
 #[test]
 fn steps_have_the_numbers_of_the_sequence() {
     fn check<B: Backend>(backend: &B) {
@@ -128,7 +129,7 @@ fn steps_have_the_numbers_of_the_sequence() {
     on_every_backend!(check);
 }
 
-/// An output that is the state is handed over as that tensor, and not computed again.
+/// An output that is also the state is returned as the same tensor, and not computed again.
 #[test]
 fn outputs_that_are_one_value_are_one_tensor() {
     let graph = built("both", |g| {
@@ -179,11 +180,11 @@ fn states_are_taken_put_and_kept_in_files() {
             assert_eq!(&second.step_host(&row(step)).unwrap(), expected, "{}", backend.name());
             assert_eq!(&third.step_host(&row(step)).unwrap(), expected, "{}", backend.name());
         }
-        // The step of a function, with its options.
+        // A step of a function, with its options.
         let function = Function::compile(&graph, backend).unwrap();
         let fixed: Vec<B::Tensor> = inputs[1..].iter().map(|input| backend.upload(input).unwrap()).collect();
         assert_eq!(Stepper::of(&function, &fixed).unwrap().step_host(&row(0)).unwrap(), outputs[0]);
-        // What does not fit leaves the states as they are.
+        // States that do not fit are rejected, and the current ones stay unchanged.
         let state = third.state().unwrap();
         assert!(third.set_state(&[("h".to_string(), numbers(DType::F32, &[3, 31], 1))].into()).is_err());
         assert!(third.step_host(&[numbers(DType::F32, &[3, 25], 1)]).is_err());
@@ -194,7 +195,7 @@ fn states_are_taken_put_and_kept_in_files() {
     on_every_backend!(check);
 }
 
-/// Streams 0 and 1, then 1 and two that begin: each as if it were alone.
+/// Streams 0 and 1 run, and then 1 and two new ones: each as if it were alone.
 #[test]
 fn streams_come_and_go() {
     fn check<B: Backend>(backend: &B) {
@@ -222,7 +223,7 @@ fn streams_come_and_go() {
         };
         (0..3).for_each(|seed| step(&mut together, &mut apart_from_each_other, seed));
         together.streams("B", &[Some(1), None, None]).unwrap();
-        // One that begins in place 1 has what stream 1 began with, one in place 2 what stream 0 did.
+        // A stream that starts in place 1 gets stream 1's initial state, and one in place 2 gets stream 0's.
         apart_from_each_other = vec![apart_from_each_other.remove(1), begin(1), begin(0)];
         (3..6).for_each(|seed| step(&mut together, &mut apart_from_each_other, seed));
         together.reset();
@@ -238,10 +239,10 @@ fn streams_come_and_go() {
     on_every_backend!(check);
 }
 
-/// What the libraries' tensors take beside their elements, and lists of them, for two results and a row.
+/// The bytes that the libraries' tensors and lists of them need apart from the elements, for two results and a row.
 const BESIDE_RESULTS: usize = 3 << 10;
 
-/// A step holds what it gives and little else, each step the same, and the states of the step before are free again.
+/// A step holds its results and little else, each step the same amount, and frees the previous step's states.
 #[test]
 fn a_step_on_tensors_holds_its_results_and_little_else() {
     fn check<B: Backend>(backend: &B) {
@@ -249,14 +250,14 @@ fn a_step_on_tensors_holds_its_results_and_little_else() {
         let inputs = inputs(&graph, 1, 3);
         let mut stepper = stepper(&graph, backend, CompileOptions::default(), &inputs);
         let row = [backend.upload(&inputs[0].row(0)).unwrap()];
-        // On this thread, as others that are busy beside it allocate, too.
+        // Only this thread counts, because other threads allocate at the same time.
         let counted = [(); 40].map(|()| measure(|| drop(stepper.step(&row).unwrap())));
         let results = 4 * (3 * 32 + 3 * 5);
         let (name, most) = (backend.name(), counted[39].bytes_max);
         println!("{name}: {most} bytes at most in a step, of which results are {results}");
         let grows = counted[4..].iter().filter(|each| each.bytes_current > 0).count();
         assert_eq!(grows, 0, "{}: {counted:?}", backend.name());
-        // The reference evaluation is op for op, and what it holds is not looked at.
+        // The reference evaluator runs op by op, and its memory is not checked.
         if backend.name() != Reference.name() {
             let is_little = |each: &AllocationInfo| each.bytes_max <= (results + BESIDE_RESULTS) as u64;
             assert!(counted[4..].iter().all(is_little), "{}: {counted:?}", backend.name());

@@ -1,5 +1,5 @@
-//! The conformance suite against backends that are wrong on purpose: it passes the one without a fault, and catches
-//! each of the others in the categories where the fault shows.
+//! Runs the conformance suite against faulty backends: it passes the one without a fault, and catches each of the
+//! others in the categories where the fault shows.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -12,8 +12,8 @@ use funcify_tests::wrong::{self, Fault};
 mod fake;
 use fake::Fake;
 
-/// The cases of the suite without those of single ops, which have no loop, and those that pass the memory budget: the
-/// interpreter has none.
+/// Returns the cases of the suite with loops, without those that exceed the memory budget, because the interpreter has
+/// no budget.
 fn cases_with_loops() -> &'static [Case] {
     static CASES: OnceLock<Vec<Case>> = OnceLock::new();
     let is_affordable = |case: &Case| !matches!(case.expected, Expected::Error("OverBudget"));
@@ -21,7 +21,7 @@ fn cases_with_loops() -> &'static [Case] {
     CASES.get_or_init(|| cases().collect())
 }
 
-/// Runs the suite on a backend with a fault. The interpreter has one kind of loop, so one mode is enough.
+/// Runs the suite on a backend with a fault. The interpreter has a single kind of loop, so one mode is enough.
 fn failures(fault: Fault) -> Vec<CaseResult> {
     let subject = Subject {
         name: format!("{fault:?}"),
@@ -32,7 +32,7 @@ fn failures(fault: Fault) -> Vec<CaseResult> {
     rows.filter(|row| row.status == Status::Fail).collect()
 }
 
-/// The categories in which a fault must be caught.
+/// Returns the categories that must catch a fault.
 fn expected_categories(fault: Fault) -> &'static [&'static str] {
     match fault {
         Fault::None => &[],

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tiny models of torch and transformers, with what they give: see README.md.
+"""Writes tiny models of torch and transformers with their expected results: see README.md.
 
     python make.py            writes every file
-    python make.py mamba      writes one model's
+    python make.py mamba      writes the files of one model
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 VOCABULARY, BATCH, STEPS = 32, 2, 12
 
-# Of every model: two layers or three, more than one head or group where there are some, and no two sizes alike that may differ.
+# Each model has two or three layers, more than one head or group if it has any, and distinct sizes wherever they may
+# differ.
 MODELS = {
     "mamba": lambda: hf.MambaForCausalLM(
         hf.MambaConfig(
@@ -52,7 +53,7 @@ MODELS = {
     ),
 }
 
-# A mixer alone, as its module in transformers.
+# A mixer on its own, as its module in transformers.
 def gated_delta_net():
     config = hf.OlmoHybridConfig(
         vocab_size=VOCABULARY, hidden_size=16, num_attention_heads=2, num_hidden_layers=2, pad_token_id=0,
@@ -75,7 +76,7 @@ LAYERS = {
 
 
 def disturb(model):
-    """Weights as after some training: matrices that matter, and no biases of 0 or scales of 1."""
+    """Changes weights as if after some training: significant matrices, and no biases of 0 or scales of 1."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.dim() == 2 and name.endswith("weight"):
@@ -85,7 +86,7 @@ def disturb(model):
 
 
 def weights(model):
-    """The state dict as a file has it: a tensor that has two names is there once."""
+    """Returns the state dict in its file form: a tensor with two names occurs once."""
     names = {}
     for name, tensor in model.state_dict().items():
         names.setdefault(tensor.data_ptr(), (name, tensor))
@@ -113,7 +114,7 @@ def model(name):
 
 
 def mixer():
-    """The gated delta net of OLMo Hybrid, whose files have a convolution each for queries, keys and values."""
+    """Writes the gated delta net of OLMo Hybrid, whose files have separate convolutions for queries, keys and values."""
     torch.manual_seed(3)
     net = gated_delta_net()
     disturb(net)

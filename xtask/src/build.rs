@@ -1,4 +1,4 @@
-//! Programs of the workspace, built and then run; `funcify` with the backends that a command needs.
+//! Builds and runs programs of the workspace; `funcify` is built with the backends that a command needs.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::{Outcome, check};
 const FEATURES: [(&str, &str); 5] =
     [("candle", "candle"), ("cpu", "cpu"), ("flex", "burn-flex"), ("ndarray", "burn-ndarray"), ("wgpu", "burn-wgpu")];
 
-/// Builds `funcify` with what these words need, and runs it with them.
+/// Builds `funcify` with the features that these arguments need, and runs it with them.
 pub(crate) fn funcify(words: &[String]) -> Outcome {
     let features: Vec<String> = features(words).iter().map(|feature| format!("funcify-cli/{feature}")).collect();
     let (is_all, features) = (features.len() == FEATURES.len(), features.join(","));
@@ -16,8 +16,8 @@ pub(crate) fn funcify(words: &[String]) -> Outcome {
     program("funcify", if is_all { &[] } else { &chosen }, words)
 }
 
-/// Builds a program with the whole workspace's choice of features, as tests are built, so that no dependency is compiled
-/// twice; and runs it. `options` are for the build: `--release` and features.
+/// Builds and runs a program. The build uses the features of the whole workspace, as tests do, so that no dependency is
+/// compiled twice. `options` are build options: `--release` and features.
 pub(crate) fn program(name: &str, options: &[&str], arguments: &[String]) -> Outcome {
     if !check::cargo(&[&["build", "--workspace", "--bin", name], options].concat())? {
         return Ok(false);
@@ -33,10 +33,11 @@ pub(crate) fn program(name: &str, options: &[&str], arguments: &[String]) -> Out
     Ok(command.args(arguments).status().map_err(|error| format!("{}: {error}", program.display()))?.success())
 }
 
-/// Without it Candle reads `/proc/cpuinfo` in every product of matrices.
+/// Unless this is set, Candle reads `/proc/cpuinfo` in every matrix product.
 const THREADS: &str = "RAYON_NUM_THREADS";
 
-/// What must be linked: the backends that `--backend` names; without it all, or none where a command runs the reference.
+/// Returns the features to link: the backends named by `--backend`. Without it, all of them, or none if the command
+/// runs the reference backend.
 fn features(words: &[String]) -> Vec<&'static str> {
     let named: Vec<&str> = named(words).collect();
     let all = || FEATURES.iter().map(|(feature, _)| *feature).collect();
@@ -44,7 +45,7 @@ fn features(words: &[String]) -> Vec<&'static str> {
         Some("print" | "bisect") => Vec::new(),
         Some("run") if named.is_empty() => Vec::new(),
         _ if named.is_empty() => all(),
-        // The program refuses a name of no backend, and lists those that there are.
+        // The program rejects unknown backend names and lists the known ones.
         _ if named.iter().any(|name| *name != "reference" && FEATURES.iter().all(|(_, backend)| backend != name)) => {
             all()
         }
@@ -52,7 +53,7 @@ fn features(words: &[String]) -> Vec<&'static str> {
     }
 }
 
-/// The names after `--backend`, where several are separated by commas.
+/// Returns the comma-separated names after `--backend`.
 fn named(words: &[String]) -> impl Iterator<Item = &str> {
     let next = words.iter().skip(1).map(Some).chain([None]);
     let names = words.iter().zip(next).filter_map(|(word, next)| match word.strip_prefix("--backend") {

@@ -1,10 +1,10 @@
-//! `cargo xtask test`, `cargo xtask examples` and `cargo xtask lint`: one step after the other, until one fails.
+//! Runs `cargo xtask test`, `cargo xtask examples` and `cargo xtask lint`: one step after the other, until one fails.
 
 use std::process::Command;
 
 use crate::{Outcome, build, differences, root};
 
-/// Tidiness, which takes a second, then tests, conformance, examples, STATUS.md.
+/// Runs tidy, which takes a second, then tests, conformance and examples, and checks STATUS.md.
 pub(crate) fn test() -> Outcome {
     Ok(tidy(&[])?
         && cargo(&[&["test", "--quiet"][..], &TIDY].concat())?
@@ -14,7 +14,7 @@ pub(crate) fn test() -> Outcome {
         && build::funcify(&words("status --check"))?)
 }
 
-/// Format, lints, documentation, and each feature of the crate `funcify` alone.
+/// Checks formatting, lints and documentation, and builds the crate `funcify` with each feature separately.
 pub(crate) fn lint() -> Outcome {
     Ok(cargo(&["fmt", "--all", "--check"])?
         && cargo(&[&["fmt", "--check"][..], &TIDY].concat())?
@@ -35,19 +35,19 @@ pub(crate) fn lint() -> Outcome {
         && features()?)
 }
 
-/// The program that checks what a person would forget, a workspace of its own.
+/// The manifest of the tidy program, which is its own workspace.
 const TIDY: [&str; 2] = ["--manifest-path", "xtask/tidy/Cargo.toml"];
 
-/// Checks what a person would forget, or draws sentences from comments.
+/// Runs the tidy checks, or samples sentences from comments.
 pub(crate) fn tidy(arguments: &[String]) -> Outcome {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     cargo(&[&["run", "--quiet"][..], &TIDY, &["--"], &arguments].concat())
 }
 
-/// The features of the crate `funcify`. A user has any of them without the others.
+/// The features of the crate `funcify`. A user may enable any of them without the others.
 const FEATURES: [&str; 8] = ["cpu", "candle", "burn-flex", "burn-ndarray", "burn-wgpu", "nn", "jit", "tracing"];
 
-/// Builds the crate that users depend on without features, and with each of them alone.
+/// Builds the user-facing crate without features, and with each feature separately.
 pub(crate) fn features() -> Outcome {
     let package = ["check", "--package", "funcify", "--lib", "--no-default-features"];
     let mut all = cargo(&package)?;
@@ -57,14 +57,14 @@ pub(crate) fn features() -> Outcome {
     Ok(all)
 }
 
-/// The program of the examples, with these arguments. What is compared is built as users build it.
+/// Runs the examples with these arguments. Comparisons are built in release mode, as users build them.
 pub(crate) fn examples(arguments: &[String]) -> Outcome {
     let is_timed = arguments.iter().any(|argument| argument == "--compare");
     build::program("funcify-examples", if is_timed { &["--release"] } else { &[] }, arguments)
 }
 
-/// Writes the corpus and searches it for texts that go wrong, with these arguments of libFuzzer. It needs `cargo-fuzz` and a
-/// nightly compiler.
+/// Writes the corpus and fuzzes the text parser, with these libFuzzer arguments. Needs `cargo-fuzz` and a nightly
+/// compiler.
 pub(crate) fn fuzz_text(arguments: &[String]) -> Outcome {
     if !cargo(&["run", "--release", "--manifest-path", "fuzz/Cargo.toml", "--example", "seeds"])? {
         return Ok(false);
@@ -73,12 +73,12 @@ pub(crate) fn fuzz_text(arguments: &[String]) -> Outcome {
     let limits = ["-timeout=60", "-rss_limit_mb=1024", "-max_len=20000"];
     let run = ["+nightly", "fuzz", "run", "text", "--", words];
     let arguments = run.into_iter().chain(limits).chain(arguments.iter().map(String::as_str));
-    // `+nightly` is for rustup's cargo, which is not that of `CARGO`.
+    // Only rustup's cargo understands `+nightly`, and `CARGO` is another one.
     let status = Command::new("cargo").args(arguments).current_dir(root()).status();
     Ok(status.map_err(|error| format!("cargo: {error}"))?.success())
 }
 
-/// The benchmarks, with these arguments, as users build what they measure.
+/// Runs the benchmarks with these arguments, in release mode, as users build the measured code.
 pub(crate) fn bench(arguments: &[String]) -> Outcome {
     let (program, arguments) = match arguments.iter().position(|argument| argument == "--cancel") {
         Some(at) => ("funcify-cancel", [&arguments[..at], &arguments[at + 1..]].concat()),
@@ -87,18 +87,18 @@ pub(crate) fn bench(arguments: &[String]) -> Outcome {
     build::program(program, &["--release"], &arguments)
 }
 
-/// Writes the tables of differences to weights that others trained and to models of the libraries anew.
+/// Rewrites the tables of differences from pretrained weights and from the models of the libraries.
 pub(crate) fn weights() -> Outcome {
     let bless = [("FUNCIFY_BLESS", "1")];
     Ok(cargo_with(&bless, &["test", "--workspace", "--test", "weights", "--", "--nocapture"])? && differences::write()?)
 }
 
-/// Runs cargo in the workspace, and says so.
+/// Runs cargo in the workspace and prints the command.
 pub(crate) fn cargo(arguments: &[&str]) -> Outcome {
     cargo_with(&[], arguments)
 }
 
-/// Runs cargo with variables of the environment.
+/// Runs cargo with environment variables.
 pub(crate) fn cargo_with(variables: &[(&str, &str)], arguments: &[&str]) -> Outcome {
     eprintln!("\n== cargo {}", arguments.join(" "));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());

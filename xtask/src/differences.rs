@@ -1,13 +1,13 @@
-//! The table of differences to models of the tensor libraries, from what their tests note.
+//! Writes the table of differences from the models of the tensor libraries, using the notes of their tests.
 
 use std::fmt::Write;
 use std::fs;
 
 use crate::{Outcome, check, root};
 
-/// The table.
+/// The path of the table.
 const TABLE: &str = "tests/models/DIFFERENCES.md";
-/// The tests, by what they call what they compare, and what the table calls it.
+/// The test, the name that it uses for the comparison, and the name in the table.
 const MODELS: [(&str, &str, &str); 11] = [
     ("mamba", "mamba", "candle-transformers `mamba`"),
     ("mamba2", "mamba2", "candle-transformers `mamba2`"),
@@ -22,7 +22,7 @@ const MODELS: [(&str, &str, &str); 11] = [
     ("rnn", "BiRnn", "burn-nn `BiRnn`"),
 ];
 
-/// Runs the tests of all models, and writes the table.
+/// Runs the tests of all models and writes the table.
 pub(crate) fn write() -> Outcome {
     let notes = std::env::temp_dir().join(format!("funcify-differences-{}", std::process::id()));
     let noted = notes.to_string_lossy().into_owned();
@@ -40,16 +40,17 @@ pub(crate) fn write() -> Outcome {
         let offs = text.lines().filter_map(|line| line.strip_prefix(&prefix)?.parse::<f64>().ok());
         offs.fold(None, |largest: Option<f64>, off| Some(largest.map_or(off, |largest| largest.max(off))))
     };
-    let mut table = "# Models of the libraries, their loops replaced: the largest differences\n\nWritten by `cargo xtask weights`. \
-                     Each is in parts of the largest number of its tensor, against the library's own model with the same weights \
-                     in f32; the gradients where the library has them (those of the others are held to differences of \
-                     losses).\n\n| model | outputs and states | gradients |\n|---|--:|--:|\n"
+    let mut table = "# Library models with replaced loops: the largest differences\n\nWritten by `cargo xtask \
+                     weights`. Differences from the library's own model with the same weights in f32, relative to the \
+                     largest element of each tensor. Gradients are compared if the library computes them, and \
+                     otherwise checked against finite differences of losses.\n\n| model | outputs and states | \
+                     gradients |\n|---|--:|--:|\n"
         .to_string();
     for (_, model, title) in MODELS {
         let cell = |kind| largest(model, kind).map_or("".into(), |off| format!("{off:.1e}"));
         let (outputs, gradients) = (cell("outputs"), cell("gradients"));
         if outputs.is_empty() {
-            return Err(format!("the tests note nothing of `{model}`").into());
+            return Err(format!("the tests recorded no differences of `{model}`").into());
         }
         writeln!(table, "| {title} | {outputs} | {gradients} |")?;
     }

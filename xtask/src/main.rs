@@ -1,5 +1,5 @@
-//! What a contributor runs: `cargo xtask conformance`, `test`, `lint` and what [`HELP`] says. It links nothing, so that it is
-//! there at once, and says what it builds.
+//! The contributor's commands: `cargo xtask conformance`, `test`, `lint` and the others in [`HELP`]. It has no
+//! dependencies, so it starts at once, and it prints what it builds.
 
 mod build;
 mod check;
@@ -9,28 +9,28 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Whether all is well, or why a command did not run.
+/// `true` if the command succeeded; the error is the reason why it did not run.
 type Outcome = Result<bool, Box<dyn Error>>;
 
-const HELP: &str = "What a contributor to funcify runs
+const HELP: &str = "Commands for contributors to funcify
 
-Usage: cargo xtask COMMAND [ARGUMENTS]; each of the first eight says more with `--help`
+Usage: cargo xtask COMMAND [ARGUMENTS]; the first eight describe their arguments with `--help`
 
   conformance  Run the conformance suite on every backend and print the table
   run          Run a program from a file, or a derivative of it, on a backend
   print        Print a program from a file, or a derivative of it, as text
-  bisect       Find the patch of the rewrites that changes what a program gives
-  status       Write STATUS.md: op by backend
+  bisect       Find the rewrite that changes the results of a program
+  status       Write STATUS.md: the support of each op on each backend
   examples     Run the examples
-  bench        Time and memory of each backend and strategy, against loops by hand and other projects
-  fuzz-text    Search for texts that go wrong, with `cargo-fuzz`; takes options of libFuzzer, as `-max_total_time=600`
-  templates    Run programs drawn from the planner's rules: `--count N`, `--seed S`, `--backend NAME,..`
-  weights      Compare layers and models with those of others, and write the tables of differences
-  test         Everything that a change must pass: tidiness, tests, conformance, examples, STATUS.md
-  lint         Format, lints, documentation, and each feature of the crate `funcify` alone
-  features     Build the crate `funcify` with each of its features alone
-  ci           What `lint` and `test` run
-  tidy         Check what a person would forget: module docs, file lengths, layers, lists of ops, stubs
+  bench        Measure each backend and strategy against handwritten loops and other projects
+  fuzz-text    Fuzz the text parser with `cargo-fuzz`; takes libFuzzer options, such as `-max_total_time=600`
+  templates    Run random programs drawn from the planner's rules: `--count N`, `--seed S`, `--backend NAME,..`
+  weights      Compare layers and models with other libraries, and write the tables of differences
+  test         Check everything that a change must pass: tidy, tests, conformance, examples, STATUS.md
+  lint         Check format, lints and documentation, and build `funcify` with each feature separately
+  features     Build the crate `funcify` with each of its features separately
+  ci           Run `lint`, then `test`
+  tidy         Check rules that people forget: module docs, file lengths, layers, lists of ops, stubs
 ";
 
 fn main() -> ExitCode {
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package is in a folder of the workspace").to_path_buf()
 }

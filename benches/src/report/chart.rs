@@ -1,8 +1,8 @@
-//! The chart of the first page: training times of the page's table, relative to JAX, on a logarithmic axis.
+//! Draws the chart of the README: training times of the table, relative to JAX, on a logarithmic axis.
 
 use std::fmt::Write;
 
-/// The columns of the table that the chart shows, with their names, colours and the radius of their dots.
+/// The columns of the table in the chart, with their labels, colours and the radius of their dots.
 const SHOWN: [(&str, &str, &str, u32); 6] = [
     ("funcify on Burn", "funcify on Burn", "#ffd43b", 3),
     ("funcify on Candle", "funcify on Candle", "#d9480f", 6),
@@ -12,7 +12,7 @@ const SHOWN: [(&str, &str, &str, u32); 6] = [
     ("Burn by hand", "Burn's own loop", "#ced4da", 5),
 ];
 
-/// The ends of the axis: powers of ten times JAX's time.
+/// The ends of the axis, as powers of ten times JAX's time.
 const AXIS: [i32; 2] = [-1, 4];
 const LEFT: f64 = 310.0;
 const WIDTH: f64 = 460.0;
@@ -25,7 +25,7 @@ struct TrainingRow<'a> {
     ratios: Vec<Option<f64>>,
 }
 
-/// Draws the training rows of the table on the page of benchmarks. `jax` names JAX's version.
+/// Draws the training rows of the table on the benchmarks page. `jax` names JAX's version.
 pub(super) fn draw(page: &str, jax: &str) -> String {
     let rows = rows(page);
     let bottom = TOP + ROW * rows.len() as u32;
@@ -36,7 +36,7 @@ pub(super) fn draw(page: &str, jax: &str) -> String {
          <text x=\"16\" y=\"24\" font-size=\"15\" font-weight=\"bold\">Time of a training step, relative to {jax} \
          (left is faster)</text>\n"
     );
-    let mut put = |line: String| writeln!(svg, "{line}").expect("a string takes all text");
+    let mut put = |line: String| writeln!(svg, "{line}").expect("writing to a string never fails");
     let mut x = 16.0;
     for (_, name, colour, radius) in SHOWN {
         put(format!("<circle cx=\"{x}\" cy=\"48\" r=\"{radius}\" fill=\"{colour}\"/>"));
@@ -56,7 +56,7 @@ pub(super) fn draw(page: &str, jax: &str) -> String {
     for (index, row) in rows.iter().enumerate() {
         let y = TOP + ROW * index as u32;
         put(format!("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", LEFT - 16.0, y + 4, row.workload));
-        // The first ones are drawn last, above the others.
+        // The first columns are drawn last, on top of the others.
         for (ratio, (.., colour, radius)) in row.ratios.iter().zip(SHOWN).rev() {
             if let Some(ratio) = ratio {
                 put(format!("<circle cx=\"{:.1}\" cy=\"{y}\" r=\"{radius}\" fill=\"{colour}\"/>", place(*ratio)));
@@ -66,7 +66,7 @@ pub(super) fn draw(page: &str, jax: &str) -> String {
     svg + "</svg>\n"
 }
 
-/// Returns the horizontal place of a ratio.
+/// Returns the horizontal position of a ratio.
 fn place(ratio: f64) -> f64 {
     let [low, high] = AXIS.map(f64::from);
     LEFT + WIDTH * ((ratio.log10() - low) / (high - low)).clamp(0.0, 1.0)
@@ -107,11 +107,11 @@ mod tests {
         assert!(draw(page, "JAX 0.12").contains("relative to JAX 0.12"));
     }
 
-    /// The chart is that of the table, whoever changed one of them. `FUNCIFY_BLESS=1` draws it again.
+    /// The chart matches the table. `FUNCIFY_BLESS=1` draws the chart again.
     #[test]
     fn the_chart_is_current() {
         let page = include_str!("../../../docs/benchmarks.md");
-        assert!(page.contains(&format!("({}, ", jax())), "the table is of another version than {}", jax());
+        assert!(page.contains(&format!("({}, ", jax())), "the table was made with another version than {}", jax());
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/training-time.svg");
         if std::env::var_os("FUNCIFY_BLESS").is_some() {
             std::fs::write(path, draw(page, &jax())).expect("the chart can be written");

@@ -1,4 +1,4 @@
-//! The figures of PyTorch's paper on control flow, made again: how the time to make a program, its time and its memory grow.
+//! Reproduces the figures of PyTorch's paper on control flow: how build time, running time and memory grow.
 //!
 //! "Control flow operators in PyTorch" (2025), figures 1, 2 and 5.
 
@@ -8,11 +8,11 @@ use plotters::prelude::*;
 use super::{Run, bytes, time};
 use crate::rows::Measurement;
 
-/// A figure: one number of each subject's rows of a workload against one of its sizes.
+/// A figure: one measurement of each subject on a workload, against one of its sizes.
 struct Figure {
     title: &'static str,
     workload: &'static str,
-    /// The letter of the size along the bottom.
+    /// The letter of the size on the horizontal axis.
     along: &'static str,
     phase: &'static str,
     what: What,
@@ -51,29 +51,29 @@ const fn figure(
 }
 
 const FIGURES: &[Figure] = &[
-    figure("Chunked loss: making the training program", "chunked_loss", "C", "make-train", What::Time),
+    figure("Chunked loss: building the training program", "chunked_loss", "C", "make-train", What::Time),
     figure("Chunked loss: memory of a training step", "chunked_loss", "C", "train", What::Memory),
-    figure("S5: making the program", "s5", "T", "make", What::Time),
+    figure("S5: building the program", "s5", "T", "make", What::Time),
     figure("S5: a forward pass", "s5", "T", "forward", What::Time),
     figure("S5: a training step", "s5", "T", "train", What::Time),
-    figure("RNN: making the program", "rnn", "T", "make", What::Time),
+    figure("RNN: building the program", "rnn", "T", "make", What::Time),
     figure("RNN: memory of a training step", "rnn", "T", "train", What::Memory),
 ];
 
-/// The points of one subject, from small to large.
+/// The points of one subject, from the smallest size to the largest.
 struct Series {
     subject: String,
     points: Vec<(f64, f64)>,
 }
 
-/// A figure in the page: its title, its drawing, and what is seen.
+/// A figure in the page: its title, its drawing, and its summary.
 pub(super) struct Drawn {
     pub(super) title: &'static str,
     pub(super) svg: String,
     pub(super) seen: String,
 }
 
-/// All figures for which the run has two sizes or more.
+/// Draws all figures that the run has two or more sizes for.
 pub(super) fn all(run: &Run) -> Result<Vec<Drawn>> {
     let mut drawn = Vec::new();
     for figure in FIGURES {
@@ -85,7 +85,7 @@ pub(super) fn all(run: &Run) -> Result<Vec<Drawn>> {
     Ok(drawn)
 }
 
-/// The size of that letter in a workload's name with sizes, and the name without it.
+/// Splits a workload's title into the name without the size of that letter, and that size.
 fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     let (along, rest): (Vec<&str>, Vec<&str>) =
         workload.split(' ').partition(|word| word.strip_prefix(letter).is_some_and(|rest| rest.starts_with('=')));
@@ -93,7 +93,7 @@ fn split<'a>(workload: &'a str, letter: &str) -> Option<(Vec<&'a str>, f64)> {
     Some((rest, size))
 }
 
-/// The series of the family of sizes with the most members.
+/// Returns the series of the family of sizes with the most members.
 fn series(run: &Run, figure: &Figure) -> Vec<Series> {
     let rows = run.rows.iter().filter(|row| row.phase == figure.phase);
     let placed = rows.filter_map(|row| {
@@ -128,7 +128,7 @@ fn series(run: &Run, figure: &Figure) -> Vec<Series> {
     series
 }
 
-/// What is seen, in two sentences: who is best at the largest size, and how it grows.
+/// Summarises a figure in two sentences: the best subject at the largest size, and the growth.
 fn seen(figure: &Figure, series: &[Series]) -> String {
     let largest = series.iter().filter_map(|each| each.points.last()).map(|point| point.0).fold(0.0, f64::max);
     let mut last: Vec<(&str, f64)> = Vec::new();
@@ -142,8 +142,8 @@ fn seen(figure: &Figure, series: &[Series]) -> String {
     };
     let text = |number: f64| figure.what.text(number);
     let [best, worst] = [best, worst].map(|(subject, amount)| format!("{} of {subject}", text(*amount)));
-    let first = format!("At {} = {largest} the least is {best}, the most {worst}.", figure.along);
-    // The slope between the first and the last point: 0 is constant, 1 in proportion.
+    let first = format!("At {} = {largest}, the lowest is {best} and the highest {worst}.", figure.along);
+    // The slope between the first and the last point: 0 is constant, 1 is linear.
     let slopes = series.iter().filter_map(|each| {
         let (first, last) = (each.points.first()?, each.points.last()?);
         Some((each.subject.as_str(), (last.1 / first.1).ln() / (last.0 / first.0).ln()))
@@ -152,7 +152,7 @@ fn seen(figure: &Figure, series: &[Series]) -> String {
     let second = match flat.len() {
         0 => format!("It depends on {} for all of them.", figure.along),
         count if count == series.len() => format!("It does not depend on {} for any of them.", figure.along),
-        _ => format!("It does not depend on {} for {}; for the others it does.", figure.along, flat.join(", ")),
+        _ => format!("It does not depend on {} for {}, but does for the others.", figure.along, flat.join(", ")),
     };
     format!("{first} {second}")
 }

@@ -1,6 +1,7 @@
-//! The largest gaps between funcify's fastest way in a library and the fastest subject of all, each with its reason.
+//! The largest gaps between funcify's fastest variant in a library and the fastest subject of all, each with a reason.
 //!
-//! Profiles give the reasons (`cargo xtask run --profile`), which stand in `benches/reasons.toml`; a gap without one says so.
+//! The reasons come from profiles (`cargo xtask run --profile`) and are in `benches/reasons.toml`; a gap without one
+//! says so.
 
 use serde::Deserialize;
 
@@ -9,15 +10,15 @@ use super::{Run, digits, time};
 use crate::rows::Measurement;
 use crate::subjects::Subject;
 
-/// What stands above the table.
-pub(super) const ABOUT: &str = "Of each workload in each phase the larger one between funcify's fastest way in Candle or in Burn's flex and the \
-     fastest of all, where half of the runs of the fastest took less than funcify's fastest run. What is not listed is the \
-     fastest, or as fast within its own runs.";
+/// The text above the table.
+pub(super) const ABOUT: &str = "For each workload and phase, the larger gap between funcify's fastest variant in \
+     Candle or in Burn's flex and the fastest subject, if the median of that subject is below funcify's fastest run. \
+     Workloads that are not listed are the fastest, or as fast within the noise.";
 
-/// How many are listed: the larger one of each workload at each size in each phase.
+/// The number of listed gaps: the larger one of each workload at each size in each phase.
 const LISTED: usize = 12;
 
-/// Why funcify's ways are behind on the workloads whose names begin so.
+/// The reason why funcify is behind on the workloads whose titles start with `workload`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reason {
@@ -34,7 +35,7 @@ struct Reasons {
     reason: Vec<Reason>,
 }
 
-/// A library's fastest way on a workload beside the fastest subject.
+/// A library's fastest variant on a workload, and the fastest subject.
 struct Gap<'a> {
     library: &'static str,
     own: &'a Measurement,
@@ -46,12 +47,12 @@ impl Gap<'_> {
         self.own.low_s / self.fastest.low_s
     }
 
-    /// Whether half of the fastest subject's own runs took less than the other's fastest.
+    /// Returns whether the fastest subject's median is below the other's minimum.
     fn is_clear(&self) -> bool {
         self.own.low_s > self.fastest.median_s
     }
 
-    /// The first of the reasons that is about this gap.
+    /// Returns the first of the reasons that applies to this gap.
     fn reason<'r>(&self, reasons: &'r [Reason]) -> &'r str {
         let is = |said: &Option<String>, own: &str| said.as_deref().is_none_or(|said| said == own);
         let about = |reason: &&Reason| {
@@ -63,7 +64,7 @@ impl Gap<'_> {
     }
 }
 
-/// The gaps that are clear, the largest first.
+/// Returns the clear gaps, largest first.
 fn gaps(run: &Run) -> Vec<Gap<'_>> {
     let mut gaps = Vec::new();
     for workload in run.compared() {
@@ -84,7 +85,7 @@ fn gaps(run: &Run) -> Vec<Gap<'_>> {
     gaps
 }
 
-/// The larger gap of each workload in each phase.
+/// Lists the larger gap of each workload in each phase.
 pub(super) fn table(run: &Run) -> Table {
     let reasons: Vec<Reason> = toml::from_str::<Reasons>(include_str!("../../reasons.toml"))
         .map_or_else(|_| Vec::new(), |reasons| reasons.reason);

@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing else, readable on a phone and in print.
+//! The report as one self-contained page, readable on a phone and in print.
 
 use anyhow::Result;
 
@@ -15,16 +15,17 @@ svg { max-width: 100%; height: auto } figure { margin: 1.5rem 0; break-inside: a
 @media print { body { max-width: none; font-size: 11px } details { break-inside: avoid } }
 ";
 
-/// How to read the numbers.
+/// Explains how to read the numbers.
 pub(super) fn about(run: &Run) -> String {
-    let checked = "Each subject runs in a process of its own; they take turns. Lows of many runs, after the first. Nothing is \
-        listed whose values were not checked against the reference evaluation, or where that takes too long against JAX. Memory is \
-        the largest of one run beyond inputs and program, counted by the allocator; that of the peers by the system, in pages. \
-        Read the figures as ratios within one run. All is built as in a release.";
+    let checked = "Each subject runs in its own process, and they take turns. Times are the lowest of many runs after \
+        the first. Only programs whose values were checked are listed: against the reference evaluator or, where that \
+        is too slow, against JAX. Memory is the peak of one run beyond inputs and program, as counted by the \
+        allocator or, for the peers, by the system in pages. Compare figures only as ratios within one run. \
+        Everything is a release build.";
     format!("{}. {checked}", run.machine)
 }
 
-/// What a workload is, with its sizes.
+/// Returns the title of a workload, with its sizes.
 fn titled(workload: &str) -> String {
     let (name, sizes) = workload.split_once(' ').unwrap_or((workload, ""));
     let title = crate::workloads::Workload::named(name).map_or(name, |workload| workload.title);
@@ -39,7 +40,7 @@ pub(super) fn page(run: &Run) -> Result<String> {
     body += "</div>";
     let figures = figures::all(run)?;
     if !figures.is_empty() {
-        body += "<h2>How they grow</h2>";
+        body += "<h2>Growth</h2>";
     }
     for figure in figures {
         let (title, seen) = (escaped(figure.title), escaped(&figure.seen));
@@ -53,7 +54,7 @@ pub(super) fn page(run: &Run) -> Result<String> {
             }
         }
     }
-    body += &format!("<h2>Who did not run</h2><div class=\"texts\">{}</div>", tables::gone(run).html());
+    body += &format!("<h2>Subjects that did not run</h2><div class=\"texts\">{}</div>", tables::gone(run).html());
     let viewport = "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">";
     let head = format!("<meta charset=\"utf-8\">{viewport}<title>funcify: benchmarks</title><style>{STYLE}</style>");
     Ok(format!("<!doctype html><html lang=\"en\"><head>{head}</head><body>{body}</body></html>\n"))

@@ -14,5 +14,5 @@ pub(super) fn page(run: &Run) -> String {
             }
         }
     }
-    page + "\n## Who did not run\n\n" + &tables::gone(run).markdown()
+    page + "\n## Subjects that did not run\n\n" + &tables::gone(run).markdown()
 }

@@ -1,4 +1,4 @@
-//! Reports made from the rows: a page of HTML with plots, the same as Markdown, and the table of `docs/benchmarks.md`.
+//! Writes reports from the rows: an HTML page with plots, the same in Markdown, and the table of `docs/benchmarks.md`.
 
 mod chart;
 mod figures;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::rows::{Gone, Measurement};
 use crate::workloads;
 
-/// A run as it is written down.
+/// A run in its file form.
 #[derive(Serialize, Deserialize, Clone)]
 pub(crate) struct Run {
     /// The version of funcify that ran.
@@ -27,9 +27,9 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The last run.
+    /// Reads the last run.
     pub(crate) fn read(path: &Path) -> Result<Run> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("{}: run a bench first", path.display()))?;
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}: run a benchmark first", path.display()))?;
         serde_json::from_str(&text).with_context(|| path.display().to_string())
     }
 
@@ -38,7 +38,7 @@ impl Run {
         std::fs::write(path, serde_json::to_string_pretty(self)?).with_context(|| path.display().to_string())
     }
 
-    /// Adds what an earlier run of the same version measured and this one did not.
+    /// Adds the rows of an earlier run of the same version that are missing in this one.
     pub(crate) fn add(&mut self, earlier: Run) {
         if earlier.version != self.version {
             return;
@@ -56,7 +56,7 @@ impl Run {
         self.gone.sort_by_key(|gone| workloads::place(&gone.workload));
     }
 
-    /// The rows of that workload in that phase, the fastest first.
+    /// Returns the rows of a workload in a phase, fastest first.
     fn of(&self, workload: &str, phase: &str) -> Vec<&Measurement> {
         let mut rows: Vec<&Measurement> =
             self.rows.iter().filter(|row| row.workload == workload && row.phase == phase).collect();
@@ -64,7 +64,7 @@ impl Run {
         rows
     }
 
-    /// The workloads with their sizes, in the order of the run.
+    /// Returns the workloads with their sizes, in the order of the run.
     fn workloads(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for row in &self.rows {
@@ -75,7 +75,8 @@ impl Run {
         names
     }
 
-    /// Those that stand in the overview and among the gaps: those of full sizes; without any, those of small ones.
+    /// Returns the workloads in the overview and the gaps: those of full size, or the small ones if there are no
+    /// others.
     fn compared(&self) -> Vec<&str> {
         let (full, small): (Vec<&str>, Vec<&str>) =
             self.workloads().into_iter().partition(|workload| workloads::has_sizes(workload, |workload| workload.full));
@@ -84,7 +85,7 @@ impl Run {
     }
 }
 
-/// Writes the report into a folder; gives the summary for the terminal.
+/// Writes the report into a folder and returns the summary for the terminal.
 pub(crate) fn write(run: &Run, folder: &Path) -> Result<String> {
     std::fs::write(folder.join("report.html"), html::page(run)?)?;
     std::fs::write(folder.join("report.md"), markdown::page(run))?;
@@ -92,7 +93,7 @@ pub(crate) fn write(run: &Run, folder: &Path) -> Result<String> {
     Ok(format!("{summary}\n{} rows; the report is {}", run.rows.len(), folder.join("report.html").display()))
 }
 
-/// Processor, cores and system, as the report states them.
+/// Returns the processor, cores and system, as shown in the report.
 pub(crate) fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
@@ -104,7 +105,7 @@ pub(crate) fn machine() -> String {
     format!("{model}, {cores} cores, {}", std::env::consts::OS)
 }
 
-/// Seconds in the unit that suits them.
+/// Formats seconds in a suitable unit.
 fn time(seconds: f64) -> String {
     match seconds {
         _ if !seconds.is_finite() => "–".into(),
@@ -114,7 +115,7 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// Bytes in the unit that suits them.
+/// Formats bytes in a suitable unit.
 fn bytes(bytes: u64) -> String {
     match bytes as f64 {
         bytes if bytes < 1e6 => format!("{} kB", digits(bytes / 1e3)),
@@ -123,7 +124,7 @@ fn bytes(bytes: u64) -> String {
     }
 }
 
-/// Three digits of a number.
+/// Formats a number with three digits.
 fn digits(number: f64) -> String {
     match number.abs() {
         size if size >= 100.0 => format!("{number:.0}"),

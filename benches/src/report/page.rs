@@ -1,4 +1,4 @@
-//! The table on the page of benchmarks, between two marks that name the version that ran, and the chart made from it.
+//! Writes the table on the benchmarks page, between two markers that name the benchmarked version, and its chart.
 
 use std::path::Path;
 
@@ -6,14 +6,14 @@ use anyhow::{Context, Result};
 
 use super::{Run, chart, tables};
 
-/// The mark before the table; the version follows.
+/// The marker before the table, up to the version.
 const BEGIN: &str = "<!-- bench: begin, version ";
 const END: &str = "<!-- bench: end -->";
 
 /// The versions of the peers.
 const REQUIREMENTS: &str = include_str!("../../peers/requirements.txt");
 
-/// Writes the table of a run into the page, and the chart.
+/// Writes the table of a run into the page, and draws the chart.
 pub(crate) fn write(run: &Run, root: &Path) -> Result<()> {
     let path = root.join("docs/benchmarks.md");
     let text = std::fs::read_to_string(&path)?;
@@ -21,7 +21,7 @@ pub(crate) fn write(run: &Run, root: &Path) -> Result<()> {
     let text = replaced(&text, &run.version, &table)?;
     std::fs::write(&path, &text)?;
     std::fs::write(root.join("docs/training-time.svg"), chart::draw(&text, &jax()))?;
-    println!("the table is in {}, and the chart beside it", path.display());
+    println!("wrote the table to {}, and the chart next to it", path.display());
     Ok(())
 }
 
@@ -31,7 +31,7 @@ pub(super) fn jax() -> String {
     format!("JAX {version}")
 }
 
-/// The text with what is between the marks replaced.
+/// Replaces the text between the markers.
 fn replaced(text: &str, version: &str, table: &str) -> Result<String> {
     let begin = text.find(BEGIN).with_context(|| format!("docs/benchmarks.md has no line `{BEGIN}.. -->`"))?;
     let end = begin + text[begin..].find(END).with_context(|| format!("docs/benchmarks.md has no line `{END}`"))?;

@@ -1,4 +1,4 @@
-//! The tables of the report, as text in cells.
+//! The tables of the report, as cells of text.
 
 use super::{Run, bytes, digits, time};
 use crate::rows::Measurement;
@@ -32,18 +32,18 @@ impl Table {
     }
 }
 
-/// Text as it stands in a page.
+/// Escapes text for HTML.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// A column of the overview: the fastest of some subjects.
+/// A column of the overview: the fastest among some subjects.
 struct Column {
     title: &'static str,
     includes: fn(&Subject) -> bool,
 }
 
-/// Whose times stand beside each other.
+/// The columns of the overview.
 const COLUMNS: &[Column] = &[
     Column { title: "JAX", includes: |subject| subject.name == "jax" },
     Column { title: "PyTorch", includes: |subject| subject.name.starts_with("torch") },
@@ -62,7 +62,7 @@ const COLUMNS: &[Column] = &[
     },
 ];
 
-/// The fastest of a library's ways, a line a workload and phase.
+/// Tabulates the fastest variant of each library, one line per workload and phase.
 pub(super) fn overview(run: &Run) -> Table {
     let mut head = vec!["low of many runs".to_string()];
     head.extend(COLUMNS.iter().map(|column| column.title.to_string()));
@@ -95,7 +95,7 @@ pub(super) fn overview(run: &Run) -> Table {
     Table { head: without_empty(head), rows: rows.into_iter().map(without_empty).collect() }
 }
 
-/// Every subject on one workload.
+/// Tabulates every subject on one workload.
 pub(super) fn details(run: &Run, workload: &str, phase: &str) -> Option<Table> {
     let measured = run.of(workload, phase);
     let names = ["", "low", "median", "spread", "processor", "peak memory", "to by hand", "to JAX", "to make"];
@@ -120,7 +120,7 @@ pub(super) fn details(run: &Run, workload: &str, phase: &str) -> Option<Table> {
     (!rows.is_empty()).then(|| Table { head: names.map(str::to_string).to_vec(), rows })
 }
 
-/// Who did not run, and why: a line a reason.
+/// Tabulates the subjects that did not run, one line per reason.
 pub(super) fn gone(run: &Run) -> Table {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for gone in &run.gone {

@@ -1,4 +1,4 @@
-//! The loops that one would write by hand, with the framework's own autodiff.
+//! Handwritten loops, with the framework's own autodiff.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{Eager, Phase, Prepared, sync};
 use crate::inputs::{BurnInputs, CandleInputs};
 use crate::workloads::{Loss, Sizes, Workload};
 
-/// A host tensor in Candle.
+/// Converts a host tensor to Candle.
 pub(super) fn to_candle(tensor: &HostTensor) -> Result<CandleTensor> {
     let (shape, device) = (tensor.shape(), &candle_core::Device::Cpu);
     Ok(match tensor.as_slice::<i64>() {
@@ -21,7 +21,7 @@ pub(super) fn to_candle(tensor: &HostTensor) -> Result<CandleTensor> {
     })
 }
 
-/// Candle tensors of f32 or i64 by name in host memory.
+/// Copies named Candle tensors of f32 or i64 to host memory.
 pub(super) fn from_candle(results: Vec<(String, CandleTensor)>) -> Result<Vec<(String, HostTensor)>> {
     let host = |(name, tensor): (String, CandleTensor)| {
         let flat = tensor.flatten_all()?;
@@ -34,7 +34,7 @@ pub(super) fn from_candle(results: Vec<(String, CandleTensor)>) -> Result<Vec<(S
     results.into_iter().map(host).collect()
 }
 
-/// The names of the outputs of the graph.
+/// Returns the names of a graph's outputs.
 pub(super) fn output_names(graph: &Graph) -> Vec<String> {
     graph.outputs().iter().map(|output| output.name.clone()).collect()
 }
@@ -70,7 +70,7 @@ pub(super) fn candle(
     Ok(Box::new(Eager { compute, wait: || Ok(()), to_host: from_candle }))
 }
 
-/// The loss of Candle's outputs.
+/// Computes the loss of Candle's outputs.
 pub(super) fn candle_loss(loss: Loss, outputs: &[CandleTensor]) -> Result<CandleTensor> {
     if loss == Loss::Output {
         return Ok(outputs[0].clone());
@@ -82,7 +82,7 @@ pub(super) fn candle_loss(loss: Loss, outputs: &[CandleTensor]) -> Result<Candle
     Ok(sum)
 }
 
-/// The loss and the gradients by name, from the loss.
+/// Returns the loss and the gradients by name.
 pub(super) fn candle_gradients(
     loss: &CandleTensor,
     vars: &[(&'static str, Var)],
@@ -96,14 +96,14 @@ pub(super) fn candle_gradients(
     Ok(results)
 }
 
-/// The mean, of rows first: of Burn's 0.22 sums of all elements on wgpu, those of more than 2^18 elements leave out the rest.
+/// Computes the mean, summing rows first: on wgpu, Burn 0.22's sum over more than 2^18 elements leaves out the rest.
 fn mean(x: BurnTensor<1>) -> BurnTensor<1> {
     let count = x.shape().num_elements();
     let row = (1..=1024).rev().find(|row| count.is_multiple_of(*row)).unwrap_or(1);
     x.reshape([count / row, row]).sum_dim(1).sum() / count as f32
 }
 
-/// The loss and the gradients by name, as flat tensors.
+/// Returns the loss and the gradients by name, as flat tensors.
 pub(super) fn burn_gradients(
     workload: &Workload,
     inputs: &BurnInputs,
@@ -133,7 +133,7 @@ pub(super) fn burn_gradients(
     Ok(results)
 }
 
-/// Flat tensors by name in host memory, in the types that the graph gives.
+/// Copies named flat tensors to host memory, with the types of the graph's outputs.
 pub(super) fn from_burn(results: Vec<(String, BurnTensor<1>)>, graph: &Graph) -> Result<Vec<(String, HostTensor)>> {
     let host = |(index, (name, tensor)): (usize, (String, BurnTensor<1>))| {
         let numbers: Vec<f32> = tensor.into_data().iter::<f32>().collect();

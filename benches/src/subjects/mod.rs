@@ -1,4 +1,4 @@
-//! Subjects as data: who runs the workloads, and what a worker's process does for each.
+//! The subjects as data: the frameworks and variants that run the workloads, and how a worker process runs each.
 
 mod by_hand;
 mod compiled;
@@ -13,7 +13,7 @@ use funcify_cpu::Cpu;
 
 use crate::workloads::{Loss, Sizes, Workload};
 
-/// Every subject, in the order of the report. A new one is an entry here.
+/// Every subject, in the order of the report. To add one, add an entry here.
 pub(crate) const ALL: &[Subject] = &[
     subject("reference", Kind::Compiled(Device::Reference, Way::RAW_NATIVE), None),
     subject("cpu", Kind::Compiled(Device::Cpu, Way::DEFAULT), None),
@@ -45,20 +45,20 @@ pub(crate) const ALL: &[Subject] = &[
     subject("rlx", Kind::Rlx, None),
 ];
 
-/// A subject as an earlier build runs it.
+/// A subject in an earlier build.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Earlier {
-    /// The earlier build of this program.
+    /// The path of the earlier build of this program.
     pub(crate) program: String,
     pub(crate) subject: &'static Subject,
 }
 
-/// Who runs a workload.
+/// A framework or variant that runs workloads.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// The loop by hand that a user of the same library would write instead.
+    /// The handwritten loop that a user of the same library would write instead.
     pub(crate) instead_of: Option<&'static str>,
 }
 
@@ -67,17 +67,18 @@ const fn subject(name: &'static str, kind: Kind, instead_of: Option<&'static str
 }
 
 impl Subject {
-    /// Whether it is another project, which runs with `--peers` alone.
+    /// Returns whether the subject is another project, which runs only with `--peers`.
     pub(crate) fn is_peer(&self) -> bool {
         matches!(self.kind, Kind::Python | Kind::Rlx)
     }
 
-    /// Whether it is one of funcify's ways.
+    /// Returns whether the subject is one of funcify's variants.
     pub(crate) fn is_funcify(&self) -> bool {
         matches!(self.kind, Kind::Compiled(..) | Kind::Plugin(_))
     }
 
-    /// Whether it runs the sizes of the plots: one of each way, without those that take long and tell nothing more there.
+    /// Returns whether the subject runs the sizes of the plots: one of each variant, without slow ones that show
+    /// nothing more.
     pub(crate) fn is_in_plots(&self) -> bool {
         let is_left_out = |device: Device| matches!(device, Device::Reference | Device::Ndarray | Device::Wgpu);
         match self.kind {
@@ -88,26 +89,26 @@ impl Subject {
         }
     }
 
-    /// The subject of that name.
+    /// Returns the subject with this name.
     pub(crate) fn named(name: &str) -> Result<&'static Subject> {
         match ALL.iter().find(|subject| subject.name == name) {
             Some(subject) => Ok(subject),
             None => {
                 let names: Vec<&str> = ALL.iter().map(|subject| subject.name).collect();
-                bail!("no subject is called `{name}`; there are {}", names.join(", "))
+                bail!("there is no subject `{name}`; available: {}", names.join(", "))
             }
         }
     }
 }
 
-/// How a subject runs a workload.
+/// The mechanism that a subject runs a workload with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A compiled function on a backend's own tensors; its gradient is a graph.
     Compiled(Device, Way),
     /// The plug-in: a graph as one op of the framework's autodiff, through `loss.backward()`.
     Plugin(Device),
-    /// The loop by hand, with the framework's own autodiff.
+    /// A handwritten loop, with the framework's own autodiff.
     ByHand(Device),
     /// A worker in Python (`peers/worker.py`).
     Python,
@@ -117,7 +118,7 @@ pub(crate) enum Kind {
     Earlier(&'static Earlier),
 }
 
-/// How a function is compiled.
+/// The options that a function is compiled with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
     strategy: LoopStrategy,
@@ -125,7 +126,7 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// As it is by default: rewritten, loops compiled where the backend does that.
+    /// The default: rewritten, with loops compiled if the backend does so.
     const DEFAULT: Way = Way { strategy: LoopStrategy::Auto, is_rewritten: true };
     const REWRITTEN: Way = Way { strategy: LoopStrategy::Native, is_rewritten: true };
     const RAW_NATIVE: Way = Way { strategy: LoopStrategy::Native, is_rewritten: false };
@@ -137,7 +138,7 @@ impl Way {
     }
 }
 
-/// Where the tensors are.
+/// The location of the tensors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Device {
     Reference,
@@ -154,12 +155,12 @@ impl Device {
             Device::Flex => Burn::flex(),
             Device::Ndarray => Burn::ndarray(),
             Device::Wgpu => Burn::wgpu()?,
-            Device::Reference | Device::Cpu | Device::Candle => bail!("not a device of Burn"),
+            Device::Reference | Device::Cpu | Device::Candle => bail!("not a Burn device"),
         })
     }
 }
 
-/// What is measured beside making a program.
+/// A measured phase, apart from building a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     Forward,
@@ -177,26 +178,26 @@ impl Phase {
     }
 }
 
-/// A program that is ready to run on inputs that are in place.
+/// A program that is ready to run on uploaded inputs.
 pub(crate) trait Prepared {
-    /// Runs it, and waits until the results are there.
+    /// Runs the program and waits for the results.
     fn run(&mut self) -> Result<()>;
 
-    /// Runs it, and gives the results by name.
+    /// Runs the program and returns the results by name.
     fn results(&mut self) -> Result<Vec<(String, HostTensor)>>;
 
-    /// Runs it once more, and tells what it spends, if it is a program of funcify's.
+    /// Runs the program once more and returns its profile, if it is one of funcify's.
     fn profile(&mut self) -> Result<Option<Profile>> {
         Ok(None)
     }
 }
 
-/// A program that computes in a framework's own tensors.
+/// A program that computes on a framework's own tensors.
 struct Eager<C, W, H> {
     compute: C,
-    /// Returns when the device has nothing left to do.
+    /// Returns when the device is idle.
     wait: W,
-    /// Brings results to host memory, by name.
+    /// Copies results to host memory, by name.
     to_host: H,
 }
 
@@ -218,25 +219,25 @@ where
     }
 }
 
-/// Waits until a device of Burn has nothing left to do.
+/// Waits until a Burn device is idle.
 fn sync(burn: &Burn) -> Result<()> {
     burn.device().sync().map_err(|error| anyhow::anyhow!("{error:?}"))
 }
 
-/// Why a subject does not run a workload.
+/// Returns the reason why a subject does not run a workload, if it does not.
 pub(crate) fn declines(subject: &Subject, workload: &Workload, phase: Phase) -> Option<String> {
     match (subject.kind, phase) {
         (Kind::Earlier(earlier), _) => declines(earlier.subject, workload, phase),
         (_, Phase::Train) if workload.loss == Loss::None => Some("the workload has no gradient".into()),
-        (Kind::Plugin(_), Phase::Forward) => Some("forward, a plug-in is the compiled function".into()),
+        (Kind::Plugin(_), Phase::Forward) => Some("in the forward phase, a plug-in is the compiled function".into()),
         (Kind::Compiled(_, Way::RAW_UNROLLED), Phase::Train) if workload.is_conditional => {
-            Some("the backward loop has as many steps as ran, so it is not unrolled".into())
+            Some("the step count of the backward loop depends on the forward loop, so it is not unrolled".into())
         }
         _ => None,
     }
 }
 
-/// What is to be run.
+/// A workload to run, with its sizes and phase.
 struct Task<'a> {
     workload: &'static Workload,
     sizes: Sizes,
@@ -244,7 +245,7 @@ struct Task<'a> {
     inputs: &'a [(String, HostTensor)],
 }
 
-/// Makes a subject's program for a workload. `inputs` are those of the workload, in the order of the graph's.
+/// Builds a subject's program for a workload. `inputs` are those of the workload, in the order of the graph's inputs.
 pub(crate) fn prepare(
     subject: &Subject,
     workload: &'static Workload,

@@ -21,7 +21,7 @@ pub(super) fn candle(
     let mut vars = Vec::new();
     for name in workload.differentiated {
         let index =
-            inputs.iter().position(|(other, _)| other == name).expect("a workload differentiates by its inputs");
+            inputs.iter().position(|(other, _)| other == name).expect("a workload differentiates only its inputs");
         let var = Var::from_tensor(&tensors[index])?;
         tensors[index] = var.as_tensor().clone();
         vars.push((*name, var));
@@ -50,7 +50,7 @@ pub(super) fn burn(
     Ok(Box::new(Eager { compute, wait: move || sync(&burn), to_host }))
 }
 
-/// A float tensor of any rank as a vector.
+/// Flattens a float tensor of any rank to a vector.
 fn flat(tensor: AnyTensor) -> Result<burn::tensor::Tensor<1>> {
     use burn::tensor::Float;
     Ok(match tensor.shape().len() {

@@ -1,4 +1,4 @@
-//! Cross-entropy over a large vocabulary in chunks of tokens, so that the logits of all never exist at once.
+//! Cross-entropy over a large vocabulary in chunks of tokens, so that the full logits never exist at once.
 
 use candle_core::{D, Tensor};
 use funcify::{Graph, constant, scan};

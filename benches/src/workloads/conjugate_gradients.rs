@@ -1,4 +1,4 @@
-//! Conjugate gradients by a loop with a condition: as many steps as the residual needs.
+//! Conjugate gradients in a while loop: as many steps as the residual needs.
 
 use candle_core::Tensor;
 use funcify::{DType, Graph, HostTensor, Scalar, Value, constant, while_loop_bounded};
@@ -14,14 +14,14 @@ pub(super) const WORKLOAD: Workload = Workload {
     ..Workload::of("conjugate_gradients", "Conjugate gradients", inputs, graph, candle, burn)
 };
 
-/// The loop ends when the squared residual is this part of that at the start.
+/// The loop ends when the squared residual falls below this fraction of its initial value.
 const TOLERANCE: f64 = 1e-10;
 
-/// A symmetric matrix with eigenvalues between 1 and about 25: `I + G Gᵀ` with G of N by 2N.
+/// Draws a symmetric matrix with eigenvalues between 1 and about 25: `I + G Gᵀ`, where G is N by 2N.
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let n = sizes.get("N");
     let factor = numbers.normal(&[n, 2 * n], 2.0 / (2.0 * n as f64).sqrt());
-    let factor = factor.as_slice::<f32>().expect("numbers are f32");
+    let factor = factor.as_slice::<f32>().expect("random numbers are f32");
     let a = HostTensor::from_fn(DType::F32, &[n, n], |index| {
         let [left, right] = [index[0], index[1]].map(|row| &factor[row * 2 * n..(row + 1) * 2 * n]);
         let dot: f64 = left.iter().zip(right).map(|(l, r)| f64::from(*l) * f64::from(*r)).sum();

@@ -1,4 +1,4 @@
-//! Greedy decoding that stops at the end token: a loop whose state has a buffer, an index, and a condition.
+//! Greedy decoding that stops at the end token: a while loop whose state has a buffer and an index.
 
 use candle_core::Tensor;
 use funcify::{DType, Graph, HostTensor, Tree, Value, constant, full, while_loop_bounded};
@@ -20,7 +20,7 @@ struct Outputs {
     tokens: Value,
 }
 
-/// No token but the last is the end token: an untrained network does not say it, so that all steps run but for chance.
+/// The end token is the last of the vocabulary: an untrained network rarely emits it, so all steps run but for chance.
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [v, h] = ["V", "H"].map(|letter| sizes.get(letter));
     let scale = (h as f64).sqrt().recip();

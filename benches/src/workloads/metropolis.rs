@@ -1,4 +1,4 @@
-//! Metropolis chains on a mixture of two normal densities, with the proposals drawn before.
+//! Metropolis chains on a mixture of two normal densities, with proposals drawn in advance.
 
 use candle_core::Tensor;
 use funcify::{Graph, Value, scan, select};
@@ -19,11 +19,11 @@ const WIDTH: f64 = 0.8;
 fn inputs(sizes: &Sizes, numbers: &mut Numbers) -> Inputs {
     let [t, c] = ["T", "C"].map(|letter| sizes.get(letter));
     let accept = numbers.uniform(&[t, c], 0.0, 1.0);
-    let log_u = accept.as_slice::<f32>().expect("numbers are f32").iter().map(|u| (u + 1e-7).ln()).collect();
+    let log_u = accept.as_slice::<f32>().expect("random numbers are f32").iter().map(|u| (u + 1e-7).ln()).collect();
     vec![
         ("x0", numbers.normal(&[c], 1.0)),
         ("noise", numbers.normal(&[t, c], 1.0)),
-        ("log_u", funcify::HostTensor::from_vec::<f32>(log_u, [t, c]).expect("one each")),
+        ("log_u", funcify::HostTensor::from_vec::<f32>(log_u, [t, c]).expect("one number for each step and chain")),
     ]
 }
 

@@ -1,6 +1,7 @@
-//! Workloads as data: a graph, its inputs, and the loop that one would write by hand in Candle and in Burn.
+//! Workloads as data: a graph, its inputs, and handwritten loops in Candle and in Burn.
 //!
-//! A workload is one file and one entry of [`ALL`]. `peers/PROTOCOL.md` states each in a formula, which the peers follow.
+//! A workload is one file and one entry of [`ALL`]. `peers/PROTOCOL.md` states each as a formula, which the peers
+//! implement.
 
 mod chunked_loss;
 mod conjugate_gradients;
@@ -43,25 +44,25 @@ pub(crate) const ALL: &[Workload] = &[
 /// A program that every subject runs.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
-    /// What it is, in a few words, for the report.
+    /// A short description for the report.
     pub(crate) title: &'static str,
     /// The sizes of a full run.
     pub(crate) full: &'static [Sizes],
-    /// Those of a quick run: small, so that every subject is done in seconds.
+    /// The sizes of a quick run: small enough that every subject takes seconds.
     pub(crate) quick: &'static [Sizes],
-    /// Further sizes of a full run, for the plots: how time and memory grow.
+    /// Further sizes of a full run, for the plots of time and memory growth.
     pub(crate) growth: &'static [Sizes],
-    /// The inputs by name, drawn from the numbers.
+    /// Draws the inputs by name from the random numbers.
     pub(crate) inputs: MakeInputs,
     pub(crate) graph: MakeGraph,
     pub(crate) loss: Loss,
-    /// The inputs by which training differentiates.
+    /// The inputs that training differentiates.
     pub(crate) differentiated: &'static [&'static str],
-    /// Whether a condition ends its loop, so that only the loop knows the number of steps.
+    /// `true` if a condition ends the loop, so that the number of steps is known only at run time.
     pub(crate) is_conditional: bool,
-    /// The loop by hand in Candle: the outputs, in the order of the graph's.
+    /// The handwritten loop in Candle, which returns the outputs in the order of the graph's outputs.
     pub(crate) candle: InCandle,
-    /// The loop by hand in Burn: the outputs, flat. Integers are given as floats.
+    /// The handwritten loop in Burn, which returns flat outputs. Integers are returned as floats.
     pub(crate) burn: InBurn,
 }
 
@@ -73,29 +74,29 @@ type InBurn = fn(&Sizes, &BurnInputs) -> Vec<burn::tensor::Tensor<1>>;
 /// The inputs of a workload by name.
 pub(crate) type Inputs = Vec<(&'static str, HostTensor)>;
 
-/// What training differentiates, of the outputs.
+/// The function of the outputs that training differentiates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loss {
     /// The workload has no gradient.
     None,
-    /// The sum over the outputs of their mean squares.
+    /// The sum of the outputs' mean squares.
     MeanSquare,
     /// The only output.
     Output,
 }
 
-/// The sizes of a workload in one run, by their letters.
+/// The sizes of a workload in one run, by letter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sizes(pub(crate) &'static [(&'static str, usize)]);
 
 impl Sizes {
-    /// The size of that letter.
+    /// Returns the size with this letter.
     pub(crate) fn get(&self, letter: &str) -> usize {
         let size = self.0.iter().find(|(name, _)| *name == letter);
         size.unwrap_or_else(|| panic!("the workload has no size {letter}")).1
     }
 
-    /// By name, for the protocol.
+    /// Returns the sizes by name, for the protocol.
     pub(crate) fn by_name(&self) -> BTreeMap<&'static str, usize> {
         self.0.iter().copied().collect()
     }
@@ -108,7 +109,7 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// Where a workload with its sizes, `rnn T=1000 B=1 H=32`, stands in the report.
+/// Returns the position in the report of a workload with its sizes, `rnn T=1000 B=1 H=32`.
 pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     let (name, numbers) = title.split_once(' ')?;
     let workload = ALL.iter().position(|workload| workload.name == name)?;
@@ -116,7 +117,7 @@ pub(crate) fn place(title: &str) -> Option<(usize, usize)> {
     Some((workload, sizes.position(|sizes| sizes.to_string() == numbers)?))
 }
 
-/// Whether a workload's sizes, `rnn T=1000 B=1 H=32`, are among some of its own.
+/// Returns whether the sizes in a title, `rnn T=1000 B=1 H=32`, are among those that `own` returns for the workload.
 pub(crate) fn has_sizes(title: &str, own: fn(&Workload) -> &'static [Sizes]) -> bool {
     let Some((name, numbers)) = title.split_once(' ') else { return false };
     let has = |workload: &Workload| own(workload).iter().any(|sizes| sizes.to_string() == numbers);
@@ -124,7 +125,7 @@ pub(crate) fn has_sizes(title: &str, own: fn(&Workload) -> &'static [Sizes]) -> 
 }
 
 impl Workload {
-    /// Makes a workload without sizes whose loop runs to its end and whose gradients are those of mean squares, if there are any.
+    /// Builds a workload without sizes whose loop has no condition and whose loss, if any, is the sum of mean squares.
     const fn of(
         name: &'static str,
         title: &'static str,
@@ -138,15 +139,15 @@ impl Workload {
         Workload { name, title, full, quick, growth, inputs, graph, loss, differentiated, is_conditional, candle, burn }
     }
 
-    /// The workload of that name.
+    /// Returns the workload with this name.
     pub(crate) fn named(name: &str) -> Result<&'static Workload> {
         ALL.iter().find(|workload| workload.name == name).with_context(|| {
             let names: Vec<&str> = ALL.iter().map(|workload| workload.name).collect();
-            format!("no workload is called `{name}`; there are {}", names.join(", "))
+            format!("there is no workload `{name}`; available: {}", names.join(", "))
         })
     }
 
-    /// The sizes among its own that have these numbers.
+    /// Returns the predefined sizes that have these values.
     pub(crate) fn sizes(&self, requested: &BTreeMap<String, usize>) -> Result<Sizes> {
         let all = self.full.iter().chain(self.quick).chain(self.growth);
         let same = |sizes: &&Sizes| {
@@ -155,12 +156,12 @@ impl Workload {
         all.copied().find(|sizes| same(&sizes)).with_context(|| format!("`{}` has no sizes {requested:?}", self.name))
     }
 
-    /// The inputs, the same in each run.
+    /// Returns the inputs, which are the same in each run.
     pub(crate) fn inputs(&self, sizes: &Sizes) -> Inputs {
         (self.inputs)(sizes, &mut Numbers(0x5DEE_CE66_D1CE_4E5B))
     }
 
-    /// The graph whose outputs are `loss` and the gradients.
+    /// Builds the graph whose outputs are `loss` and the gradients.
     pub(crate) fn training_graph(&self, sizes: &Sizes, options: GradOptions) -> Result<Graph> {
         let forward = (self.graph)(sizes)?;
         let loss = Graph::build("train", |g| {
@@ -185,16 +186,16 @@ struct Training {
     loss: Value,
 }
 
-/// Returns the only output of a graph, by its name.
+/// Returns a single named output.
 fn output(name: &'static str, value: Value) -> BTreeMap<&'static str, Value> {
     BTreeMap::from([(name, value)])
 }
 
-/// Numbers that look random, the same on every machine.
+/// Pseudorandom numbers, the same on every machine.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
-    /// Between 0 and 1 (splitmix64, Steele, Lea and Flood 2014).
+    /// Draws a number between 0 and 1 (splitmix64, Steele, Lea and Flood 2014).
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -202,12 +203,12 @@ impl Numbers {
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A tensor of numbers that are equally likely between two.
+    /// Draws a tensor of uniform numbers between `low` and `high`.
     fn uniform(&mut self, shape: &[usize], low: f64, high: f64) -> HostTensor {
         HostTensor::from_fn(DType::F32, shape, |_| Scalar::Float(low + (high - low) * self.unit()))
     }
 
-    /// A tensor of normal numbers of mean 0 and this standard deviation.
+    /// Draws a tensor of normal numbers with mean 0 and this standard deviation.
     fn normal(&mut self, shape: &[usize], deviation: f64) -> HostTensor {
         HostTensor::from_fn(DType::F32, shape, |_| {
             let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
@@ -215,7 +216,7 @@ impl Numbers {
         })
     }
 
-    /// A tensor of integers below `bound`.
+    /// Draws a tensor of integers below `bound`.
     fn below(&mut self, shape: &[usize], bound: usize) -> HostTensor {
         HostTensor::from_fn(DType::I64, shape, |_| Scalar::Int((self.unit() * bound as f64) as i64))
     }

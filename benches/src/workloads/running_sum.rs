@@ -1,4 +1,4 @@
-//! A running sum by a general scan: the cost of a step that computes next to nothing, and with one step of one number that of a
+//! A running sum as a general scan: the cost of a nearly empty step and, with one step over one number, the cost of a
 //! call.
 
 use candle_core::Tensor;

@@ -1,4 +1,5 @@
-//! A diagonal linear state space model, as in S5: `x = a x + bu` over complex numbers, by an associative scan and by a scan.
+//! A diagonal linear state space model, as in S5: `x = a x + bu` over complex numbers, as an associative scan and a
+//! scan.
 
 use candle_core::Tensor;
 use funcify::{Graph, Tree, Value, associative_scan, scan};
@@ -70,7 +71,7 @@ fn stepwise(_: &Sizes) -> funcify::Result<Graph> {
     })
 }
 
-/// The rates and the driven inputs.
+/// Returns the decay factors and the driven inputs.
 fn model(g: &funcify::Builder) -> (Complex, Complex) {
     let a = (g.input("a_re", "f32[P]"), g.input("a_im", "f32[P]"));
     (a, (g.input("bu_re", "f32[T,P]"), g.input("bu_im", "f32[T,P]")))

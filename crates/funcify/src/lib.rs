@@ -1,7 +1,8 @@
 //! Differentiable control flow for tensor programs: one loop, every backend.
 //!
-//! A program is traced once from a closure ([`Graph::build`]), checked for all sizes, printed as text, and run on any
-//! backend that is linked. Its loops are [`scan`], with JAX's meaning, or a [`Recurrence`] with PyTensor's taps.
+//! A closure is traced once into a program ([`Graph::build`]). The program is checked for all sizes, prints as text,
+//! and runs on any linked backend. Its loops are either [`scan`], with JAX's semantics, or a [`Recurrence`] with
+//! PyTensor's taps.
 //!
 //! ```
 //! use funcify::prelude::*;
@@ -17,30 +18,36 @@
 //! # Ok::<(), funcify::Error>(())
 //! ```
 //!
-//! On a backend, `Function::compile(&leaky, &Cpu::default())` takes the place of [`evaluate`]. Each backend is a feature of this crate:
+//! To run on a backend, replace [`evaluate`] with `Function::compile(&leaky, &Cpu::default())`. Each backend is a
+//! feature of this crate:
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
 //! | `cpu` (default) | `Cpu`: programs run in host memory, without a tensor library |
 //! | `candle` | `candle`: the Candle backend, loops for existing Candle models |
-//! | `burn-flex`, `burn-ndarray`, `burn-wgpu` | `burn`: the Burn backend on that device, loops for existing Burn modules |
+//! | `burn-flex`, `burn-ndarray`, `burn-wgpu` | `burn`: the Burn backend on that device, loops for Burn modules |
 //! | `nn` | `nn`: layers with loops |
-//! | `jit` | loops of a few numbers as machine code, wherever they run in host memory |
-//! | `tracing` | spans of the crate `tracing` |
+//! | `jit` | machine code for loops over a few numbers, wherever they run in host memory |
+//! | `tracing` | spans of the `tracing` crate |
 //!
-//! - [`Value`]: what a program is written with. [`Tree`]: structures of values. [`HostTensor`]: tensors with numbers.
-//! - [`vmap()`]: a program on one lane becomes one on many. [`associative_scan`]: running combinations.
-//! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order; [`derivative`]: how they are made.
-//! - [`custom_vjp`], [`custom_jvp`]: functions with derivative rules of their own. [`linearize`]: one derivative, many tangents.
-//! - [`prelude`]: what most programs need. [`recurrence`]: the handles of loops with taps. [`graph`]: what a graph is made of.
+//! - [`Value`]: the values of a traced program. [`Tree`]: structures of values. [`HostTensor`]: concrete tensors.
+//! - [`vmap()`]: turns a program for one lane into a program for many. [`associative_scan`]: running combinations.
+//! - [`grad()`], [`vjp()`], [`jvp()`], [`Graph::grad`]: derivatives of any order; [`derivative`]: how they are
+//!   computed.
+//! - [`custom_vjp`], [`custom_jvp`]: functions with custom derivative rules. [`linearize`]: one derivative, many
+//!   tangents.
+//! - [`prelude`]: the imports that most programs need. [`recurrence`]: the handles of loops with taps. [`graph`]:
+//!   graphs and their parts.
 //! - [`ops`]: every op with its type rule and its meaning; [`ops::scan`]: the loop and its invariants.
-//! - `nn`: layers with loops, with the parameters that PyTorch's have.
-//! - [`stepped`]: programs over sequences one step at a time, [`Steppable`](stepped::Steppable), which [`dispatch::Stepper`] serves.
-//! - [`rewrite`]: programs arranged anew, [`Rewrite`](rewrite::Rewrite).
+//! - `nn`: layers with loops, with the same parameters as PyTorch's layers.
+//! - [`stepped`]: runs sequence programs one step at a time, [`Steppable`](stepped::Steppable), as served by
+//!   [`dispatch::Stepper`].
+//! - [`rewrite`]: rewrites of programs, [`Rewrite`](rewrite::Rewrite).
 //! - [`dispatch`]: backends, how ops are lowered for them, and [`Function`](dispatch::Function).
-//! - [`evaluate`]: the reference evaluation, slow and obvious. [`files`]: tensors in files. [`memory`]: the memory budget.
-//! - [`Cancellation`]: stopping what runs, by a handle or a deadline.
-//! - [`Error`]: every way in which funcify refuses.
+//! - [`evaluate`]: the reference evaluator, slow and obvious. [`files`]: tensors in files. [`memory`]: the memory
+//!   budget.
+//! - [`Cancellation`]: stops a running call, through a handle or at a deadline.
+//! - [`Error`]: every error that funcify returns.
 
 #[doc(hidden)]
 pub use funcify_core::inventory;
@@ -67,12 +74,12 @@ pub use funcify_rewrite as rewrite;
 pub use funcify_runtime as dispatch;
 pub use funcify_runtime::{files, funcify, register_backend, stepped};
 
-/// Graphs: arenas of typed nodes, in an order in which each uses only what came before it.
+/// Graphs: arenas of typed nodes in topological order; each node uses only earlier nodes.
 pub mod graph {
     pub use funcify_core::graph::{Failed, Graph, Input, Node, NodeId, Output, Source, ValueId, at_site, bind_sizes};
 }
 
-/// What most programs are written with: `use funcify::prelude::*`.
+/// The imports that most programs need: `use funcify::prelude::*`.
 pub mod prelude {
     #[cfg(feature = "cpu")]
     pub use crate::Cpu;

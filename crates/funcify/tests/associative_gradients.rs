@@ -1,4 +1,4 @@
-//! Derivatives of associative scans against those of the same combinations written out one after the other.
+//! Compares derivatives of associative scans with those of the same combinations written out sequentially.
 
 mod shared;
 
@@ -8,10 +8,10 @@ use funcify::prelude::*;
 use funcify::{AssociativeScanOptions, Disconnected, associative_scan_with, grad_with};
 use shared::built;
 
-/// Combines two elements of some leaves, with a captured value.
+/// Combines two elements that have several leaves, using a captured value.
 type Combine = fn(&[Value], &[Value], Value) -> Vec<Value>;
 
-/// A name, how many leaves there are, the combination.
+/// The name, the number of leaves, and the combination.
 const BY_ELEMENT: [(&str, usize, Combine); 14] = [
     ("sum", 1, |a, b, _| vec![a[0] + b[0]]),
     ("product", 1, |a, b, _| vec![a[0] * b[0]]),
@@ -42,7 +42,7 @@ const BY_ELEMENT: [(&str, usize, Combine); 14] = [
     }),
 ];
 
-/// How the running combinations are written.
+/// The form in which the running combinations are written.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Scan,
@@ -67,13 +67,13 @@ fn running(combine: Combine, xs: Vec<Value>, k: Value, reverse: bool, way: Way) 
     (0..xs.len()).map(|leaf| stack(&ys.iter().map(|y| y[leaf]).collect::<Vec<_>>(), 0)).collect()
 }
 
-/// A number for each result.
+/// Returns a scalar loss that depends on each result.
 fn loss(ys: &[Value]) -> Value {
     let weighted = ys.iter().enumerate().map(|(leaf, y)| (y.sin() * (1.0 + 0.3 * leaf as f64)).sum(..));
     weighted.reduce(|one, other| one + other).unwrap()
 }
 
-/// Derivatives of the loss by the leaves and the captured value, to the third.
+/// Returns the first to third derivatives of the loss with respect to the leaves and the captured value.
 fn derivatives(combine: Combine, leaves: usize, reverse: bool, way: Way) -> Graph {
     built("derivatives", |g| {
         let rows = if let Way::WrittenOut(count) = way { count.to_string() } else { "T".to_string() };
@@ -101,7 +101,7 @@ fn derivatives(combine: Combine, leaves: usize, reverse: bool, way: Way) -> Grap
     })
 }
 
-/// Numbers between 0.2 and 1.
+/// Returns pseudorandom numbers between 0.2 and 1.
 fn noise(count: usize, seed: u64) -> HostTensor {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     HostTensor::from_fn(funcify::DType::F64, &[count, 2], |_| {
@@ -110,7 +110,7 @@ fn noise(count: usize, seed: u64) -> HostTensor {
     })
 }
 
-/// The outputs of a graph are near others.
+/// Asserts that the outputs of a graph are close to the expected ones.
 fn assert_near(graph: &Graph, found: &[HostTensor], expected: &[HostTensor], what: &str) {
     for ((found, expected), output) in found.iter().zip(expected).zip(graph.outputs()) {
         for (found, expected) in found.to_f64_vec().iter().zip(expected.to_f64_vec()) {
@@ -137,10 +137,11 @@ fn derivatives_of_every_order_are_those_of_the_written_out_combinations() {
     }
 }
 
-/// Products of Jacobians, which one combination after the other does not need: the recursion on halves multiplies them in order.
+/// The recursion on halves multiplies Jacobians in order; the sequential form needs no such products.
 #[test]
 fn the_recursion_on_halves_gives_what_one_after_the_other_gives() {
-    // Not associative, so what comes of the factors has ways that they do not have. They are the same everywhere.
+    // This combination is not associative: the products of its Jacobians depend on entries that are zero in each
+    // single Jacobian. The zeros are in the same places everywhere.
     let chain: Combine = |a, b, _| vec![a[0] + b[0], a[0] + a[1] + b[1], a[1] + a[2] + b[2]];
     for (name, leaves, combine) in BY_ELEMENT.into_iter().chain([("chain", 3, chain)]) {
         for reverse in [false, true] {
@@ -173,7 +174,7 @@ fn of_no_elements_there_are_no_derivatives() {
     }
 }
 
-/// The ops of a graph and of the bodies in it that are so named.
+/// Counts the ops with this name in a graph and its bodies.
 fn count(graph: &Graph, name: &str) -> usize {
     use funcify::ops::OpRules;
     let of_node =
@@ -191,7 +192,7 @@ fn a_combination_by_element_has_no_loop_in_its_derivatives() {
         let graph = derivatives(combine, leaves, false, Way::Scan);
         assert_eq!(count(&graph, "scan"), 0, "{name}: {graph}");
     }
-    // A sum adds, a product multiplies and adds, and nothing masks.
+    // A sum only adds, a product multiplies and adds, and neither needs a mask.
     let scans = |graph: &Graph| -> Vec<Graph> {
         let is_scan = |op: &Op| if let Op::AssociativeScan(op) = op { Some((*op.combine).clone()) } else { None };
         graph.nodes().iter().filter_map(|node| is_scan(&node.op)).collect()
@@ -213,7 +214,7 @@ fn what_mixes_elements_is_a_loop() {
     assert_eq!(count(&graph, "scan"), 0, "only the second element is summed");
     let graph = gradient(|xs| associative_scan_with(options(), xs, |a, b| a.sum(0) * b));
     assert_eq!(count(&graph, "scan"), 1);
-    // What is captured would be there once for each element.
+    // A captured value would be repeated for each element.
     let graph = built("large", |g| {
         let (xs, w) = (g.input("xs", "f64[T,2]"), g.input("w", "f64[2,2]"));
         grad((xs, w), |(xs, w)| associative_scan_with(options(), xs, |a, b| a + b.matmul(w)).sum(..))
@@ -221,7 +222,7 @@ fn what_mixes_elements_is_a_loop() {
     assert_eq!(count(&graph, "scan"), 1);
 }
 
-/// The cotangents of `xs` from those of the running combinations.
+/// Returns the cotangents of `xs`, pulled back from the cotangents of the running combinations.
 fn pulled<X: Tree + Clone, const N: usize>(
     xs: impl Fn(&funcify::Builder) -> X,
     combine: impl Fn(X, X) -> X,
@@ -240,14 +241,14 @@ fn pulled<X: Tree + Clone, const N: usize>(
 
 const INF: f64 = f64::INFINITY;
 
-/// An infinite cotangent goes to the larger number; the smaller one has none of it, and no NaN.
+/// An infinite cotangent flows to the larger number; the smaller one receives zero, not NaN.
 #[test]
 fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
     let largest = |a: Value, b: Value| a.maximum(b);
     let inputs = [HostTensor::from([1f64, 3., 2.]), HostTensor::from([1f64, 2., INF])];
     let found = pulled(|g| g.input("xs", "f64[T]"), largest, |_, ct| ct, inputs);
     assert_eq!(found, [[1., INF, 0.]]);
-    // Sums that begin again at a flag: nothing goes back over it.
+    // Sums that restart at a flag: no cotangent flows back across the flag.
     let runs = |(f, x): (Value, Value), (g, y): (Value, Value)| (f.maximum(g), select(g.gt(0.5), y, x + y));
     let leaves = |g: &funcify::Builder| (g.input("flags", "f64[T]"), g.input("xs", "f64[T]"));
     let inputs = [[1f64, 0., 1., 0.], [1., 2., 3., 4.], [1., 10., 100., INF]].map(HostTensor::from);
@@ -255,23 +256,23 @@ fn what_is_not_chosen_has_no_part_in_an_infinite_cotangent() {
     assert_eq!(found[1], [11., 10., INF, INF]);
 }
 
-/// What no way leads to has no part in an infinite cotangent or coefficient.
+/// Inputs that do not reach a result receive nothing of its infinite cotangent or coefficient.
 #[test]
 fn absent_entries_are_not_multiplied() {
     let affine = |(a, b): (Value, Value), (c, d): (Value, Value)| (c * a, c * b + d);
     let leaves = |g: &funcify::Builder| (g.input("a", "f64[T]"), g.input("b", "f64[T]"));
     let inputs =
         [HostTensor::from([2f64, 0., 3.]), HostTensor::from([1f64, 1., 1.]), HostTensor::from([0f64, INF, 1.])];
-    // The cotangent of the products `c a` alone: nothing leads from them to `b`.
+    // Only the products `c a` have a cotangent, and they do not depend on `b`.
     let found = pulled(leaves, affine, |ys, ct| (ct, ys.1.zeros_like()), inputs.clone());
     assert_eq!(found[1], [0., 0., 0.]);
-    // As in the loop, an infinite cotangent times 0 is NaN.
+    // As in the sequential loop, an infinite cotangent times 0 is NaN.
     let found = pulled(leaves, affine, |ys, ct| (ys.0.zeros_like(), ct), inputs);
     assert!(found[1][0].is_nan());
     assert_eq!(found[1][1..], [INF, 1.]);
 }
 
-/// Where the scan begins nothing is combined, so what a combination would give there does not count.
+/// The first element is not combined with anything, so a combination's behaviour there has no effect.
 #[test]
 fn the_first_element_is_not_combined() {
     let options = AssociativeScanOptions::new;
@@ -294,7 +295,7 @@ fn the_first_element_is_not_combined() {
     }
 }
 
-/// Integers and flags are combined beside what is differentiated.
+/// Combines integers and flags along with differentiated floats.
 #[test]
 fn integers_beside_floats() {
     let graph = built("beside", |g| {

@@ -1,4 +1,4 @@
-//! Sizes that are bound while a program runs, by the reference evaluation and as programs.
+//! Sizes that are bound while a program runs, in the reference evaluator and in compiled programs.
 
 use funcify::VmapOptions;
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
@@ -10,8 +10,8 @@ fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build("sized", program).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What a graph gives, alike by the reference evaluation and as a program, in either strategy, rewritten and as it is; its
-/// text is read as it was printed.
+/// Returns the results of a graph. Asserts that the reference evaluator and the compiled program agree, in both loop
+/// strategies, with and without rewrites, and that the graph's text parses back to the same graph.
 #[track_caller]
 fn run(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
     graph.check().unwrap_or_else(|errors| panic!("{errors:?}\n{graph}"));
@@ -32,14 +32,14 @@ fn run(graph: &Graph, inputs: &[HostTensor]) -> Vec<HostTensor> {
     results
 }
 
-/// The error of a call, alike everywhere.
+/// Asserts that a call fails with the same error everywhere.
 #[track_caller]
 fn refused(graph: &Graph, inputs: &[HostTensor], kind: &str, says: &str) {
-    let error = evaluate(graph, inputs).expect_err("it is refused");
+    let error = evaluate(graph, inputs).expect_err("it is rejected");
     for rewrites in [None, Some(RewriteOptions::default())] {
         let options = CompileOptions { rewrites, ..CompileOptions::default() };
         let function = Function::compile_with(graph, &Reference, options).unwrap();
-        let other = function.call_host(inputs).expect_err("it is refused");
+        let other = function.call_host(inputs).expect_err("it is rejected");
         for error in [&error, &other] {
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.to_string().contains(says), "{error}\ndoes not say: {says}");
@@ -57,12 +57,12 @@ fn number(n: i64) -> HostTensor {
     HostTensor::scalar(n)
 }
 
-/// The first `n` rows.
+/// Returns the first `n` rows.
 fn head(xs: Value, n: Value) -> Value {
     xs.slice(0, ..bind_size(n))
 }
 
-/// How many numbers are positive.
+/// Counts the positive elements.
 fn positive(xs: Value) -> Value {
     xs.gt(0.0).cast(DType::I64).sum(0)
 }
@@ -100,7 +100,7 @@ fn slices_and_allocations_have_the_size() {
     }
 }
 
-/// A static size is a size of the program.
+/// A size bound to a constant is a static size of the program.
 #[test]
 fn a_constant_is_a_size() {
     let graph = build(|g| (head(g.input("xs", "f64[T]"), constant(2i64)), iota(bind_size(constant(3u32)), DType::I64)));
@@ -115,7 +115,7 @@ fn a_negative_size_is_refused_with_its_line() {
     refused(&graph, &[number(-3)], "Type", "bind_size: the size `$1` does not fit");
     refused(&graph, &[number(-3)], "Type", "-3");
     refused(&graph, &[number(-3)], "Type", "bound_sizes.rs");
-    // Also where a rewrite finds that nothing of that size is needed.
+    // The error remains even if a rewrite finds that nothing of that size is needed.
     let graph = build(|g| {
         let (n, x) = (g.input("n", "i64[]"), g.input("x", "f64[]"));
         select(constant(true), x, size(bind_size(n), DType::F64))
@@ -123,7 +123,7 @@ fn a_negative_size_is_refused_with_its_line() {
     refused(&graph, &[number(-1), HostTensor::scalar(1.0)], "Type", "-1");
 }
 
-/// Nothing is allocated before the budget is asked.
+/// The budget is checked before anything is allocated.
 #[test]
 fn a_large_size_is_refused_before_it_is_made() {
     let graph = build(|g| iota(bind_size(g.input("n", "i64[]")), DType::F64).sum(0));
@@ -133,7 +133,7 @@ fn a_large_size_is_refused_before_it_is_made() {
     refused(&graph, &[row([1.0, 2.0]), number(3)], "Type", "0 <= start <= limit <= 2");
 }
 
-/// Each step binds the size anew; work that is the same in each step leaves the loop without it.
+/// Each step binds the size anew; loop-invariant work is hoisted out of the loop without the size.
 #[test]
 fn a_step_binds_a_size_of_its_own() {
     let graph = build(|g| {
@@ -151,7 +151,7 @@ fn a_step_binds_a_size_of_its_own() {
     assert_eq!(results, [row([1.0, 8.0, 8.0]), number(7), HostTensor::scalar(4.0)]);
 }
 
-/// A size of a branch is bound only if the branch runs.
+/// A size inside a branch is bound only if the branch runs.
 #[test]
 fn a_branch_that_does_not_run_binds_nothing() {
     let graph = build(|g| {
@@ -167,7 +167,7 @@ fn a_branch_that_does_not_run_binds_nothing() {
     assert_eq!(run(&graph, &[HostTensor::scalar(2.0)]), [HostTensor::scalar(2.0)]);
 }
 
-/// A loop over so many steps, and one over rows of that size.
+/// Runs one loop with a bound number of steps, and one over rows of a bound size.
 #[test]
 fn a_loop_has_the_size() {
     let graph = build(|g| {
@@ -185,7 +185,7 @@ fn a_loop_has_the_size() {
     assert_eq!(results, [row([1.0, 3.0]), row([2.0, 4.0, 8.0])]);
 }
 
-/// By both modes, twice, and in a loop.
+/// Differentiates in both modes, twice, and inside a loop.
 #[test]
 fn what_has_the_size_is_differentiated() {
     let graph = build(|g| {
@@ -198,7 +198,7 @@ fn what_has_the_size_is_differentiated() {
     });
     let inputs = [row([1.0, 2.0, 4.0]), HostTensor::from([2i64, 0, 3])];
     let gradient = graph.grad("xs", GradOptions::new()).unwrap();
-    // The weights are 1, 2, 3; the first two rows are there three times, the last one once.
+    // The weights are 1, 2, 3; each of the first two rows is used three times, the last one once.
     let expected = row([3.0 * 3.0, 3.0 * 3.0 * 2.0 * 4.0, 3.0 * 3.0 * 16.0]);
     assert_eq!(run(&gradient, &inputs), [expected]);
     let hessian = graph.hessian("xs", GradOptions::new()).unwrap();
@@ -209,7 +209,7 @@ fn what_has_the_size_is_differentiated() {
     assert_eq!(tangent, HostTensor::scalar(9.0 + 144.0));
 }
 
-/// A gradient of a result of that size is given as many rows.
+/// The cotangent of a result with a bound size must have as many rows as the result.
 #[test]
 fn a_result_has_the_size() {
     let graph = build(|g| head(g.input("xs", "f64[T]"), g.input("n", "i64[]")).square());
@@ -235,7 +235,7 @@ fn lanes_share_a_size_or_reduce_over_their_own() {
     refused(&all, &[xs.clone(), HostTensor::from([1i64, -3])], "Type", "-3");
     let gradient = graph.grad("xs", GradOptions::new()).unwrap().vmap(2, VmapOptions::new()).unwrap();
     assert_eq!(run(&gradient, &[xs.clone(), counts])[0].to_f64_vec(), [0.0, 0.0, 0.0, 4.5, 0.0, 0.0]);
-    // A result of a size of its own in each lane, and rows that may not be there.
+    // A result whose size differs between lanes, and rows that may be missing.
     let heads = build(|g| head(g.input("xs", "f64[3]"), g.input("n", "i64[]")));
     let error = heads.vmap(2, VmapOptions::new()).unwrap_err();
     assert!(error.kind() == "StepCount" && error.to_string().contains("ragged"), "{error}");
@@ -244,7 +244,7 @@ fn lanes_share_a_size_or_reduce_over_their_own() {
     assert_eq!(run(&shared, &[xs, number(2)]), [expected]);
 }
 
-/// The numbers of lanes that do not run the branch, or whose loop is over, are no sizes.
+/// Lanes that skip the branch, or whose loop has ended, do not bind a size.
 #[test]
 fn a_lane_that_does_not_run_gives_no_size() {
     let sum = |n: Value| iota(bind_size(n), DType::F64).sum(0);
@@ -293,7 +293,7 @@ fn the_straight_program_has_numbers_for_sizes() {
     assert!(funcify::to_dot(&graph).contains("bind_size {size=$"), "{}", funcify::to_dot(&graph));
 }
 
-/// A size that is given before the first step, and one of each step.
+/// Binds one size before the first step, and another in each step.
 #[test]
 fn a_program_of_one_step_binds_sizes() {
     let graph = build(|g| {

@@ -1,5 +1,5 @@
-//! Stopping what runs: every kind of loop, in the reference evaluation and in both strategies. An op of the programs sets
-//! the handle when it has run so many times, so each test says after which step its loop ends.
+//! Cancellation of every kind of loop, in the reference evaluator and in both loop strategies. An op in each program
+//! cancels the handle on its `n`th run, so each test knows after which step its loop must end.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -23,12 +23,12 @@ use stopper::{HANDLE, stopper};
 
 const STRATEGIES: [Option<LoopStrategy>; 3] = [None, Some(LoopStrategy::Native), Some(LoopStrategy::Unroll)];
 
-/// A program of a number.
+/// Builds a program of one scalar.
 fn program<T: Tree>(program: impl FnOnce(Value) -> T) -> Graph {
     Graph::build("program", |g| program(g.input("x", "f64[]"))).unwrap()
 }
 
-/// Runs a program: by the reference evaluation, or as a function.
+/// Runs a program, either in the reference evaluator or as a compiled function.
 fn run(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Vec<HostTensor>> {
     let inputs = [HostTensor::scalar(1f64)];
     let Some(strategy) = strategy else { return evaluate(graph, &inputs) };
@@ -36,17 +36,17 @@ fn run(graph: &Graph, strategy: Option<LoopStrategy>) -> Result<Vec<HostTensor>>
     Function::compile_with(graph, &Reference, options)?.call_host(&inputs)
 }
 
-/// Runs a program whose `stopper` sets the handle when it runs for the `count`th time.
+/// Runs a program whose `stopper` cancels the handle on its `count`th run, and returns the error.
 fn stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize) -> Error {
     let handle = Cancellation::new();
     HANDLE.set(Some((handle.clone(), count)));
     let Err(error) = handle.scope(|| run(graph, strategy)) else {
-        panic!("{strategy:?}: it was not stopped:\n{graph}")
+        panic!("{strategy:?}: it was not cancelled:\n{graph}")
     };
     error
 }
 
-/// Asserts that a program, stopped when its `stopper` runs for the fourth time, stops in the op `op` after `steps`.
+/// Asserts that a program, cancelled on the fourth run of its `stopper`, stops in the op `op` after `steps` steps.
 #[track_caller]
 fn check(graph: &Graph, strategies: &[Option<LoopStrategy>], op: &str, steps: usize) {
     for strategy in strategies {
@@ -168,7 +168,7 @@ fn a_handle_is_in_force_in_its_scopes_only() {
         assert!(inner.scope(|| run(&graph, None)).is_err());
         assert!(run(&graph, None).is_ok(), "the inner scope has ended");
         outer.cancel();
-        assert!(Cancellation::new().scope(|| run(&graph, None)).is_err(), "the outer scope is still there");
+        assert!(Cancellation::new().scope(|| run(&graph, None)).is_err(), "the outer scope is still open");
         let elsewhere = std::thread::scope(|threads| threads.spawn(|| run(&graph, None).is_ok()).join());
         assert!(elsewhere.unwrap(), "another thread is in no scope");
     });
@@ -182,7 +182,7 @@ fn a_handle_is_in_force_in_its_scopes_only() {
     assert!(run(&graph, None).is_ok(), "a scope ends when it panics");
 }
 
-/// What is traced, batched or rewritten asks before each op.
+/// Tracing, batching and rewriting check for cancellation before each op.
 #[test]
 fn derivatives_lanes_and_rewrites_stop() {
     let graph = program(|x| (x * 2.0 + x * 2.0).sin() * 1.0);
@@ -200,12 +200,12 @@ fn derivatives_lanes_and_rewrites_stop() {
     for (number, error) in kinds.into_iter().enumerate() {
         assert!(matches!(error, Some(Error::Cancelled { .. })), "{number}: {error:?}");
     }
-    // What was stopped leaves nothing behind.
+    // Cancelled work leaves no state behind.
     assert!(!graph.rewritten_with(&RewriteOptions::new()).unwrap().patches.is_empty());
     graph.grad("x", GradOptions::new()).unwrap();
 }
 
-/// A device that compiles loops into what refuses all operands; making a plan sets the handle that is there.
+/// A device that compiles loops into programs that reject all operands; planning cancels the current handle, if any.
 #[derive(Clone, Default)]
 struct Planning(Arc<Mutex<(usize, Option<Cancellation>)>>);
 
@@ -240,7 +240,7 @@ impl Backend for Planning {
     }
 }
 
-/// A plan that was stopped while a call made it is no reason not to make it in the next call.
+/// A plan whose construction was cancelled in one call is built again in the next call.
 #[test]
 fn a_plan_that_was_stopped_is_made_again() {
     let graph = Graph::build("counted", |g| {

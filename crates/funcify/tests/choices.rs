@@ -1,8 +1,8 @@
-//! Choices by an index: which branch is one beyond the last, and the gradient of each lane.
+//! Switches: which branch runs for an index past the last one, and the gradient of each lane.
 
 use funcify::{GradOptions, Graph, HostTensor, Value, evaluate, switch, vmap};
 
-/// Three branches, whose slopes at 2 are 4, 3 and 5.
+/// Switches between three branches whose slopes at 2 are 4, 3 and 5.
 fn chosen(index: Value, x: Value) -> Value {
     switch(index, [&|| x.square(), &|| x * 3.0, &|| x * 5.0])
 }
@@ -16,7 +16,7 @@ fn an_index_that_is_the_number_of_branches_chooses_the_last() {
     assert_eq!(INDICES.map(of), [4f32, 4.0, 6.0, 10.0, 10.0, 10.0].map(HostTensor::scalar));
 }
 
-/// Lanes run all branches: each has the gradient of its own.
+/// Batched lanes run all branches, and each lane gets the gradient of its own branch.
 #[test]
 fn each_lane_has_the_gradient_of_its_branch() {
     let lanes = Graph::build("lanes", |g| {

@@ -1,4 +1,4 @@
-//! Ops of other crates in every pass: what an op does not say of itself is not taken for granted.
+//! Ops of other crates in every pass: passes assume nothing about an op that it does not declare.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::error::Result;
@@ -11,12 +11,12 @@ use funcify::{apply, custom_op};
 mod elementwise;
 use elementwise::elementwise;
 
-/// Gives its operand, and refuses negative elements.
+/// An op that returns its operand and rejects negative elements.
 #[derive(Clone, Copy, Debug)]
 struct Guarded {
-    /// Whether it says that it works along each axis.
+    /// `true` if the op declares that it works along each axis.
     says_lanes: bool,
-    /// Whether it says that it may be refused.
+    /// `true` if the op declares that it may fail.
     says_refusals: bool,
 }
 custom_op!(Guarded, "guarded", |attributes| Ok(Guarded {
@@ -58,7 +58,7 @@ fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build("guarded", program).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A count from 1 on, of `n` steps.
+/// Counts from 1 over `n` steps.
 fn counted(n: Value) -> Value {
     let mut loop_ = Recurrence::new();
     let state = loop_.sit_sot(constant(0f32));
@@ -69,7 +69,8 @@ fn counted(n: Value) -> Value {
     done.trace(&state)
 }
 
-/// Results or errors, by the reference evaluation and by programs in either strategy, rewritten and as they are: all alike.
+/// Returns the results or the error. Asserts that the reference evaluator and compiled programs agree, in both loop
+/// strategies, with and without rewrites.
 fn run(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Error> {
     let expected = evaluate(graph, inputs);
     for strategy in [LoopStrategy::Auto, LoopStrategy::Native, LoopStrategy::Unroll] {
@@ -85,7 +86,7 @@ fn run(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, Error> {
     expected
 }
 
-/// A loop without steps does not run it, and one with steps does, though nothing in it changes from step to step.
+/// A loop without steps does not run the op. A loop with steps does, though nothing in it changes between steps.
 #[test]
 fn it_is_not_run_where_it_would_not_have_run() {
     let graph = build(|g| {
@@ -98,7 +99,7 @@ fn it_is_not_run_where_it_would_not_have_run() {
     assert!(of(3, -1.0).is_err());
 }
 
-/// What comes of an op that may be refused is not left out where nothing uses it.
+/// Rewrites keep the unused result of an op that may fail.
 #[test]
 fn a_refusal_stays_one_where_a_rewrite_finds_the_result_unused() {
     let graph = build(|g| {
@@ -109,7 +110,7 @@ fn a_refusal_stays_one_where_a_rewrite_finds_the_result_unused() {
     assert!(run(&graph, &[HostTensor::from([1f32, -2.0, 3.0])]).is_err());
 }
 
-/// One that says that it is not refused is done once, before the loop.
+/// An op that declares that it cannot fail is hoisted out of the loop.
 #[test]
 fn one_that_is_not_refused_leaves_the_loop() {
     let of = |op: Guarded| {
@@ -126,7 +127,7 @@ fn one_that_is_not_refused_leaves_the_loop() {
     assert_eq!(of(SILENT), Some(2));
 }
 
-/// A step of a program has its rows only where the op says that it works row by row.
+/// A stepper needs the op's declaration that it works row by row.
 #[test]
 fn it_is_served_step_by_step_if_it_says_so() {
     let of = |says_lanes: bool| {
@@ -142,7 +143,7 @@ fn it_is_served_step_by_step_if_it_says_so() {
     assert_eq!(evaluate(&stepped.step, &step).unwrap()[1], HostTensor::from([4f32, 6.0]));
 }
 
-/// Lanes of different sizes are refused, as padding has elements that the op might look at.
+/// Lanes of different sizes are rejected, because the op might read the padding.
 #[test]
 fn lanes_of_different_sizes_are_refused() {
     let program = |n: Value| {
@@ -153,7 +154,7 @@ fn lanes_of_different_sizes_are_refused() {
     assert!(error.contains("guarded"), "{error}");
 }
 
-/// The straight line of what ran has it as it is, once for each step.
+/// The straight-line program contains the op unchanged, once for each step.
 #[test]
 fn the_straight_line_has_it() {
     let graph = build(|g| {
@@ -165,7 +166,7 @@ fn the_straight_line_has_it() {
     assert_eq!(count, 3, "{straight}");
 }
 
-/// An engine that compiles loops as a whole does not know what it does: the loop runs otherwise, with the same result.
+/// An engine that compiles whole loops does not know the op: the loop falls back, with the same result.
 #[test]
 #[cfg(feature = "cpu")]
 fn a_loop_with_it_is_not_compiled() {

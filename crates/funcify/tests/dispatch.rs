@@ -1,4 +1,4 @@
-//! What an unrolled program depends on: numbers that are static in each step, and the values of static inputs.
+//! Specialisation of unrolled programs: by values that are static in each step, and by the values of static inputs.
 
 use funcify::Cpu;
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, LoopStrategy, Reference, Specialization};
@@ -14,8 +14,8 @@ fn check(function: &Function<Reference>, inputs: &[HostTensor], expected: f64) {
     assert_eq!(function.call_host(inputs).unwrap(), [HostTensor::scalar(expected)]);
 }
 
-/// Step k adds k times what it adds: the loop in the branch has as many steps as the step's number, which is static in it
-/// alone.
+/// Step k adds k times the same value: the step count of the loop in the branch is the index of the outer step, which
+/// is static only within that step.
 #[test]
 fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
     let graph = Graph::build("branches", |g| {
@@ -32,7 +32,7 @@ fn a_branch_is_laid_out_for_the_static_numbers_of_each_step() {
     check(&function, &[false.into(), 0.5f64.into()], -39.5);
 }
 
-/// Nothing of what the branch is given is static but its size, which is another one in each step: the loop over its rows
+/// The only static property of the branch's operands is their size, which differs in each step: the loop over its rows
 /// has as many steps. 0.5 becomes 0.5 + 0.5, that 1 + 1 + 2, that 4 + 4 + 5 + 6, that 19 + 19 + 20 + 21 + 22.
 #[test]
 fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
@@ -47,7 +47,7 @@ fn a_branch_is_laid_out_for_the_sizes_of_each_step() {
                 step.write(&state, x + 1.0);
                 x
             });
-            // As many rows as the step's number: x, x + 1, ..
+            // The number of rows is the index of the step: x, x + 1, ..
             let sum = || scan_with(ScanOptions::new(), x, done.ys, |sum, row| (sum + row, ())).0;
             let next = cond(p, sum, || x);
             ((k + 1, next), ())
@@ -75,7 +75,7 @@ fn a_count_from_two_static_inputs_depends_on_both() {
     assert_eq!((function.counts().made, function.counts().reused), (3, 1));
 }
 
-/// The program depends on the input that chooses the branch, and of the others only on that of the branch.
+/// The program depends on the input that selects the branch, and otherwise only on the input of that branch.
 #[test]
 fn a_choice_of_a_static_input_depends_on_it() {
     let graph = Graph::build("choice", |g| {
@@ -96,7 +96,7 @@ fn a_choice_of_a_static_input_depends_on_it() {
     call([0, 3, 7], 3.0);
 }
 
-/// What a step would refuse does not run before a loop without steps, though it depends on invariants alone.
+/// A fallible op in a loop without steps does not run, even if it depends only on loop invariants.
 #[test]
 fn invariants_that_may_be_refused_run_in_the_steps() {
     for op in ["take %x, %i {axis=0}", "slice %x {axis=0, start=1, limit=N, step=1}"] {
@@ -128,8 +128,8 @@ fn invariants_that_may_be_refused_run_in_the_steps() {
     }
 }
 
-/// Where nothing depends on a call, the program is there when the graph is compiled, on a backend of whole programs too, and what
-/// it refuses is refused there.
+/// If nothing depends on the call, `compile` builds the program and returns its errors, also on a backend that compiles
+/// whole programs.
 #[test]
 fn a_graph_of_static_sizes_is_compiled_by_compile() {
     let sums = |ty: &str| {

@@ -1,6 +1,7 @@
-//! Every refusal as its user reads it: the whole message, compared with a text in `errors/`.
+//! Every error as the user reads it: the whole message is compared with a text in `errors/`.
 //!
-//! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` writes the texts anew. In them the user's line is `<site>`.
+//! `FUNCIFY_BLESS=1 cargo test -p funcify --test errors` rewrites the texts, in which `<site>` replaces the user's
+//! line.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference, bind_sizes, open_backend};
 use funcify::error::{Place, Site};
@@ -132,7 +133,7 @@ fn derivatives() {
     check("gradient_by_an_unknown_input", graph.grad("w", GradOptions::new()));
 }
 
-/// A cost through random state: by the key itself, by a float that makes one, and by one that a loop makes keys of.
+/// Differentiates through random state: with respect to a key, a float converted to a key, and keys made in a loop.
 #[test]
 fn derivatives_through_random_state() {
     refused("gradient_of_a_key", |g| {
@@ -152,7 +153,7 @@ fn derivatives_through_random_state() {
     });
 }
 
-/// The gradient by the number of steps.
+/// Differentiates with respect to the number of steps.
 #[test]
 fn derivatives_by_the_number_of_steps() {
     refused("gradient_of_a_count", |g| {
@@ -264,7 +265,7 @@ fn conditional_loops() {
     check("unrolled_while_loop", Function::compile_with(&graph, &Reference, options));
 }
 
-/// scan-c4, in both entry points.
+/// scan-c4, at both entry points.
 #[test]
 fn carries() {
     refused("carry_shape", |g| {
@@ -346,7 +347,7 @@ fn numbers_of_steps() {
     });
 }
 
-/// A loop that counts, with a number of steps of the caller.
+/// A counting loop whose number of steps the caller sets.
 fn counter(g: &Builder, steps: impl FnOnce(&mut Recurrence) -> &mut Recurrence) -> Value {
     let mut loop_ = Recurrence::new();
     let state = loop_.sit_sot(g.input("init", "f32[]"));
@@ -357,7 +358,7 @@ fn counter(g: &Builder, steps: impl FnOnce(&mut Recurrence) -> &mut Recurrence) 
     done.trace(&state)
 }
 
-/// A loop over rows, with so many steps if they are given.
+/// A loop over rows, with `steps` steps if given.
 fn doubled<const N: usize>(rows: Value, taps: [i64; N], steps: Option<i64>) -> Value {
     let mut loop_ = Recurrence::new();
     let x = loop_.sequence(rows, taps);
@@ -367,7 +368,7 @@ fn doubled<const N: usize>(rows: Value, taps: [i64; N], steps: Option<i64>) -> V
     loop_.run(|step| step.read(&x)[0] * 2.0).ys
 }
 
-/// A loop whose state is the sum of two of its rows.
+/// A loop whose state is the sum of two of its earlier rows.
 fn sums_of_two(g: &Builder, taps: [i64; 2]) -> Value {
     let mut loop_ = Recurrence::new();
     let state = loop_.mit_sot(g.input("init", "f32[2]"), taps);
@@ -403,7 +404,7 @@ fn rows() {
     refused("two_rows_before_the_first", |g| g.input("xs", "f32[2]").index(0, -4));
 }
 
-/// scan-c5, and a recurrence's own rules.
+/// scan-c5, and the rules specific to recurrences.
 #[test]
 fn taps_and_writes() {
     refused("state_tap_of_now", |g| sums_of_two(g, [-1, 0]));
@@ -455,7 +456,7 @@ fn names_and_scopes() {
     check("text_type", Graph::parse("fn @model(%x: f32[3]) {\n  %y: f32[2] = sin %x\n  return y=%y\n}"));
 }
 
-/// A running sum with ops that not every backend has.
+/// A running sum with ops that some backends lack.
 fn model() -> Graph {
     let graph = Graph::build("model", |g| {
         let w = g.input("w", "f32[3]");
@@ -489,7 +490,7 @@ fn compilation() {
         let n = g.input("n", "i64[]");
         counter(g, |loop_| loop_.steps_value(n + 1))
     });
-    // All sizes are known, so the program is made when the function is compiled.
+    // All sizes are known, so `compile` builds the program.
     check("step_count_not_static", unrolled(&dynamic.unwrap(), 100));
     let arguments = [tensor(&[3]), tensor(&[3]), tensor(&[1000, 3])];
     check("program_too_large", unrolled(&model(), 100).unwrap().call_host(&arguments));
@@ -531,7 +532,7 @@ fn running_programs() {
     check("run_with_too_few_rows", third.call_host(&[tensor(&[2])]));
 }
 
-/// The place of an error is the line that the user wrote, not one of this crate.
+/// The site of an error is the user's line, not a line of this crate.
 #[test]
 fn the_site_is_the_users_line() {
     let mut line = 0;
@@ -563,12 +564,12 @@ fn the_site_is_the_users_line() {
 
 #[track_caller]
 fn check_line<T>(result: Result<T, Error>, line: u32) {
-    let Err(error) = result else { panic!("it is not refused") };
+    let Err(error) = result else { panic!("it is not rejected") };
     let Site::Rust(location) = error.place().site else { panic!("no line of Rust in\n{error}") };
     assert_eq!((location.file().ends_with("tests/errors.rs"), location.line()), (true, line), "{error}");
 }
 
-/// Sizes that only a call knows, or that none knows.
+/// Sizes that are known only at the call, or not at all.
 #[test]
 fn sizes_of_calls() {
     let graph = Graph::build("model", |g| (g.input("x", "f32[T]"), iota(Dim::from("T") - 3, DType::I64)));

@@ -1,6 +1,6 @@
-//! Gradients as they are printed, compared with the texts in `gradients/`.
+//! Compares printed gradients with the texts in `gradients/`.
 //!
-//! `FUNCIFY_BLESS=1 cargo test --workspace --test gradients` writes the texts anew.
+//! `FUNCIFY_BLESS=1 cargo test --workspace --test gradients` rewrites the texts.
 
 use std::path::Path;
 
@@ -19,10 +19,10 @@ fn check<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) {
         return;
     }
     let expected = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    assert_eq!(text, expected, "the gradient of `{name}` changed; FUNCIFY_BLESS=1 writes it anew");
+    assert_eq!(text, expected, "the gradient of `{name}` changed; FUNCIFY_BLESS=1 rewrites it");
 }
 
-/// x[t] = x[t-1]^2: the trace is the state, and nothing else is saved.
+/// x[t] = x[t-1]^2: the trace is the state, and it is the only residual.
 #[test]
 fn squares() {
     check("squares", |g| {
@@ -37,7 +37,7 @@ fn squares() {
     });
 }
 
-/// A recurrent network and its loss: one loop backward, in which the weights' gradients are carried sums.
+/// A recurrent network and its loss: one backward loop that carries the sums of the weight gradients.
 #[test]
 fn rnn() {
     check("rnn", |g| {

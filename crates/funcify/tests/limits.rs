@@ -1,11 +1,11 @@
-//! What has a limit: dimensions of 64 bits, the memory budget, the thread and the graph that a value is of.
+//! Limits: 64-bit dimensions, the memory budget, and the thread and graph that a value belongs to.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::{Builder, DType, Dim, Error, Graph, HostTensor, Value, evaluate, iota, scan, size};
 
 #[track_caller]
 fn refused<T>(result: Result<T, Error>, kind: &str, says: &[&str]) {
-    let Err(error) = result else { panic!("this is not refused") };
+    let Err(error) = result else { panic!("this is not rejected") };
     let text = error.to_string();
     assert_eq!(error.kind(), kind, "{text}");
     says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
@@ -16,7 +16,7 @@ fn text_refused(text: &str, kind: &str, says: &[&str]) {
     refused(Graph::parse(text), kind, says);
 }
 
-/// A value of a trace of another thread, and the builder of another graph.
+/// Uses a value of another thread's trace, and the builder of another graph.
 #[test]
 fn a_value_means_nothing_in_another_thread() {
     let leak = |index: usize| {
@@ -41,7 +41,7 @@ fn a_value_means_nothing_in_another_thread() {
         });
         refused(thread.join().unwrap(), "Escaped", &["operand 1 belongs to another body"]);
     }
-    // In open traces of two threads, too.
+    // The same holds while the traces of both threads are open.
     let leaked = leak(1);
     refused(Graph::build("c", |g| g.input("x", "f32[]") * leaked), "Escaped", &[]);
 }
@@ -56,7 +56,7 @@ fn a_builder_declares_inputs_of_its_own_graph_only() {
     });
     let says = ["the builder that declares input `y`", "another `Graph::build`", "fix:", "limits.rs"];
     refused(inner.unwrap(), "Escaped", &says);
-    // The outer graph is as if the inner one had not been asked for.
+    // The failed inner build leaves the outer graph unchanged.
     let outer = outer.unwrap();
     assert_eq!((outer.inputs().len(), outer.nodes().len()), (1, 1));
 
@@ -101,7 +101,7 @@ fn attributes_at_the_ends_of_their_range() {
     text_refused(&op(pad), "Type", &["pad", "64 bits"]);
 }
 
-/// Thousands of terms are read in the time of their sorting.
+/// Parsing thousands of terms takes about as long as sorting them.
 #[test]
 fn long_polynomials_are_read_in_no_time() {
     let sum: Vec<String> = (0..6_000).map(|index| format!("{index}*a{}*b{}", index % 977, index % 641)).collect();
@@ -110,7 +110,7 @@ fn long_polynomials_are_read_in_no_time() {
         let start = std::time::Instant::now();
         let graph = Graph::parse(&format!("fn @f(%x: f32[{dim}]) {{\n  return x=%x\n}}")).unwrap();
         assert_eq!(Graph::parse(&graph.to_string()).unwrap().to_string(), graph.to_string());
-        // In a debug build on a busy machine; a quadratic reading takes minutes.
+        // The bound allows for a debug build on a busy machine; a quadratic parser would take minutes.
         assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
     }
 }
@@ -124,7 +124,7 @@ fn tensors_have_as_many_elements_as_memory_can_hold() {
     assert!(HostTensor::from([0f32; 4]).reshaped([usize::MAX / 2 + 1, 8]).is_none());
 }
 
-/// 2^50 rows without elements take no bytes, but places in the lists and strides of the reference evaluation.
+/// 2^50 rows without elements take no bytes, but the reference evaluator's lists and strides have an entry for each.
 #[test]
 fn rows_without_elements_are_held_against_the_budget() {
     let text = "fn @f(%x: f32[0]) {
@@ -135,7 +135,7 @@ fn rows_without_elements_are_held_against_the_budget() {
     refused(evaluate(&Graph::parse(text).unwrap(), &[nothing]), "OverBudget", &["1125899906842624"]);
 }
 
-/// The sum of a vector and its index on each of N rows, stacked: N * T numbers.
+/// Adds its index to a vector on each of N rows, and stacks the rows: N * T numbers.
 fn rows() -> Graph {
     let graph = Graph::build("rows", |g| {
         let (x, n) = (g.input("x", "f64[T]"), g.input("n", "f64[N]"));
@@ -145,7 +145,7 @@ fn rows() -> Graph {
     graph.unwrap()
 }
 
-/// Each budget is enough, or less than what the report says is held at once: then the call is refused.
+/// Calls succeed with a budget of at least the peak in the report, and are rejected with less.
 #[test]
 fn a_function_has_a_budget_of_its_own() {
     let arguments = [HostTensor::from([1f64; 64]), HostTensor::from([2f64; 32])];
@@ -159,14 +159,14 @@ fn a_function_has_a_budget_of_its_own() {
         assert_eq!(call(Some(1 << 20)).unwrap(), expected);
         let says = ["would pass the memory budget", "needed:", "budget:   10.0 KiB", "fix:", "limits.rs"];
         refused(call(Some(10 << 10)), "OverBudget", &says);
-        // From none to enough, there is one place where the refusal ends.
+        // Between zero and enough, the outcome changes from an error to success exactly once.
         let first = (1..64).find(|step| call(Some(step * 2048)).is_ok()).unwrap() * 2048;
         assert!((32 * 64 * 8..64 * 2048).contains(&first), "{first}");
         assert!((first / 2048..64).all(|step| call(Some(step * 2048)).is_ok()));
     }
 }
 
-/// The arguments of a call count, also where what is made of them takes little.
+/// The arguments of a call count towards the budget, even if the results are small.
 #[test]
 fn arguments_are_held_against_the_budget() {
     let graph = Graph::build("sum", |g| (g.input("x", "f64[T]").sum(0), g.input("y", "f64[T]").max(0))).unwrap();
@@ -183,7 +183,7 @@ fn arguments_are_held_against_the_budget() {
     }
 }
 
-/// Data decides on the size, and the function is called again with less.
+/// The size depends on data; after an error the function is called again with a smaller size.
 #[test]
 fn a_refusal_leaves_the_function_as_it_was() {
     let text = "fn @f(%s: f32[], %n: i64[]) {
@@ -209,7 +209,7 @@ fn a_refusal_leaves_the_function_as_it_was() {
     refused(evaluate(&graph, &many), "OverBudget", &["rows of f32[]"]);
 }
 
-/// A loop without steps that is laid out uses nothing of what was made for it.
+/// An unrolled loop without steps uses none of the values that were computed for it.
 #[test]
 fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
     let text = "fn @f(%xs: i64[T]) {
@@ -233,7 +233,7 @@ fn what_nobody_uses_is_held_against_the_budget_while_it_is_made() {
     }
 }
 
-/// A loop that ends early is held to what it has collected so far, not to its largest number of steps.
+/// The budget counts the rows that an early-ending loop has collected so far, not its maximum number of steps.
 #[test]
 fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
     let text = |limit: &str| {
@@ -264,10 +264,10 @@ fn loops_that_end_early_are_held_to_the_rows_that_they_have() {
     assert_eq!(evaluate(&graph, &[HostTensor::scalar(1f32)]).unwrap(), [HostTensor::from([2f32, 4., 8.])]);
 }
 
-/// Loops that are laid out have a place for each step, also if a step does nothing.
+/// An unrolled loop takes space for each step, even if a step does nothing.
 #[test]
 fn unrolling_is_limited_by_steps_and_by_rows() {
-    // As they are written: rewritten, there is nothing to be laid out.
+    // Rewrites are off: they would leave nothing to unroll.
     let options = || CompileOptions { strategy: LoopStrategy::Unroll, rewrites: None, ..CompileOptions::default() };
     let idle = "fn @f(%s: f32[]) {
   %last: f32[] = scan @b {steps=1099511627776} {

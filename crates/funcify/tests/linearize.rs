@@ -1,4 +1,4 @@
-//! Linearisation gives what `jvp` gives, for any number of tangents, and computes the function once.
+//! Linearisation agrees with `jvp` for any number of tangents, and computes the function once.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;
@@ -19,8 +19,8 @@ fn close(found: &[HostTensor], expected: &[HostTensor], graph: &Graph) {
     }
 }
 
-/// The results and the derivatives along two directions, one of them in a loop, are those of `jvp`; so are those of the
-/// two graphs.
+/// Asserts that the results and the derivatives along two directions, one of them in a loop, equal those of `jvp`, and
+/// likewise for the two graphs.
 #[track_caller]
 fn check(f: impl Fn(Value) -> Value) {
     let inputs = [vector([0.3, 1.2, -0.4]), vector([1.0, -0.5, 2.0]), vector([0.0, 3.0, 0.25])];
@@ -99,7 +99,7 @@ fn structures_integers_and_what_is_disconnected() {
     assert_eq!(results, [float(6.), int(4), float(2.), float(6.), int(0), float(0.)]);
 }
 
-/// However often the derivative is applied.
+/// The number of applications of the derivative does not matter.
 #[test]
 fn the_function_is_computed_once() {
     let graph = Graph::build("once", |g| {
@@ -111,7 +111,7 @@ fn the_function_is_computed_once() {
     let text = graph.unwrap().to_string();
     let count = |word: &str| text.lines().filter(|line| line.contains(&format!("= {word} "))).count();
     let counts = ["exp", "tanh", "sin", "cos", "scan"].map(count);
-    // A loop of the function, one of what does not depend on the tangents, and one for each of them.
+    // One loop for the function, one for the values that do not depend on the tangents, and one for each tangent.
     assert_eq!(counts, [1, 1, 1, 1, 5], "{text}");
 }
 
@@ -134,7 +134,7 @@ fn it_is_differentiated_and_batched() {
 #[test]
 fn what_it_refuses() {
     let refused = |program: &dyn Fn(&Builder) -> Value, kind: &str, says: &str| {
-        let error = Graph::build("model", program).expect_err("it is refused");
+        let error = Graph::build("model", program).expect_err("it is rejected");
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(says), "{error}");
     };

@@ -1,5 +1,5 @@
-//! Nests of loops and choices: what the passes do with them grows as the nest does, and does not double with each level; and
-//! a pass in which an op fails is an error.
+//! Nested loops and conds: the work of a pass grows with the depth of the nest and does not double with each level, and
+//! an op that fails inside a pass is an error.
 
 use funcify::dispatch::{Function, Reference};
 use funcify::prelude::*;
@@ -8,7 +8,7 @@ use funcify_core::graph::{failing, work};
 
 const KINDS: [&str; 6] = ["scan", "counted", "while", "cond", "associative", "fresh state"];
 
-/// So many of a kind in each other. In the innermost, `x * w`.
+/// Nests `depth` bodies of one kind. The innermost body computes from `x * w`.
 fn level(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
     if depth == 0 {
         return (x * w).sin();
@@ -25,7 +25,7 @@ fn level(kind: &'static str, depth: usize, x: Value, w: Value) -> Value {
             });
             ys.index(0, 1)
         }
-        // A state that has lanes, a tangent or a cotangent by what the step gives it alone.
+        // A state that gets its lanes, tangent or cotangent only from the results of the step.
         "fresh state" => {
             let init = (x.zeros_like().stop_gradient(), x.zeros_like().stop_gradient());
             let step = |(_, last): (Value, Value), row: Value| ((inner(last + row), row), ());
@@ -52,13 +52,13 @@ fn lanes(graph: &Graph) -> Graph {
     graph.vmap(3, VmapOptions::new().in_axes([("x", 0)])).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The work of a pass on nests of two depths, one twice as deep: it is at most `power` times 2, in powers of 2.
+/// Asserts that doubling the depth of a nest multiplies the work of a pass by at most 2 to the power `power`.
 fn grows(kind: &'static str, pass: &str, depth: usize, power: u32, f: impl Fn(&Graph)) {
     let [one, two] = [depth, 2 * depth].map(|depth| {
         let graph = nest(kind, depth);
         work::of(|| f(&graph)).1.max(1)
     });
-    // What does not grow as the power of the depth is left out at twice the depth.
+    // The margin of 5/4 allows for terms that do not grow with this power.
     assert!(two <= one * 2usize.pow(power) * 5 / 4, "{kind}, {pass}: {one} at {depth} levels, {two} at twice as many");
 }
 
@@ -71,7 +71,7 @@ fn work_does_not_multiply_with_the_levels_of_a_nest() {
         grows(kind, "pruned", 8, 1, |graph| _ = graph.pruned());
         grows(kind, "text", 8, 1, |graph| _ = Graph::parse(&graph.to_string()).unwrap());
         if kind != "associative" {
-            // An associative scan becomes two programs, of which each combines.
+            // An associative scan compiles to two programs, and each contains the combination.
             grows(kind, "program", 8, 2, |graph| {
                 let inputs = [0.3, 0.7].map(HostTensor::scalar);
                 _ = Function::compile(graph, &Reference).unwrap().call_host(&inputs).unwrap();
@@ -96,7 +96,7 @@ fn sixty_four_levels_are_differentiated() {
     }
 }
 
-/// A nest has the values and derivatives of its levels one after another.
+/// A nest has the same values and derivatives as its levels applied in sequence.
 #[test]
 fn a_nest_gives_what_its_levels_give() {
     let [x, w] = [0.3, 0.7].map(HostTensor::scalar);

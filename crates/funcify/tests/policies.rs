@@ -1,4 +1,4 @@
-//! What loops save for their backward loops: how much, and that no value changes with it.
+//! Checkpoint policies: how much loops save for their backward loops, and that the policy changes no value.
 
 mod shared;
 
@@ -7,8 +7,8 @@ use funcify::prelude::*;
 use funcify::{CheckpointPolicy, VmapOptions, grad_with};
 use shared::{built, traced};
 
-/// The bytes that upward loops of a gradient stack at a time: those of the forward pass, and those that run again within
-/// one step of a backward loop, which runs downward.
+/// Returns the bytes that the upward loops of a gradient stack: those of the forward pass, plus the largest amount
+/// recomputed within one step of a backward loop, which runs downward.
 fn saved_bytes(graph: &Graph) -> usize {
     let (mut forward, mut again) = (0, 0);
     for node in graph.nodes() {
@@ -27,8 +27,8 @@ fn saved_bytes(graph: &Graph) -> usize {
     forward + again
 }
 
-/// The squared norm of the last state of a recurrent network: 1024 steps, a state of 64 numbers, and three products of
-/// which the backward loop reads two.
+/// The squared norm of the last state of a recurrent network: 1024 steps, a state of 64 elements, and three products,
+/// two of which the backward loop reads.
 fn network(options: ScanOptions) -> Graph {
     built("rnn", |g| {
         let (xs, h0) = (g.input("xs", "f32[1024,32]"), g.input("h0", "f32[64]"));
@@ -42,19 +42,19 @@ fn gradient(graph: &Graph, policy: CheckpointPolicy) -> Graph {
     graph.grad(["h0", "w", "u", "b"], GradOptions::new().policy(policy)).unwrap()
 }
 
-/// The rows of 64 numbers that are saved.
+/// Returns the number of saved rows of 64 elements.
 fn rows(policy: CheckpointPolicy) -> usize {
     saved_bytes(&gradient(&network(ScanOptions::new()), policy)) / (64 * 4)
 }
 
 #[test]
 fn what_each_policy_keeps_of_1024_steps() {
-    assert_eq!(rows(CheckpointPolicy::SaveAll), 1024, "what tanh gave, which is the state after the step");
-    assert_eq!(rows(CheckpointPolicy::SaveCostly), 1024, "the same, which products of 32 and 64 terms lead to");
+    assert_eq!(rows(CheckpointPolicy::SaveAll), 1024, "the results of tanh, which are the states after the steps");
+    assert_eq!(rows(CheckpointPolicy::SaveCostly), 1024, "the same: they depend on products of 32 and 64 terms");
     assert_eq!(rows(CheckpointPolicy::SaveDots), 3 * 1024, "the states and two products");
     assert_eq!(rows(CheckpointPolicy::Recompute), 1024, "the states");
     assert_eq!(rows(CheckpointPolicy::Segments(32)), 32 + 32);
-    assert_eq!(rows(CheckpointPolicy::Segments(100)), 10 + 100 + 24, "and those of the steps that are left over");
+    assert_eq!(rows(CheckpointPolicy::Segments(100)), 10 + 100 + 24, "including those of the remaining steps");
     assert_eq!(rows(CheckpointPolicy::Levels(vec![128, 16])), 8 + 8 + 16);
     assert_eq!(rows(CheckpointPolicy::Levels(vec![256, 64, 16, 4])), 5 * 4);
     let powers = (1..10).rev().map(|power| 1 << power).collect();
@@ -65,14 +65,14 @@ fn what_each_policy_keeps_of_1024_steps() {
 #[test]
 fn a_budget_takes_the_least_work_that_fits() {
     let row = 64 * 4;
-    // Counted are the state and all values that a step computes: two products, two sums, and tanh.
+    // The count covers the state and all values that a step computes: two products, two sums, and tanh.
     assert_eq!(rows(CheckpointPolicy::Budget(6 * 1024 * row)), 1024, "everything");
     assert_eq!(rows(CheckpointPolicy::Budget(6 * 1024 * row - 1)), 3 * 1024, "the products");
     assert_eq!(rows(CheckpointPolicy::Budget(3 * 1024 * row)), 3 * 1024);
     assert_eq!(rows(CheckpointPolicy::Budget(2 * 1024 * row)), 1024);
     assert_eq!(rows(CheckpointPolicy::Budget(1023 * row)), 64);
     assert_eq!(rows(CheckpointPolicy::Budget(64 * row)), 64);
-    // 8 segments of 121 steps in segments of 11; the 56 steps that are left over have 5 and one step.
+    // 8 segments of 121 steps, each in segments of 11; the remaining 56 steps split into 5 and one step.
     assert_eq!(rows(CheckpointPolicy::Budget(63 * row)), 8 + 11 + 11 + 5 + 1);
     assert_eq!(rows(CheckpointPolicy::Budget(0)), 20, "the least memory of four levels");
     // A symbol counts as 1024.
@@ -102,10 +102,10 @@ fn a_truncated_loop_keeps_the_last_states() {
     assert_eq!(rows(CheckpointPolicy::Recompute), 16);
     assert_eq!(rows(CheckpointPolicy::Segments(4)), 16, "a truncated loop is not cut into segments");
     assert_eq!(rows(CheckpointPolicy::SaveDots), 3 * 16);
-    assert_eq!(rows(CheckpointPolicy::SaveAll), 2 * 16, "the state before the first of them is none of the results");
+    assert_eq!(rows(CheckpointPolicy::SaveAll), 2 * 16, "the state before the first of them is not a result");
 }
 
-/// How many traces the loop of the forward pass has.
+/// Returns the number of traces of the forward loop.
 fn traces(policy: CheckpointPolicy, step: impl FnOnce(Value, Value) -> (Value, Value)) -> usize {
     let graph = built("traces", |g| {
         let (init, xs) = (g.input("init", "f64[]"), g.input("xs", "f64[T]"));
@@ -126,13 +126,13 @@ fn what_is_stacked_anyway_is_not_saved_again() {
     assert_eq!(traces(CheckpointPolicy::SaveAll, next_state), 2, "and the argument of the cosine");
     assert_eq!(traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c)), 1, "the ys are the states before");
     assert_eq!(traces(CheckpointPolicy::Recompute, |c, x| ((c * x).sin(), c * x)), 2, "the ys are something else");
-    assert_eq!(traces(CheckpointPolicy::SaveAll, |c, x| (c * c, (c * x).exp())), 2, "the ys were saved, and states");
+    assert_eq!(traces(CheckpointPolicy::SaveAll, |c, x| (c * c, (c * x).exp())), 2, "the saved ys, and the states");
 }
 
-/// A program of one loop, by name.
+/// A name, and a program with one loop.
 type ProgramFn = (&'static str, fn(Value, Value) -> Vec<Value>);
 
-/// Loops of every kind of part, over a number of steps that only a call knows. Each takes `xs: f64[T+4]` and `w:
+/// Loops with every kind of part, over a number of steps known only at the call. Each takes `xs: f64[T+4]` and `w:
 /// f64[]`.
 const PROGRAMS: [ProgramFn; 9] = [
     ("carry_and_ys", |xs, w| {
@@ -225,15 +225,13 @@ fn assert_near(name: &str, graph: &Graph, arguments: &[HostTensor], expected: &[
     }
 }
 
-/// Numbers for `T+4` rows and the weight, and directions.
+/// Builds `T+4` rows, the weight, and a direction for each.
 fn arguments(rows: usize) -> [HostTensor; 4] {
     let row = |phase: f64| HostTensor::from_vec((0..rows).map(|i| (i as f64 * 1.7 + phase).sin()).collect(), [rows]);
     [row(0.3).unwrap(), HostTensor::scalar(0.8f64), row(1.1).unwrap(), HostTensor::scalar(-0.6f64)]
 }
 
-/// The gradient, and its derivatives in both modes, are the same whatever is saved; of 0 steps too, and of a number of
-/// steps that segments divide or do not.
-/// Whether the backward loop of a linear recurrence reads what the steps took, to compute their states again.
+/// Returns whether the backward loop of a linear recurrence reads the inputs of the steps to recompute their states.
 fn computes_again(policy: CheckpointPolicy) -> bool {
     let graph = built("linear", |g| {
         let (a, init, xs) = (g.input("a", "f64[]"), g.input("init", "f64[]"), g.input("xs", "f64[T]"));
@@ -255,6 +253,8 @@ fn the_next_state_is_not_computed_again_where_states_after_steps_are_saved() {
     assert!(!computes_again(CheckpointPolicy::SaveCostly));
 }
 
+/// The gradient, and its derivatives in both modes, are the same under every policy, for step counts that segments
+/// divide or do not divide, and for 0 steps.
 #[test]
 fn no_policy_changes_a_value() {
     let policies = [
@@ -297,7 +297,7 @@ fn no_policy_changes_a_value() {
     }
 }
 
-/// What loops say about their derivatives is in the text, and stays with them.
+/// The text of a loop includes its derivative options, and transformations keep them.
 #[test]
 fn derivatives_and_lanes_keep_what_a_loop_says() {
     let options = ScanOptions::new().policy(CheckpointPolicy::Levels(vec![8, 2])).truncate(3);
@@ -326,7 +326,8 @@ fn derivatives_and_lanes_keep_what_a_loop_says() {
     assert!(error.contains("`policy`"), "{error}");
 }
 
-/// Of a downward loop over a full buffer, the rows that older steps wrote are constant: b[t] = b[t] * b[t+1].
+/// In a downward loop over a full buffer, rows written by steps before the truncation are constant:
+/// b[t] = b[t] * b[t+1].
 #[test]
 fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     let text = "fn @down(%b: f32[5]) {
@@ -344,7 +345,7 @@ fn rows_of_older_steps_are_constant_in_a_downward_loop() {
     assert_eq!(results, [HostTensor::from([60f32, 0., 0., 1., 1.])]);
 }
 
-/// A truncated gradient is the same whatever is saved.
+/// A truncated gradient is the same under every policy.
 #[test]
 fn no_policy_changes_a_truncated_gradient() {
     for reverse in [false, true] {

@@ -1,5 +1,5 @@
-//! Refusals of clauses that a text cannot break: what closures give, graphs that are put together, ops that are applied as
-//! they are. The whole messages are in `errors/`; `FUNCIFY_BLESS=1 cargo test -p funcify --test refusals` writes them anew.
+//! Violations of rules that a text cannot express: results of closures, graphs built by hand, ops applied directly. The
+//! whole messages are in `errors/`; `FUNCIFY_BLESS=1 cargo test -p funcify --test refusals` rewrites them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn applied(name: &str, op: Scan) {
     refused(name, |g| apply(op, &[g.input("xs", "f32[3]"), g.input("c", "f32[]")]));
 }
 
-/// scan-c3 to scan-c5, of a body that no entry point makes.
+/// scan-c3 to scan-c5, for bodies that no entry point builds.
 #[test]
 fn bodies_of_loops() {
     let of = |row: &'static str, carry: &'static str, next: &'static str| {
@@ -302,7 +302,7 @@ fn floats_taken_apart() {
     refused("number_that_no_half_holds", |_| full([3], DType::F16, 1e9));
 }
 
-/// Rules that call their own function, and not as it is.
+/// Rules that call a changed version of their own function.
 #[test]
 fn rules_of_themselves() {
     fn counted(x: Value, n: i32) -> Value {

@@ -1,10 +1,10 @@
-//! One refused program for each clause of the type rules and checks, as texts in `rejected/`.
+//! One rejected program for each clause of the type rules and checks, as texts in `rejected/`.
 //!
-//! A file holds programs, each followed by the refusal that its user reads, in comments; `// run: T=0 n=-1` before a program
-//! says that it is refused when it runs with these sizes and integers, and not before. `FUNCIFY_BLESS=1 cargo test -p funcify
-//! --test rejected` writes the refusals anew.
+//! A file holds programs, each followed by the error that its user reads, in comments. `// run: T=0 n=-1` before a
+//! program means that it is rejected only when it runs, with these sizes and integers. `FUNCIFY_BLESS=1 cargo test -p
+//! funcify --test rejected` rewrites the errors.
 //!
-//! [`every_sentence_of_a_refusal_is_read_by_a_test`] shows which clause has no refused program, here or in `errors/`.
+//! [`every_sentence_of_a_refusal_is_read_by_a_test`] finds clauses without a rejected program, here or in `errors/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// All files under a folder that end like this.
+/// Returns all files under a folder whose names end with `ending`.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -30,7 +30,7 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     all
 }
 
-/// One program of a file, with the line before it that says how it runs, and what its user reads.
+/// One program of a file, the line before it that says how it runs, and the error that its user reads.
 #[derive(Default)]
 struct RejectedProgram {
     run: Option<String>,
@@ -38,7 +38,7 @@ struct RejectedProgram {
     refusal: String,
 }
 
-/// The lines before the first program, and the programs.
+/// Splits a file into the lines before the first program, and the programs.
 fn read(path: &Path) -> (String, Vec<RejectedProgram>) {
     let (mut head, mut programs, mut run, mut is_open) = (String::new(), Vec::<RejectedProgram>::new(), None, false);
     for line in std::fs::read_to_string(path).unwrap().lines() {
@@ -71,7 +71,7 @@ fn written(head: &str, programs: &[RejectedProgram]) -> String {
     text
 }
 
-/// The result of the program: parsed, and run if it says so.
+/// Parses the program, and runs it if it has a `// run:` line.
 fn result(program: &RejectedProgram) -> Result<(), Error> {
     let graph = Graph::parse(&program.text)?;
     let Some(run) = &program.run else { return Ok(()) };
@@ -97,7 +97,7 @@ fn result(program: &RejectedProgram) -> Result<(), Error> {
     evaluate(&graph, &arguments).map(drop)
 }
 
-/// What its user reads, without the place.
+/// Returns the error as its user reads it, without the source location.
 fn refusal(error: &Error) -> String {
     let text = error.to_string();
     let lines = text.lines().take_while(|line| !line.starts_with("  at:"));
@@ -131,12 +131,12 @@ fn every_program_is_refused_as_it_says() {
         }
     }
     let list = wrong.join("\n");
-    assert!(wrong.is_empty(), "{list}\n{} programs; FUNCIFY_BLESS=1 writes the refusals anew", wrong.len());
+    assert!(wrong.is_empty(), "{list}\n{} programs; FUNCIFY_BLESS=1 rewrites the errors", wrong.len());
     assert!(count > 150, "{count} programs");
 }
 
-/// Where refusals are made: every rule and check but those of the text form, whose own tests have its grammar, and the
-/// checker and the comparison of graphs, whose own tests have graphs that nothing else can make.
+/// The sources of errors: every rule and check except the text form, whose own tests cover its grammar, and the checker
+/// and the comparison of graphs, whose own tests use graphs that nothing else can build.
 const RULES: [&str; 7] = [
     "funcify-core/src/ops",
     "funcify-core/src/graph",
@@ -147,7 +147,7 @@ const RULES: [&str; 7] = [
     "funcify-nn/src",
 ];
 
-/// Literals that are no part of a refusal, or of one that no program reaches: the type rules refuse it before.
+/// Literals that are not part of an error, or whose error no program reaches because a type rule rejects it first.
 const EXCEPT: [&str; 21] = [
     "differentiate a program that `Graph::check` accepts",
     "its forward pass has not kept what its reverse rule takes",
@@ -172,11 +172,11 @@ const EXCEPT: [&str; 21] = [
     "it is to fail",
 ];
 
-/// A sentence of the sources: a literal with words, split where values are put in, and the places where it stands.
+/// The sentences of the sources, each with its places: a sentence is a literal with words, split at its placeholders.
 type Sentences = BTreeMap<Vec<String>, Vec<String>>;
 
-/// The string literals of a source before its tests, without comments and without the reasons of an `expect`, which no
-/// program reaches, with the lines on which they begin.
+/// Returns the string literals of a source and their line numbers, without comments, tests and the reasons of `expect`,
+/// which no program reaches.
 fn literals(source: &str) -> Vec<(usize, String)> {
     let source = source.split("#[cfg(test)]").next().unwrap_or_default();
     let (mut all, mut line, mut open) = (Vec::new(), 1, None::<(usize, String)>);
@@ -208,7 +208,7 @@ fn literals(source: &str) -> Vec<(usize, String)> {
     all
 }
 
-/// The parts of a literal between the values that are put in.
+/// Splits a literal at its placeholders.
 fn parts(literal: &str) -> Vec<String> {
     let (mut parts, mut is_value) = (vec![String::new()], false);
     let mut characters = literal.chars().peekable();
@@ -227,7 +227,7 @@ fn parts(literal: &str) -> Vec<String> {
     parts
 }
 
-/// Whether the parts stand in a text one after the other.
+/// Returns whether the parts occur in a text in this order.
 fn has(text: &str, parts: &[String]) -> bool {
     let mut rest = text;
     parts.iter().all(|part| match rest.split_once(part.as_str()) {
@@ -239,7 +239,7 @@ fn has(text: &str, parts: &[String]) -> bool {
     })
 }
 
-/// Whether a source writes tests, checks of the tests, or text.
+/// Returns whether a source contains only tests, checks used by tests, or the text form.
 fn is_without_refusals(source: &Path) -> bool {
     let name = source.file_name().unwrap_or_default().to_string_lossy();
     name.ends_with("tests.rs")
@@ -260,11 +260,11 @@ fn sentences() -> Sentences {
         let sources = if path.is_dir() { files(&path, ".rs") } else { vec![path] };
         for source in sources.iter().filter(|source| !is_without_refusals(source)) {
             for (line, literal) in literals(&std::fs::read_to_string(source).unwrap()) {
-                // `expected, not found` is told on two lines.
+                // `expected, not found` is printed on two lines.
                 let parts: Vec<String> =
                     parts(&literal).iter().flat_map(|part| part.split(", not ")).map(String::from).collect();
                 let words = parts.concat().chars().filter(|character| character.is_alphabetic()).count();
-                // The sentences of the tables of ops are documentation, and end with a full stop.
+                // The sentences of the op tables are documentation, and end with a full stop.
                 if !literal.contains(' ') || words < 3 || literal.ends_with('.') || EXCEPT.contains(&literal.as_str()) {
                     continue;
                 }
@@ -276,8 +276,8 @@ fn sentences() -> Sentences {
     sentences
 }
 
-/// A sentence that stands in the sources so many times stands in as many refusals that a test reads. So a clause without a
-/// refused program is seen, and one that is left out, whose program is then not refused.
+/// A sentence that occurs n times in the sources must occur in at least n errors that a test reads. So the test notices
+/// a clause without a rejected program, and also a removed clause, whose program is then accepted.
 #[test]
 fn every_sentence_of_a_refusal_is_read_by_a_test() {
     let mut refusals: BTreeSet<String> = BTreeSet::new();
@@ -295,7 +295,7 @@ fn every_sentence_of_a_refusal_is_read_by_a_test() {
             unread.push(format!("`{}`: {count} of {}: {}", parts.join("{}"), lines.len(), places.join(", ")));
         }
     }
-    let fix = "add a refused program for each clause that makes it: to `rejected/`, or to `errors.rs` where text cannot have it";
+    let fix = "add a rejected program for each clause: to `rejected/`, or to `errors.rs` if a text cannot express it";
     let (count, list) = (unread.len(), unread.join("\n"));
-    assert!(unread.is_empty(), "{count} sentences stand in no refusal that a test reads; {fix}\n{list}");
+    assert!(unread.is_empty(), "{count} sentences occur in no error that a test reads; {fix}\n{list}");
 }

@@ -1,5 +1,6 @@
-//! Rules one by one: each file in `rewrites` names rules, and has a program before and after them. One that says `// stays`
-//! has no program after: a precondition fails, and nothing happens. `FUNCIFY_BLESS=1` writes what becomes of the programs.
+//! Tests rewrites one by one: each file in `rewrites` names rewrites and has a program before and after them. A file
+//! with `// stays` has no program after, because a precondition fails. `FUNCIFY_BLESS=1` writes the rewritten
+//! programs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,10 +12,10 @@ use funcify::{DType, Error, Graph, HostTensor, Scalar, Sizes, TensorType, evalua
 struct Case {
     path: PathBuf,
     rules: Vec<String>,
-    /// The lines up to the program after.
+    /// The lines before the program after the rewrites.
     head: String,
     before: Graph,
-    /// The program after; `None` if it stays.
+    /// The program after the rewrites, or `None` if it stays unchanged.
     after: Option<String>,
 }
 
@@ -27,7 +28,7 @@ impl Case {
         let rules = rules.split(", ").map(str::to_string).collect();
         let parts = text.split_once("// becomes\n");
         let stays = text.lines().any(|line| line == "// stays");
-        assert!(stays != parts.is_some(), "{name} says `// stays` or `// becomes`");
+        assert!(stays != parts.is_some(), "{name} must have either `// stays` or `// becomes`");
         let head = parts.map_or(text.as_str(), |(head, _)| head).to_string();
         let before = Graph::parse(&head).unwrap_or_else(|error| panic!("{name}: {error}"));
         let after = parts.map(|(_, after)| after.to_string());
@@ -70,12 +71,13 @@ fn programs_become_what_they_should() {
         used.extend(case.check());
     }
     for rule in RULES {
-        assert!(used.contains(rule.name), "no program shows {}", rule.name);
-        assert!(refused.contains(rule.name), "no program shows where {} does nothing", rule.name);
+        assert!(used.contains(rule.name), "no program tests {}", rule.name);
+        assert!(refused.contains(rule.name), "no program tests where {} does not apply", rule.name);
     }
 }
 
-/// Arguments of a program whose sizes are these in turn, by the symbols' names. `None` if one cannot be.
+/// Builds arguments for a program whose symbols, sorted by name, cycle through `sizes`. Returns `None` if that is
+/// impossible.
 fn arguments(graph: &Graph, sizes: &[usize]) -> Option<Vec<HostTensor>> {
     let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index)).collect();
     let mut symbols: Vec<_> = types.iter().flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols()).collect();
@@ -97,7 +99,7 @@ fn arguments(graph: &Graph, sizes: &[usize]) -> Option<Vec<HostTensor>> {
     types.into_iter().map(tensor).collect()
 }
 
-/// What a program becomes gives what it gave: to the bit, unless sums are reordered, and the same kind of error.
+/// A rewritten program has the same results to the bit, unless sums are reordered, and the same kind of error.
 #[test]
 fn programs_give_what_they_gave() {
     for case in cases() {
@@ -142,7 +144,7 @@ fn a_rule_that_is_left_out_makes_no_patch() {
     }
 }
 
-/// A rule that may change more than the order of sums is tried only where it is asked for.
+/// A rewrite that may change more than the order of summation runs only on request.
 #[test]
 fn rules_on_request_are_asked_for_by_name() {
     let case = cases().into_iter().find(|case| case.path.ends_with("affine.fir")).unwrap();
@@ -155,7 +157,7 @@ fn rules_on_request_are_asked_for_by_name() {
     assert_eq!(count(RewriteOptions::new().with("affine_recurrence").without("affine_recurrence")), 0);
 }
 
-/// Or where what it may change is tolerated and the device prefers depth, and then without being named.
+/// It also runs, without being named, if its effect is tolerated and the device prefers depth.
 #[test]
 fn tolerance_and_a_device_ask_for_depth_together() {
     let case = cases().into_iter().find(|case| case.path.ends_with("affine.fir")).unwrap();
@@ -191,7 +193,7 @@ fn unknown_rules_are_named() {
     }
 }
 
-/// The log shows what was there and what took its place.
+/// The log shows the replaced nodes and their replacement.
 #[test]
 fn the_log_shows_before_and_after() {
     let graph = Graph::build("twice", |g| g.input("x", "f32[2,3]").t().t()).unwrap();

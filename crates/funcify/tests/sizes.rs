@@ -1,9 +1,9 @@
-//! Sizes that only a running loop knows: they hold in what follows the loop, and anew in each step around it.
+//! Sizes that only a running loop knows: they hold after the loop, and anew in each step of an enclosing loop.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;
 
-/// The first output in both modes, which must be that of the reference evaluation.
+/// Returns the first output. Asserts that both loop strategies agree with the reference evaluator.
 #[track_caller]
 fn run<T: Tree>(program: impl FnOnce(&Builder) -> T, arguments: &[HostTensor]) -> Result<HostTensor, Error> {
     let graph = Graph::build("sizes", program).unwrap();
@@ -16,7 +16,7 @@ fn run<T: Tree>(program: impl FnOnce(&Builder) -> T, arguments: &[HostTensor]) -
     Ok(expected?[0].clone())
 }
 
-/// The trace of a count from 1 on, of `n` steps.
+/// Returns the trace of a count from 1 over `n` steps.
 fn counted(n: Value) -> Value {
     let mut loop_ = Recurrence::new();
     let state = loop_.sit_sot(constant(0f32));
@@ -74,7 +74,8 @@ fn positions_from_the_end_are_counted_once() {
     }
 }
 
-/// A graph that binds a size, twice in another program, at a size that is bound there: each has a symbol of its own.
+/// Applies a graph that binds a size twice inside another program that binds a size: each application has its own
+/// symbol.
 #[test]
 fn a_graph_that_binds_a_size_is_applied() {
     let one = Graph::build("one", |g| {
@@ -96,7 +97,7 @@ fn a_graph_that_binds_a_size_is_applied() {
     assert_eq!(Function::compile(&both, &Reference).unwrap().call_host(&arguments).unwrap(), expected);
 }
 
-/// Nothing that a step gives has a size that the step binds.
+/// The results of a step must not have a size that the step binds.
 #[test]
 fn a_size_does_not_leave_its_step() {
     let escapes = Graph::build("escapes", |g| {
@@ -107,7 +108,7 @@ fn a_size_does_not_leave_its_step() {
     assert!(error.kind() == "Type" && error.to_string().contains("itself binds `$1`"), "{error}");
 }
 
-/// Ops that work element by element work on lanes of different sizes, those on bits among them.
+/// Elementwise ops, including bitwise ones, work on lanes of different sizes.
 #[test]
 fn elementwise_ops_on_lanes_of_different_sizes() {
     type ProgramFn = fn(Value) -> Value;

@@ -1,4 +1,4 @@
-//! Programs that are made for sizes and numbers: what is bound, folded and shared must be that of each call and each step.
+//! Programs specialised by sizes and values: bound, folded and shared values must be those of each call and each step.
 
 mod shared;
 
@@ -7,7 +7,7 @@ use funcify::prelude::*;
 use funcify::{VmapOptions, while_loop_bounded};
 use shared::built;
 
-/// The results of a call, which are those of the reference evaluation in both strategies.
+/// Returns the results of a call. Asserts that both loop strategies agree with the reference evaluator.
 fn run(graph: &Graph, arguments: &[HostTensor]) -> Result<Vec<f64>, Error> {
     let expected = evaluate(graph, arguments);
     for strategy in [LoopStrategy::Unroll, LoopStrategy::Native] {
@@ -18,7 +18,7 @@ fn run(graph: &Graph, arguments: &[HostTensor]) -> Result<Vec<f64>, Error> {
             (Ok(expected), Ok(found)) => assert_eq!(*expected, found, "{strategy:?}\n{graph}"),
             (Err(expected), Err(found)) => assert_eq!(expected.kind(), found.kind(), "{strategy:?}\n{found}"),
             (Ok(_), Err(error)) => panic!("{strategy:?}: {error}"),
-            (Err(error), Ok(_)) => panic!("{strategy:?} gives results, and the evaluation {error}"),
+            (Err(error), Ok(_)) => panic!("{strategy:?} returns results, but the evaluator fails: {error}"),
         }
     }
     Ok(expected?.iter().flat_map(HostTensor::to_f64_vec).collect())
@@ -28,7 +28,7 @@ fn number(x: f64) -> HostTensor {
     HostTensor::scalar(x)
 }
 
-/// The step of an unrolled loop knows its number: 0 + 1 + 2 + 3 rounds of the inner loops, each in a branch of its own.
+/// A step of an unrolled loop knows its index: 0 + 1 + 2 + 3 steps of the inner loops, each in its own branch.
 #[test]
 fn a_branch_of_each_step_knows_the_number_of_that_step() {
     let graph = built("model", |g| {
@@ -44,7 +44,7 @@ fn a_branch_of_each_step_knows_the_number_of_that_step() {
     assert_eq!(run(&graph, &[HostTensor::scalar(false), number(1.0)]).unwrap(), [1.0, 2.0, 8.0, 64.0]);
 }
 
-/// Branches whose inner loops have other lengths by a number that a static input gives.
+/// Branches whose inner loops have a step count that depends on a static input.
 #[test]
 fn a_branch_knows_the_static_inputs_of_the_call() {
     let graph = built("model", |g| {
@@ -59,7 +59,7 @@ fn a_branch_knows_the_static_inputs_of_the_call() {
     }
 }
 
-/// A size in two symbols is bound by the inputs after it.
+/// A size in two symbols is solved after later inputs bind one of them.
 #[test]
 fn sizes_are_bound_in_whatever_order_they_come() {
     let graph = built("model", |g| {
@@ -68,7 +68,7 @@ fn sizes_are_bound_in_whatever_order_they_come() {
     });
     let given = [HostTensor::from([1f64, 2., 3., 4., 5.]), HostTensor::from([1f64, 1.])];
     assert_eq!(run(&graph, &given).unwrap(), [3.0, 4.0, 5.0, 6.0]);
-    // Three symbols, of which the last input gives one.
+    // Three symbols; the last input binds one of them.
     let chain = built("chain", |g| {
         let names = [("a", "f64[A+B+C]"), ("b", "f64[B+C]"), ("c", "f64[C]")];
         let [a, b, c] = names.map(|(name, ty)| g.input(name, ty));
@@ -80,7 +80,7 @@ fn sizes_are_bound_in_whatever_order_they_come() {
     assert_eq!(run(&graph, &short).unwrap_err().kind(), "Call");
 }
 
-/// Whether there are as many rows as steps is checked when the program runs: 0 rows are enough for no steps.
+/// The program checks at run time that each step has its row: 0 rows suffice for no steps.
 #[test]
 fn no_rows_are_enough_for_no_steps() {
     let graph = built("model", |g| {
@@ -94,7 +94,7 @@ fn no_rows_are_enough_for_no_steps() {
     assert_eq!(run(&graph, &[rows(1), rows(0)]).unwrap_err().kind(), "Rows");
 }
 
-/// The bound of a conditional loop is a size of the graph, and a number where the graph is put.
+/// The bound of a while loop is a symbolic size in its own graph, and a number in the graph where it is applied.
 #[test]
 fn a_graph_that_is_put_into_another_keeps_the_bounds_of_its_loops() {
     let bounded = built("bounded", |g| {
@@ -109,7 +109,7 @@ fn a_graph_that_is_put_into_another_keeps_the_bounds_of_its_loops() {
     assert_eq!(run(&apart, &given).unwrap(), [8.0, 32.0]);
 }
 
-/// Lanes that share a static input: it stays one, so that the loop is still laid out.
+/// A static input that lanes share stays static, so the loop can still be unrolled.
 #[test]
 fn lanes_share_a_static_input() {
     let graph = built("model", |g| {
@@ -122,7 +122,7 @@ fn lanes_share_a_static_input() {
     assert_eq!(run(&lanes, &[HostTensor::scalar(2i64), xs]).unwrap(), [9.0, 18.0]);
 }
 
-/// `x^(2^2)`: the loop ends at its bound, and so do its derivatives and its lanes.
+/// `x^(2^2)`: the loop ends at its bound, and so do its derivatives and its batched form.
 #[test]
 fn a_bound_that_is_reached_ends_derivatives_and_lanes_too() {
     let graph = built("model", |g| while_loop_bounded(2, g.input("x", "f64[]"), |x: Value| x.lt(100.0), |x| x * x));
@@ -137,7 +137,7 @@ fn a_bound_that_is_reached_ends_derivatives_and_lanes_too() {
     assert_eq!(evaluate(&graph.vmap("B", VmapOptions::new()).unwrap(), &[xs]).unwrap()[0].to_f64_vec(), [16., 400.]);
 }
 
-/// A sequence that no step uses still has too few rows, whether or not a function with a derivative rule is called.
+/// A sequence that no step uses is still checked for too few rows, with or without a call that has a derivative rule.
 #[test]
 fn rows_that_no_step_uses_are_missed_beside_derivative_rules() {
     let text = |start: &str| {
@@ -172,7 +172,8 @@ fn rows_that_no_step_uses_are_missed_beside_derivative_rules() {
     }
 }
 
-/// What only a derivative rule captures does not run, and so is not refused: neither in a program nor in the body of a loop.
+/// Values that only a derivative rule captures are not computed, so they cannot fail: neither in a program nor in the
+/// body of a loop.
 #[test]
 fn what_only_a_derivative_rule_uses_does_not_run() {
     let rate_of = |xs: Value| {
@@ -189,7 +190,7 @@ fn what_only_a_derivative_rule_uses_does_not_run() {
     let alone = built("model", |g| scaled(g.input("x", "f64[]"), rate_of(g.input("xs", "f64[T]"))));
     let rows = |count: usize| HostTensor::zeros(DType::F64, &[count]);
     assert_eq!(run(&alone, &[number(1.5), rows(3)]).unwrap(), [-1.5]);
-    // In a body, what the loop captures is computed before it.
+    // The captures of a loop are computed before it.
     let in_a_body = built("model", |g| {
         let (x, xs) = (g.input("x", "f64[]"), g.input("xs", "f64[T]"));
         let rate = rate_of(xs);

@@ -1,5 +1,5 @@
-//! Programs over sequences against their steps, bit for bit: each step gives the newest row of what the program gives of the
-//! steps so far.
+//! Compares sequence programs with their single-step forms, bit for bit: each step returns the newest row of the result
+//! that the program computes for the steps so far.
 
 mod shared;
 mod stepping;
@@ -60,7 +60,7 @@ fn layers_step_by_step() {
 fn taps_are_states() {
     let graph = built("taps", |g| {
         let (xs, start, one) = (g.input("xs", "f64[T,2]"), g.input("start", "f64[3,2]"), g.input("one", "f64[2]"));
-        // A number of times that is given, and a running sum over another axis, are no steps.
+        // A repetition with a given count, and a running sum over another axis, are not steps of the sequence.
         let start = fori_loop(0, g.input("turns", "i64[]"), start.cumsum(0, false), |_, start| start + 0.5);
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(xs, [0]);
@@ -195,7 +195,7 @@ fn functions_with_rules_and_states_that_nothing_needs() {
         vec![scan((zero, zero), xs, |(a, b), x| ((a + x, b * x), a)).1]
     });
     assert_eq!(stepped.states, 1);
-    // The batch is a size of the sequence alone.
+    // The batch size occurs only in the sequence.
     assert_eq!(stepped.start.input_name(0), "xs_row");
 }
 
@@ -269,7 +269,7 @@ fn what_needs_more_than_the_steps_so_far_is_refused() {
     assert!(text.contains("input `a` cannot") && text.contains("one row per step along one axis"), "{text}");
 }
 
-/// Ops that write in places that an operand says write each row alone, along other axes than that of the steps.
+/// Ops that write at places given by an operand keep rows separate if they write along other axes than the step axis.
 #[test]
 fn updates_and_scatters_of_rows() {
     checked(|xs| {

@@ -1,5 +1,5 @@
-//! Steppers on the reference backend: streams that begin beside others, states that all streams share, and states that are given;
-//! and loops that have more than one step for each step.
+//! Steppers on the reference backend: streams that join others, states shared by all streams, states set by the caller,
+//! and loops that run more than one step per sequence step.
 
 mod shared;
 
@@ -11,7 +11,7 @@ use funcify::stepped::Steppable;
 use funcify::{DType, Dim, Error, Graph, HostTensor, Recurrence, Value, associative_scan, evaluate, full, scan};
 use shared::{built, traced};
 
-/// A stepper of a program, from its inputs without sequences.
+/// Builds the stepper of a program; `fixed` are its inputs that are not sequences.
 fn stepper(graph: &Graph, fixed: &[HostTensor]) -> Stepper<Reference> {
     Stepper::with_host(graph, &Reference, fixed).unwrap()
 }
@@ -22,12 +22,12 @@ fn step<const N: usize>(stepper: &mut Stepper<Reference>, row: [f32; N]) -> Vec<
 
 #[track_caller]
 fn refused<T>(result: Result<T, Error>, says: &[&str]) {
-    let Err(error) = result else { panic!("this is not refused") };
+    let Err(error) = result else { panic!("this is not rejected") };
     let text = error.to_string();
     says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
 }
 
-/// The mean of the rows so far; `count` is the type of the number of rows.
+/// The mean of the rows so far; `count` is the type of the row count.
 fn mean(count: &str) -> Graph {
     built("mean", |g| {
         let [xs, sum, count] = [g.input("xs", "f32[T,B]"), g.input("sum", "f32[B]"), g.input("count", count)];
@@ -39,11 +39,11 @@ fn mean(count: &str) -> Graph {
     })
 }
 
-/// A count of the steps of all streams is not that of a stream which begins beside others.
+/// A step count shared by all streams is wrong for a stream that joins later.
 #[test]
 fn a_stream_begins_with_no_state_that_others_have_changed() {
     let mut shared = stepper(&mean("f32[]"), &[HostTensor::from([0f32, 0.0]), HostTensor::scalar(0f32)]);
-    // Nothing was done: all streams are at their start.
+    // No step has run: all streams are at their start.
     shared.streams("B", &[Some(1), Some(0), None]).unwrap();
     assert_eq!(step(&mut shared, [2.0, 4.0, 6.0]), [2.0, 4.0, 6.0]);
     step(&mut shared, [4.0, 8.0, 0.0]);
@@ -51,10 +51,10 @@ fn a_stream_begins_with_no_state_that_others_have_changed() {
     let says = ["state `count`", "an axis of B streams", "f32[]", "as `f32[B]`", "fix:", "streams.rs"];
     refused(shared.streams("B", &[Some(1), None]), &says);
     assert_eq!(shared.state().unwrap(), before);
-    // Those that go on may leave, change places and be doubled.
+    // Continuing streams may leave, change places and be duplicated.
     shared.streams("B", &[Some(1), Some(0), Some(1)]).unwrap();
     assert_eq!(step(&mut shared, [0.0, 0.0, 3.0]), [4.0, 2.0, 5.0]);
-    // All begin: so does the count.
+    // All streams start anew, and so does the count.
     shared.streams("B", &[None, None]).unwrap();
     assert_eq!(step(&mut shared, [4.0, 6.0]), [4.0, 6.0]);
     shared.streams("B", &[]).unwrap();
@@ -63,19 +63,19 @@ fn a_stream_begins_with_no_state_that_others_have_changed() {
     shared.reset();
     shared.streams("B", &[Some(0), None]).unwrap();
     assert_eq!(step(&mut shared, [5.0, 7.0]), [5.0, 7.0]);
-    // States that are given are no start.
+    // States set by the caller do not count as a start.
     shared.reset();
     shared.set_state(&shared.state().unwrap()).unwrap();
     refused(shared.streams("B", &[Some(0), None]), &["state `count`"]);
 
-    // With the axis, each stream has its own.
+    // With the batch axis, each stream has its own count.
     let mut own = stepper(&mean("f32[B]"), &[HostTensor::from([0f32; 2]), HostTensor::from([0f32; 2])]);
     (0..3).for_each(|_| _ = step(&mut own, [2.0, 4.0]));
     own.streams("B", &[Some(1), None]).unwrap();
     assert_eq!(step(&mut own, [8.0, 6.0]), [5.0, 6.0]);
 }
 
-/// So are rows of a sequence that all streams share, and what was combined of them.
+/// Kept rows of a sequence that all streams share, and combinations of them, are shared as well.
 #[test]
 fn what_is_kept_of_a_shared_sequence_is_shared_too() {
     let build = |of_shared: &dyn Fn(Value) -> Value| {
@@ -94,7 +94,7 @@ fn what_is_kept_of_a_shared_sequence_is_shared_too() {
     }
 }
 
-/// A state that no step changes is that of every stream.
+/// A state that no step changes is the same for every stream.
 #[test]
 fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
     let decaying = built("decaying", |g| {
@@ -115,7 +115,7 @@ fn a_stream_may_begin_beside_a_state_that_stays_as_it_is() {
     }
 }
 
-/// Running combinations of each stream: that a stream has begun is its own affair.
+/// Each stream tracks by itself whether its running combination has begun.
 #[test]
 fn running_combinations_begin_with_their_stream() {
     let graph = built("running", |g| {
@@ -130,7 +130,7 @@ fn running_combinations_begin_with_their_stream() {
     let mut stepper = stepper(&graph, &[row([0.0; 4])]);
     let rows = [[-2.0, -3.0, -4.0, -5.0], [-1.0, 2.0, -0.5, 3.0], [-3.0, -1.0, -2.0, -2.5]];
     stepper.step_host(&[row(rows[0])]).unwrap();
-    // Stream 1 goes on in place 0, and one begins in place 1.
+    // Stream 1 continues in place 0, and a new stream starts in place 1.
     stepper.streams("B", &[Some(1), None]).unwrap();
     let second = stepper.step_host(&[row(rows[1])]).unwrap();
     let third = stepper.step_host(&[row(rows[2])]).unwrap();
@@ -149,7 +149,7 @@ fn running_combinations_begin_with_their_stream() {
     }
 }
 
-/// A stream that begins in a place has what the stepper was made with there, or in place 0 if there was no such place.
+/// A stream that starts in a place gets the stepper's initial state of that place, or of place 0 if there was none.
 #[test]
 fn a_stream_begins_with_the_states_of_its_place() {
     let sums = built("sums", |g| {
@@ -163,7 +163,7 @@ fn a_stream_begins_with_the_states_of_its_place() {
     step(&mut stepper, [1.0, 1.0, 1.0]);
     stepper.streams("B", &[Some(2), None]).unwrap();
     assert_eq!(step(&mut stepper, [0.0, 0.0]), [12.0, 20.0]);
-    // Back to the start of each, however many steps there were.
+    // Each stream returns to its start, after any number of steps.
     step(&mut stepper, [1.0, 1.0]);
     step(&mut stepper, [1.0, 1.0]);
     stepper.reset();
@@ -171,7 +171,7 @@ fn a_stream_begins_with_the_states_of_its_place() {
     assert_eq!(step(&mut stepper, [1.0, 1.0]), [11.0, 22.0]);
 }
 
-/// Sizes that are not those of the stepper are refused before the states are gone.
+/// Sizes that do not fit the stepper are rejected before its states are replaced.
 #[test]
 fn states_of_other_sizes_leave_those_that_are_there() {
     let network = built("network", |g| {
@@ -189,12 +189,12 @@ fn states_of_other_sizes_leave_those_that_are_there() {
         assert_eq!(stepper.state().unwrap(), before);
     }
     stepper.step_host(&[ones(&[2, 4])]).unwrap();
-    // Of as many streams as there are.
+    // The number of streams matches.
     stepper.streams("B", &[None; 5]).unwrap();
     stepper.set_state(&given(&[5, 4])).unwrap();
     assert_eq!(stepper.step_host(&[ones(&[5, 4])]).unwrap()[0], ones(&[5, 4]));
     refused(stepper.set_state(&given(&[2, 4])), &["f32[5,4]"]);
-    // Two states of different sizes.
+    // Two states disagree about the number of streams.
     let pair = built("pair", |g| {
         let [xs, a, b] = [g.input("xs", "f32[T,B]"), g.input("a", "f32[B]"), g.input("b", "f32[B]")];
         scan((a, b), xs, |(a, b), x| ((a + x, b - x), a * b)).1
@@ -205,7 +205,7 @@ fn states_of_other_sizes_leave_those_that_are_there() {
     step(&mut stepper, [1.0, 1.0]);
 }
 
-/// `2 T - 1` steps are one step at the sizes of one step, and more than one for each of several.
+/// `2 T - 1` steps are one step for a sequence of one row, and more than one step for each of several rows.
 #[test]
 fn a_loop_of_more_steps_than_rows_is_not_stepped() {
     for steps in [Dim::from("T") * 2 - 1, Dim::from("T") * Dim::from("T")] {
@@ -226,8 +226,8 @@ fn a_loop_of_more_steps_than_rows_is_not_stepped() {
     }
 }
 
-/// Steps a program of a sequence `xs: f64[T,2]` and of other inputs, and compares what each step gives with what the program gives of
-/// the rows so far: the newest row of the first output, and all of the others.
+/// Steps a program of a sequence `xs: f64[T,2]` and other inputs. Compares the results of each step with those of the
+/// program on the rows so far: the newest row of the first output, and the others entirely.
 fn agrees_with_the_whole(what: &str, graph: &Graph, fixed: &[HostTensor]) {
     const ROWS: usize = 9;
     let rows = |count: usize| {
@@ -235,7 +235,7 @@ fn agrees_with_the_whole(what: &str, graph: &Graph, fixed: &[HostTensor]) {
         HostTensor::from_fn(DType::F64, &[count, 2], number)
     };
     let start = graph.stepped().unwrap().start;
-    // A step sees rows before its own, too.
+    // A step also sees rows before its own.
     let before = (0..start.inputs().len()).find(|input| start.input_name(*input) == "xs_before");
     let before = before.map(|input| start.input_type(input).shape[0].constant().unwrap() as usize);
     let given: Vec<HostTensor> = fixed.iter().cloned().chain(before.map(rows)).collect();
@@ -251,10 +251,10 @@ fn agrees_with_the_whole(what: &str, graph: &Graph, fixed: &[HostTensor]) {
     }
 }
 
-/// A step sees several rows of what is put behind others, and of what is combined with all rows before it.
+/// A step sees several rows of a concatenation, and of a combination with all earlier rows.
 #[test]
 fn several_rows_of_what_is_kept_are_those_of_the_whole() {
-    // With more rows before them than the loop reads ahead, it has more steps than the sequence has rows.
+    // If more rows precede them than the loop reads ahead, the loop has more steps than the sequence has rows.
     type Kept = fn(Value) -> Value;
     let makes: [(i64, Kept); 6] = [
         (1, |xs| xs.pad(0, 1, 0, 7.0)),
@@ -282,7 +282,7 @@ fn several_rows_of_what_is_kept_are_those_of_the_whole() {
     }
 }
 
-/// Of a state with taps, some of its last rows are a result.
+/// The last rows of a state with taps are a result.
 #[test]
 fn last_rows_of_a_state_are_those_of_the_whole() {
     for count in 1..4 {
@@ -305,7 +305,7 @@ fn last_rows_of_a_state_are_those_of_the_whole() {
     }
 }
 
-/// Two states that a step gives one value are both that value, and the outputs after them stay apart.
+/// If a step computes one value for two states, both states get it, and the outputs after them stay separate.
 #[test]
 fn states_that_become_one_value() {
     let graph = built("merged", |g| {
@@ -331,8 +331,8 @@ fn streams_along_one_axis_and_then_along_another() {
     assert_eq!(stepper.state().unwrap()["start"], of(&[6.0, 2.0, 4.0], [3, 1]));
 }
 
-/// Whatever streams come and go along two axes, before and after steps, each has what it began with and its own rows. What all steps
-/// share has streams, too.
+/// Streams come and go along two axes, before and after steps; each keeps its initial state and its own rows. The state
+/// shared by all steps has streams, too.
 #[test]
 fn streams_of_two_axes_come_and_go() {
     let sums = built("sums", |g| {
@@ -355,7 +355,7 @@ fn streams_of_two_axes_come_and_go() {
         (drawn >> 33) as usize % below
     };
     let mut stepper = stepper(&sums, &fixed);
-    // As which stream each began along either axis, and the states.
+    // The original stream of each place along either axis, and the states.
     let mut origins = made.map(|count| (0..count).collect::<Vec<usize>>());
     let mut states: Vec<Vec<f32>> = (0..made[0]).map(|b| (0..made[1]).map(|c| start(b, c)).collect()).collect();
     for _ in 0..200 {

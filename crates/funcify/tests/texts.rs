@@ -1,17 +1,17 @@
-//! What a text that does not parse is answered with, and nests that are as deep as they may be.
+//! Errors for texts that do not parse, and nests of the maximum depth.
 
 use std::collections::BTreeMap;
 
 use funcify::{Error, Graph, HostTensor, Value, cond, evaluate, fori_loop, scan, while_loop};
 
-/// One equation in a program.
+/// Wraps one equation in a program.
 fn program(equation: &str) -> String {
     format!("fn @f(%x: f32[2,3], %p: bool[2,3], %i: i64[]) {{\n  {equation}\n  return y=%0\n}}\n")
 }
 
 #[track_caller]
 fn refused(text: &str, says: &[&str]) {
-    let error = Graph::parse(text).expect_err("this is not refused").to_string();
+    let error = Graph::parse(text).expect_err("this is not rejected").to_string();
     says.iter().for_each(|part| assert!(error.contains(part), "{error}\ndoes not say: {part}"));
 }
 
@@ -26,7 +26,7 @@ fn the_line_is_shown_with_a_caret() {
   >   %0: f32[2,3] = tnah %x
                      ^";
     assert_eq!(error.to_string(), expected);
-    // The caret stands below its character: after tabs, in a long line, at the end, beyond the text.
+    // The caret is below its character: after tabs, in a long line, at the end, beyond the text.
     let line = format!("{}%0: f32[2,3] = tanh %x, %nothing", "\t".repeat(3));
     refused(&program(&line), &["\n      \t\t\t                        ^"]);
     let long = format!("%0: f32[2,3] = tanh %x {{a=[{}], b=?}}", vec!["1"; 500].join(","));
@@ -80,14 +80,14 @@ fn a_misspelt_word_is_answered_with_the_nearest() {
         let Error::Parse { fix, .. } = &error else { panic!("{error}") };
         assert!(fix.starts_with("write ") && fix.contains(nearest), "{equation}: {error}");
     }
-    // What is near to nothing has no advice.
+    // A name that resembles no known name gets no suggestion.
     for equation in ["%0: f32[2,3] = convolution_general_dilated %x", "%0: f32[2,3] = sin %x {q=1}"] {
         let error = Graph::parse(&program(equation)).unwrap_err();
         assert!(matches!(&error, Error::Parse { fix, .. } if fix.is_empty()), "{error}");
     }
 }
 
-/// A name that an op has elsewhere is answered with what the text form has for it.
+/// An op's name from another library is answered with its equivalent in the text form.
 #[test]
 fn a_name_from_elsewhere_is_answered_with_the_op() {
     for (equation, op) in [
@@ -102,7 +102,7 @@ fn a_name_from_elsewhere_is_answered_with_the_op() {
     }
 }
 
-/// A size that no input has is refused where it stands, in a header, a type, an attribute and a bound.
+/// A size that no input has is rejected at its position: in a header, a type, an attribute and a bound.
 #[test]
 fn a_size_that_no_input_has_is_marked() {
     let text = |header: &str, size: &str| {
@@ -132,7 +132,7 @@ fn a_size_that_no_input_has_is_marked() {
     refused(&text("N", "2").replace("f32[T]", "f32[3]"), &["expected: a number: no input has a size with a name"]);
 }
 
-/// A name without its `@`, and a step's number of another name.
+/// A name without its `@`, and a misnamed step index.
 #[test]
 fn a_name_without_its_mark_is_answered_with_it() {
     let loops = "%0: f32[3] = scan @step {steps=2} {
@@ -151,10 +151,10 @@ fn a_name_without_its_mark_is_answered_with_it() {
     refused(&program(choice), &["found:    `left`", "write `@left`"]);
 }
 
-/// How deep bodies may be nested.
+/// The maximum depth of nested bodies.
 const DEEPEST: usize = 64;
 
-/// A nest of that depth, by each op that has bodies.
+/// Builds a nest of this depth for each op that has bodies.
 fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
     type Nest = fn(usize, Value) -> Value;
     fn by_scan(depth: usize, x: Value) -> Value {
@@ -173,7 +173,8 @@ fn nests(depth: usize) -> BTreeMap<&'static str, Result<Graph, Error>> {
     nests.map(|(name, nest)| (name, Graph::build(name, |g| nest(depth, g.input("x", "f32[]"))))).into()
 }
 
-/// In a thread of 2 MB, as tests have: building, printing, parsing, checking, comparing, drawing, running, lanes, dropping.
+/// Runs every pass in a thread with a 2 MB stack, as tests have: building, printing, parsing, checking, comparing,
+/// drawing, running, batching, dropping.
 #[test]
 fn a_nest_that_prints_also_parses() {
     let look = || {
@@ -192,7 +193,7 @@ fn a_nest_that_prints_also_parses() {
     std::thread::Builder::new().stack_size(2 << 20).spawn(look).unwrap().join().unwrap();
 }
 
-/// One more body is refused by the builder and by the parser, however many more there are.
+/// The builder and the parser reject a nest that is one body too deep, and any deeper one.
 #[test]
 fn a_nest_that_is_too_deep_is_refused() {
     for depth in [DEEPEST + 1, 3 * DEEPEST] {
@@ -206,7 +207,7 @@ fn a_nest_that_is_too_deep_is_refused() {
     for (name, graph) in nests(1) {
         let text = graph.unwrap().to_string();
         let head: Vec<&str> = text.lines().take_while(|line| !line.contains("give") && !line.contains("mul")).collect();
-        // A header in itself, thousands of times.
+        // A header nested in itself thousands of times.
         let deep = format!("{}\n{}", head[0], head[1..].join("\n").repeat(4_000));
         let error = Graph::parse(&deep).expect_err(name);
         assert!(matches!(error.kind(), "Parse" | "Type" | "Name"), "{name}: {error}");
@@ -223,7 +224,7 @@ fn a_nest_that_is_too_deep_is_refused() {
     refused(&format!("fn @f(%x: f32[]) {{\n{distinct}"), &["at most 64 nested", "one more"]);
 }
 
-/// Thousands of values of one name, and of ops after one another.
+/// Prints and parses thousands of values with one name, and a long chain of ops.
 #[test]
 fn long_programs_are_printed_and_read_in_no_time() {
     let graph = Graph::build("long", |g| (0..5_000).fold(g.input("x", "f32[]"), |x, _| (x + 1.0).named("state")));
@@ -232,6 +233,6 @@ fn long_programs_are_printed_and_read_in_no_time() {
     let text = graph.to_string();
     assert_eq!(Graph::parse(&text).unwrap().to_string(), text);
     assert!(text.contains("%state_4998: f32[]"));
-    // In a debug build on a busy machine; a search for each name takes minutes.
+    // The bound allows for a debug build on a busy machine; a linear search for each name would take minutes.
     assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
 }

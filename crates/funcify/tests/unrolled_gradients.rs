@@ -1,17 +1,17 @@
-//! Gradients of loops that end early, where all loops are to be unrolled: the loop that goes back runs as many steps as ran forward,
-//! a number that follows from values, and has the largest count of the loop before it.
+//! Gradients of early-ending loops with all loops unrolled: the backward loop runs as many steps as the forward loop
+//! ran. That number depends on values, and its maximum is the forward loop's maximum.
 
 use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;
 use funcify::{scan_until_with, while_loop_bounded};
 
-/// What a graph gives with all loops unrolled.
+/// Runs a graph with all loops unrolled.
 fn unrolled(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let options = CompileOptions { strategy: LoopStrategy::Unroll, ..CompileOptions::default() };
     Function::compile_with(graph, &Reference, options)?.call_host(inputs)
 }
 
-/// The gradient of a loss gives the same unrolled as node after node, and its own gradient does.
+/// Asserts that the gradient of a loss, and the gradient of that, are the same unrolled as in the reference evaluator.
 #[track_caller]
 fn check(loss: Result<Graph>, options: GradOptions, inputs: &[HostTensor]) -> Vec<HostTensor> {
     let loss = loss.unwrap_or_else(|error| panic!("{error}"));
@@ -37,7 +37,7 @@ fn xs() -> HostTensor {
     HostTensor::from([1f64, 1.0, 1.0, 1.0, 1.0, 1.0])
 }
 
-/// The sum of the rows until it is above 2.5.
+/// Sums the rows until the sum exceeds 2.5.
 fn first(options: ScanOptions) -> Result<Graph> {
     Graph::build("first", |g| {
         let xs = g.input("xs", "f64[6]");
@@ -71,7 +71,7 @@ fn of_a_loop_that_ends_early() {
     }
 }
 
-/// Loops that end early in steps of a loop, and one after the other.
+/// Early-ending loops inside the steps of a loop, and in sequence.
 #[test]
 fn of_loops_in_loops() {
     let nest = Graph::build("nest", |g| {
@@ -100,13 +100,13 @@ fn of_a_bounded_conditional_loop() {
         let xs = g.input("xs", "f64[6]");
         let start = (xs, constant(0i64));
         let (x, count) = while_loop_bounded(5, start, |(x, _)| x.sum(..).lt(100.0), |(x, n)| (x * 2.0, n + 1));
-        // A loop of so many steps.
+        // A loop of `count` steps.
         fori_loop(0, count, x, |_, x: Value| x * x.sin()).sum(..)
     });
     check(counted, GradOptions::new(), &[xs()]);
 }
 
-/// What has no largest count is refused as before, its gradient, too.
+/// A loop without a maximum step count is still rejected, and so is its gradient.
 #[test]
 fn without_a_largest_count_is_refused() {
     let endless = Graph::build("endless", |g| {
@@ -129,7 +129,7 @@ fn without_a_largest_count_is_refused() {
     for (graph, inputs) in [(endless, &inputs[..1]), (by_data, &inputs[..]), (by_row, &rows[..])] {
         let graph = graph.unwrap_or_else(|error| panic!("{error}"));
         for graph in [graph.grad("xs", GradOptions::new()).unwrap(), graph] {
-            let error = unrolled(&graph, inputs).expect_err("it is refused");
+            let error = unrolled(&graph, inputs).expect_err("it is rejected");
             assert!(matches!(error, Error::StepCountNotStatic { .. }), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! Calls of one function from several threads: a program that takes long to compile holds up the calls that need it, and no others.
+//! Calls of one function from several threads: a slow compilation blocks only the calls that need its program.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -14,13 +14,13 @@ use funcify::error::BackendError;
 use funcify::ops::Scan;
 use funcify::{Graph, HostTensor, Symbol, evaluate, funcify, scan};
 
-/// The size whose program is not compiled before the gate is open.
+/// The size whose program compiles only after the gate opens.
 const SLOW: usize = 7;
 
-/// How long a closed gate holds up a compilation, so that a test fails instead of waiting for ever.
+/// The maximum time that a closed gate blocks a compilation, so that a broken test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The reference backend, as one that compiles programs and takes long for one size.
+/// The reference backend, posing as a backend that compiles programs and is slow for one size.
 #[derive(Clone, Default)]
 struct Slow(Arc<Gate>);
 
@@ -33,7 +33,7 @@ struct Gate {
 
 #[derive(Default)]
 struct State {
-    /// How many compilations have come to the gate.
+    /// The number of compilations that have reached the gate.
     arrived: usize,
     is_open: bool,
     has_given_up: bool,
@@ -58,7 +58,7 @@ impl Gate {
     }
 }
 
-/// Runs a program by the reference evaluation.
+/// A program that runs in the reference evaluator.
 struct Evaluated(Graph);
 
 impl Compiled<Arc<HostTensor>> for Evaluated {
@@ -98,7 +98,7 @@ impl Backend for Slow {
     }
 }
 
-/// A function of a running sum, and the gate of its backend.
+/// Builds the function of a running sum, and the gate of its backend.
 fn function() -> (Function<Slow>, Arc<Gate>) {
     let graph = Graph::build("running", |g| {
         let (start, xs) = (g.input("start", "f32[]"), g.input("xs", "f32[T]"));
@@ -108,7 +108,7 @@ fn function() -> (Function<Slow>, Arc<Gate>) {
     (Function::compile(&graph.unwrap(), &backend).unwrap(), backend.0)
 }
 
-/// The last of so many sums of ones.
+/// Returns the last running sum of `rows` ones.
 fn last(function: &Function<Slow>, rows: usize) -> Result<f64, funcify::Error> {
     let ones = HostTensor::from_vec(vec![1f32; rows], [rows]).unwrap();
     let sums = function.call_host(&[HostTensor::scalar(0f32), ones])?;
@@ -122,7 +122,7 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
     thread::scope(|scope| {
         let slow = scope.spawn(|| last(&function, SLOW));
         drop(gate.wait(|state| state.arrived == 1));
-        // Of sizes that were met, twice over; of new ones; and what is told of the function.
+        // Known sizes, twice; new sizes; and the function's reports.
         for rows in [2, 3, 2, 4, 3] {
             assert_eq!(last(&function, rows).unwrap(), rows as f64);
         }
@@ -135,7 +135,7 @@ fn calls_of_other_sizes_go_on_while_a_program_is_compiled() {
     assert_eq!((function.counts().made, gate.compiled.load(Ordering::SeqCst)), (4, 4));
 }
 
-/// A call that waits for the program of another call can be cancelled, and compiles nothing itself.
+/// A call that waits for another call's program can be cancelled, and compiles nothing itself.
 #[test]
 fn a_call_that_waits_for_a_program_can_be_cancelled() {
     let (function, gate) = function();
@@ -202,7 +202,7 @@ fn an_entry_that_could_not_be_made_is_made_by_the_next_call() {
     assert_eq!(number(&cache, 1, Ok(10)), Ok(10));
 }
 
-/// While key 1 is made, key 2 is made; a call that needs key 1 waits until it is told to give up.
+/// While key 1 is being computed, key 2 can be; a call that needs key 1 waits until it is told to give up.
 #[test]
 fn only_calls_of_the_same_key_wait() {
     let cache = Numbers::new(4);

@@ -10,7 +10,7 @@ const WIDTH: usize = 16;
 const VOCABULARY: usize = 1000;
 const CHUNK: usize = 32;
 
-/// Compares the loss of all tokens at once with that of chunks: the value, and the memory that each program plans.
+/// Compares the loss of all tokens at once with the chunked loss: the value, and the planned memory of each program.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let whole = Graph::build("whole", |g| {
         let (x, w, target) = inputs(g);
@@ -38,18 +38,18 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let difference = agree(whole, chunked, 1e-4)?;
     let times = *most as f64 / *least as f64;
     println!("the losses differ by {difference:.1e}; chunks need {times:.1} times less memory");
-    ensure!(*most > 4 * least, "the logits of all tokens are most of the memory");
+    ensure!(*most > 4 * least, "the logits of all tokens should dominate the memory");
     Ok(())
 }
 
-/// The embedded tokens, the embedding of the vocabulary, and the tokens that are right.
+/// Returns the embedded tokens, the embedding of the vocabulary, and the target tokens.
 fn inputs(g: &Builder) -> (Value, Value, Value) {
     let floats = |rows: usize| TensorType::new(DType::F32, [rows, WIDTH]);
     let target = TensorType::new(DType::I64, [TOKENS]);
     (g.input("x", floats(TOKENS)), g.input("w", floats(VOCABULARY)), g.input("target", target))
 }
 
-/// The sum of the cross-entropies of some tokens.
+/// Sums the cross-entropies of some tokens.
 fn loss(x: Value, target: Value, w: Value) -> Value {
     let logits = x.matmul(w.t());
     let of_target = logits.gather(1, target.unsqueeze(1)).squeeze(1);

@@ -1,4 +1,4 @@
-//! Clamping of invalid values: activations that overflowed are clamped, others are left alone. Only one branch runs.
+//! Clamps activations that overflowed and leaves others alone; only one branch runs.
 
 use super::compile;
 use anyhow::{Result, ensure};
@@ -25,9 +25,9 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     for (numbers, invalid) in [([1.0, -2.0, 3.0, 100.0], false), ([1.0, -2.0, 300.0, 100.0], true)] {
         let results = function.call(&[HostTensor::from(numbers).cast(DType::F16)])?;
         println!("{numbers:?} squared in f16 on {}: {:?}, clamped: {}", backend.name(), results[0], invalid);
-        ensure!(results[1].get(0).as_bool() == invalid, "the branch is the one that the values ask for");
-        ensure!(results[0].to_f64_vec().iter().all(|number| number.is_finite()), "what leaves the layer is finite");
-        ensure!(results[0].get(0).as_f64() == 1.0, "valid values are left alone");
+        ensure!(results[1].get(0).as_bool() == invalid, "the branch must match the values");
+        ensure!(results[0].to_f64_vec().iter().all(|number| number.is_finite()), "the layer's outputs must be finite");
+        ensure!(results[0].get(0).as_f64() == 1.0, "valid values must stay unchanged");
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Derivatives of loops: through a scan, of second order, of each lane, through a conditional loop; and as text.
+//! Derivatives of loops: through a scan, of second order, of each lane, through a while loop; and as text.
 
 use super::compile;
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// c <- c * w + x from zero, over a row.
+/// Iterates c <- c * w + x from zero over a sequence.
 fn decay(w: Value, xs: Value) -> Value {
     scan(w.zeros_like(), xs, |c, x| (c * w + x, ())).0
 }
@@ -27,16 +27,16 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let inputs = [HostTensor::scalar(10f32), HostTensor::from([[1f32, 2.0, 3.0], [4.0, 5.0, 6.0]])];
     let slopes = compile(backend, &slopes()?)?.call(&inputs)?;
     println!("{slopes:?}");
-    // d(x0 w^2 + x1 w + x2) is 2 w x0 + x1, and 2 x0; 10 is multiplied once until it is 100.
+    // d(x0 w^2 + x1 w + x2) is 2 w x0 + x1, and then 2 x0; one multiplication takes 10 to 100.
     let scalar = HostTensor::scalar::<f32>;
-    ensure!(slopes == [scalar(107.0), scalar(10.0), [22f32, 85.0].into(), scalar(20.0)], "other slopes");
+    ensure!(slopes == [scalar(107.0), scalar(10.0), [22f32, 85.0].into(), scalar(20.0)], "unexpected slopes");
 
-    // From graph to graph: the gradient is a program, whose text parses back to it.
+    // Graph to graph: the gradient is a program, and its text parses back to it.
     let decay = Graph::build("decay", |g| decay(g.input("w", "f32[]"), g.input("xs", "f32[T]")))?;
     let gradient = decay.grad("w", GradOptions::new())?;
     println!("{gradient}");
     let parsed = Graph::parse(&gradient.to_string())?;
     let slope = compile(backend, &parsed)?.call(&[scalar(10.0), [1f32, 2.0, 3.0].into()])?;
-    ensure!(slope == [scalar(22.0)], "another slope: {slope:?}");
+    ensure!(slope == [scalar(22.0)], "unexpected slope: {slope:?}");
     Ok(())
 }

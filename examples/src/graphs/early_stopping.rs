@@ -5,12 +5,12 @@ use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// What the model has learnt to say. No two letters are followed by different ones at two places.
+/// The text that the model has learnt. Each pair of letters is always followed by the same letter.
 const TEXT: &str = "^control flow.";
-/// How many tokens may be decoded.
+/// The maximum number of decoded tokens.
 const MOST: usize = 64;
 
-/// Decodes from the first two letters, and shows that no step ran after the end token.
+/// Decodes from the first two letters, and shows that no step runs after the end token.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let mut letters: Vec<char> = TEXT.chars().collect();
     letters.sort_unstable();
@@ -19,7 +19,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let end = token('.');
 
     let decode = Graph::build("decode", |g| {
-        // The logits of the next token, given the two before it.
+        // The logits of the next token, given the two tokens before it.
         let logits = g.input("logits", "f32[V,V,V]");
         let (first, second) = (g.input("first", "i64[]"), g.input("second", "i64[]"));
         let empty = full([MOST], DType::I64, -1.0);
@@ -42,13 +42,13 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
         results[0].scalars().take(steps as usize).map(|token| letters[token.as_i64() as usize]).collect();
     println!("decoded on {}: ^c{decoded}", backend.name());
     println!("{steps} steps of at most {MOST} ran; the last token is the end token");
-    ensure!(format!("^c{decoded}") == TEXT, "the model says `{TEXT}`");
-    ensure!(results[2].get(0).as_i64() == end, "the end token ends the loop");
-    ensure!(results[0].scalars().skip(steps as usize).all(|token| token.as_i64() == -1), "nothing is written after it");
+    ensure!(format!("^c{decoded}") == TEXT, "the model must decode `{TEXT}`");
+    ensure!(results[2].get(0).as_i64() == end, "the end token must end the loop");
+    ensure!(results[0].scalars().skip(steps as usize).all(|token| token.as_i64() == -1), "nothing may follow it");
     Ok(())
 }
 
-/// Logits that are largest for the letter that follows two others in the text.
+/// Builds logits that are largest for the letter that follows two others in the text.
 fn model(letters: &[char]) -> HostTensor {
     let text: Vec<char> = TEXT.chars().collect();
     HostTensor::from_fn(DType::F32, &[letters.len(); 3], |index| {

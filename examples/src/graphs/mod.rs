@@ -1,4 +1,4 @@
-//! Graphs, which run on every backend: each file shows one use of control flow, and fails if what it claims is not so.
+//! Graphs that run on every backend: each file shows one use of control flow, and fails if its claim does not hold.
 
 pub(crate) mod chunked_loss;
 pub(crate) mod clamp_invalid;
@@ -14,18 +14,18 @@ use funcify::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-/// A graph compiled with the backend's own strategy.
+/// Compiles a graph with the backend's default strategy.
 fn compile(backend: &dyn Executor, graph: &Graph) -> Result<Box<dyn Executable>> {
     Ok(backend.compile(graph, CompileOptions::default())?)
 }
 
-/// Numbers between `-scale` and `scale` that look random and are the same in each run.
+/// Returns reproducible pseudorandom numbers between `-scale` and `scale`.
 fn noise(shape: &[usize], scale: f64, seed: u64) -> HostTensor {
     let mut random = StdRng::seed_from_u64(seed);
     HostTensor::from_fn(DType::F32, shape, |_| Scalar::Float(random.random_range(-scale..scale)))
 }
 
-/// Fails if two tensors differ by more than `tolerance` anywhere; gives the largest difference.
+/// Returns the largest difference of two tensors. Fails if it exceeds `tolerance`.
 fn agree(left: &HostTensor, right: &HostTensor, tolerance: f64) -> Result<f64> {
     ensure!(left.shape() == right.shape(), "{:?} is not {:?}", left.shape(), right.shape());
     let pairs = left.to_f64_vec().into_iter().zip(right.to_f64_vec());

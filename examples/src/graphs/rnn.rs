@@ -27,11 +27,11 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     }
     let compiled = function.counts().made;
     println!("on {} the loop was compiled {compiled} times for 2 lengths", backend.name());
-    ensure!((1..=2).contains(&compiled), "a length is compiled once");
+    ensure!((1..=2).contains(&compiled), "each length should be compiled once");
     Ok(())
 }
 
-/// The trace, number by number.
+/// Computes the trace with plain loops over numbers.
 fn by_hand(xs: &HostTensor, h0: &HostTensor, w: &HostTensor, u: &HostTensor) -> HostTensor {
     let (steps, batch, inputs, width) = (xs.shape()[0], h0.shape()[0], w.shape()[0], u.shape()[0]);
     let number = |tensor: &HostTensor, index: &[usize]| tensor.at(index).as_f64();

@@ -1,18 +1,18 @@
-//! A diagonal state space layer (S5) by a scan, and by an associative scan in logarithmic depth.
+//! A diagonal state space layer (S5) as a scan, and as an associative scan in logarithmic depth.
 
 use super::{agree, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// Runs both forms of the layer on a sequence; they give the same.
+/// Runs both forms of the layer on a sequence and checks that they agree.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let layer = |name: &str, states: fn(Value, Value) -> Value| {
         Graph::build(name, |g| {
             let u = g.input("u", "f32[T,2]");
             let rate = g.input("rate", "f32[8]");
             let (b, c, d) = (g.input("b", "f32[2,8]"), g.input("c", "f32[8,2]"), g.input("d", "f32[2]"));
-            // A decay between 0 and 1 for each of the states.
+            // A decay between 0 and 1 for each state.
             let decay = (-rate.exp()).exp();
             states(decay, u.matmul(b)).matmul(c) + d * u
         })
@@ -40,7 +40,7 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
         println!("{:>10} on {}: {} instructions", graph.name(), backend.name(), function.report().instructions);
     }
     let difference = agree(&results[0], &results[1], 1e-4)?;
-    println!("1000 steps one after the other, or about 20 on halves: {difference:.1e} apart");
-    ensure!(results[0].to_f64_vec().iter().any(|number| number.abs() > 0.1), "the layer gives something");
+    println!("1000 sequential steps and about 20 levels of halves differ by {difference:.1e}");
+    ensure!(results[0].to_f64_vec().iter().any(|number| number.abs() > 0.1), "the outputs should not vanish");
     Ok(())
 }

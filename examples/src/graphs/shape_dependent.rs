@@ -1,11 +1,11 @@
-//! A branch on a shape: attention masks the future when it reads a prompt, and needs no mask for one new token.
+//! Branches on a shape: attention masks the future when it reads a prompt, and needs no mask for one new token.
 
 use super::{agree, compile, noise};
 use anyhow::{Result, ensure};
 use funcify::dispatch::Executor;
 use funcify::prelude::*;
 
-/// Calls one program with a prompt and with its last token; both give the same last row.
+/// Calls one program with a prompt and with its last token, and checks that both compute the same last row.
 pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let attention = Graph::build("attention", |g| {
         let q = g.input("q", "f32[T,8]");
@@ -27,11 +27,11 @@ pub(crate) fn show(backend: &dyn Executor) -> Result<()> {
     let difference = agree(&token[0], &of_prompt, 1e-6)?;
     println!("a prompt of 6 tokens on {}: {}", backend.name(), prompt[0].ty());
     println!("its last token alone, unmasked: {}, off the prompt's last row by {difference:.1e}", token[0].ty());
-    ensure!(prompt[0].to_f64_vec().iter().all(|number| number.is_finite()), "every row attends to something");
+    ensure!(prompt[0].to_f64_vec().iter().all(|number| number.is_finite()), "every row should attend to some token");
     Ok(())
 }
 
-/// Scores with those of later positions at minus infinity.
+/// Sets the scores of later positions to minus infinity.
 fn causal(scores: Value) -> Value {
     let (rows, columns) = (scores.dim(0), scores.dim(1));
     let row = iota(rows, DType::I64).unsqueeze(1);

@@ -1,4 +1,4 @@
-//! A loop in a Burn model: by hand, and by funcify. The model, its parameters and `backward()` stay as they are.
+//! A loop in a Burn model, by hand and with funcify. The model, its parameters and `backward()` stay unchanged.
 
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -16,7 +16,7 @@ impl Model {
         (self.input.forward(x) + self.hidden.forward(h)).tanh()
     }
 
-    /// A node on the tape for each op of each step.
+    /// Records a node on the tape for each op of each step.
     fn by_hand(&self, mut h: Tensor<2>, xs: Tensor<3>) -> Tensor<2> {
         for x in xs.iter_dim(0) {
             h = self.step(h, x.squeeze_dim(0));
@@ -24,7 +24,7 @@ impl Model {
         h
     }
 
-    /// One op on the tape.
+    /// Records one op on the tape.
     fn forward(&self, h: Tensor<2>, xs: Tensor<3>) -> funcify::Result<Tensor<2>> {
         let (h, ()) = scan(self, h, xs, |model, h, x| (model.step(h, x), ()))?;
         Ok(h)

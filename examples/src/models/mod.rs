@@ -1,7 +1,7 @@
-//! Models of Candle and of Burn, trained with funcify's loop in place of the framework's own.
+//! Models in Candle and in Burn, trained with funcify's loop in place of the framework's own.
 //!
-//! Of each, this is the shared half: the data, what is trained, and how the result is judged. `candle` and `burn` beside it
-//! are the model in each framework.
+//! Each module is the shared half of a model: the data, the training, and the evaluation. Its submodules `candle` and
+//! `burn` are the model in each framework.
 
 pub(crate) mod adding;
 pub(crate) mod burn_model;

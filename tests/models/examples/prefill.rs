@@ -1,9 +1,9 @@
-//! How long a prompt of 512 tokens takes to be read by models of candle-transformers, and by those of funcify-candle on the same
-//! weights; then a token after it. They take turns; values that differ are not timed.
+//! Measures how long models of candle-transformers, and those of funcify-candle with the same weights, take to read a
+//! prompt of 512 tokens, and then one more token. They take turns; models with different values are not timed.
 //!
-//! Times are those of the clock and of all processors together, which what else runs on the machine leaves alone. Run it with
+//! Times are wall time, and processor time over all cores, which is unaffected by other work on the machine. Run with
 //! `RAYON_NUM_THREADS=1 cargo run --release -p funcify-model-tests --example prefill`: if the variable is not set,
-//! Candle asks the system for its cores in every product of matrices, and this is a part of what is measured.
+//! Candle asks the system for its cores in every matrix product, and that is part of the measured time.
 
 use std::time::{Duration, Instant};
 
@@ -119,7 +119,7 @@ fn rwkv_models() -> Result<()> {
     compare("RWKV 6, prompt", walk, || ours.forward(&ids, &mut ours.zero_state(1)?))
 }
 
-/// Prints how long each takes, in turns.
+/// Times both in turns and prints the results.
 fn compare(name: &str, theirs: impl Fn() -> Result<Tensor>, ours: impl Fn() -> Result<Tensor>) -> Result<()> {
     let off = distance(&ours()?, &theirs()?);
     assert!(off < 1e-5, "{name}: logits differ by {off:e}");
@@ -143,7 +143,7 @@ fn compare(name: &str, theirs: impl Fn() -> Result<Tensor>, ours: impl Fn() -> R
     Ok(())
 }
 
-/// The lowest time and the median.
+/// Returns the lowest time and the median.
 fn summary(mut times: Vec<Duration>) -> [Duration; 2] {
     times.sort();
     [times[0], times[times.len() / 2]]

@@ -1,4 +1,4 @@
-//! What the tests of models share: weights, comparisons, slopes by differences, training.
+//! Helpers shared by the tests of models: weights, comparisons, finite differences, training.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use funcify_conformance::note_difference;
 #[doc = include_str!("../../../docs/serving.md")]
 struct Serving;
 
-/// Numbers between -1 and 1 that look random, the same in every run.
+/// Returns reproducible pseudorandom numbers between -1 and 1.
 fn numbers(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -23,33 +23,33 @@ fn numbers(seed: u64, count: usize) -> Vec<f64> {
     (0..count + 8).map(|_| next()).skip(8).collect()
 }
 
-/// A tensor of numbers between -1 and 1.
+/// Returns a tensor of pseudorandom numbers between -1 and 1.
 pub fn tensor(seed: u64, shape: &[usize], dtype: DType) -> Tensor {
     let values = numbers(seed, shape.iter().product());
     Tensor::from_vec(values, shape, &Device::Cpu).unwrap().to_dtype(dtype).unwrap()
 }
 
-/// Tokens below `vocabulary`, `[batch, steps]`.
+/// Returns tokens below `vocabulary`, `[batch, steps]`.
 pub fn tokens(batch: usize, steps: usize, vocabulary: u32) -> Tensor {
     let token = |index: usize| (index as u32 * 7 + index as u32 / 3) % vocabulary;
     Tensor::from_vec((0..batch * steps).map(token).collect::<Vec<_>>(), (batch, steps), &Device::Cpu).unwrap()
 }
 
-/// Weights of one model, by their names.
+/// The weights of a model, by name.
 pub struct Weights {
     map: VarMap,
     dtype: DType,
 }
 
 impl Weights {
-    /// The weights that `model` asks a `VarBuilder` for, as they are before training.
+    /// Creates the weights that `model` requests from a `VarBuilder`, with their initial values.
     pub fn new<M>(dtype: DType, model: impl Fn(VarBuilder<'_>) -> Result<M>) -> Self {
         let weights = Weights { map: VarMap::new(), dtype };
         model(weights.builder()).unwrap();
         weights
     }
 
-    /// The weights that `model` asks a `VarBuilder` for, of numbers that look random, the same in every run.
+    /// Creates the weights that `model` requests from a `VarBuilder`, with reproducible pseudorandom values.
     pub fn of<M>(dtype: DType, model: impl Fn(VarBuilder<'_>) -> Result<M>) -> Self {
         let weights = Weights::new(dtype, model);
         for (seed, (_, var)) in (1..).zip(weights.vars()) {
@@ -58,24 +58,24 @@ impl Weights {
         weights
     }
 
-    /// A builder of models with these weights, to be trained.
+    /// Returns a builder for models that train these weights.
     pub fn builder(&self) -> VarBuilder<'static> {
         VarBuilder::from_varmap(&self.map, self.dtype, &Device::Cpu)
     }
 
-    /// A builder of models with these weights as constants, as from a file: one that is missing is an error.
+    /// Returns a builder for models with these weights as constants, as from a file: a missing weight is an error.
     pub fn file(&self) -> VarBuilder<'static> {
         let tensors: HashMap<String, Tensor> =
             self.vars().into_iter().map(|(name, var)| (name, var.as_detached_tensor())).collect();
         VarBuilder::from_tensors(tensors, self.dtype, &Device::Cpu)
     }
 
-    /// The weights with their names.
+    /// Returns the weights by name.
     pub fn vars(&self) -> BTreeMap<String, Var> {
         self.map.data().lock().unwrap().iter().map(|(name, var)| (name.clone(), var.clone())).collect()
     }
 
-    /// Asserts that another model asks for the same weights: the same names and shapes, no fewer and no more.
+    /// Asserts that another model requests exactly the same weights: the same names and shapes.
     #[track_caller]
     pub fn assert_same<M>(&self, model: impl Fn(VarBuilder<'_>) -> Result<M>) {
         let other = Weights::of(self.dtype, model);
@@ -86,7 +86,8 @@ impl Weights {
         assert_eq!(shapes(self), shapes(&other));
     }
 
-    /// Asserts that `backward()` gives the slope of a loss along a direction for each weight, by differences, in f64.
+    /// Asserts that, for each weight, `backward()` agrees with a finite difference of the loss along a direction, in
+    /// f64.
     #[track_caller]
     pub fn assert_slopes(&self, loss: impl Fn() -> Result<Tensor>) {
         let gradients = loss().unwrap().backward().unwrap();
@@ -107,7 +108,7 @@ impl Weights {
         }
     }
 
-    /// Asserts that some steps of AdamW bring a loss below half of what it was.
+    /// Asserts that some steps of AdamW reduce a loss to less than half.
     #[track_caller]
     pub fn assert_learns(&self, rate: f64, loss: impl Fn() -> Result<Tensor>) {
         let mut optimiser = AdamW::new_lr(self.map.all_vars(), rate).unwrap();
@@ -121,14 +122,14 @@ impl Weights {
     }
 }
 
-/// The cross-entropy of logits `[batch, steps, vocabulary]` for the token after each.
+/// Computes the cross-entropy of logits `[batch, steps, vocabulary]` for the token after each position.
 pub fn next_token_loss(logits: &Tensor, ids: &Tensor) -> Result<Tensor> {
     let (_, steps) = ids.dims2()?;
     let targets = ids.narrow(1, 1, steps - 1)?.flatten_all()?;
     candle_nn::loss::cross_entropy(&logits.narrow(1, 0, steps - 1)?.flatten(0, 1)?, &targets)
 }
 
-/// How far two tensors are from one another, relative to the largest number of the second.
+/// Returns the largest difference of two tensors, relative to the largest element of the second.
 pub fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     assert_eq!((found.dims(), found.dtype()), (expected.dims(), expected.dtype()));
     let values = |tensor: &Tensor| {
@@ -141,19 +142,19 @@ pub fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     off / scale
 }
 
-/// Asserts that an output or a state, of f32, is another one, to 1e-5 of its largest number.
+/// Asserts that an f32 output or state equals another one, to 1e-5 of its largest element.
 #[track_caller]
 pub fn assert_close(found: &Tensor, expected: &Tensor, what: &str) {
     assert_same("outputs", found, expected, what);
 }
 
-/// Asserts the same of the gradient of a weight.
+/// Asserts the same for the gradient of a weight.
 #[track_caller]
 pub fn assert_gradient(found: &Tensor, expected: &Tensor, weight: &str) {
     assert_same("gradients", found, expected, weight);
 }
 
-/// The tests of a model are a program of its name, with a number behind it.
+/// Asserts that the difference is small, and notes it under the name of the test program without its hash suffix.
 #[track_caller]
 fn assert_same(kind: &str, found: &Tensor, expected: &Tensor, what: &str) {
     let off = distance(found, expected);

@@ -1,4 +1,4 @@
-//! The LSTMs of EnCodec as one program against the library's, which runs them step by step.
+//! Compares EnCodec's LSTMs as one program with the library's, which run step by step.
 
 use candle_core::{DType, Module, Result, Tensor};
 use candle_transformers::models::encodec;

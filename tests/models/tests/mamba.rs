@@ -1,4 +1,4 @@
-//! Mamba: prompts at once against the library's walk over tokens, states handed over, gradients, training.
+//! Mamba: whole prompts against the library's token-by-token runs, states handed over, gradients, training.
 
 mod walk;
 
@@ -7,7 +7,7 @@ use candle_transformers::models::mamba as library;
 use funcify_candle_models::mamba::{Config, Model, State};
 use funcify_model_tests::{assert_close, tokens};
 
-/// The library's model takes one sequence; ours any number.
+/// The batch size of the library's model, which takes one sequence; ours takes any number.
 const LIBRARY_BATCH: usize = 1;
 const BATCH: usize = 2;
 
@@ -20,19 +20,19 @@ fn library_config() -> library::Config {
     library::Config { d_model, n_layer, vocab_size, pad_vocab_size_multiple }
 }
 
-/// Our state as the library's.
+/// Converts our state to the library's.
 fn handed(state: &State) -> library::State {
     library::State { hs: state.hs(), prev_xs: state.prev_xs().unwrap(), pos: state.pos }
 }
 
-/// The library's state as ours.
+/// Converts the library's state to ours.
 fn taken(state: &library::State) -> State {
     State::from_library(&state.hs, &state.prev_xs, state.pos).unwrap()
 }
 
 #[test]
 fn a_prompt_is_the_librarys_walk() {
-    // Prompts shorter than the convolution is wide, and of any place in the library's ring of inputs.
+    // Prompts shorter than the convolution, and prompts that end at every place of the library's ring of inputs.
     walk::check_prompts(&[1, 2, 3, 4, 9, 10], |_, _, _| ());
 }
 

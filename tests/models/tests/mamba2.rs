@@ -1,4 +1,5 @@
-//! Mamba-2: prompts at once against the library's walk over tokens and its chunks, states handed over, gradients, training.
+//! Mamba-2: whole prompts against the library's token-by-token and chunked runs, states handed over, gradients,
+//! training.
 
 mod walk;
 
@@ -27,19 +28,19 @@ fn library_config() -> library::Config {
     library::Config { d_model, n_layer, vocab_size, d_state, expand, headdim, ngroups, pad_vocab_size_multiple }
 }
 
-/// Our state as the library's.
+/// Converts our state to the library's.
 fn handed(state: &State) -> library::State {
     library::State { hs: state.hs(), conv_states: state.conv_states().unwrap(), pos: state.pos }
 }
 
-/// The library's state as ours.
+/// Converts the library's state to ours.
 fn taken(state: &library::State) -> State {
     State::from_library(&state.hs, &state.conv_states, state.pos).unwrap()
 }
 
 #[test]
 fn a_prompt_is_the_librarys_walk() {
-    // Also prompts that are shorter than the convolution is wide.
+    // Includes prompts that are shorter than the convolution.
     walk::check_prompts(&[1, 2, 3, 9], |theirs, first, expected| {
         let by_chunks = theirs.forward_prefill(first, &mut walk::library_state(), 4).unwrap();
         assert_close(&by_chunks, expected, "the library's chunks");

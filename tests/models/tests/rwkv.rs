@@ -1,4 +1,4 @@
-//! RWKV 5 and 6: prompts at once against the library's walk over tokens, states handed over, gradients, training.
+//! RWKV 5 and 6: whole prompts against the library's token-by-token runs, states handed over, gradients, training.
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::VarBuilder;
@@ -35,7 +35,7 @@ fn library_config() -> rwkv_v5::Config {
     }
 }
 
-/// The library's model of either version.
+/// The library's model, in either version.
 enum Library {
     Five(rwkv_v5::Model),
     Six(rwkv_v6::Model),
@@ -49,7 +49,7 @@ impl Library {
         })
     }
 
-    /// The logits of each token, `[1, steps, vocabulary]`: the library takes one a call.
+    /// Returns the logits of each token, `[1, steps, vocabulary]`: the library takes one token per call.
     fn walk(&self, ids: &Tensor, state: &mut rwkv_v5::State) -> Tensor {
         let logits = (0..ids.dim(1).unwrap()).map(|step| {
             let token = ids.narrow(1, step, 1)?;
@@ -70,7 +70,7 @@ fn library_state() -> rwkv_v5::State {
     rwkv_v5::State::new(1, &library_config(), &Device::Cpu).unwrap()
 }
 
-/// Our state as the library's.
+/// Converts our state to the library's.
 fn handed(state: &State) -> rwkv_v5::State {
     let of = |StatePerLayer { extract_key_value, linear_attention, feed_forward }: StatePerLayer| {
         rwkv_v5::StatePerLayer { extract_key_value, linear_attention, feed_forward }
@@ -78,7 +78,7 @@ fn handed(state: &State) -> rwkv_v5::State {
     rwkv_v5::State { per_layer: state.blocks.iter().cloned().map(of).collect(), pos: state.pos }
 }
 
-/// The library's state as ours.
+/// Converts the library's state to ours.
 fn taken(state: &rwkv_v5::State) -> State {
     let of = |block: &rwkv_v5::StatePerLayer| StatePerLayer {
         extract_key_value: block.extract_key_value.clone(),
@@ -112,7 +112,7 @@ fn a_prompt_is_the_librarys_walk() {
             let of_last = expected.narrow(1, prompt - 1, 1).unwrap().squeeze(1).unwrap();
             assert_close(&last, &of_last, "the last of the prompt");
 
-            // Both models go on from either's state.
+            // Each model continues from the other's state.
             let (mut handed, mut taken) = (handed(&state), taken(&their_state));
             let expected = theirs.walk(&rest, &mut their_state);
             assert_close(&theirs.walk(&rest, &mut handed), &expected, "the library from our state");
@@ -159,7 +159,7 @@ fn it_learns_what_the_library_cannot() {
     for version in VERSIONS {
         let weights = weights(version, DType::F32);
         let ids = tokens(1, 12, 13);
-        // The library's norm ends the gradients of all that is below it.
+        // The library's norm stops the gradients of everything below it.
         let theirs = Library::new(version, weights.builder()).unwrap();
         let loss = next_token_loss(&theirs.walk(&ids, &mut library_state()), &ids).unwrap();
         let gradients = loss.backward().unwrap();

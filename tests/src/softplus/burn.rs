@@ -1,4 +1,4 @@
-//! `softplus` on Burn's devices: a composition of Burn's kernels.
+//! `softplus` on Burn's devices, composed of Burn's kernels.
 
 use burn::backend::ops::{ActivationOps, FloatTensorOps};
 use burn::backend::{Dispatch, DispatchTensor};

@@ -1,4 +1,4 @@
-//! `softplus` on Candle: a composition of Candle's kernels.
+//! `softplus` on Candle, composed of Candle's kernels.
 
 use candle_core::Tensor;
 use funcify::funcify;

@@ -1,6 +1,6 @@
-//! `softplus {beta=2}`: an op from outside, with its lowering rules for backends that know nothing of it.
+//! `softplus {beta=2}`: an op defined outside funcify, with its lowering rules for backends that do not know it.
 //!
-//! `softplus(x) = log(1 + exp(beta * x)) / beta`, a smooth `max(x, 0)` that is sharper the larger `beta` is. It is
+//! `softplus(x) = log(1 + exp(beta * x)) / beta` is a smooth `max(x, 0)`, sharper for larger `beta`. It is
 //! computed as `max(x, 0) + log1p(exp(-|beta * x|)) / beta`, which does not overflow.
 
 mod burn;
@@ -21,13 +21,13 @@ pub struct Softplus {
 
 custom_op!(Softplus, "softplus", |attributes| Ok(Softplus { beta: attributes.take_usize("beta")? }));
 
-/// Adds `softplus` of a float tensor of any shape.
+/// Applies `softplus` to a float tensor of any shape.
 #[track_caller]
 pub fn softplus(x: Value, beta: usize) -> Value {
     apply(Custom::new(Softplus { beta }), &[x])[0]
 }
 
-/// The formula on one element.
+/// Computes the formula on one element.
 pub fn softplus_of(x: f64, beta: usize) -> f64 {
     let beta = beta as f64;
     x.max(0.0) + (-(beta * x).abs()).exp().ln_1p() / beta
@@ -43,7 +43,7 @@ impl CustomOp for Softplus {
             return Err(at.mismatch("the operand", "a float type", x, "cast the operand to a float type"));
         }
         if self.beta == 0 {
-            return Err(at.mismatch("attribute `beta`", "1 or more", "0", "give a sharpness of at least 1"));
+            return Err(at.mismatch("attribute `beta`", "1 or more", "0", "pass a sharpness of at least 1"));
         }
         Ok(vec![x.clone()])
     }

@@ -1,4 +1,4 @@
-//! `Toy`: a backend from outside. Its tensors are rows of `f64`, and it has a handful of ops.
+//! `Toy`: a backend defined outside funcify. Its tensors are rows of `f64`, and it has a handful of ops.
 
 mod ops;
 mod tensor;

@@ -12,7 +12,7 @@ pub struct ToyTensor {
 }
 
 impl ToyTensor {
-    /// A tensor of these elements, as many as the shape has.
+    /// Builds a tensor of these elements; their number must match the shape.
     pub fn new(shape: &[usize], elements: Vec<f64>) -> Result<Self, BackendError> {
         if shape.iter().product::<usize>() != elements.len() {
             return Err(format!("{} elements do not fill the shape {shape:?}", elements.len()).into());
@@ -20,22 +20,22 @@ impl ToyTensor {
         Ok(ToyTensor { shape: shape.to_vec(), elements: Arc::new(elements) })
     }
 
-    /// The sizes.
+    /// Returns the sizes.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The elements in row-major order.
+    /// Returns the elements in row-major order.
     pub fn elements(&self) -> &[f64] {
         &self.elements
     }
 
-    /// A function of each element.
+    /// Applies a function to each element.
     pub fn map(&self, function: impl Fn(f64) -> f64) -> Result<Self, BackendError> {
         ToyTensor::new(&self.shape, self.elements.iter().map(|element| function(*element)).collect())
     }
 
-    /// A function of the elements of two tensors of one shape.
+    /// Applies a function to the elements of two tensors of one shape.
     pub fn zip(&self, other: &ToyTensor, function: impl Fn(f64, f64) -> f64) -> Result<Self, BackendError> {
         if self.shape != other.shape {
             return Err(format!("the shapes {:?} and {:?} differ", self.shape, other.shape).into());
@@ -44,7 +44,7 @@ impl ToyTensor {
         ToyTensor::new(&self.shape, pairs.map(|(left, right)| function(*left, *right)).collect())
     }
 
-    /// Rows `start..start + count` of axis 0.
+    /// Returns rows `start..start + count` of axis 0.
     pub fn rows(&self, start: usize, count: usize) -> Result<Self, BackendError> {
         let (rows, row_shape) = self.shape.split_first().ok_or("a scalar has no rows")?;
         if start + count > *rows {
@@ -55,7 +55,7 @@ impl ToyTensor {
         ToyTensor::new(&[&[count], row_shape].concat(), elements)
     }
 
-    /// The elements repeated to `shape`: aligned at the last axis, each axis equal or 1.
+    /// Repeats the elements to `shape`, aligned at the last axis; each axis is equal or 1.
     pub fn broadcast(&self, shape: &[usize]) -> Result<Self, BackendError> {
         let added = shape.len() - self.shape.len();
         let count: usize = shape.iter().product();

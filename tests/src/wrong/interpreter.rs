@@ -1,7 +1,7 @@
-//! The naive interpreter, with a switch for each fault where it belongs.
+//! The naive interpreter, with a switch for each fault.
 //!
 //! Without a fault it follows the invariants of the loop to the letter. With one, a row that was never written reads as
-//! zeros, as the memory of a real backend might.
+//! zeros, as it might in the memory of a real backend.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use funcify::{DType, Graph, HostTensor, Result, Sizes, Storage, TensorType};
 
 use super::Fault;
 
-/// More elements than any tensor of the suite has.
+/// The element limit of a tensor, larger than any in the suite.
 const MOST_ELEMENTS: i64 = 1 << 24;
 
 /// One run of a graph.
 pub(super) struct Interpreter {
     fault: Fault,
     sizes: Sizes,
-    /// The invariants of each loop when it first ran, by the address of its body.
+    /// The invariants of each loop in its first run, by the address of its body.
     first_invariants: HashMap<usize, Vec<HostTensor>>,
 }
 
-/// WrittenRows of a buffer; `None` until given or written.
+/// The rows of a buffer; `None` until given or written.
 type WrittenRows = Vec<Option<HostTensor>>;
 
 /// A loop that is running.
@@ -72,11 +72,11 @@ impl Interpreter {
         graph.outputs().iter().map(|output| values[output.value.index()].clone().ok_or_else(|| missing(&at))).collect()
     }
 
-    /// Refuses what a step asks for that only a fault runs.
+    /// Rejects oversized values in a step that only a fault runs.
     fn affordable(&self, at: &Place, ty: &TensorType) -> Result<()> {
         let elements = ty.shape.elements().value(&self.sizes);
         match elements.is_ok_and(|elements| elements > MOST_ELEMENTS) {
-            true => Err(at.mismatch("a result", "a tensor that a case needs", ty, "run the steps that there are")),
+            true => Err(at.mismatch("a result", "a tensor that a case needs", ty, "run only the steps of the loop")),
             false => Ok(()),
         }
     }
@@ -142,7 +142,7 @@ impl Interpreter {
         Ok(if self.fault == Fault::ZeroStepsRunOne { steps.max(1) } else { steps })
     }
 
-    /// The step numbers in the order of the loop (scan-c2).
+    /// Returns the step indices in the order of the loop (scan-c2).
     fn order(&self, scan: &Scan, steps: usize) -> Vec<usize> {
         let mut order: Vec<usize> = scan.order(steps).collect();
         match self.fault {
@@ -163,7 +163,7 @@ impl Interpreter {
         }
     }
 
-    /// Runs a step. Whether it ends the loop (scan-c6).
+    /// Runs a step. Returns whether it ends the loop (scan-c6).
     fn step(&mut self, state: &mut Loop<'_>, t: usize, is_last: bool) -> Result<bool> {
         let scan = state.scan;
         let results = scan.results();
@@ -180,7 +180,7 @@ impl Interpreter {
                         *slot = Some(computed[result].clone());
                     }
                 }
-                // Without a fault every read of the step was done before (scan-c1).
+                // Without a fault, all reads of the step precede its writes (scan-c1).
                 if self.fault == Fault::ReadsAfterWrites {
                     computed = self.body(state, t)?;
                 }
@@ -197,7 +197,7 @@ impl Interpreter {
         Ok(ends && self.fault != Fault::UntilNotRead)
     }
 
-    /// The rows of the steps that ran, and those that were given (scan-c6).
+    /// Returns the rows of the steps that ran, and the given rows (scan-c6).
     fn present_rows<'a>(
         &self,
         scan: &Scan,
@@ -214,7 +214,7 @@ impl Interpreter {
         }
     }
 
-    /// Whether a step's write of that number to a buffer is done.
+    /// Returns whether the step's write with this index takes place.
     fn writes(&self, number: usize, is_last: bool) -> bool {
         match self.fault {
             Fault::OnlyFirstWrite => number == 0,
@@ -231,7 +231,7 @@ impl Interpreter {
         }
     }
 
-    /// The results of the body at step `t`.
+    /// Computes the results of the body at step `t`.
     fn body(&mut self, state: &Loop<'_>, t: usize) -> Result<Vec<HostTensor>> {
         let scan = state.scan;
         let mut arguments = Vec::new();
@@ -276,7 +276,7 @@ impl Interpreter {
         self.present(&state.at, rows.get(row).cloned().flatten(), row_type)
     }
 
-    /// A row that must be there (scan-c5); with a fault, zeros if it is not.
+    /// Returns a row that must exist (scan-c5); with a fault, zeros if it does not.
     fn present(&self, at: &Place, row: Option<HostTensor>, row_type: &TensorType) -> Result<HostTensor> {
         match row {
             Some(row) => Ok(row),
@@ -301,7 +301,7 @@ impl Interpreter {
     }
 }
 
-/// The rows of a buffer before the first step.
+/// Returns the rows of a buffer before the first step.
 fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostTensor>) -> WrittenRows {
     let given: WrittenRows =
         given.map_or(Vec::new(), |rows| (0..rows.shape()[0]).map(|row| Some(rows.row(row))).collect());
@@ -309,7 +309,7 @@ fn initial_rows(scan: &Scan, buffer: &Buffer, steps: usize, given: Option<&HostT
     if scan.reverse { [unwritten, given].concat() } else { [given, unwritten].concat() }
 }
 
-/// The rows that are results (scan-c7).
+/// Returns the rows that are results (scan-c7).
 fn returned_rows<'a>(scan: &Scan, buffer: &Buffer, rows: &'a [Option<HostTensor>]) -> &'a [Option<HostTensor>] {
     match buffer.returned {
         Returned::All => rows,

@@ -9,46 +9,46 @@ use funcify::{Graph, HostTensor, TensorType};
 
 use interpreter::Interpreter;
 
-/// What is wrong with a backend.
+/// The fault of a backend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Nothing.
+    /// No fault.
     None,
-    /// Each write lands before the reads for what the step computes next (scan-c1).
+    /// Each write lands before the reads of the step's next computation (scan-c1).
     ReadsAfterWrites,
-    /// A sequence's row is the one after the right one; the last row repeats.
+    /// Reads of a sequence return the row after the right one; the last row repeats.
     SequenceTapOffByOne,
-    /// A buffer's row is the one before the right one in the order of the loop; the first row repeats.
+    /// Reads of a buffer return the row before the right one in the order of the loop; the first row repeats.
     BufferTapOffByOne,
-    /// All reads of a sequence or buffer give the row of its first tap.
+    /// All reads of a sequence or buffer return the row of its first tap.
     OnlyFirstTap,
     /// Only the first of the rows that a step writes to a buffer is written.
     OnlyFirstWrite,
     /// Reads see the rows from before the first step.
     WritesNotSeen,
-    /// The loop runs the other way (scan-c2).
+    /// The loop runs in the opposite direction (scan-c2).
     ReversedDirection,
-    /// The outputs of a downward loop are in the order of the steps (scan-c2).
+    /// The outputs of a downward loop are in step order (scan-c2).
     TraceInStepOrder,
-    /// What the last step writes to buffers is lost.
+    /// The last step's writes to buffers are lost.
     LostLastRow,
     /// The last step does not run.
     LastStepNotRun,
     /// A loop of no steps runs one.
     ZeroStepsRunOne,
-    /// Carries stay what they were initially.
+    /// Carries keep their initial values.
     CarryNotReplaced,
     /// Carries are replaced one after the other, and each sees those already replaced.
     CarriesReplacedOneByOne,
     /// A loop that runs again, inside another, sees the invariants of its first run.
     InvariantsOfFirstRun,
-    /// A loop that should end early runs to its largest number of steps (scan-c6).
+    /// A loop that should end early runs to its maximum number of steps (scan-c6).
     UntilNotRead,
-    /// What the step writes that ends the loop is lost (scan-c6).
+    /// The writes of the step that ends the loop are lost (scan-c6).
     StoppingStepDropped,
-    /// The rows of the steps that did not run are left in the traces (scan-c6).
+    /// The traces keep rows for the steps that did not run (scan-c6).
     RowsNotCut,
-    /// They are cut off at the end, also in a downward loop (scan-c6).
+    /// Rows of steps that did not run are cut off at the end, even in a downward loop (scan-c6).
     CutAtTheEnd,
     /// f64 results are rounded to f32.
     DoublesRoundedToSingle,
@@ -57,7 +57,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Every fault, without [`Fault::None`].
+    /// Every fault except [`Fault::None`].
     pub const ALL: [Fault; 20] = [
         Fault::ReadsAfterWrites,
         Fault::SequenceTapOffByOne,
@@ -82,8 +82,8 @@ impl Fault {
     ];
 }
 
-/// What a backend with that fault gives, which interprets graphs naively: each op by its reference evaluation, loops by a loop of its
-/// own.
+/// Runs a graph on a backend with this fault. The backend interprets graphs naively: it runs each op with the reference
+/// evaluator, and loops with its own loop.
 pub fn call(fault: Fault, graph: &Graph, arguments: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let at = Place::new(graph.name(), Site::Unknown);
     let types: Vec<TensorType> = arguments.iter().map(HostTensor::ty).collect();

@@ -1,4 +1,4 @@
-//! The models in Burn: their recurrent mixers are layers of funcify, all else is Burn's.
+//! The models in Burn: their recurrent mixers are funcify's layers, and everything else is Burn's.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::{
@@ -17,7 +17,7 @@ use crate::{
     recurrent_gemma, rotations, rwkv, xlstm,
 };
 
-/// A parameter's name in PyTorch, and whether its two axes are the other way round there.
+/// A parameter's name in PyTorch, and whether it is transposed there.
 #[derive(Default)]
 struct Path {
     names: Vec<String>,
@@ -40,7 +40,7 @@ impl Path {
         self.names.pop();
     }
 
-    /// The name without the variants of enums, which PyTorch does not have.
+    /// Returns the name without the variants of enums, which PyTorch does not have.
     fn name(&self) -> String {
         self.names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join(".")
     }
@@ -50,7 +50,7 @@ impl Path {
     }
 }
 
-/// Gives a module's parameters the weights of a file.
+/// Loads the weights of a file into a module's parameters.
 struct Load<'a> {
     path: Path,
     weights: &'a Tensors,
@@ -79,7 +79,7 @@ impl ModuleMapper for Load<'_> {
     }
 }
 
-/// Takes the gradients of a module's parameters by PyTorch's names.
+/// Collects the gradients of a module's parameters under PyTorch's names.
 struct Take<'a> {
     path: Path,
     gradients: &'a Gradients,
@@ -118,14 +118,14 @@ fn load<M: Module>(module: M, weights: &Tensors) -> M {
     module
 }
 
-/// Outputs, and the gradients of a loss by the module's parameters.
+/// Returns outputs, and the gradients of a loss with respect to the module's parameters.
 fn results<M: Module>(module: &M, outputs: Vec<(&str, HostTensor)>, gradients: &Gradients) -> Tensors {
     let mut found: Tensors = outputs.into_iter().map(|(name, output)| (name.to_string(), output)).collect();
     module.visit(&mut Take { path: Path::default(), gradients, found: &mut found });
     found
 }
 
-/// What a model of transformers gives for its tokens, and gradients.
+/// Computes the outputs and gradients of a model of transformers for its tokens.
 pub(crate) fn model(name: &str, golden: &Golden) -> Tensors {
     let device = &Device::flex().autodiff();
     match name {
@@ -159,7 +159,7 @@ fn run<M: Module>(module: M, golden: &Golden, forward: impl Fn(&M, Tensor<2, Int
     results(&module, vec![("logits", host(logits))], &gradients)
 }
 
-/// What a layer of torch.nn gives for a sequence and states, and gradients.
+/// Computes the outputs and gradients of a layer of torch.nn for a sequence and states.
 pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Tensors {
     let device = &Device::flex().autodiff();
     let given = |name: &str| tensor_of::<3>(golden.input(name), device).require_grad();
@@ -196,7 +196,7 @@ pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Tensors {
     found
 }
 
-/// What the gated delta net of OLMo Hybrid gives for a sequence, and gradients.
+/// Computes the outputs and gradients of OLMo Hybrid's gated delta net for a sequence.
 pub(crate) fn gated_delta_net(golden: &Golden) -> Tensors {
     let device = &Device::flex().autodiff();
     let layer = load(DeltaNet::new(&delta_options(), device).unwrap(), &golden.weights);
@@ -228,7 +228,7 @@ fn head(device: &Device) -> Linear {
     linear(FEATURES, VOCABULARY, false, device)
 }
 
-/// The embedding as a head.
+/// Uses the embedding as the head.
 fn tied(embedding: &Embedding, h: Tensor<3>) -> Tensor<3> {
     h.matmul(embedding.weight.val().transpose().unsqueeze())
 }
@@ -237,7 +237,7 @@ fn capped(logits: Tensor<3>) -> Tensor<3> {
     (logits / 30.0).tanh() * 30.0
 }
 
-/// Mamba and Mamba-2: residual blocks of a norm and a mixer. The head is the embedding if there is no other.
+/// Mamba and Mamba-2: residual blocks of a norm and a mixer. The embedding is the head unless there is a separate one.
 #[derive(Module, Debug)]
 struct Mixed<M: Module> {
     backbone: MixedBackbone<M>,
@@ -304,7 +304,7 @@ enum TemporalBlock {
     Attention(LocalAttention),
 }
 
-/// Two heads of queries over one of keys and values.
+/// Two query heads that share one head of keys and values.
 #[derive(Module, Debug)]
 struct LocalAttention {
     q_proj: Linear,
@@ -350,7 +350,7 @@ struct GemmaMlp {
     down_proj: Linear,
 }
 
-/// A norm that holds its scale less 1.
+/// A norm that stores its scale minus 1.
 #[derive(Module, Debug)]
 struct GemmaNorm {
     weight: Param<Tensor<1>>,
@@ -482,7 +482,7 @@ struct RwkvBlock {
     feed_forward: ChannelMix,
 }
 
-/// The channel mix of RWKV-4: a map of each step and the one before it.
+/// The channel mix of RWKV-4: maps each step and the previous one.
 #[derive(Module, Debug)]
 struct ChannelMix {
     time_mix_key: Param<Tensor<3>>,

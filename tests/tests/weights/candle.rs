@@ -1,4 +1,4 @@
-//! The models in Candle: their recurrent mixers are layers of funcify, all else is candle_nn's.
+//! The models in Candle: their recurrent mixers are funcify's layers, and everything else is candle_nn's.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -37,7 +37,7 @@ fn builder(vars: &BTreeMap<String, Var>) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors, DType::F32, &Device::Cpu)
 }
 
-/// Outputs, and the gradients of `sum(ct * output)` by variables.
+/// Returns outputs, and the gradients of `sum(ct * output)` with respect to the variables.
 fn results(outputs: &[(&str, Tensor, &HostTensor)], vars: &BTreeMap<String, Var>) -> Result<Tensors> {
     let mut loss = Tensor::zeros((), DType::F32, &Device::Cpu)?;
     let mut found = Tensors::new();
@@ -53,7 +53,7 @@ fn results(outputs: &[(&str, Tensor, &HostTensor)], vars: &BTreeMap<String, Var>
     Ok(found)
 }
 
-/// What a model of transformers gives for its tokens, and gradients.
+/// Computes the outputs and gradients of a model of transformers for its tokens.
 pub(crate) fn model(name: &str, golden: &Golden) -> Result<Tensors> {
     let vars: BTreeMap<String, Var> = golden.weights.iter().map(|(name, tensor)| (name.clone(), var(tensor))).collect();
     let vb = builder(&vars);
@@ -71,7 +71,7 @@ pub(crate) fn model(name: &str, golden: &Golden) -> Result<Tensors> {
     results(&[("logits", logits, golden.input("ct"))], &vars)
 }
 
-/// What a layer of torch.nn gives for a sequence and states, and gradients.
+/// Computes the outputs and gradients of a layer of torch.nn for a sequence and states.
 pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Result<Tensors> {
     let mut vars = variables(golden);
     let vb = builder(&vars);
@@ -92,7 +92,7 @@ pub(crate) fn layer(options: &Recurrent, golden: &Golden) -> Result<Tensors> {
     results(&outputs, &vars)
 }
 
-/// What the gated delta net of OLMo Hybrid gives for a sequence, and gradients.
+/// Computes the outputs and gradients of OLMo Hybrid's gated delta net for a sequence.
 pub(crate) fn gated_delta_net(golden: &Golden) -> Result<Tensors> {
     let mut vars = variables(golden);
     let layer = DeltaNet::new(delta_options(), builder(&vars))?;
@@ -113,7 +113,7 @@ fn embedding(vb: &VarBuilder<'_>, name: &str) -> Result<Embedding> {
     Ok(Embedding::new(vb.get((VOCABULARY, FEATURES), &format!("{name}.weight"))?, FEATURES))
 }
 
-/// The linear map of a name, of the sizes that its weights have.
+/// Applies the linear map with this name, with or without a bias.
 fn linear(vb: &VarBuilder<'_>, name: &str, from: usize, to: usize, xs: &Tensor) -> Result<Tensor> {
     let vb = vb.pp(name);
     let bias = vb.contains_tensor("bias").then(|| vb.get(to, "bias")).transpose()?;
@@ -124,7 +124,7 @@ fn capped(logits: &Tensor) -> Result<Tensor> {
     (logits / 30.0)?.tanh()? * 30.0
 }
 
-/// Mamba and Mamba-2: residual blocks of a norm and a mixer. The head is the embedding if there is no other.
+/// Mamba and Mamba-2: residual blocks of a norm and a mixer. The embedding is the head unless there is a separate one.
 fn of_mixers<M: Module>(
     vb: &VarBuilder<'_>,
     tokens: &Tensor,
@@ -149,7 +149,7 @@ fn of_mixers<M: Module>(
 /// RecurrentGemma: two recurrent blocks and one of local attention.
 fn of_griffin(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     let model = vb.pp("model");
-    // Its norms hold the scale less 1.
+    // Its norms store the scale minus 1.
     let norm = |vb: &VarBuilder<'_>, name: &str, xs: &Tensor| {
         rms_norm_slow(xs, &(vb.get(FEATURES, &format!("{name}.weight"))? + 1.0)?, 1e-6)
     };
@@ -172,7 +172,7 @@ fn of_griffin(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     capped(&Linear::new(embeddings.embeddings().clone(), None).forward(&norm(&model, "final_norm", &h)?)?)
 }
 
-/// Two heads of queries over one of keys and values.
+/// Two query heads that share one head of keys and values.
 fn local_attention(vb: &VarBuilder<'_>, xs: &Tensor) -> Result<Tensor> {
     let (batch, steps, _) = xs.dims3()?;
     let size = FEATURES / 2;
@@ -227,7 +227,7 @@ fn of_rwkv(vb: &VarBuilder<'_>, tokens: &Tensor) -> Result<Tensor> {
     linear(vb, "head", FEATURES, VOCABULARY, &layer_norm(&model, "ln_out", &h)?)
 }
 
-/// The channel mix of RWKV-4: a map of each step and the one before it.
+/// The channel mix of RWKV-4: maps each step and the previous one.
 fn channel_mix(vb: &VarBuilder<'_>, xs: &Tensor) -> Result<Tensor> {
     let before = xs.pad_with_zeros(1, 1, 0)?.narrow(1, 0, xs.dim(1)?)?;
     let mixed = |name: &str| {

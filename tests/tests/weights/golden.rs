@@ -1,4 +1,4 @@
-//! Files of weights, what the models gave, and how far something else is from that.
+//! Reads the files of weights and expected results, and computes differences from the latter.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use funcify::files::read_safetensors;
 /// Tensors by name: weights, outputs, or gradients as `grad.NAME`.
 pub(crate) type Tensors = BTreeMap<String, HostTensor>;
 
-/// A model in its file's weights, and what it was given and gave.
+/// The weights of a model, its inputs, and its expected results.
 pub(crate) struct Golden {
     pub(crate) weights: Tensors,
     pub(crate) expected: Tensors,
@@ -25,7 +25,7 @@ impl Golden {
         Golden { weights: read(format!("{name}.safetensors")), expected: read(format!("{name}.expected.safetensors")) }
     }
 
-    /// The tensors below a name.
+    /// Returns the tensors below a name.
     pub(crate) fn part(&self, name: &str) -> Golden {
         let below = |tensors: &Tensors| {
             let named = tensors.iter().filter_map(|(key, tensor)| Some((key.strip_prefix(name)?, tensor)));
@@ -39,16 +39,16 @@ impl Golden {
     }
 }
 
-/// The largest differences, each in parts of the largest number of its tensor.
+/// The largest differences, each relative to the largest element of its tensor.
 #[derive(Default)]
 pub(crate) struct Differences {
     pub(crate) outputs: f64,
     pub(crate) gradients: f64,
-    /// How many numbers were compared.
+    /// The number of compared elements.
     pub(crate) count: usize,
 }
 
-/// How far outputs and gradients are from those of the file. Every gradient of the file has to be among them.
+/// Compares outputs and gradients with those of the file. Every gradient of the file must be among them.
 pub(crate) fn differences(found: &Tensors, golden: &Golden) -> Differences {
     for name in golden.expected.keys().filter(|name| name.starts_with("grad.")) {
         assert!(found.contains_key(name), "`{name}` is missing");

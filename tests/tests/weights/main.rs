@@ -1,7 +1,8 @@
-//! Weights of torch and transformers, loaded by name in Candle and in Burn: outputs and gradients are theirs.
+//! Loads weights of torch and transformers by name in Candle and in Burn, and compares outputs and gradients with
+//! theirs.
 //!
-//! `FUNCIFY_BLESS=1 cargo test --workspace --test weights` writes the table of the largest differences,
-//! `tests/weights/DIFFERENCES.md`, anew; `tests/weights/README.md` says where the weights come from.
+//! `FUNCIFY_BLESS=1 cargo test --workspace --test weights` rewrites the table of the largest differences,
+//! `tests/weights/DIFFERENCES.md`; `tests/weights/README.md` describes the origin of the weights.
 
 mod burn;
 mod candle;
@@ -18,7 +19,7 @@ const FEATURES: usize = 16;
 const VOCABULARY: usize = 32;
 const LAYERS: usize = 2;
 
-/// What is held to torch's numbers, in parts of the largest number of a tensor. Both sides compute in f32.
+/// The tolerance for torch's numbers, relative to the largest element of a tensor. Both sides compute in f32.
 const OUTPUTS: f64 = 1e-5;
 const GRADIENTS: f64 = 2e-5;
 
@@ -34,11 +35,11 @@ fn recurrent_gemma() -> Griffin {
     Griffin { inner: 24, ..Griffin::new(FEATURES, 2) }
 }
 
-/// RecurrentGemma's attention: how many features of a head are rotated, how many steps are seen.
+/// The number of rotated features of a head in RecurrentGemma's attention; `WINDOW` is the number of visible steps.
 const ROTATED: usize = 4;
 const WINDOW: usize = 5;
 
-/// The cosines and the sines by which each step is rotated, `[steps, ROTATED / 2]` each.
+/// Returns the cosines and sines that rotate each step, `[steps, ROTATED / 2]` each.
 fn rotations(steps: usize) -> [Vec<f32>; 2] {
     let frequency = |pair: usize| 10_000f64.powf(-2.0 * pair as f64 / ROTATED as f64);
     let angles = (0..steps).flat_map(|step| (0..ROTATED / 2).map(move |pair| step as f64 * frequency(pair)));
@@ -46,7 +47,7 @@ fn rotations(steps: usize) -> [Vec<f32>; 2] {
     [angles.iter().map(|angle| angle.cos() as f32).collect(), angles.iter().map(|angle| angle.sin() as f32).collect()]
 }
 
-/// What is added to the scores `[steps, steps]`: nothing where a step sees another.
+/// Returns the mask added to the scores, `[steps, steps]`: zero where a step sees another.
 fn attention_mask(steps: usize) -> Vec<f32> {
     let is_seen = |step: usize, other: usize| other <= step && step - other < WINDOW;
     let row = |step: usize| (0..steps).map(move |other| if is_seen(step, other) { 0.0 } else { f32::MIN });
@@ -65,7 +66,7 @@ fn gated_delta_net() -> DeltaNet {
     DeltaNet { key: 8, value: 12, gated: true, negative: true, ..DeltaNet::new(FEATURES, 2) }
 }
 
-/// The models of transformers: their files, and what the table calls them.
+/// The models of transformers: their files, and their names in the table.
 const MODELS: [(&str, &str); 5] = [
     ("mamba", "transformers `MambaForCausalLM`"),
     ("mamba2", "transformers `Mamba2ForCausalLM`"),
@@ -74,7 +75,7 @@ const MODELS: [(&str, &str); 5] = [
     ("rwkv", "transformers `RwkvForCausalLM` (RWKV-4)"),
 ];
 
-/// The layers of torch.nn: their names in the file, what the table calls them, and their options.
+/// Returns the layers of torch.nn: their names in the file, their names in the table, and their options.
 fn layers() -> Vec<(&'static str, &'static str, Recurrent)> {
     let one = |cell| Recurrent::new(cell, 3, 4);
     let stacked = |cell| Recurrent { layers: 2, bidirectional: true, ..one(cell) };
@@ -116,7 +117,7 @@ fn weights_that_others_trained() {
         }
     }
 
-    // The differences are those of a processor; what was compared is the same on all.
+    // The differences depend on the processor, but the compared models and counts do not.
     let file = folder().join("DIFFERENCES.md");
     if std::env::var_os("FUNCIFY_BLESS").is_some() {
         std::fs::write(&file, &table).unwrap();
@@ -126,13 +127,13 @@ fn weights_that_others_trained() {
         rows.map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|")).collect()
     };
     let written = std::fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(compared(&written), compared(&table), "FUNCIFY_BLESS=1 writes {} anew", file.display());
+    assert_eq!(compared(&written), compared(&table), "FUNCIFY_BLESS=1 rewrites {}", file.display());
 }
 
 fn table(rows: &[(&str, [Differences; 2])]) -> String {
     let mut text =
-        "# Weights that others trained: the largest differences\n\nWritten by `cargo xtask weights`. Each is in \
-                    parts of the largest number of its tensor; both sides compute in f32.\n\n\
+        "# Weights of other libraries: the largest differences\n\nWritten by `cargo xtask weights`. Differences are \
+                    relative to the largest element of each tensor; both sides compute in f32.\n\n\
                     | weights of | numbers | Candle: outputs | gradients | Burn: outputs | gradients |\n\
                     |---|--:|--:|--:|--:|--:|\n"
             .to_string();

@@ -1,12 +1,12 @@
-//! The Markdown files: every link inside the repository resolves, and the first pages stay short.
+//! Checks the Markdown files: links inside the repository resolve, and the main pages stay short.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-/// The largest number of words of a page, tables and listings aside.
+/// The maximum number of words of a page, without tables and listings.
 const LONGEST: [(&str, usize); 2] = [("README.md", 1000), ("ARCHITECTURE.md", 2500)];
 
-/// Returns what is wrong with the pages of a repository, given their texts by path and whether a path exists.
+/// Returns the problems of a repository's pages, given their texts by path and a test for existing paths.
 pub(crate) fn problems(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut problems = Vec::new();
     for (path, text) in pages {
@@ -30,7 +30,7 @@ pub(crate) fn problems(pages: &BTreeMap<PathBuf, String>, exists: impl Fn(&Path)
     problems
 }
 
-/// Returns the lines outside of listings.
+/// Returns the lines outside listings.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_listing = false;
     text.lines().filter(move |line| {
@@ -44,13 +44,13 @@ fn words(text: &str) -> usize {
     prose(text).filter(|line| !line.starts_with('|')).map(|line| line.split_whitespace().count()).sum()
 }
 
-/// Returns the targets of links that lead to a place in the repository.
+/// Returns the targets of links into the repository.
 fn links(text: &str) -> Vec<&str> {
     let targets = prose(text).flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
     targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:")).collect()
 }
 
-/// Returns the anchors of the headings, as GitHub makes them.
+/// Returns the anchors of the headings, as GitHub generates them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
     let letters = |heading: &str| {

@@ -1,17 +1,17 @@
-//! The layers of each crate: which of its modules may name which.
+//! Checks the layers of each crate: which modules may name which others.
 
-/// A crate whose modules lie in layers.
+/// A crate with layered modules.
 struct Layered {
-    /// Its sources, as `tidy` names files.
+    /// The path of its sources, as `tidy` names files.
     sources: &'static str,
-    /// Its modules from the ground up. A module names those on the lines before its own, and those on its line.
+    /// Its modules, bottom layer first. A module may name modules of its own layer and of lower layers.
     layers: &'static [&'static [&'static str]],
 }
 
 const CRATES: [Layered; 9] = [
-    // The one line of several is a circle that cannot be cut without tearing ops apart: an op's rules stand in its file
-    // (`ops`), are written with values (`value`), in the trace that they extend (`graph`), and are what derivatives
-    // and lanes ask for (`derivative`, `vmap`).
+    // One layer holds a cycle of modules that cannot be cut without splitting ops: an op's rules are in its file
+    // (`ops`), they are written with values (`value`), they extend a trace (`graph`), and derivatives and batching
+    // call them (`derivative`, `vmap`).
     Layered {
         sources: "crates/funcify-core/src/",
         layers: &[
@@ -47,7 +47,7 @@ const CRATES: [Layered; 9] = [
             &["ranges"],
         ],
     },
-    // `proof` must know nothing of `planner`, which lies below it: see `INDEPENDENT`.
+    // `proof` must not know `planner`, which is a lower layer: see `INDEPENDENT`.
     Layered {
         sources: "crates/funcify-cpu/src/",
         layers: &[
@@ -155,21 +155,21 @@ const CRATES: [Layered; 9] = [
     },
 ];
 
-/// Modules that must know nothing of others, and the modules of their crate that they may name.
+/// Modules that must not know others, and the modules of their crate that they may name.
 ///
-/// What proves plans takes nothing from what makes them, nor from what runs programs otherwise: a mistake that both share is not
-/// found.
+/// The code that proves plans uses nothing of the code that builds them or runs programs otherwise: a mistake shared by
+/// both would go unnoticed.
 const INDEPENDENT: [Independent; 1] = [Independent {
     sources: "crates/funcify-cpu/src/proof/",
     may_name: &["body", "kernels", "machine", "plan", "run"],
     unknown: &["planner", "dispatch"],
 }];
 
-/// A module that must know nothing of others.
+/// A module that must not know others.
 struct Independent {
     sources: &'static str,
     may_name: &'static [&'static str],
-    /// Words that are not in its code.
+    /// Words that must not occur in its code.
     unknown: &'static [&'static str],
 }
 
@@ -183,17 +183,17 @@ impl Independent {
             let mut unknown: Vec<&str> = names.chain(words).collect();
             unknown.dedup();
             problems.extend(unknown.into_iter().map(|name| {
-                format!("line {}: the checker of plans must know nothing of `{name}`: `{}`", number + 1, line.trim())
+                format!("line {}: the plan checker must not use `{name}`: `{}`", number + 1, line.trim())
             }));
         }
         problems
     }
 }
 
-/// Macros at the root, which may be used anywhere.
+/// The root macros, which may be used anywhere.
 const MACROS: [&str; 3] = ["for_tuples!", "funcify!", "register_backend!"];
 
-/// The lines of a file that name a module of a higher layer, or the crate's root. Tests may name everything.
+/// Returns the lines of a file that name a module of a higher layer, or the crate's root. Tests may name everything.
 pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     if let Some(independent) = INDEPENDENT.iter().find(|independent| name.starts_with(independent.sources)) {
         return independent.problems(text);
@@ -207,7 +207,7 @@ pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     }
     let layer = |module: &str| layers.iter().position(|layer| layer.contains(&module));
     let Some(own) = layer(module) else {
-        return vec![format!("`{module}` is in no layer: give it its place in xtask/tidy/src/layers.rs")];
+        return vec![format!("`{module}` is in no layer: add it to one in xtask/tidy/src/layers.rs")];
     };
     let to_root = "super::".repeat(path.len());
     let tests = text.lines().position(|line| line.trim_start().starts_with("mod tests {")).unwrap_or(usize::MAX);
@@ -216,7 +216,7 @@ pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     for (number, line) in code {
         let mut refuse = |reason: &str| problems.push(format!("line {}: {reason}: `{}`", number + 1, line.trim()));
         if line.contains(&to_root) {
-            refuse("name the module from `crate`, not by the way out of one's own");
+            refuse("name the module from `crate`, not through `super`");
         }
         for named in named(line) {
             match layer(named) {
@@ -229,7 +229,7 @@ pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// What stands after each `crate::` of a line, or in the braces there: a module, or something else.
+/// Returns the name after each `crate::` of a line, or the names in the braces there: a module or another item.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     let own = line.match_indices("crate::").filter(|(at, _)| !line[..*at].ends_with(['$', '_']));
     let rest = own.map(|(at, root)| &line[at + root.len()..]);
@@ -254,7 +254,7 @@ mod tests {
         assert!(of("use crate::plan::{Op, Plan};").is_empty());
         assert!(of("// as crate::planner does").is_empty());
         let found = of("use crate::planner::GraphPlan;");
-        let message = "the checker of plans must know nothing of `planner`: `use crate::planner::GraphPlan;`";
+        let message = "the plan checker must not use `planner`: `use crate::planner::GraphPlan;`";
         assert_eq!(found, [format!("line 1: {message}")]);
         assert_eq!(of("use super::super::planner::view::View;").len(), 1);
         assert_eq!(of("use funcify::dispatch::Whole;").len(), 1);

@@ -1,13 +1,14 @@
-//! `cargo xtask tidy`: what a person would forget.
+//! `cargo xtask tidy`: checks rules that people forget.
 //!
-//! - Every Rust file begins with a module doc, and has no more than 600 lines.
-//! - No stub, no ignored test, no note to do something later.
+//! - Every Rust file begins with a module doc, and has at most 600 lines.
+//! - The code has no stubs, no ignored tests and no notes to do something later.
 //! - Every `allow` has a reason.
-//! - The table of benchmarks is of this version.
-//! - Links between the repository's pages resolve, and the first pages are short ([`docs`]).
+//! - The benchmark table is of this version.
+//! - Links between the repository's pages resolve, and the main pages are short ([`docs`]).
 //! - No module names one of a higher layer of its crate ([`layers`]).
-//! - No pass has a list of ops that answers for all others ([`wildcards`]).
-//! - With `--prose`: doc comments begin with a verb, and no comment has a phrase that engineers do not write ([`prose`]).
+//! - No pass has a list of ops with a default for all others ([`wildcards`]).
+//! - With `--prose`: doc comments begin with a verb, and no comment has a phrase that engineers do not write
+//!   ([`prose`]).
 
 mod docs;
 mod layers;
@@ -20,10 +21,10 @@ use std::process::ExitCode;
 
 const LONGEST_FILE: usize = 600;
 
-/// The number of sentences that `cargo xtask tidy --sample SEED` draws from all comments, for a reader to judge.
+/// The number of sentences that `cargo xtask tidy --sample SEED` draws from all comments for a reader to judge.
 const SAMPLE: usize = 130;
 
-/// Words that must not stand in a Rust file. They are put together here so that this file passes.
+/// Words that must not occur in a Rust file. They are concatenated here so that this file passes.
 const FORBIDDEN: [&str; 6] = [
     concat!("todo", "!("),
     concat!("unimplemented", "!("),
@@ -70,11 +71,11 @@ fn main() -> std::io::Result<ExitCode> {
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What is wrong with the mark before the table of benchmarks, which `cargo xtask bench --report` writes.
+/// Returns the problem of the marker before the benchmark table, which `cargo xtask bench --report` writes.
 fn bench_problem(page: &str) -> Option<String> {
     let mark = format!("<!-- bench: begin, version {} -->", env!("CARGO_PKG_VERSION"));
     (!page.contains(&mark))
-        .then(|| format!("docs/benchmarks.md: the table of benchmarks is not of this version: no `{mark}`"))
+        .then(|| format!("docs/benchmarks.md: the benchmark table is from another version: no `{mark}`"))
 }
 
 fn file_problems(text: &str) -> Vec<String> {
@@ -96,7 +97,7 @@ fn file_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// Returns the files in a folder with this ending, without what builds leave behind.
+/// Returns the files in a folder with this extension, without build outputs.
 fn files(folder: &Path, ending: &str) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {

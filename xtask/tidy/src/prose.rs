@@ -1,6 +1,6 @@
-//! The prose of comments: what a program can check of it, and a random sample of sentences for a reader to judge.
+//! Checks the prose of comments, and draws a random sample of sentences for a reader to judge.
 
-/// Words with which no doc comment begins: the sentence would not say what the item does.
+/// Words that no doc comment begins with, because the sentence would not say what the item does.
 const OPENINGS: [&str; 9] = ["What", "Whether", "How", "Of", "That", "Which", "Where", "Who", "Such"];
 
 /// Phrases that engineers do not write.
@@ -34,7 +34,8 @@ pub(crate) fn problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// Returns `count` sentences of these files, by name and text, each with its place. The same seed draws the same sentences.
+/// Returns a sample of `count` sentences of these files (pairs of name and text), each with its location. The same seed
+/// draws the same sentences.
 pub(crate) fn sample<'a>(files: impl Iterator<Item = (&'a str, &'a str)>, seed: &str, count: usize) -> Vec<String> {
     let mut drawn: Vec<(u64, String)> = Vec::new();
     for (name, text) in files {
@@ -62,7 +63,7 @@ struct Comment {
     text: String,
 }
 
-/// Returns the comments of a file with the numbers of their first lines.
+/// Returns the comments of a file with their first line numbers.
 fn comments(text: &str) -> Vec<(usize, Comment)> {
     let mut found: Vec<(usize, Comment)> = Vec::new();
     let (mut last, mut is_listing) = (None, false);
@@ -106,7 +107,7 @@ fn sentences(text: &str) -> Vec<String> {
     found.into_iter().filter(|words| words.len() > 3).map(|words| words.join(" ")).collect()
 }
 
-/// FNV-1a.
+/// Computes the FNV-1a hash.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

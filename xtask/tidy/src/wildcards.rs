@@ -1,9 +1,9 @@
-//! No pass answers for ops that it does not name: a `match` over ops, or a `matches!` of several, treats an op that is added
-//! later as one of the rest, without anyone having thought of it.
+//! Checks that no pass has a default for ops that it does not name. A `match` over ops, or a `matches!` of several,
+//! would apply the default to any op added later, without anyone noticing.
 //!
-//! Outside of `ops/`, a match over two ops or more has no wildcard that answers. It asks the op (`OpRules`), or it goes
-//! through the classes of ops (`OpClass`), all of them; or its last arm fails: the op is refused, or the program falls back
-//! to what knows every op. Rules of rewrites may look for a few ops and have nothing to say about all others.
+//! Outside `ops/`, a match over two or more ops must not have a wildcard arm that answers. Instead it asks the op
+//! (`OpRules`), or covers all classes of ops (`OpClass`), or its last arm fails: it rejects the op or falls back to
+//! code that knows every op. Rewrites may match a few ops and ignore all others.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -25,7 +25,7 @@ const ENUMS: [&str; 11] = [
     "Ops",
 ];
 
-/// Where `Op` is another enum: Burn's operations, and the instructions of a plan.
+/// Paths in which `Op` is another enum: Burn's operations, and the instructions of a plan.
 const OTHERS: [&str; 6] = [
     "crates/funcify-burn/src/capture/import/",
     "crates/funcify-cpu/src/body/",
@@ -35,10 +35,10 @@ const OTHERS: [&str; 6] = [
     "crates/funcify-cpu/src/run/",
 ];
 
-/// Where passes over ops are. What lies in `ops/` is what an op says of itself.
+/// The crates with passes over ops. In `ops/`, each op answers for itself.
 const CRATES: [&str; 9] = ["core", "rewrite", "runtime", "nn", "analysis", "cpu", "jit", "candle", "burn"];
 
-/// How a last arm says that it does not answer: it fails, declines (`None`), or adds or runs the op as it is.
+/// The names in a last arm that does not answer: it fails, declines (`None`), or adds or runs the op unchanged.
 const FAILS: [&str; 14] = [
     "Err",
     "emit",
@@ -56,7 +56,7 @@ const FAILS: [&str; 14] = [
     "computed",
 ];
 
-/// Returns the lists of ops in a file that answer for ops that they do not name.
+/// Returns the lists of ops in a file that have a default for ops that they do not name.
 pub(crate) fn problems(name: &str, text: &str) -> Vec<String> {
     let is_pass = CRATES.iter().any(|of| name.starts_with(&format!("crates/funcify-{of}/src/")));
     let is_other =
@@ -117,7 +117,7 @@ impl<'ast> Visit<'ast> for Lists {
     }
 }
 
-/// The ops in patterns.
+/// The ops in a pattern.
 #[derive(Default)]
 struct Ops(Vec<String>);
 
@@ -134,7 +134,7 @@ impl<'ast> Visit<'ast> for Ops {
     }
 }
 
-/// Adds the ops that tokens name.
+/// Adds the ops named in the tokens.
 fn named(tokens: TokenStream, ops: &mut Vec<String>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for (index, token) in tokens.iter().enumerate() {
@@ -153,7 +153,7 @@ fn named(tokens: TokenStream, ops: &mut Vec<String>) {
     }
 }
 
-/// Tells whether an arm takes whatever there is.
+/// Returns whether an arm matches everything.
 fn is_wildcard(arm: &Arm) -> bool {
     let takes_all = |pat: &Pat| matches!(pat, Pat::Wild(_)) || matches!(pat, Pat::Ident(it) if it.subpat.is_none());
     let is_so = match &arm.pat {
@@ -163,14 +163,14 @@ fn is_wildcard(arm: &Arm) -> bool {
     is_so && arm.guard.is_none()
 }
 
-/// Tells whether an expression fails, or hands on.
+/// Returns whether an expression fails, or passes the op on.
 fn fails(body: &Expr) -> bool {
     let mut words = Words::default();
     words.visit_expr(body);
     words.0.iter().any(|word| FAILS.contains(&word.as_str()))
 }
 
-/// Tells whether an expression declines: it is `None`, or gives it back.
+/// Returns whether an expression declines: it is `None` or returns `None`.
 fn is_none(body: &Expr) -> bool {
     match body {
         Expr::Path(path) => path.path.is_ident("None"),
@@ -180,7 +180,7 @@ fn is_none(body: &Expr) -> bool {
     }
 }
 
-/// Tells whether an expression is `true` or `false`.
+/// Returns whether an expression is `true` or `false`.
 fn is_flag(body: &Expr) -> bool {
     matches!(body, Expr::Lit(of) if matches!(of.lit, syn::Lit::Bool(_)))
 }

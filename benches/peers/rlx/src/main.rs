@@ -1,4 +1,4 @@
-//! rlx as a worker of the benchmarks: answers the requests of PROTOCOL.md.
+//! The rlx worker of the benchmarks: answers the requests of PROTOCOL.md.
 
 mod memory;
 mod program;
@@ -37,7 +37,7 @@ enum Answer {
     Failed { failed: String },
 }
 
-/// A program, and what the process held before it was made.
+/// A program, and the memory that the process held before the program was built.
 struct Prepared {
     program: Program,
     before: Held,
@@ -46,11 +46,11 @@ struct Prepared {
 fn main() -> Result<()> {
     let mut prepared = None;
     for line in std::io::stdin().lock().lines() {
-        let request: Request = serde_json::from_str(&line?).context("a request is a line of JSON")?;
+        let request: Request = serde_json::from_str(&line?).context("a request must be a line of JSON")?;
         if matches!(request, Request::Quit) {
             break;
         }
-        // What rlx cannot do is a panic.
+        // rlx panics on unsupported work.
         let answer = catch_unwind(AssertUnwindSafe(|| answer(request, &mut prepared)));
         let answer = match answer {
             Ok(Ok(answer)) => answer,
@@ -82,7 +82,7 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             Ok(Answer::Made { make_s, make_cpu_s })
         }
         Request::Run { count } => {
-            let program = &mut prepared.as_mut().context("nothing is prepared")?.program;
+            let program = &mut prepared.as_mut().context("no program is prepared")?.program;
             let (mut wall_s, mut cpu_s) = (Vec::with_capacity(count), Vec::with_capacity(count));
             for _ in 0..count {
                 let (start, cpu) = (Instant::now(), processor_time());
@@ -93,20 +93,21 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             }
             Ok(Answer::Ran { wall_s, cpu_s })
         }
-        // rlx lays out the memory of a program when it is compiled, and keeps it. So that counts which was not held before the
-        // program was made. The program holds a copy of the inputs, and those that were read before are gone: they cancel.
+        // rlx allocates the memory of a program when it compiles it, and keeps it. So the peak counts the memory that
+        // was not held before the program was built. The program holds a copy of the inputs, and the inputs read
+        // before are freed: the two cancel.
         Request::Peak => {
-            let Prepared { program, before } = prepared.as_mut().context("nothing is prepared")?;
+            let Prepared { program, before } = prepared.as_mut().context("no program is prepared")?;
             let system_watches = Held::watch();
             program.run()?;
             let system_bytes = before.resident_since().filter(|_| system_watches);
             Ok(Answer::Memory { allocator_bytes: before.allocated_since(), system_bytes })
         }
-        Request::Quit => anyhow::bail!("to quit has no answer"),
+        Request::Quit => anyhow::bail!("a quit request has no answer"),
     }
 }
 
-/// What a panic said.
+/// Returns the first line of a panic message.
 fn first_line(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     text.unwrap_or("rlx panicked").lines().next().unwrap_or_default().to_string()

@@ -9,12 +9,12 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// The processor time of all threads of this process so far.
+/// Returns the processor time of all threads of this process so far.
 pub(crate) fn processor_time() -> Duration {
     ProcessTime::now().as_duration()
 }
 
-/// What the process holds at one moment, in bytes.
+/// The memory that the process holds at one moment, in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Held {
     allocated: usize,
@@ -26,24 +26,24 @@ impl Held {
         Held { allocated: ALLOCATOR.current_usage(), resident: status("VmRSS:") }
     }
 
-    /// Begins to watch for the peak. Whether the system does too (Linux, proc_pid_clear_refs(5)).
+    /// Starts tracking the peak. Returns whether the system tracks it too (Linux, proc_pid_clear_refs(5)).
     pub(crate) fn watch() -> bool {
         ALLOCATOR.reset_peak_usage();
         std::fs::write("/proc/self/clear_refs", "5").is_ok()
     }
 
-    /// The most that the allocator gave at once since the watch began, beyond this.
+    /// Returns the peak of allocated bytes since `watch`, beyond those held at this moment.
     pub(crate) fn allocated_since(&self) -> usize {
         ALLOCATOR.peak_usage().saturating_sub(self.allocated)
     }
 
-    /// The same as the system counts it: pages. `None` where the system does not say.
+    /// Returns the same peak as counted by the system, in pages, or `None` if the system does not report it.
     pub(crate) fn resident_since(&self) -> Option<usize> {
         Some(status("VmHWM:")?.saturating_sub(self.resident?))
     }
 }
 
-/// A line of the process's status, in bytes.
+/// Reads a line of the process's status, in bytes.
 fn status(name: &str) -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

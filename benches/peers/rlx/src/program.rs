@@ -1,4 +1,4 @@
-//! A workload as a program that rlx compiled, with its inputs in place.
+//! A workload as a compiled rlx program, with its inputs uploaded.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use crate::tensors::Tensor;
 use crate::value::{Builder, Value};
 use crate::workloads::{ALL, Inputs, Sizes, Workload};
 
-/// A compiled workload. Its inputs were uploaded when it was made, as rlx's params.
+/// A compiled workload. Its inputs are uploaded once as rlx params, when it is built.
 pub(crate) struct Program {
     compiled: CompiledGraph,
     results: Vec<Described>,
     is_training: bool,
 }
 
-/// A result's description, beside its numbers.
+/// The description of a result, without its elements.
 struct Described {
     name: String,
     shape: Vec<usize>,
     is_integer: bool,
 }
 
-/// Why rlx does not have a workload or a phase.
+/// The reason why rlx lacks a workload or a phase.
 #[derive(Debug)]
 pub(crate) struct Declined(pub(crate) &'static str);
 
@@ -63,13 +63,13 @@ impl Program {
         Ok(Program { compiled, results, is_training })
     }
 
-    /// Runs it. rlx copies the results out of its memory.
+    /// Runs the program. rlx copies the results out of its memory.
     pub(crate) fn run(&mut self) -> Result<Vec<Vec<f32>>> {
         let seed: &[(&str, &[f32])] = if self.is_training { &[("d_output", &[1.0])] } else { &[] };
         Ok(self.compiled.try_run(seed)?)
     }
 
-    /// The results by name.
+    /// Returns the results by name.
     pub(crate) fn named(&self, results: Vec<Vec<f32>>) -> BTreeMap<String, Tensor> {
         let named = self.results.iter().zip(results).map(|(described, numbers)| {
             let Described { name, shape, is_integer } = described;
@@ -79,7 +79,7 @@ impl Program {
     }
 }
 
-/// rlx's loops have no tensors without dimensions.
+/// Returns the shape of a tensor, as a vector for scalars: rlx's loops do not support tensors without dimensions.
 fn at_least_a_vector(tensor: &Tensor) -> Vec<usize> {
     if tensor.shape.is_empty() { vec![1] } else { tensor.shape.clone() }
 }

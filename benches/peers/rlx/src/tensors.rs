@@ -1,4 +1,4 @@
-//! Tensors in files. rlx computes with f32 alone here, also for indices, as its `argmax` and `gather` do.
+//! Tensors in files. rlx computes only in f32 here, also for indices, as its `argmax` and `gather` do.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize_to_file};
 pub(crate) struct Tensor {
     pub(crate) shape: Vec<usize>,
     pub(crate) numbers: Vec<f32>,
-    /// Whether the file has i64.
+    /// `true` if the tensor is i64 in the file.
     pub(crate) is_integer: bool,
 }
 
-/// The tensors of a file, by name.
+/// Reads the tensors of a file by name.
 pub(crate) fn read(path: &str) -> Result<BTreeMap<String, Tensor>> {
     let bytes = std::fs::read(path)?;
     let mut tensors = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Values of a graph of rlx under construction, with operators, so that a step reads as the table of PROTOCOL.md.
+//! Values of an rlx graph under construction. Their operators let a step read like the table of PROTOCOL.md.
 
 use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -7,7 +7,7 @@ use rlx::ir::op::CmpOp;
 use rlx::ir::shape::compare_shape;
 use rlx::{DType, Graph, GraphExt, NodeId, Op, Shape};
 
-/// A graph that is being built.
+/// A graph under construction.
 pub(crate) struct Builder(RefCell<Graph>);
 
 impl Builder {
@@ -15,12 +15,12 @@ impl Builder {
         Builder(RefCell::new(Graph::new(name)))
     }
 
-    /// A tensor that is uploaded once, before the runs.
+    /// Adds a tensor that is uploaded once, before the runs.
     pub(crate) fn param(&self, name: &str, dims: &[usize]) -> Value<'_> {
         self.value(|graph| graph.param(name, Shape::new(dims, DType::F32)))
     }
 
-    /// The graph with these outputs.
+    /// Returns the graph with these outputs.
     pub(crate) fn finish(&self, outputs: &[Value]) -> Graph {
         let mut graph = self.0.borrow().clone();
         graph.set_outputs(outputs.iter().map(|output| output.id).collect());
@@ -31,13 +31,13 @@ impl Builder {
         self.value(|graph| graph.input(name, shape))
     }
 
-    /// The value of the node that `add` makes.
+    /// Returns the value of the node that `add` creates.
     fn value(&self, add: impl FnOnce(&mut Graph) -> NodeId) -> Value<'_> {
         Value { builder: self, id: add(&mut self.0.borrow_mut()) }
     }
 }
 
-/// A tensor of f32, or of truths where it is a comparison.
+/// An f32 tensor, or a boolean one if it is a comparison.
 #[derive(Clone, Copy)]
 pub(crate) struct Value<'g> {
     builder: &'g Builder,
@@ -57,7 +57,7 @@ impl<'g> Value<'g> {
         self.shape().dims().iter().map(|dim| dim.unwrap_static()).collect()
     }
 
-    /// A tensor of these numbers in the same graph.
+    /// Adds a constant tensor to the same graph.
     pub(crate) fn constant(self, numbers: &[f32], dims: &[usize]) -> Value<'g> {
         let data = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         self.builder.value(|graph| graph.add_node(Op::Constant { data }, vec![], Shape::new(dims, DType::F32)))
@@ -99,49 +99,50 @@ impl<'g> Value<'g> {
         self.map(|graph, id| graph.narrow_(id, axis, start, length))
     }
 
-    /// The sum along an axis, which is dropped.
+    /// Sums along an axis, which is dropped.
     pub(crate) fn sum(self, axis: usize) -> Value<'g> {
         self.map(|graph, id| graph.sum(id, vec![axis], false))
     }
 
-    /// The mean of the squares of all elements, as a vector of one.
+    /// Computes the mean of the squares of all elements, as a vector of one element.
     pub(crate) fn mean_square(self) -> Value<'g> {
         let count = self.dims().iter().product();
         let flat = self.reshape(&[count]);
         (flat * flat).map(|graph, id| graph.mean(id, vec![0], true))
     }
 
-    /// The index of the largest element along an axis, which is dropped. It is an f32, as rlx's indices are.
+    /// Returns the index of the largest element along an axis, which is dropped. The index is an f32, as all of rlx's
+    /// are.
     pub(crate) fn argmax(self, axis: usize) -> Value<'g> {
         let mut dims = self.dims();
         dims.remove(axis);
         self.map(|graph, id| graph.argmax(id, axis, false, Shape::new(&dims, DType::F32)))
     }
 
-    /// The rows of these numbers.
+    /// Gathers rows by index.
     pub(crate) fn rows(self, indices: Value<'g>) -> Value<'g> {
         self.map(|graph, id| graph.gather_(id, indices.id, 0))
     }
 
-    /// The cross entropies of rows of logits, by the number of the right class of each.
+    /// Computes the cross-entropy of each row of logits, given the index of its true class.
     pub(crate) fn cross_entropies(self, labels: Value<'g>) -> Value<'g> {
         self.map(|graph, id| graph.softmax_cross_entropy_with_logits(id, labels.id))
     }
 
-    /// Where the elements compare so.
+    /// Compares elementwise.
     pub(crate) fn compare(self, how: CmpOp, other: Value<'g>) -> Value<'g> {
         let shape = compare_shape(&self.shape(), &other.shape()).expect("the shapes broadcast");
         self.map(|graph, id| graph.add_node(Op::Compare(how), vec![id, other.id], shape))
     }
 
-    /// `yes` where this is true and `no` elsewhere, which have its shape.
+    /// Selects `yes` where this is true and `no` elsewhere; both have its shape.
     pub(crate) fn select(self, yes: Value<'g>, no: Value<'g>) -> Value<'g> {
         let shape = yes.shape();
         self.map(|graph, id| graph.add_node(Op::Where, vec![id, yes.id, no.id], shape))
     }
 }
 
-/// Tensors one after the other along an axis.
+/// Concatenates tensors along an axis.
 pub(crate) fn concat<'g>(values: &[Value<'g>], axis: usize) -> Value<'g> {
     values[0].map(|graph, _| graph.concat_(values.iter().map(|value| value.id).collect(), axis))
 }
@@ -178,7 +179,7 @@ impl<'g> Neg for Value<'g> {
     }
 }
 
-/// The state after each step of a scan, stacked. A step has the state, what is the same in all steps, and its rows.
+/// Returns the stacked states after each step of a scan. A step gets the state, the loop invariants and its rows.
 pub(crate) fn scan<'g, const F: usize, const R: usize>(
     length: usize,
     start: Value<'g>,
@@ -191,7 +192,7 @@ pub(crate) fn scan<'g, const F: usize, const R: usize>(
     loop_of(length, true, Shape::new(&dims, DType::F32), start, fixed, rows, step)
 }
 
-/// The state after the last step of a scan.
+/// Returns the state after the last step of a scan.
 pub(crate) fn fold<'g, const F: usize, const R: usize>(
     length: usize,
     start: Value<'g>,
@@ -233,8 +234,8 @@ fn loop_of<'g, const F: usize, const R: usize>(
     start.map(|graph, _| graph.add_node(op, all, shape))
 }
 
-/// The first part of the state after a loop that goes on while a condition holds, at most `limit` steps. What the step reads
-/// is part of the state.
+/// Runs a while loop for at most `limit` steps and returns the first part of its final state. The values that the step
+/// reads are part of the state.
 pub(crate) fn while_loop<'g, const N: usize>(
     limit: usize,
     start: [Value<'g>; N],
@@ -253,7 +254,7 @@ pub(crate) fn while_loop<'g, const N: usize>(
     start[0].map(|graph, _| graph.add_node(op, all, shape))
 }
 
-/// Inputs of a loop's graph that are like the state at the start.
+/// Adds inputs to a loop's graph that have the shapes of the initial state.
 fn parts<'b, const N: usize>(builder: &'b Builder, start: &[Value; N]) -> [Value<'b>; N] {
     std::array::from_fn(|index| builder.input(&format!("state_{index}"), start[index].shape()))
 }

@@ -1,4 +1,4 @@
-//! The workloads of PROTOCOL.md on rlx: `Op::Scan`, whose only result is its state, and `Op::While`.
+//! The workloads of PROTOCOL.md in rlx: `Op::Scan`, whose only result is its state, and `Op::While`.
 
 use std::collections::BTreeMap;
 use std::f32::consts::TAU;
@@ -12,7 +12,7 @@ const METROPOLIS_WIDTH: f32 = 0.8;
 const KALMAN_DIFFUSE: f32 = 1e7;
 const CONJUGATE_GRADIENTS_TOLERANCE: f32 = 1e-10;
 
-/// The sizes by their letters.
+/// The sizes by letter.
 pub(crate) struct Sizes(pub(crate) BTreeMap<String, usize>);
 
 impl Sizes {
@@ -21,7 +21,7 @@ impl Sizes {
     }
 }
 
-/// The inputs by name. Numbers are vectors of one element.
+/// The inputs by name. Scalars are vectors of one element.
 pub(crate) struct Inputs<'g>(pub(crate) BTreeMap<String, Value<'g>>);
 
 impl<'g> Inputs<'g> {
@@ -34,9 +34,9 @@ impl<'g> Inputs<'g> {
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) outputs: &'static [Output],
-    /// The inputs by which training differentiates; none where the workload has no gradient.
+    /// The inputs that training differentiates; empty if the workload has no gradient.
     pub(crate) differentiated: &'static [&'static str],
-    /// Whether the only output is the loss. Otherwise it is the sum of the outputs' mean squares.
+    /// `true` if the only output is the loss. Otherwise the loss is the sum of the outputs' mean squares.
     pub(crate) loss_is_output: bool,
     pub(crate) forward: Forward,
 }
@@ -44,12 +44,12 @@ pub(crate) struct Workload {
 /// An output of the forward phase.
 pub(crate) struct Output {
     pub(crate) name: &'static str,
-    /// The letters of its dimensions; 2 is itself.
+    /// The letters of the dimensions; `2` denotes the size 2.
     pub(crate) dims: &'static str,
     pub(crate) is_integer: bool,
 }
 
-/// The outputs in order, or why rlx does not have the workload.
+/// Computes the outputs in order; the error is the reason why rlx lacks the workload.
 pub(crate) type Forward = Result<for<'g> fn(&Sizes, &Inputs<'g>) -> Vec<Value<'g>>, &'static str>;
 
 pub(crate) const ALL: &[Workload] = &[
@@ -71,10 +71,10 @@ pub(crate) const ALL: &[Workload] = &[
 const STATES: &[Output] = &[float("x_re", "TP"), float("x_im", "TP")];
 const S5: &[&str] = &["a_re", "a_im", "bu_re", "bu_im"];
 
-/// `rlx-ir/src/op.rs` has no such op. `rlx-fusion/src/assoc_scan.rs` rewrites scans whose body is a real diagonal recurrence,
-/// which a complex one in f32 is not, and `rlx-runtime/src/session.rs` runs it on Metal alone.
+/// `rlx-ir/src/op.rs` has no such op. `rlx-fusion/src/assoc_scan.rs` rewrites scans whose body is a real diagonal
+/// recurrence, which a complex one in f32 is not, and `rlx-runtime/src/session.rs` runs it only on Metal.
 const NO_ASSOCIATIVE_SCAN: &str =
-    "rlx has no associative scan; it makes one of real diagonal recurrences, on Metal alone";
+    "rlx has no associative scan op; it rewrites only real diagonal recurrences to one, and only on Metal";
 
 type Graph = for<'g> fn(&Sizes, &Inputs<'g>) -> Vec<Value<'g>>;
 
@@ -116,7 +116,7 @@ fn rnn<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![scan(t, h0, [w, u, b], [xs], |h, [w, u, b], [x]| (x.matmul(w) + h.matmul(u) + b).tanh())]
 }
 
-/// The state is h beside c.
+/// The state is h and c, concatenated.
 fn lstm<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [xs, h0, c0, w, u, b] = inputs.all(["xs", "h0", "c0", "w", "u", "b"]);
     let [t, n] = sizes.all(["T", "H"]);
@@ -136,7 +136,7 @@ fn running_sum<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![scan(t, xs.zeros(&[w]), [], [xs], |sum, [], [x]| sum + x)]
 }
 
-/// The state is the real parts beside the imaginary ones.
+/// The state is the real parts and the imaginary parts, concatenated.
 fn s5_scan<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [a_re, a_im, bu_re, bu_im] = inputs.all(["a_re", "a_im", "bu_re", "bu_im"]);
     let [t, p] = sizes.all(["T", "P"]);
@@ -147,7 +147,7 @@ fn s5_scan<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     [0, p].map(|start| states.narrow(1, start, p)).to_vec()
 }
 
-/// `y` is summed from all the states after the loop, which gives nothing but them.
+/// `y` is summed after the loop from all the states, because the loop returns nothing else.
 fn ssm<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [a, dt, b, c, x] = inputs.all(["a", "dt", "b", "c", "x"]);
     let [t, d, n] = sizes.all(["T", "D", "N"]);
@@ -157,8 +157,8 @@ fn ssm<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![(hs * c.reshape(&[t, 1, n])).sum(2)]
 }
 
-/// rlx differentiates a step by all its inputs and refuses one that has no gradient (`rlx-autodiff/src/autodiff.rs`, `vjp_scan`),
-/// so the targets are added, times 0.
+/// rlx differentiates a step with respect to all its inputs and rejects inputs without a gradient
+/// (`rlx-autodiff/src/autodiff.rs`, `vjp_scan`), so the targets are added, times 0.
 fn chunked_loss<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [hidden, w, targets] = inputs.all(["hidden", "w", "targets"]);
     let [m, d, chunks] = sizes.all(["M", "D", "C"]);
@@ -185,14 +185,14 @@ fn kalman<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     vec![last.narrow(0, 2, 1)]
 }
 
-/// The state of a series is a row: m, P and nll.
+/// The state of a series is one row: m, P and nll.
 fn kalman_series<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [ys, a, c, log_q, log_r] = inputs.all(["ys", "a", "c", "log_q", "log_r"]);
     let [t, s, n] = sizes.all(["T", "S", "N"]);
     let unit: Vec<f32> = (0..n * n).map(|index| if index % (n + 1) == 0 { 1.0 } else { 0.0 }).collect();
     let series: Vec<f32> = [vec![0.0; n], unit.clone(), vec![0.0]].concat();
     let start = ys.constant(&series.repeat(s), &[s, n + n * n + 1]);
-    // (P aᵀ)ᵀ, which twice is a P aᵀ. `a` is the transpose already.
+    // Computes (P aᵀ)ᵀ; applied twice this is a P aᵀ. `a` is already the transpose.
     fn times_transposed<'b>(p: Value<'b>, a: Value<'b>) -> Value<'b> {
         let [s, n] = [p.dims()[0], p.dims()[1]];
         p.reshape(&[s * n, n]).matmul(a).reshape(&[s, n, n]).transpose(&[0, 2, 1])
@@ -269,7 +269,7 @@ fn conjugate_gradients<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>>
     vec![x.reshape(&[n])]
 }
 
-/// The loop gives one tensor: the count and the tokens.
+/// The loop returns one tensor: the count and the tokens.
 fn decode<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
     let [embed, u, out, h0, first, end] = inputs.all(["embed", "u", "out", "h0", "first", "end"]);
     let [t, n] = sizes.all(["T", "H"]);
@@ -285,7 +285,7 @@ fn decode<'g>(sizes: &Sizes, inputs: &Inputs<'g>) -> Vec<Value<'g>> {
             let token = h.matmul(out).argmax(1);
             let count = decoded.narrow(0, 0, 1) + 1.0;
             let places = decoded.constant(&places, &[t + 1]);
-            // Place 0 counts, and place `count` is the step's.
+            // Element 0 is the count, and element `count` is written in this step.
             let counted = places.compare(CmpOp::Eq, decoded.constant(&[0.0], &[1])).select(decoded + 1.0, decoded);
             let decoded = places.compare(CmpOp::Eq, count).select(counted * 0.0 + token, counted);
             [decoded, token, h, embed, u, out, end]

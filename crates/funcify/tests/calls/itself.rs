@@ -1,25 +1,26 @@
-//! Rules that call the function that they are the rule of (call-c7).
+//! Derivative rules that call their own function (call-c7).
 
 use super::{build, check, refused};
 use funcify::prelude::*;
 use funcify::{custom_jvp, custom_vjp};
 
-/// The square of x, whose derivative is said to be 10 x: JAX's idiom.
+/// The square of x, with 10 x declared as its derivative: JAX's idiom.
 fn square(x: Value) -> Value {
     custom_vjp(x, |x| x * x, |x| (square(x), x), |x, ct| ct * x * 10.0)
 }
 
-/// The exponential, whose derivative is said to be three times itself.
+/// The exponential, with three times itself declared as its derivative.
 fn tripled(x: Value) -> Value {
     custom_jvp(x, |x| x.exp(), |x, _, tangent| tangent * tripled(x) * 3.0)
 }
 
-/// In `backward`: the derivative is said to be twice the function, of every order.
+/// A function that calls itself in `backward`: its declared derivative is twice the function, at every order.
 fn power(x: Value, scale: f64) -> Value {
     custom_vjp(x, move |x| x * x * x * scale, |x| (power(x, scale), x), |x, ct| ct * power(x, scale) * 2.0)
 }
 
-/// The loss is y^2, its gradient 2 y 10 x. There y is the function again: 200 x^2 + 20 y, and then 400 x + 200 x.
+/// The loss is y^2 and its gradient is 2 y 10 x. In it, y is again a call of the function: 200 x^2 + 20 y, and then
+/// 400 x + 200 x.
 #[test]
 fn its_derivative_is_the_rule_again() {
     let loss = |x: Value| square(x).square();
@@ -36,7 +37,7 @@ fn rules_for_tangents_may_call_their_function() {
     check(program, 0.0, &[&[3.], &[3.], &[9.], &[9.], &[27.]]);
 }
 
-/// Closures that have Rust data are the same rule if they have the same data.
+/// Closures that capture Rust data are the same rule if the data is equal.
 #[test]
 fn backward_may_call_its_function() {
     let f = |x: Value| power(x, 2.0);
@@ -44,7 +45,7 @@ fn backward_may_call_its_function() {
     check(|x| (grad(x, |x| grad(x, f)), hvp(x, x.ones_like(), f)), 3.0, &[&[216.], &[216.]]);
 }
 
-/// 10 n 10 x, of which n has the derivative 10 x.
+/// The gradient is 10 n 10 x, where n has the derivative 10 x.
 #[test]
 fn in_a_loop_as_outside() {
     let looped = |x: Value| scan_with(ScanOptions::new().length(2), x, (), |c, ()| (square(c), ())).0;
@@ -60,7 +61,7 @@ fn on_lanes() {
     check(|xs| vmap(xs, second), [1.0, 2.0], &[&[220., 880.]]);
     let of_lanes = |xs: Value| vmap(xs, |x| square(x).square()).sum(0);
     check(|xs| grad(xs, |xs| grad(xs, of_lanes).sum(0)), [1.0, 2.0], &[&[220., 880.]]);
-    // Of two arguments, of which one has no lanes outside, and the other none in the rule.
+    // One of the two arguments has no lanes outside the rule, and the other has none inside it.
     fn product(x: Value, w: Value) -> Value {
         let forward = |(x, w): (Value, Value)| (product(w, x), (x, w));
         custom_vjp((x, w), |(x, w)| x * w, forward, |(x, w), ct| (ct * w * 2.0, ct * x * 3.0))
@@ -79,7 +80,7 @@ fn on_lanes() {
     assert_eq!(of(&on_lanes), of(&one_by_one));
 }
 
-/// The text has the rule once.
+/// The text contains the rule once.
 #[test]
 fn it_prints_once() {
     let text = build(|g| square(g.input("x", "f64[]"))).to_string();
@@ -87,13 +88,13 @@ fn it_prints_once() {
     let gradient = Graph::parse(&text).unwrap().grad("x", GradOptions::new()).unwrap();
     assert_eq!(evaluate(&gradient, &[HostTensor::scalar(3.0)]).unwrap(), [HostTensor::scalar(30.0)]);
     let outside = "fn @f(%x: f64[]) {\n  %y: f64[] = itself %x\n  return y=%y\n}";
-    let error = Graph::parse(outside).expect_err("it is refused");
+    let error = Graph::parse(outside).expect_err("it is rejected");
     assert!(error.to_string().contains("`itself` only in the graphs of a rule"), "{error}");
     let other = text.replace("itself %", "itself %a, %");
     assert!(Graph::parse(&other).is_err());
 }
 
-/// As many rules as there are, each another one.
+/// A chain of rules, each different from the others.
 #[test]
 fn rules_in_rules_may_differ_if_they_end() {
     fn ending(x: Value, n: i32) -> Value {

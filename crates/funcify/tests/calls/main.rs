@@ -1,4 +1,5 @@
-//! The call and its rules, told apart from the derivative of the function by rules that are wrong on purpose.
+//! Calls and their derivative rules. The rules are wrong on purpose, so that using one differs from differentiating
+//! the function.
 
 mod itself;
 
@@ -6,12 +7,12 @@ use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::prelude::*;
 use funcify::{CheckpointPolicy, checkpoint, custom_jvp, custom_vjp};
 
-/// The square of x. In reverse mode its derivative is 10 x.
+/// The square of x. Its reverse-mode derivative is 10 x.
 fn square(x: Value) -> Value {
     custom_vjp(x, |x| x * x, |x| (x * x, x), |x, ct| ct * x * 10.0)
 }
 
-/// The cube of x. In forward mode its derivative is 10 y.
+/// The cube of x. Its forward-mode derivative is 10 y.
 fn cube(x: Value) -> Value {
     custom_jvp(x, |x| x * x * x, |_, y, tangent| tangent * y * 10.0)
 }
@@ -25,7 +26,7 @@ fn build<T: Tree>(program: impl FnOnce(&Builder) -> T) -> Graph {
     graph
 }
 
-/// A program of a scalar or vector x gives these numbers, by the reference evaluation and as a program.
+/// Asserts that a program of a scalar or vector x computes these numbers, in the reference evaluator and compiled.
 #[track_caller]
 fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<HostTensor>, expected: &[&[f64]]) {
     let x = x.into();
@@ -42,7 +43,7 @@ fn check<T: Tree>(program: impl FnOnce(Value) -> T, x: impl Into<HostTensor>, ex
 
 #[track_caller]
 fn refused<T: Tree>(program: impl FnOnce(&Builder) -> T, kind: &str, says: &str) {
-    let Err(error) = Graph::build("model", program) else { panic!("it is not refused") };
+    let Err(error) = Graph::build("model", program) else { panic!("it is not rejected") };
     assert_eq!(error.kind(), kind, "{error}");
     assert!(error.to_string().contains(says), "{error}\ndoes not say: {says}");
 }
@@ -70,7 +71,7 @@ fn higher_orders_are_those_of_the_rule() {
     check(|x| grad(x, |x| grad(x, |x| grad(x, cube))), 3.0, &[&[27000.]]);
 }
 
-/// The rule in loops, choices and regions that are computed again, whatever is saved.
+/// Bodies of loops, branches and recomputed regions keep the rule, whatever is saved.
 #[test]
 fn bodies_keep_the_rule() {
     let chain =
@@ -90,7 +91,7 @@ fn bodies_keep_the_rule() {
     }
 }
 
-/// x, an integer and a weight to the sums of the rows, and how many there are.
+/// Maps x, an integer and a weight to the row sums and the incremented integer.
 fn scaled(x: Value, n: Value, w: Value) -> (Value, Value) {
     let f = |(x, n, w): (Value, Value, Value)| ((x * w).sum(-1) * n.cast(DType::F64), n + 1);
     custom_vjp(
@@ -113,11 +114,11 @@ fn integers_have_no_cotangents() {
         let (_, (pushed, none)) = jvp((x, w), (x.ones_like(), w.ones_like()), f);
         (y, count, pulled, pushed, none)
     };
-    // y = 5 w sum(x); the rule says 10 w for each x, 15 sum(x) for w.
+    // y = 5 w sum(x); the rule returns 10 w for each x, and 15 sum(x) for w.
     check(program, [1.0, 2.0], &[&[45.], &[6.], &[30., 30.], &[45.], &[60. + 45.], &[0.]]);
 }
 
-/// Lanes in every place: the cotangent of what they share is the sum of theirs.
+/// Batches every argument: the cotangent of a shared value is the sum over the lanes.
 #[test]
 fn lanes() {
     let xs = [1.0, 2.0, 3.0];
@@ -134,7 +135,7 @@ fn lanes() {
         (of_xs, of_w, jvp((xs, w), (xs, w), |(xs, w)| vmap(xs, |x| product(x, w))).1)
     };
     check(shared, xs, &[&[12., 12., 12.], &[18.], &[30., 60., 90.]]);
-    // What `backward` alone captures has lanes: so has the result, of which each lane has its own cotangent.
+    // Only `backward` captures a value with lanes. The result then has lanes too, each with its own cotangent.
     let captured = |xs: Value| {
         let x = xs.sum(0);
         grad(x, |x| (vmap(xs, |scale| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct * scale)) * xs).sum(0))
@@ -166,7 +167,7 @@ fn what_is_captured_is_not_differentiated() {
         refused(looped, "NoDerivative", "captured value");
         check(|x| grad(x, |x| f(x, x.stop_gradient())), 3.0, &[&[3.]]);
         check(|x| jvp(x, x, |x| f(x, x.stop_gradient())).1, 3.0, &[&[9.]]);
-        // Constants of the inner derivative, variables of the outer one.
+        // They are constants of the inner derivative and variables of the outer one.
         check(|x| grad(x, |w| grad(w.ones_like() * 2.0, |x| f(x, w))), 3.0, &[&[1.]]);
     }
     let residual = |g: &Builder| {
@@ -174,7 +175,7 @@ fn what_is_captured_is_not_differentiated() {
         grad([g.input("x", "f64[]"), g.input("w", "f64[]")], f)
     };
     refused(residual, "NoDerivative", "of `forward`");
-    // `backward` alone may capture: second derivatives know it.
+    // If only `backward` captures a value, second derivatives still account for it.
     let scaled = |x: Value, w: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct * w);
     check(|x| grad(x, |x| scaled(x, x * 2.0)), 3.0, &[&[6.]]);
     check(|w| grad(w, |w| grad(w.ones_like(), |x| scaled(x, w.square()))), 3.0, &[&[6.]]);
@@ -199,8 +200,8 @@ fn a_rule_that_is_not_linear_has_one_mode() {
     refused(|g| grad(g.input("x", "f64[]"), squared), "NoDerivative", "not linear in the tangents");
 }
 
-/// The tangents of a running product are an associative scan of pairs: what it transposes to reads the running products,
-/// which need no tangents. So the pairs' first halves alone are left of it.
+/// The tangents of a running product are an associative scan of pairs. Its transpose reads the running products, which
+/// need no tangents, so only the first half of each pair remains.
 #[test]
 fn a_tangent_with_an_associative_scan_has_a_transpose() {
     let product = |x: Value| x.cumprod(0, false).sum(..);
@@ -210,7 +211,7 @@ fn a_tangent_with_an_associative_scan_has_a_transpose() {
     check(|x| hvp(x, x.ones_like(), |x| by_rule(numbers(x))), 3.0, &[&[2. + 40.]]);
 }
 
-/// A tangent that a result without a cotangent alone needs, beside others in one loop, gets none.
+/// A tangent that reaches only results without a cotangent gets none, even if it shares a loop with others.
 #[test]
 fn a_tangent_that_leads_elsewhere_in_a_loop_has_no_cotangent() {
     let powers = |(x, y): (Value, Value)| scan((x, y), iota(3, DType::F64), |(x, y), _| ((x * 2.0, y * 3.0), ())).0;
@@ -218,7 +219,7 @@ fn a_tangent_that_leads_elsewhere_in_a_loop_has_no_cotangent() {
     check(|x| grad(x, |x| by_rule((x, x * 0.5)).0), 3.0, &[&[8.]]);
 }
 
-/// Rules with loops of their own, whose numbers of steps are known late.
+/// Rules that contain loops whose step counts are known only at run time.
 #[test]
 fn rules_with_loops() {
     let repeated = |n: Value, x: Value| {
@@ -241,7 +242,7 @@ fn a_size_that_the_function_gives_does_not_leave_it() {
     refused(|g| residual(g.input("xs", "f64[T]")), "Type", "result 1 of `forward`");
 }
 
-/// Two functions whose rules call each other would be traced without end.
+/// Tracing two functions whose rules call each other would never end.
 #[test]
 fn rules_that_call_each_other_end() {
     fn ping(x: Value) -> Value {
@@ -253,7 +254,7 @@ fn rules_that_call_each_other_end() {
     refused(|g| ping(g.input("x", "f64[]")), "Type", "the rule does not fit");
 }
 
-/// What only a rule uses is not computed by a program that is not differentiated.
+/// A program that is not differentiated skips values that only a rule uses.
 #[test]
 fn programs_have_no_rules() {
     let graph = build(|g| {
@@ -274,7 +275,7 @@ fn values_beside_gradients_are_those_of_forward() {
     check(|x| value_and_grad(x, f), 1.0, &[&[101.], &[1.]]);
 }
 
-/// The type rule on texts, which no entry point checks.
+/// Checks the type rule on texts, which bypass the entry points.
 #[test]
 fn texts_are_checked() {
     let text = |forward: &str, backward: &str| {
@@ -298,7 +299,7 @@ fn texts_are_checked() {
     };
     assert!(Graph::parse(&text("%b, %b", "%ct")).unwrap().check().is_ok());
     let rejects = |forward, backward, says: &str| {
-        let error: Error = Graph::parse(&text(forward, backward)).expect_err("it is refused");
+        let error: Error = Graph::parse(&text(forward, backward)).expect_err("it is rejected");
         assert!(error.to_string().contains(says), "{error}");
     };
     rejects("%b", "%ct", "2 operands: 1 arguments, 1 captured values");
@@ -308,7 +309,7 @@ fn texts_are_checked() {
     rejects("%b, %b", "%ct, %ct", "the list of cotangents of `backward`");
 }
 
-/// One tangent too many, by the entry point and in a text.
+/// Rejects a surplus tangent, both at the entry point and in a text.
 #[test]
 fn a_tangent_too_many_is_refused() {
     let two = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| (tangent, tangent));
@@ -332,7 +333,7 @@ fn a_tangent_too_many_is_refused() {
     };
     assert!(Graph::parse(&text("%t")).unwrap().check().is_ok());
     for given in ["%t, %t", "%t, %b", ""] {
-        let error: Error = Graph::parse(&text(given)).expect_err("it is refused");
+        let error: Error = Graph::parse(&text(given)).expect_err("it is rejected");
         assert!(error.to_string().contains("the list of tangents of `tangent`"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! An op that gives its operand, and sets a handle when it runs for the `n`th time.
+//! An op that returns its operand and cancels a handle on its `n`th run.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use funcify::{Cancellation, Value, apply, custom_op};
 use crate::elementwise::elementwise;
 
 thread_local! {
-    /// The handle, and how many times the op still runs.
+    /// The handle, and the number of runs left before the op cancels it.
     pub(crate) static HANDLE: RefCell<Option<(Cancellation, usize)>> = const { RefCell::new(None) };
 }
 
@@ -17,7 +17,7 @@ struct Stopper;
 
 custom_op!(Stopper, "stopper", |_attributes| Ok(Stopper));
 
-/// Adds the op.
+/// Applies the op.
 #[track_caller]
 pub(crate) fn stopper(x: Value) -> Value {
     apply(Custom::new(Stopper), &[x])[0]

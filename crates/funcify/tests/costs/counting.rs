@@ -1,4 +1,4 @@
-//! A backend that counts what it is asked to do.
+//! A backend that counts the work it is asked to do.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,18 +12,18 @@ use funcify::ops::{EvalContext, OpRules};
 use funcify::rewrite::RewriteOptions;
 use funcify::{DType, Graph, HostTensor, funcify, ops};
 
-/// The reference backend, counting.
+/// The reference backend with counters.
 #[derive(Clone, Default)]
 pub(crate) struct Counting(Arc<Counts>);
 
-/// A tensor of the reference backend, whose bytes are held until the last copy of it is dropped.
+/// A tensor of the reference backend whose bytes count as held until its last clone is dropped.
 #[derive(Clone)]
 pub(crate) struct Held(
     Arc<HostTensor>,
-    #[expect(dead_code, reason = "gives the bytes back when it is dropped")] Arc<Bytes>,
+    #[expect(dead_code, reason = "returns the bytes to the counter on drop")] Arc<Bytes>,
 );
 
-/// So many bytes that are held.
+/// A number of held bytes, subtracted from the counter on drop.
 struct Bytes(usize, Arc<Counts>);
 
 impl Drop for Bytes {
@@ -32,13 +32,13 @@ impl Drop for Bytes {
     }
 }
 
-/// What was asked since the last [`Counting::take`].
+/// The work counted since the last [`Counting::take`].
 #[derive(Default)]
 struct Counts {
     kernels: Mutex<BTreeMap<&'static str, usize>>,
     uploads: AtomicUsize,
     stacked: AtomicUsize,
-    /// The bytes of all tensors that are held, and the most that were since the last [`Counting::take`].
+    /// The bytes of all held tensors, and their peak since the last [`Counting::take`].
     held: AtomicUsize,
     peak: AtomicUsize,
 }
@@ -53,7 +53,7 @@ impl Counting {
         Held(tensor, Arc::new(Bytes(bytes, self.0.clone())))
     }
 
-    /// How often the kernel of each op ran since the last time.
+    /// Returns how often the kernel of each op ran since the last call.
     fn take(&self) -> BTreeMap<&'static str, usize> {
         std::mem::take(&mut *self.0.kernels.lock().unwrap())
     }
@@ -105,7 +105,7 @@ impl Backend for Counting {
         Ok(self.hold(Reference.stack(parts.collect(), ty)?))
     }
 
-    /// As a device does on which each kernel that runs costs as much as the largest.
+    /// Models a device on which every kernel costs as much as the largest one.
     fn parallel(&self) -> Parallel {
         Parallel::Prefer
     }
@@ -122,27 +122,27 @@ impl Backend for Counting {
     }
 }
 
-/// What one call of a program costs, once it is compiled for the sizes of the call.
+/// The cost of one call of a program that is already compiled for the sizes of the call.
 pub(crate) struct Cost {
-    /// How often the kernel of each op ran.
+    /// The number of runs of each op's kernel.
     pub(crate) kernels: BTreeMap<&'static str, usize>,
-    /// How many host tensors became tensors of the device.
+    /// The number of host tensors uploaded to the device.
     pub(crate) uploads: usize,
-    /// How many rows and blocks were put together to tensors.
+    /// The number of rows and blocks stacked into tensors.
     pub(crate) stacked: usize,
-    /// The most bytes of tensors that the call held at once, beside what the function holds between calls.
+    /// The peak number of tensor bytes held by the call, on top of those that the function keeps between calls.
     pub(crate) peak: usize,
-    /// The most that its plan says.
+    /// The peak that its plan predicts.
     pub(crate) planned: usize,
 }
 
 impl Cost {
-    /// Of the second call with these arguments.
+    /// Measures the second call with these arguments.
     pub(crate) fn of(graph: &Graph, strategy: LoopStrategy, arguments: &[HostTensor]) -> Cost {
         Self::rewritten(graph, strategy, arguments, None)
     }
 
-    /// The same of the graph when it is rewritten.
+    /// Like [`Cost::of`], with rewrites.
     pub(crate) fn rewritten(
         graph: &Graph,
         strategy: LoopStrategy,
@@ -169,7 +169,7 @@ impl Cost {
         }
     }
 
-    /// How often the kernel of an op ran.
+    /// Returns how often the kernel of an op ran.
     pub(crate) fn ran(&self, op: &str) -> usize {
         self.kernels.get(op).copied().unwrap_or(0)
     }

@@ -1,5 +1,5 @@
-//! What programs cost, asserted: how many kernels run, what is computed once, what is left out. A value is right whatever it
-//! costs, so no test of values sees these.
+//! Asserts the costs of programs: how many kernels run, what is computed only once, what is skipped. Values are right
+//! at any cost, so tests of values would not notice a regression here.
 
 use funcify::dispatch::LoopStrategy::{self, Native, Unroll};
 use funcify::dispatch::{CompileCounts, CompileOptions, Function, Reference};
@@ -16,7 +16,7 @@ use shared::{built, traced};
 
 const BOTH: [LoopStrategy; 2] = [Unroll, Native];
 
-/// 0.01, 0.02, .. of f64.
+/// Returns 0.01, 0.02, .. as f64.
 fn ramp(shape: &[usize]) -> HostTensor {
     let mut next = 0.0;
     HostTensor::from_fn(DType::F64, shape, |_| {
@@ -29,18 +29,18 @@ fn number(x: f64) -> HostTensor {
     HostTensor::scalar(x)
 }
 
-/// A function of a graph as it is.
+/// Compiles a graph without rewrites.
 fn plain(graph: &Graph, strategy: LoopStrategy) -> Function<Reference> {
     let options = CompileOptions { strategy, rewrites: None, ..CompileOptions::default() };
     Function::compile_with(graph, &Reference, options).unwrap()
 }
 
-/// The ops of a graph and of the bodies in it.
+/// Counts the ops of a graph and its bodies.
 fn ops(graph: &Graph) -> usize {
     graph.nodes().iter().map(|node| 1 + node.op.bodies().into_iter().map(|body| ops(body)).sum::<usize>()).sum()
 }
 
-/// How often an op stands in a graph and in the bodies in it.
+/// Counts the occurrences of an op in a graph and its bodies.
 fn count(graph: &Graph, op: &str) -> usize {
     let of_node = |node: &funcify::graph::Node| {
         usize::from(node.op.name() == op) + node.op.bodies().into_iter().map(|body| count(body, op)).sum::<usize>()
@@ -85,7 +85,7 @@ fn only_the_branch_that_is_taken_runs() {
     assert_eq!(ran, [1, 0, 0, 1, 0]);
 }
 
-/// The gradient of a choice computes its branch again and its adjoint, and nothing of the other branch.
+/// The gradient of a cond recomputes the chosen branch and runs its adjoint, and skips the other branch.
 #[test]
 fn the_gradient_of_a_choice_runs_one_branch() {
     let graph =
@@ -95,7 +95,7 @@ fn the_gradient_of_a_choice_runs_one_branch() {
     assert!(cost.ran("exp") <= 2 && cost.ran("tanh") <= 2, "{:?}", cost.kernels);
 }
 
-/// Lanes that share a predicate take one branch.
+/// Lanes that share a predicate run one branch.
 #[test]
 fn lanes_that_share_a_predicate_take_one_branch() {
     let graph = built("model", |g| {
@@ -122,7 +122,7 @@ fn a_choice_by_a_size_is_its_branch() {
     assert_eq!((cost.ran("exp"), cost.ran("sin")), (1, 0), "{:?}", cost.kernels);
 }
 
-/// A loop of at most 100 steps that ends after the third.
+/// A loop of at most 100 steps that ends after the third one.
 fn early(g: &funcify::Builder) -> (Value, Value) {
     let xs = g.input("xs", "f64[100]");
     scan_until(xs.index(0, 0) * 0.0, xs, |c, x| {
@@ -158,14 +158,14 @@ fn a_conditional_loop_runs_its_condition_once_more_than_its_step() {
             let (holds, step) = (|x: Value| x.sin().lt(0.9), |x: Value| x + x.exp());
             if bounded { while_loop_bounded(20, x, holds, step) } else { while_loop(x, holds, step) }
         });
-        // 0, 1 and then the end.
+        // It computes 0 and 1, and then ends.
         let cost = Cost::of(&graph, Native, &[number(-0.5)]);
         assert_eq!((cost.ran("sin"), cost.ran("exp")), (cost.ran("add") + 1, cost.ran("add")), "{bounded}");
         assert!((1..5).contains(&cost.ran("exp")), "{:?}", cost.kernels);
     }
 }
 
-/// The backward loop of the last two of fifty steps runs two steps.
+/// If the gradient is truncated to the last two of fifty steps, the backward loop runs two steps.
 #[test]
 fn a_truncated_gradient_runs_the_last_steps_alone() {
     let graph = |options: ScanOptions| {
@@ -182,7 +182,8 @@ fn a_truncated_gradient_runs_the_last_steps_alone() {
     }
 }
 
-/// What a policy saves is not computed again: the product and the exponential of a step, each of 20 times.
+/// The backward pass does not recompute residuals that the policy saves: the product and the exponential of a step, 20
+/// times each.
 #[test]
 fn what_is_saved_is_not_computed_again() {
     let cost = |policy: CheckpointPolicy| {
@@ -194,12 +195,12 @@ fn what_is_saved_is_not_computed_again() {
         let cost = Cost::of(&gradient, Native, &[ramp(&[20, 2]), ramp(&[2, 2])]);
         (cost.ran("matmul").saturating_sub(40), cost.ran("exp"))
     };
-    // Beside them, the backward pass has two products of its own a step.
+    // In addition, the backward pass has two products of its own per step.
     let costs = [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute].map(cost);
     assert_eq!(costs, [(20, 20), (20, 40), (40, 40)]);
 }
 
-/// Of the branch that was chosen, and nothing of the other one.
+/// The backward pass reuses the residuals of the chosen branch, and computes nothing of the other branch.
 #[test]
 fn what_is_saved_of_a_choice_is_not_computed_again() {
     let graph = built("model", |g| {
@@ -218,7 +219,8 @@ fn what_is_saved_of_a_choice_is_not_computed_again() {
     }
 }
 
-/// What a product of many terms leads to is saved, what leads to it and a product of few terms are not.
+/// The policy saves values that depend on a product of many terms; it recomputes the inputs of such a product and
+/// products of few terms.
 #[test]
 fn what_is_costly_is_not_computed_again() {
     let cost = |terms: usize| {
@@ -232,11 +234,11 @@ fn what_is_costly_is_not_computed_again() {
         let cost = Cost::of(&gradient, Native, &[ramp(&[1, terms]), ramp(&[terms, terms])]);
         ["cos", "matmul", "exp"].map(|op| cost.ran(op))
     };
-    // The derivative of `sin` is a `cos`, and two products go back.
+    // The derivative of `sin` is a `cos`, and the backward pass has two products.
     assert_eq!((cost(31), cost(32)), ([60, 80, 40], [60, 60, 20]));
 }
 
-/// A convolution is one of the products that `SaveDots` saves.
+/// `SaveDots` saves convolutions as well as products.
 #[test]
 fn what_is_saved_of_convolutions_is_not_computed_again() {
     let cost = |policy: CheckpointPolicy| {
@@ -253,7 +255,7 @@ fn what_is_saved_of_convolutions_is_not_computed_again() {
     assert_eq!((dots, again), (all, all + 20));
 }
 
-/// By one input of two: the other's derivative is not computed.
+/// A gradient with respect to one of two inputs does not compute the other's derivative.
 #[test]
 fn a_gradient_has_what_is_asked_for_alone() {
     let graph = built("model", |g| {
@@ -265,7 +267,7 @@ fn a_gradient_has_what_is_asked_for_alone() {
     assert_eq!(count(&ops("xs"), "cos"), 1);
 }
 
-/// Six additions in the up-sweep of 64 elements, and five in the down-sweep.
+/// The up-sweep of 64 elements runs six additions, and the down-sweep five.
 #[test]
 fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| associative_scan(g.input("xs", "f64[T]"), |a, b| a + b));
@@ -273,7 +275,8 @@ fn an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([added(64), added(128), added(1024)], [11, 13, 19]);
 }
 
-/// On a device that prefers depth, as the counting one, where reassociation is tolerated.
+/// An affine loop becomes an associative scan on a device that prefers depth, like the counting one, if reassociation
+/// is tolerated.
 #[test]
 fn an_affine_loop_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| {
@@ -287,11 +290,11 @@ fn an_affine_loop_runs_a_logarithmic_number_of_kernels() {
     let tolerant = || RewriteOptions::new().tolerance(Tolerance::Reassociated);
     let [exact, avoided] = [RewriteOptions::new(), tolerant().parallel(Parallel::Avoid)].map(|it| kernels(1024, it));
     assert_eq!([exact, avoided], [2048, 2048]);
-    // 25 more for twice the steps, in the two sweeps together.
+    // Doubling the steps adds 25 kernels to the two sweeps together.
     assert_eq!([64, 128, 1024].map(|count| kernels(count, tolerant())), [143, 168, 243]);
 }
 
-/// Of the products of each scan, those of the factors alone are no results: they are in the up-sweep alone.
+/// Among the products of each scan, those of the factors are not results, so they run only in the up-sweep.
 #[test]
 fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     let graph = built("model", |g| {
@@ -304,7 +307,7 @@ fn the_gradient_of_an_associative_scan_runs_a_logarithmic_number_of_kernels() {
     assert_eq!([multiplied(64), multiplied(128), multiplied(1024)], [38, 44, 62]);
 }
 
-/// The function runs once, and the derivative along three tangents as one batch.
+/// The function runs once, and the derivative runs along three tangents as one batch.
 #[test]
 fn linearised_functions_run_once() {
     let graph = built("model", |g| {
@@ -333,7 +336,7 @@ fn programs_are_compiled_for_the_sizes_that_they_depend_on() {
     assert_eq!(counts(Unroll), CompileCounts { made: 3, reused: 2 });
 }
 
-/// A product of two static inputs is the number of steps: another product is another program.
+/// The step count is the product of two static inputs: a new product needs a new program.
 #[test]
 fn programs_are_compiled_for_the_static_inputs_that_they_depend_on() {
     let graph = built("model", |g| {
@@ -350,7 +353,7 @@ fn programs_are_compiled_for_the_static_inputs_that_they_depend_on() {
     }
 }
 
-/// A step of an unrolled loop costs its own instructions; a native loop has one body.
+/// An unrolled loop adds the instructions of one step for each step; a native loop has one body.
 #[test]
 fn an_unrolled_loop_grows_by_its_step() {
     let graph = built("model", |g| {
@@ -369,7 +372,7 @@ fn an_unrolled_loop_grows_by_its_step() {
     assert_eq!(instructions(Native, 2), 5, "exp, the loop, and three in its body");
 }
 
-/// A row that two taps read, in one step or in two, is read once.
+/// A row that two taps read, in one step or in two, is loaded once.
 #[test]
 fn an_unrolled_loop_reads_each_row_once() {
     let graph = built("model", |g| {
@@ -387,7 +390,7 @@ fn an_unrolled_loop_reads_each_row_once() {
     assert_eq!(function.report().instructions, 11 + 10 * 3, "the rows; two products and a sum a step");
 }
 
-/// The gradient of a loop, and of its gradient: the ops of a body do not multiply.
+/// Takes the gradient of a loop, and the gradient of that gradient: the ops of a body do not multiply.
 #[test]
 fn derivatives_have_a_few_times_the_ops_of_their_program() {
     let graph = built("model", |g| {
@@ -401,7 +404,7 @@ fn derivatives_have_a_few_times_the_ops_of_their_program() {
     assert!(counts.iter().zip([4, 18, 60, 29]).all(|(count, most)| *count <= most), "{counts:?}");
 }
 
-/// What is not needed any more is given back: the most that a call holds does not grow with its ops and steps.
+/// Tensors are freed after their last use: the peak of a call does not grow with its ops and steps.
 #[test]
 fn tensors_are_held_no_longer_than_they_are_needed() {
     let row = 1000 * 8;
@@ -422,7 +425,7 @@ fn tensors_are_held_no_longer_than_they_are_needed() {
     assert_eq!(carried(5).peak, carried(50).peak);
 }
 
-/// The last two rows of a state, and the gradient of the last two steps: what is held does not grow with the steps.
+/// Keeps the last two rows of a state, and the gradient of the last two steps: the peak does not grow with the steps.
 #[test]
 fn rows_that_nothing_reads_are_not_held() {
     let peak = |truncate: Option<usize>, steps: usize| {
@@ -439,7 +442,7 @@ fn rows_that_nothing_reads_are_not_held() {
     assert!(peak(Some(2), 60) < 20, "{}", peak(Some(2), 60));
 }
 
-/// What a report says is no less than what a call holds, and not twice as much, for loops in both strategies.
+/// The peak in a report is at least the actual peak of a call and less than twice as much, in both loop strategies.
 #[test]
 fn the_planned_peak_is_that_of_a_call() {
     let graph = built("model", |g| {
@@ -452,7 +455,7 @@ fn the_planned_peak_is_that_of_a_call() {
             let ct = (graph.inputs().len() == 3).then(|| ramp(&[100]));
             let arguments: Vec<HostTensor> = [ramp(&[12, 100]), ramp(&[100])].into_iter().chain(ct).collect();
             let cost = Cost::of(graph, strategy, &arguments);
-            // The caller of `call_host` holds the arguments too, after the program has given them back.
+            // The caller of `call_host` holds the arguments too, after the program has released them.
             let given: usize = arguments.iter().map(|argument| argument.len() * 8).sum();
             let (peak, planned, at) = (cost.peak, cost.planned, format!("{name} {strategy:?}"));
             assert!(peak <= planned + given && planned <= 2 * peak, "{at}: {peak} of {planned} + {given}");
@@ -460,8 +463,8 @@ fn the_planned_peak_is_that_of_a_call() {
     }
 }
 
-/// A recurrent network is trained with a product a step in each direction: those of the inputs, and those of the gradients of the
-/// weights, are one for all steps. Its report says so.
+/// Training a recurrent network runs one product per step in each direction. The products of the inputs, and those of
+/// the weight gradients, are batched over all steps. The report says so.
 #[test]
 fn what_is_the_same_for_all_steps_is_one_product() {
     let loss = built("loss", |g| {
@@ -482,7 +485,7 @@ fn what_is_the_same_for_all_steps_is_one_product() {
     assert_eq!(function.report().rewrites["sums_over_steps"], 1);
     let report = function.report();
     assert!(report.to_string().contains("sums_over_steps 1"), "{report}");
-    // Both directions are left with three kernels a step, a product among them, so that they are reported as one.
+    // Each direction keeps three kernels per step, one of them a product, so the report merges both into one line.
     let [each] = report.loops.as_slice() else { panic!("{report}") };
     assert_eq!(each.kernels, Some(3), "{report}");
     assert_eq!(["hoisting", "sums_over_steps"].map(|rule| each.rewrites[rule]), [2, 1], "{report}");

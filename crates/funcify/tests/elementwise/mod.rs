@@ -1,6 +1,6 @@
-//! What the ops of tests have alike that act on each element alone.
+//! Methods shared by the elementwise ops of the tests.
 
-/// The methods of such an op: its type rule and its rule for lanes, and of one without attributes also what it gives.
+/// Implements an elementwise op: its type rule and its batching rule, and for ops without attributes also its results.
 macro_rules! elementwise {
     () => {
         fn infer(

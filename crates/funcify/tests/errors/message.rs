@@ -1,20 +1,20 @@
-//! A refusal as its user reads it, compared with a text in `errors/`.
+//! An error as the user reads it, compared with a text in `errors/`.
 
 use std::path::Path;
 
 use funcify::error::Site;
 use funcify::{Builder, Error, Graph, Tree};
 
-/// Asserts that something was refused with the message in `errors/<name>.txt`, in which the user's line is `<site>`
-/// and the names of the backends that are linked `<linked>`.
+/// Asserts that the result is an error with the message in `errors/<name>.txt`, in which `<site>` replaces the user's
+/// line and `<linked>` the names of the linked backends.
 #[track_caller]
 pub(crate) fn check<T>(name: &str, result: Result<T, Error>) {
-    let Err(error) = result else { panic!("`{name}` is not refused") };
+    let Err(error) = result else { panic!("`{name}` is not rejected") };
     let mut text = error.to_string() + "\n";
     if let Site::Rust(location) = error.place().site {
         text = text.replace(&location.to_string(), "<site>");
     }
-    // Which backends there are follows from the features that are on.
+    // The enabled features determine which backends are linked.
     let linked = funcify::dispatch::backend_names().join(", ");
     text = text.replace(&format!("one of these: {linked};"), "one of these: <linked>;");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/errors").join(format!("{name}.txt"));
@@ -23,7 +23,7 @@ pub(crate) fn check<T>(name: &str, result: Result<T, Error>) {
         return;
     }
     let expected = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    assert_eq!(text, expected, "the message of `{name}` changed; FUNCIFY_BLESS=1 writes it anew");
+    assert_eq!(text, expected, "the message of `{name}` changed; FUNCIFY_BLESS=1 rewrites it");
 }
 
 /// Asserts that a program cannot be built.

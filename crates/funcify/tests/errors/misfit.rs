@@ -1,17 +1,17 @@
-//! Ops from another crate whose compositions give something else than the ops.
+//! Ops from another crate whose compositions have different results than the ops.
 
 use funcify::ops::{Attributes, Custom, CustomOp, EvalContext, Failed};
 use funcify::{DType, HostTensor, Result, TensorType, Value, apply, custom_op};
 
 use crate::elementwise::elementwise;
 
-/// An op that gives its operand; its composition gives this many results, of f64.
+/// An op that returns its operand; its composition returns this many f64 results.
 #[derive(Clone, Copy, Debug)]
 struct Misfit(usize);
 
 custom_op!(Misfit, "misfit", |attributes| Ok(Misfit(attributes.take_usize("results")?)));
 
-/// Adds the op.
+/// Applies the op.
 #[track_caller]
 pub(crate) fn misfit(x: Value, results: usize) -> Value {
     apply(Custom::new(Misfit(results)), &[x])[0]

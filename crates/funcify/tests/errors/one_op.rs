@@ -1,4 +1,4 @@
-//! A backend that has lowering rules of loops and one op.
+//! A backend with lowering rules for loops and a single op.
 
 use std::sync::Arc;
 

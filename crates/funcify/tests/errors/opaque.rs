@@ -1,4 +1,4 @@
-//! An op from another crate without rules for derivatives.
+//! An op from another crate without derivative rules.
 
 use funcify::ops::{Custom, CustomOp};
 use funcify::{Value, apply, custom_op};
@@ -10,7 +10,7 @@ struct Opaque;
 
 custom_op!(Opaque, "opaque", |_attributes| Ok(Opaque));
 
-/// Adds the op, which gives its operand.
+/// Applies the op, which returns its operand.
 #[track_caller]
 pub(crate) fn opaque(x: Value) -> Value {
     apply(Custom::new(Opaque), &[x])[0]

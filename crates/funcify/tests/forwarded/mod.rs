@@ -1,4 +1,5 @@
-//! What fake backends of tests on the reference's tensors have in common beside `tensors_of!`.
+//! Parts shared by the fake backends of the tests that use the reference backend's tensors, in addition to
+//! `tensors_of!`.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use funcify::error::BackendError;
 /// A tensor of the reference backend.
 type OnHost = Arc<HostTensor>;
 
-/// Something compiled that refuses all operands.
+/// A compiled program that rejects all operands.
 pub(crate) struct Refuses;
 
 impl Compiled<OnHost> for Refuses {

@@ -1,5 +1,5 @@
-//! Linear recurrences and linear attention: each layer against plain loops over numbers, in steps, in parallel and in chunks,
-//! one step at a time, and its gradients against differences.
+//! Linear recurrences and linear attention: compares each layer with plain loops over numbers, in sequential, parallel
+//! and chunked form and one step at a time, and its gradients with finite differences.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use super::stepping::{check, noise};
 
 pub(super) const F64: DType = DType::F64;
 
-/// Numbers for a layer, by the names of its inputs.
+/// The inputs of a layer by name.
 pub(super) struct Numbers {
     named: HashMap<String, HostTensor>,
     arguments: Vec<HostTensor>,
 }
 
-/// A sequence of `[1, steps, features]`, states and parameters.
+/// Builds a sequence of shape `[1, steps, features]`, the states and the parameters.
 pub(super) fn numbers(layer: &Layer, steps: usize) -> Numbers {
     let graph = &layer.graph;
     let mut arguments = Vec::new();
@@ -37,7 +37,7 @@ impl Numbers {
         self.named[name].to_f64_vec()
     }
 
-    /// `W x`, of weights `[to, from]`.
+    /// Computes `W x` for weights of shape `[to, from]`.
     pub(super) fn product(&self, name: &str, x: &[f64]) -> Vec<f64> {
         self.of(name).chunks(x.len()).map(|row| row.iter().zip(x).map(|(w, x)| w * x).sum()).collect()
     }
@@ -52,7 +52,7 @@ impl Numbers {
         xs.to_f64_vec().chunks(xs.shape()[2]).map(<[f64]>::to_vec).collect()
     }
 
-    /// A causal convolution with rows before the first step, of a kernel by `[feature][tap]`.
+    /// Computes a causal convolution with rows before the first step; the kernel is indexed `[feature][tap]`.
     pub(super) fn convolved(
         &self,
         before: &str,
@@ -80,7 +80,7 @@ pub(super) fn softplus(x: f64) -> f64 {
     x.exp().ln_1p()
 }
 
-/// What is divided by its root mean square.
+/// Divides a vector by its root mean square.
 fn normalised(x: &[f64]) -> Vec<f64> {
     let norm = (x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64 + 1e-5).sqrt();
     x.iter().map(|x| x / norm).collect()
@@ -93,7 +93,7 @@ fn close(found: &HostTensor, expected: &[f64]) {
     }
 }
 
-/// Checks outputs and last states, which are given in order, and the gradients; where it can be stepped, also that.
+/// Checks the outputs, the last states (in order) and the gradients, and the stepper if the layer has one.
 pub(super) fn agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) {
     let numbers = numbers(layer, steps);
     let results = evaluate(&layer.graph, &numbers.arguments).unwrap();
@@ -105,7 +105,8 @@ pub(super) fn agrees(layer: &Layer, steps: usize, expected: &[Vec<f64>]) {
     }
 }
 
-/// The slope of a sum of sines of all outputs, along a direction, as the gradients have it and as a difference has it.
+/// Compares the slope of a sum of sines of all outputs along a direction, from the gradients and from a finite
+/// difference.
 fn gradients_agree(layer: &Layer, at: &[HostTensor]) {
     let loss = Graph::build("loss", |g| {
         let graph = &layer.graph;
@@ -182,7 +183,7 @@ fn lru() {
             ys.extend((0..2).map(|i| c_re[i] - c_im[i] + d[i] * u[i]));
         }
         agrees(&layer, 5, &[ys, re, im]);
-        // Before training all is within the ring.
+        // Before training, all eigenvalues are within the ring.
         let of = |name: &str| match &layer.parameters.iter().find(|parameter| parameter.name == name).unwrap().init {
             Init::Values(values) => values.to_f64_vec(),
             other => panic!("{other:?}"),
@@ -323,7 +324,7 @@ fn rwkv() {
     for version in [RwkvVersion::Five, RwkvVersion::Six { mix_rank: 2, decay_rank: 3 }] {
         let layer = Rwkv { dtype: F64, version, ..Rwkv::new(features, heads) }.layer().unwrap();
         let of = numbers(&layer, 4);
-        // x W, of weights `[from, to]`.
+        // x W for weights of shape `[from, to]`.
         let times = |x: &[f64], w: &[f64]| -> Vec<f64> {
             let to = w.len() / x.len();
             (0..to).map(|j| x.iter().enumerate().map(|(i, x)| x * w[i * to + j]).sum()).collect()
@@ -382,7 +383,7 @@ fn rwkv() {
     }
 }
 
-/// The definition without a stabiliser: `exp(-m)` of its memories are those of the layer.
+/// The definition without a stabiliser: its memories times `exp(-m)` are those of the layer.
 #[test]
 fn slstm() {
     let layer = Xlstm { dtype: F64, heads: 2, ..Xlstm::new(XlstmCell::Slstm, 3, 4) }.layer().unwrap();

@@ -1,4 +1,4 @@
-//! Layers with loops against plain loops over numbers.
+//! Compares layers with plain loops over numbers.
 
 mod linear;
 mod mixers;

@@ -1,16 +1,16 @@
-//! The mixers of models whose weights others have trained: each layer against plain loops over numbers, one step at a time,
-//! and its gradients against differences.
+//! The mixers of published pretrained models: compares each layer with plain loops over numbers, one step at a time,
+//! and its gradients with finite differences.
 
 use funcify::nn::*;
 
 use super::linear::{F64, Numbers, agrees, numbers, sigmoid, silu, softplus};
 
-/// A linear map with a bias, of each row.
+/// Applies a linear map with a bias to each row.
 fn affine(of: &Numbers, name: &str, rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
     rows.iter().map(|row| of.affine(name, row)).collect()
 }
 
-/// Mean 0 and variance 1.
+/// Shifts and scales a vector to mean 0 and variance 1.
 fn standardised(x: &[f64], epsilon: f64) -> Vec<f64> {
     let mean = x.iter().sum::<f64>() / x.len() as f64;
     let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / x.len() as f64;
@@ -63,7 +63,7 @@ fn griffin() {
                     (0..size).map(|j| u[i / size * size + j] * weight[(i / size * size + j) * size + i % size]);
                 sigmoid(of_head.sum::<f64>() + of.of(&format!("rg_lru_{name}_bias"))[i])
             };
-            // Between the first step of a sequence, 0, and a later one, 1.
+            // 0 at the first step of a sequence, 1 at later steps.
             let going_on = if t == 0 { of.of("started")[0] } else { 1.0 };
             let y: Vec<f64> = (0..inner)
                 .map(|i| {
@@ -82,7 +82,7 @@ fn griffin() {
     }
 }
 
-/// The definition without a stabiliser: `exp(-max)` of its sums are those of the layer.
+/// The definition without a stabiliser: its sums times `exp(-max)` are those of the layer.
 #[test]
 fn rwkv4() {
     let inner = 4;
@@ -91,7 +91,7 @@ fn rwkv4() {
     let (mut before, mut max) = (of.of("shift"), of.of("max"));
     let [mut num, mut den] =
         ["num", "den"].map(|name| of.of(name).iter().zip(&max).map(|(sum, max)| sum * max.exp()).collect::<Vec<f64>>());
-    // Weights of both signs would be divided by numbers near 0.
+    // With weights of both signs, the divisors could be near 0.
     assert!(den.iter().all(|den| den.abs() > 0.05), "{den:?}");
     let mut ys = Vec::new();
     for x in of.rows() {
@@ -117,7 +117,7 @@ fn rwkv4() {
     agrees(&layer, 5, &[ys, before, num, den, max]);
 }
 
-/// The definition without a stabiliser: `exp(-m)` of its memories are those of the layer.
+/// The definition without a stabiliser: its memories times `exp(-m)` are those of the layer.
 #[test]
 fn xlstm_large() {
     let (heads, dk, dv, cap) = (2, 2, 3, 0.5);
@@ -146,7 +146,7 @@ fn xlstm_large() {
             }
             m[head] = (sigmoid(f[head]).ln() + m[head]).max(i[head]);
             let q: Vec<f64> = q[head * dk..(head + 1) * dk].iter().map(|q| q / (dk as f64).sqrt()).collect();
-            // As the stabiliser has it, times `exp(-m)`.
+            // The stabilised norm times `exp(m)`.
             let norm =
                 (0..dk).map(|row| n[head * dk + row] * q[row]).sum::<f64>().abs().max(1.0) + 1e-6 * m[head].exp();
             let read = |column: usize| (0..dk).map(|row| q[row] * memory[(head * dk + row) * dv + column]).sum::<f64>();

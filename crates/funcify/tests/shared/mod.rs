@@ -1,15 +1,15 @@
-//! What the tests of programs share.
+//! Helpers shared by the test programs.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use funcify::{Builder, Graph, Tree};
 
-/// Builds a program in which nothing is wrong.
+/// Builds a valid program.
 #[track_caller]
 pub(crate) fn built<T: Tree>(name: &str, program: impl FnOnce(&Builder) -> T) -> Graph {
     Graph::build(name, program).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Returns what a step gives whose next state is also its output.
+/// Returns the results of a step whose next state is also its output.
 pub(crate) fn traced<T: Copy>(next: T) -> (T, T) {
     (next, next)
 }

@@ -1,11 +1,11 @@
-//! Programs over sequences against their steps, bit for bit.
+//! Compares sequence programs with their single-step forms, bit for bit.
 
 use funcify::stepped::{Steppable, Stepped};
 use funcify::{DType, Dim, Graph, HostTensor, Scalar, Sizes, Symbol, evaluate};
 
 const STEPS: usize = 5;
 
-/// Numbers that look random, between -1 and 1; of integers, small ones.
+/// Returns pseudorandom numbers: floats between -1 and 1, or small integers.
 pub(crate) fn noise(dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     HostTensor::from_fn(dtype, shape, |_| {
@@ -18,7 +18,7 @@ pub(crate) fn noise(dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
     })
 }
 
-/// The sizes of a type for so many steps, of 2 streams.
+/// Returns the sizes of a type for `steps` steps and 2 streams.
 fn sizes(dims: &[Dim], steps: usize) -> Vec<usize> {
     let mut sizes = Sizes::new();
     for (name, size) in [("T", steps), ("B", 2)] {
@@ -27,12 +27,12 @@ fn sizes(dims: &[Dim], steps: usize) -> Vec<usize> {
     dims.iter().map(|dim| dim.value(&sizes).unwrap() as usize).collect()
 }
 
-/// The axis of the steps, as the tests name it.
+/// Returns the step axis: the one whose size uses the symbol `T`.
 fn axis_of(dims: &[Dim]) -> Option<usize> {
     dims.iter().position(|dim| dim.symbols().iter().any(|symbol| symbol.name() == "T"))
 }
 
-/// Some places of an axis.
+/// Returns the slice `from..to` along an axis.
 fn part(tensor: &HostTensor, axis: usize, from: usize, to: usize) -> HostTensor {
     let mut shape = tensor.shape().to_vec();
     shape[axis] = to - from;
@@ -53,7 +53,7 @@ fn without_axis(tensor: &HostTensor, axis: usize) -> HostTensor {
     })
 }
 
-/// Runs the steps, and compares each with the program of the steps so far.
+/// Runs the stepper and compares each step with the program on the steps so far.
 pub(crate) fn check(graph: &Graph) -> Stepped {
     let stepped = graph.stepped().unwrap_or_else(|error| panic!("{error}\n{graph}"));
     for made in [&stepped.start, &stepped.step] {
@@ -67,7 +67,7 @@ pub(crate) fn check(graph: &Graph) -> Stepped {
         .map(|input| noise(graph.input_type(input).dtype, &sizes(&dims(input), STEPS), 3 + input as u64))
         .collect();
     let named = |name: &str| inputs.clone().find(|input| graph.input_name(*input) == name);
-    // What the start takes: inputs, the rows of a sequence before its first step, and rows of which only the sizes count.
+    // The start program takes inputs, the rows before the first step, and rows that only provide sizes.
     let first = |name: &str, ending: &str| {
         let input = named(name.strip_suffix(ending)?)?;
         Some((input, axis_of(&dims(input))?, sizes(&dims(input), 1)))

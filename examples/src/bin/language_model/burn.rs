@@ -31,7 +31,7 @@ struct Network {
     norm: RmsNorm,
 }
 
-/// A block of Mamba, without its residual.
+/// A Mamba block, without its residual connection.
 #[derive(Module, Debug)]
 struct Block {
     norm: RmsNorm,
@@ -41,7 +41,7 @@ struct Block {
     out_proj: Linear,
 }
 
-/// Each feature over the bytes so far.
+/// A causal depthwise convolution: filters each feature over the bytes so far.
 #[derive(Module, Debug)]
 struct Convolution {
     /// `[WINDOW, inner]`
@@ -89,7 +89,7 @@ impl Model {
 }
 
 impl Network {
-    /// The logits `[batch, bytes, 256]`.
+    /// Returns the logits `[batch, bytes, 256]`.
     fn forward(&self, bytes: Tensor<2, Int>, whose: Loop) -> Result<Tensor<3>> {
         let mut xs = self.embedding.forward(bytes);
         for block in &self.layers {
@@ -111,7 +111,7 @@ impl Block {
         Ok(self.out_proj.forward(ys * silu(gate)))
     }
 
-    /// The selective scan in Burn's ops, step by step.
+    /// Computes the selective scan in Burn's ops, step by step.
     fn own_loop(&self, us: Tensor<3>) -> Result<Tensor<3>> {
         let mut parameters = Parameters::default();
         self.scan.visit(&mut parameters);
@@ -193,7 +193,7 @@ impl ModuleVisitor for Parameters {
     }
 }
 
-/// The name of a parameter in files, and whether it lies there the other way round.
+/// Returns the name of a parameter in files, and whether it is transposed there.
 fn name(path: &[String]) -> (String, bool) {
     let name = path.join(".").replace("gamma", "weight");
     let is_turned = !name.contains(".scan.") && name.ends_with("_proj.weight");
@@ -205,7 +205,7 @@ fn host<const D: usize>(tensor: Tensor<D>) -> Result<HostTensor> {
     HostTensor::from_vec(tensor.into_data().iter::<f32>().collect(), shape).context("its elements")
 }
 
-/// Takes weights out of a module, by name.
+/// Collects the weights of a module by name.
 struct Taken {
     path: Vec<String>,
     weights: Result<Weights>,
@@ -237,13 +237,13 @@ impl ModuleVisitor for Taken {
     }
 }
 
-/// Puts weights into a module, by name. What the optimizer knows of a parameter goes by a number, which follows from the
+/// Loads weights into a module by name. The optimizer identifies a parameter by a number, which is derived from the
 /// name here, so that it is the same in every process.
 struct Put<'a> {
     weights: &'a Weights,
     path: Vec<String>,
     device: Device,
-    /// A name that the weights do not have.
+    /// A name that is missing in the weights.
     missing: Option<String>,
 }
 
@@ -257,7 +257,7 @@ impl ModuleMapper for Put<'_> {
         let numbers = tensor.to_f64_vec().into_iter().map(|number| number as f32).collect::<Vec<f32>>();
         let tensor = Tensor::<D>::from_data(TensorData::new(numbers, tensor.shape().to_vec()), &self.device);
         let tensor = if is_turned { tensor.transpose() } else { tensor };
-        // Its elements in order, as Burn's own weights lie.
+        // Rebuilt so that its elements are contiguous, as in Burn's own weights.
         let tensor = Tensor::from_data(tensor.into_data(), &self.device).require_grad();
         Param::initialized(ParamId::from(index as u64 + 1), tensor)
     }

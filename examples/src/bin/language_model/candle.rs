@@ -24,7 +24,7 @@ pub(crate) struct Model {
     whose: Loop,
 }
 
-/// A block of Mamba, without its residual.
+/// A Mamba block, without its residual connection.
 struct Block {
     norm: RmsNorm,
     in_proj: Linear,
@@ -60,14 +60,14 @@ impl Model {
         Ok(Model { embedding, blocks, norm: norm(vb.pp("norm"))?, adam: AdamW::new(vars)?, whose })
     }
 
-    /// The logits `[batch, bytes, 256]`.
+    /// Returns the logits `[batch, bytes, 256]`.
     fn forward(&self, batch: &Batch) -> Result<Tensor> {
         let [rows, bytes] = batch.shape;
         let mut xs = self.embedding.forward(&Tensor::from_slice(&batch.bytes, (rows, bytes), &Device::Cpu)?)?;
         for block in &self.blocks {
             xs = (&xs + block.forward(&xs, self.whose)?)?;
         }
-        // Of the two ways that Candle has, this one has a gradient.
+        // Of Candle's two implementations, this one has a gradient.
         let xs = self.norm.forward_diff(&xs)?;
         Ok(Linear::new(self.embedding.embeddings().clone(), None).forward(&xs)?)
     }
@@ -89,7 +89,8 @@ impl Block {
         Ok(self.out_proj.forward(&(ys * parts[1].silu()?)?)?)
     }
 
-    /// Each feature over the bytes so far: a sum of shifted sequences, as Candle's convolution runs each group on its own.
+    /// Filters each feature over the bytes so far, as a sum of shifted sequences: Candle's convolution runs each group
+    /// separately.
     fn convolved(&self, us: &Tensor) -> Result<Tensor> {
         let steps = us.dim(1)?;
         let padded = us.pad_with_zeros(1, WINDOW - 1, 0)?;
@@ -100,7 +101,7 @@ impl Block {
         Ok(sum)
     }
 
-    /// The selective scan in Candle's ops, step by step.
+    /// Computes the selective scan in Candle's ops, step by step.
     fn own_loop(&self, us: &Tensor) -> Result<Tensor> {
         let [x_proj, dt_proj, bias, a_log, d] = self.scan.parameters() else { anyhow::bail!("another layer") };
         let (a, states, rank) = (a_log.exp()?.neg()?, a_log.dim(1)?, dt_proj.dim(1)?);
@@ -156,8 +157,8 @@ fn taken(tensor: &Tensor) -> Result<HostTensor> {
     Candle::cpu().download(&tensor.detach(), funcify::DType::F32).map_err(anyhow::Error::from_boxed)
 }
 
-/// AdamW (Loshchilov and Hutter, arXiv:1711.05101) as `candle_nn` has it, which keeps its moments to itself, so that nothing
-/// resumes from them: the same updates, with moments that are saved.
+/// AdamW (Loshchilov and Hutter, arXiv:1711.05101) with the same updates as in `candle_nn`, but with moments that can
+/// be saved: `candle_nn` keeps them private, so that training could not resume.
 struct AdamW {
     steps: i32,
     vars: BTreeMap<String, Moments>,
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
     use candle_nn::{Optimizer, ParamsAdamW};
 
-    /// The updates of `candle_nn::AdamW`, bit for bit.
+    /// The updates equal those of `candle_nn::AdamW`, bit for bit.
     #[test]
     fn updates_are_those_of_candle() {
         let numbers = [0.3f32, -1.5, 2.0, 0.01];

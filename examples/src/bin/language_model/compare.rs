@@ -1,4 +1,4 @@
-//! What a training step takes: with funcify's loop, with the framework's own, and in `transformers`.
+//! Measures a training step: with funcify's loop, with the framework's own loop, and in `transformers`.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,14 +10,14 @@ use crate::learner::Loop;
 use crate::text::Text;
 use crate::{MEMORY, Model};
 
-/// How many steps of each are measured.
+/// The number of measured steps of each loop.
 const ROUNDS: usize = 5;
-/// How many in Python, where a step takes its time.
+/// The number of measured steps in Python, where a step is slow.
 const PEER_ROUNDS: usize = 2;
 /// The same model in Python.
 const PEER: &str = include_str!("transformers_peer.py");
 
-/// Prints a table of medians of steps that took turns.
+/// Prints a table of medians; the loops take turns.
 pub(crate) fn print(model: &Model, python: &Path, text: &Text) -> Result<()> {
     let sizes = model.sizes();
     let weights = sizes.weights(1)?;
@@ -35,7 +35,7 @@ pub(crate) fn print(model: &Model, python: &Path, text: &Text) -> Result<()> {
             MEMORY.reset_peak_usage();
             let start = Instant::now();
             *loss = learner.step(&batch, 1e-4)?;
-            // The first step compiles, and warms up.
+            // The first step compiles and warms up.
             if step > 0 {
                 costs.push((start.elapsed().as_secs_f64() * 1e3, MEMORY.peak_usage().saturating_sub(held)));
             }
@@ -63,7 +63,7 @@ fn median(costs: &[(f64, usize)]) -> (f64, usize) {
     (times[times.len() / 2], bytes[bytes.len() / 2])
 }
 
-/// A row of the table, or why there is none.
+/// Returns the row of `transformers`; the error is the reason why there is none.
 fn transformers(model: &Model, python: &Path) -> Result<String, String> {
     let sizes = model.sizes();
     let numbers = [sizes.layers, sizes.width, sizes.batch, sizes.bytes, PEER_ROUNDS].map(|number| number.to_string());

@@ -1,4 +1,4 @@
-//! The model as a graph, for any backend: what is served.
+//! The model as a graph for any backend, used for serving.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use funcify::prelude::*;
 
 use crate::learner::{EPSILON, Sizes, TOKENS, WINDOW, Weights};
 
-/// The model over a sequence: from the features of bytes, `xs [T,B,width]`, states before the first byte,
-/// `state_0 [B,inner,states]` and so on, and the weights in the order of their names, to logits `[T,B,256]`.
+/// Builds the model over a sequence. Its inputs are the features of bytes, `xs [T,B,width]`, the states before the
+/// first byte, `state_0 [B,inner,states]` and so on, and the weights in the order of their names. It returns logits
+/// `[T,B,256]`.
 pub(crate) fn language_model(sizes: Sizes, weights: &Weights) -> funcify::Result<Graph> {
     let core = SelectiveScan { batch_first: false, ..sizes.scan() }.layer()?;
     Graph::build("language_model", |g| {
@@ -52,14 +53,14 @@ fn convolved(us: Value, weight: Value, bias: Value) -> Value {
     (0..=last).fold(us.zeros_like() + bias, |sum, back| sum + shifted(back) * weight.index(0, back))
 }
 
-/// What the graph takes beside the sequence, for so many streams that begin.
+/// Returns the inputs other than the sequence, for `streams` new streams.
 pub(crate) fn fixed(sizes: Sizes, weights: &Weights, streams: usize) -> Vec<HostTensor> {
     let shape = [streams, sizes.inner(), sizes.scan().states];
     let zeros = HostTensor::from_fn(DType::F32, &shape, |_| funcify::Scalar::Float(0.0));
     std::iter::repeat_n(zeros, sizes.layers).chain(weights.values().cloned()).collect()
 }
 
-/// The features of bytes, `[count,width]` for each list.
+/// Looks up the features of bytes, `[count,width]`.
 pub(crate) fn features(weights: &Weights, bytes: &[u8]) -> Option<HostTensor> {
     let table = weights.get("embedding.weight")?;
     let [TOKENS, width] = *table.shape() else { return None };

@@ -1,4 +1,4 @@
-//! What the model is in either framework: its sizes, its weights by name, and what can be asked of it.
+//! The framework-independent parts of the model: its sizes, its weights by name, and its training interface.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,21 +11,21 @@ use rand::{Rng, SeedableRng};
 
 use crate::text::Batch;
 
-/// Weights by name, in the layout of PyTorch: linear maps are `[to, from]`. Files have them so, whatever framework they are of.
+/// Weights by name, in PyTorch's layout: linear maps are `[to, from]`. Files use this layout in either framework.
 pub(crate) type Weights = BTreeMap<String, HostTensor>;
 
-/// Bytes are the tokens.
+/// The number of tokens: each byte is a token.
 pub(crate) const TOKENS: usize = 256;
-/// How many bytes a convolution reads.
+/// The number of bytes that a convolution reads.
 pub(crate) const WINDOW: usize = 4;
 pub(crate) const EPSILON: f64 = 1e-5;
 
-/// Whose loop a model runs.
+/// The loop that a model runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loop {
     /// funcify's layer: one op of the framework's autodiff.
     Plugin,
-    /// The framework's own: an op of its autodiff for each op of each step.
+    /// The framework's own loop: one op of its autodiff for each op of each step.
     Own,
 }
 
@@ -33,10 +33,10 @@ pub(crate) enum Loop {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sizes {
     pub(crate) layers: usize,
-    /// The features of a byte.
+    /// The number of features of a byte.
     pub(crate) width: usize,
     pub(crate) batch: usize,
-    /// The bytes of a window.
+    /// The number of bytes of a window.
     pub(crate) bytes: usize,
 }
 
@@ -45,17 +45,17 @@ impl Sizes {
     pub(crate) const MILLION: Sizes = Sizes { layers: 8, width: 128, batch: 8, bytes: 128 };
     pub(crate) const TINY: Sizes = Sizes { layers: 2, width: 16, batch: 4, bytes: 24 };
 
-    /// The features inside a block.
+    /// Returns the number of features inside a block.
     pub(crate) fn inner(self) -> usize {
         2 * self.width
     }
 
-    /// The core of a block.
+    /// Returns the selective scan of a block.
     pub(crate) fn scan(self) -> SelectiveScan {
         SelectiveScan::new(self.inner())
     }
 
-    /// Weights before training, which follow from a seed alone.
+    /// Draws initial weights that depend only on the seed.
     pub(crate) fn weights(self, seed: u64) -> Result<Weights> {
         let mut random = StdRng::seed_from_u64(seed);
         let mut uniform = |shape: &[usize], bound: f64| {
@@ -90,22 +90,22 @@ impl Sizes {
     }
 }
 
-/// A model in training by AdamW.
+/// A model trained with AdamW.
 pub(crate) trait Learner {
-    /// Trains on a batch, at a learning rate. Gives the loss before the update, in nats a byte.
+    /// Trains on a batch at a learning rate. Returns the loss before the update, in nats per byte.
     fn step(&mut self, batch: &Batch, rate: f64) -> Result<f64>;
 
-    /// The loss of a batch, without training.
+    /// Computes the loss of a batch without training.
     fn loss(&self, batch: &Batch) -> Result<f64>;
 
-    /// The logits `[batch, bytes, 256]` of a batch.
+    /// Computes the logits `[batch, bytes, 256]` of a batch.
     fn logits(&self, batch: &Batch) -> Result<HostTensor>;
 
     fn weights(&self) -> Result<Weights>;
 
-    /// Writes what the optimizer knows.
+    /// Saves the optimizer's state.
     fn save_optimizer(&self, path: &Path) -> Result<()>;
 
-    /// Goes on with what an optimizer knew.
+    /// Restores a saved optimizer's state.
     fn load_optimizer(&mut self, path: &Path) -> Result<()>;
 }

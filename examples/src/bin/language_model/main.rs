@@ -1,11 +1,12 @@
-//! A small Mamba over bytes, the whole way: trained in Candle or in Burn, stopped and resumed, served one byte at a time.
+//! A small Mamba over bytes, end to end: trained in Candle or in Burn, stopped and resumed, served one byte at a time.
 //!
 //!     cargo run --release -p funcify-examples --bin language_model -- train --framework candle
 //!     cargo run --release -p funcify-examples --bin language_model -- generate --prompt "A loop"
 //!     cargo run --release -p funcify-examples --bin language_model -- serve
 //!
-//! Mamba (Gu and Dao, arXiv:2312.00752) is blocks around a selective scan, whose loop is funcify's; embeddings, norms,
-//! linear maps and their gradients are the framework's. It reads this repository's own documentation.
+//! Mamba (Gu and Dao, arXiv:2312.00752) consists of blocks around a selective scan. funcify runs the loop of the scan;
+//! embeddings, norms, linear maps and their gradients are the framework's. The model reads this repository's
+//! documentation.
 
 mod burn;
 mod candle;
@@ -25,7 +26,7 @@ use peak_alloc::PeakAlloc;
 use crate::learner::{Learner, Loop, Sizes, Weights};
 use crate::text::Text;
 
-/// Counts the bytes that are held, for `compare`.
+/// Counts allocated bytes, for `compare`.
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
@@ -38,62 +39,63 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Trains, with checkpoints from which it resumes exactly, and plots the losses.
+    /// Train, with checkpoints that training resumes from exactly, and plot the losses.
     Train {
         #[command(flatten)]
         model: Model,
         #[command(flatten)]
         options: train::Options,
     },
-    /// Trains for `--steps` at once, and in two halves with a checkpoint between them, which must be the same, bit for bit.
+    /// Train for `--steps` in one go, and in two halves with a checkpoint between them; check that both agree bit for
+    /// bit.
     Resume {
         #[command(flatten)]
         model: Model,
         #[command(flatten)]
         options: train::Options,
     },
-    /// Goes on from a prompt, by one step of the model a byte.
+    /// Continue a prompt, with one step of the model per byte.
     Generate {
         #[command(flatten)]
         model: Model,
-        /// What the text begins with.
+        /// The text to continue.
         #[arg(long, default_value = "A loop")]
         prompt: String,
-        /// How many bytes to write.
+        /// The number of bytes to write.
         #[arg(long, default_value_t = 200)]
         bytes: usize,
     },
-    /// Answers each line of the standard input by a line: what the model writes after it. Lines that wait are served side by
-    /// side.
+    /// Answer each line of standard input with the model's continuation as a line. Waiting lines are served in one
+    /// batch.
     Serve {
         #[command(flatten)]
         model: Model,
-        /// How many bytes an answer has at most; it ends before a new line.
+        /// The maximum number of bytes of an answer; it ends before a new line.
         #[arg(long, default_value_t = 60)]
         bytes: usize,
-        /// How many lines are served side by side.
+        /// The number of lines that are served at once.
         #[arg(long, default_value_t = 8)]
         streams: usize,
     },
-    /// Measures a training step with funcify's loop, with the framework's own, and of `transformers` where Python has it.
+    /// Measure a training step with funcify's loop, with the framework's own, and in `transformers` if Python has it.
     Compare {
         #[command(flatten)]
         model: Model,
-        /// A Python with torch and transformers.
+        /// A Python interpreter with torch and transformers.
         #[arg(long, default_value = "python3")]
         python: PathBuf,
     },
 }
 
-/// Which model, in which framework.
+/// The choice of model and framework.
 #[derive(clap::Args, Clone)]
 struct Model {
     #[arg(long, value_enum, default_value_t = Framework::Candle)]
     framework: Framework,
-    /// A model of some thousand parameters instead of a million.
+    /// Use a model of some thousand parameters instead of a million.
     #[arg(long)]
     tiny: bool,
-    /// Where checkpoints are.
+    /// The folder for checkpoints.
     #[arg(long, default_value = "target/language_model")]
     folder: PathBuf,
 }
@@ -116,11 +118,11 @@ impl Model {
         })
     }
 
-    /// The weights of the last checkpoint; without one, those of a short training.
+    /// Returns the weights of the last checkpoint, or trains briefly if there is none.
     fn trained(&self) -> Result<Weights> {
         let file = self.folder.join(train::WEIGHTS);
         if !file.exists() {
-            eprintln!("there is no {}: a short training first", file.display());
+            eprintln!("{} does not exist: training briefly first", file.display());
             train::run(self, &train::Options::short(), &Text::of_this_repository())?;
         }
         Ok(funcify::files::read_safetensors(file)?)
@@ -128,7 +130,7 @@ impl Model {
 }
 
 fn main() -> Result<()> {
-    // The loops by hand make graphs that are as deep as the sequences are long, which Candle frees by recursion.
+    // The handwritten loops build graphs as deep as the sequences are long, and Candle frees them by recursion.
     let all = std::thread::Builder::new().stack_size(1 << 30).spawn(|| run(Arguments::parse().command))?;
     all.join().map_err(|_| anyhow::anyhow!("it panicked"))?
 }

@@ -1,4 +1,4 @@
-//! The model served: one step a byte, for streams that come and go.
+//! Serves the model, one step per byte, to streams that come and go.
 
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -13,14 +13,14 @@ use crate::graph::{features, fixed, language_model};
 use crate::learner::{Sizes, TOKENS, Weights};
 use crate::{Framework, Model};
 
-/// The model one byte at a time, for the streams that are there.
+/// The model in single-step form, for the current streams.
 struct Served<B: Backend> {
     stepper: Stepper<B>,
     weights: Weights,
 }
 
 impl<B: Backend> Served<B> {
-    /// Without a stream.
+    /// Builds the stepper without any stream.
     fn new(sizes: Sizes, weights: Weights, backend: &B) -> Result<Self> {
         let graph = language_model(sizes, &weights)?;
         let mut stepper = Stepper::with_host(&graph, backend, &fixed(sizes, &weights, 1))?;
@@ -28,17 +28,17 @@ impl<B: Backend> Served<B> {
         Ok(Served { stepper, weights })
     }
 
-    /// Reads a byte of each stream, and gives the likeliest next ones.
+    /// Reads a byte of each stream, and returns the likeliest next bytes.
     fn read(&mut self, bytes: &[u8]) -> Result<Vec<u8>> {
-        let row = features(&self.weights, bytes).context("an embedding for each byte")?;
+        let row = features(&self.weights, bytes).context("the weights have no embedding for each byte")?;
         let logits = self.stepper.step_host(&[row])?.remove(0);
         Ok(likeliest(&logits))
     }
 }
 
-/// The likeliest byte of each row of logits `[rows, 256]`.
+/// Returns the likeliest byte of each row of logits `[rows, 256]`.
 fn likeliest(logits: &HostTensor) -> Vec<u8> {
-    let best = |row: &[f64]| (0..TOKENS).max_by(|a, b| row[*a].total_cmp(&row[*b])).expect("there are tokens") as u8;
+    let best = |row: &[f64]| (0..TOKENS).max_by(|a, b| row[*a].total_cmp(&row[*b])).expect("TOKENS is not 0") as u8;
     logits.to_f64_vec().chunks(TOKENS).map(best).collect()
 }
 
@@ -69,7 +69,7 @@ fn go_on<B: Backend>(mut served: Served<B>, prompt: &str, bytes: usize) -> Resul
 pub(crate) fn serve(model: &Model, bytes: usize, streams: usize) -> Result<()> {
     let weights = model.trained()?;
     let (sender, lines) = channel();
-    // It ends with the input, or when nobody listens any more.
+    // The thread ends with the input, or when the receiver is dropped.
     std::thread::spawn(move || {
         std::io::stdin().lock().lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
     });
@@ -82,30 +82,30 @@ pub(crate) fn serve(model: &Model, bytes: usize, streams: usize) -> Result<()> {
 
 #[derive(Clone, Copy)]
 struct Limits {
-    /// How long an answer may be.
+    /// The maximum length of an answer.
     bytes: usize,
-    /// How many streams there may be at once.
+    /// The maximum number of concurrent streams.
     streams: usize,
 }
 
 /// A line that is being answered.
 struct Stream {
-    /// Which line it is, from 1.
+    /// The line number, from 1.
     number: usize,
-    /// What is still to be read, the next byte last.
+    /// The bytes still to read, in reverse order.
     unread: Vec<u8>,
     answer: Vec<u8>,
 }
 
-/// Answers lines until there are no more: at each step those that wait join, and those that are answered leave.
+/// Answers lines until the input ends: at each step waiting lines join, and answered lines leave.
 fn answer_all<B: Backend>(mut served: Served<B>, limits: Limits, lines: &Receiver<String>) -> Result<()> {
     let (mut streams, mut count, mut ended) = (Vec::<Stream>::new(), 0, false);
     let mut out = std::io::stdout().lock();
     while !(ended && streams.is_empty()) {
-        // Where the streams that go on were, and none for those that join.
+        // The previous places of continuing streams, and `None` for those that join.
         let mut places: Vec<Option<usize>> = (0..streams.len()).map(Some).collect();
         while streams.len() < limits.streams && !ended {
-            // With nobody to serve there is time to wait.
+            // Block for a line only if no stream needs service.
             let line = match streams.is_empty() {
                 true => lines.recv().map_err(|_| TryRecvError::Disconnected),
                 false => lines.try_recv(),
@@ -113,7 +113,7 @@ fn answer_all<B: Backend>(mut served: Served<B>, limits: Limits, lines: &Receive
             match line {
                 Ok(line) => {
                     count += 1;
-                    // A new line before the text, so that there is something to read.
+                    // The text follows a new line, so that there is always something to read.
                     let unread = line.bytes().rev().chain([b'\n']).collect();
                     streams.push(Stream { number: count, unread, answer: Vec::new() });
                     places.push(None);
@@ -160,7 +160,7 @@ mod tests {
     use crate::learner::{Learner, Loop};
     use crate::text::Text;
 
-    /// The logits of a batch by each framework's model and by its own loop, by the graph over the sequence, and step by step.
+    /// Compares the logits of a batch from each framework's model, its own loop, the sequence graph, and the stepper.
     #[test]
     fn what_is_served_is_what_was_trained() {
         let sizes = Sizes::TINY;

@@ -1,4 +1,4 @@
-//! The text: what this repository says of itself, as windows of bytes that are prepared while the model learns.
+//! The training text: this repository's documentation, as windows of bytes that are prepared while the model trains.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -8,26 +8,26 @@ use rand::{Rng, SeedableRng};
 
 use crate::learner::Sizes;
 
-/// The bytes to learn, and those that validate.
+/// The training bytes and the validation bytes.
 #[derive(Clone)]
 pub(crate) struct Text {
     learnt: Arc<[u8]>,
     held_out: Arc<[u8]>,
 }
 
-/// Windows of bytes, and the byte after each.
+/// Windows of bytes, and the byte after each byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     /// `[batch, bytes]`
     pub(crate) bytes: Vec<u32>,
-    /// The same, one byte later.
+    /// The same windows, one byte later.
     pub(crate) next: Vec<u32>,
     /// `[batch, bytes]`
     pub(crate) shape: [usize; 2],
 }
 
 impl Text {
-    /// The documentation. Every tenth kilobyte is held out.
+    /// Loads the documentation. Every tenth kilobyte is held out.
     pub(crate) fn of_this_repository() -> Self {
         let documents = [
             include_str!("../../../../README.md"),
@@ -49,21 +49,21 @@ impl Text {
         Text { learnt: learnt.into(), held_out: held_out.into() }
     }
 
-    /// The batch of a step: the same in every run.
+    /// Returns the batch of a step, which is the same in every run.
     pub(crate) fn batch(&self, sizes: Sizes, step: usize) -> Batch {
         windows(&self.learnt, sizes, step as u64)
     }
 
-    /// The batches that validate.
+    /// Returns the validation batches.
     pub(crate) fn validation(&self, sizes: Sizes) -> Vec<Batch> {
         (0..4).map(|index| windows(&self.held_out, sizes, u64::MAX - index)).collect()
     }
 
-    /// The batches of these steps, of which two are ready before they are asked for.
+    /// Prepares the batches of these steps in a thread, up to two ahead.
     pub(crate) fn prepared(&self, sizes: Sizes, steps: std::ops::Range<usize>) -> Receiver<Batch> {
         let (sender, receiver) = sync_channel(2);
         let text = self.clone();
-        // It ends when nobody listens any more.
+        // The thread ends when the receiver is dropped.
         std::thread::spawn(move || steps.map(|step| text.batch(sizes, step)).try_for_each(|batch| sender.send(batch)));
         receiver
     }

@@ -1,4 +1,4 @@
-//! Training: a schedule, a progress bar, losses on what is held out, checkpoints, and a plot.
+//! Trains the model: schedule, progress bar, validation losses, checkpoints, and a plot.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,25 +21,25 @@ const PLOT: &str = "losses.svg";
 
 #[derive(clap::Args, Clone)]
 pub(crate) struct Options {
-    /// How many steps the schedule has.
+    /// The number of steps of the schedule.
     #[arg(long, default_value_t = 400)]
     steps: usize,
-    /// Stops after so many steps, as if it were interrupted.
+    /// Stop after this many steps, as if interrupted.
     #[arg(long)]
     until: Option<usize>,
-    /// The largest learning rate; it rises to it in a twentieth of the steps and falls to a tenth of it as a cosine.
+    /// The peak learning rate. The rate rises over a twentieth of the steps, and then falls to a tenth along a cosine.
     #[arg(long, default_value_t = 3e-3)]
     rate: f64,
-    /// How many steps lie between checkpoints.
+    /// The number of steps between checkpoints.
     #[arg(long, default_value_t = 100)]
     every: usize,
-    /// Begins anew where there is a checkpoint.
+    /// Start over even if there is a checkpoint.
     #[arg(long)]
     afresh: bool,
 }
 
 impl Options {
-    /// For who has no model yet.
+    /// Returns the options of a brief training, for users without a model.
     pub(crate) fn short() -> Self {
         Options { steps: 60, until: None, rate: 5e-3, every: 60, afresh: false }
     }
@@ -51,12 +51,12 @@ impl Options {
     }
 }
 
-/// What was, up to a checkpoint.
+/// The history up to a checkpoint.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Progress {
     /// The loss of each step.
     losses: Vec<f64>,
-    /// The loss of what is held out, after so many steps.
+    /// Step counts, and the validation loss after each.
     validation: Vec<(usize, f64)>,
 }
 
@@ -83,7 +83,7 @@ impl Progress {
     }
 }
 
-/// Trains, from the last checkpoint if there is one. Gives the weights.
+/// Trains, from the last checkpoint if there is one. Returns the weights.
 pub(crate) fn run(model: &Model, options: &Options, text: &Text) -> Result<Weights> {
     let (sizes, folder) = (model.sizes(), &model.folder);
     std::fs::create_dir_all(folder)?;
@@ -113,7 +113,7 @@ pub(crate) fn run(model: &Model, options: &Options, text: &Text) -> Result<Weigh
             let held_out = text.validation(sizes);
             let losses = held_out.iter().map(|batch| learner.loss(batch)).collect::<Result<Vec<f64>>>()?;
             let loss = losses.iter().sum::<f64>() / losses.len() as f64;
-            bar.suspend(|| println!("after {done} steps: {loss:.4} nats a byte that it has not read"));
+            bar.suspend(|| println!("after {done} steps: {loss:.4} nats per held-out byte"));
             progress.validation.push((done, loss));
             write_safetensors(file(WEIGHTS), &learner.weights()?)?;
             learner.save_optimizer(&file(&optimizer(model)))?;
@@ -125,31 +125,31 @@ pub(crate) fn run(model: &Model, options: &Options, text: &Text) -> Result<Weigh
     learner.weights()
 }
 
-/// The frameworks have files of their own for what their optimizers know.
+/// Returns the name of the file with the optimizer's state, which depends on the framework.
 fn optimizer(model: &Model) -> String {
     format!("{OPTIMIZER}.{:?}", model.framework).to_lowercase()
 }
 
-/// Trains at once, and in two halves: the same weights and losses, bit for bit.
+/// Trains in one go and in two halves; checks that weights and losses agree bit for bit.
 pub(crate) fn resumes_exactly(model: &Model, options: &Options, text: &Text) -> Result<()> {
     let of = |name: &str| Model { folder: model.folder.join(name), ..model.clone() };
     let (at_once, in_halves) = (of("at_once"), of("in_halves"));
     let half = options.steps / 2;
-    // The same steps validate, so that the two have the same progress.
+    // Both validate at the same steps, so that they have the same progress.
     let options = Options { every: half, ..options.clone() };
     let expected = run(&at_once, &Options { afresh: true, ..options.clone() }, text)?;
     run(&in_halves, &Options { until: Some(half), afresh: true, ..options.clone() }, text)?;
     let found = run(&in_halves, &Options { afresh: false, ..options.clone() }, text)?;
     for (name, tensor) in &expected {
-        ensure!(found.get(name) == Some(tensor), "`{name}` is another after a checkpoint");
+        ensure!(found.get(name) == Some(tensor), "`{name}` differs after a checkpoint");
     }
     let [expected, found] = [&at_once, &in_halves].map(|model| Progress::load(&model.folder.join(PROGRESS)));
-    ensure!(expected? == found?, "the losses are others after a checkpoint");
-    println!("{} steps are {half}, a checkpoint, and the rest: all weights and losses, bit for bit", options.steps);
+    ensure!(expected? == found?, "the losses differ after a checkpoint");
+    println!("{} steps equal {half}, a checkpoint, and the rest: all weights and losses, bit for bit", options.steps);
     Ok(())
 }
 
-/// Draws the losses.
+/// Plots the losses.
 fn plot(progress: &Progress, path: &Path) -> Result<()> {
     let area = SVGBackend::new(path, (800, 450)).into_drawing_area();
     area.fill(&WHITE)?;
@@ -159,7 +159,7 @@ fn plot(progress: &Progress, path: &Path) -> Result<()> {
         .x_label_area_size(32)
         .y_label_area_size(44)
         .build_cartesian_2d(0..progress.losses.len().max(1), 0.0..highest)?;
-    chart.configure_mesh().x_desc("steps").y_desc("nats a byte").light_line_style(WHITE).draw()?;
+    chart.configure_mesh().x_desc("steps").y_desc("nats per byte").light_line_style(WHITE).draw()?;
     for (name, points, color) in [
         ("as it learns", progress.losses.iter().copied().enumerate().collect::<Vec<_>>(), BLUE),
         ("of what is held out", progress.validation.clone(), RED),

@@ -1,4 +1,4 @@
-//! In Burn: funcify's layer is a module among others.
+//! In Burn: funcify's layer is a module like any other.
 
 use anyhow::{Context, Result};
 use burn::module::{Module, ModuleVisitor, Param};
@@ -38,12 +38,12 @@ impl Network {
         Ok(Network { encoder, layer, readout }.materialize())
     }
 
-    /// Features of rows, most of which are zero where there is no marker.
+    /// Maps rows to features, most of which are zero for unmarked rows.
     fn encode<const D: usize>(&self, rows: Tensor<D>) -> Tensor<D> {
         relu(self.encoder.forward(rows) - 1.0) * LOUDNESS
     }
 
-    /// The answers, `[B,1]`.
+    /// Returns the answers, `[B,1]`.
     fn forward(&self, rows: Tensor<3>, whose: Loop) -> Result<Tensor<2>> {
         let last = match whose {
             Loop::Plugin => {
@@ -55,8 +55,8 @@ impl Network {
         Ok(self.readout.forward(last))
     }
 
-    /// The last output of the layer, step by step. Rows are encoded in their step: the backward of each slice of a tracked
-    /// sequence would cost as much as the whole sequence.
+    /// Computes the last output of the layer, step by step. Each row is encoded in its step: the backward pass of each
+    /// slice of a tracked sequence would cost as much as the whole sequence.
     fn own_loop(&self, rows: Tensor<3>) -> Result<Tensor<2>> {
         let own = Own::of(&self.layer)?;
         let (rate, b) = own.discretised();
@@ -71,7 +71,7 @@ impl Network {
     }
 }
 
-/// A complex tensor, as its real and its imaginary part.
+/// A complex tensor as its real and imaginary parts.
 type Complex = (Tensor<2>, Tensor<2>);
 
 /// The parameters of S5, for a loop in Burn's ops.
@@ -104,7 +104,7 @@ impl Own {
         })
     }
 
-    /// Λ̄, `[1,P]`, and B̄, `[H,P]`, by a zero-order hold.
+    /// Returns Λ̄, `[1,P]`, and B̄, `[H,P]`, discretised with a zero-order hold.
     fn discretised(&self) -> (Complex, Complex) {
         let step = self.log_step.clone().exp();
         let (re, im) = self.lambda.clone();
@@ -117,14 +117,14 @@ impl Own {
         (rate, b)
     }
 
-    /// `2 Re(C x) + D u`
+    /// Computes `2 Re(C x) + D u`.
     fn output(self, x: Complex, u: Tensor<2>) -> Tensor<2> {
         let c = parts(self.c);
         (x.0.matmul(c.0) - x.1.matmul(c.1)) * 2.0 + u * self.d.unsqueeze()
     }
 }
 
-/// The real and the imaginary part of `[m,n,2]`, each `[n,m]`.
+/// Splits `[m,n,2]` into the real and the imaginary part, each `[n,m]`.
 fn parts(numbers: Tensor<3>) -> Complex {
     let part = |index: usize| numbers.clone().slice_dim(2, index).squeeze_dim::<2>(2).transpose();
     (part(0), part(1))

@@ -1,4 +1,4 @@
-//! In Candle: funcify's layer takes its parameters from a `VarBuilder`, under the names that the authors' code has.
+//! In Candle: funcify's layer takes its parameters from a `VarBuilder`, under the names of the authors' code.
 
 use anyhow::Result;
 use candle_core::{DType, Device, Module, Tensor};
@@ -12,7 +12,7 @@ use crate::training::{Loop, Training};
 pub(super) struct Model {
     encoder: Linear,
     layer: S5,
-    /// The same layer, for the own loop.
+    /// The same layer, for the framework's own loop.
     own: Own,
     readout: Linear,
     adam: Adam,
@@ -33,12 +33,12 @@ impl Model {
         Ok(Model { encoder, layer, own, readout, adam, problems: sizes.problems(0), whose, device: device.clone() })
     }
 
-    /// Features of rows, most of which are zero where there is no marker.
+    /// Maps rows to features, most of which are zero for unmarked rows.
     fn encode(&self, rows: &Tensor) -> candle_core::Result<Tensor> {
         (self.encoder.forward(rows)? - 1.0)?.relu()? * LOUDNESS
     }
 
-    /// The answers, `[B]`.
+    /// Returns the answers, `[B]`.
     fn forward(&self, batch: &Batch) -> candle_core::Result<Tensor> {
         let rows = Tensor::from_slice(&batch.rows, &batch.shape, &self.device)?;
         let last = match self.whose {
@@ -51,8 +51,8 @@ impl Model {
         self.readout.forward(&last)?.squeeze(1)
     }
 
-    /// The last output of the layer, step by step. Rows are encoded in their step: the backward of each `narrow` of a
-    /// tracked sequence would cost as much as the whole sequence.
+    /// Computes the last output of the layer, step by step. Each row is encoded in its step: the backward pass of each
+    /// `narrow` of a tracked sequence would cost as much as the whole sequence.
     fn own_loop(&self, rows: &Tensor) -> candle_core::Result<Tensor> {
         let rows = rows.transpose(0, 1)?.contiguous()?;
         let (steps, sequences, _) = rows.dims3()?;
@@ -69,7 +69,7 @@ impl Model {
     }
 }
 
-/// A complex tensor, as its real and its imaginary part.
+/// A complex tensor as its real and imaginary parts.
 type Complex = (Tensor, Tensor);
 
 /// The parameters of S5, for a loop in Candle's ops.
@@ -89,7 +89,7 @@ impl Own {
         Ok(Own { lambda, b, c, d, log_step: vb.get((p, 1), "log_step")? })
     }
 
-    /// Λ̄, `[P]`, and B̄, `[H,P]`, by a zero-order hold.
+    /// Returns Λ̄, `[P]`, and B̄, `[H,P]`, discretised with a zero-order hold.
     fn discretised(&self) -> candle_core::Result<(Complex, Complex)> {
         let step = self.log_step.squeeze(1)?.exp()?;
         let decay = (&self.lambda.0 * &step)?.exp()?;
@@ -103,7 +103,7 @@ impl Own {
         Ok((rate, b))
     }
 
-    /// `2 Re(C x) + D u`
+    /// Computes `2 Re(C x) + D u`.
     fn output(&self, x: &Complex, u: &Tensor) -> candle_core::Result<Tensor> {
         let c = parts(&self.c.transpose(0, 1)?)?;
         let seen = (x.0.matmul(&c.0)? - x.1.matmul(&c.1)?)?;

@@ -1,10 +1,10 @@
-//! The adding problem over a thousand steps, by S5: a memory that reaches through the whole sequence.
+//! The adding problem over a thousand steps, with S5: a memory that spans the whole sequence.
 //!
-//! Each row of a sequence is a number between 0 and 1 and a marker; two markers are 1, one in each half. The answer is the
-//! sum of the two marked numbers, and who always answers 1 has a mean squared error of 1/6 (Hochreiter and Schmidhuber,
-//! Long Short-Term Memory, 1997, experiment 4; one marker in each half as in Le, Jaitly and Hinton 2015). The model: a map
-//! of each row to features, a state space layer, and a map of its last output, `[B,T,2] -> [B,T,H] -> [B,T,H] -> [B]`, of
-//! f32. All that is left of the marked numbers at the end is in the layer's complex states.
+//! Each row of a sequence is a number between 0 and 1 and a marker; two markers are 1, one in each half. The answer is
+//! the sum of the two marked numbers. Always answering 1 has a mean squared error of 1/6 (Hochreiter and Schmidhuber,
+//! Long Short-Term Memory, 1997, experiment 4; one marker in each half as in Le, Jaitly and Hinton 2015). The model
+//! maps each row to features, runs a state space layer, and maps its last output, `[B,T,2] -> [B,T,H] -> [B,T,H] ->
+//! [B]`, in f32. At the end, the layer's complex states hold all that is left of the marked numbers.
 
 mod burn;
 mod candle;
@@ -19,18 +19,18 @@ use crate::{Framework, Run};
 
 /// The mean squared error of always answering 1: twice the variance of a number between 0 and 1.
 const CONSTANT_ANSWER: f64 = 1.0 / 6.0;
-/// How far off an answer may be to count as right (Hochreiter and Schmidhuber 1997).
+/// The largest error of an answer that counts as right (Hochreiter and Schmidhuber 1997).
 const RIGHT: f32 = 0.04;
 
-/// The seed of the first weights.
+/// The seed of the initial weights.
 const SEED: u64 = 1;
-/// The standard deviation of the weights that make the features, `relu(W row - 1)`. Some exceed 1 only for a marked row, so
-/// that the sum over a thousand rows is not drowned in the others.
+/// The standard deviation of the weights of the features, `relu(W row - 1)`. Some features exceed 1 only for a marked
+/// row, so that the other rows do not drown it in the sum over a thousand rows.
 const SPREAD: f64 = 1.0;
-/// What features are multiplied by. The slowest states of S5 take in a thousandth of its input in a step.
+/// The factor of the features. The slowest states of S5 take in a thousandth of their input in a step.
 const LOUDNESS: f64 = 10.0;
 
-/// The sizes of the model and of what it is trained on.
+/// The sizes of the model and of its training data.
 #[derive(Clone, Copy)]
 struct Sizes {
     steps: usize,
@@ -40,8 +40,8 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// The state space layer, step by step: on two cores, an associative scan, which does more work in fewer and larger ops,
-    /// took 1.3 times as long in Burn, and twice as long in Candle, in the same memory.
+    /// Builds the sequential state space layer. On two cores, an associative scan, which does more work in fewer and
+    /// larger ops, took 1.3 times as long in Burn, and twice as long in Candle, in the same memory.
     fn layer(self) -> S5 {
         S5 { associative: false, ..S5::new(self.features, self.states) }
     }
@@ -60,7 +60,7 @@ struct Batch {
     sums: Vec<f32>,
 }
 
-/// Batches without end.
+/// An endless iterator of batches.
 struct Problems {
     steps: usize,
     batch: usize,
@@ -85,16 +85,16 @@ impl Problems {
 }
 
 impl Batch {
-    /// The two marked numbers of a sequence.
+    /// Returns the two marked numbers of a sequence.
     fn marked(&self, sequence: usize) -> Vec<f32> {
         let steps = self.rows.chunks_exact(2).skip(sequence * self.shape[1]).take(self.shape[1]);
         steps.filter(|row| row[1] == 1.0).map(|row| row[0]).collect()
     }
 }
 
-/// What can be asked of the model in either framework.
+/// The model's interface in either framework.
 trait Adder: Training {
-    /// The answers to a batch, `[B]`.
+    /// Returns the answers to a batch, `[B]`.
     fn answers(&self, batch: &Batch) -> Result<Vec<f32>>;
 }
 
@@ -120,24 +120,24 @@ fn solve<M: Adder>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     for (sequence, answer) in answers.iter().enumerate().take(3) {
         let marked = fresh.marked(sequence);
         let sum: f32 = marked.iter().sum();
-        println!("  {:.3} + {:.3} = {sum:.3}, and the model says {answer:.3}", marked[0], marked[1]);
+        println!("  {:.3} + {:.3} = {sum:.3}, and the model answers {answer:.3}", marked[0], marked[1]);
     }
     let (error, right) = score(&answers, &fresh);
     let report = |steps: usize, error: f64, right: f64| {
-        let (error, right) = (format!("{error:.4} (of 1: {CONSTANT_ANSWER:.4})"), 100.0 * right);
+        let (error, right) = (format!("{error:.4} (always 1: {CONSTANT_ANSWER:.4})"), 100.0 * right);
         println!("  {steps} steps: mean squared error {error}, {right:.0} % within {RIGHT}");
     };
     report(sizes.steps, error, right);
-    // Nothing is claimed of longer sequences than it was trained on: its states fade.
+    // No claim is made about sequences longer than those in training, where the states fade.
     let longer = Sizes { steps: 2 * sizes.steps, batch: 64, ..sizes }.problems(2).next();
     let (error_of_longer, right) = score(&model.answers(&longer)?, &longer);
     report(longer.shape[1], error_of_longer, right);
     let enough = run.pick(0.1, 0.002);
-    ensure!(error < enough, "the sums are not learnt: the mean squared error is {error}, not less than {enough}");
+    ensure!(error < enough, "the model did not learn to add: the mean squared error {error} is not below {enough}");
     Ok(())
 }
 
-/// The mean squared error of answers, and the share of them that are right.
+/// Returns the mean squared error of answers, and the share of right ones.
 fn score(answers: &[f32], batch: &Batch) -> (f64, f64) {
     let count = answers.len() as f64;
     let errors = || answers.iter().zip(&batch.sums).map(|(answer, sum)| answer - sum);

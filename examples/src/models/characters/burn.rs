@@ -1,7 +1,7 @@
-//! In Burn: an LSTM of two linear maps, whose loop over the letters is funcify's, and of which a step becomes a part of a graph.
+//! In Burn: an LSTM of two linear maps. funcify runs its loop over the letters, and its step becomes a part of a graph.
 //!
-//! `burn::nn::Lstm` can be the loop's body too, but has two maps for each gate: one product for the four is faster in both
-//! loops.
+//! The loop's body could also use `burn::nn::Lstm`, but that has two maps for each gate: one product for all four
+//! gates is faster in both loops.
 
 use anyhow::Result;
 use burn::module::Module;
@@ -18,13 +18,13 @@ use crate::training::{Loop, Training};
 #[derive(Module, Debug)]
 pub(super) struct Reader {
     embedding: Embedding,
-    /// To the four gates, as is `hidden`.
+    /// A map to the four gates, like `hidden`.
     input: Linear,
     hidden: Linear,
     head: Linear,
 }
 
-/// The state after a letter that is `x` to the gates.
+/// Computes the state after a letter; `x` is the letter's input to the gates.
 fn cell(hidden: &Linear, state: LstmState<2>, x: Tensor<2>) -> LstmState<2> {
     let size = state.cell.dims()[1];
     let gates = x + hidden.forward(state.hidden);
@@ -50,7 +50,7 @@ impl Reader {
         LstmState::initial([batch, self.hidden.weight.dims()[0]], device)
     }
 
-    /// The hidden states after each letter, of tokens `[batch, letters]`: `[batch, letters, hidden]`.
+    /// Returns the hidden states after each letter of `tokens` `[batch, letters]`: `[batch, letters, hidden]`.
     fn states(&self, tokens: Tensor<2, Int>, whose: Loop) -> Result<Tensor<3>> {
         let mut state = self.start(tokens.dims()[0], &tokens.device());
         let xs = self.input.forward(self.embedding.forward(tokens));
@@ -73,7 +73,7 @@ impl Reader {
         }
     }
 
-    /// The logits after a letter, a token `[1]`, and the state.
+    /// Returns the logits after a letter, given as a token `[1]`, and the state.
     fn step(&self, token: Tensor<1, Int>, state: LstmState<2>) -> (Tensor<2>, LstmState<2>) {
         let x = self.input.forward(self.embedding.forward(token.unsqueeze()));
         let state = cell(&self.hidden, state, x.squeeze_dim(1));

@@ -1,9 +1,10 @@
 //! A character model that has read sums, `12+7=19`, and answers sums that it has not read.
 //!
-//! An LSTM (Hochreiter and Schmidhuber 1997) reads windows of a stream of sums and predicts, of each answer, the next letter
-//! and the end of the line. That such a network learns to add from text: Zaremba and Sutskever, Learning to Execute
-//! (arXiv:1410.4615). Some pairs of numbers are held out of the stream; they are asked after training. A graph answers: it
-//! runs over the prompt by a scan, and on by a `while_loop` that stops at the end of the line.
+//! An LSTM (Hochreiter and Schmidhuber 1997) reads windows of a stream of sums. In each answer it predicts the next
+//! letter and the end of the line. Zaremba and Sutskever, Learning to Execute (arXiv:1410.4615), show that such a
+//! network learns to add from text. Some pairs of numbers are held out of the stream, and the model is asked for them
+//! after training. A graph answers: it runs over the prompt with a scan, and then continues with a `while_loop` that
+//! stops at the end of the line.
 
 mod burn;
 mod candle;
@@ -23,17 +24,17 @@ use crate::{Framework, Run};
 const LETTERS: &str = "0123456789+=\n";
 /// The token that ends a line.
 const END: u32 = LETTERS.len() as u32 - 1;
-/// How many letters an answer may have.
+/// The maximum number of letters of an answer.
 const MOST: usize = 12;
-/// The features of a letter.
+/// The number of features of a letter.
 const FEATURES: usize = 16;
 
 #[derive(Clone, Copy)]
 struct Sizes {
-    /// Numbers are smaller than this.
+    /// The exclusive upper bound of the numbers.
     numbers: usize,
     batch: usize,
-    /// The letters of a window.
+    /// The number of letters of a window.
     letters: usize,
     hidden: usize,
 }
@@ -64,16 +65,16 @@ fn text(tokens: &[u32]) -> String {
 struct Stream {
     sizes: Sizes,
     sums: Vec<Sum>,
-    /// The sums that are not in the stream.
+    /// The sums that are held out of the stream.
     held_out: Vec<Sum>,
     random: StdRng,
 }
 
-/// What is read, and what is to be predicted.
+/// The letters to read, and those to predict.
 struct Batch {
     /// `[batch, letters]`
     tokens: Vec<u32>,
-    /// The positions, in all the windows, of the letters before those of answers.
+    /// The positions, over all windows, of the letters before those of answers.
     before: Vec<u32>,
     /// The tokens of answers.
     answers: Vec<u32>,
@@ -89,7 +90,7 @@ impl Stream {
         Stream { sizes, sums, held_out, random }
     }
 
-    /// Windows that begin with a sum; the last sum may be cut off.
+    /// Draws windows that begin with a sum; the last sum may be cut off.
     fn batch(&mut self) -> Batch {
         let mut batch = Batch { tokens: Vec::new(), before: Vec::new(), answers: Vec::new() };
         for end in (1..=self.sizes.batch).map(|row| row * self.sizes.letters) {
@@ -109,7 +110,7 @@ impl Stream {
         batch
     }
 
-    /// The loss of the best prediction from the letter before alone: the entropy of the next letter.
+    /// Returns the loss of the best prediction from only the previous letter: the entropy of the next letter.
     fn loss_without_state(&self) -> f64 {
         let mut counts = [[0.0; LETTERS.len()]; LETTERS.len()];
         for sum in &self.sums {
@@ -126,9 +127,9 @@ impl Stream {
     }
 }
 
-/// The graph that answers, of a graph of one step: `(weights .., token [1], h, c) -> (logits [1,V], h, c)`.
+/// Builds the graph that answers from the graph of one step, `(weights .., token [1], h, c) -> (logits [1,V], h, c)`.
 ///
-/// It takes the weights and a prompt `[P]`, and gives tokens `i64[MOST]`, of which the first `count` are the answer.
+/// It takes the weights and a prompt `[P]`, and returns tokens `i64[MOST]`; the first `count` of them are the answer.
 fn answering(step: &Graph) -> funcify::Result<Graph> {
     let count = step.inputs().len() - 3;
     let token = step.input_type(count);
@@ -144,7 +145,7 @@ fn answering(step: &Graph) -> funcify::Result<Graph> {
             let state = step.input_type(count + index);
             full(state.shape.clone(), state.dtype, 0.0)
         });
-        // The last letter of the prompt is the first step of the answer.
+        // The last letter of the prompt is the input of the answer's first step.
         let (states, ()) = scan(start, prompt.slice(0, ..-1), |states, token| (next(token.unsqueeze(0), states).1, ()));
         let empty = full([MOST], DType::I64, -1.0);
         let (tokens, count, ..) = while_loop(
@@ -159,25 +160,25 @@ fn answering(step: &Graph) -> funcify::Result<Graph> {
     })
 }
 
-/// What the graph that answers gives.
+/// The results of the graph that answers.
 struct Written {
-    /// `[MOST]`, -1 where nothing was written.
+    /// `[MOST]`; -1 past the end of the answer.
     tokens: Vec<i64>,
     count: i64,
 }
 
-/// What can be asked of the model in either framework.
+/// The model's interface in either framework.
 trait Calculator: Training {
     type State;
 
-    /// The graph that answers a prompt, with the weights as they are.
+    /// Returns a function that answers a prompt with the graph and the current weights.
     fn answering(&self) -> Result<impl Fn(&[u32]) -> Result<Written>>;
 
-    /// A step of the model by the framework's own ops, from zeros if there is no state: the likeliest next token.
+    /// Runs a step with the framework's own ops, from zeros if there is no state. Returns the likeliest next token.
     fn read(&self, token: u32, state: Option<Self::State>) -> Result<(u32, Self::State)>;
 }
 
-/// The answer to a prompt, one token after the other from the host.
+/// Answers a prompt from the host, one token after the other.
 fn answer_by_hand<M: Calculator>(model: &M, prompt: &[u32]) -> Result<Vec<u32>> {
     let (mut state, mut next) = (None, END);
     for token in prompt {
@@ -215,17 +216,17 @@ fn learn<M: Calculator>(run: &Run, model: impl Fn(Sizes, Loop) -> Result<M>) -> 
     let stream = Stream::new(sizes);
     let (last, without_state) = (losses[losses.len() - 10..].iter().sum::<f64>() / 10.0, stream.loss_without_state());
     println!("  the loss of the last steps is {last:.3}; without a memory it is {without_state:.3} at best");
-    ensure!(last < 0.7 * without_state, "the model remembers little of what is asked");
+    ensure!(last < 0.7 * without_state, "the model hardly uses its memory");
 
     let asked = &stream.held_out[..stream.held_out.len().min(200)];
     let right = ask(&model, asked)?;
-    ensure!(run.quick || right * 10 >= asked.len() * 9, "nine of ten answers are right");
+    ensure!(run.quick || right * 10 >= asked.len() * 9, "fewer than nine of ten answers are right");
     Ok(())
 }
 
-/// Asks for sums, and counts the right answers.
+/// Asks for sums and counts the right answers.
 fn ask<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
-    println!("  asked what it has not read:");
+    println!("  held-out sums:");
     let answering = model.answering()?;
     let (mut right, mut steps) = (0, 0);
     for (index, sum) in sums.iter().enumerate() {
@@ -233,19 +234,19 @@ fn ask<M: Calculator>(model: &M, sums: &[Sum]) -> Result<usize> {
         let written = answering(&tokens(&prompt))?;
         let (answer, rest) = written.tokens.split_at(written.count as usize);
         let answer: Vec<u32> = answer.iter().map(|token| *token as u32).collect();
-        ensure!(answer == answer_by_hand(model, &tokens(&prompt))?, "the framework's own steps give other letters");
+        ensure!(answer == answer_by_hand(model, &tokens(&prompt))?, "the framework's own steps differ");
         let end = answer.iter().position(|token| *token == END).map_or(MOST, |end| end + 1);
-        ensure!(answer.len() == end, "the loop stops at the end of the line: {answer:?}");
-        ensure!(rest.iter().all(|token| *token == -1), "nothing is written after it: {rest:?}");
+        ensure!(answer.len() == end, "the loop must stop at the end of the line: {answer:?}");
+        ensure!(rest.iter().all(|token| *token == -1), "nothing may follow it: {rest:?}");
         let answer = text(&answer);
         if index < 8 {
-            let mark = if answer == expected { "right".into() } else { format!("wrong, it is {expected}") };
+            let mark = if answer == expected { "right".into() } else { format!("wrong, expected {expected}") };
             println!("    {:<10} {}", format!("{prompt}{}", answer.trim_end()), mark.trim_end());
         }
         right += usize::from(answer == expected);
         steps += answer.len();
     }
     println!("  right: {right} of {}; the loop ran {steps} steps of at most {}", sums.len(), sums.len() * MOST);
-    ensure!(steps < sums.len() * MOST / 2, "answers end early");
+    ensure!(steps < sums.len() * MOST / 2, "answers should end early");
     Ok(right)
 }

@@ -24,7 +24,7 @@ struct Weights {
     weights: Param<Tensor<1>>,
 }
 
-/// The weights `[4]`, the times and the readings `[BATCH]`.
+/// The weights `[4]`, and the times and the readings, `[BATCH]` each.
 type Operands = (Tensor<1>, Tensor<1>, Tensor<1>);
 
 impl Model {
@@ -36,7 +36,7 @@ impl Model {
     }
 }
 
-/// How far the curve is from the readings. `limit` is what happens to the exponents and to the result.
+/// Returns the distances of the curve from the readings. `limit` is applied to the exponents and to the result.
 fn residuals(operands: &Operands, limit: fn(Tensor<1>) -> Tensor<1>) -> Tensor<1> {
     let (weights, times, readings) = operands.clone();
     let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.clone().slice(index..index + 1));
@@ -58,7 +58,7 @@ fn loss(residuals: Tensor<1>) -> Tensor<1> {
     residuals.square().mean()
 }
 
-/// As the graph, with a number that is read, and an `if`.
+/// Computes the same as the graph, with a number read on the host and an `if`.
 fn own_guarded(operands: &Operands) -> (Tensor<1>, bool) {
     let plain = loss(residuals(operands, as_it_is));
     match plain.clone().into_scalar::<f32>().is_finite() {

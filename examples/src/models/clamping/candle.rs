@@ -19,7 +19,7 @@ pub(super) struct Model {
     device: Device,
 }
 
-/// The weights `[4]`, the times and the readings `[BATCH]`.
+/// The weights `[4]`, and the times and the readings, `[BATCH]` each.
 type Operands = (Tensor, Tensor, Tensor);
 
 impl Model {
@@ -31,7 +31,7 @@ impl Model {
     }
 }
 
-/// How far the curve is from the readings. `limit` is what happens to the exponents and to the result.
+/// Returns the distances of the curve from the readings. `limit` is applied to the exponents and to the result.
 fn residuals(operands: &Operands, limit: fn(Tensor) -> CandleResult<Tensor>) -> CandleResult<Tensor> {
     let (weights, times, readings) = operands;
     let [s, k, r, g] = [0, 1, 2, 3].map(|index| weights.narrow(0, index, 1));
@@ -49,7 +49,7 @@ fn clamp(values: Tensor) -> CandleResult<Tensor> {
     is_number.where_cond(&values, &values.zeros_like()?)?.clamp(-LARGEST, LARGEST)
 }
 
-/// Of each value whether it is finite: u8.
+/// Returns a u8 mask of finite values.
 fn is_finite(values: &Tensor) -> CandleResult<Tensor> {
     values.abs()?.le(f32::MAX)
 }
@@ -58,7 +58,8 @@ fn loss(residuals: &Tensor) -> CandleResult<Tensor> {
     residuals.sqr()?.mean_all()
 }
 
-/// The loss, with values clamped if one is not finite, and whether it was: with a number that is read, and an `if`.
+/// Computes the same as the graph, with a number read on the host and an `if`: the loss, with values clamped if one is
+/// not finite, and whether it was.
 fn own_guarded(operands: &Operands) -> CandleResult<(Tensor, bool)> {
     let plain = loss(&residuals(operands, as_it_is)?)?;
     match plain.to_scalar::<f32>()?.is_finite() {

@@ -1,18 +1,18 @@
-//! A fit that survives batches that overflow: they are clamped by a `cond`, of which only the branch that is taken runs.
+//! A fit that survives overflowing batches: a `cond` clamps them, and only the branch that is taken runs.
 //!
-//! A time-kill curve with regrowth: an antibiotic kills most bacteria, and a few that resist it grow. What is read is the
-//! logarithm of how many there are, `ln N(t) = ln(exp(s - k t) + exp(r - g (12 - t)))`, in 12 hours, with noise; fitted are
-//! `s, k, r, g` (f32 `[4]`). Some times are in milliseconds, not in hours, so that `exp` overflows; some readings failed,
-//! and are NaN.
+//! The model is a time-kill curve with regrowth: an antibiotic kills most bacteria, and a few that resist it grow. The
+//! readings are noisy logarithms of their number, `ln N(t) = ln(exp(s - k t) + exp(r - g (12 - t)))`, over 12 hours.
+//! The fitted parameters are `s, k, r, g` (f32 `[4]`). Some times are in milliseconds instead of hours, so that `exp`
+//! overflows; some readings failed, and are NaN.
 //!
-//! One such reading ruins all weights: the loss is not finite, nor are its gradients. The mask
-//! `where(is_finite(f(x)), f(x), clamped)` makes the loss finite, but in its gradient zero is multiplied by the derivative of
-//! `f`, which is infinite: the weights become NaN all the same, and the mask hides it.
+//! One such reading ruins all weights: neither the loss nor its gradients are finite. The mask `where(is_finite(f(x)),
+//! f(x), clamped)` makes the loss finite, but its gradient multiplies zero by the derivative of `f`, which is
+//! infinite: the weights become NaN all the same, and the mask hides it.
 //!
-//! With `cond`, a batch whose residuals are all finite is computed as it is. In another batch the exponents are clamped, so
-//! that `exp` cannot overflow, and the residuals: NaN to zero, the others to ±[`LARGEST`]. The branches compute all of it: if
-//! an `exp` before the `cond` overflowed, the branch that does not use it would give it the gradient zero, and zero times
-//! infinity is NaN again.
+//! With `cond`, a batch whose residuals are all finite is computed unchanged. In any other batch the exponents are
+//! clamped, so that `exp` cannot overflow, and so are the residuals: NaN becomes zero, the others ±[`LARGEST`]. The
+//! branches contain the whole computation. If an `exp` before the `cond` overflowed, the branch that does not use it
+//! would give it the gradient zero, and zero times infinity is NaN again.
 
 mod burn;
 mod candle;
@@ -27,36 +27,36 @@ use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
 const NAMES: [&str; 4] = ["ln N at first", "killed in an hour", "ln N in the end", "growth in an hour"];
-/// What the readings are made with.
+/// The parameters that the readings are generated with.
 const TRUE: [f32; 4] = [13.8, 1.5, 10.6, 0.5];
-/// Where the fit starts.
+/// The starting point of the fit.
 const START: [f32; 4] = [10.0, 0.5, 8.0, 0.2];
-/// How long bacteria are watched, in hours.
+/// The duration of an experiment, in hours.
 const LENGTH: f64 = 12.0;
 /// The noise of a reading.
 const NOISE: f32 = 0.3;
-/// How many readings a batch has.
+/// The number of readings in a batch.
 const BATCH: usize = 64;
-/// How likely a time is in milliseconds, and how likely a reading failed.
+/// The probability that a time is in milliseconds, and the probability that a reading failed.
 const INVALID: f64 = 1.0 / 400.0;
-/// No more than `e^30` bacteria fit into a millilitre.
+/// The largest reading: at most `e^30` bacteria fit into a millilitre.
 const LARGEST: f64 = 30.0;
 
-/// What is done against invalid values.
+/// A protection against invalid values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Guard {
     Nothing,
-    /// The residuals that are not finite are replaced, element by element.
+    /// Replaces residuals that are not finite, element by element.
     Where,
-    /// A batch with a residual that is not finite takes another branch.
+    /// Takes another branch for a batch with a residual that is not finite.
     Cond,
 }
 
-/// Readings of bacteria.
+/// A generator of readings.
 struct Readings {
     random: StdRng,
     noise: Normal<f32>,
-    /// How many batches had an invalid reading.
+    /// The number of batches with an invalid reading.
     invalid: usize,
 }
 
@@ -65,7 +65,7 @@ impl Readings {
         Ok(Readings { random: StdRng::seed_from_u64(3), noise: Normal::new(0.0, NOISE)?, invalid: 0 })
     }
 
-    /// A batch: times, and logarithms of how many bacteria were counted.
+    /// Draws a batch: times, and logarithms of the counted bacteria.
     fn batch(&mut self) -> (Vec<f32>, Vec<f32>) {
         let [s, k, r, g] = TRUE;
         let mut is_invalid = false;
@@ -83,8 +83,8 @@ impl Readings {
     }
 }
 
-/// The loss of a batch, with values clamped if one is not finite, and whether it was: of the weights `[4]`, the times and the
-/// readings `[BATCH]`.
+/// Builds the loss of a batch, with values clamped if one is not finite, and whether it was. Its inputs are the weights
+/// `[4]`, and the times and the readings, `[BATCH]` each.
 fn guarded() -> funcify::Result<Graph> {
     Graph::build("guarded", |g| {
         let weights = g.input("weights", TensorType::new(DType::F32, [4]));
@@ -102,12 +102,12 @@ fn guarded() -> funcify::Result<Graph> {
     })
 }
 
-/// What can be asked of the model in either framework.
+/// The model's interface in either framework.
 trait Curve: Training {
-    /// The four numbers that are fitted.
+    /// Returns the four fitted parameters.
     fn fitted(&self) -> Result<Vec<f32>>;
 
-    /// How many batches took the branch that clamps, and how many had invalid readings.
+    /// Returns the number of batches that took the clamping branch, and the number with invalid readings.
     fn clamped(&self) -> (usize, usize);
 }
 
@@ -126,20 +126,20 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
         ensure!(!loss.is_finite() && after.is_nan(), "an invalid reading should ruin the loss");
         let (step, loss, after) = ruin(start(Guard::Where, Loop::Own)?)?;
         println!("  with a `where`, the loss of step {step} is {loss:.1} and then {after:.1}, but all weights are NaN");
-        ensure!(loss.is_finite() && after.is_finite(), "a mask should hide what is invalid");
+        ensure!(loss.is_finite() && after.is_finite(), "a mask should hide invalid values");
     }
     let Some((model, losses)) = train(run, schedule, |whose| start(Guard::Cond, whose))? else { return Ok(()) };
 
     let (clamped, invalid) = model.clamped();
     let (all, as_they_are) = (losses.len(), losses.len() - clamped);
-    println!("  of {all} batches, {as_they_are} were computed as they are and {clamped} clamped");
+    println!("  of {all} batches, {as_they_are} were computed unchanged and {clamped} clamped");
     ensure!(clamped == invalid && clamped > 0, "{invalid} batches had invalid readings");
-    // That of a clamped batch says little.
+    // The loss of a clamped batch says little.
     let mut last: Vec<f64> = losses.iter().rev().take(21).copied().collect();
     last.sort_by(f64::total_cmp);
     let noise = f64::from(NOISE * NOISE);
     println!("  the median of the last losses is {:.3}; the variance of the noise is {noise:.3}", last[10]);
-    ensure!(last[10] < 1.5 * noise, "more than noise is left");
+    ensure!(last[10] < 1.5 * noise, "the residuals exceed the noise");
     println!("  {:18} {:>9} {:>9}", "", "fitted", "true");
     let fitted = model.fitted()?;
     for ((name, fitted), of_data) in NAMES.into_iter().zip(&fitted).zip(TRUE) {
@@ -147,11 +147,11 @@ fn fit<M: Curve>(run: &Run, start: impl Fn(Guard, Loop) -> Result<M>) -> Result<
     }
     let tolerance = run.pick(0.05, 0.01);
     let is_close = |(fitted, of_data): (&f32, f32)| (fitted / of_data - 1.0).abs() < tolerance;
-    ensure!(fitted.iter().zip(TRUE).all(is_close), "a number is more than {:.0}% off", 100.0 * tolerance);
+    ensure!(fitted.iter().zip(TRUE).all(is_close), "a parameter is off by more than {:.0}%", 100.0 * tolerance);
     Ok(())
 }
 
-/// Trains until the weights are NaN, all of them: the number of that step, from 1, its loss, and the loss after it.
+/// Trains until all weights are NaN. Returns the number of that step, from 1, its loss, and the loss after it.
 fn ruin<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
     for step in 1..=100 {
         let loss = model.step(0.05)?;
@@ -159,5 +159,5 @@ fn ruin<M: Curve>(mut model: M) -> Result<(usize, f64, f64)> {
             return Ok((step, loss, model.step(0.05)?));
         }
     }
-    Err(anyhow!("the weights are numbers after 100 steps"))
+    Err(anyhow!("the weights are not NaN after 100 steps"))
 }

@@ -1,4 +1,4 @@
-//! In Burn: the chunks are the rows of a `scan`, whose closure is Burn's own cross-entropy and sums up the losses.
+//! In Burn: a `scan` over the chunks, whose closure calls Burn's own cross-entropy and sums the losses.
 //!
 //! As a graph (`funcify_burn::Differentiable`) the same loss needs the same memory, and less time on ndarray.
 
@@ -36,7 +36,7 @@ impl Network {
         Network { embedding, output }.materialize()
     }
 
-    /// The embeddings of tokens, `[tokens, W]`.
+    /// Returns the embeddings of tokens, `[tokens, W]`.
     fn embed(&self, tokens: Tensor<1, Int>) -> Tensor<2> {
         self.embedding.forward(tokens.unsqueeze()).squeeze_dim(0)
     }
@@ -47,13 +47,13 @@ impl Model {
         Ok(Model { adam: Adam::new(network), text: Text::new(sizes)?, whose, device: device.clone().autodiff() })
     }
 
-    /// The loss, from the embeddings of tokens and the tokens that follow them.
+    /// Computes the loss from the embeddings of tokens and the tokens that follow them.
     fn in_chunks(&self, xs: Tensor<2>, next: Tensor<1, Int>) -> funcify::Result<Tensor<1>> {
         let Sizes { tokens, width, chunk, .. } = self.text.sizes;
         let count = tokens / chunk;
         let chunks = (xs.reshape([count, chunk, width]), next.reshape([count, chunk]));
         let zero = Tensor::<1>::zeros([1], &self.device);
-        // Of a chunk nothing is saved.
+        // Nothing of a chunk is saved for the backward pass.
         let scan = Scan::new().policy(CheckpointPolicy::Recompute);
         let (sum, ()) = scan.run(&self.adam.module.output, zero, chunks, |output, sum, (xs, next)| {
             (sum + cross_entropy(output.forward(xs), next), ())

@@ -1,4 +1,4 @@
-//! In Candle: the chunks are the rows of a `map`, whose closure is Candle's own cross-entropy.
+//! In Candle: a `map` over the chunks, whose closure calls Candle's own cross-entropy.
 //!
 //! As a graph (`funcify_candle::Differentiable`) the same loss needs the same memory and about an eighth less time.
 
@@ -30,7 +30,7 @@ impl Model {
         Ok(Model { embedding, output, adam, text: Text::new(sizes)?, whose, device: device.clone() })
     }
 
-    /// The loss, from the embeddings of tokens `[tokens, W]` and the tokens that follow them.
+    /// Computes the loss from the embeddings of tokens `[tokens, W]` and the tokens that follow them.
     fn in_chunks(&self, xs: &Tensor, next: &Tensor) -> candle_core::Result<Tensor> {
         let Sizes { width, chunk, .. } = self.text.sizes;
         let chunks = (xs.reshape(((), chunk, width))?, next.reshape(((), chunk))?);

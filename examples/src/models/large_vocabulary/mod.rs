@@ -1,11 +1,11 @@
-//! A language model over a large vocabulary, whose cross-entropy is computed in chunks of tokens.
+//! A language model over a large vocabulary, with cross-entropy in chunks of tokens.
 //!
-//! A bigram model: the logits of the next token are `output [V, W]` times the embedding `[W]` of the last token, in f32.
-//! The logits of a batch `[tokens, V]` need far more memory than all weights. With the loss in chunks those of one chunk
-//! exist at a time: they are computed again in the backward pass. Wijmans et al., Cut Your Losses in Large-Vocabulary
-//! Language Models (2024), do so by blocks within a kernel.
+//! It is a bigram model: the logits of the next token are `output [V, W]` times the embedding `[W]` of the last token,
+//! in f32. The logits of a batch `[tokens, V]` need far more memory than all weights. With a chunked loss, only the
+//! logits of one chunk exist at a time, and the backward pass recomputes them. Wijmans et al., Cut Your Losses in
+//! Large-Vocabulary Language Models (2024), do so in blocks within a kernel.
 //!
-//! The last token is drawn by Zipf's law, and a random permutation of the vocabulary says which token follows it.
+//! The last token follows Zipf's law, and a random permutation of the vocabulary determines the token after it.
 
 mod burn;
 mod candle;
@@ -27,9 +27,9 @@ const EXPONENT: f64 = 1.0;
 struct Sizes {
     vocabulary: usize,
     width: usize,
-    /// In a batch.
+    /// The number of tokens in a batch.
     tokens: usize,
-    /// How many tokens have their logits at once.
+    /// The number of tokens whose logits exist at once.
     chunk: usize,
 }
 
@@ -38,7 +38,7 @@ struct Text {
     sizes: Sizes,
     random: StdRng,
     zipf: Zipf<f64>,
-    /// Which token follows each.
+    /// The successor of each token.
     next: Vec<u32>,
 }
 
@@ -50,7 +50,7 @@ impl Text {
         Ok(Text { sizes, random, zipf: Zipf::new(sizes.vocabulary as f64, EXPONENT)?, next })
     }
 
-    /// A batch: tokens, and those that follow them.
+    /// Draws a batch: tokens, and their successors.
     fn batch(&mut self) -> (Vec<u32>, Vec<u32>) {
         let ranks = (&mut self.random).sample_iter(self.zipf).take(self.sizes.tokens);
         let tokens: Vec<u32> = ranks.map(|rank| rank as u32 - 1).collect();
@@ -58,7 +58,7 @@ impl Text {
         (tokens, next)
     }
 
-    /// How often each token occurs.
+    /// Returns the frequency of each token.
     fn frequencies(&self) -> Vec<f64> {
         let weights: Vec<f64> = (1..=self.sizes.vocabulary).map(|rank| (rank as f64).powf(-EXPONENT)).collect();
         let sum: f64 = weights.iter().sum();
@@ -66,9 +66,9 @@ impl Text {
     }
 }
 
-/// What can be asked of the model in either framework.
+/// The model's interface in either framework.
 trait Bigrams: Training {
-    /// The most likely token after each of some tokens.
+    /// Returns the most likely successor of each token.
     fn predict(&self, tokens: &[u32]) -> Result<Vec<u32>>;
 }
 
@@ -96,7 +96,7 @@ fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>)
     let entropy: f64 = frequencies.iter().map(|share| -share * share.ln()).sum();
     let loss = losses.iter().rev().take(10).sum::<f64>() / 10.0;
     println!("  the last 10 losses are {loss:.2} nats on average; guessing by frequency has {entropy:.2}");
-    ensure!(loss < 0.5 * entropy, "the model has not learnt what follows what");
+    ensure!(loss < 0.5 * entropy, "the model did not learn which token follows which");
 
     let frequent: Vec<u32> = (0..run.pick(50, 200)).collect();
     let predicted = model.predict(&frequent)?;
@@ -104,19 +104,19 @@ fn learn<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>)
     let share: f64 = frequencies[..frequent.len()].iter().sum();
     let (count, percent) = (predicted.len(), 100.0 * share);
     println!("  right after {right} of the {count} most frequent tokens, {percent:.0}% of the text");
-    ensure!(right * 100 >= count * 95, "the model should know what follows a frequent token");
+    ensure!(right * 100 >= count * 95, "the model should know the successors of frequent tokens");
     Ok(())
 }
 
-/// The peak memory of a training step in chunks and with the framework's own cross-entropy.
+/// Compares the peak memory of a training step in chunks and with the framework's own cross-entropy.
 fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> Result<M>) -> Result<()> {
     if !run.is_on_host() {
-        println!("  what this device holds is not counted: its memory is not compared");
+        println!("  the memory of this device is not counted, so it is not compared");
         return Ok(());
     }
     let peak = |whose| {
         let mut model = start(whose)?;
-        // What the first step alone allocates is held from then on: programs, the moments of Adam.
+        // The first step allocates memory that is held from then on: programs, and Adam's moments.
         model.step(1e-6)?;
         Ok::<f64, anyhow::Error>(Cost::of(&mut model)?.bytes as f64)
     };
@@ -127,8 +127,8 @@ fn compare_memory<M: Bigrams>(run: &Run, sizes: Sizes, start: impl Fn(Loop) -> R
     println!("  peak memory of a step: {chunks_mb:.1} MB in chunks, {whole_mb:.1} MB at once: {times:.1} times");
     println!("  the logits of all {} tokens are {logits_mb:.1} MB", sizes.tokens);
     let least = run.pick(4.0, 10.0);
-    ensure!(whole > least * chunks, "chunks need less than a {least}th of the memory");
-    // What Adam needs counts more in a small model.
+    ensure!(whole > least * chunks, "chunks should need less than a {least}th of the memory");
+    // In a small model, Adam's moments dominate.
     ensure!(run.quick || chunks < logits, "the logits of all tokens should never exist at once");
     Ok(())
 }

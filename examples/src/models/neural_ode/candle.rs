@@ -12,7 +12,7 @@ use crate::training::{Loop, Training};
 
 pub(super) struct Model {
     network: Network,
-    /// The integrator of a piece.
+    /// The integrator of a segment.
     integrator: Differentiable,
     adam: Adam,
     pieces: Pieces,
@@ -33,7 +33,7 @@ impl Module for Network {
 }
 
 impl Network {
-    /// A step of the classical Runge-Kutta method.
+    /// Computes a step of the classical Runge-Kutta method.
     fn runge_kutta(&self, x: &Tensor, step: f64) -> candle_core::Result<Tensor> {
         let first = self.forward(x)?;
         let second = self.forward(&(x + (&first * (step / 2.0))?)?)?;
@@ -44,7 +44,8 @@ impl Network {
     }
 }
 
-/// The points after each step, `[T,B,2]`, from a start `[B,2]`, by a network whose weights lie as Candle's do.
+/// Builds the graph of the points after each step, `[T,B,2]`, from a start `[B,2]`; the network's weights are in
+/// Candle's layout.
 fn integrator(hidden: usize, step: f64, steps: usize) -> funcify::Result<Graph> {
     Graph::build("integrator", |g| {
         let start = g.input("start", "f32[B,2]");
@@ -77,7 +78,7 @@ impl Model {
         Ok(Model { network, integrator, adam, pieces: Pieces::new(sizes), whose, device: device.clone() })
     }
 
-    /// The points after each step, `[T,B,2]`.
+    /// Returns the points after each step, `[T,B,2]`.
     fn integrate(&self, integrator: &Differentiable, start: &Tensor) -> candle_core::Result<Tensor> {
         let layers = [&self.network.hidden, &self.network.slope];
         let weights = layers.into_iter().flat_map(|layer| [Some(layer.weight()), layer.bias()]).flatten();

@@ -1,10 +1,10 @@
-//! A neural ordinary differential equation (Chen, Rubanova, Bettencourt and Duvenaud 2018): a spiral's vector field, learnt
-//! through the integrator.
+//! A neural ordinary differential equation (Chen, Rubanova, Bettencourt and Duvenaud 2018): learns a spiral's vector
+//! field through the integrator.
 //!
-//! The spiral is `dx/dt = A x³`, from (2, 0) over 10 units of time, the first example of the authors' code. The model is
-//! `dx/dt = MLP(x)`, `[B,2] -> [B,H] -> [B,2]` of f32, integrated by the classical Runge-Kutta method in a scan. It is
-//! trained on short pieces of the spiral, and judged by its own way from the start to the end, in steps of the size that it
-//! was trained with and in steps of half the size.
+//! The spiral is `dx/dt = A x³`, from (2, 0) over 10 units of time, the first example of the authors' code. The model
+//! is `dx/dt = MLP(x)`, `[B,2] -> [B,H] -> [B,2]` in f32, integrated by the classical Runge-Kutta method in a scan. It
+//! is trained on short segments of the spiral, and evaluated on its own trajectory from start to end, with steps of
+//! the size used in training and of half that size.
 
 mod burn;
 mod candle;
@@ -17,16 +17,16 @@ use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
 const START: [f64; 2] = [2.0, 0.0];
-/// Steps of the true solution in a step of the model.
+/// The number of steps of the true solution in a step of the model.
 const FINER: usize = 20;
 
-/// The true field, `A x³`.
+/// Computes the true field, `A x³`.
 fn spiral([x, y]: [f64; 2]) -> [f64; 2] {
     let [x, y] = [x.powi(3), y.powi(3)];
     [-0.1 * x + 2.0 * y, -2.0 * x - 0.1 * y]
 }
 
-/// A step of the classical Runge-Kutta method, in numbers.
+/// Computes a step of the classical Runge-Kutta method over numbers.
 fn runge_kutta(field: impl Fn([f64; 2]) -> [f64; 2], x: [f64; 2], step: f64) -> [f64; 2] {
     let moved = |slope: [f64; 2], step: f64| [x[0] + step * slope[0], x[1] + step * slope[1]];
     let first = field(x);
@@ -37,33 +37,33 @@ fn runge_kutta(field: impl Fn([f64; 2]) -> [f64; 2], x: [f64; 2], step: f64) -> 
     moved([mean(0), mean(1)], step)
 }
 
-/// The true solution from (2, 0), at the times 0, `step`, 2 `step`, ..
+/// Returns the true solution from (2, 0), at the times 0, `step`, 2 `step`, ..
 fn solution(step: f64, steps: usize) -> Vec<[f64; 2]> {
     let fine = |x: [f64; 2]| (0..FINER).fold(x, |x, _| runge_kutta(spiral, x, step / FINER as f64));
     std::iter::successors(Some(START), |x| Some(fine(*x))).take(steps + 1).collect()
 }
 
-/// The sizes of the model and of what it is trained on.
+/// The sizes of the model and of its training data.
 #[derive(Clone, Copy)]
 struct Sizes {
     hidden: usize,
     /// The time between two points.
     step: f64,
-    /// How many steps the whole spiral has.
+    /// The number of steps of the whole spiral.
     steps: usize,
-    /// How many steps a piece has.
+    /// The number of steps of a segment.
     piece: usize,
     batch: usize,
 }
 
-/// Pieces of the true solution, without end.
+/// An endless source of segments of the true solution.
 struct Pieces {
     points: Vec<[f64; 2]>,
     sizes: Sizes,
     random: StdRng,
 }
 
-/// Where pieces start, `[B,2]`, and how they go on, `[T,B,2]`.
+/// The starts of segments, `[B,2]`, and the points after them, `[T,B,2]`.
 struct Batch {
     starts: Vec<f32>,
     rest: Vec<f32>,
@@ -83,9 +83,9 @@ impl Pieces {
     }
 }
 
-/// What can be asked of the model in either framework.
+/// The model's interface in either framework.
 trait Field: Training {
-    /// The model's way from (2, 0): the points after each of so many steps, `[T,2]`.
+    /// Returns the model's trajectory from (2, 0): the points after each of `steps` steps, `[T,2]`.
     fn way(&self, step: f64, steps: usize) -> Result<Vec<f32>>;
 }
 
@@ -115,7 +115,7 @@ fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
         let (time, [u, v]) = (row as f64 * step, [way[2 * row - 2], way[2 * row - 1]]);
         println!("  {time:>4.1}  ({x:>7.4}, {y:>7.4})   ({u:>7.4}, {v:>7.4})");
     }
-    // The field was learnt, not only the points: steps of half the size lead the same way.
+    // The model learnt the field, not only the points: steps of half the size follow the same trajectory.
     for (step, steps) in [(step, steps), (step / 2.0, 2 * steps)] {
         let far = largest_distance(&model.way(step, steps)?, &solution(step, steps));
         println!("  {steps} steps of {step}: at most {far:.4} from the spiral");
@@ -124,7 +124,7 @@ fn learn<M: Field>(run: &Run, sizes: Sizes, model: impl Fn(Loop) -> Result<M>) -
     Ok(())
 }
 
-/// The largest distance of points `[T,2]` to those of the solution after its start.
+/// Returns the largest distance of points `[T,2]` from those of the solution after its start.
 fn largest_distance(way: &[f32], truth: &[[f64; 2]]) -> f64 {
     let distance = |(point, [x, y]): (&[f32], &[f64; 2])| (f64::from(point[0]) - x).hypot(f64::from(point[1]) - y);
     let distances = way.chunks_exact(2).zip(&truth[1..]).map(distance);

@@ -31,7 +31,7 @@ impl Model {
         Ok(Model { likelihood, flow, adam: Adam::new(Variances { logarithms }), whose })
     }
 
-    /// The filter, year by year.
+    /// Runs the filter year by year.
     fn own_loop(&self, log_variances: Tensor<1>) -> Tensor<1> {
         let variances = log_variances.exp();
         let (noise, walk) = (variances.clone().slice(0..1), variances.slice(1..2));

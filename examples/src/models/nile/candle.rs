@@ -25,7 +25,7 @@ impl Model {
         Ok(Model { likelihood, flow: Tensor::new(&FLOW, device)?, log_variances, adam, whose })
     }
 
-    /// The filter, year by year.
+    /// Runs the filter year by year.
     fn own_loop(&self) -> candle_core::Result<Tensor> {
         let variances = self.log_variances.exp()?;
         let (noise, walk) = (variances.get(0)?, variances.get(1)?);

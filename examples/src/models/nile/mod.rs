@@ -1,9 +1,9 @@
 //! The local level model of the Nile's annual flow, fitted by the gradient of its likelihood.
 //!
-//! A level that walks at random, seen with noise: `y_t = level_t + ε_t`, `level_{t+1} = level_t + η_t`. The Kalman filter
-//! gives the likelihood of the two variances, and is a scan over the years; the level before the first year is not known
-//! (a diffuse prior), so the first flow is where the filter starts. Durbin and Koopman, Time Series Analysis by State Space
-//! Methods, 2nd edition (2012), estimate 15099 and 1469.1 (section 2.10.3).
+//! The level follows a random walk and is observed with noise: `y_t = level_t + ε_t`, `level_{t+1} = level_t + η_t`.
+//! The Kalman filter computes the likelihood of the two variances, in a scan over the years. The level before the
+//! first year is unknown (a diffuse prior), so the filter starts at the first flow. Durbin and Koopman, Time Series
+//! Analysis by State Space Methods, 2nd edition (2012), estimate 15099 and 1469.1 (section 2.10.3).
 
 mod burn;
 mod candle;
@@ -15,7 +15,7 @@ use funcify_candle::Candle;
 use crate::training::{Loop, Schedule, Training, train};
 use crate::{Framework, Run};
 
-/// The flow at Aswan in 10^8 cubic metres a year, 1871 to 1970 (Cobb 1978).
+/// The flow at Aswan in 10^8 cubic metres per year, 1871 to 1970 (Cobb 1978).
 const FLOW: [f64; 100] = [
     1120., 1160., 963., 1210., 1160., 1160., 813., 1230., 1370., 1140., 995., 935., 1110., 994., 1020., 960., 1180.,
     799., 958., 1140., 1100., 1210., 1150., 1250., 1260., 1220., 1030., 1100., 774., 840., 874., 694., 940., 833.,
@@ -24,15 +24,15 @@ const FLOW: [f64; 100] = [
     846., 812., 742., 801., 1040., 860., 874., 848., 890., 744., 749., 838., 1050., 918., 986., 797., 923., 975., 815.,
     1020., 906., 901., 1170., 912., 746., 919., 718., 714., 740.,
 ];
-/// The variances of ε and of η as published.
+/// The published variances of ε and of η.
 const PUBLISHED: [f64; 2] = [15_099.0, 1_469.1];
-/// Where the search starts: the logarithms of two variances that are far off.
+/// The starting point of the search: the logarithms of two variances that are far off.
 const START: [f64; 2] = [8.5, 8.5];
 
-/// The part of the negative log-likelihood a year that does not depend on anything, `ln 2π / 2`.
+/// The constant part of the negative log-likelihood per year, `ln 2π / 2`.
 const CONSTANT: f64 = 0.918_938_533_204_672_7;
 
-/// The negative log-likelihood a year, of flows `y` and the logarithms of the variances.
+/// Builds the negative log-likelihood per year from flows `y` and the logarithms of the variances.
 fn likelihood(dtype: DType) -> funcify::Result<Graph> {
     Graph::build("local_level", |g| {
         let y = g.input("y", TensorType::new(dtype, ["T"]));
@@ -53,9 +53,9 @@ fn likelihood(dtype: DType) -> funcify::Result<Graph> {
     })
 }
 
-/// What can be asked of the model in either framework.
+/// The model's interface in either framework.
 trait LocalLevel: Training {
-    /// The logarithms of the variances.
+    /// Returns the logarithms of the variances.
     fn log_variances(&self) -> Result<[f64; 2]>;
 }
 
@@ -77,18 +77,18 @@ fn fit<M: LocalLevel>(run: &Run, model: impl Fn(Loop) -> Result<M>) -> Result<()
         let (error, published) = (estimate * errors[index], PUBLISHED[index]);
         println!("  {name} {estimate:>11.1} {:>18} {published:>11.1}", format!("({error:.0})"));
         let tolerance = run.pick(0.05, 0.002);
-        ensure!((estimate / published - 1.0).abs() < tolerance, "the published variance {name} is {published}");
+        ensure!((estimate / published - 1.0).abs() < tolerance, "{name} is far from the published {published}");
     }
     Ok(())
 }
 
-/// The standard errors of the logarithms: the Hessian of the same graph, inverted.
+/// Computes the standard errors of the logarithms from the inverse Hessian of the same graph.
 fn standard_errors(logarithms: [f64; 2]) -> Result<[f64; 2]> {
     let hessian = likelihood(DType::F64)?.hessian("log_variances", funcify::GradOptions::new())?;
     let hessian = Function::compile(&hessian, &Candle::cpu())?;
     let years = (FLOW.len() - 1) as f64;
     let information = hessian.call_host(&[HostTensor::from(FLOW), HostTensor::from(logarithms)])?[0].to_f64_vec();
-    let [a, b, c, d] = information[..] else { anyhow::bail!("the Hessian is 2 by 2: {information:?}") };
+    let [a, b, c, d] = information[..] else { anyhow::bail!("the Hessian must be 2 by 2: {information:?}") };
     let determinant = a * d - b * c;
     Ok([d, a].map(|element| (element / determinant / years).sqrt()))
 }

@@ -1,4 +1,4 @@
-//! What Mamba and Mamba-2 have alike, beside the library's models, which walk over tokens.
+//! Checks shared by Mamba and Mamba-2, against the library's models, which run token by token.
 
 use candle_core::{DType, Device, IndexOp, Result, Tensor};
 use funcify_model_tests::{Weights, assert_close, next_token_loss, tokens};
@@ -9,7 +9,7 @@ pub(crate) fn weights(dtype: DType) -> Weights {
     Weights::of(dtype, |vb| Model::new(&config(), vb))
 }
 
-/// The library's logits of each token, `[batch, steps, vocabulary]`.
+/// Returns the library's logits of each token, `[batch, steps, vocabulary]`.
 fn walk(model: &library::Model, ids: &Tensor, state: &mut library::State) -> Tensor {
     let steps = ids.dim(1).unwrap();
     let logits: Result<Vec<Tensor>> = (0..steps).map(|step| model.forward(&ids.i((.., step))?, state)).collect();
@@ -20,7 +20,8 @@ pub(crate) fn library_state() -> library::State {
     library::State::new(LIBRARY_BATCH, &library_config(), DType::F32, &Device::Cpu).unwrap()
 }
 
-/// Prompts of these lengths, and three tokens after each; `check` is given the library's model, a prompt and its logits.
+/// Checks prompts of these lengths, and three tokens after each. Calls `check` with the library's model, a prompt and
+/// its logits.
 pub(crate) fn check_prompts(lengths: &[usize], check: impl Fn(&library::Model, &Tensor, &Tensor)) {
     let weights = weights(DType::F32);
     let theirs = library::Model::new(&library_config(), weights.file()).unwrap();
@@ -37,7 +38,7 @@ pub(crate) fn check_prompts(lengths: &[usize], check: impl Fn(&library::Model, &
         let last = ours.forward_last(&first, &mut zero_state()).unwrap();
         assert_close(&last, &expected.i((.., prompt - 1)).unwrap(), "the last of the prompt");
 
-        // Both models go on from either's state.
+        // Each model continues from the other's state.
         let (mut handed, mut taken) = (handed(&state), taken(&their_state));
         let expected = walk(&theirs, &rest, &mut their_state);
         assert_close(&walk(&theirs, &rest, &mut handed), &expected, "the library from our state");
@@ -70,7 +71,7 @@ fn gradients_are_slopes() {
 fn it_learns_what_the_library_cannot() {
     let weights = weights(DType::F32);
     let ids = tokens(LIBRARY_BATCH, 12, 11);
-    // The library's norm ends the gradients of all that is below it.
+    // The library's norm stops the gradients of everything below it.
     let theirs = library::Model::new(&library_config(), weights.builder()).unwrap();
     let loss = next_token_loss(&walk(&theirs, &ids, &mut library_state()), &ids).unwrap();
     assert!(loss.backward().unwrap().get(&weights.vars()["layers.0.mixer.in_proj.weight"]).is_none());
@@ -86,7 +87,7 @@ fn ids_and_states_that_do_not_fit_are_refused() {
     let error = model.forward(&tokens(1, 3, 11).i(0).unwrap(), &mut state).unwrap_err().to_string();
     assert!(error.contains("[batch, steps]") && error.contains("u32[3]"), "{error}");
     assert!(model.forward(&tokens(1, 0, 11), &mut state).unwrap_err().to_string().contains("u32[1,0]"));
-    // Two sequences after the state of one.
+    // Two sequences do not fit the state of one.
     assert!(model.forward(&tokens(2, 3, 11), &mut state).is_err());
     assert_eq!(state.pos, 0);
     state.blocks.pop();
@@ -94,7 +95,7 @@ fn ids_and_states_that_do_not_fit_are_refused() {
     assert!(error.contains("zero_state"), "{error}");
 }
 
-/// Asserts that a model of these sizes is refused by the name of the option.
+/// Asserts that a model of these sizes is rejected with an error that names the option.
 pub(crate) fn refused(config: super::Config, option: &str) {
     let error = Model::new(&config, weights(DType::F32).file()).err().unwrap().to_string();
     assert!(error.contains(option), "{error}");

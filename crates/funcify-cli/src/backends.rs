@@ -1,4 +1,4 @@
-//! The backends that this program links, with their declared gaps.
+//! Lists the backends that this program links, with their declared gaps.
 
 use funcify_conformance::Expectations;
 
@@ -12,7 +12,7 @@ use funcify_candle as _;
 #[cfg(feature = "cpu")]
 use funcify_cpu as _;
 
-/// Where the gaps of each backend are declared; a backend that is not listed declares none.
+/// The backends with declared gaps and the files that declare them; a backend that is not listed declares none.
 const DECLARED: [(&str, &str, &str); 4] = [
     ("candle", "crates/funcify-candle/conformance.toml", include_str!("../../funcify-candle/conformance.toml")),
     (
@@ -32,7 +32,7 @@ const DECLARED: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Every linked backend, or those named, as subjects of the suite.
+/// Returns every linked backend, or only the named ones, as subjects of the suite.
 pub(crate) fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     let names = backend_names();
     if let Some(name) = named.iter().find(|name| !names.contains(&name.as_str())) {
@@ -42,7 +42,7 @@ pub(crate) fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     selected.map(subject).collect()
 }
 
-/// Whether a backend waits for a device while others could compute.
+/// Returns whether a backend waits for a device while other backends could compute.
 pub(crate) fn waits_for_device(subject: &Subject) -> bool {
     subject.name == "burn-wgpu"
 }

@@ -1,4 +1,4 @@
-//! `funcify bisect`: the patch of the rewrites that changes what a program gives, on the reference.
+//! `funcify bisect`: finds the patch that changes a program's results on the reference backend.
 
 use funcify::evaluate;
 use funcify::files::read_safetensors_needed;
@@ -9,14 +9,14 @@ use super::*;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The program.
+    /// The program file.
     file: PathBuf,
     #[command(flatten)]
     transforms: Transforms,
-    /// The inputs, by name; sizes are bound from their shapes.
+    /// The safetensors file with the inputs, by name; sizes are bound from their shapes.
     #[arg(long)]
     inputs: PathBuf,
-    /// How far a float may be off, relative to the largest number of its output.
+    /// The largest allowed difference of a float, relative to the largest value of its output.
     #[arg(long, default_value_t = 1e-4)]
     tolerance: f64,
 }
@@ -36,7 +36,7 @@ fn search(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The first patch after which a program gives something else than before, with its number.
+/// Finds the first patch that changes the program's results, and returns it with its position.
 fn culprit(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64) -> Result<Option<(usize, Patched)>> {
     let expected = evaluate(graph, inputs);
     let rewritten = |count: usize| graph.rewritten_with(&RewriteOptions::new().stop_after(count).texts());
@@ -50,7 +50,7 @@ fn culprit(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64)
 
 type Outcome = Result<Vec<HostTensor>, Error>;
 
-/// Whether two runs gave the same, or were refused for the same kind of reason.
+/// Returns whether two runs returned the same results or failed with the same kind of error.
 fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) -> bool {
     match (expected, found) {
         (Ok(expected), Ok(found)) => {
@@ -69,7 +69,7 @@ fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) ->
     }
 }
 
-/// The largest finite number of a tensor, at least 1.
+/// Returns the largest finite magnitude in a tensor, at least 1.
 fn largest(values: &HostTensor) -> f64 {
     values.to_f64_vec().into_iter().filter(|x| x.is_finite()).fold(1f64, |largest, x| largest.max(x.abs()))
 }
@@ -92,7 +92,8 @@ mod tests {
 }
 ";
 
-    /// Sums in another order differ by rounding: where nothing may be off, the patch that takes them so is named.
+    /// Summing in another order changes the rounding: with a tolerance of zero, bisecting names the patch that
+    /// reorders.
     #[test]
     fn the_patch_that_adds_in_another_order_is_named() {
         let graph = Graph::parse(SUM).unwrap();

@@ -1,8 +1,9 @@
-//! `--only`, `--grad`, `--jvp`, `--hvp`, `--jacobian`, `--hessian`, `--vmap`: what `run` and `print` make of a program before they use it, in the
-//! order of the command line.
+//! Applies `--only`, `--grad`, `--jvp`, `--hvp`, `--jacobian`, `--hessian` and `--vmap` to a program for `run` and
+//! `print`, in the order of the command line.
 //!
-//! What a derivative needs besides the program's inputs is named as [`Graph::vjp`] and [`Graph::jvp`] name it: `ct_y` is
-//! the cotangent of output `y`, `tan_x` the tangent of input `x`. It is read from the same file.
+//! A derivative's additional inputs have the names that [`Graph::vjp`] and [`Graph::jvp`] give them: `ct_y` is the
+//! cotangent of output `y`, `tan_x` the tangent of input `x`. They are read from the same file as the program's
+//! inputs.
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
@@ -13,7 +14,7 @@ use funcify::{Disconnected, GradOptions, TensorType, VmapOptions};
 
 use super::*;
 
-/// An option's name, what stands after it, and its help.
+/// The options: name, placeholder of the value, and help text.
 const OPTIONS: [(&str, &str, &str); 7] = [
     ("only", "OUTPUTS", "Keep these outputs"),
     (
@@ -38,7 +39,7 @@ const OPTIONS: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// A step from program to program. No names are all.
+/// A transformation of a program. An empty list of names means all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Transform {
     Only(Vec<String>),
@@ -50,11 +51,11 @@ enum Transform {
     Vmap(Vec<(String, i64)>),
 }
 
-/// The steps, in the order in which the command line has them.
+/// The transforms, in the order of the command line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Transforms(Vec<Transform>);
 
-/// A program that was made of another, and what the inputs are that the other does not have.
+/// A transformed program, with notes that explain the inputs that the transforms added.
 pub(crate) struct Derived {
     pub(crate) graph: Graph,
     notes: BTreeMap<String, String>,
@@ -97,7 +98,7 @@ impl FromArgMatches for Transforms {
 }
 
 impl Transform {
-    /// The transform of an option with its value, which is empty if there is none.
+    /// Parses an option and its value, which is empty if none was given.
     fn parse(option: &str, value: &str) -> Result<Self, String> {
         let parts = || value.split(',').map(str::trim).filter(|part| !part.is_empty());
         let names = || parts().map(str::to_string).collect();
@@ -136,7 +137,7 @@ impl Transform {
         Ok(Derived { graph: derived, notes })
     }
 
-    /// The error with a fix that can be done on the command line.
+    /// Replaces the error's fix with one that can be done on the command line.
     fn of_the_command_line(&self, mut error: Error) -> Error {
         if let Error::Disconnected { fix, .. } = &mut error {
             let advice = match self {
@@ -150,7 +151,7 @@ impl Transform {
         error
     }
 
-    /// What a further input is.
+    /// Describes an input that the transform added.
     fn note(&self, name: &str) -> String {
         match (self, name.strip_prefix("ct_"), name.strip_prefix("tan_")) {
             (Transform::Grad(_), Some(output), _) => {
@@ -185,7 +186,7 @@ impl std::fmt::Display for Transform {
 }
 
 impl Transforms {
-    /// The program after all steps.
+    /// Applies all transforms to the program.
     pub(crate) fn apply(&self, graph: Graph) -> Result<Derived> {
         let mut program = Derived { graph, notes: BTreeMap::new() };
         for transform in &self.0 {
@@ -197,12 +198,13 @@ impl Transforms {
 }
 
 impl Derived {
-    /// The names of the program's inputs.
+    /// Returns the names of the program's inputs.
     pub(crate) fn input_names(&self) -> Vec<&str> {
         (0..self.graph.inputs().len()).map(|index| self.graph.input_name(index)).collect()
     }
 
-    /// The program's inputs in its order, of tensors of which it may not need all. The error names each tensor that is missing, with its type and what it is.
+    /// Picks the program's inputs, in order, from named tensors; tensors that the program does not need are ignored.
+    /// The error describes each missing tensor with its type and meaning.
     pub(crate) fn inputs(&self, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>, Error> {
         let at = Place::new(self.graph.name(), Site::Unknown);
         let all =
@@ -230,7 +232,7 @@ impl Derived {
     }
 }
 
-/// An input, and the axis of its lanes if it is not the first.
+/// Parses the name of an input and its batch axis, which is 0 by default.
 fn named_axis(part: &str) -> Result<(String, i64), String> {
     let Some((name, axis)) = part.split_once('=') else { return Ok((part.to_string(), 0)) };
     let axis = axis
@@ -243,19 +245,19 @@ fn wrt(names: &[String]) -> Wrt {
     if names.is_empty() { Wrt::Floats } else { Wrt::Names(names.to_vec()) }
 }
 
-/// Who asks for all gradients gets zeros where there is no path.
+/// Returns the options for these names: a request for all gradients yields zeros for inputs without a path.
 fn options(names: &[String]) -> GradOptions {
     let options = GradOptions::new();
     if names.is_empty() { options.disconnected(Disconnected::Zeros) } else { options }
 }
 
-/// Whether a graph has one output, a float scalar.
+/// Returns whether the graph's only output is a float scalar.
 fn is_loss(graph: &Graph) -> bool {
     let is_float_scalar = |ty: &TensorType| ty.dtype.is_float() && ty.rank() == 0;
     graph.outputs().len() == 1 && is_float_scalar(graph.output_type(0))
 }
 
-/// The gradients along cotangents that are inputs.
+/// Computes the gradients for cotangents that are inputs.
 fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     let outputs = || (0..graph.outputs().len()).map(|index| (&graph.outputs()[index].name, graph.output_type(index)));
     if !outputs().any(|(_, ty)| ty.dtype.is_float()) {
@@ -270,7 +272,7 @@ fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     pulled.only(&added)
 }
 
-/// A name for the number of lanes that no input has.
+/// Returns a symbol for the number of lanes that no input uses.
 fn free_symbol(graph: &Graph) -> String {
     let inputs = (0..graph.inputs().len()).map(|index| graph.input_type(index));
     let symbols = inputs.flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols());
@@ -322,7 +324,7 @@ mod tests {
         says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
     }
 
-    /// The names and types of a program's inputs and outputs.
+    /// Returns the names and types of a program's inputs and outputs.
     fn signature(graph: &Graph) -> (Vec<String>, Vec<String>) {
         let inputs = (0..graph.inputs().len()).map(|i| format!("{}: {}", graph.input_name(i), graph.input_type(i)));
         let outputs =

@@ -1,11 +1,11 @@
-//! Comparing what a backend gave with what is expected.
+//! Compares the outputs of a backend with the expected ones.
 
 use approx::AbsDiffEq;
 use funcify::{Graph, HostTensor, Scalar};
 
 use crate::case::ExpectedOutput;
 
-/// Whether all outputs are as expected; else what differs first.
+/// Checks that all outputs are as expected; the error describes the first difference.
 pub fn compare(graph: &Graph, got: &[HostTensor], expected: &[ExpectedOutput]) -> Result<(), String> {
     if got.len() != expected.len() {
         return Err(format!("{} outputs, not {}", got.len(), expected.len()));

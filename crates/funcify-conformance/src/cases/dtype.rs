@@ -40,7 +40,7 @@ pub(super) const PROGRAMS: Programs = &[
             (c, (c * 2.0).cast(DType::F32))
         }))
     }),
-    // Increments that f32 cannot hold.
+    // Increments that f32 cannot represent.
     &program(&["f64_small_increments"], ["base", "xs"], |[base, xs]| {
         let (carry, ()) = scan(base, xs, |c, x| (c + x, ()));
         outputs! { gain: carry - base }

@@ -66,7 +66,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys }
     }),
-    // Chunks of rows, and one flat scan over the rows.
+    // A scan over chunks of rows, which equals one flat scan over the rows.
     &program(&["chunked_scan", "chunked_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
         let step = |c: Value, x: Value| traced((c.matmul(w) + x).tanh());
         let (carry, ys) = scan(init, xs.reshape([3, 2, 2]), |c, chunk| scan(c, chunk, step));

@@ -36,7 +36,7 @@ const DECLARED: [(&str, &str, &str); 4] = [
 pub(crate) fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     let names = backend_names();
     if let Some(name) = named.iter().find(|name| !names.contains(&name.as_str())) {
-        return Err(anyhow!("there is no backend `{name}`; there are {}", names.join(", ")));
+        return Err(anyhow!("no backend `{name}`; the backends are {}", names.join(", ")));
     }
     let selected = names.into_iter().filter(|name| named.is_empty() || named.iter().any(|other| other == name));
     selected.map(subject).collect()

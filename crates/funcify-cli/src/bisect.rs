@@ -30,8 +30,8 @@ fn search(arguments: &Arguments) -> Result<()> {
     let inputs = program.inputs(&read_safetensors_needed(&arguments.inputs, &program.input_names())?)?;
     let all = program.graph.rewritten_with(&RewriteOptions::new())?.patches.len();
     match culprit(&program.graph, &inputs, all, arguments.tolerance)? {
-        Some((number, patch)) => print!("patch {number} of {all} changes what the program gives: {patch}"),
-        None => println!("none of {all} patches changes what the program gives"),
+        Some((number, patch)) => print!("patch {number} of {all} changes the results: {patch}"),
+        None => println!("none of the {all} patches changes the results"),
     }
     Ok(())
 }
@@ -44,7 +44,7 @@ fn culprit(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64)
         Ok(agrees(graph, &expected, &evaluate(&rewritten(count)?.graph, inputs), tolerance))
     })?;
     let Some(number) = number else { return Ok(None) };
-    let patch = rewritten(number)?.patches.pop().context("the patch that is wrong is made")?;
+    let patch = rewritten(number)?.patches.pop().context("rewriting up to the wrong patch applies it")?;
     Ok(Some((number, patch)))
 }
 
@@ -100,7 +100,7 @@ mod tests {
         let terms = (1..=1000).map(|number| 1.0 / number as f32).collect();
         let inputs = [HostTensor::from_vec(terms, [1000]).unwrap()];
         let all = graph.rewritten_with(&RewriteOptions::new()).unwrap().patches.len();
-        let (number, patch) = culprit(&graph, &inputs, all, 0.0).unwrap().expect("a sum in another order");
+        let (number, patch) = culprit(&graph, &inputs, all, 0.0).unwrap().expect("a patch reorders the sum");
         assert_eq!((patch.rule, number <= all), ("sums_over_steps", true));
         assert!(patch.before.contains("scan") && patch.after.contains("reduce"), "{patch}");
         assert_eq!(culprit(&graph, &inputs, all, 1e-4).unwrap(), None);

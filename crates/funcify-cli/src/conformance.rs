@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let cases = all.iter().filter(|case| is_selected(&case.name));
     let cases: Vec<_> = cases.map(|case| (case, LazyLock::new(|| rewritten(case)))).collect();
     if cases.is_empty() {
-        return Err(anyhow!("no case has `{}` in its name", arguments.filter.as_deref().unwrap_or("")));
+        return Err(anyhow!("no case name contains `{}`", arguments.filter.as_deref().unwrap_or("")));
     }
 
     let partial = subjects.iter().filter(|subject| subject.expectations.partial).map(|subject| subject.name.clone());

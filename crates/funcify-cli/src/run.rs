@@ -201,7 +201,7 @@ mod tests {
                 }
                 let program = program.as_ref().unwrap().to_string();
                 let error = outcome(backend, &program, &inputs, &format!("--backend {backend} --timeout 0.1"));
-                let error = error.expect_err("it is stopped");
+                let error = error.expect_err("the timeout stops the run");
                 let stopped = matches!(
                     error.downcast_ref(),
                     Some(funcify::Error::Cancelled { at, reason, .. }) if at.op == op && reason.contains("100ms")

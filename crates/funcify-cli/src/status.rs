@@ -29,7 +29,7 @@ pub(crate) fn run(check: bool) -> Result<bool> {
     let current = without(&std::fs::read_to_string(&path).unwrap_or_default(), &absent) == text;
     println!("STATUS.md is {}", if current { "current" } else { "not current: run `cargo xtask status`" });
     if !absent.is_empty() {
-        println!("not compared, because absent: {}", absent.join(", "));
+        println!("not compared, because they are absent: {}", absent.join(", "));
     }
     Ok(current)
 }
@@ -61,7 +61,7 @@ fn without(text: &str, absent: &[&str]) -> String {
 }
 
 /// The heading of the reasons.
-const WHY_NOT: &str = "\nWhy not:\n\n";
+const WHY_NOT: &str = "\nReasons for declared gaps:\n\n";
 
 fn status(backends: &[Arc<dyn Executor>], programs: &[OpProgram]) -> Result<String> {
     let mut text =
@@ -98,13 +98,13 @@ fn status(backends: &[Arc<dyn Executor>], programs: &[OpProgram]) -> Result<Stri
 const OPS: &str = "
 ## Ops
 
-Found by running each op, in a loop, on each element type of its domain that the backend holds:
+Determined by running each op, in a loop, on each element type of its domain that the backend supports:
 
-- `native`: by a kernel of the backend, or compiled
-- `fallback`: by the reference evaluation, element by element
-- `declared`: not at all, and a program with it is refused with the reason
-- `host`: control flow, whose bodies run as the other rows say
-- of `scan`: how loops run unless told otherwise; `compiled` before it, if the backend compiles loops where it can
+- `native`: the backend has a kernel for the op, or compiles it
+- `fallback`: the reference evaluator computes the op, element by element
+- `declared`: not supported; the backend rejects a program with the op and states the reason
+- `host`: control flow on the host; the ops in its bodies run as their rows say
+- for `scan`: the default strategy for loops, after `compiled` if the backend compiles loops where it can
 
 ";
 

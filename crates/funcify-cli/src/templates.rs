@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         None => None,
         Some(name) => Some(families().position(|family| family == name).ok_or_else(|| {
             let names: Vec<&str> = families().collect();
-            anyhow!("there is no family `{name}`; there are: {}", names.join(", "))
+            anyhow!("no family `{name}`; the families are {}", names.join(", "))
         })?),
     };
     let threads = || std::thread::available_parallelism().map_or(1, |threads| threads.get());
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
             all.entry(family).or_default().add(summary);
         }
         let wrong: usize = all.values().map(|summary| summary.wrong.len()).sum();
-        println!("{} programs, {wrong} wrong; to go on: --seed {seed}", seed - arguments.seed);
+        println!("{} programs, {wrong} wrong; continue with --seed {seed}", seed - arguments.seed);
     }
     print_table(&all);
     #[cfg(feature = "cpu")]
@@ -135,7 +135,7 @@ fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     }
     if let Some(name) = named.iter().find(|name| all.iter().all(|(other, _)| other != name)) {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        return Err(anyhow!("no backend `{name}` compiles loops here; there are {}", names.join(", ")));
+        return Err(anyhow!("no backend `{name}` that compiles loops; the backends are {}", names.join(", ")));
     }
     let chosen = all.into_iter().filter(|(name, _)| named.is_empty() || named.iter().any(|other| other == name));
     Ok(chosen.map(|(_, subject)| subject).collect())

@@ -20,22 +20,27 @@ const OPTIONS: [(&str, &str, &str); 7] = [
     (
         "grad",
         "INPUTS",
-        "The gradients `grad_x` by these inputs, or by all floats: of the only output if that is a float \
-      scalar, otherwise along the cotangents `ct_y` of the outputs, which the inputs file has",
+        "Compute the gradients `grad_x` of these inputs, or of all floats. If the only output is a float scalar, \
+      it is differentiated; otherwise the inputs file must have the cotangents `ct_y` of the outputs",
     ),
     (
         "jvp",
         "INPUTS",
-        "The outputs `y` and their derivatives `tan_y` along the tangents `tan_x` of these inputs, or of all floats",
+        "Compute the outputs `y` and the derivatives `tan_y` along the tangents `tan_x` of these inputs, or of all \
+      floats",
     ),
-    ("hvp", "INPUTS", "The products `hvp_x` of the Hessian of the only output, a float scalar, and the vector `tan_x`"),
-    ("jacobian", "INPUTS", "The Jacobians `jac_y_x` of each float output by these inputs, or by all floats"),
-    ("hessian", "INPUTS", "The second derivatives `hess_x_w` of the only output, a float scalar"),
+    (
+        "hvp",
+        "INPUTS",
+        "Compute the products `hvp_x` of the Hessian of the only output, a float scalar, and the vector `tan_x`",
+    ),
+    ("jacobian", "INPUTS", "Compute the Jacobians `jac_y_x` of each float output in these inputs, or in all floats"),
+    ("hessian", "INPUTS", "Compute the second derivatives `hess_x_w` of the only output, a float scalar"),
     (
         "vmap",
         "AXES",
-        "Many lanes at once: `x,y=1` if x has its lanes along axis 0, y along axis 1, and the other inputs \
-      none; without a value all inputs along axis 0. Outputs have theirs along axis 0",
+        "Run many lanes at once: with `x,y=1`, x has its lanes along axis 0, y along axis 1, and the other inputs \
+      have none; without a value, all inputs have lanes along axis 0. Outputs have their lanes along axis 0",
     ),
 ];
 
@@ -142,9 +147,9 @@ impl Transform {
         if let Error::Disconnected { fix, .. } = &mut error {
             let advice = match self {
                 Transform::Grad(_) => {
-                    "`--grad` without names is by all float inputs, with zeros where nothing leads to one"
+                    "`--grad` without names differentiates all float inputs, with zeros for those without a path"
                 }
-                _ => "name the other inputs after it",
+                _ => "name the other inputs in the option",
             };
             *fix = format!("leave it out of `{self}`; {advice}");
         }
@@ -156,11 +161,11 @@ impl Transform {
         match (self, name.strip_prefix("ct_"), name.strip_prefix("tan_")) {
             (Transform::Grad(_), Some(output), _) => {
                 format!(
-                    "the cotangent of output `{output}`, as the program does not have a float scalar as its only output"
+                    "the cotangent of output `{output}`, because the program does not return a single float scalar"
                 )
             }
             (Transform::Hvp(_), _, Some(input)) => {
-                format!("the vector that the Hessian is multiplied with, of input `{input}`")
+                format!("the vector of input `{input}` that is multiplied by the Hessian")
             }
             (_, _, Some(input)) => format!("the tangent of input `{input}`"),
             _ => String::new(),
@@ -237,7 +242,7 @@ fn named_axis(part: &str) -> Result<(String, i64), String> {
     let Some((name, axis)) = part.split_once('=') else { return Ok((part.to_string(), 0)) };
     let axis = axis
         .parse()
-        .map_err(|_| format!("--vmap: `{part}` is not an input with the number of an axis, as in `x=1`\n"))?;
+        .map_err(|_| format!("--vmap: `{part}` is not an input with the index of an axis, as in `x=1`\n"))?;
     Ok((name.to_string(), axis))
 }
 
@@ -263,7 +268,7 @@ fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     if !outputs().any(|(_, ty)| ty.dtype.is_float()) {
         let found: Vec<String> = outputs().map(|(name, ty)| format!("`{name}` of {ty}")).collect();
         let at = Place::new("grad", Site::Unknown);
-        let fix = "differentiate a program with an output that is a float";
+        let fix = "differentiate a program with a float output";
         return Err(at.mismatch("the list of outputs", "a float output", found.join(", "), fix));
     }
     let pulled = graph.vjp(wrt(names), options(names))?;
@@ -279,7 +284,7 @@ fn free_symbol(graph: &Graph) -> String {
     let used: Vec<&str> = symbols.map(|symbol| symbol.name()).collect();
     let numbered = (2..).map(|number: usize| format!("B{number}"));
     let mut names = std::iter::once("B".to_string()).chain(numbered);
-    names.find(|name| !used.contains(&name.as_str())).expect("there are more names than inputs have")
+    names.find(|name| !used.contains(&name.as_str())).expect("the sequence of names is infinite")
 }
 
 #[cfg(test)]
@@ -319,7 +324,7 @@ mod tests {
 
     #[track_caller]
     fn refused(line: &str, program: &str, says: &[&str]) {
-        let Err(error) = apply(line, program) else { panic!("`{line}` is not refused") };
+        let Err(error) = apply(line, program) else { panic!("`{line}` is not rejected") };
         let text = format!("{error:#}");
         says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
     }
@@ -425,7 +430,7 @@ mod tests {
         let program = "fn @f(%x: f64[], %w: f64[]) {\n  %0: f64[] = sin %x\n  return y=%0\n}\n";
         refused("--grad w", program, &["input `w`", "leave it out of `--grad w`; `--grad` without names", "zeros"]);
         refused("--grad x,w", program, &["leave it out of `--grad x,w`"]);
-        let Err(error) = apply("--grad w", program) else { panic!("this is not refused") };
+        let Err(error) = apply("--grad w", program) else { panic!("the command is not rejected") };
         assert!(!format!("{error:#}").contains("GradOptions"));
         check("--grad", program, &["x: f64[]", "w: f64[]"], &["grad_x: f64[]", "grad_w: f64[]"]);
     }

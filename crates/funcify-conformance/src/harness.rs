@@ -139,7 +139,7 @@ fn lacking(cases: &[Case], subject: &Subject) -> Lacking {
 /// not.
 fn verdicts(subject: &Subject, lacking: &Lacking) -> Vec<Trial> {
     if subject.expectations.partial {
-        let reason = "`partial = true` is declared, and the backend lacks nothing: remove the declaration";
+        let reason = "`partial = true` is declared, but nothing is missing: remove the declaration";
         return if lacking.is_empty() { vec![failing("partial", reason.into())] } else { Vec::new() };
     }
     let unlocks = unlocks(lacking.values().map(Vec::as_slice)).into_iter();
@@ -147,7 +147,7 @@ fn verdicts(subject: &Subject, lacking: &Lacking) -> Vec<Trial> {
         let name = format!("{}/needs/{}", subject.name, unlock.need);
         let (cases, alone) = (unlock.cases, unlock.alone);
         let fix = "write it with `funcify!`, declare gaps for the cases, or declare `partial = true` while the backend is under construction";
-        failing(&name, format!("{cases} cases need it, {alone} of them nothing else: {fix}"))
+        failing(&name, format!("{cases} cases need it, and {alone} of them need nothing else: {fix}"))
     });
     of_one.collect()
 }
@@ -155,7 +155,7 @@ fn verdicts(subject: &Subject, lacking: &Lacking) -> Vec<Trial> {
 /// Describes what a backend is missing.
 fn summary(name: &str, lacking: &Lacking) -> String {
     let table = unlock_table(&unlocks(lacking.values().map(Vec::as_slice)));
-    format!("{} cases need what `{name}` does not have yet:\n\n{table}", lacking.len())
+    format!("{} cases need ops or types that `{name}` does not have yet:\n\n{table}", lacking.len())
 }
 
 fn failing(name: &str, reason: String) -> Trial {

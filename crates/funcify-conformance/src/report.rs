@@ -48,7 +48,7 @@ impl Report {
         }
         let text = by_backend.iter().map(|(backend, cases)| {
             let table = unlock_table(&unlocks(cases.values().copied()));
-            format!("{} cases need what {backend} does not have yet:\n\n{table}", cases.len())
+            format!("{} cases need ops or types that {backend} does not have yet:\n\n{table}", cases.len())
         });
         text.collect::<Vec<_>>().join("\n")
     }
@@ -56,7 +56,7 @@ impl Report {
     /// Returns the JSON: `{"rows": [{"case", "category", "backend", "mode", "status", "reason", "needs"}]}`, with
     /// `needs` only in rows that are missing something.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report is texts and numbers") + "\n"
+        serde_json::to_string_pretty(self).expect("a report contains only strings and numbers") + "\n"
     }
 
     /// Returns the table: for each category and backend, the number of rows that passed, and of those that did not,
@@ -154,7 +154,7 @@ mod tests {
             Report { rows: vec![row("a", "x", Status::Pass), needing("b"), needing("b")], ..Report::default() };
         assert!(report.table().contains("1 passed, 2 need ops that are missing"), "{}", report.table());
         assert!(
-            report.needs().starts_with("1 cases need what x does not have yet:\n\nneeds  cases"),
+            report.needs().starts_with("1 cases need ops or types that x does not have yet:\n\nneeds  cases"),
             "{}",
             report.needs()
         );

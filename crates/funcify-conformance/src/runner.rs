@@ -241,8 +241,8 @@ fn judge(case: &Case, subject: &Subject, mode: LoopStrategy, execution: &Executi
         (Expected::Outputs(expected), Execution::Results(results)) => compare(&case.graph, results, expected),
         (Expected::Outputs(_), Execution::Error(error)) => Err(error.to_string()),
         (Expected::Error(kind), Execution::Error(error)) if error.kind() == *kind => Ok(()),
-        (Expected::Error(kind), Execution::Error(error)) => Err(format!("not the error {kind}: {error}")),
-        (Expected::Error(kind), Execution::Results(_)) => Err(format!("results instead of the error {kind}")),
+        (Expected::Error(kind), Execution::Error(error)) => Err(format!("expected the error {kind}, found: {error}")),
+        (Expected::Error(kind), Execution::Results(_)) => Err(format!("returned results instead of the error {kind}")),
     };
     match (gap, outcome, execution) {
         (None, Ok(()), _) => (Status::Pass, String::new()),
@@ -252,7 +252,7 @@ fn judge(case: &Case, subject: &Subject, mode: LoopStrategy, execution: &Executi
         }
         (Some(gap), Err(reason), _) => (Status::Fail, format!("declared to fail with {}, but: {reason}", gap.error)),
         (Some(gap), Ok(()), _) => {
-            (Status::Fail, format!("declared to fail with {}, and it passes: remove the declaration", gap.error))
+            (Status::Fail, format!("declared to fail with {}, but it passes: remove the declaration", gap.error))
         }
     }
 }

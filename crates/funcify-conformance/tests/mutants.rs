@@ -9,7 +9,7 @@ use funcify_conformance::mutants::{Corpus, Reached, probe, set_up};
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name)
         .ok()
-        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number, found `{text}`")))
 }
 
 /// No mutant causes a panic, a hang or memory use beyond the budget, and texts that parse round-trip. A file holds

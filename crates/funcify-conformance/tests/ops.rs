@@ -33,10 +33,10 @@ fn every_op_has_a_case_for_every_dtype_of_its_domain() {
             pairs += 1;
             let name_of_case = format!("op/{prefix}_{dtype}");
             let case = cases.iter().find(|case| case.name == name_of_case);
-            let case = case.unwrap_or_else(|| panic!("there is no case `{name_of_case}`: add it in src/cases/ops"));
+            let case = case.unwrap_or_else(|| panic!("no case is named `{name_of_case}`: add it in src/cases/ops"));
             assert!(applies(&case.graph, name, dtype), "`{name_of_case}` has no `{name}` of {dtype}");
         }
-        assert!(!domain.is_empty(), "`{name}` has a type for no dtype: its example is in {}", file!());
+        assert!(!domain.is_empty(), "`{name}` accepts no dtype: its example is in {}", file!());
     }
     assert!(pairs > 400, "{pairs} pairs of an op and a dtype");
 }
@@ -55,7 +55,7 @@ fn every_op_is_in_a_case() {
     let without: Vec<_> = names.iter().filter(|name| !used.contains(*name)).collect();
     assert!(without.is_empty(), "no case has {without:?}: add one in src/cases");
     let unlisted: Vec<_> = used.iter().filter(|name| !names.contains(name)).collect();
-    assert!(unlisted.is_empty(), "`all_names` lacks {unlisted:?}: see `CONTROL_FLOW` in funcify/src/ops/mod.rs");
+    assert!(unlisted.is_empty(), "`all_names` misses {unlisted:?}: see `CONTROL_FLOW` in funcify/src/ops/mod.rs");
 }
 
 /// Adds the names of the ops of a graph and of its bodies.
@@ -146,7 +146,7 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
         }
         _ => {
             let op = elementwise(name);
-            let op = op.unwrap_or_else(|| panic!("there is no example of `{name}`: add it to {}", file!()));
+            let op = op.unwrap_or_else(|| panic!("`{name}` has no example: add it to {}", file!()));
             // The type rule rejects one of the two.
             [1, 2].map(|operands| (name.to_string(), op.clone(), vec![matrix.clone(); operands])).to_vec()
         }

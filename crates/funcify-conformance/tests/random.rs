@@ -13,7 +13,7 @@ use funcify_conformance::properties::{self, Disagreement, Tally};
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name)
         .ok()
-        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number, found `{text}`")))
 }
 
 fn check(program: &TestProgram) -> Result<Tally, Disagreement> {
@@ -115,7 +115,7 @@ impl Run {
             let (seed, tape, disagreement) = wrong[0];
             let seeds: Vec<u64> = wrong.iter().map(|(seed, ..)| *seed).take(20).collect();
             text += &report(*seed, tape.clone(), disagreement.property);
-            text += &format!("\n{} programs are wrong in this way: seeds {seeds:?}\n\n", wrong.len());
+            text += &format!("\n{} programs fail in this way: seeds {seeds:?}\n\n", wrong.len());
         }
         text
     }
@@ -186,7 +186,7 @@ const REACHED: [(&str, usize); 33] = [
 fn random_programs_have_all_properties() {
     let (count, first) = (setting("FUNCIFY_RANDOM_GRAPHS", 2000), setting("FUNCIFY_RANDOM_SEED", 1));
     let run = run(first..first + count);
-    println!("{} programs, {} refused as ragged\n{:?}\n{:?}", run.programs, run.ragged, run.tally.0, run.reached);
+    println!("{} programs, {} rejected as ragged\n{:?}\n{:?}", run.programs, run.ragged, run.tally.0, run.reached);
     assert!(run.wrong.is_empty(), "{}", run.report());
     if count < 2000 || setting("FUNCIFY_RANDOM_SAMPLED", 0) > 0 {
         return;

@@ -202,7 +202,7 @@ fn the_largest_program_is_rewritten_in_time() {
             start.elapsed()
         })
         .min()
-        .expect("it is timed several times");
+        .expect("the rewrite is timed several times");
     println!("{}: {} lines, {shortest:?}", largest.name, largest.graph.to_string().lines().count());
     assert!(shortest < Duration::from_secs(1), "{shortest:?}");
 }

@@ -28,7 +28,7 @@ impl<'a> Evaluated<'a> {
     fn at(&self, points: &[Vec<f64>]) -> Vec<f64> {
         let column = |index: usize| points.iter().map(|point| point[index]).collect::<Vec<f64>>();
         let inputs = (0..self.function.operands).map(|index| HostTensor::from_vec(column(index), [points.len()]));
-        let inputs: Vec<HostTensor> = inputs.map(|input| input.expect("one element a point")).collect();
+        let inputs: Vec<HostTensor> = inputs.map(|input| input.expect("a column has one element per point")).collect();
         let results = evaluate(&self.graph, &inputs).unwrap_or_else(|error| panic!("{}: {error}", self.name()));
         results[0].to_f64_vec()
     }
@@ -191,10 +191,10 @@ fn judged(found: f64, said: &[Said]) -> Verdict {
         return Verdict::Open;
     }
     if let Some(other) = said.iter().find(|said| matches!(said, Said::Is(..))) {
-        return Verdict::Wrong(format!("differences say {other:?}"));
+        return Verdict::Wrong(format!("differences indicate {other:?}"));
     }
     match said.contains(&Said::None) {
-        true => Verdict::Wrong("there is no derivative, and none is chosen".to_string()),
+        true => Verdict::Wrong("the derivative does not exist, and none is chosen".to_string()),
         false => Verdict::Open,
     }
 }
@@ -261,7 +261,7 @@ fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<St
                     let at = || format!("{name} at {point:?} is {found:e}");
                     if let Some(value) = chosen(function, point, by) {
                         if !is_chosen(found, value, by) {
-                            faults.push(format!("{}, and {value} is chosen", at()));
+                            faults.push(format!("{}, but {value} is chosen", at()));
                         }
                         continue;
                     }
@@ -270,7 +270,7 @@ fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<St
                         Verdict::Open if same(found, reverse) || !(found.is_finite() || reverse.is_finite()) => {
                             counts[1] += 1
                         }
-                        Verdict::Open => faults.push(format!("{}, and {reverse:e} in reverse mode", at())),
+                        Verdict::Open => faults.push(format!("{}, but {reverse:e} in reverse mode", at())),
                         Verdict::Wrong(reason) => faults.push(format!("{}: {reason}", at())),
                     }
                 }
@@ -292,7 +292,7 @@ fn check(functions: &[Elementwise], orders: usize) {
         println!("{}: {decided} decided, {open} open, {} faults", function.name, faults.len());
         if faults.is_empty() {
             let name = function.name;
-            assert!(decided > 2 * open, "{name}: {decided} derivatives are seen to be right, {open} are not");
+            assert!(decided > 2 * open, "{name}: {decided} derivatives are decided, {open} are open");
         }
         all.extend(faults);
     }
@@ -386,7 +386,7 @@ fn derivatives_at_nan() {
 /// Each line of the documented tables names existing cases.
 #[test]
 fn the_documented_answers_have_cases() {
-    let cases = funcify_conformance::all_cases().expect("every case can be made");
+    let cases = funcify_conformance::all_cases().expect("every case can be built");
     let table = include_str!("../../funcify-core/src/ops/numerics.md");
     let mut named = 0;
     for line in table.lines().filter(|line| line.starts_with('|')) {
@@ -394,7 +394,7 @@ fn the_documented_answers_have_cases() {
         assert_eq!(columns.len(), 6, "{line}");
         for name in columns[4].split('`').skip(1).step_by(2) {
             let prefix = format!("numerics/{name}_");
-            assert!(cases.iter().any(|case| case.name.starts_with(&prefix)), "there is no case `{name}`: {line}");
+            assert!(cases.iter().any(|case| case.name.starts_with(&prefix)), "no case is named `{name}`: {line}");
             named += 1;
         }
     }

@@ -106,7 +106,7 @@ fn every_program() {
                 Outcome::Ragged => {
                     let text = case.graph.to_string();
                     let has_size = ["{steps=$", "until", "bind_size"].into_iter().any(|word| text.contains(word));
-                    assert!(has_size, "{} has no size that values give", case.name);
+                    assert!(has_size, "{} has no computed size", case.name);
                     ragged += 1;
                 }
                 Outcome::OverBudget => {}
@@ -114,7 +114,7 @@ fn every_program() {
         }
     }
     assert!(equal > 800, "{equal} batched programs");
-    assert!(ragged * 5 < equal, "{ragged} refused programs, {equal} batched");
+    assert!(ragged * 5 < equal, "{ragged} rejected programs, {equal} batched");
 }
 
 /// Nested lanes: over all inputs, and then over the first.

@@ -197,7 +197,7 @@ mod tests {
             ops_of(seed, |maker, g| {
                 maker.declare(g);
                 integers::part(maker);
-                maker.scope.last().expect("inputs").value
+                maker.scope.last().expect("the inputs are in scope").value
             })
         });
         draws.fold(Features::new(), |all, ops| all.into_iter().chain(ops).collect())
@@ -211,7 +211,7 @@ mod tests {
             let name = op.name();
             let floats = vec![TensorType::scalar(DType::F64); operands];
             if op.infer(&Place::new(name, Site::Unknown), &floats).is_err() {
-                assert!(of_integers.contains_key(name), "arbitrary/integers.rs draws no `{name}`");
+                assert!(of_integers.contains_key(name), "arbitrary/integers.rs never draws `{name}`");
                 continue;
             }
             let row = rows.get(name);

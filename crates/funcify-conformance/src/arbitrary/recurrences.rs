@@ -310,7 +310,7 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
             vec![0, 0, 1],
             vec![1, 0, 1],
         ]);
-        let reach = reads.iter().copied().max().expect("a sequence is read");
+        let reach = reads.iter().copied().max().expect("a sequence has at least one tap");
         if rows >= reach {
             most = most.min(rows - reach);
             sequences.push(Sequence { reads });
@@ -343,7 +343,7 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
                 (&[2], &[1]),
             ];
             let (reads, writes) = maker.choices.of(&TAPS);
-            let reach = reads.iter().chain(writes).copied().max().expect("a buffer is written");
+            let reach = reads.iter().chain(writes).copied().max().expect("a buffer has at least one write tap");
             if rows >= reach {
                 most = most.min(rows - reach);
                 buffer_values.push(maker.tamed(x.value, x.bound, STATE).0);

@@ -42,7 +42,7 @@ impl TestProgram {
     /// Parses the text of a file. Lines before the one that starts with `// arguments:` are comments.
     pub fn parse(text: &str) -> Result<TestProgram, String> {
         let line = text.lines().find_map(|line| line.strip_prefix("// arguments:"));
-        let line = line.ok_or("no line that begins with `// arguments:`")?;
+        let line = line.ok_or("no line starts with `// arguments:`")?;
         let (mut sizes, mut seed, mut is_exact, mut rules) = (Sizes::new(), None, true, Rules::Derivatives);
         for word in line.split_whitespace() {
             match word.split_once('=') {
@@ -73,7 +73,7 @@ pub fn arguments(types: &[TensorType], sizes: &Sizes, seed: u64) -> Result<Vec<H
 }
 
 fn tensor(ty: &TensorType, sizes: &Sizes, seed: u64) -> Result<HostTensor, String> {
-    let shape = ty.shape.value(sizes).map_err(|symbol| format!("the size `{symbol}` is not given"))?;
+    let shape = ty.shape.value(sizes).map_err(|symbol| format!("the size of `{symbol}` is missing"))?;
     let mut state = seed;
     Ok(HostTensor::from_fn(ty.dtype, &shape, |_| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

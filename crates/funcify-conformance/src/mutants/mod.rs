@@ -83,7 +83,7 @@ impl Corpus {
         let start = mixed(seed.wrapping_mul(1 << 32).wrapping_add(number));
         let bytes: Vec<u8> = (0..128).flat_map(|word| mixed(start.wrapping_add(word)).to_le_bytes()).collect();
         let group = usize::from(number % 3 == 2);
-        mutate::mutant(&mut Unstructured::new(&bytes), &self.groups[group]).expect("bytes that have ended are zeros")
+        mutate::mutant(&mut Unstructured::new(&bytes), &self.groups[group]).expect("zeros follow the last byte")
     }
 
     /// Returns every text, without mutations.

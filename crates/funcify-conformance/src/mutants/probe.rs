@@ -89,7 +89,7 @@ fn refused(error: &Error) -> Result<(), String> {
     told("parse", error)?;
     let shown = error.to_string();
     if !shown.contains("line ") {
-        return Err(format!("an error without its line: {shown}"));
+        return Err(format!("the error names no line: {shown}"));
     }
     Ok(())
 }
@@ -105,12 +105,12 @@ fn told(step: &str, error: &Error) -> Result<(), String> {
 /// Checks that the printed text parses to the same graph and prints the same again.
 fn round_trip(graph: &Graph, printed: &str) -> Result<(), String> {
     let parsed =
-        Graph::parse(printed).map_err(|error| format!("what is printed does not parse: {error}\n{printed}"))?;
+        Graph::parse(printed).map_err(|error| format!("the printed program does not parse: {error}\n{printed}"))?;
     if let Some(difference) = graph.difference(&parsed) {
-        return Err(format!("what is printed is another program: {difference}\n{printed}"));
+        return Err(format!("the printed program differs: {difference}\n{printed}"));
     }
     let again = parsed.to_string();
-    if again != printed { Err(format!("printed anew it differs:\n{printed}\n{again}")) } else { Ok(()) }
+    if again != printed { Err(format!("printed again, it differs:\n{printed}\n{again}")) } else { Ok(()) }
 }
 
 /// Returns small arguments for the program, or `None` if they would be too large.
@@ -161,10 +161,10 @@ fn runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
         let run = || Function::compile_with(graph, &Reference, options)?.call_host(inputs);
         match (Cancellation::after(TIME).scope(run), &expected) {
             (Ok(found), Ok(expected)) if shown(&found) != shown(expected) => {
-                return Err(format!("{} gives {found:?}, not {expected:?}", strategy.name()));
+                return Err(format!("{} returns {found:?} instead of {expected:?}", strategy.name()));
             }
             (Err(error), Ok(_)) if !may_be_refused(&error, strategy) => {
-                return Err(format!("{} refuses what the evaluation does: {error}", strategy.name()));
+                return Err(format!("{} rejects a program that the reference evaluator runs: {error}", strategy.name()));
             }
             (Err(error), _) => told(strategy.name(), &error)?,
             _ => {}

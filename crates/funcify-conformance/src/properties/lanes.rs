@@ -75,7 +75,7 @@ impl Lanes {
             }
         }
         if all.iter().any(|results| results.iter().any(|result| result.shape() != results[0].shape())) {
-            let reason = format!("lanes of different sizes are not refused\nin\n{graph}");
+            let reason = format!("lanes of different sizes are not rejected\nin\n{graph}");
             return Err(Disagreement { property, reason });
         }
         Ok(all)

@@ -194,11 +194,11 @@ fn check_graph(property: &'static str, graph: &Graph) -> Checked {
     let parsed = Graph::parse(&text).map_err(|error| failed("text", graph, &error))?;
     let again = parsed.to_string();
     if again != text {
-        return Err(Disagreement { property: "text", reason: format!("{text}\nis read as\n{again}") });
+        return Err(Disagreement { property: "text", reason: format!("{text}\nparses as\n{again}") });
     }
     match graph.difference(&parsed) {
         Some(difference) => {
-            Err(Disagreement { property: "text", reason: format!("{difference}\nafter reading\n{text}") })
+            Err(Disagreement { property: "text", reason: format!("{difference}\nafter parsing\n{text}") })
         }
         None => Ok(()),
     }
@@ -346,7 +346,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
         format!("{what}\nwith\n{}in\n{graph}\n{jvp}\n{vjp}", inputs.collect::<String>())
     };
     if !near(by_forward, by_reverse) {
-        let reason = show(&format!("forward mode gives {by_forward:?}, reverse mode {by_reverse:?}"));
+        let reason = show(&format!("forward mode computes {by_forward:?}, reverse mode {by_reverse:?}"));
         return Err(Disagreement { property: reverse, reason });
     }
     tally.count(reverse);
@@ -355,7 +355,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
             Difference::Agrees => tally.count(differences),
             Difference::Kink => tally.count("kinks"),
             Difference::Is(number) => {
-                let reason = show(&format!("forward mode gives {by_forward:?}, differences {number:?}"));
+                let reason = show(&format!("forward mode computes {by_forward:?}, finite differences {number:?}"));
                 return Err(Disagreement { property: differences, reason });
             }
         }

@@ -22,7 +22,7 @@ pub(super) fn straight(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
     // A call is kept for its derivative rule.
     let stays = |node: &&Node| !node.op.bodies().is_empty() && !matches!(node.op, Op::Call(_));
     if let Some(node) = straight.nodes().iter().find(stays) {
-        let reason = format!("`{}` is no op of a straight line\nin\n{straight}", node.op.name());
+        let reason = format!("`{}` must not occur in a straight-line program\nin\n{straight}", node.op.name());
         return Err(Disagreement { property: "straight", reason });
     }
     let (found, expected) = (subject.run("straight", &straight)?, subject.run("straight", &graph)?);
@@ -53,7 +53,7 @@ fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level
         (Err(one), Err(other)) if one.kind() == other.kind() => return Ok(()),
         (of_graph, of_straight) => {
             let show = |of: funcify::Result<Graph>| of.map_or_else(|error| error.to_string(), |_| "accepted".into());
-            let reason = format!("{}\nand in a straight line\n{}\nin\n{graph}", show(of_graph), show(of_straight));
+            let reason = format!("{}\nand as a straight line\n{}\nin\n{graph}", show(of_graph), show(of_straight));
             return Err(Disagreement { property, reason });
         }
     };

@@ -96,7 +96,7 @@ pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'sta
         }
     });
     std::panic::set_hook(hook);
-    all.into_inner().expect("no thread of the campaign has panicked")
+    all.into_inner().expect("no thread of the campaign panics")
 }
 
 fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMap<&'static str, Summary>>) {
@@ -143,8 +143,8 @@ fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMa
 
 /// Returns the fault of a program whose construction panicked.
 fn not_made(reason: &str) -> Fault {
-    let graph = Graph::build("not_made", |builder| builder.input("x", "f32[]")).expect("a graph of its input");
-    let reason = format!("panic while the program was made: {reason}");
+    let graph = Graph::build("not_made", |builder| builder.input("x", "f32[]")).expect("the graph is valid");
+    let reason = format!("panic while the program was built: {reason}");
     Fault { stage: Stage::Forward, subject: "generator".into(), reason, graph, inputs: BTreeMap::new() }
 }
 
@@ -156,7 +156,7 @@ fn shrunk(
     tape: Vec<u32>,
     fault: &Fault,
 ) -> Fault {
-    let name = |fault: &Fault| fault.subject.split(',').next().expect("a split has a part").to_string();
+    let name = |fault: &Fault| fault.subject.split(',').next().expect("`split` returns at least one part").to_string();
     let only: Vec<Subject> = subjects.iter().filter(|subject| subject.name == name(fault)).cloned().collect();
     let same = |tape: &[u32]| {
         let program = TemplateProgram::new(family, &mut Choices::replayed(tape.to_vec())).ok()?;

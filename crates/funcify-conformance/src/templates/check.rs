@@ -219,7 +219,7 @@ fn is_allowed(error: &Error, subject: &Subject) -> bool {
 pub(super) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
-        .unwrap_or_else(|| "a panic without a text".into())
+        .unwrap_or_else(|| "a panic without a message".into())
 }
 
 /// Returns the graphs to run for a program and its derivatives, except those without finite results on the reference
@@ -269,7 +269,7 @@ impl Drawn<'_> {
 
     fn forward(&self) -> Result<Run, &'static str> {
         let graph = &self.program.graph;
-        let shape = |index: usize| graph.input_type(index).shape.constant().expect("inputs are declared with numbers");
+        let shape = |index: usize| graph.input_type(index).shape.constant().expect("inputs have constant sizes");
         let inputs = (0..graph.inputs().len()).map(|index| self.input(graph, index, &shape(index))).collect();
         evaluated(Stage::Forward, graph, &inputs)
     }

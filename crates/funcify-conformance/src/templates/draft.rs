@@ -87,7 +87,7 @@ impl<'a, 'b> Draft<'a, 'b> {
     pub(super) fn input_of(&self, dtype: DType, shape: &[usize], fill: Fill) -> Value {
         self.asked.borrow_mut().push((dtype, shape.to_vec(), fill));
         if self.is_inside {
-            return self.given.borrow_mut().pop().expect("as many inputs were declared as the dry run asked for");
+            return self.given.borrow_mut().pop().expect("the dry run requested the same inputs");
         }
         let fits = |value: &Value| value.dtype() == dtype && shape_of(*value).as_deref() == Some(shape);
         let fitting = self.given.borrow().iter().position(fits);
@@ -220,7 +220,7 @@ pub(super) fn shape_of(value: Value) -> Option<Vec<usize>> {
 
 /// Returns the sizes of a carry or of rows, which are static.
 pub(super) fn sizes_of(value: Value) -> Vec<usize> {
-    shape_of(value).expect("states and rows have sizes that are numbers")
+    shape_of(value).expect("carries and rows have constant sizes")
 }
 
 fn zero_of(value: Value) -> Value {

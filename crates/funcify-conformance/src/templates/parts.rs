@@ -25,7 +25,7 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
         2 if !is_large => vec![width, size],
         _ => vec![size],
     };
-    let axis = shape.iter().position(|length| *length == size).expect("every shape has the size");
+    let axis = shape.iter().position(|length| *length == size).expect("every shape above contains the size");
     let xs = draft.input(&[&[steps], shape.as_slice()].concat());
     let scales = draft.input(&[steps]);
     let (start, fixed) = (draft.input(&shape), draft.input(&[]));

@@ -57,7 +57,7 @@ pub(super) fn error(kind: &str) -> Error {
         "StepCountNotStatic" => Error::StepCountNotStatic { at, backend, reason, fix },
         "NoLoweringRule" => Error::NoLoweringRule { at, backend, fix },
         "StepCount" => Error::StepCount { at, reason, fix },
-        kind => panic!("no error of the kind {kind}"),
+        kind => panic!("no error has the kind {kind}"),
     }
 }
 

@@ -94,7 +94,7 @@ fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
                 let mut results = results.clone();
                 results[at] = moved(&results[at], flat, factor * allowed);
                 let found = status(&case, Fake::results(results), "", LoopStrategy::Native);
-                assert_eq!(found, expected, "{}: `{}` off by {factor} of what is allowed", case.name, output.name);
+                assert_eq!(found, expected, "{}: `{}` off by {factor} of the tolerance", case.name, output.name);
             }
             compared += 1;
         }

@@ -131,7 +131,7 @@ fn suffix(reverse: bool) -> &'static str {
 
 fn vector(numbers: Vec<i64>) -> HostTensor {
     let count = numbers.len();
-    HostTensor::from_vec(numbers, [count]).expect("as many elements as the shape has")
+    HostTensor::from_vec(numbers, [count]).expect("the number of elements matches the shape")
 }
 
 /// Sums over any number of elements, including none and one: 1 + 2 + ... + t.

@@ -94,7 +94,7 @@ fn name(of: &str, length: usize, reverse: bool) -> String {
 
 fn vector(numbers: Vec<f32>) -> HostTensor {
     let count = numbers.len();
-    HostTensor::from_vec(numbers, [count]).expect("as many elements as the shape has")
+    HostTensor::from_vec(numbers, [count]).expect("the number of elements matches the shape")
 }
 
 /// h[t] = a[t] h[t-1] + b[t], with cotangents c: the gradient of `b[s]` is the sum over t of c[t] times the rates

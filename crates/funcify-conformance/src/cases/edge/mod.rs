@@ -100,7 +100,7 @@ struct Given<const N: usize> {
 impl<const N: usize> Given<N> {
     /// Computes the outputs from the inputs.
     fn runs<T: Tree>(self, program: impl FnOnce([Value; N]) -> T) -> Draft {
-        let declared = self.inputs.each_ref().map(|(input, _)| input.split_once(": ").expect("a name and a type"));
+        let declared = self.inputs.each_ref().map(|(input, _)| input.split_once(": ").expect("`name: type`"));
         let inputs = self.inputs.map(|(_, value)| value);
         case(self.name, |g| program(declared.map(|(name, ty)| g.input(name, ty)))).on(inputs)
     }
@@ -189,7 +189,7 @@ fn empty<E: Element, const R: usize>(shape: [usize; R]) -> HostTensor {
 /// Returns a tensor of this shape. Panics if the number of elements does not match, which is a mistake in a case.
 #[track_caller]
 fn tensor<E: Element, const R: usize, const N: usize>(shape: [usize; R], elements: [E; N]) -> HostTensor {
-    HostTensor::from_vec(elements.to_vec(), shape).expect("as many elements as the shape has")
+    HostTensor::from_vec(elements.to_vec(), shape).expect("the number of elements matches the shape")
 }
 
 /// Returns a scalar.

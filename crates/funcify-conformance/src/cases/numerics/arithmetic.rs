@@ -166,7 +166,7 @@ fn subnormal() -> Cases {
 
 /// A reduction of no elements returns its neutral element; `argmax` returns the first of equal elements.
 fn reductions() -> Cases {
-    let nothing = |d| [HostTensor::from_fn(d, &[2, 0], |_| unreachable!("it has no elements"))];
+    let nothing = |d| [HostTensor::from_fn(d, &[2, 0], |_| unreachable!("the tensor has no elements"))];
     let two = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
     all([
         ask("sum_of_nothing", &FLOATS, nothing, two(|x| x.sum(1)), |d| floats(d, [0., 0.])),

@@ -48,9 +48,9 @@ pub(super) fn cases() -> Cases {
 /// Builds the case of a derivative at these points, in forward mode and in reverse mode.
 fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> OneCase {
     let letters: String = by.iter().map(|operand| if *operand == 0 { 'x' } else { 'y' }).collect();
-    let of = function(name).ok_or_else(|| format!("`{name}` is not among the functions"))?;
+    let of = function(name).ok_or_else(|| format!("`{name}` is not in the table of functions"))?;
     let name = format!("numerics/derivative_{name}_{letters}_{dtype}");
-    let dtype = DType::from_name(dtype).ok_or_else(|| format!("case `{name}`: `{dtype}` is no dtype"))?;
+    let dtype = DType::from_name(dtype).ok_or_else(|| format!("case `{name}`: `{dtype}` is not a dtype"))?;
     let column = |index: usize| {
         let element = |at: &[usize]| Scalar::Float(points[at[0]].0[index]);
         HostTensor::from_fn(dtype, &[points.len()], element)

@@ -21,7 +21,7 @@ fn on_inputs<const N: usize>(
         let (name, inputs) = (format!("{name}_{dtype}"), inputs(*dtype));
         let graph = Graph::build(&name, |builder| {
             let mut names = (0..).map(|index| format!("x{index}"));
-            program(*dtype, inputs.each_ref().map(|x| builder.input(&names.next().expect("without end"), x.ty())))
+            program(*dtype, inputs.each_ref().map(|x| builder.input(&names.next().expect("names never end"), x.ty())))
         });
         let graph = graph.map_err(|error| format!("case `op/{name}`: {error}"))?;
         Case::from_reference_scaled(&name, "op", graph, inputs.into(), SUMS)

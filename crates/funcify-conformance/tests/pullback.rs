@@ -40,7 +40,7 @@ fn check(case: &Case) -> Option<()> {
 #[test]
 fn every_program() {
     let cases = all_cases().unwrap();
-    // Of the single ops, only the f64 cases run: every op has one.
+    // Only the f64 cases of single ops run, since every op has one.
     let is_op = |case: &&Case| case.category != "op" || case.name.ends_with("_f64");
     let programs = cases.iter().filter(is_op).filter(|case| !["numerics", "vmap"].contains(&case.category.as_str()));
     let with_results = programs.filter(|case| matches!(case.expected, Expected::Outputs(_)));

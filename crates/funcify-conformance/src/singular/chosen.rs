@@ -173,7 +173,7 @@ const fn defined(
     Defined { function, by, dtypes, at }
 }
 
-/// Derivatives that exist, at points where formulas often fail.
+/// The derivatives that exist, at points where formulas often fail.
 pub const DEFINED: &[Defined] = &[
     defined("softplus", &[0], &FLOATS, &[(&[0.0], 0.5), (&[-0.0], 0.5)]),
     defined("softplus", &[0, 0], &FLOATS, &[(&[0.0], 0.25), (&[-0.0], 0.25)]),

@@ -88,7 +88,7 @@ fn tests(fake: Fake, expectations: &str) -> (u64, u64, u64) {
     (conclusion.num_passed, conclusion.num_failed, conclusion.num_ignored)
 }
 
-/// There are two cases in two modes.
+/// Two cases run in two modes.
 #[test]
 fn tests_that_need_more_are_ignored() {
     let partial = "partial = true";

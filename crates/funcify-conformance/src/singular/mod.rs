@@ -39,7 +39,7 @@ const REALS: [f64; 68] = [
     -1.5, -1.75, -2.0, -2.5, -3.0, -5.0, -10.0, -20.0, -40.0, -100.0, -600.0, -800.0, -1e5, -1e10, -1e100, -1e155,
     -1e200, -1e300, -5e307,
 ];
-/// Numbers small enough for periodic functions.
+/// Numbers close enough to 0 for periodic functions to distinguish them.
 const MODERATE: [f64; 31] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 100.0, 1e5, 1e10, -0.0, -1e-300,
     -1e-100, -1e-8, -1e-3, -0.25, -0.5, -0.75, -1.0, -1.5, -2.0, -3.0, -5.0, -100.0, -1e5,
@@ -53,7 +53,7 @@ const SMALL: [f64; 21] = [
 const PAIRS: [f64; 15] = [0.0, 1e-200, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, 1e200, -1e-200, -0.5, -1.0, -2.0, -3.5, -1e200];
 /// Numbers whose squares and powers are finite and not zero.
 const SQUARES: [f64; 11] = [0.0, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, -0.5, -1.0, -2.0, -3.5];
-/// Numbers whose squares are finite and not zero, though the squares of their differences may be.
+/// Numbers whose squares are finite and not zero, though the squares of their differences may not be.
 const LENGTHS: [f64; 13] = [0.0, 1e-100, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e100, -1e-100, -0.5, -1.0, -2.0, -1e100];
 /// Integers, numbers halfway between two integers, and others.
 const JUMPS: [f64; 21] = [

@@ -71,7 +71,7 @@ mod tests {
         let unlocks = unlocks(cases.iter().map(Vec::as_slice));
         let counts: Vec<_> =
             unlocks.iter().map(|unlock| (unlock.need.as_str(), unlock.cases, unlock.alone, unlock.next)).collect();
-        // After `sin`, `exp` and `sum` unlock one case each, and the name breaks the tie; the last one unlocks the rest.
+        // After `sin`, `exp` and `sum` unlock one case each, and the name breaks the tie; the last unlocks the rest.
         assert_eq!(counts, [("sin", 3, 2, 2), ("exp", 3, 1, 1), ("sum", 3, 0, 3)]);
         let total: usize = unlocks.iter().map(|unlock| unlock.next).sum();
         assert_eq!(total, 6);

@@ -1,4 +1,4 @@
-//! The backends that this program links, with their declared gaps.
+//! Lists the backends that this program links, with their declared gaps.
 
 use funcify_conformance::Expectations;
 
@@ -20,17 +20,17 @@ const DECLARED: &[(&str, &str)] = &[
     ("burn-wgpu", funcify_burn::conformance::WGPU),
 ];
 
-/// Every linked backend, or those named, as subjects of the suite.
+/// Returns every linked backend, or only the named ones, as subjects of the suite.
 pub(crate) fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     let names = backend_names();
     if let Some(name) = named.iter().find(|name| !names.contains(&name.as_str())) {
-        return Err(anyhow!("there is no backend `{name}`; there are {}", names.join(", ")));
+        return Err(anyhow!("no backend `{name}`; the backends are {}", names.join(", ")));
     }
     let selected = names.into_iter().filter(|name| named.is_empty() || named.iter().any(|other| other == name));
     selected.map(subject).collect()
 }
 
-/// Whether a backend waits for a device while others could compute.
+/// Returns whether a backend waits for a device while other backends could compute.
 pub(crate) fn waits_for_device(subject: &Subject) -> bool {
     subject.name == "burn-wgpu"
 }

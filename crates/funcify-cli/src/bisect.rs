@@ -1,4 +1,4 @@
-//! `funcify bisect`: the patch of the rewrites that changes what a program gives, on the reference.
+//! `funcify bisect`: finds the patch that changes a program's results on the reference backend.
 
 use funcify::evaluate;
 use funcify::files::read_safetensors_needed;
@@ -9,14 +9,14 @@ use super::*;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The program.
+    /// The program file.
     file: PathBuf,
     #[command(flatten)]
     transforms: Transforms,
-    /// The inputs, by name; sizes are bound from their shapes.
+    /// The safetensors file with the inputs, by name; sizes are bound from their shapes.
     #[arg(long)]
     inputs: PathBuf,
-    /// How far a float may be off, relative to the largest number of its output.
+    /// The largest allowed difference of a float, relative to the largest value of its output.
     #[arg(long, default_value_t = 1e-4)]
     tolerance: f64,
 }
@@ -30,13 +30,13 @@ fn search(arguments: &Arguments) -> Result<()> {
     let inputs = program.inputs(&read_safetensors_needed(&arguments.inputs, &program.input_names())?)?;
     let all = program.graph.rewritten_with(&RewriteOptions::new())?.patches.len();
     match culprit(&program.graph, &inputs, all, arguments.tolerance)? {
-        Some((number, patch)) => print!("patch {number} of {all} changes what the program gives: {patch}"),
-        None => println!("none of {all} patches changes what the program gives"),
+        Some((number, patch)) => print!("patch {number} of {all} changes the results: {patch}"),
+        None => println!("none of the {all} patches changes the results"),
     }
     Ok(())
 }
 
-/// The first patch after which a program gives something else than before, with its number.
+/// Finds the first patch that changes the program's results, and returns it with its position.
 fn culprit(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64) -> Result<Option<(usize, Patched)>> {
     let expected = evaluate(graph, inputs);
     let rewritten = |count: usize| graph.rewritten_with(&RewriteOptions::new().stop_after(count).texts());
@@ -44,13 +44,13 @@ fn culprit(graph: &Graph, inputs: &[HostTensor], patches: usize, tolerance: f64)
         Ok(agrees(graph, &expected, &evaluate(&rewritten(count)?.graph, inputs), tolerance))
     })?;
     let Some(number) = number else { return Ok(None) };
-    let patch = rewritten(number)?.patches.pop().context("the patch that is wrong is made")?;
+    let patch = rewritten(number)?.patches.pop().context("rewriting up to the wrong patch applies it")?;
     Ok(Some((number, patch)))
 }
 
 type Outcome = Result<Vec<HostTensor>, Error>;
 
-/// Whether two runs gave the same, or were refused for the same kind of reason.
+/// Returns whether two runs returned the same results or failed with the same kind of error.
 fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) -> bool {
     match (expected, found) {
         (Ok(expected), Ok(found)) => {
@@ -69,7 +69,7 @@ fn agrees(graph: &Graph, expected: &Outcome, found: &Outcome, tolerance: f64) ->
     }
 }
 
-/// The largest finite number of a tensor, at least 1.
+/// Returns the largest finite magnitude in a tensor, at least 1.
 fn largest(values: &HostTensor) -> f64 {
     values.to_f64_vec().into_iter().filter(|x| x.is_finite()).fold(1f64, |largest, x| largest.max(x.abs()))
 }
@@ -92,14 +92,15 @@ mod tests {
 }
 ";
 
-    /// Sums in another order differ by rounding: where nothing may be off, the patch that takes them so is named.
+    /// Summing in another order changes the rounding: with a tolerance of zero, bisecting names the patch that
+    /// reorders.
     #[test]
     fn the_patch_that_adds_in_another_order_is_named() {
         let graph = Graph::parse(SUM).unwrap();
         let terms = (1..=1000).map(|number| 1.0 / number as f32).collect();
         let inputs = [HostTensor::from_vec(terms, [1000]).unwrap()];
         let all = graph.rewritten_with(&RewriteOptions::new()).unwrap().patches.len();
-        let (number, patch) = culprit(&graph, &inputs, all, 0.0).unwrap().expect("a sum in another order");
+        let (number, patch) = culprit(&graph, &inputs, all, 0.0).unwrap().expect("a patch reorders the sum");
         assert_eq!((patch.rule, number <= all), ("sums_over_steps", true));
         assert!(patch.before.contains("scan") && patch.after.contains("reduce"), "{patch}");
         assert_eq!(culprit(&graph, &inputs, all, 1e-4).unwrap(), None);

@@ -1,4 +1,4 @@
-//! `funcify conformance`: every case on every backend in every mode.
+//! `funcify conformance`: runs every case on every backend in every mode.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -10,15 +10,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::*;
 
-/// The environment variable that names backends which must not be absent, separated by commas.
+/// The environment variable that lists the backends that must be present, separated by commas.
 const REQUIRE: &str = "FUNCIFY_REQUIRE";
 
 #[derive(clap::Args, Default)]
 pub(crate) struct Arguments {
-    /// Only these backends, separated by commas.
+    /// Run only these backends, separated by commas.
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
-    /// Only cases whose name contains this.
+    /// Run only cases whose name contains this text.
     #[arg(long)]
     filter: Option<String>,
     /// Write all rows to this file as JSON.
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// Runs the suite; false if anything failed.
+/// Runs the suite; returns `false` if anything failed.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let subjects = backends::subjects(&arguments.backend)?;
     let all = all_cases().map_err(|reason| anyhow!(reason))?;
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let cases = all.iter().filter(|case| is_selected(&case.name));
     let cases: Vec<_> = cases.map(|case| (case, LazyLock::new(|| rewritten(case)))).collect();
     if cases.is_empty() {
-        return Err(anyhow!("no case has `{}` in its name", arguments.filter.as_deref().unwrap_or("")));
+        return Err(anyhow!("no case name contains `{}`", arguments.filter.as_deref().unwrap_or("")));
     }
 
     let partial = subjects.iter().filter(|subject| subject.expectations.partial).map(|subject| subject.name.clone());
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let modes: usize = subjects.iter().map(|subject| subject.modes().len()).sum();
     let bar = ProgressBar::new((cases.len() * modes) as u64);
     bar.set_style(ProgressStyle::with_template("{bar:32} {pos}/{len} {msg}")?);
-    // A panic is a failed row; its message is in the row, not on the screen.
+    // A panic becomes a failed row that holds its message, so the hook prints nothing.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let rows_of = |subject: &Subject, (case, rewritten): &(&Case, LazyLock<Option<Graph>, _>)| {
@@ -75,9 +75,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     Ok(!report.has_failures() && none_missing(&report))
 }
 
-/// What `run` gives for all cases of each subject, in their order. Each subject has a thread, which helps the others when it
-/// is done, and a processor without a subject helps from the start: one on a GPU takes as long as all the others, and is not
-/// helped, as it waits for the device.
+/// Calls `run` for every case of each subject in parallel, and returns the results in order.
+///
+/// Each subject has one thread, which helps the other subjects once it is done; processors without a subject help
+/// from the start. A subject on a GPU takes as long as all the others together and gets no help, because it waits for
+/// the device.
 fn side_by_side<R: Send>(
     subjects: &[Subject],
     cases: usize,
@@ -110,7 +112,7 @@ fn side_by_side<R: Send>(
     Ok(sorted.into_iter().map(|results| results.into_iter().map(|(_, result)| result).collect()).collect())
 }
 
-/// Whether every backend that is required is there.
+/// Returns whether every required backend ran.
 fn none_missing(report: &Report) -> bool {
     let required = std::env::var(REQUIRE).unwrap_or_default();
     let ran: BTreeSet<&str> = report.rows.iter().map(|row| row.backend.as_str()).collect();

@@ -1,5 +1,5 @@
-//! Programs in funcify's text form on the command line, and what each backend supports: `funcify run`, `print`, `bisect`,
-//! `conformance`, `status`, `templates`. `cargo xtask` builds and runs it.
+//! The `funcify` command: `run`, `print` and `bisect` work on programs in text form; `conformance`, `status` and
+//! `templates` show what each backend supports. `cargo xtask` builds and runs it.
 
 mod backends;
 mod bisect;
@@ -34,23 +34,23 @@ struct Arguments {
 enum Command {
     /// Run the conformance suite on every backend and print the table.
     Conformance(conformance::Arguments),
-    /// Run a program from a file, or a derivative of it, on a backend.
+    /// Run a program from a file, or one of its derivatives, on a backend.
     Run(run::Arguments),
-    /// Print a program from a file, or a derivative of it, as text.
+    /// Print a program from a file, or one of its derivatives, as text.
     Print(print::Arguments),
-    /// Find the patch of the rewrites that changes what a program gives.
+    /// Find the rewrite patch that changes a program's results.
     Bisect(bisect::Arguments),
-    /// Write STATUS.md: op by backend.
+    /// Write STATUS.md, the table of ops by backend.
     Status {
-        /// Only check that the file is current.
+        /// Only check that the file is up to date.
         #[arg(long)]
         check: bool,
     },
-    /// Run programs drawn from the planner's rules on every backend that compiles loops.
+    /// Run random programs built from the planner's rules on every backend that compiles loops.
     Templates(templates::Arguments),
 }
 
-/// What a command with a program does. Its errors name the program's file and lines, never those of this crate.
+/// Runs a command on a program; errors name the program's file and lines, never those of this crate.
 fn in_program<T>(file: &Path, command: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     command().map_err(|error| match error.downcast::<funcify::Error>() {
         Ok(error) => error.in_program(file).into(),

@@ -1,4 +1,4 @@
-//! `funcify print`: a program from a `.fir` file, or what derivatives and batching make of it, as text.
+//! `funcify print`: prints a program from a `.fir` file as text, optionally differentiated, batched or rewritten.
 
 use funcify::rewrite::{Rewrite, RewriteOptions};
 use funcify::to_dot;
@@ -7,20 +7,20 @@ use super::*;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The program.
+    /// The program file.
     file: PathBuf,
     #[command(flatten)]
     transforms: Transforms,
-    /// Rewrite it after that.
+    /// Rewrite the program after all transforms.
     #[arg(long)]
     rewrite: bool,
-    /// By these rules, too, which are tried only on request: `affine_recurrence`.
+    /// Also apply these rules, which run only on request: `affine_recurrence`.
     #[arg(long, value_name = "RULES", value_delimiter = ',', requires = "rewrite")]
     with: Vec<String>,
-    /// Print first what each rule changed: the op before, and what took its place.
+    /// First print the change that each rule made: the old op and its replacement.
     #[arg(long, requires = "rewrite")]
     log: bool,
-    /// Print it in the language of Graphviz.
+    /// Print the program in Graphviz's DOT language.
     #[arg(long)]
     dot: bool,
 }
@@ -70,7 +70,7 @@ mod tests {
         arguments: Arguments,
     }
 
-    /// A file of this process, and what is printed of it with options.
+    /// Writes the program to a file of this process, and returns the output of `print` with these options.
     fn printed(name: &str, program: &str, options: &[&str]) -> Result<String> {
         let file = std::env::temp_dir().join(format!("funcify-print-{name}-{}.fir", std::process::id()));
         std::fs::write(&file, program)?;

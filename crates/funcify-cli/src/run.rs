@@ -1,5 +1,5 @@
-//! `funcify run`: a program from a `.fir` file, or what derivatives and batching make of it, on a backend; tensors
-//! from and to safetensors files.
+//! `funcify run`: runs a program from a `.fir` file, optionally differentiated or batched, on a backend; tensors are
+//! read from and written to safetensors files.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use super::*;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The program.
+    /// The program file.
     file: PathBuf,
     #[command(flatten)]
     transforms: Transforms,
-    /// The backend, by name.
+    /// The name of the backend.
     #[arg(long, default_value = "reference")]
     backend: String,
-    /// The inputs, by name; sizes are bound from their shapes.
+    /// The safetensors file with the inputs, by name; sizes are bound from their shapes.
     #[arg(long)]
     inputs: PathBuf,
-    /// Where the outputs go, by name. Without it they are printed.
+    /// Write the outputs to this safetensors file, by name, instead of printing them.
     #[arg(long)]
     out: Option<PathBuf>,
     /// Run every loop natively.
@@ -31,13 +31,14 @@ pub(crate) struct Arguments {
     /// Unroll every loop.
     #[arg(long)]
     unroll: bool,
-    /// Print what the program became: instructions, loops, memory.
+    /// Print a report of the compiled program: instructions, loops, memory.
     #[arg(long)]
     report: bool,
-    /// Print what a second call spends, by op, by line and by step, and write it to this file for a browser's trace viewer.
+    /// Profile a second call: print its time by op, by line and by step, and write a trace for a browser's trace
+    /// viewer.
     #[arg(long)]
     profile: Option<PathBuf>,
-    /// Stop after so many seconds. Ctrl-C stops it, too; a second one ends the process.
+    /// Stop after this many seconds. Ctrl-C also stops the run; a second Ctrl-C ends the process.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 }
@@ -47,10 +48,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// A handle that Ctrl-C sets; a second one ends the process.
+/// Returns a handle that Ctrl-C cancels; a second Ctrl-C ends the process.
 fn at_interrupt() -> Result<Cancellation> {
     let flag = Arc::default();
-    // In this order: the first Ctrl-C finds the flag unset.
+    // The order matters: the first Ctrl-C must find the flag unset.
     signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&flag))?;
     signal_hook::flag::register(SIGINT, Arc::clone(&flag))?;
     Ok(Cancellation::from_flag(flag))
@@ -145,7 +146,7 @@ mod tests {
         named.map(|(name, tensor)| (name.to_string(), tensor)).into()
     }
 
-    /// Runs a program from a file with these options.
+    /// Runs a program from a file with the given options.
     fn outcome(name: &str, program: &str, inputs: &Tensors, options: &str) -> Result<Tensors> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -167,7 +168,7 @@ mod tests {
     fn a_program_from_a_file_runs_on_every_backend_in_both_strategies() {
         let inputs = tensors([("xs", [1f32, 2.0, 3.0].into()), ("start", HostTensor::scalar(10f32))]);
         let expected = tensors([("ys", [11f32, 13.0, 16.0].into()), ("last", HostTensor::scalar(16f32))]);
-        // Each row has the cotangents of the sums that it is in.
+        // The gradient of each row adds the cotangents of all sums that include the row.
         let along = [("ct_ys", [1f32, 10.0, 100.0].into()), ("ct_last", HostTensor::scalar(1000f32))];
         let along: Tensors = inputs.clone().into_iter().chain(tensors(along)).collect();
         let gradients =
@@ -200,7 +201,7 @@ mod tests {
                 }
                 let program = program.as_ref().unwrap().to_string();
                 let error = outcome(backend, &program, &inputs, &format!("--backend {backend} --timeout 0.1"));
-                let error = error.expect_err("it is stopped");
+                let error = error.expect_err("the timeout stops the run");
                 let stopped = matches!(
                     error.downcast_ref(),
                     Some(funcify::Error::Cancelled { at, reason, .. }) if at.op == op && reason.contains("100ms")
@@ -213,7 +214,7 @@ mod tests {
         assert!(["-1", "NaN", "soon", "1e300"].into_iter().all(refused));
     }
 
-    /// Asserts what a derivative of `DECAY` gives.
+    /// Asserts the results of a derivative of `DECAY`.
     #[track_caller]
     fn check<const N: usize, const M: usize>(
         options: &str,
@@ -229,7 +230,7 @@ mod tests {
         HostTensor::scalar(number)
     }
 
-    /// last = x0 w^2 + x1 w + x2; by w 2 x0 w + x1, and again 2 x0.
+    /// last = x0 w^2 + x1 w + x2; its first derivative in w is 2 x0 w + x1, its second 2 x0.
     #[test]
     fn derivatives_and_lanes_in_any_order() {
         let xs = || ("xs", HostTensor::from([1f32, 2., 3.]));
@@ -273,7 +274,8 @@ mod tests {
         assert!(matches!(error.downcast_ref(), Some(funcify::Error::Type { .. })), "{error:#}");
     }
 
-    /// A mistake on the command line and in the inputs: the error names the program's file, and no line of this workspace.
+    /// Mistakes on the command line and in the inputs: the error names the program's file, and no line of this
+    /// workspace.
     #[test]
     fn errors_name_the_program_and_no_source_of_the_command() {
         let inputs = || tensors([("xs", [1f32, 2.].into()), ("w", scalar(1.))]);

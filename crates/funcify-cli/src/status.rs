@@ -1,4 +1,4 @@
-//! `funcify status`: STATUS.md, which ops and dtypes each backend has.
+//! `funcify status`: writes STATUS.md, the table of the ops and dtypes that each backend supports.
 
 use funcify::DType;
 use funcify::dispatch::{Compiles, Executor};
@@ -7,7 +7,7 @@ use funcify_conformance::support::{OpProgram, Support, op_programs, support};
 
 use super::*;
 
-/// Writes the file, which needs every backend; or checks that it is current, as far as the backends are there.
+/// Writes the file, which needs every backend, or checks that it is up to date for the backends that are present.
 pub(crate) fn run(check: bool) -> Result<bool> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../STATUS.md");
     let (mut present, mut absent) = (Vec::new(), Vec::new());
@@ -29,12 +29,12 @@ pub(crate) fn run(check: bool) -> Result<bool> {
     let current = without(&std::fs::read_to_string(&path).unwrap_or_default(), &absent) == text;
     println!("STATUS.md is {}", if current { "current" } else { "not current: run `cargo xtask status`" });
     if !absent.is_empty() {
-        println!("not compared, because absent: {}", absent.join(", "));
+        println!("not compared, because they are absent: {}", absent.join(", "));
     }
     Ok(current)
 }
 
-/// The text without the columns and the reasons of these backends.
+/// Returns the text without the columns and the reasons of the absent backends.
 fn without(text: &str, absent: &[&str]) -> String {
     let mut dropped: Vec<usize> = Vec::new();
     let mut remaining = String::new();
@@ -56,12 +56,12 @@ fn without(text: &str, absent: &[&str]) -> String {
             false => remaining.push_str(&format!("{line}\n")),
         }
     }
-    // Nothing else may be lacking.
+    // If no reasons are left, their heading goes as well.
     remaining.strip_suffix(WHY_NOT).map(str::to_string).unwrap_or(remaining)
 }
 
-/// What stands above the reasons.
-const WHY_NOT: &str = "\nWhy not:\n\n";
+/// The heading of the reasons.
+const WHY_NOT: &str = "\nReasons for declared gaps:\n\n";
 
 fn status(backends: &[Arc<dyn Executor>], programs: &[OpProgram]) -> Result<String> {
     let mut text =
@@ -94,21 +94,21 @@ fn status(backends: &[Arc<dyn Executor>], programs: &[OpProgram]) -> Result<Stri
     Ok(text)
 }
 
-/// What stands above the table of ops.
+/// The text above the table of ops.
 const OPS: &str = "
 ## Ops
 
-Found by running each op, in a loop, on each element type of its domain that the backend holds:
+Determined by running each op, in a loop, on each element type of its domain that the backend supports:
 
-- `native`: by a kernel of the backend, or compiled
-- `fallback`: by the reference evaluation, element by element
-- `declared`: not at all, and a program with it is refused with the reason
-- `host`: control flow, whose bodies run as the other rows say
-- of `scan`: how loops run unless told otherwise; `compiled` before it, if the backend compiles loops where it can
+- `native`: the backend has a kernel for the op, or compiles it
+- `fallback`: the reference evaluator computes the op, element by element
+- `declared`: not supported; the backend rejects a program with the op and states the reason
+- `host`: control flow on the host; the ops in its bodies run as their rows say
+- for `scan`: the default strategy for loops, after `compiled` if the backend compiles loops where it can
 
 ";
 
-/// How a backend runs an op: the same on all dtypes, or by dtypes.
+/// Describes how a backend runs an op: in one way on all dtypes, or by dtype.
 fn of_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Result<String> {
     if op == "scan" {
         let strategy = backend.loop_strategy().name();
@@ -118,7 +118,7 @@ fn of_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Result<Str
             format!("compiled, {strategy}")
         });
     }
-    // A constant is uploaded when a program is compiled.
+    // A constant is uploaded at compile time.
     if op == "constant" || CONTROL_FLOW.contains(&op) {
         return Ok(if op == "constant" { "native" } else { "host" }.into());
     }
@@ -133,7 +133,7 @@ fn of_op(backend: &dyn Executor, op: &str, programs: &[OpProgram]) -> Result<Str
         };
         found.entry(way).or_default().push(program.dtype.name());
     }
-    // The one of most dtypes needs no list of them.
+    // The most common way needs no list of dtypes.
     let most = found.iter().max_by_key(|(_, dtypes)| dtypes.len()).map(|(way, _)| *way);
     let Some(most) = most else { return Err(anyhow!("the suite has no case of `{op}`")) };
     let rest = found.iter().filter(|(way, _)| **way != most);

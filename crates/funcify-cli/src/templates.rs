@@ -1,46 +1,47 @@
-//! `funcify templates`: programs drawn from the planner's rules, on every backend that compiles loops, against the reference
-//! evaluation. Seeds are programs, so that a run goes on where another one has ended.
+//! `funcify templates`: checks random programs built from the planner's rules against the reference evaluator, on
+//! every backend that compiles loops. Each seed determines one program, so a run can continue where an earlier one
+//! ended.
 
 use funcify_conformance::templates::{Campaign, Subject, Summary, families, run_campaign};
 
 use super::*;
 
-/// How many programs are run before the numbers so far are printed.
+/// The number of programs between two progress lines.
 const AT_ONCE: u64 = 1000;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// How many programs.
+    /// The number of programs.
     #[arg(long, default_value_t = 10_000)]
     count: u64,
-    /// The seed of the first program; each next one has the next seed.
+    /// The seed of the first program; each further program uses the next seed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Backends, separated by commas: reference, cpu, cpu-parts, cpu-machine-code, candle, burn-flex, burn-ndarray.
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
-    /// The only family that programs are drawn from.
+    /// Draw programs from this family only.
     #[arg(long)]
     family: Option<String>,
-    /// How many threads run programs.
+    /// The number of threads that run programs.
     #[arg(long)]
     jobs: Option<usize>,
-    /// In how many runs at most a wrong program is made smaller.
+    /// The largest number of runs spent on shrinking a wrong program.
     #[arg(long, default_value_t = 400)]
     shrink: usize,
-    /// Where wrong programs are written, with their inputs.
+    /// The folder for wrong programs and their inputs.
     #[arg(long, default_value = "target/templates")]
     folder: PathBuf,
 }
 
-/// Runs the programs, and tells whether all were right.
+/// Runs the programs; returns whether all results were right.
 pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     let subjects = subjects(&arguments.backend)?;
     let family = match &arguments.family {
         None => None,
         Some(name) => Some(families().position(|family| family == name).ok_or_else(|| {
             let names: Vec<&str> = families().collect();
-            anyhow!("there is no family `{name}`; there are: {}", names.join(", "))
+            anyhow!("no family `{name}`; the families are {}", names.join(", "))
         })?),
     };
     let threads = || std::thread::available_parallelism().map_or(1, |threads| threads.get());
@@ -69,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
             all.entry(family).or_default().add(summary);
         }
         let wrong: usize = all.values().map(|summary| summary.wrong.len()).sum();
-        println!("{} programs, {wrong} wrong; to go on: --seed {seed}", seed - arguments.seed);
+        println!("{} programs, {wrong} wrong; continue with --seed {seed}", seed - arguments.seed);
     }
     print_table(&all);
     #[cfg(feature = "cpu")]
@@ -97,7 +98,7 @@ fn print_table(all: &BTreeMap<&'static str, Summary>) {
     }
 }
 
-/// Prints in how many programs each transformation of the planner took effect.
+/// Prints the number of programs in which each transformation of the planner took effect.
 #[cfg(feature = "cpu")]
 fn print_transformations(all: &BTreeMap<&'static str, Summary>) {
     println!("\ntook effect:");
@@ -107,7 +108,8 @@ fn print_transformations(all: &BTreeMap<&'static str, Summary>) {
     }
 }
 
-/// What programs are run on: the reference evaluation's own loops, and each backend that compiles programs or loops.
+/// Returns the subjects that run programs: the reference evaluator's own loops, and each backend that compiles
+/// programs or loops.
 fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     let mut all = Vec::new();
     for (name, strategy) in [("reference", LoopStrategy::Native), ("reference unrolled", LoopStrategy::Unroll)] {
@@ -133,7 +135,7 @@ fn subjects(named: &[String]) -> Result<Vec<Subject>> {
     }
     if let Some(name) = named.iter().find(|name| all.iter().all(|(other, _)| other != name)) {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        return Err(anyhow!("no backend `{name}` compiles loops here; there are {}", names.join(", ")));
+        return Err(anyhow!("no backend `{name}` that compiles loops; the backends are {}", names.join(", ")));
     }
     let chosen = all.into_iter().filter(|(name, _)| named.is_empty() || named.iter().any(|other| other == name));
     Ok(chosen.map(|(_, subject)| subject).collect())

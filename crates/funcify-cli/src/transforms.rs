@@ -1,8 +1,9 @@
-//! `--only`, `--grad`, `--jvp`, `--hvp`, `--jacobian`, `--hessian`, `--vmap`: what `run` and `print` make of a program before they use it, in the
-//! order of the command line.
+//! Applies `--only`, `--grad`, `--jvp`, `--hvp`, `--jacobian`, `--hessian` and `--vmap` to a program for `run` and
+//! `print`, in the order of the command line.
 //!
-//! What a derivative needs besides the program's inputs is named as [`Graph::vjp`] and [`Graph::jvp`] name it: `ct_y` is
-//! the cotangent of output `y`, `tan_x` the tangent of input `x`. It is read from the same file.
+//! A derivative's additional inputs have the names that [`Graph::vjp`] and [`Graph::jvp`] give them: `ct_y` is the
+//! cotangent of output `y`, `tan_x` the tangent of input `x`. They are read from the same file as the program's
+//! inputs.
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
@@ -13,32 +14,37 @@ use funcify::{Disconnected, GradOptions, TensorType, VmapOptions};
 
 use super::*;
 
-/// An option's name, what stands after it, and its help.
+/// The options: name, placeholder of the value, and help text.
 const OPTIONS: [(&str, &str, &str); 7] = [
     ("only", "OUTPUTS", "Keep these outputs"),
     (
         "grad",
         "INPUTS",
-        "The gradients `grad_x` by these inputs, or by all floats: of the only output if that is a float \
-      scalar, otherwise along the cotangents `ct_y` of the outputs, which the inputs file has",
+        "Compute the gradients `grad_x` of these inputs, or of all floats. If the only output is a float scalar, \
+      it is differentiated; otherwise the inputs file must have the cotangents `ct_y` of the outputs",
     ),
     (
         "jvp",
         "INPUTS",
-        "The outputs `y` and their derivatives `tan_y` along the tangents `tan_x` of these inputs, or of all floats",
+        "Compute the outputs `y` and the derivatives `tan_y` along the tangents `tan_x` of these inputs, or of all \
+      floats",
     ),
-    ("hvp", "INPUTS", "The products `hvp_x` of the Hessian of the only output, a float scalar, and the vector `tan_x`"),
-    ("jacobian", "INPUTS", "The Jacobians `jac_y_x` of each float output by these inputs, or by all floats"),
-    ("hessian", "INPUTS", "The second derivatives `hess_x_w` of the only output, a float scalar"),
+    (
+        "hvp",
+        "INPUTS",
+        "Compute the products `hvp_x` of the Hessian of the only output, a float scalar, and the vector `tan_x`",
+    ),
+    ("jacobian", "INPUTS", "Compute the Jacobians `jac_y_x` of each float output in these inputs, or in all floats"),
+    ("hessian", "INPUTS", "Compute the second derivatives `hess_x_w` of the only output, a float scalar"),
     (
         "vmap",
         "AXES",
-        "Many lanes at once: `x,y=1` if x has its lanes along axis 0, y along axis 1, and the other inputs \
-      none; without a value all inputs along axis 0. Outputs have theirs along axis 0",
+        "Run many lanes at once: with `x,y=1`, x has its lanes along axis 0, y along axis 1, and the other inputs \
+      have none; without a value, all inputs have lanes along axis 0. Outputs have their lanes along axis 0",
     ),
 ];
 
-/// A step from program to program. No names are all.
+/// A transformation of a program. An empty list of names means all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Transform {
     Only(Vec<String>),
@@ -50,11 +56,11 @@ enum Transform {
     Vmap(Vec<(String, i64)>),
 }
 
-/// The steps, in the order in which the command line has them.
+/// The transforms, in the order of the command line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Transforms(Vec<Transform>);
 
-/// A program that was made of another, and what the inputs are that the other does not have.
+/// A transformed program, with notes that explain the inputs that the transforms added.
 pub(crate) struct Derived {
     pub(crate) graph: Graph,
     notes: BTreeMap<String, String>,
@@ -97,7 +103,7 @@ impl FromArgMatches for Transforms {
 }
 
 impl Transform {
-    /// The transform of an option with its value, which is empty if there is none.
+    /// Parses an option and its value, which is empty if none was given.
     fn parse(option: &str, value: &str) -> Result<Self, String> {
         let parts = || value.split(',').map(str::trim).filter(|part| !part.is_empty());
         let names = || parts().map(str::to_string).collect();
@@ -136,30 +142,30 @@ impl Transform {
         Ok(Derived { graph: derived, notes })
     }
 
-    /// The error with a fix that can be done on the command line.
+    /// Replaces the error's fix with one that can be done on the command line.
     fn of_the_command_line(&self, mut error: Error) -> Error {
         if let Error::Disconnected { fix, .. } = &mut error {
             let advice = match self {
                 Transform::Grad(_) => {
-                    "`--grad` without names is by all float inputs, with zeros where nothing leads to one"
+                    "`--grad` without names differentiates all float inputs, with zeros for those without a path"
                 }
-                _ => "name the other inputs after it",
+                _ => "name the other inputs in the option",
             };
             *fix = format!("leave it out of `{self}`; {advice}");
         }
         error
     }
 
-    /// What a further input is.
+    /// Describes an input that the transform added.
     fn note(&self, name: &str) -> String {
         match (self, name.strip_prefix("ct_"), name.strip_prefix("tan_")) {
             (Transform::Grad(_), Some(output), _) => {
                 format!(
-                    "the cotangent of output `{output}`, as the program does not have a float scalar as its only output"
+                    "the cotangent of output `{output}`, because the program does not return a single float scalar"
                 )
             }
             (Transform::Hvp(_), _, Some(input)) => {
-                format!("the vector that the Hessian is multiplied with, of input `{input}`")
+                format!("the vector of input `{input}` that is multiplied by the Hessian")
             }
             (_, _, Some(input)) => format!("the tangent of input `{input}`"),
             _ => String::new(),
@@ -185,7 +191,7 @@ impl std::fmt::Display for Transform {
 }
 
 impl Transforms {
-    /// The program after all steps.
+    /// Applies all transforms to the program.
     pub(crate) fn apply(&self, graph: Graph) -> Result<Derived> {
         let mut program = Derived { graph, notes: BTreeMap::new() };
         for transform in &self.0 {
@@ -197,12 +203,13 @@ impl Transforms {
 }
 
 impl Derived {
-    /// The names of the program's inputs.
+    /// Returns the names of the program's inputs.
     pub(crate) fn input_names(&self) -> Vec<&str> {
         (0..self.graph.inputs().len()).map(|index| self.graph.input_name(index)).collect()
     }
 
-    /// The program's inputs in its order, of tensors of which it may not need all. The error names each tensor that is missing, with its type and what it is.
+    /// Picks the program's inputs, in order, from named tensors; tensors that the program does not need are ignored.
+    /// The error describes each missing tensor with its type and meaning.
     pub(crate) fn inputs(&self, named: &BTreeMap<String, HostTensor>) -> Result<Vec<HostTensor>, Error> {
         let at = Place::new(self.graph.name(), Site::Unknown);
         let all =
@@ -230,12 +237,12 @@ impl Derived {
     }
 }
 
-/// An input, and the axis of its lanes if it is not the first.
+/// Parses the name of an input and its batch axis, which is 0 by default.
 fn named_axis(part: &str) -> Result<(String, i64), String> {
     let Some((name, axis)) = part.split_once('=') else { return Ok((part.to_string(), 0)) };
     let axis = axis
         .parse()
-        .map_err(|_| format!("--vmap: `{part}` is not an input with the number of an axis, as in `x=1`\n"))?;
+        .map_err(|_| format!("--vmap: `{part}` is not an input with the index of an axis, as in `x=1`\n"))?;
     Ok((name.to_string(), axis))
 }
 
@@ -243,25 +250,25 @@ fn wrt(names: &[String]) -> Wrt {
     if names.is_empty() { Wrt::Floats } else { Wrt::Names(names.to_vec()) }
 }
 
-/// Who asks for all gradients gets zeros where there is no path.
+/// Returns the options for these names: a request for all gradients yields zeros for inputs without a path.
 fn options(names: &[String]) -> GradOptions {
     let options = GradOptions::new();
     if names.is_empty() { options.disconnected(Disconnected::Zeros) } else { options }
 }
 
-/// Whether a graph has one output, a float scalar.
+/// Returns whether the graph's only output is a float scalar.
 fn is_loss(graph: &Graph) -> bool {
     let is_float_scalar = |ty: &TensorType| ty.dtype.is_float() && ty.rank() == 0;
     graph.outputs().len() == 1 && is_float_scalar(graph.output_type(0))
 }
 
-/// The gradients along cotangents that are inputs.
+/// Computes the gradients for cotangents that are inputs.
 fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     let outputs = || (0..graph.outputs().len()).map(|index| (&graph.outputs()[index].name, graph.output_type(index)));
     if !outputs().any(|(_, ty)| ty.dtype.is_float()) {
         let found: Vec<String> = outputs().map(|(name, ty)| format!("`{name}` of {ty}")).collect();
         let at = Place::new("grad", Site::Unknown);
-        let fix = "differentiate a program with an output that is a float";
+        let fix = "differentiate a program with a float output";
         return Err(at.mismatch("the list of outputs", "a float output", found.join(", "), fix));
     }
     let pulled = graph.vjp(wrt(names), options(names))?;
@@ -270,14 +277,14 @@ fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     pulled.only(&added)
 }
 
-/// A name for the number of lanes that no input has.
+/// Returns a symbol for the number of lanes that no input uses.
 fn free_symbol(graph: &Graph) -> String {
     let inputs = (0..graph.inputs().len()).map(|index| graph.input_type(index));
     let symbols = inputs.flat_map(|ty| ty.shape.dims()).flat_map(|dim| dim.symbols());
     let used: Vec<&str> = symbols.map(|symbol| symbol.name()).collect();
     let numbered = (2..).map(|number: usize| format!("B{number}"));
     let mut names = std::iter::once("B".to_string()).chain(numbered);
-    names.find(|name| !used.contains(&name.as_str())).expect("there are more names than inputs have")
+    names.find(|name| !used.contains(&name.as_str())).expect("the sequence of names is infinite")
 }
 
 #[cfg(test)]
@@ -317,12 +324,12 @@ mod tests {
 
     #[track_caller]
     fn refused(line: &str, program: &str, says: &[&str]) {
-        let Err(error) = apply(line, program) else { panic!("`{line}` is not refused") };
+        let Err(error) = apply(line, program) else { panic!("`{line}` is not rejected") };
         let text = format!("{error:#}");
         says.iter().for_each(|part| assert!(text.contains(part), "{text}\ndoes not say: {part}"));
     }
 
-    /// The names and types of a program's inputs and outputs.
+    /// Returns the names and types of a program's inputs and outputs.
     fn signature(graph: &Graph) -> (Vec<String>, Vec<String>) {
         let inputs = (0..graph.inputs().len()).map(|i| format!("{}: {}", graph.input_name(i), graph.input_type(i)));
         let outputs =
@@ -423,7 +430,7 @@ mod tests {
         let program = "fn @f(%x: f64[], %w: f64[]) {\n  %0: f64[] = sin %x\n  return y=%0\n}\n";
         refused("--grad w", program, &["input `w`", "leave it out of `--grad w`; `--grad` without names", "zeros"]);
         refused("--grad x,w", program, &["leave it out of `--grad x,w`"]);
-        let Err(error) = apply("--grad w", program) else { panic!("this is not refused") };
+        let Err(error) = apply("--grad w", program) else { panic!("the command is not rejected") };
         assert!(!format!("{error:#}").contains("GradOptions"));
         check("--grad", program, &["x: f64[]", "w: f64[]"], &["grad_x: f64[]", "grad_w: f64[]"]);
     }

@@ -1,4 +1,4 @@
-//! Cases as values: a graph, its inputs, and what it must give.
+//! Cases as values: a graph, its inputs, and the expected result.
 
 use funcify::dispatch::LoopStrategy;
 use funcify::{DType, Graph, HostTensor, TensorType};
@@ -6,22 +6,22 @@ use funcify::{DType, Graph, HostTensor, TensorType};
 /// One case of the suite.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Its name: category and name, `scan/cumsum`.
+    /// The case's name, with its category: `scan/cumsum`.
     pub name: String,
-    /// Its category, a row of the table.
+    /// The case's category, a row of the table.
     pub category: String,
     /// The program.
     pub graph: Graph,
     /// The arguments, in the order of the graph's inputs.
     pub inputs: Vec<HostTensor>,
-    /// What a backend must give.
+    /// The result that a backend must return.
     pub expected: Expected,
-    /// Whether a loop's largest number of steps is a value that only a running program knows. An unrolled program must
-    /// then be refused with `StepCountNotStatic`.
+    /// `true` if only a running program knows a loop's largest number of steps. An unrolled program must then fail
+    /// with `StepCountNotStatic`.
     pub needs_dynamic_steps: bool,
 }
 
-/// What a backend must give.
+/// The result that a backend must return for a case.
 #[derive(Clone, Debug)]
 pub enum Expected {
     /// These outputs, by name.
@@ -30,20 +30,21 @@ pub enum Expected {
     Error(&'static str),
 }
 
-/// A case, or why it cannot be made.
+/// A case, or the reason why it cannot be built.
 pub(crate) type OneCase = Result<Case, String>;
 
-/// A group of cases, or why one cannot be made.
+/// A group of cases, or the reason why one of them cannot be built.
 pub(crate) type Cases = Result<Vec<Case>, String>;
 
-/// One expected output: `|got - expected| <= atol + rtol * |expected|`; integers and booleans are equal.
+/// One expected output: floats must satisfy `|got - expected| <= atol + rtol * |expected|`, integers and booleans
+/// must be equal.
 #[derive(Clone, Debug)]
 pub struct ExpectedOutput {
     /// The output's name.
     pub name: String,
-    /// The type that it has.
+    /// The output's type.
     pub ty: TensorType,
-    /// Its values; floats may be held in f64, whatever the type.
+    /// The expected values; floats may be stored as f64, whatever the type.
     pub values: HostTensor,
     /// The relative tolerance.
     pub rtol: f64,
@@ -52,13 +53,17 @@ pub struct ExpectedOutput {
 }
 
 impl Case {
-    /// A case whose expected outputs are the reference evaluation's. The error is why that cannot be had.
+    /// Builds a case that expects the outputs of the reference evaluator.
+    ///
+    /// # Errors
+    /// Returns the reason why the reference evaluator cannot run the graph.
     pub fn from_reference(name: &str, category: &str, graph: Graph, inputs: Vec<HostTensor>) -> Result<Case, String> {
         Case::from_reference_scaled(name, category, graph, inputs, 1.0)
     }
 
-    /// A case whose expected outputs are the reference evaluation's, where results of this magnitude are added and
-    /// may cancel: their error is relative to `scale`, not to what is left of them. 0 if nothing cancels.
+    /// Builds a case that expects the outputs of the reference evaluator, where results of magnitude `scale` are
+    /// added and may cancel: the error is then relative to `scale`, not to the remainder. `scale` is 0 if nothing
+    /// cancels.
     pub fn from_reference_scaled(
         name: &str,
         category: &str,
@@ -76,7 +81,7 @@ impl Case {
         Ok(Case { name, category: category.to_string(), graph, inputs, expected, needs_dynamic_steps: false })
     }
 
-    /// What a backend must give in a mode.
+    /// Returns the result that a backend must return in a mode.
     pub fn expected_in(&self, mode: LoopStrategy) -> Expected {
         match mode {
             LoopStrategy::Unroll if self.needs_dynamic_steps => Expected::Error("StepCountNotStatic"),
@@ -85,10 +90,12 @@ impl Case {
     }
 }
 
-/// How far a backend may be from the reference evaluation, which computes in f64 and rounds once an op: a few units
-/// in the last place of the dtype, for functions and for sums in another order. The absolute part is the same for
-/// results of the magnitude `scale` that cancel, and at least the smallest normal number: what is below it may be
-/// flushed to zero.
+/// Returns the tolerances (relative, absolute) between a backend and the reference evaluator, which computes in f64
+/// and rounds once per op.
+///
+/// They are a few units in the last place of the dtype, for functions and for sums in another order. The absolute
+/// tolerance is the same for results of magnitude `scale` that cancel, and at least the smallest normal number,
+/// because a backend may flush smaller numbers to zero.
 pub(crate) fn reference_tolerance(dtype: DType, scale: f64) -> (f64, f64) {
     let (rtol, smallest) = match dtype {
         DType::F16 => (2e-3, 2f64.powi(-14)),

@@ -1,14 +1,14 @@
-//! Comparing what a backend gave with what is expected.
+//! Compares the outputs of a backend with the expected ones.
 
 use approx::AbsDiffEq;
 use funcify::{Graph, HostTensor, Scalar};
 
 use crate::case::ExpectedOutput;
 
-/// Whether all outputs are as expected; else what differs first.
+/// Checks that all outputs are as expected; the error describes the first difference.
 pub fn compare(graph: &Graph, got: &[HostTensor], expected: &[ExpectedOutput]) -> Result<(), String> {
     if got.len() != expected.len() {
-        return Err(format!("{} outputs, not {}", got.len(), expected.len()));
+        return Err(format!("{} outputs instead of {}", got.len(), expected.len()));
     }
     for output in expected {
         let index = graph.outputs().iter().position(|other| other.name == output.name);
@@ -21,7 +21,7 @@ pub fn compare(graph: &Graph, got: &[HostTensor], expected: &[ExpectedOutput]) -
 fn compare_output(got: &HostTensor, expected: &ExpectedOutput) -> Result<(), String> {
     let name = &expected.name;
     if got.ty() != expected.ty {
-        return Err(format!("output `{name}` has the type {}, not {}", got.ty(), expected.ty));
+        return Err(format!("output `{name}` has type {} instead of {}", got.ty(), expected.ty));
     }
     let pairs = got.scalars().zip(expected.values.scalars()).enumerate();
     for (flat, (got_element, expected_element)) in pairs {
@@ -94,6 +94,6 @@ mod tests {
     fn types_must_be_equal() {
         let got = HostTensor::from_vec(vec![1i64, 2], [2]).unwrap();
         let error = compare_output(&got, &output(vec![1.0, 2.0], 1.0, 1.0)).unwrap_err();
-        assert!(error.contains("i64[2], not f32[2]"), "{error}");
+        assert!(error.contains("i64[2] instead of f32[2]"), "{error}");
     }
 }

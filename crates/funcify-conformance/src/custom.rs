@@ -1,4 +1,4 @@
-//! Cases of ops of other crates, for the suite of their authors.
+//! Builds cases for ops of other crates, for the test suites of their authors.
 
 use funcify::ops::Op;
 use funcify::{Error, Graph, HostTensor, Scalar, ScanOptions, Sizes, Value, apply, scan_with};
@@ -8,13 +8,16 @@ use crate::cases::ops::{Use, case_of};
 use crate::derivatives;
 use crate::lanes::{cases_on_lanes, stacked, varied};
 
-/// Makes the cases of an op of another crate, named `custom/NAME`, which expect what the reference evaluation gives.
+/// Builds the cases of an op of another crate, named `custom/NAME`, which expect the results of the reference
+/// evaluator.
 ///
-/// They run the op on each of these lists of operands, as they are uploaded and as views of larger tensors; on lanes; and in a loop over
-/// rows of them, which a backend may compile ([`CustomOp::composition`](funcify::ops::CustomOp::composition)). Where the op has
-/// the rules, they take its first derivatives in both modes and a second one, alone and in the loop.
+/// The cases run the op on each of these lists of operands, both as uploaded and as views of larger tensors; on
+/// lanes; and in a loop over rows, which a backend may compile
+/// ([`CustomOp::composition`](funcify::ops::CustomOp::composition)). If the op has the rules, further cases compute
+/// its first derivatives in both modes and a second derivative, outside and inside the loop.
 ///
-/// Hold its rules to one another and to differences with [`properties::check`](crate::properties::check).
+/// Use [`properties::check`](crate::properties::check) to check the op's rules against one another and against finite
+/// differences.
 ///
 /// ```
 /// use funcify::HostTensor;
@@ -28,7 +31,7 @@ use crate::lanes::{cases_on_lanes, stacked, varied};
 /// ```
 ///
 /// # Errors
-/// What is wrong with the op: operands that it does not take, a rule that fails.
+/// Returns a description of the problem if the op does not accept the operands or one of its rules fails.
 pub fn custom_cases(name: &str, op: impl Into<Op>, operands: &[Vec<HostTensor>]) -> Result<Vec<Case>, String> {
     let op = op.into();
     let uses: Vec<Use> = operands.iter().map(|operands| Use { op: op.clone(), operands: operands.clone() }).collect();
@@ -55,7 +58,7 @@ pub fn custom_cases(name: &str, op: impl Into<Op>, operands: &[Vec<HostTensor>])
 
 const CATEGORY: &str = "custom";
 
-/// A program of inputs `x0`, `x1` and so on with these types.
+/// Builds a program with inputs `x0`, `x1` and so on of these types.
 fn graph(name: &str, inputs: &[HostTensor], body: impl FnOnce(&[Value]) -> Vec<Value>) -> Result<Graph, String> {
     let built = Graph::build("program", |g| {
         let inputs = inputs.iter().enumerate().map(|(index, x)| g.input(&format!("x{index}"), x.ty()));
@@ -64,7 +67,7 @@ fn graph(name: &str, inputs: &[HostTensor], body: impl FnOnce(&[Value]) -> Vec<V
     built.map_err(|error| format!("case `custom/{name}`: {error}"))
 }
 
-/// The cases of the derivatives that the op has rules for.
+/// Builds the cases of the derivatives for which the op has rules.
 fn of_derivatives(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<Case>, String> {
     if !inputs.iter().any(|input| input.dtype().is_float()) {
         return Ok(Vec::new());
@@ -83,7 +86,7 @@ fn of_derivatives(name: &str, graph: &Graph, inputs: &[HostTensor]) -> Result<Ve
     Ok(all)
 }
 
-/// The inputs, and some numbers for the tangents and cotangents of a derivative.
+/// Returns the inputs, followed by some values for the tangents and cotangents of a derivative.
 fn arguments(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>, String> {
     let further = (inputs.len()..graph.inputs().len()).map(|index| {
         let ty = graph.input_type(index);

@@ -1,4 +1,4 @@
-//! What a backend is declared not to do, as data: each gap with the exact error and a reason.
+//! The declared gaps of a backend, as data: each with the exact error and a reason.
 //!
 //! ```toml
 //! [[expect]]
@@ -9,52 +9,53 @@
 //! reason = "the device has no f16"
 //! ```
 //!
-//! An expected gap is run, and must fail with exactly that error. One that no longer fails, and an entry that matches
-//! no case, fail the run.
+//! The suite runs a case with a declared gap too, and the case must fail with exactly that error. A gap whose case no
+//! longer fails, and an entry that matches no case, fail the run.
 //!
-//! A backend under construction declares `partial = true` above its gaps: cases that need ops without a lowering rule, or
-//! types that it does not hold, are then work to do and do not fail the run. Once nothing is lacking, the declaration fails it.
+//! A backend under construction declares `partial = true` above its gaps: cases that need ops without a lowering
+//! rule, or dtypes that the backend does not support, then do not fail the run. Once nothing is missing, the
+//! declaration itself fails the run.
 
 use serde::Deserialize;
 
-/// The declared gaps of one backend.
+/// The declared gaps of a backend.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectations {
-    /// Whether the backend is under construction: what it lacks does not fail the run.
+    /// `true` if the backend is under construction: missing ops and types do not fail the run.
     #[serde(default)]
     pub partial: bool,
-    /// Each gap.
+    /// The gaps.
     #[serde(default)]
     pub expect: Vec<Gap>,
 }
 
-/// One declared gap.
+/// A declared gap.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gap {
     /// A case's name, or a pattern in which one `*` stands for any text.
     pub case: String,
-    /// The mode, if the gap is in one only.
+    /// The mode, if the gap is in one mode only.
     pub mode: Option<String>,
-    /// What the case is then.
+    /// The status of a case with this gap.
     pub status: GapStatus,
     /// The kind of the error.
     pub error: String,
-    /// Why.
+    /// The reason for the gap.
     pub reason: String,
 }
 
-/// What a case with a gap is.
+/// The status of a case with a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GapStatus {
-    /// The backend says that it cannot do it.
+    /// The backend rejects the case.
     Unsupported,
 }
 
 impl Expectations {
-    /// Reads declared gaps. The error is what is wrong with them.
+    /// Parses declared gaps. The error describes the problem.
     pub fn parse(text: &str) -> Result<Self, String> {
         let expectations: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         match expectations.expect.iter().find(|gap| gap.reason.trim().is_empty()) {
@@ -63,14 +64,14 @@ impl Expectations {
         }
     }
 
-    /// The gap that covers a case in a mode.
+    /// Returns the gap that covers a case in a mode.
     pub fn find(&self, case: &str, mode: &str) -> Option<&Gap> {
         self.expect.iter().find(|gap| gap.covers(case, mode))
     }
 }
 
 impl Gap {
-    /// Whether it covers a case in a mode.
+    /// Returns whether the gap covers a case in a mode.
     pub fn covers(&self, case: &str, mode: &str) -> bool {
         let named = match self.case.split_once('*') {
             Some((before, after)) => case.strip_prefix(before).is_some_and(|rest| rest.ends_with(after)),
@@ -113,7 +114,7 @@ mod tests {
         assert!(!covers("op/*_f16", "op/tanh_bf16") && !covers("op/*_f16", "op/cast_f16_i64"));
         assert!(!covers("op/*_f16", "dtype/sum_f16"));
         assert!(covers("*", "op/tanh_f16") && covers("op/tanh_f16*", "op/tanh_f16"));
-        // What stands before and after does not overlap.
+        // The texts before and after the star must not overlap.
         assert!(!covers("op/f16*f16", "op/f16"));
     }
 }

@@ -1,4 +1,4 @@
-//! Golden values: inputs and results that were computed independently of funcify, one file a case.
+//! Golden values: inputs and results computed independently of funcify, one file per case.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,61 +6,61 @@ use std::path::{Path, PathBuf};
 use funcify::{DType, HostTensor, TensorType};
 use serde::Deserialize;
 
-/// The manifest: every case with its tensors, tolerances and flags. `golden/README.md` tells the format.
+/// The manifest: every case with its tensors, tolerances and flags. `golden/README.md` describes the format.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Manifest {
-    /// Every case.
+    /// The cases.
     pub cases: Vec<GoldenCase>,
 }
 
-/// One case of the manifest.
+/// A case of the manifest.
 #[derive(Clone, Debug, Deserialize)]
 pub struct GoldenCase {
-    /// Its name, which is unique.
+    /// The case's name, which is unique.
     pub name: String,
-    /// The safetensors file.
+    /// The name of the safetensors file.
     pub file: String,
-    /// Its category.
+    /// The case's category.
     pub category: String,
     /// The float dtype of the program.
     pub dtype: String,
-    /// The mathematics.
+    /// The mathematical definition.
     pub definition: String,
-    /// Properties, which the head of the manifest explains.
+    /// The case's properties, which the head of the manifest explains.
     pub flags: Vec<String>,
     /// The tensors of the file.
     pub tensors: Vec<GoldenTensor>,
-    /// Tolerances by the dtype that is computed with.
+    /// The tolerances, by the dtype of the computation.
     pub tolerance: BTreeMap<String, Tolerance>,
 }
 
-/// One tensor of a case.
+/// A tensor of a case.
 #[derive(Clone, Debug, Deserialize)]
 pub struct GoldenTensor {
-    /// Its key in the file: `in.xs`, `out.ys`, `grad.xs`, ...
+    /// The tensor's key in the file: `in.xs`, `out.ys`, `grad.xs`, ...
     pub key: String,
-    /// Its dtype in the program.
+    /// The tensor's dtype in the program.
     pub dtype: String,
-    /// Its shape.
+    /// The tensor's shape.
     pub shape: Vec<usize>,
 }
 
-/// `|got - expected| <= atol + rtol * |expected|`.
+/// A tolerance: `|got - expected| <= atol + rtol * |expected|`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Tolerance {
-    /// Relative to the expected value.
+    /// The tolerance relative to the expected value.
     pub rtol: f64,
-    /// Absolute, by the key of the tensor.
+    /// The absolute tolerances, by the key of the tensor.
     pub atol: BTreeMap<String, f64>,
 }
 
-/// The folder with the golden values.
+/// Returns the folder with the golden values.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
 }
 
 impl Manifest {
-    /// Reads the manifest. The error is what is wrong with it.
+    /// Reads the manifest. The error describes the problem.
     pub fn load() -> Result<Manifest, String> {
         let path = folder().join("manifest.json");
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -69,12 +69,12 @@ impl Manifest {
 }
 
 impl GoldenCase {
-    /// Reads the tensors of the case, floats in the dtype in which they are stored.
+    /// Reads the tensors of the case; floats keep the dtype of the file.
     pub fn tensors(&self) -> Result<BTreeMap<String, HostTensor>, String> {
         funcify::files::read_safetensors(folder().join(&self.file)).map_err(|error| error.to_string())
     }
 
-    /// The names and types of the tensors of a group: `in`, `out`, `ct`, ...
+    /// Returns the names and types of the tensors of a group: `in`, `out`, `ct`, ...
     pub fn group(&self, group: &str) -> Vec<(String, TensorType)> {
         let prefix = format!("{group}.");
         let of_group = self.tensors.iter().filter_map(|tensor| {
@@ -85,13 +85,13 @@ impl GoldenCase {
         of_group.collect()
     }
 
-    /// The type of a tensor in the program.
+    /// Returns the type of a tensor in the program.
     pub fn ty(&self, key: &str) -> Option<TensorType> {
         let tensor = self.tensors.iter().find(|tensor| tensor.key == key)?;
         Some(TensorType::new(DType::from_name(&tensor.dtype)?, tensor.shape.as_slice()))
     }
 
-    /// Whether the case has a flag.
+    /// Returns whether the case has a flag.
     pub fn has_flag(&self, flag: &str) -> bool {
         self.flags.iter().any(|other| other == flag)
     }

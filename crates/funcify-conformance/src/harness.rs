@@ -1,4 +1,4 @@
-//! The suite as tests of a third party's backend: one test a case and mode.
+//! Runs the suite as the tests of another crate's backend: one test per case and mode.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -14,8 +14,8 @@ use crate::runner::{Status, Subject, lacks, rewritten, run_case, run_rewritten, 
 use crate::suite::all_cases;
 use crate::unlocks::{unlock_table, unlocks};
 
-/// Runs the suite as a test program: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }` into
-/// `tests/conformance.rs`, and into `Cargo.toml`
+/// Runs the suite as a test program: put `fn main() { funcify_conformance::run_as_tests(Arc::new(MyBackend), "") }`
+/// into `tests/conformance.rs`, and this into `Cargo.toml`:
 ///
 /// ```toml
 /// [[test]]
@@ -23,12 +23,12 @@ use crate::unlocks::{unlock_table, unlocks};
 /// harness = false
 /// ```
 ///
-/// `expectations` is the TOML of [`Expectations`](crate::expectations). [`Suite`] takes more: cases of one's own.
+/// `expectations` is the TOML of [`Expectations`](crate::expectations). Use [`Suite`] to add cases of your own.
 pub fn run_as_tests(executor: Arc<dyn Executor>, expectations: &str) {
     Suite::new(executor).with_expectations(expectations).run();
 }
 
-/// The suite for one backend, as a test program: `Suite::new(Arc::new(MyBackend)).run()` in a `main`.
+/// The suite of one backend as a test program: `Suite::new(Arc::new(MyBackend)).run()` in a `main`.
 pub struct Suite {
     executor: Arc<dyn Executor>,
     expectations: String,
@@ -36,25 +36,25 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Makes the suite of a backend without declared gaps.
+    /// Creates the suite of a backend without declared gaps.
     pub fn new(executor: Arc<dyn Executor>) -> Self {
         Suite { executor, expectations: String::new(), cases: Vec::new() }
     }
 
-    /// Declares gaps, as the TOML of [`Expectations`](crate::expectations).
+    /// Declares gaps, in the TOML format of [`Expectations`](crate::expectations).
     pub fn with_expectations(self, expectations: &str) -> Self {
         Suite { expectations: expectations.to_string(), ..self }
     }
 
-    /// Adds cases to those of the suite: of custom ops ([`custom_cases`](crate::custom_cases)), or of one's own programs
+    /// Adds cases to the suite: of custom ops ([`custom_cases`](crate::custom_cases)) or of your own programs
     /// ([`Case::from_reference`]).
     pub fn with_cases(mut self, cases: impl IntoIterator<Item = Case>) -> Self {
         self.cases.extend(cases);
         self
     }
 
-    /// Runs all cases as tests with the arguments of the process, tells what the backend lacks, and ends the process: with an
-    /// error if a test failed.
+    /// Runs all cases as tests with the process's command line, prints what the backend is missing, and ends the
+    /// process, with an error if a test failed.
     pub fn run(self) -> ! {
         let (arguments, name) = (Arguments::from_args(), self.executor.name().to_string());
         let (cases, expectations) = match (all_cases(), Expectations::parse(&self.expectations)) {
@@ -74,7 +74,8 @@ impl Suite {
     }
 }
 
-/// Makes one test for each case and mode of the suite, as it is written and rewritten, named `my-backend/scan/cumsum/native`.
+/// Returns one test for each case and mode of the suite, named `my-backend/scan/cumsum/native`. Each test runs the
+/// case's program both as written and rewritten.
 pub fn trials(subject: &Subject) -> Vec<Trial> {
     match all_cases() {
         Ok(cases) => trials_of(cases, subject),
@@ -82,8 +83,10 @@ pub fn trials(subject: &Subject) -> Vec<Trial> {
     }
 }
 
-/// Makes one test for each of these cases and mode, and one that fails for each declared gap that matches none of them. The tests of
-/// a case that needs what the backend lacks are ignored; unless it is declared `partial`, one test for each thing that it lacks fails.
+/// Returns one test for each of these cases and mode, and a failing one for each declared gap that matches no case.
+///
+/// Tests are ignored if their case needs an op or type that the backend is missing. One test then fails for each
+/// missing op or type, unless the backend is declared `partial`.
 pub fn trials_of(cases: Vec<Case>, subject: &Subject) -> Vec<Trial> {
     let lacking = lacking(&cases, subject);
     trials_with(cases, subject, &lacking)
@@ -101,7 +104,7 @@ fn trials_with(cases: Vec<Case>, subject: &Subject, lacking: &Lacking) -> Vec<Tr
         let needs = lacking.get(&case.name);
         for &mode in subject.modes() {
             let name = format!("{}/{}/{}", subject.name, case.name, mode.name());
-            // A declared gap says how the case fails.
+            // A case with a declared gap runs, to check that it fails as declared.
             let needs = needs.filter(|_| subject.expectations.find(&case.name, mode.name()).is_none());
             if let Some(needs) = needs {
                 let trial = Trial::test(name, || Ok(())).with_ignored_flag(true);
@@ -115,7 +118,7 @@ fn trials_with(cases: Vec<Case>, subject: &Subject, lacking: &Lacking) -> Vec<Tr
     trials
 }
 
-/// Runs a case as it is written and rewritten.
+/// Runs a case's program both as written and rewritten.
 fn verdict(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mode: LoopStrategy) -> Result<(), Failed> {
     let of_rewritten = rewritten.map(|graph| run_rewritten(case, graph, subject, mode));
     let rows = [Some(run_case(case, subject, mode)), of_rewritten];
@@ -123,7 +126,7 @@ fn verdict(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mode: Loop
     failed.map_or(Ok(()), |row| Err(Failed::from(format!("{}: {}", row.mode, row.reason))))
 }
 
-/// What a backend lacks for each case that it cannot run, by the case's name.
+/// The missing ops and types of each case that the backend cannot run, by the case's name.
 type Lacking = BTreeMap<String, Vec<String>>;
 
 fn lacking(cases: &[Case], subject: &Subject) -> Lacking {
@@ -132,10 +135,11 @@ fn lacking(cases: &[Case], subject: &Subject) -> Lacking {
     cases.par_iter().map(of_case).filter(|(_, needs)| !needs.is_empty()).collect()
 }
 
-/// The tests that fail for what is lacking, unless the backend is declared to be partial; or because it is, and lacks nothing.
+/// Returns the tests that fail because the backend is missing something, or because it is declared partial and is
+/// not.
 fn verdicts(subject: &Subject, lacking: &Lacking) -> Vec<Trial> {
     if subject.expectations.partial {
-        let reason = "`partial = true` is declared, and the backend lacks nothing: remove the declaration";
+        let reason = "`partial = true` is declared, but nothing is missing: remove the declaration";
         return if lacking.is_empty() { vec![failing("partial", reason.into())] } else { Vec::new() };
     }
     let unlocks = unlocks(lacking.values().map(Vec::as_slice)).into_iter();
@@ -143,15 +147,15 @@ fn verdicts(subject: &Subject, lacking: &Lacking) -> Vec<Trial> {
         let name = format!("{}/needs/{}", subject.name, unlock.need);
         let (cases, alone) = (unlock.cases, unlock.alone);
         let fix = "write it with `funcify!`, declare gaps for the cases, or declare `partial = true` while the backend is under construction";
-        failing(&name, format!("{cases} cases need it, {alone} of them nothing else: {fix}"))
+        failing(&name, format!("{cases} cases need it, and {alone} of them need nothing else: {fix}"))
     });
     of_one.collect()
 }
 
-/// What a backend lacks, as text.
+/// Describes what a backend is missing.
 fn summary(name: &str, lacking: &Lacking) -> String {
     let table = unlock_table(&unlocks(lacking.values().map(Vec::as_slice)));
-    format!("{} cases need what `{name}` does not have yet:\n\n{table}", lacking.len())
+    format!("{} cases need ops or types that `{name}` does not have yet:\n\n{table}", lacking.len())
 }
 
 fn failing(name: &str, reason: String) -> Trial {

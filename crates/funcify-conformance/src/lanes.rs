@@ -1,4 +1,4 @@
-//! Cases on lanes: what `vmap` gives for all at once is what they give one by one.
+//! Cases on lanes: `vmap` must return for all lanes at once what the lanes return one by one.
 
 use funcify::graph::Output;
 use funcify::{Graph, HostTensor, Scalar, VmapOptions, evaluate};
@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::case::{Case, Expected, ExpectedOutput};
 
-/// The inputs of another lane: the elements in the opposite order, a smaller scalar.
+/// Returns the input of another lane: the elements in reverse order, or a smaller scalar.
 pub fn varied(tensor: &HostTensor) -> HostTensor {
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |index| {
         let mirrored: Vec<usize> = index.iter().zip(tensor.shape()).map(|(at, size)| size - 1 - at).collect();
@@ -18,13 +18,13 @@ pub fn varied(tensor: &HostTensor) -> HostTensor {
     })
 }
 
-/// Tensors of one type along a new first axis.
+/// Stacks tensors of one type along a new first axis.
 pub fn stacked(lanes: &[&HostTensor]) -> HostTensor {
     let shape = [&[lanes.len()], lanes[0].shape()].concat();
     HostTensor::from_fn(lanes[0].dtype(), &shape, |index| lanes[index[0]].at(&index[1..]))
 }
 
-/// The arguments of all lanes at once: stacked for the inputs that `mapped` names, those of the first lane else.
+/// Returns the arguments for all lanes at once: stacked for mapped inputs, those of the first lane for the others.
 pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> {
     let all = |index: usize| stacked(&lanes.iter().map(|lane| &lane[index]).collect::<Vec<_>>());
     mapped
@@ -34,8 +34,9 @@ pub fn arguments(lanes: &[Vec<HostTensor>], mapped: &[bool]) -> Vec<HostTensor> 
         .collect()
 }
 
-/// The results of the lanes one by one by the reference evaluation, stacked, with no tolerance. None if a lane has
-/// none, or if results differ in size, because lanes run different numbers of steps.
+/// Evaluates the lanes one by one with the reference evaluator, and returns the stacked results with zero tolerance.
+///
+/// Returns `None` if a lane fails, or if results differ in size because lanes run different numbers of steps.
 pub fn one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Option<Vec<ExpectedOutput>> {
     let results: Vec<Vec<HostTensor>> = lanes.iter().map(|lane| evaluate(graph, lane).ok()).collect::<Option<_>>()?;
     let output = |(index, output): (usize, &Output)| {
@@ -47,8 +48,8 @@ pub fn one_by_one(graph: &Graph, lanes: &[Vec<HostTensor>]) -> Option<Vec<Expect
     graph.outputs().iter().enumerate().map(output).collect()
 }
 
-/// The place of the operand that each input of an op's case is: `uploaded_3_1` is operand 1. In a case whose inputs
-/// have other names, each is one.
+/// Returns the operand that each input of an op's case belongs to: `uploaded_3_1` belongs to operand 1. If the inputs
+/// of the case have other names, each input is an operand.
 pub fn operands(case: &Case) -> Vec<usize> {
     let places = 0..case.inputs.len();
     let number = |input: usize| case.graph.input_name(input).rsplit_once('_')?.1.parse().ok();
@@ -56,14 +57,15 @@ pub fn operands(case: &Case) -> Vec<usize> {
     numbered.unwrap_or_else(|| places.collect())
 }
 
-/// Category `vmap`: every op on f32, i64 and booleans on two lanes, of all operands and of the first alone.
+/// Builds category `vmap`: every op on f32, i64 and booleans on two lanes, mapped over all operands and over the
+/// first only.
 pub(crate) fn cases(ops: &[Case]) -> Result<Vec<Case>, String> {
     let is_shown = |case: &&Case| ["_f32", "_i64", "_bool"].iter().any(|dtype| case.name.ends_with(dtype));
     let cases: Vec<Vec<Case>> = ops.par_iter().filter(is_shown).map(cases_on_lanes).collect::<Result<_, String>>()?;
     Ok(cases.into_iter().flatten().collect())
 }
 
-/// The case of an op on two lanes: of all operands, and of the first alone.
+/// Builds the cases of an op on two lanes: mapped over all operands, and over the first only.
 pub(crate) fn cases_on_lanes(case: &Case) -> Result<Vec<Case>, String> {
     let operands = operands(case);
     let mut both = Vec::from_iter(batched(case, "all", &vec![true; operands.len()])?);
@@ -74,7 +76,8 @@ pub(crate) fn cases_on_lanes(case: &Case) -> Result<Vec<Case>, String> {
     Ok(both)
 }
 
-/// A case on two lanes of these inputs, with the tolerance of the case. None of a case without inputs.
+/// Builds a case on two lanes of the mapped inputs, with the tolerance of the case. Returns `None` if no input is
+/// mapped.
 fn batched(case: &Case, suffix: &str, mapped: &[bool]) -> Result<Option<Case>, String> {
     let Expected::Outputs(outputs) = &case.expected else { return Ok(None) };
     if !mapped.contains(&true) {

@@ -1,8 +1,8 @@
 //! The conformance suite of funcify: identical cases on every backend.
 //!
-//! Cases are values ([`Case`]): a graph, inputs, and what must come out, from golden values that were computed
-//! independently ([`golden`]) and from the reference evaluation. Backends are parameters ([`Subject`]) with declared gaps
-//! ([`Expectations`]). Each case runs with its loops unrolled and native, as it is written and rewritten.
+//! Cases are values ([`Case`]): a graph, its inputs and the expected result, taken from independently computed golden
+//! values ([`golden`]) and from the reference evaluator. Backends are parameters ([`Subject`]) with declared gaps
+//! ([`Expectations`]). Each case runs with its loops unrolled and native, as written and rewritten.
 //!
 //! # A backend of your own
 //!
@@ -15,7 +15,7 @@
 //! }
 //! ```
 //!
-//! and in `Cargo.toml`, as the file is a program of its own and not a list of `#[test]` functions:
+//! and in `Cargo.toml`, because the file is a program with a `main` and not a list of `#[test]` functions:
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -26,9 +26,10 @@
 //! harness = false
 //! ```
 //!
-//! `cargo test --test conformance` then tells three things apart. A case **passes** or **fails**. Or it is **ignored**, because it
-//! needs ops that have no lowering rule yet, or types that [`Backend::unsupported`](funcify::dispatch::Backend::unsupported) rejects; its
-//! line says which. After the tests, a table lists what is missing, in the order that unlocks most cases first:
+//! `cargo test --test conformance` then reports one of three results for each case. A case **passes**, **fails**, or
+//! is **ignored** because it needs ops that have no lowering rule yet or types that
+//! [`Backend::unsupported`](funcify::dispatch::Backend::unsupported) rejects; its line names them. After the tests, a
+//! table lists what is missing, in the order that unlocks most cases first:
 //!
 //! ```text
 //! needs      cases  nothing else  unlocked in this order
@@ -37,16 +38,17 @@
 //! reduce     2104   61            +203
 //! ```
 //!
-//! `cases` counts those that need the op, `nothing else` those that need only that, and the last column those that run once the
-//! backend has it and all ops above it. A backend that has a lowering rule for an op and gets a case wrong fails.
+//! `cases` counts the cases that need the op, `nothing else` those that need only this op, and the last column those
+//! that start to run once the backend has this op and all ops above it. A case fails if the backend has all its
+//! lowering rules and computes a wrong result.
 //!
-//! The second argument of [`run_as_tests`] is the TOML of [`expectations`]. `partial = true` says that the backend is under construction:
-//! without it, each thing that is missing fails one test. Gaps that will stay are declared case by case, with their error and a
-//! reason.
+//! The second argument of [`run_as_tests`] is the TOML of [`expectations`]. `partial = true` declares that the
+//! backend is under construction: without it, each missing op or type fails one test. Gaps that will stay are
+//! declared case by case, with their error and a reason.
 //!
 //! # Ops of your own
 //!
-//! [`custom_cases`] makes the cases of an op that your crate defines, and [`Suite`] runs them beside the others:
+//! [`custom_cases`] builds the cases of an op that your crate defines, and [`Suite`] runs them beside the others:
 //!
 //! ```no_run
 //! # use funcify::dispatch::Reference as MyBackend;

@@ -1,4 +1,4 @@
-//! The table category × backend, the list of failures, and the JSON of a run.
+//! The report of a run: a table of categories by backends, the list of failures, and JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use serde::Serialize;
 use crate::runner::{CaseResult, Status};
 use crate::unlocks::{unlock_table, unlocks};
 
-/// All rows of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// Each case on each backend in each mode.
+    /// The result of each case on each backend in each mode.
     pub rows: Vec<CaseResult>,
-    /// The backends that are declared to be under construction: what they lack is no failure.
+    /// The backends that are declared to be under construction: missing ops and types do not fail the run.
     #[serde(skip)]
     pub partial: BTreeSet<String>,
 }
 
 impl Report {
-    /// Returns whether any row failed, or a backend that is not [partial](Report::partial) lacks something.
+    /// Returns whether any row failed, or a backend that is not [partial](Report::partial) is missing an op or type.
     pub fn has_failures(&self) -> bool {
         let fails = |row: &CaseResult| match row.status {
             Status::Fail => true,
@@ -28,37 +28,39 @@ impl Report {
         self.rows.iter().any(fails)
     }
 
-    /// How many rows have a status.
+    /// Returns the number of rows with a status.
     pub fn count(&self, status: Status) -> usize {
         self.rows.iter().filter(|row| row.status == status).count()
     }
 
-    /// The backends that are absent, each with the reason.
+    /// Returns the absent backends, each with the reason.
     pub fn absent(&self) -> BTreeMap<&str, &str> {
         let absent = self.rows.iter().filter(|row| row.status == Status::Absent);
         absent.map(|row| (row.backend.as_str(), row.reason.as_str())).collect()
     }
 
-    /// Writes what each backend lacks, with how many cases each op or type would unlock.
+    /// Lists what each backend is missing, with the number of cases that each op or type would unlock.
     pub fn needs(&self) -> String {
         let mut by_backend: BTreeMap<&str, BTreeMap<&str, &[String]>> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.status == Status::Needs) {
-            // As it is written and rewritten, and in each mode, a case needs much the same.
+            // A case needs nearly the same ops in each mode, whether rewritten or not.
             by_backend.entry(&row.backend).or_default().entry(&row.case).or_insert(&row.needs);
         }
         let text = by_backend.iter().map(|(backend, cases)| {
             let table = unlock_table(&unlocks(cases.values().copied()));
-            format!("{} cases need what {backend} does not have yet:\n\n{table}", cases.len())
+            format!("{} cases need ops or types that {backend} does not have yet:\n\n{table}", cases.len())
         });
         text.collect::<Vec<_>>().join("\n")
     }
 
-    /// The JSON: `{"rows": [{"case", "category", "backend", "mode", "status", "reason", "needs"}]}`; `needs` where it is why.
+    /// Returns the JSON: `{"rows": [{"case", "category", "backend", "mode", "status", "reason", "needs"}]}`, with
+    /// `needs` only in rows that are missing something.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report is texts and numbers") + "\n"
+        serde_json::to_string_pretty(self).expect("a report contains only strings and numbers") + "\n"
     }
 
-    /// The table: for each category and backend, how many rows passed, and how many did not and why.
+    /// Returns the table: for each category and backend, the number of rows that passed, and of those that did not,
+    /// by status.
     pub fn table(&self) -> String {
         let mut backends: Vec<&str> = Vec::new();
         for row in &self.rows {
@@ -76,7 +78,7 @@ impl Report {
         align(&lines)
     }
 
-    /// Each failure: backend, case, mode, and what differs first.
+    /// Lists each failure: backend, case, mode, and the first difference.
     pub fn failures(&self) -> String {
         let failed = self.rows.iter().filter(|row| row.status == Status::Fail);
         let text = failed.map(|row| {
@@ -108,7 +110,7 @@ impl Report {
     }
 }
 
-/// Columns padded to equal widths, the head underlined.
+/// Pads the columns to equal widths and underlines the head.
 pub(crate) fn align(lines: &[Vec<String>]) -> String {
     let columns = lines.first().map_or(0, Vec::len);
     let widths: Vec<usize> =
@@ -144,7 +146,7 @@ mod tests {
         }
     }
 
-    /// What a backend lacks is told apart from what it gets wrong, and fails a run unless it is under construction.
+    /// The report separates missing ops from wrong results; a missing op fails a run unless the backend is partial.
     #[test]
     fn what_is_lacking_is_no_failed_case() {
         let needing = |case: &str| CaseResult { needs: vec!["exp".into()], ..row(case, "x", Status::Needs) };
@@ -152,7 +154,7 @@ mod tests {
             Report { rows: vec![row("a", "x", Status::Pass), needing("b"), needing("b")], ..Report::default() };
         assert!(report.table().contains("1 passed, 2 need ops that are missing"), "{}", report.table());
         assert!(
-            report.needs().starts_with("1 cases need what x does not have yet:\n\nneeds  cases"),
+            report.needs().starts_with("1 cases need ops or types that x does not have yet:\n\nneeds  cases"),
             "{}",
             report.needs()
         );

@@ -1,4 +1,4 @@
-//! Running cases on a backend, in each mode, against its declared gaps.
+//! Runs cases on a backend in each mode, and judges them against its declared gaps.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,11 +14,11 @@ use crate::case::{Case, Expected};
 use crate::compare::compare;
 use crate::expectations::Expectations;
 
-/// How a case is run on a backend that does not compile loops.
+/// The modes of a backend that does not compile loops.
 pub const MODES: [LoopStrategy; 2] = [LoopStrategy::Unroll, LoopStrategy::Native];
 
-/// How a case is run on a backend: where loops are compiled as a whole, also so. What compiles whole programs has no use for
-/// loops laid out.
+/// Returns the modes in which cases run on a backend: also compiled if the backend compiles loops. A backend that
+/// compiles whole programs has no unrolled mode.
 pub fn modes_of(executor: &dyn Executor) -> &'static [LoopStrategy] {
     match executor.compiles() {
         Compiles::Nothing => &MODES,
@@ -32,73 +32,74 @@ pub fn modes_of(executor: &dyn Executor) -> &'static [LoopStrategy] {
 pub struct Subject {
     /// The backend's name.
     pub name: String,
-    /// The backend, or why it is absent.
+    /// The backend, or the reason why it is absent.
     pub executor: Result<Arc<dyn Executor>, String>,
-    /// What it is declared not to do.
+    /// The backend's declared gaps.
     pub expectations: Expectations,
 }
 
 impl Subject {
-    /// How cases are run on it.
+    /// Returns the modes in which cases run on the backend.
     pub fn modes(&self) -> &'static [LoopStrategy] {
         self.executor.as_ref().map_or(&MODES, |executor| modes_of(executor.as_ref()))
     }
 }
 
-/// What came of a case.
+/// The status of a case after it ran.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// As expected.
+    /// The result is as expected.
     Pass,
-    /// Not as expected, or a gap that is not declared, or a declared gap that is none.
+    /// The result is not as expected, a gap is not declared, or a declared gap is not a gap.
     Fail,
-    /// A declared gap.
+    /// The case fails as its declared gap says.
     Unsupported,
-    /// The case needs ops that the backend has no lowering rules for yet, or types that it does not hold.
+    /// The case needs ops for which the backend has no lowering rules yet, or types that it does not support.
     Needs,
-    /// The backend is not on this machine.
+    /// The backend is not available on this machine.
     Absent,
 }
 
-/// A case, a backend, a mode, and what came of it.
+/// The result of one case on one backend in one mode.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CaseResult {
-    /// The case.
+    /// The case's name.
     pub case: String,
-    /// Its category.
+    /// The case's category.
     pub category: String,
-    /// The backend.
+    /// The backend's name.
     pub backend: String,
-    /// `raw/unroll`, `raw/native`, `rewritten/native` and so on.
+    /// The mode: `raw/unroll`, `raw/native`, `rewritten/native` and so on.
     pub mode: String,
-    /// What came of it.
+    /// The status.
     pub status: Status,
-    /// Why, if it did not pass.
+    /// The reason why the case did not pass, or an empty string.
     pub reason: String,
-    /// What the backend lacks to run the case, if that is why: ops by name, types.
+    /// The names of the ops and types that the backend is missing, if the case fails for that reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
 }
 
-/// Runs one case in one mode on a backend, as it is written.
+/// Runs one case in one mode on a backend, as written.
 pub fn run_case(case: &Case, subject: &Subject, mode: LoopStrategy) -> CaseResult {
     Run::new(case, subject, None).row(mode)
 }
 
-/// The program of a case, rewritten by all rules; nothing if no rule changes it.
+/// Returns the program of a case rewritten by all rules, or `None` if no rule changes it.
 pub fn rewritten(case: &Case) -> Option<Graph> {
     let rewritten = case.graph.rewritten_with(&RewriteOptions::new()).ok()?;
     (!rewritten.patches.is_empty()).then_some(rewritten.graph)
 }
 
-/// Runs one case in one mode on a backend, with its program [`rewritten`]. What is a gap as it is written need not be one then.
+/// Runs one case in one mode on a backend, with its program [`rewritten`]. A rewrite may close a gap of the original
+/// program.
 pub fn run_rewritten(case: &Case, rewritten: &Graph, subject: &Subject, mode: LoopStrategy) -> CaseResult {
     Run::new(case, subject, Some(rewritten)).row(mode)
 }
 
-/// Runs one case in all modes of a backend, as it is written and [`rewritten`]. A program without loops and choices is the same
-/// laid out and native: it runs once, and has a row for each.
+/// Runs one case in all modes of a backend, as written and [`rewritten`]. A program without loops and branches is the
+/// same unrolled and native: it runs once and has a row for each mode.
 pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut done: impl FnMut()) -> Vec<CaseResult> {
     let mut runs = vec![Run::new(case, subject, None)];
     runs.extend(rewritten.map(|graph| Run::new(case, subject, Some(graph))));
@@ -110,7 +111,8 @@ pub fn run_modes(case: &Case, rewritten: Option<&Graph>, subject: &Subject, mut 
     rows
 }
 
-/// What a backend lacks to run a program: ops by name, types. Nothing if what is there cannot be told.
+/// Returns the names of the ops and types that a backend is missing to run a program; empty if that cannot be
+/// determined.
 pub(crate) fn lacks(executor: &dyn Executor, graph: &Graph) -> Vec<String> {
     let needs = needs(executor, graph).unwrap_or_else(|_| BTreeSet::new());
     needs.iter().map(Need::to_string).collect()
@@ -121,7 +123,7 @@ struct Run<'a> {
     case: &'a Case,
     subject: &'a Subject,
     rewritten: Option<&'a Graph>,
-    /// What came of it laid out or native, if that is the same.
+    /// The outcome in both the unrolled and the native mode, if the two are the same.
     either: Option<Execution>,
 }
 
@@ -158,7 +160,7 @@ impl<'a> Run<'a> {
             &fresh
         };
         let (status, reason) = match (self.rewritten, execution, &case.expected) {
-            // A loop that could not be laid out, or an op without a lowering rule, may be gone.
+            // Rewriting may have removed a loop that cannot be unrolled, or an op without a lowering rule.
             (Some(_), Execution::Results(results), Expected::Outputs(expected)) => {
                 match compare(&case.graph, results, expected) {
                     Ok(()) => (Status::Pass, String::new()),
@@ -179,12 +181,12 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether a program has loops, choices or functions, which a strategy may change.
+/// Returns whether a program has loops, branches or functions, whose execution depends on the strategy.
 fn has_bodies(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| matches!(node.op, Op::Custom(_)) || !node.op.bodies().is_empty())
 }
 
-/// Entries of the declared gaps that match no case, as failed rows.
+/// Returns a failed row for each declared gap that matches no case.
 pub fn unmatched_gaps(cases: &[Case], subject: &Subject) -> Vec<CaseResult> {
     let matched = |gap: &&crate::expectations::Gap| {
         cases.iter().any(|case| subject.modes().iter().any(|mode| gap.covers(&case.name, mode.name())))
@@ -203,7 +205,7 @@ pub fn unmatched_gaps(cases: &[Case], subject: &Subject) -> Vec<CaseResult> {
         .collect()
 }
 
-/// What a backend made of a case: results, an error, or a panic.
+/// The outcome of a case on a backend.
 enum Execution {
     Results(Vec<HostTensor>),
     Error(Error),
@@ -211,8 +213,8 @@ enum Execution {
 }
 
 impl Execution {
-    /// Whether the backend refused the program with an error of what it lacks. If it lacks something, that is why: a program is
-    /// compiled only if nothing is lacking.
+    /// Returns whether the backend rejected the program with an error about a missing op or type. If the backend is
+    /// missing something, that is the reason, because it compiles a program only if nothing is missing.
     fn is_refused(&self) -> bool {
         matches!(self, Execution::Error(Error::NoLoweringRule { .. } | Error::Unsupported { .. }))
     }
@@ -239,8 +241,8 @@ fn judge(case: &Case, subject: &Subject, mode: LoopStrategy, execution: &Executi
         (Expected::Outputs(expected), Execution::Results(results)) => compare(&case.graph, results, expected),
         (Expected::Outputs(_), Execution::Error(error)) => Err(error.to_string()),
         (Expected::Error(kind), Execution::Error(error)) if error.kind() == *kind => Ok(()),
-        (Expected::Error(kind), Execution::Error(error)) => Err(format!("not the error {kind}: {error}")),
-        (Expected::Error(kind), Execution::Results(_)) => Err(format!("results instead of the error {kind}")),
+        (Expected::Error(kind), Execution::Error(error)) => Err(format!("expected the error {kind}, found: {error}")),
+        (Expected::Error(kind), Execution::Results(_)) => Err(format!("returned results instead of the error {kind}")),
     };
     match (gap, outcome, execution) {
         (None, Ok(()), _) => (Status::Pass, String::new()),
@@ -250,7 +252,7 @@ fn judge(case: &Case, subject: &Subject, mode: LoopStrategy, execution: &Executi
         }
         (Some(gap), Err(reason), _) => (Status::Fail, format!("declared to fail with {}, but: {reason}", gap.error)),
         (Some(gap), Ok(()), _) => {
-            (Status::Fail, format!("declared to fail with {}, and it passes: remove the declaration", gap.error))
+            (Status::Fail, format!("declared to fail with {}, but it passes: remove the declaration", gap.error))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Every case of the suite.
+//! Collects every case of the suite.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::derivatives;
 use crate::golden::{GoldenCase, Manifest};
 use crate::lanes;
 
-/// Every case of the suite, made side by side. The error is a case that cannot be made.
+/// Builds every case of the suite, in parallel. The error names a case that cannot be built.
 pub fn all_cases() -> Result<Vec<Case>, String> {
     type Group = fn() -> Result<Vec<Case>, String>;
     let groups: [Group; 6] = [
@@ -28,7 +28,7 @@ pub fn all_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// The cases of single ops, after those of ops on lanes.
+/// Builds the cases of single ops on lanes, followed by those of the ops themselves.
 fn cases_of_ops() -> Result<Vec<Case>, String> {
     let ops = cases::ops::cases()?;
     let mut all = lanes::cases(&ops)?;
@@ -36,7 +36,8 @@ fn cases_of_ops() -> Result<Vec<Case>, String> {
     Ok(all)
 }
 
-/// Every case whose results the manifest of golden values has, in its order. The error is a case that cannot be made.
+/// Builds every case with results in the manifest of golden values, in its order. The error names a case that cannot
+/// be built.
 pub fn all_golden_cases() -> Result<Vec<Case>, String> {
     let manifest = Manifest::load()?;
     let programs = cases::programs();
@@ -53,7 +54,7 @@ pub fn all_golden_cases() -> Result<Vec<Case>, String> {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// The case of a golden program, and those of its derivatives, for which the manifest has values too.
+/// Builds the case of a golden program, and those of the derivatives for which the manifest has values.
 fn golden_cases(golden: &GoldenCase, program: &dyn cases::ProgramFn) -> Result<Vec<Case>, String> {
     let graph = cases::build(golden, program).map_err(|error| error.to_string())?;
     let tensors = golden.tensors()?;
@@ -67,7 +68,7 @@ fn golden_cases(golden: &GoldenCase, program: &dyn cases::ProgramFn) -> Result<V
     Ok(all)
 }
 
-/// A case of one graph of a golden case.
+/// Builds the case of one graph of a golden case.
 fn golden_case(
     golden: &GoldenCase,
     tensors: &BTreeMap<String, HostTensor>,
@@ -96,7 +97,7 @@ fn golden_case(
             atol,
         });
     }
-    // The flag is also that of loops that end early and have a largest number of steps.
+    // The manifest also sets this flag for loops that end early and have a largest number of steps.
     let needs_dynamic_steps = golden.has_flag("needs_dynamic_trip_count") && !is_bounded(&graph);
     Ok(Case {
         name: format!("{category}/{}", golden.name),
@@ -108,15 +109,16 @@ fn golden_case(
     })
 }
 
-/// Whether every loop has a largest number of steps that the sizes of a call give.
+/// Returns whether the sizes of a call determine a largest number of steps for every loop.
 fn is_bounded(graph: &Graph) -> bool {
     has_bounds(graph, &mut HashSet::new())
 }
 
-/// [`is_bounded`], where `bounded` are the symbols that loops bind to numbers of steps with a largest one.
+/// Computes [`is_bounded`], where `bounded` holds the symbols that loops bind to bounded numbers of steps.
 fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
     graph.nodes().iter().all(|node| {
-        // A loop that ends early binds its number of steps to a symbol of its own, and its backward loop has that number.
+        // A loop that ends early binds its number of steps to its own symbol, which its backward loop uses as its
+        // count.
         let is_known = |dim: &Dim, bounded: &HashSet<Symbol>| {
             dim.symbols().iter().all(|symbol| !symbol.name().starts_with('$') || bounded.contains(*symbol))
         };
@@ -134,7 +136,7 @@ fn has_bounds(graph: &Graph, bounded: &mut HashSet<Symbol>) -> bool {
     })
 }
 
-/// Whether a number follows from constants and from such sizes alone.
+/// Returns whether a value is computed from constants and known sizes only.
 fn follows(graph: &Graph, value: ValueId, is_known: &dyn Fn(&Dim) -> bool) -> bool {
     let node = graph.nodes().iter().find(|node| node.outputs.contains(&value));
     node.is_some_and(|node| match &node.op {

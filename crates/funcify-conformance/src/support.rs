@@ -1,4 +1,4 @@
-//! How a backend runs an op: what `STATUS.md` says, found by running it.
+//! Determines how a backend runs an op by running it; `STATUS.md` lists the results.
 
 use funcify::dispatch::{CompileOptions, Executor, Need, needs};
 use funcify::graph::Node;
@@ -8,18 +8,18 @@ use funcify::{DType, Error, Graph, HostTensor, ScanOptions, Value, apply, scan_w
 use crate::case::Case;
 use crate::lanes::stacked;
 
-/// How a backend runs an op on a dtype.
+/// The way in which a backend runs an op on a dtype.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Support {
-    /// By a kernel of its own, or compiled.
+    /// The backend has its own kernel, or compiles the op.
     Native,
-    /// By the op's reference evaluation.
+    /// The backend falls back to the reference evaluator.
     Fallback,
-    /// Not at all, and it says what it lacks.
+    /// The backend rejects the op, and declares what is missing.
     Declared(Need),
 }
 
-/// An op on a dtype, in a loop.
+/// A loop that applies an op on a dtype.
 #[derive(Clone, Debug)]
 pub struct OpProgram {
     /// The op's name.
@@ -30,11 +30,11 @@ pub struct OpProgram {
     inputs: Vec<HostTensor>,
 }
 
-/// Makes a program for each op and dtype that the suite has a case of: a loop whose steps apply the op to rows, as where an op runs is
-/// decided with what is around it.
+/// Builds a program for each op and dtype for which the suite has a case: a loop whose steps apply the op to rows,
+/// because the surrounding ops decide where an op runs.
 ///
 /// # Errors
-/// Names the case of which no program can be made.
+/// Names the case for which no program can be built.
 pub fn op_programs(cases: &[Case]) -> Result<Vec<OpProgram>, String> {
     let mut programs: Vec<OpProgram> = Vec::new();
     for case in cases.iter().filter(|case| case.category == "op") {
@@ -50,7 +50,7 @@ pub fn op_programs(cases: &[Case]) -> Result<Vec<OpProgram>, String> {
     Ok(programs)
 }
 
-/// The first node of a case that applies its op to arguments, and these.
+/// Returns the first node of a case that applies the case's op to arguments, and these arguments.
 fn first_use(case: &Case) -> Option<(&Node, Vec<HostTensor>)> {
     let argument = |value| {
         let index = case.graph.inputs().iter().position(|input| input.value == value)?;
@@ -61,7 +61,7 @@ fn first_use(case: &Case) -> Option<(&Node, Vec<HostTensor>)> {
     case.graph.nodes().iter().filter(|node| has_name(node)).find_map(|node| Some((node, used(node)?)))
 }
 
-/// A loop whose steps apply an op to rows of these inputs.
+/// Builds a loop whose steps apply an op to rows of these inputs.
 fn in_loop(op: &Op, inputs: &[HostTensor]) -> Result<Graph, Error> {
     Graph::build("op", |g| {
         let rows = inputs.iter().enumerate().map(|(index, x)| g.input(&format!("x{index}"), x.ty()));
@@ -70,15 +70,15 @@ fn in_loop(op: &Op, inputs: &[HostTensor]) -> Result<Graph, Error> {
     })
 }
 
-/// Finds out how a backend runs a program.
+/// Determines how a backend runs a program.
 ///
 /// # Errors
-/// Passes on what goes wrong and is not declared.
+/// Returns errors that are not declared gaps.
 pub fn support(backend: &dyn Executor, program: &OpProgram) -> Result<Support, Error> {
     if let Some(need) = needs(backend, &program.graph)?.into_iter().next() {
         return Ok(Support::Declared(need));
     }
-    // Not rewritten, or the op may be gone.
+    // Rewrites could remove the op.
     let options = CompileOptions { rewrites: None, ..CompileOptions::default() };
     let function = backend.compile(&program.graph, options)?;
     function.call(&program.inputs)?;

@@ -1,23 +1,24 @@
-//! What a backend under construction lacks, and which cases each lowering rule would unlock.
+//! Lists what a backend under construction is missing, and the cases that each lowering rule would unlock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::align;
 
-/// One thing that a backend lacks: an op, or a type of tensors.
+/// One thing that a backend is missing: an op or a tensor type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unlock {
-    /// The op's name; `tensors of f16`.
+    /// The op's name, or a type as in `tensors of f16`.
     pub need: String,
-    /// How many cases need it.
+    /// The number of cases that need it.
     pub cases: usize,
-    /// How many of them need nothing else.
+    /// The number of cases that need nothing else.
     pub alone: usize,
-    /// How many more cases run once the backend has it and all that comes before it in the list.
+    /// The number of further cases that run once the backend has it and everything before it in the list.
     pub next: usize,
 }
 
-/// Counts what each thing would unlock, given what each case needs. The list is in the order that unlocks most first.
+/// Counts the cases that each missing thing would unlock, given the needs of each case. The list is in the order that
+/// unlocks most first.
 pub fn unlocks<'a>(needs: impl IntoIterator<Item = &'a [String]>) -> Vec<Unlock> {
     let mut left: Vec<BTreeSet<&str>> =
         needs.into_iter().map(|needs| needs.iter().map(String::as_str).collect()).collect();
@@ -35,7 +36,7 @@ pub fn unlocks<'a>(needs: impl IntoIterator<Item = &'a [String]>) -> Vec<Unlock>
     }
 }
 
-/// For each need, how many cases have it, and how many have nothing else.
+/// Returns for each need the number of cases that have it, and the number that have no other.
 fn counted<'a>(left: &[BTreeSet<&'a str>]) -> BTreeMap<&'a str, (usize, usize)> {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for needs in left {
@@ -48,7 +49,7 @@ fn counted<'a>(left: &[BTreeSet<&'a str>]) -> BTreeMap<&'a str, (usize, usize)> 
     counts
 }
 
-/// The list as a table.
+/// Formats the list as a table.
 pub fn unlock_table(unlocks: &[Unlock]) -> String {
     let head = ["needs", "cases", "nothing else", "unlocked in this order"].map(str::to_string).to_vec();
     let line = |unlock: &Unlock| {
@@ -70,7 +71,7 @@ mod tests {
         let unlocks = unlocks(cases.iter().map(Vec::as_slice));
         let counts: Vec<_> =
             unlocks.iter().map(|unlock| (unlock.need.as_str(), unlock.cases, unlock.alone, unlock.next)).collect();
-        // After `sin`, `exp` and `sum` unlock one case each, and the name decides; the last one unlocks what is left.
+        // After `sin`, `exp` and `sum` unlock one case each, and the name breaks the tie; the last unlocks the rest.
         assert_eq!(counts, [("sin", 3, 2, 2), ("exp", 3, 1, 1), ("sum", 3, 0, 3)]);
         let total: usize = unlocks.iter().map(|unlock| unlock.next).sum();
         assert_eq!(total, 6);

@@ -1,4 +1,4 @@
-//! The graphs of all cases: sound, stable in the text form, and compiled once for every size.
+//! Checks that the graphs of all cases are sound, round-trip as text, and are compiled once for every size.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use funcify::dispatch::{CompileOptions, Function, LoopStrategy, Reference};
 use funcify::{CheckpointPolicy, Disconnected, GradOptions, Graph, HostTensor};
 use funcify_conformance::{Case, Expected, MODES, all_cases, compare};
 
-/// Asserts that a case got what it expects.
+/// Asserts that a case returns the expected result.
 fn check(case: &Case, mode: LoopStrategy, results: funcify::Result<Vec<HostTensor>>) {
     match (case.expected_in(mode), results) {
         (Expected::Outputs(expected), Ok(results)) => {
@@ -38,7 +38,7 @@ fn names_of_cases_are_unique() {
     assert!(repeated.is_empty(), "{repeated:?}");
 }
 
-/// Cases of one graph that differ in the sizes of their arguments, called on one compiled function.
+/// Cases with the same graph and different sizes of arguments are called on one compiled function.
 #[test]
 fn one_function_serves_all_sizes() {
     let mut graphs: BTreeMap<String, Vec<Case>> = BTreeMap::new();
@@ -51,7 +51,7 @@ fn one_function_serves_all_sizes() {
         for mode in MODES {
             let options = CompileOptions { strategy: mode, ..CompileOptions::default() };
             let compile = || Function::compile_with(&cases[0].graph, &Reference, options.clone());
-            // What needs no size of a call is refused when it is compiled.
+            // Errors that do not depend on the sizes of a call are returned at compile time.
             let Ok(function) = compile() else {
                 cases.iter().for_each(|case| check(case, mode, compile().map(|_| Vec::new())));
                 continue;
@@ -63,7 +63,7 @@ fn one_function_serves_all_sizes() {
     }
 }
 
-/// The reference evaluation, which runs no program, gives what the cases expect.
+/// The reference evaluator, which runs no program, returns the expected results.
 #[test]
 fn the_reference_evaluation_gives_what_is_expected() {
     for case in all_cases().unwrap() {
@@ -71,7 +71,7 @@ fn the_reference_evaluation_gives_what_is_expected() {
     }
 }
 
-/// The policies that are compared with the default.
+/// Returns the policies to compare with the default.
 fn policies() -> [CheckpointPolicy; 6] {
     [
         CheckpointPolicy::SaveDots,
@@ -83,8 +83,8 @@ fn policies() -> [CheckpointPolicy; 6] {
     ]
 }
 
-/// What the loops of a forward pass keep changes no derivative: the golden gradients under each policy, and the derivatives
-/// of the gradients of recurrences.
+/// The residuals that a loop's forward pass saves change no derivative: this compares the golden gradients under each
+/// policy, and the derivatives of the gradients of recurrences.
 #[test]
 fn policies_change_no_derivative() {
     let cases: BTreeMap<String, Case> =
@@ -92,7 +92,7 @@ fn policies_change_no_derivative() {
     let derivatives = ["grad", "jvp", "hvp", "grad3"];
     let recurrences = ["scan", "taps", "mit_mot", "nested", "while"];
     let (mut gradients, mut products) = (0, 0);
-    // The layers' cases are no golden ones, but have names that those have.
+    // The cases of the layers are not golden, but some have the same names as golden ones.
     let golden = |case: &&Case| !derivatives.contains(&case.category.as_str()) && case.category != "layer";
     for case in cases.values().filter(golden) {
         let name = case.name.split_once('/').map_or("", |(_, name)| name);

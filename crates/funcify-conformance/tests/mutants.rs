@@ -1,5 +1,5 @@
-//! Mutated programs: some of those that `cargo xtask fuzz-text` looks at for minutes. `FUNCIFY_MUTANTS=20000` looks at more,
-//! `FUNCIFY_MUTANTS_SEED=7` at others.
+//! Checks some of the mutated programs that `cargo xtask fuzz-text` checks for minutes. `FUNCIFY_MUTANTS=20000`
+//! checks more, `FUNCIFY_MUTANTS_SEED=7` others.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,11 +9,11 @@ use funcify_conformance::mutants::{Corpus, Reached, probe, set_up};
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name)
         .ok()
-        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number, found `{text}`")))
 }
 
-/// No panic, no hang, no memory beyond the budget, and what is read prints as itself. The text that was looked at last is
-/// in a file: an overflow of the stack ends the process.
+/// No mutant causes a panic, a hang or memory use beyond the budget, and texts that parse round-trip. A file holds
+/// the text that was checked last, because a stack overflow ends the process.
 #[test]
 fn mutated_programs_are_refused_or_run() {
     let (seed, count) = (setting("FUNCIFY_MUTANTS_SEED", 0), setting("FUNCIFY_MUTANTS", 1500));
@@ -31,7 +31,7 @@ fn mutated_programs_are_refused_or_run() {
     }
     let _ = std::panic::take_hook();
     assert!(wrong.is_empty(), "{} mutants are wrong:\n{}", wrong.len(), wrong.join("\n\n"));
-    // They are not all refused: mutations leave programs, which run.
+    // Not all mutants are rejected: some are still programs, and run.
     let share = |far| reached.get(&far).copied().unwrap_or_default() as f64 / count as f64;
     for (far, least) in [(Reached::Refused, 0.2), (Reached::Stopped, 0.001), (Reached::Ran, 0.04)] {
         assert!(share(far) >= least, "{far:?} is rare: {reached:?}");

@@ -1,4 +1,4 @@
-//! Every op of the core has a case for every element type that its type rule takes.
+//! Checks that every op of the core has a case for every element type that its type rule accepts.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -8,10 +8,10 @@ use funcify::ops::*;
 use funcify::{DType, Graph, TensorType};
 use funcify_conformance::{Case, all_cases};
 
-/// An application of an op: the beginning of its cases' names, the op, and its operands' types.
+/// An application of an op: the prefix of its cases' names, the op, and its operands' types.
 type Example = (String, Op, Vec<TensorType>);
 
-/// Ops without cases of this kind: a constant has no type rule to ask, and loops have categories of their own.
+/// The ops without cases of this kind: a constant has no type rule to ask, and loops have their own categories.
 const WITHOUT: [&str; 2] = ["constant", "scan"];
 
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| all_cases().unwrap());
@@ -33,10 +33,10 @@ fn every_op_has_a_case_for_every_dtype_of_its_domain() {
             pairs += 1;
             let name_of_case = format!("op/{prefix}_{dtype}");
             let case = cases.iter().find(|case| case.name == name_of_case);
-            let case = case.unwrap_or_else(|| panic!("there is no case `{name_of_case}`: add it in src/cases/ops"));
+            let case = case.unwrap_or_else(|| panic!("no case is named `{name_of_case}`: add it in src/cases/ops"));
             assert!(applies(&case.graph, name, dtype), "`{name_of_case}` has no `{name}` of {dtype}");
         }
-        assert!(!domain.is_empty(), "`{name}` has a type for no dtype: its example is in {}", file!());
+        assert!(!domain.is_empty(), "`{name}` accepts no dtype: its example is in {}", file!());
     }
     assert!(pairs > 400, "{pairs} pairs of an op and a dtype");
 }
@@ -47,7 +47,7 @@ fn names_are_unique() {
     assert_eq!(names.len(), CASES.len());
 }
 
-/// Also ops with bodies, which have categories of their own.
+/// This includes ops with bodies, which have their own categories.
 #[test]
 fn every_op_is_in_a_case() {
     let (names, mut used) = (all_names(), BTreeSet::new());
@@ -55,10 +55,10 @@ fn every_op_is_in_a_case() {
     let without: Vec<_> = names.iter().filter(|name| !used.contains(*name)).collect();
     assert!(without.is_empty(), "no case has {without:?}: add one in src/cases");
     let unlisted: Vec<_> = used.iter().filter(|name| !names.contains(name)).collect();
-    assert!(unlisted.is_empty(), "`all_names` lacks {unlisted:?}: see `CONTROL_FLOW` in funcify/src/ops/mod.rs");
+    assert!(unlisted.is_empty(), "`all_names` misses {unlisted:?}: see `CONTROL_FLOW` in funcify/src/ops/mod.rs");
 }
 
-/// Adds the names of the ops of a graph and of the bodies in it.
+/// Adds the names of the ops of a graph and of its bodies.
 fn add_ops(graph: &Graph, names: &mut BTreeSet<&'static str>) {
     for node in graph.nodes() {
         names.insert(node.op.name());
@@ -66,7 +66,7 @@ fn add_ops(graph: &Graph, names: &mut BTreeSet<&'static str>) {
     }
 }
 
-/// Whether a graph applies an op of that name to or with a result of that dtype.
+/// Returns whether a graph applies an op of this name with an operand or a result of this dtype.
 fn applies(graph: &Graph, name: &str, dtype: DType) -> bool {
     graph.nodes().iter().filter(|node| node.op.name() == name).any(|node| {
         let values = node.inputs.iter().chain(&node.outputs);
@@ -74,7 +74,7 @@ fn applies(graph: &Graph, name: &str, dtype: DType) -> bool {
     })
 }
 
-/// The applications of an op whose type rule says whether it takes that dtype.
+/// Returns the applications of an op whose type rules decide about this dtype.
 fn examples(name: &str, dtype: DType) -> Vec<Example> {
     let of = |dtype, shape: &[usize]| TensorType::new(dtype, shape);
     let matrix = of(dtype, &[2, 2]);
@@ -146,14 +146,14 @@ fn examples(name: &str, dtype: DType) -> Vec<Example> {
         }
         _ => {
             let op = elementwise(name);
-            let op = op.unwrap_or_else(|| panic!("there is no example of `{name}`: add it to {}", file!()));
-            // The type rule refuses one of the two.
+            let op = op.unwrap_or_else(|| panic!("`{name}` has no example: add it to {}", file!()));
+            // The type rule rejects one of the two.
             [1, 2].map(|operands| (name.to_string(), op.clone(), vec![matrix.clone(); operands])).to_vec()
         }
     }
 }
 
-/// The row of that name of the tables of elementwise ops.
+/// Returns the row of this name in the tables of elementwise ops.
 fn elementwise(name: &str) -> Option<Op> {
     fn row<T: OpRules + Copy + Into<Op>>(rows: &[T], name: &str) -> Option<Op> {
         rows.iter().find(|op| op.name() == name).map(|op| (*op).into())

@@ -1,11 +1,12 @@
-//! A pullback's two programs give what reverse mode gives as one program, for every program of the suite.
+//! Checks that the two programs of a pullback return what reverse mode returns as one program, for every program of
+//! the suite.
 
 use funcify::derivative::BackwardInput;
 use funcify::{Disconnected, Error, GradOptions, HostTensor, evaluate};
 use funcify_conformance::{Case, Expected, all_cases};
 
-/// The gradients by all float inputs, by the one program and by the two, with the outputs themselves as cotangents.
-/// `None` if the case has none.
+/// Compares the gradients of all float inputs, computed by one program and by two, with the outputs themselves as
+/// cotangents. Returns `None` if the case has no gradients.
 fn check(case: &Case) -> Option<()> {
     let options = || GradOptions::new().disconnected(Disconnected::Zeros);
     let joint = match case.graph.vjp(.., options()) {
@@ -39,7 +40,7 @@ fn check(case: &Case) -> Option<()> {
 #[test]
 fn every_program() {
     let cases = all_cases().unwrap();
-    // Of single ops those in f64: every op has one.
+    // Only the f64 cases of single ops run, since every op has one.
     let is_op = |case: &&Case| case.category != "op" || case.name.ends_with("_f64");
     let programs = cases.iter().filter(is_op).filter(|case| !["numerics", "vmap"].contains(&case.category.as_str()));
     let with_results = programs.filter(|case| matches!(case.expected, Expected::Outputs(_)));

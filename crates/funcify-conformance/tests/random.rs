@@ -1,5 +1,5 @@
-//! Properties of random programs. `FUNCIFY_RANDOM_GRAPHS=100000` runs more, `FUNCIFY_RANDOM_SEED=7` others,
-//! `FUNCIFY_RANDOM_SAMPLED=1` checks what takes longest of some of them alone.
+//! Checks the properties of random programs. `FUNCIFY_RANDOM_GRAPHS=100000` runs more programs,
+//! `FUNCIFY_RANDOM_SEED=7` others, and `FUNCIFY_RANDOM_SAMPLED=1` runs the slowest checks on some of them only.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use funcify_conformance::properties::{self, Disagreement, Tally};
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name)
         .ok()
-        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number, not `{text}`")))
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number, found `{text}`")))
 }
 
 fn check(program: &TestProgram) -> Result<Tally, Disagreement> {
@@ -26,7 +26,7 @@ fn check(program: &TestProgram) -> Result<Tally, Disagreement> {
     })
 }
 
-/// What a tape makes and what is wrong with it.
+/// Builds the program of a tape and checks it.
 fn outcome(choices: &mut Choices) -> (Option<Sample>, Result<Tally, Disagreement>) {
     match Sample::new(choices) {
         Ok(sample) => {
@@ -38,12 +38,12 @@ fn outcome(choices: &mut Choices) -> (Option<Sample>, Result<Tally, Disagreement
     }
 }
 
-/// The folder of the programs that once were wrong.
+/// Returns the folder with the programs of earlier failures.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/found")
 }
 
-/// The smallest program that is wrong in the same way, as a text, and how to keep it.
+/// Returns the text of the smallest program that fails in the same way, with instructions for keeping it.
 fn report(seed: u64, tape: Vec<u32>, property: &'static str) -> String {
     let fails = |tape: &[u32]| {
         let (_, checked) = outcome(&mut Choices::replayed(tape.to_vec()));
@@ -63,10 +63,10 @@ fn report(seed: u64, tape: Vec<u32>, property: &'static str) -> String {
     format!("seed {seed}: {property}\n{reason}\nthe smallest such program:\n{text}\nto keep it as a test:\n{keep}")
 }
 
-/// A seed, the tape of its choices, and what is wrong with the program.
+/// A seed, the tape of its choices, and the failure of its program.
 type Wrong = (u64, Vec<u32>, Disagreement);
 
-/// What came of some random programs.
+/// The results of some random programs.
 #[derive(Default)]
 struct Run {
     programs: usize,
@@ -103,7 +103,7 @@ impl Run {
         self
     }
 
-    /// Every property that does not hold, by its smallest program.
+    /// Reports every property that fails, with its smallest program.
     fn report(&self) -> String {
         let mut by_property: BTreeMap<&str, Vec<&Wrong>> = BTreeMap::new();
         for wrong in &self.wrong {
@@ -115,13 +115,13 @@ impl Run {
             let (seed, tape, disagreement) = wrong[0];
             let seeds: Vec<u64> = wrong.iter().map(|(seed, ..)| *seed).take(20).collect();
             text += &report(*seed, tape.clone(), disagreement.property);
-            text += &format!("\n{} programs are wrong in this way: seeds {seeds:?}\n\n", wrong.len());
+            text += &format!("\n{} programs fail in this way: seeds {seeds:?}\n\n", wrong.len());
         }
         text
     }
 }
 
-/// Runs programs of so many seeds. What a program panics with is told with it, not on the screen.
+/// Runs the programs of these seeds. The message of a panic is part of the report and is not printed.
 fn run(seeds: std::ops::Range<u64>) -> Run {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -145,7 +145,7 @@ fn run(seeds: std::ops::Range<u64>) -> Run {
     run
 }
 
-/// How often the default programs must have each of these at least. What is not listed, 10 times.
+/// The least number of default programs with each of these; 10 if it is not listed.
 const REACHED: [(&str, usize); 33] = [
     ("custom_vjp that is not linear", 4),
     ("custom_vjp that is no derivative", 4),
@@ -186,7 +186,7 @@ const REACHED: [(&str, usize); 33] = [
 fn random_programs_have_all_properties() {
     let (count, first) = (setting("FUNCIFY_RANDOM_GRAPHS", 2000), setting("FUNCIFY_RANDOM_SEED", 1));
     let run = run(first..first + count);
-    println!("{} programs, {} refused as ragged\n{:?}\n{:?}", run.programs, run.ragged, run.tally.0, run.reached);
+    println!("{} programs, {} rejected as ragged\n{:?}\n{:?}", run.programs, run.ragged, run.tally.0, run.reached);
     assert!(run.wrong.is_empty(), "{}", run.report());
     if count < 2000 || setting("FUNCIFY_RANDOM_SAMPLED", 0) > 0 {
         return;
@@ -198,7 +198,7 @@ fn random_programs_have_all_properties() {
     assert!(rare.is_empty(), "too rare: {rare:?}");
     let compared = |property: &str| run.tally.0.get(property).copied().unwrap_or(0);
     assert!(run.programs * 100 >= count as usize * 98, "{} programs", run.programs);
-    // Differences show nothing of rules that are no derivatives.
+    // Differences are not compared if rules do not compute derivatives.
     let shares = [("differences", 6), ("differences of derivative", 6)];
     let mostly = ["vjp", "vjp of derivative", "native", "lanes"].map(|property| (property, 8));
     for (property, tenths) in mostly.into_iter().chain(shares) {
@@ -213,7 +213,7 @@ fn random_programs_have_all_properties() {
     }
 }
 
-/// Each program that once was wrong is a test.
+/// Each program of an earlier failure is a test.
 #[test]
 fn programs_that_were_wrong_have_all_properties() {
     let mut count = 0;

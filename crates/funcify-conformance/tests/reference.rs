@@ -1,4 +1,4 @@
-//! The suite on the reference backend: every case in both modes, and nothing undeclared.
+//! Runs the suite on the reference backend: every case in both modes, without declared gaps.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Rewritten programs: those of the suite, random ones and their gradients give what they gave, with all rules and with each
-//! alone; rewriting ends, and again changes nothing.
+//! Checks rewritten programs: those of the suite, random ones and their gradients return the same results with all
+//! rules and with each rule alone; rewriting terminates, and rewriting again changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,17 +10,18 @@ use funcify::{CheckpointPolicy, Disconnected, GradOptions, Graph, HostTensor, Sc
 use funcify_conformance::arbitrary::{Choices, Sample, TestProgram, arguments};
 use funcify_conformance::{Case, Expected, all_cases, compare};
 
-/// The most passes that a program of the tests needs.
+/// The largest number of passes that a program of these tests needs.
 const PASSES: usize = 12;
 
-/// What a program gives: its results, or the kind of its error.
+/// The outcome of a program: its results, or the kind of its error.
 type Outcome = Result<Vec<HostTensor>, &'static str>;
 
 fn outcome(graph: &Graph, inputs: &[HostTensor]) -> Outcome {
     evaluate(graph, inputs).map_err(|error| error.kind())
 }
 
-/// A rewritten graph that is sound, has the same inputs and outputs, and to which no rule has anything more to say.
+/// Rewrites a graph, and checks that the result is sound, has the same inputs and outputs, and that no rule applies
+/// to it.
 fn rewritten(what: &str, graph: &Graph, options: &RewriteOptions) -> Rewritten {
     let first = graph.rewritten_with(options).unwrap_or_else(|error| panic!("{what}: {error}"));
     first.graph.check().unwrap_or_else(|errors| panic!("{what}: {}\nin\n{}", errors[0], first.graph));
@@ -42,7 +43,7 @@ fn rewritten(what: &str, graph: &Graph, options: &RewriteOptions) -> Rewritten {
     first
 }
 
-/// Whether the rules that were used keep every bit.
+/// Returns whether the rules that were used preserve every bit.
 fn is_exact(rewritten: &Rewritten) -> bool {
     rewritten.patches.iter().all(|patch| RULES.iter().all(|rule| rule.name != patch.rule || !rule.reorders_sums))
 }
@@ -58,7 +59,7 @@ fn same(left: Scalar, right: Scalar, tolerance: f64) -> bool {
     }
 }
 
-/// Asserts that a rewritten graph gives what the graph gave: to the bit, unless sums were reordered.
+/// Asserts that a rewritten graph returns what the graph returned: bit for bit, unless sums were reordered.
 fn check_values(what: &str, raw: &Outcome, rewritten: &Rewritten, inputs: &[HostTensor]) {
     let found = outcome(&rewritten.graph, inputs);
     let shown = || rewritten.patches.iter().map(ToString::to_string).collect::<String>();
@@ -82,12 +83,12 @@ fn check_values(what: &str, raw: &Outcome, rewritten: &Rewritten, inputs: &[Host
     }
 }
 
-/// The rules for single ops, which many programs use: alone they are tried on some of them.
+/// The rules for single ops, which apply to many programs: they are tested alone on some programs only.
 const OF_OPS: [&str; 6] =
     ["dead_code", "common_subexpression", "constant_folding", "identity", "known_choice", "movement"];
 
-/// Rewrites a program with all rules, with each alone that was used, and with those that are tried on request; gives how often
-/// each was.
+/// Rewrites a program with all rules, with each of the rules that applied alone, and with those that run only on
+/// request; returns the number of times that each applied.
 fn check(what: &str, number: usize, graph: &Graph, inputs: &[HostTensor]) -> BTreeMap<&'static str, usize> {
     let raw = outcome(graph, inputs);
     let all = rewritten(what, graph, &RewriteOptions::new());
@@ -116,7 +117,7 @@ fn add(total: &mut BTreeMap<&'static str, usize>, used: BTreeMap<&'static str, u
     used.into_iter().for_each(|(rule, count)| *total.entry(rule).or_default() += count);
 }
 
-/// What the rewritten program of a case gives is what the case expects.
+/// Checks that the rewritten program of a case returns the expected results.
 fn check_expected(case: &Case, graph: &Graph) {
     match (case.expected_in(LoopStrategy::Native), evaluate(graph, &case.inputs)) {
         (Expected::Outputs(expected), Ok(results)) => {
@@ -143,7 +144,7 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// `FUNCIFY_RANDOM_GRAPHS=10000` runs more, `FUNCIFY_RANDOM_SEED=7` others.
+/// `FUNCIFY_RANDOM_GRAPHS=10000` runs more programs, `FUNCIFY_RANDOM_SEED=7` others.
 #[test]
 fn random_programs_and_their_gradients_give_what_they_gave() {
     let (count, first) = (setting("FUNCIFY_RANDOM_GRAPHS", 400), setting("FUNCIFY_RANDOM_SEED", 1));
@@ -168,7 +169,7 @@ fn random_programs_and_their_gradients_give_what_they_gave() {
     assert!(total.len() * 2 > RULES.len(), "{total:?}");
 }
 
-/// The first patches of a program, so many; each gives the same values.
+/// Stops after each number of patches of a program; the values stay the same.
 #[test]
 fn patches_are_counted() {
     let is_one = |case: &Case| {
@@ -189,7 +190,7 @@ fn patches_are_counted() {
     assert_eq!(none.graph.to_string(), case.graph.to_string());
 }
 
-/// Rewriting the largest program takes no longer than it may.
+/// Rewriting the largest program stays within the time limit.
 #[test]
 fn the_largest_program_is_rewritten_in_time() {
     let size = |graph: &Graph| graph.to_string().len();
@@ -201,7 +202,7 @@ fn the_largest_program_is_rewritten_in_time() {
             start.elapsed()
         })
         .min()
-        .expect("it is timed several times");
+        .expect("the rewrite is timed several times");
     println!("{}: {} lines, {shortest:?}", largest.name, largest.graph.to_string().lines().count());
     assert!(shortest < Duration::from_secs(1), "{shortest:?}");
 }

@@ -1,14 +1,14 @@
-//! Every elementwise function at and around its singular points, to the third order: both modes against each other, and each
-//! derivative against differences of the one before it.
+//! Checks every elementwise function at and around its singular points, up to the third order: both modes against
+//! each other, and each derivative against differences of the previous one.
 //!
-//! Where differences from the left and from the right disagree, or grow without end, there is no derivative: then the
-//! table of chosen ones must have the point. So a kink that nobody has thought of fails, and so does one that a rule
-//! makes by selecting a constant at one point.
+//! If differences from the left and from the right disagree or grow without bound, the derivative does not exist, and
+//! the table of chosen derivatives must have the point. So a kink that is not in the table fails, and so does one
+//! that a rule creates by selecting a constant at one point.
 
 use funcify::{DType, Graph, HostTensor, evaluate};
 use funcify_conformance::singular::{CHOSEN, DEFINED, Elementwise, Mode, function, functions};
 
-/// Partial derivatives at points, by operands in that order.
+/// The partial derivatives of a function at some points, by a sequence of operands.
 struct Evaluated<'a> {
     function: &'a Elementwise,
     path: Vec<(usize, Mode)>,
@@ -28,35 +28,35 @@ impl<'a> Evaluated<'a> {
     fn at(&self, points: &[Vec<f64>]) -> Vec<f64> {
         let column = |index: usize| points.iter().map(|point| point[index]).collect::<Vec<f64>>();
         let inputs = (0..self.function.operands).map(|index| HostTensor::from_vec(column(index), [points.len()]));
-        let inputs: Vec<HostTensor> = inputs.map(|input| input.expect("one element a point")).collect();
+        let inputs: Vec<HostTensor> = inputs.map(|input| input.expect("a column has one element per point")).collect();
         let results = evaluate(&self.graph, &inputs).unwrap_or_else(|error| panic!("{}: {error}", self.name()));
         results[0].to_f64_vec()
     }
 
-    /// `pow by x0 x1 (Reverse, Reverse)`.
+    /// Returns a name like `pow by x0 x1 (Reverse, Reverse)`.
     fn name(&self) -> String {
         let by: Vec<String> = self.path.iter().map(|(operand, mode)| format!("{operand}:{mode:?}")).collect();
         format!("{} by [{}]", self.function.name, by.join(", "))
     }
 }
 
-/// What differences say of a derivative at a point, with steps of one size.
+/// The result of differences at a point, with steps of one size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Said {
-    /// It is this, give or take so much.
+    /// The derivative has this value, with this error.
     Is(f64, f64),
-    /// There is none: the sides disagree, or grow, or one is outside the domain.
+    /// The derivative does not exist: the sides disagree, or grow, or one is outside the domain.
     None,
-    /// The function is not finite here.
+    /// The function is not finite at the point.
     Outside,
     /// The steps are too large or too small.
     Nothing,
 }
 
-/// The steps of differences are this many times halved.
+/// The number of times that a step is halved.
 const LEVELS: usize = 8;
-/// The first of them, for each size: relative to the operand, to its distance from a whole number, to the other operand,
-/// and to 1.
+/// The first step for each size: relative to the operand, to its distance from an integer, to the other operand, and
+/// to 1.
 const SIZES: [fn(f64, f64) -> f64; 7] = [
     |x, _| x.abs() * 1e-4,
     |x, _| x.abs() * 0.05,
@@ -67,7 +67,7 @@ const SIZES: [fn(f64, f64) -> f64; 7] = [
     |_, _| 0.05,
 ];
 
-/// Differences of a function along one operand, at each point, in each size of steps.
+/// Computes differences of a function along one operand, at each point, with steps of each size.
 fn differences(of: &Evaluated<'_>, along: usize, points: &[Vec<f64>]) -> Vec<[Said; SIZES.len()]> {
     let mut moved = Vec::new();
     for point in points {
@@ -93,7 +93,7 @@ fn differences(of: &Evaluated<'_>, along: usize, points: &[Vec<f64>]) -> Vec<[Sa
     (0..points.len()).map(|number| std::array::from_fn(|size| of_size(number, size))).collect()
 }
 
-/// What samples on both sides, nearer and nearer, say of the derivative between them.
+/// Estimates the derivative at a point from samples on both sides that approach it.
 fn said(samples: &[[(f64, f64); 2]]) -> Said {
     let on = |side: usize| samples.iter().map(move |sample| sample[side]);
     if samples.iter().flatten().any(|(step, _)| *step == 0.0) {
@@ -144,8 +144,8 @@ fn said(samples: &[[(f64, f64); 2]]) -> Said {
     }
 }
 
-/// Neville's extrapolation of differences to a step of zero, whose errors fall by `factor` and its powers where the step
-/// is halved: the best of the table, with an estimate of its error.
+/// Extrapolates differences to a step of zero by Neville's method, if their errors shrink by `factor` and its powers
+/// when the step is halved: returns the best value of the table, with an estimate of its error.
 fn extrapolated(
     factor: f64,
     count: usize,
@@ -172,15 +172,15 @@ fn extrapolated(
     best
 }
 
-/// Equal but for rounding.
+/// Returns whether two numbers are equal except for rounding.
 fn same(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }
 
-/// What is wrong with a derivative of which differences say this, if nothing is chosen.
+/// Judges a derivative by its differences, if no derivative is chosen.
 fn judged(found: f64, said: &[Said]) -> Verdict {
     let agrees = |said: &Said| {
-        // The smallest numbers have few digits.
+        // The smallest floats have few digits.
         let close = |value: f64, error: f64| (value - found).abs() <= 1e-4 * value.abs() + 20.0 * error + 1e-300;
         matches!(said, Said::Is(value, error) if close(*value, *error))
     };
@@ -191,38 +191,38 @@ fn judged(found: f64, said: &[Said]) -> Verdict {
         return Verdict::Open;
     }
     if let Some(other) = said.iter().find(|said| matches!(said, Said::Is(..))) {
-        return Verdict::Wrong(format!("differences say {other:?}"));
+        return Verdict::Wrong(format!("differences indicate {other:?}"));
     }
     match said.contains(&Said::None) {
-        true => Verdict::Wrong("there is no derivative, and none is chosen".to_string()),
+        true => Verdict::Wrong("the derivative does not exist, and none is chosen".to_string()),
         false => Verdict::Open,
     }
 }
 
-/// Whether a derivative is right.
+/// The judgement about a derivative.
 enum Verdict {
     Right,
     Wrong(String),
-    /// Differences cannot tell.
+    /// Differences do not decide.
     Open,
 }
 
-/// The derivative that the table has for a point.
+/// Returns the derivative that the table has for a point.
 fn chosen(function: &Elementwise, point: &[f64], by: &[usize]) -> Option<f64> {
     let line = CHOSEN.iter().find(|line| line.functions.contains(&function.name) && line.at.contains(point))?;
     let second = by.iter().filter(|operand| **operand == 1).count();
     line.derivatives.get(by.len() - 1)?.get(second).copied()
 }
 
-/// Whether a derivative is the chosen one: where the first is infinite, it depends on the mode whether others are infinite
-/// or NaN, and on the order of the operands whether mixed ones are 0.
+/// Returns whether a derivative is the chosen one. If the first derivative is infinite, the mode determines which
+/// others are infinite and which are NaN, and the order of the operands which mixed ones are 0.
 fn is_chosen(found: f64, value: f64, by: &[usize]) -> bool {
     let is_mixed = by.contains(&0) && by.contains(&1);
     let is_undefined = by.len() > 1 && !value.is_finite();
     same(found, value) || (is_undefined && (!found.is_finite() || (is_mixed && found == 0.0)))
 }
 
-/// The modes in which a derivative of that order is taken.
+/// Returns the modes for a derivative of this order.
 fn modes(order: usize) -> &'static [fn(usize) -> Mode] {
     let all: &[fn(usize) -> Mode] = &[
         |_| Mode::Reverse,
@@ -237,7 +237,8 @@ fn in_mode(by: &[usize], mode: fn(usize) -> Mode) -> Vec<(usize, Mode)> {
     by.iter().enumerate().map(|(index, operand)| (*operand, mode(index))).collect()
 }
 
-/// What is wrong with the derivatives of a function at these points, up to that order; and how many are right, and open.
+/// Returns the faults of the derivatives of a function at these points, up to an order, and the numbers of right and
+/// open ones.
 fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<String>, [usize; 2]) {
     let (mut faults, mut counts) = (Vec::new(), [0, 0]);
     let values = Evaluated::new(function, &[]).at(points);
@@ -260,7 +261,7 @@ fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<St
                     let at = || format!("{name} at {point:?} is {found:e}");
                     if let Some(value) = chosen(function, point, by) {
                         if !is_chosen(found, value, by) {
-                            faults.push(format!("{}, and {value} is chosen", at()));
+                            faults.push(format!("{}, but {value} is chosen", at()));
                         }
                         continue;
                     }
@@ -269,7 +270,7 @@ fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<St
                         Verdict::Open if same(found, reverse) || !(found.is_finite() || reverse.is_finite()) => {
                             counts[1] += 1
                         }
-                        Verdict::Open => faults.push(format!("{}, and {reverse:e} in reverse mode", at())),
+                        Verdict::Open => faults.push(format!("{}, but {reverse:e} in reverse mode", at())),
                         Verdict::Wrong(reason) => faults.push(format!("{}: {reason}", at())),
                     }
                 }
@@ -279,7 +280,7 @@ fn faults(function: &Elementwise, points: &[Vec<f64>], orders: usize) -> (Vec<St
     (faults, counts)
 }
 
-/// No fault, and differences that decide at most points.
+/// Checks that no function has a fault, and that differences decide at most points.
 fn check(functions: &[Elementwise], orders: usize) {
     let mut all = Vec::new();
     for function in functions {
@@ -291,7 +292,7 @@ fn check(functions: &[Elementwise], orders: usize) {
         println!("{}: {decided} decided, {open} open, {} faults", function.name, faults.len());
         if faults.is_empty() {
             let name = function.name;
-            assert!(decided > 2 * open, "{name}: {decided} derivatives are seen to be right, {open} are not");
+            assert!(decided > 2 * open, "{name}: {decided} derivatives are decided, {open} are open");
         }
         all.extend(faults);
     }
@@ -312,7 +313,7 @@ fn functions_of_two_operands() {
     check(&of_operands(2), 2);
 }
 
-/// What differences are too coarse for.
+/// Differences are too coarse for these derivatives.
 #[test]
 fn defined_derivatives() {
     for line in DEFINED.iter().filter(|line| line.dtypes.contains(&DType::F64)) {
@@ -328,7 +329,7 @@ fn defined_derivatives() {
     }
 }
 
-/// Also where the function is NaN, which the search passes over.
+/// This includes points where the function is NaN, which the search skips.
 #[test]
 fn chosen_derivatives() {
     for line in CHOSEN {
@@ -351,7 +352,7 @@ fn chosen_derivatives() {
     }
 }
 
-/// At infinity a first derivative is its limit, or NaN, and never another number.
+/// At infinity, a first derivative is its limit or NaN, and never another number.
 #[test]
 fn derivatives_at_infinity() {
     for function in of_operands(1) {
@@ -369,7 +370,7 @@ fn derivatives_at_infinity() {
     }
 }
 
-/// A derivative at NaN is NaN, but for functions whose derivative is a number everywhere, and those of the table.
+/// A derivative at NaN is NaN, except for functions whose derivative is a number everywhere, and those of the table.
 #[test]
 fn derivatives_at_nan() {
     let constant = ["neg", "sign", "pow_0", "pow_1"];
@@ -382,10 +383,10 @@ fn derivatives_at_nan() {
     }
 }
 
-/// Each line of the documented tables names cases that there are.
+/// Each line of the documented tables names existing cases.
 #[test]
 fn the_documented_answers_have_cases() {
-    let cases = funcify_conformance::all_cases().expect("every case can be made");
+    let cases = funcify_conformance::all_cases().expect("every case can be built");
     let table = include_str!("../../funcify-core/src/ops/numerics.md");
     let mut named = 0;
     for line in table.lines().filter(|line| line.starts_with('|')) {
@@ -393,7 +394,7 @@ fn the_documented_answers_have_cases() {
         assert_eq!(columns.len(), 6, "{line}");
         for name in columns[4].split('`').skip(1).step_by(2) {
             let prefix = format!("numerics/{name}_");
-            assert!(cases.iter().any(|case| case.name.starts_with(&prefix)), "there is no case `{name}`: {line}");
+            assert!(cases.iter().any(|case| case.name.starts_with(&prefix)), "no case is named `{name}`: {line}");
             named += 1;
         }
     }

@@ -1,27 +1,28 @@
-//! What `vmap` gives for the lanes of any case, op by op and loop by loop, is what the lanes give one by one.
+//! Checks that `vmap` returns for any case, op by op and loop by loop, what its lanes return one by one.
 //!
-//! Every case of the suite is batched, whatever ops it has: those of later ones too. The lanes are the case's inputs
-//! and others that are made of them.
+//! Every case of the suite is batched, whatever its ops, so that new ops are covered too. The lanes are the case's
+//! inputs and variations of them.
 
 use funcify::{Dim, Error, Graph, HostTensor, VmapOptions, evaluate};
 use funcify_conformance::lanes::{arguments, one_by_one, operands, stacked, varied};
 use funcify_conformance::{Case, Expected, ExpectedOutput, all_cases, compare};
 
-/// The cases with a branch that no machine can run, and that is not taken.
+/// The cases with a branch that is too large for any machine and is not taken.
 const HUGE: [&str; 1] = ["edge/huge_branch_that_is_not_taken"];
 
-/// What came of a batched case.
+/// The outcome of a batched case.
 #[derive(PartialEq, Debug)]
 enum Outcome {
-    /// It gave what the lanes give.
+    /// The results equal those of the lanes.
     Equal,
-    /// It was refused, because a size that values give differs between lanes and a result would be ragged.
+    /// The program was rejected: a computed size differs between lanes, so a result would be ragged.
     Ragged,
-    /// It was refused: lanes that choose for themselves run every branch, and one is beyond the memory budget.
+    /// The program was rejected: if lanes choose different branches, all branches run, and one exceeds the memory
+    /// budget.
     OverBudget,
 }
 
-/// Batches a case over the inputs that `mapped` names.
+/// Batches a case over the mapped inputs.
 fn check(case: &Case, mapped: &[bool]) -> Outcome {
     let lane = |vary: bool| -> Vec<HostTensor> {
         let inputs = case.inputs.iter().zip(mapped);
@@ -65,7 +66,7 @@ fn programs() -> impl Iterator<Item = Case> {
     cases_with_results().filter(|case| !["op", "vmap"].contains(&case.category.as_str()))
 }
 
-/// Each op over each of its operands alone, and over all of them.
+/// Batches each op over each of its operands alone, and over all of them.
 #[test]
 fn every_op() {
     let mut batched = 0;
@@ -85,7 +86,8 @@ fn every_op() {
     assert!(batched > 800, "{batched} batched cases of ops");
 }
 
-/// Each program over each of its inputs alone, over all of them, and over all but the integers and booleans.
+/// Batches each program over each of its inputs alone, over all of them, and over all except the integers and
+/// booleans.
 #[test]
 fn every_program() {
     let (mut equal, mut ragged) = (0, 0);
@@ -104,7 +106,7 @@ fn every_program() {
                 Outcome::Ragged => {
                     let text = case.graph.to_string();
                     let has_size = ["{steps=$", "until", "bind_size"].into_iter().any(|word| text.contains(word));
-                    assert!(has_size, "{} has no size that values give", case.name);
+                    assert!(has_size, "{} has no computed size", case.name);
                     ragged += 1;
                 }
                 Outcome::OverBudget => {}
@@ -112,10 +114,10 @@ fn every_program() {
         }
     }
     assert!(equal > 800, "{equal} batched programs");
-    assert!(ragged * 5 < equal, "{ragged} refused programs, {equal} batched");
+    assert!(ragged * 5 < equal, "{ragged} rejected programs, {equal} batched");
 }
 
-/// Lanes of lanes: over all inputs, and then over the first.
+/// Nested lanes: over all inputs, and then over the first.
 #[test]
 fn lanes_of_lanes() {
     let mut equal = 0;
@@ -139,7 +141,8 @@ fn lanes_of_lanes() {
     assert!(equal > 200, "{equal} programs");
 }
 
-/// No lanes, as a number and as a size of the call: results have the sizes of one lane behind an axis of 0.
+/// The number of lanes is 0, as a constant and as a size of the call: results have the shape of one lane after an
+/// axis of 0.
 #[test]
 fn no_lanes() {
     let mut checked = 0;
@@ -152,7 +155,7 @@ fn no_lanes() {
             let results = evaluate(&batched, &inputs);
             let results = results.unwrap_or_else(|error| panic!("{} on {lanes} lanes: {error}\n{batched}", case.name));
             for (index, (output, result)) in batched.outputs().iter().zip(&results).enumerate() {
-                // A size that values give may be another one for no lanes.
+                // A computed size may differ if there are no lanes.
                 let is_fixed = |dim: &Dim| dim.symbols().iter().all(|symbol| !symbol.name().starts_with('$'));
                 if case.graph.output_type(index).shape.dims().iter().all(is_fixed) {
                     let of_one = outputs.iter().find(|it| it.name == output.name).map(|it| it.values.shape());

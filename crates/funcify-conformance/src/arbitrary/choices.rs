@@ -1,30 +1,30 @@
-//! The choices that make a program: numbers on a tape, which is recorded from a seed, replayed, and made smaller.
+//! The choices that determine a program: a tape of random words that is recorded from a seed, replayed, and shrunk.
 //!
-//! A program is a function of its tape. So a smaller program that still fails comes from a smaller tape,
-//! whatever the program is made of, as Hypothesis does it. A tape that has ended gives zeros, and zero is always the
-//! simplest choice.
+//! A program is a function of its tape. To shrink a failing program, it is enough to shrink the tape, whatever the
+//! program contains; Hypothesis works the same way. Reading past the end of the tape yields zeros, and zero is always
+//! the simplest choice.
 
 /// A source of choices.
 #[derive(Clone, Debug)]
 pub struct Choices {
     words: Vec<u32>,
     at: usize,
-    /// The state of the generator that makes the tape longer.
+    /// The state of the generator that extends the tape.
     random: Option<u64>,
 }
 
 impl Choices {
-    /// Choices that follow from a seed.
+    /// Creates a source of random choices from a seed.
     pub fn seeded(seed: u64) -> Self {
         Choices { words: Vec::new(), at: 0, random: Some(seed) }
     }
 
-    /// Choices from a tape, and zeros after it.
+    /// Creates a source that reads its choices from a tape, followed by zeros.
     pub fn replayed(words: Vec<u32>) -> Self {
         Choices { words, at: 0, random: None }
     }
 
-    /// The part of the tape that was used.
+    /// Returns the part of the tape that has been read.
     pub fn tape(&self) -> &[u32] {
         &self.words[..self.at.min(self.words.len())]
     }
@@ -40,22 +40,22 @@ impl Choices {
         self.words.get(self.at - 1).copied().unwrap_or(0)
     }
 
-    /// A number in `0..count`; 0 if there is none.
+    /// Returns a number in `0..count`, or 0 if the range is empty.
     pub fn below(&mut self, count: usize) -> usize {
         ((u64::from(self.word()) * count as u64) >> 32) as usize
     }
 
-    /// True once in `count` times.
+    /// Returns `true` with a probability of one in `count`.
     pub fn one_in(&mut self, count: usize) -> bool {
         self.below(count) + 1 == count && count > 0
     }
 
-    /// One of these.
+    /// Returns one of these items.
     pub fn of<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }
 
-    /// One of these, which are chosen as often as their weights say.
+    /// Returns one of these items, with probabilities proportional to their weights.
     pub fn weighted<T: Copy>(&mut self, from: &[(usize, T)]) -> T {
         let mut left = self.below(from.iter().map(|(weight, _)| weight).sum());
         for (weight, item) in from {
@@ -68,14 +68,14 @@ impl Choices {
     }
 }
 
-/// The output function of SplitMix64 (Steele, Lea, Flood 2014).
+/// Computes the output function of SplitMix64 (Steele, Lea, Flood 2014).
 pub fn mixed(state: u64) -> u64 {
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     state ^ (state >> 31)
 }
 
-/// The smallest tape that `fails` as the given one does, of those met in at most `tries` runs.
+/// Shrinks a failing tape: returns the smallest tape found in at most `tries` runs for which `fails` returns `true`.
 pub fn smallest(tape: Vec<u32>, tries: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let (mut best, mut left) = (tape, tries);
     let mut accepted = |best: &mut Vec<u32>, candidate: Vec<u32>, left: &mut usize| {

@@ -1,4 +1,4 @@
-//! Choices, conditional loops, associative scans.
+//! Adds branches, while loops and associative scans.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use funcify::{AssociativeScanOptions, Shape, associative_scan_with, checkpoint, 
 
 use super::maker::{Entry, Maker, STATE};
 
-/// A loop with a condition, which counts its steps so that it ends.
+/// Adds a while loop that counts its steps, so that it ends.
 pub(super) fn while_loop_part(maker: &mut Maker<'_>) {
     let states = maker.states();
     let is_bounded = maker.choices.one_in(2);
@@ -16,7 +16,7 @@ pub(super) fn while_loop_part(maker: &mut Maker<'_>) {
         1 => constant(3i64),
         2 => maker.integer_to(3),
         _ => {
-            // More than every bound, which ends the loop.
+            // Larger than every bound, so the bound ends the loop.
             maker.count("while_to_its_bound");
             constant(9i64)
         }
@@ -54,7 +54,7 @@ pub(super) fn while_loop_part(maker: &mut Maker<'_>) {
     }
 }
 
-/// One of several bodies, by a boolean or an integer; or one alone, which is a checkpoint.
+/// Adds a cond or switch between several bodies, or a checkpoint with a single body.
 pub(super) fn choice(maker: &mut Maker<'_>) {
     let first = maker.float();
     let small = first.value.rank() <= 2 && maker.is_fixed(&first.value.ty());
@@ -91,7 +91,7 @@ pub(super) fn choice(maker: &mut Maker<'_>) {
     }
 }
 
-/// What runs only where it is defined: on lanes, the others must get no NaN from it.
+/// Adds ops that run only where they are defined: on lanes, the other lanes must not become NaN.
 pub(super) fn partial(maker: &mut Maker<'_>) {
     let x = maker.number().value.sin();
     let (name, value) = match maker.choices.below(3) {
@@ -116,7 +116,7 @@ pub(super) fn partial(maker: &mut Maker<'_>) {
     maker.add(value, 1.5);
 }
 
-/// Running combinations by a function that is associative.
+/// Adds an associative scan.
 pub(super) fn associative(maker: &mut Maker<'_>) {
     let Some(x) = maker.ranked(1) else { return };
     let axis = maker.choices.below(x.value.rank());
@@ -137,7 +137,7 @@ pub(super) fn associative(maker: &mut Maker<'_>) {
             ("associative_product", vec![associative_scan_with(options, near, |a, b| a * b)], 1.9f64.powf(rows))
         }
         3 => {
-            // (1 + k a)(1 + k b) = 1 + k (a + b + k a b): associative whatever is captured.
+            // (1 + k a)(1 + k b) = 1 + k (a + b + k a b): associative for every captured k.
             let k = maker.number().value.tanh() * 0.4;
             let results = associative_scan_with(options, value.tanh(), |a, b| a + b + k * a * b);
             ("associative_captured", vec![results], 1.4f64.powf(rows) * 2.0)
@@ -156,7 +156,7 @@ pub(super) fn associative(maker: &mut Maker<'_>) {
             ("associative_matrices", vec![products.sum([-1, -2])], 8.0)
         }
         7 => {
-            // The products of matrices where + is max and * is +.
+            // Matrix products over the max-plus semiring.
             let entries = [1.0, 0.3, -0.4, 0.8].map(|factor| (value * factor).unsqueeze(-1));
             let rows_of = |a: Value, b: Value| funcify::concat(&[a, b], -1).unsqueeze(-2);
             let [a, b, c, d] = entries;
@@ -167,7 +167,7 @@ pub(super) fn associative(maker: &mut Maker<'_>) {
         _ => {
             let flags = maker.truths(&shape);
             let numbers = (value * 2.0).floor().cast(DType::I64);
-            // Sums that begin again where a flag is set.
+            // Segmented sums, which restart where a flag is set.
             let (sums, ints, _) = associative_scan_with(options, (value, numbers, flags), |(a, i, f), (b, j, g)| {
                 (funcify::select(g, b, a + b), i.maximum(j), f | g)
             });

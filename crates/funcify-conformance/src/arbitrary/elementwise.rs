@@ -1,10 +1,11 @@
-//! Elementwise parts: smooth ones, with operands where they are smooth, and ones with kinks and jumps.
+//! Adds elementwise ops: smooth ones, with operands in the range where they are smooth, and ones with kinks and
+//! jumps.
 
 use funcify::{DType, Value, select};
 
 use super::maker::{Entry, Maker};
 
-/// A function of an element that is at most the bound, and what its results are at most.
+/// A function of elements up to a bound; it also returns the bound of its results.
 type Smooth = (&'static str, fn(Value, f64) -> (Value, f64));
 
 const SMOOTH: &[Smooth] = &[
@@ -44,23 +45,23 @@ const SMOOTH: &[Smooth] = &[
     ("pow_half", |x, b| ((x.square() + 0.6).pow(-0.5), 1.3 + 0.0 * b)),
     ("base_pow", |x, b| (x.full_like(1.7).pow(small(x, b)), 2.5)),
     ("stop_of_steps", |x, b| (x + x.floor().stop_gradient() * 0.25, 1.3 * b)),
-    // The value of what is stopped cancels, so that differences see nothing of it.
+    // The stopped values cancel, so finite differences do not see them.
     ("stop_that_cancels", |x, b| ((x.sin().stop_gradient() - x.sin()).stop_gradient() + x, b)),
     ("cube", |x, b| (x * x * x, b * b * b)),
     ("ldexp", |x, b| (x.ldexp(-1), 0.5 * b)),
-    // The exponent jumps, the product of fraction and power does not.
+    // The exponent jumps, but the product of fraction and power does not.
     ("fraction_and_exponent", |x, b| {
         let (fraction, exponent) = x.frexp();
         ((fraction * 1.25).ldexp(exponent), 1.25 * b)
     }),
 ];
 
-/// At most 1.5.
+/// Scales a value so that its elements are at most 1.5.
 fn small(x: Value, bound: f64) -> Value {
     if bound > 1.5 { x * (1.5 / bound) } else { x }
 }
 
-/// A function of one operand.
+/// Adds a function of one operand.
 pub(super) fn unary(maker: &mut Maker<'_>) {
     let Entry { value, bound, .. } = maker.float();
     let (name, function) = maker.choices.of(SMOOTH);
@@ -69,7 +70,7 @@ pub(super) fn unary(maker: &mut Maker<'_>) {
     maker.add(value, bound);
 }
 
-/// Two operands whose shapes broadcast.
+/// Picks two operands whose shapes broadcast.
 fn pair(maker: &mut Maker<'_>) -> (Entry, Entry) {
     let left = maker.float();
     let shape = left.value.shape();
@@ -84,7 +85,7 @@ fn pair(maker: &mut Maker<'_>) -> (Entry, Entry) {
     if maker.choices.one_in(3) { (right, left) } else { (left, right) }
 }
 
-/// A function of two elements, and what its results are at most.
+/// A function of two elements; it also returns the bound of its results.
 type Smooth2 = (&'static str, fn(Value, Value, f64, f64) -> (Value, f64));
 
 const BINARY: &[Smooth2] = &[
@@ -99,7 +100,7 @@ const BINARY: &[Smooth2] = &[
     ("mul_of_difference", |x, y, a, b| ((x - y) * x, (a + b) * a)),
 ];
 
-/// A smooth function of two operands.
+/// Adds a smooth function of two operands.
 pub(super) fn binary(maker: &mut Maker<'_>) {
     let (left, right) = pair(maker);
     let (name, function) = maker.choices.of(BINARY);
@@ -108,7 +109,7 @@ pub(super) fn binary(maker: &mut Maker<'_>) {
     maker.add(value, bound);
 }
 
-/// A function of two elements with kinks or jumps, and what its results are at most.
+/// A function of two elements with kinks or jumps; it also returns the bound of its results.
 type Kinked = (&'static str, fn(&mut Maker<'_>, Value, Value, f64, f64) -> (Value, f64));
 
 const KINKED: &[Kinked] = &[
@@ -132,7 +133,7 @@ const KINKED: &[Kinked] = &[
     ("copysign", |_, x, y, a, _| (x.copysign(y), a)),
     ("signbit", |_, x, y, a, b| (select(y.signbit(), x, y * 0.5), a.max(b))),
     ("nextafter", |_, x, y, a, _| (x + x.stop_gradient().nextafter(y.stop_gradient()).round() * 0.25, 1.5 * a)),
-    // Twice as often as the others.
+    // Listed twice, to be chosen twice as often as the others.
     SELECT,
     SELECT,
 ];
@@ -143,10 +144,11 @@ const SELECT: Kinked = ("select", |maker, x, y, a, b| {
     (select(mask, x, y), a.max(b))
 });
 
-/// The rows of [`KINKED`] with which differences do not agree. Programs that must be exact have [`SELECT`] for them.
+/// The rows of [`KINKED`] whose derivatives do not agree with finite differences. Exact programs use [`SELECT`]
+/// instead.
 const INEXACT: [&str; 2] = ["stop_gradient", "narrow_float"];
 
-/// A function with kinks or jumps.
+/// Adds a function with kinks or jumps.
 pub(super) fn kinked(maker: &mut Maker<'_>) {
     let (left, right) = pair(maker);
     let (name, function) = match maker.choices.of(KINKED) {
@@ -170,7 +172,7 @@ mod tests {
     use super::super::{Choices, Maker, Rules, integers};
     use super::{BINARY, KINKED, SMOOTH};
 
-    /// The ops of what a maker draws.
+    /// Returns the ops that a draw of the maker adds.
     fn ops_of(seed: u64, draw: impl FnOnce(&mut Maker<'_>, &Builder) -> Value) -> Features {
         let (mut choices, mut sizes, mut ops) = (Choices::seeded(seed), Sizes::new(), Features::new());
         ["T", "N"].iter().for_each(|symbol| sizes.set(&Symbol::new(symbol), 2));
@@ -179,7 +181,7 @@ mod tests {
         ops
     }
 
-    /// The ops of each row of the tables.
+    /// Returns the ops of each row of the tables.
     fn rows() -> BTreeMap<&'static str, Features> {
         let x = |g: &Builder| g.input("x", "f64[N]");
         let y = |g: &Builder| g.input("y", "f64[N]");
@@ -189,26 +191,27 @@ mod tests {
         smooth.chain(binary).chain(kinked).collect()
     }
 
-    /// The ops that many draws of [`integers::part`] have.
+    /// Returns the ops that occur in many draws of [`integers::part`].
     fn ops_of_integers() -> Features {
         let draws = (0..500).map(|seed| {
             ops_of(seed, |maker, g| {
                 maker.declare(g);
                 integers::part(maker);
-                maker.scope.last().expect("inputs").value
+                maker.scope.last().expect("the inputs are in scope").value
             })
         });
         draws.fold(Features::new(), |all, ops| all.into_iter().chain(ops).collect())
     }
 
-    /// An op of floats has a row of its name, which applies it; other ops are drawn with integers and booleans.
+    /// Checks that each op on floats has a row of its name that applies it, and that other ops are drawn for integers
+    /// and booleans.
     fn are_drawn(ops: &[impl OpRules], operands: usize) {
         let (rows, of_integers) = (rows(), ops_of_integers());
         for op in ops {
             let name = op.name();
             let floats = vec![TensorType::scalar(DType::F64); operands];
             if op.infer(&Place::new(name, Site::Unknown), &floats).is_err() {
-                assert!(of_integers.contains_key(name), "arbitrary/integers.rs draws no `{name}`");
+                assert!(of_integers.contains_key(name), "arbitrary/integers.rs never draws `{name}`");
                 continue;
             }
             let row = rows.get(name);

@@ -1,4 +1,4 @@
-//! What programs have in them, counted: ops, and what loops are like.
+//! Counts the features of programs: ops and kinds of loops.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use funcify::ops::scan::{Returned, Start};
 use funcify::ops::{Op, OpRules, Scan};
 use funcify::{DType, Graph};
 
-/// How many programs or nodes have each feature: ops by their names, kinds of loops by a description.
+/// The number of programs or nodes with each feature: ops by name, kinds of loops by description.
 pub type Features = BTreeMap<&'static str, usize>;
 
-/// Counts the features of a graph and of the bodies in it.
+/// Counts the features of a graph and of its bodies.
 pub fn count(graph: &Graph, features: &mut Features) {
     count_within(graph, 0, features);
 }

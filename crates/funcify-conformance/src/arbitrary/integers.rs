@@ -1,10 +1,10 @@
-//! Integers and booleans along the way: where they come from, and how floats depend on them.
+//! Adds integers and booleans: conversions to them, ops on them, and floats that depend on them.
 
 use funcify::{DType, Value, iota, random, size};
 
 use super::maker::Maker;
 
-/// An integer, a boolean, or a float that is made of one.
+/// Adds an integer, a boolean, or a float computed from one.
 pub(super) fn part(maker: &mut Maker<'_>) {
     let is_int = |ty: &funcify::TensorType| ty.dtype == DType::I64;
     match maker.choices.below(14) {
@@ -96,7 +96,7 @@ pub(super) fn part(maker: &mut Maker<'_>) {
             maker.count("float_of_bits");
             let Some(i) = maker.pick(is_int) else { return };
             let x = maker.shaped(&i.value.shape());
-            // The fraction of a number from 1 to 2.
+            // The fraction bits of a number in [1, 2).
             let bits = ((i.value & 0xff) << 44) | 0x3ff0_0000_0000_0000i64;
             maker.add(x.value * (bits.bitcast(DType::F64) - 1.0), x.bound);
         }

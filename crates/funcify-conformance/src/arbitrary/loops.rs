@@ -1,4 +1,4 @@
-//! Loops over rows: `scan`, `scan_until`, `fori_loop`, `map`.
+//! Adds loops over rows: `scan`, `scan_until`, `fori_loop`, `map`.
 
 use funcify::prelude::*;
 use funcify::{MapOptions, map_with, scan_until_with};
@@ -6,7 +6,7 @@ use funcify::{MapOptions, map_with, scan_until_with};
 use super::maker::{Entry, Maker, STATE};
 
 impl Maker<'_> {
-    /// The initial values of a loop's states: a float or two, and maybe an integer and a boolean.
+    /// Picks the initial carries of a loop: one or two floats, and sometimes an integer and a boolean.
     pub(super) fn states(&mut self) -> Vec<Value> {
         let mut states = Vec::new();
         for _ in 0..1 + self.choices.below(2) {
@@ -26,12 +26,12 @@ impl Maker<'_> {
         states
     }
 
-    /// States as parameters of a body.
+    /// Returns the carries as parameters of a body.
     pub(super) fn state_entries(states: &[Value]) -> Vec<Entry> {
         states.iter().map(|state| Maker::entry(*state, if state.dtype() == DType::F64 { STATE } else { 9.0 })).collect()
     }
 
-    /// The next value of a state.
+    /// Computes the next value of a carry.
     pub(super) fn next(&mut self, state: Value) -> Value {
         let ty = state.ty();
         match ty.dtype {
@@ -58,12 +58,12 @@ impl Maker<'_> {
         }
     }
 
-    /// The next values of all states.
+    /// Computes the next values of all carries.
     pub(super) fn nexts(&mut self, states: &[Value]) -> Vec<Value> {
         states.iter().map(|state| self.next(*state)).collect()
     }
 
-    /// What a body gives each step, of a size that can be stacked.
+    /// Picks at most `most` ys of a body, of sizes that can be stacked.
     pub(super) fn each_step(&mut self, most: usize) -> Vec<Entry> {
         let fits = |ty: &TensorType| ty.rank() <= 2 && ty.shape.dims().iter().all(|dim| !is_own(dim));
         let count = self.choices.below(most + 1);
@@ -74,7 +74,7 @@ impl Maker<'_> {
         entries.collect()
     }
 
-    /// Sequences of equally many rows.
+    /// Picks sequences with equal numbers of rows.
     fn rows(&mut self) -> Vec<Entry> {
         let Some(first) = self.pick(|ty| ty.rank() >= 1 && ty.dtype == DType::F64) else { return Vec::new() };
         let rows = first.value.dim(0);
@@ -85,7 +85,7 @@ impl Maker<'_> {
         all
     }
 
-    /// A number of steps, which is also one of rows.
+    /// Returns a number of steps, which may also be the number of rows of a sequence.
     pub(super) fn length(&mut self) -> Dim {
         self.choices.of(&[Dim::from(2), Dim::from("N"), Dim::from(3), Dim::from("T"), Dim::from(1), Dim::from(0)])
     }
@@ -96,12 +96,12 @@ impl Maker<'_> {
     }
 }
 
-/// Whether a loop has bound the dimension, so that it means nothing outside of the body.
+/// Returns whether a loop binds the dimension, which is then unknown outside the loop's body.
 pub(super) fn is_own(dim: &Dim) -> bool {
     dim.symbols().iter().any(|symbol| symbol.name().starts_with('$'))
 }
 
-/// The rows of sequences as parameters of a body.
+/// Returns the rows of sequences as parameters of a body.
 fn row_entries(rows: &[Entry], values: &[Value]) -> Vec<Entry> {
     rows.iter().zip(values).map(|(row, value)| Maker::entry(*value, row.bound)).collect()
 }
@@ -115,7 +115,7 @@ fn add_all(maker: &mut Maker<'_>, states: Vec<Value>, ys: Vec<Value>, bounds: &[
     }
 }
 
-/// A loop with a state.
+/// Adds a scan with a carry.
 pub(super) fn scan(maker: &mut Maker<'_>) {
     maker.count("scan");
     let init = maker.states();
@@ -138,7 +138,7 @@ pub(super) fn scan(maker: &mut Maker<'_>) {
     add_all(maker, states, ys, &bounds);
 }
 
-/// A loop that ends early.
+/// Adds a loop that ends early.
 pub(super) fn scan_until(maker: &mut Maker<'_>) {
     maker.count("scan_until");
     let init = maker.states();
@@ -163,7 +163,7 @@ pub(super) fn scan_until(maker: &mut Maker<'_>) {
     add_all(maker, states, ys, &bounds);
 }
 
-/// A counted loop, to a bound that may be computed.
+/// Adds a counted loop, whose bound may be computed.
 pub(super) fn counted(maker: &mut Maker<'_>) {
     maker.count("fori_loop");
     let init = maker.states();
@@ -183,7 +183,7 @@ pub(super) fn counted(maker: &mut Maker<'_>) {
     add_all(maker, states, Vec::new(), &[]);
 }
 
-/// A function of each row, one by one or in chunks.
+/// Adds a map over rows, one by one or in chunks.
 pub(super) fn map_rows(maker: &mut Maker<'_>) {
     let rows = maker.rows();
     if rows.is_empty() {

@@ -1,4 +1,5 @@
-//! The program that is being made: the values it can use, and how one is picked or brought to a type.
+//! Builds a random program: holds the values in scope, picks among them, and converts them to the types that ops
+//! need.
 
 use std::collections::BTreeMap;
 
@@ -8,52 +9,54 @@ use super::choices::Choices;
 use super::test_program::LARGEST;
 use super::{Rules, control, elementwise, integers, loops, recurrences, rules, structure, transforms};
 
-/// A bound of all floats, so that differences are exact enough.
+/// The bound of all floats, small enough for accurate finite differences.
 pub(super) const LIMIT: f64 = 4.0;
-/// A bound of the states of loops.
+/// The bound of the carries of loops.
 pub(super) const STATE: f64 = 2.0;
-/// How many elements a value has at most.
+/// The largest number of elements of a value.
 const ELEMENTS: usize = 40;
-/// How many bodies are within one another at most.
+/// The largest depth of nested bodies.
 const DEPTH: usize = 3;
 
 /// A value that the program can use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) value: Value,
-    /// What no element is larger than, roughly.
+    /// An approximate upper bound of the magnitudes of all elements.
     pub(super) bound: f64,
     used: bool,
 }
 
-/// A program that is being made.
+/// A random program under construction.
 pub(super) struct Maker<'a> {
     pub(super) choices: &'a mut Choices,
     /// The sizes that the program will run with.
     pub(super) sizes: &'a Sizes,
-    /// What can be used here: of the body that is open, and of those around it.
+    /// The values in scope: those of the open body and of the bodies around it.
     pub(super) scope: Vec<Entry>,
-    /// How many more parts the program may have.
+    /// The number of parts that may still be added.
     pub(super) fuel: usize,
-    /// How many bodies are open.
+    /// The number of open bodies.
     pub(super) depth: usize,
-    /// Whether `stop_gradient` and narrow floats may be used, with which differences do not agree.
+    /// `true` if the program may use `stop_gradient` and narrow floats, whose derivatives do not agree with
+    /// differences.
     pub(super) is_inexact: bool,
-    /// Whether the open body is a graph of its own. Loops that bind symbols would bind those of the loops outside.
+    /// `true` if the open body is a separate graph. A loop that binds symbols in it would rebind those of the outer
+    /// loops.
     pub(super) is_closed: bool,
-    /// What the derivative rules of functions may be.
+    /// The kind of derivative rules that functions may have.
     pub(super) rules: Rules,
-    /// Whether forward mode will go through what is made, so that derivative rules must be linear.
+    /// `true` if forward mode will differentiate the new ops, so that derivative rules must be linear.
     pub(super) is_linear: bool,
-    /// How often each part was made.
+    /// The number of times that each part was added.
     pub(super) parts: BTreeMap<&'static str, usize>,
-    /// Why a body that is a graph of its own could not be built.
+    /// The error of a body that is a separate graph and could not be built.
     pub(super) error: Option<Error>,
 }
 
 pub(super) type Part = fn(&mut Maker<'_>);
 
-/// What a program is made of, and how often.
+/// The parts of a program, with their weights.
 const OPS: [(usize, Part); 8] = [
     (14, elementwise::unary),
     (14, elementwise::binary),
@@ -80,7 +83,7 @@ const LOOPS: [(usize, Part); 12] = [
     (8, rules::function),
 ];
 
-/// Those that bind no symbols.
+/// The loops that bind no symbols.
 const CLOSED: [(usize, Part); 5] = [
     (16, loops::scan),
     (14, recurrences::raw_loop),
@@ -90,7 +93,7 @@ const CLOSED: [(usize, Part); 5] = [
 ];
 
 impl<'a> Maker<'a> {
-    /// A maker of a program of which nothing is made yet, without fuel.
+    /// Creates a maker of an empty program, without fuel.
     pub(super) fn new(choices: &'a mut Choices, sizes: &'a Sizes, rules: Rules) -> Self {
         Maker {
             choices,
@@ -126,7 +129,7 @@ impl<'a> Maker<'a> {
             let value = builder.input(&format!("x{index}"), ty);
             self.add(value, LARGEST);
         }
-        // The symbols are bound, whatever the others are.
+        // Binds both symbols, whatever the other inputs are.
         let value = builder.input("rows", "f64[T,N]");
         self.add(value, LARGEST);
         if self.choices.one_in(2) {
@@ -153,7 +156,7 @@ impl<'a> Maker<'a> {
         *self.parts.entry(part).or_default() += 1;
     }
 
-    /// Adds so many parts.
+    /// Adds `parts` random parts.
     pub(super) fn block(&mut self, parts: usize) {
         for _ in 0..parts {
             if self.fuel == 0 {
@@ -171,7 +174,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Makes a body with these parameters, and `f` of what it can use then.
+    /// Builds a body with these parameters, and calls `f` while the body's values are in scope.
     pub(super) fn within<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
         let outside = self.scope.len();
         self.depth += 1;
@@ -184,7 +187,7 @@ impl<'a> Maker<'a> {
         result
     }
 
-    /// [`within`](Maker::within), where forward mode goes through what is made.
+    /// Builds a body as [`within`](Maker::within) does, if forward mode will differentiate the body.
     pub(super) fn within_linear<R>(&mut self, params: Vec<Entry>, f: impl FnOnce(&mut Self) -> R) -> R {
         let is_linear = std::mem::replace(&mut self.is_linear, true);
         let result = self.within(params, f);
@@ -192,12 +195,12 @@ impl<'a> Maker<'a> {
         result
     }
 
-    /// What can be used after this, for a parameter of a body.
+    /// Returns the scope entry of a value.
     pub(super) fn entry(value: Value, bound: f64) -> Entry {
         Entry { value, bound, used: false }
     }
 
-    /// Adds a value, tamed if it may be large in numbers or in size.
+    /// Adds a value to the scope, after reducing it if its bound or its size is too large.
     pub(super) fn add(&mut self, value: Value, bound: f64) {
         let mut value = value;
         let mut bound = bound;
@@ -214,7 +217,7 @@ impl<'a> Maker<'a> {
         self.scope.push(Self::entry(value, bound));
     }
 
-    /// With no element above the limit.
+    /// Limits the elements of a value, unless its bound is within the limit already. Returns the value and its bound.
     pub(super) fn tamed(&mut self, value: Value, bound: f64, limit: f64) -> (Value, f64) {
         if bound <= limit {
             return (value, bound);
@@ -227,22 +230,22 @@ impl<'a> Maker<'a> {
         (tame, limit)
     }
 
-    /// The size that a dimension has when the program begins; `None` if a loop gives it.
+    /// Returns the size that a dimension has when the program starts, or `None` if a loop determines it.
     pub(super) fn size(&self, dim: &Dim) -> Option<usize> {
         dim.value(self.sizes).ok().and_then(|size| usize::try_from(size).ok())
     }
 
-    /// How many elements a value will have, where a loop's steps count as 3.
+    /// Returns the number of elements that a value will have, assuming 3 steps for each loop.
     fn elements(&self, value: Value) -> usize {
         value.shape().dims().iter().map(|dim| self.size(dim).unwrap_or(3)).product()
     }
 
-    /// Whether all sizes are fixed when the program begins.
+    /// Returns whether all sizes are known when the program starts.
     pub(super) fn is_fixed(&self, ty: &TensorType) -> bool {
         ty.shape.dims().iter().all(|dim| self.size(dim).is_some())
     }
 
-    /// A value whose type fits, rather a late one, rather one that nothing uses yet.
+    /// Picks a value with a fitting type, preferring recent values and values without uses.
     pub(super) fn pick(&mut self, fits: impl Fn(&TensorType) -> bool) -> Option<Entry> {
         let mut fitting: Vec<usize> =
             (0..self.scope.len()).rev().filter(|index| fits(&self.scope[*index].value.ty())).collect();
@@ -250,19 +253,19 @@ impl<'a> Maker<'a> {
         if !unused.is_empty() && !self.choices.one_in(3) {
             fitting = unused;
         }
-        // The smaller of two choices is rather a late one.
+        // The smaller of two choices prefers recent values.
         let place = self.choices.below(fitting.len()).min(self.choices.below(fitting.len()));
         let index = *fitting.get(place)?;
         self.scope[index].used = true;
         Some(self.scope[index])
     }
 
-    /// A float value of any shape. There is always one.
+    /// Picks a float value of any shape. A constant is the last resort.
     pub(super) fn float(&mut self) -> Entry {
         self.pick(|ty| ty.dtype == DType::F64).unwrap_or_else(|| Self::entry(funcify::constant(0.5f64), 1.0))
     }
 
-    /// A float value of fixed sizes and at least some rank.
+    /// Picks a float value with known sizes and at least the given rank.
     pub(super) fn ranked(&mut self, rank: usize) -> Option<Entry> {
         let fixed: Vec<bool> = self.scope.iter().map(|entry| self.is_fixed(&entry.value.ty())).collect();
         let types: Vec<TensorType> =
@@ -270,7 +273,7 @@ impl<'a> Maker<'a> {
         self.pick(|ty| ty.dtype == DType::F64 && ty.rank() >= rank && types.contains(ty))
     }
 
-    /// A float value and one of its axes, with the size that it has.
+    /// Picks a float value and one of its axes; returns both with the size of the axis.
     pub(super) fn with_axis(&mut self) -> Option<(Entry, i64, usize)> {
         let entry = self.ranked(1)?;
         let axis = self.choices.below(entry.value.rank());
@@ -278,7 +281,7 @@ impl<'a> Maker<'a> {
         Some((entry, axis as i64, size))
     }
 
-    /// A float value of that shape.
+    /// Picks a float value, and converts it to the given shape if necessary.
     pub(super) fn shaped(&mut self, shape: &Shape) -> Entry {
         let exact = |ty: &TensorType| ty.dtype == DType::F64 && ty.shape == *shape;
         if !self.choices.one_in(3)
@@ -291,7 +294,7 @@ impl<'a> Maker<'a> {
         Self::entry(value, bound)
     }
 
-    /// A float brought to a shape.
+    /// Converts a float value to the given shape.
     pub(super) fn brought(&mut self, value: Value, bound: f64, shape: &Shape) -> (Value, f64) {
         let from = value.shape();
         let (rank, to_rank) = (from.rank(), shape.rank());
@@ -304,7 +307,7 @@ impl<'a> Maker<'a> {
         if from.elements() == shape.elements() {
             return (value.reshape(shape), bound);
         }
-        // The same rows, of which each is brought to a number.
+        // The number of rows is the same; each row is reduced to a scalar.
         if rank >= 1 && to_rank >= 1 && from[0] == shape[0] {
             let axes: Vec<i64> = (1..rank as i64).collect();
             let rows = axes.iter().rev().fold(value, |value, axis| value.sum(*axis));
@@ -323,12 +326,12 @@ impl<'a> Maker<'a> {
         (number.broadcast_to(shape), bound)
     }
 
-    /// A scalar float.
+    /// Picks a float scalar.
     pub(super) fn number(&mut self) -> Entry {
         self.shaped(&Shape::scalar())
     }
 
-    /// An integer scalar.
+    /// Picks an integer scalar.
     pub(super) fn integer(&mut self) -> Value {
         let picked = self.pick(|ty| ty.dtype == DType::I64);
         match picked {
@@ -341,7 +344,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// An integer scalar in `0..=most`, which differs between lanes if its source does.
+    /// Returns an integer scalar in `0..=most`, which differs between lanes if its source does.
     pub(super) fn integer_to(&mut self, most: usize) -> Value {
         let value = self.integer();
         match self.choices.below(2) {
@@ -350,7 +353,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Integers of that shape.
+    /// Returns integers of the given shape.
     pub(super) fn integers(&mut self, shape: &Shape) -> Value {
         if let Some(entry) = self.pick(|ty| ty.dtype == DType::I64 && ty.shape == *shape) {
             return entry.value;
@@ -361,12 +364,12 @@ impl<'a> Maker<'a> {
         (self.shaped(shape).value * 2.0).round().cast(DType::I64)
     }
 
-    /// A boolean scalar.
+    /// Returns a boolean scalar.
     pub(super) fn truth(&mut self) -> Value {
         self.truths(&Shape::scalar())
     }
 
-    /// Booleans of that shape.
+    /// Returns booleans of the given shape.
     pub(super) fn truths(&mut self, shape: &Shape) -> Value {
         let picked = self.pick(|ty| ty.dtype == DType::Bool);
         match picked {
@@ -381,7 +384,7 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// One float that all floats of the scope from `start` on that nothing uses have a share in.
+    /// Combines all unused floats of the scope, from index `start` on, into a single float.
     pub(super) fn gathered(&mut self, start: usize) -> Vec<Value> {
         let left: Vec<usize> = (start..self.scope.len())
             .filter(|index| !self.scope[*index].used && self.scope[*index].value.dtype() == DType::F64)
@@ -390,7 +393,7 @@ impl<'a> Maker<'a> {
         left.iter().map(|index| self.scope[*index].value).collect()
     }
 
-    /// The outputs of the program: what nothing uses, and the last floats.
+    /// Returns the outputs of the program: the unused values and the last floats.
     pub(super) fn outputs(&mut self) -> Vec<Value> {
         let mut outputs = self.gathered(0);
         outputs.reverse();

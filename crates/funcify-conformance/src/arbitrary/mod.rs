@@ -1,8 +1,8 @@
-//! Programs that nobody has thought of: random graphs, well-typed, with loops in loops, and derivatives and lanes inside.
+//! Generates random programs: well-typed graphs with nested loops, and with derivatives and lanes inside.
 //!
-//! A [`Sample`] follows from its choices, so it can be made again and made smaller. Its floats are f64, and so composed that
-//! numbers stay moderate and functions smooth but for intended kinks. [`properties`](crate::properties) says
-//! what must hold of every program.
+//! A [`Sample`] is a function of its choices, so it can be reproduced and shrunk. Its floats are f64, and are
+//! composed so that values stay moderate and functions stay smooth apart from intended kinks.
+//! [`properties`](crate::properties) checks what must hold for every program.
 
 mod choices;
 mod control;
@@ -26,27 +26,30 @@ use maker::Maker;
 pub use rules::Rules;
 pub use test_program::{TestProgram, arguments};
 
-/// A random program, and the sizes that it runs with.
+/// A random program, and the sizes for its run.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The program.
     pub graph: Graph,
-    /// The sizes of its symbols.
+    /// The sizes of the program's symbols.
     pub sizes: Sizes,
-    /// The seed of its arguments, and of what else is chosen for it.
+    /// The seed of the program's arguments and of all other choices made for it.
     pub seed: u64,
-    /// Whether its derivatives are those of its values: it has no `stop_gradient` and no narrow floats that differences
-    /// would show.
+    /// `true` if the derivatives agree with differences of values: the program has no `stop_gradient` and no narrow
+    /// floats that differences would show.
     pub is_exact: bool,
-    /// What the derivative rules of its functions are.
+    /// The kind of derivative rules that the program's functions have.
     pub rules: Rules,
-    /// How often each part was made.
+    /// The number of times that each part was added.
     pub parts: BTreeMap<&'static str, usize>,
 }
 
 impl Sample {
-    /// The program that follows from these choices. The error is that of [`Graph::build`], which refuses few of them:
-    /// loops whose numbers of steps differ between lanes.
+    /// Builds the program that these choices determine.
+    ///
+    /// # Errors
+    /// Returns the error of [`Graph::build`], which rejects a few programs: those with loops whose numbers of steps
+    /// differ between lanes.
     pub fn new(choices: &mut Choices) -> Result<Sample, Error> {
         let mut sizes = Sizes::new();
         let rows = choices.of(&[3, 2, 4, 1, 3, 2, 4, 3, 3, 2, 4, 0]);
@@ -65,7 +68,7 @@ impl Sample {
             maker.outputs()
         });
         let (parts, error) = (maker.parts, maker.error);
-        // After a failure in the program, its bodies fail too.
+        // A failure in the program also makes its bodies fail.
         let graph = graph?;
         match error {
             Some(error) => Err(error),
@@ -74,8 +77,8 @@ impl Sample {
     }
 }
 
-/// Whether a program was refused because its lanes run different numbers of steps and a trace would be ragged: which no
-/// rule could batch.
+/// Returns whether a program was rejected because its lanes run different numbers of steps and a trace would be
+/// ragged, which no rule could batch.
 pub fn is_ragged(error: &Error) -> bool {
     matches!(error, Error::StepCount { reason, .. } if reason.contains("ragged"))
 }

@@ -1,4 +1,5 @@
-//! Loops with taps: by a `Recurrence`, and as ops with any offsets, directions, early ends and numbers of returned rows.
+//! Adds loops with taps: built by a `Recurrence`, and as ops with arbitrary offsets, directions, early ends and
+//! numbers of returned rows.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use funcify::{DType, Dim, Graph, Recurrence, Shape, Symbol, TensorType, Value, a
 
 use super::maker::{Entry, Maker, STATE};
 
-/// A handle of a recurrence, with its numbers of taps.
+/// A handle of a recurrence, by its kind and number of taps.
 enum Handle {
     Sequence1(recurrence::Sequence<1>),
     Sequence2(recurrence::Sequence<2>),
@@ -64,7 +65,7 @@ impl Handle {
     }
 }
 
-/// A handle with the type of its rows, and what they are at most.
+/// A handle with the type and the bound of its rows.
 struct Part {
     handle: Handle,
     row: TensorType,
@@ -72,14 +73,14 @@ struct Part {
 }
 
 impl Maker<'_> {
-    /// A value with rows, and how many.
+    /// Picks a value with rows; returns it with the number of rows.
     fn with_rows(&mut self) -> Option<(Entry, usize)> {
         let entry = self.ranked(1).filter(|entry| entry.value.rank() <= 3)?;
         let rows = self.size(&entry.value.shape()[0])?;
         Some((entry, rows))
     }
 
-    /// Rows of one type, so many.
+    /// Returns `count` initial rows of one type.
     fn given(&mut self, row: &Shape, count: usize) -> Value {
         let rows: Vec<Value> = (0..count)
             .map(|_| {
@@ -90,14 +91,14 @@ impl Maker<'_> {
         concat(&rows, 0)
     }
 
-    /// The shape of a state.
+    /// Returns the shape of a carry.
     fn row_shape(&mut self) -> Shape {
         let shape = self.float().value.shape();
         let is_fixed = shape.dims().iter().all(|dim| self.size(dim).is_some());
         if is_fixed && shape.rank() <= 2 { shape } else { Shape::scalar() }
     }
 
-    /// What is written to a row, or is the next value of a state.
+    /// Computes the new content of a row, or the next value of a carry.
     fn row_to_write(&mut self, row: &TensorType, old: Option<Value>) -> Value {
         if row.dtype != DType::F64 {
             return match old.filter(|old| old.ty() == *row) {
@@ -115,7 +116,7 @@ impl Maker<'_> {
     }
 }
 
-/// A loop with handles.
+/// Adds a loop built by a `Recurrence`.
 pub(super) fn recurrence(maker: &mut Maker<'_>) {
     let mut recurrence = Recurrence::new();
     let mut parts: Vec<Part> = Vec::new();
@@ -291,7 +292,8 @@ fn full_buffer(maker: &mut Maker<'_>, recurrence: &mut Recurrence) -> Option<(Pa
     Some((Part { handle, row: value.ty().row()?, bound: STATE }, rows - span))
 }
 
-/// A loop that no entry point makes: downward with given rows, any offsets, some of the last rows returned.
+/// Adds a loop that no entry point builds: downward with given rows, with arbitrary offsets, returning some of the
+/// last rows.
 pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     let reverse = maker.choices.one_in(2);
     let mut most = 3;
@@ -308,7 +310,7 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
             vec![0, 0, 1],
             vec![1, 0, 1],
         ]);
-        let reach = reads.iter().copied().max().expect("a sequence is read");
+        let reach = reads.iter().copied().max().expect("a sequence has at least one tap");
         if rows >= reach {
             most = most.min(rows - reach);
             sequences.push(Sequence { reads });
@@ -341,7 +343,7 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
                 (&[2], &[1]),
             ];
             let (reads, writes) = maker.choices.of(&TAPS);
-            let reach = reads.iter().chain(writes).copied().max().expect("a buffer is written");
+            let reach = reads.iter().chain(writes).copied().max().expect("a buffer has at least one write tap");
             if rows >= reach {
                 most = most.min(rows - reach);
                 buffer_values.push(maker.tamed(x.value, x.bound, STATE).0);
@@ -355,9 +357,9 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     if captured.iter().any(|entry| !maker.is_fixed(&entry.value.ty())) {
         return;
     }
-    // A body that is a graph of its own binds no symbols.
+    // A body that is a separate graph binds no symbols.
     let ends = !maker.is_closed && maker.choices.one_in(3);
-    // The body is a graph of its own, whose inputs are all that it uses.
+    // The body is a separate graph whose inputs are all the values that it uses.
     let row = |value: &Value| value.ty().row().unwrap_or_else(|| value.ty());
     let mut params: Vec<(TensorType, f64)> = Vec::new();
     for (sequence, x) in sequences.iter().zip(&sequence_values) {
@@ -406,7 +408,7 @@ pub(super) fn raw_loop(maker: &mut Maker<'_>) {
     let mut all: Vec<Buffer> = Vec::new();
     let empty = bounds.iter().map(|_| (Start::Empty, Vec::new(), vec![0], 0));
     for (start, reads, writes, rows) in buffers.into_iter().chain(empty) {
-        // Of a loop that ends early, after the first step at the earliest.
+        // A loop that ends early runs at least one step.
         let ran = if ends { steps.min(1) } else { steps };
         let rows = match start {
             Start::Given(given) => ran + given,

@@ -1,32 +1,33 @@
-//! Functions with derivative rules of their own: `custom_vjp` and `custom_jvp` of random functions.
+//! Adds functions with their own derivative rules: `custom_vjp` and `custom_jvp` of random functions.
 //!
-//! In most programs the rules are the derivatives of their functions, by another way, so that all properties of derivatives
-//! hold. In some they are not, or are not even linear, so that it shows whether they are used, and how often.
+//! In most programs, the rules compute the derivatives of their functions in another way, so all properties of
+//! derivatives hold. In some programs the rules compute something else, or are not even linear, which shows whether
+//! and how often they are used.
 
 use funcify::prelude::*;
 use funcify::{Disconnected, Shape, custom_jvp, custom_vjp, vjp_with};
 
 use super::maker::{Entry, LIMIT, Maker};
 
-/// What the derivative rules in a program are.
+/// The kind of derivative rules in a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rules {
-    /// The derivatives of their functions.
+    /// The rules compute the derivatives of their functions.
     Derivatives,
-    /// Others, which are linear: both modes have them, and differences of values do not show them.
+    /// The rules compute something else, which is linear: both modes use them, and finite differences do not agree.
     Linear,
-    /// Also some that are not linear: forward mode refuses those.
+    /// Some rules are not linear: forward mode rejects those.
     Any,
 }
 
 impl Rules {
-    /// What a program's rules are, by its choices.
+    /// Returns the kind of rules for a choice of the program.
     pub(super) fn of(number: usize) -> Self {
         [Rules::Derivatives, Rules::Linear, Rules::Any][number.saturating_sub(5).min(2)]
     }
 }
 
-/// The call of a function that has a derivative rule.
+/// Adds the call of a function with a derivative rule.
 pub(super) fn function(maker: &mut Maker<'_>) {
     match maker.choices.below(3) {
         2 if maker.rules == Rules::Any && !maker.is_linear => clipped(maker),
@@ -35,7 +36,7 @@ pub(super) fn function(maker: &mut Maker<'_>) {
     }
 }
 
-/// Gives what it is given; what comes back is clamped, or has its square added.
+/// Adds an identity function whose rule clamps the cotangent or adds its square.
 fn clipped(maker: &mut Maker<'_>) {
     maker.count("custom_vjp that is not linear");
     let x = maker.float();
@@ -47,18 +48,19 @@ fn clipped(maker: &mut Maker<'_>) {
     maker.add(value, x.bound);
 }
 
-/// Whether an argument of the type tells every symbol of it: `T`, not `T+1`.
+/// Returns whether an argument of this type determines every symbol in it: `T` does, `T+1` does not.
 fn tells_its_sizes(ty: &TensorType) -> bool {
     ty.shape.dims().iter().all(|dim| dim.constant().is_some() || dim.as_symbol().is_some())
 }
 
-/// A random function of some floats as a graph of its own, and what its results are at most.
+/// Builds a random function of some floats as a separate graph; returns it with its arguments and the bounds of its
+/// results.
 fn drawn(maker: &mut Maker<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
     let mut arguments: Vec<Entry> = Vec::new();
     for _ in 0..1 + maker.choices.below(2) {
         arguments.extend(maker.ranked(0).filter(|entry| tells_its_sizes(&entry.value.ty())));
     }
-    // Its ops may ask for both sizes.
+    // An op of the function may use both sizes.
     arguments.push(maker.shaped(&Shape::from([Dim::from("T"), Dim::from("N")])));
     let outside = std::mem::take(&mut maker.scope);
     let is_closed = std::mem::replace(&mut maker.is_closed, true);
@@ -70,7 +72,7 @@ fn drawn(maker: &mut Maker<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
         let inputs: Vec<Entry> =
             inputs.map(|(index, (ty, bound))| Maker::entry(g.input(&format!("a{index}"), ty), bound)).collect();
         maker.within(inputs.clone(), |maker| {
-            // Each argument has a share.
+            // The result depends on each argument.
             let mut shares = maker.number();
             for input in &inputs {
                 shares = Maker::entry(shares.value + input.value.sin().sum(..), shares.bound + 3.0);
@@ -98,7 +100,7 @@ fn drawn(maker: &mut Maker<'_>) -> Option<(Graph, Vec<Value>, Vec<f64>)> {
     }
 }
 
-/// By how much the derivatives are too large, by the value of a result.
+/// Returns a function that multiplies a derivative by a factor, which may depend on the value of the result.
 fn factor(maker: &mut Maker<'_>) -> impl Fn(Value, Value) -> Value + use<> {
     let (by, of_value) = match maker.rules {
         Rules::Derivatives => (1.0, 0.0),
@@ -124,7 +126,8 @@ fn by_cotangents(maker: &mut Maker<'_>) {
     ys.into_iter().zip(bounds).for_each(|(y, bound)| maker.add(y, bound));
 }
 
-/// A function with a rule whose `forward` calls it, with that rule, or computes what it computes.
+/// Builds a function with a rule whose `forward` computes the function, or calls it with the same rule if
+/// `is_recursive`.
 fn with_cotangents(
     graph: &Graph,
     xs: Vec<Value>,

@@ -1,11 +1,11 @@
-//! Parts that move, reduce and combine elements.
+//! Adds ops that move, reduce and combine elements.
 
 use funcify::ops::{ConvOptions, Pad, ReduceKind, ScatterMode};
 use funcify::{DType, Dim, HostTensor, Shape, Value, apply, concat, constant, einsum, stack};
 
 use super::maker::Maker;
 
-/// Another shape, order, or part of the elements.
+/// Adds an op that changes the shape, reorders the elements, or selects some of them.
 pub(super) fn movement(maker: &mut Maker<'_>) {
     let Some((x, axis, size)) = maker.with_axis() else { return };
     let (value, bound) = (x.value, x.bound);
@@ -51,7 +51,7 @@ pub(super) fn movement(maker: &mut Maker<'_>) {
     maker.add(value, bound);
 }
 
-/// Elements by positions, which are constants or computed.
+/// Adds an op that indexes elements by constant or computed positions.
 pub(super) fn indexed(maker: &mut Maker<'_>) {
     let Some((x, axis, size)) = maker.with_axis() else { return };
     if size == 0 {
@@ -100,7 +100,7 @@ pub(super) fn indexed(maker: &mut Maker<'_>) {
     maker.add(value, bound);
 }
 
-/// Fewer elements, or running ones.
+/// Adds a reduction or a cumulative op.
 pub(super) fn reduction(maker: &mut Maker<'_>) {
     let Some((x, axis, size)) = maker.with_axis() else {
         let x = maker.float();
@@ -131,7 +131,7 @@ pub(super) fn reduction(maker: &mut Maker<'_>) {
     maker.add(value, bound);
 }
 
-/// Products of matrices, sums of products, convolutions.
+/// Adds a matrix product, a sum of products, or a convolution.
 pub(super) fn product(maker: &mut Maker<'_>) {
     let Some(x) = maker.ranked(1) else { return };
     let (left, bound) = (x.value, x.bound);

@@ -1,21 +1,21 @@
-//! A sample as a text, and the arguments that follow from it.
+//! Stores a sample as text, and computes its arguments.
 
 use funcify::{DType, Graph, HostTensor, Scalar, Sizes, Symbol, TensorType};
 
 use super::{Rules, Sample, mixed};
 
-/// A program with the sizes and the seed that its arguments follow from: what a `.fir` file of `tests/found` holds.
+/// A program with the sizes and the seed that determine its arguments: the content of a `.fir` file in `tests/found`.
 #[derive(Clone, Debug)]
 pub struct TestProgram {
     /// The program.
     pub graph: Graph,
-    /// The sizes of its symbols.
+    /// The sizes of the program's symbols.
     pub sizes: Sizes,
-    /// The seed of its arguments.
+    /// The seed of the program's arguments.
     pub seed: u64,
-    /// Whether differences show its derivatives.
+    /// `true` if the program's derivatives agree with finite differences.
     pub is_exact: bool,
-    /// What the derivative rules of its functions are.
+    /// The kind of derivative rules that the program's functions have.
     pub rules: Rules,
 }
 
@@ -27,7 +27,7 @@ impl From<&Sample> for TestProgram {
 }
 
 impl TestProgram {
-    /// The text of a file: a line with what [`parse`](TestProgram::parse) reads, and the graph.
+    /// Returns the text of a file: a line that [`parse`](TestProgram::parse) reads, followed by the graph.
     pub fn text(&self) -> String {
         let sizes: Vec<String> = self.sizes.iter().map(|(symbol, size)| format!(" {}={size}", symbol.name())).collect();
         let inexact = if self.is_exact { "" } else { " inexact" };
@@ -39,10 +39,10 @@ impl TestProgram {
         format!("// arguments: seed={}{}{inexact}{rules}\n{}", self.seed, sizes.concat(), self.graph)
     }
 
-    /// What a file holds. Lines before the one that begins with `// arguments:` are comments.
+    /// Parses the text of a file. Lines before the one that starts with `// arguments:` are comments.
     pub fn parse(text: &str) -> Result<TestProgram, String> {
         let line = text.lines().find_map(|line| line.strip_prefix("// arguments:"));
-        let line = line.ok_or("no line that begins with `// arguments:`")?;
+        let line = line.ok_or("no line starts with `// arguments:`")?;
         let (mut sizes, mut seed, mut is_exact, mut rules) = (Sizes::new(), None, true, Rules::Derivatives);
         for word in line.split_whitespace() {
             match word.split_once('=') {
@@ -63,17 +63,17 @@ impl TestProgram {
     }
 }
 
-/// How large the floats of arguments are.
+/// The largest magnitude of the floats in arguments.
 pub(super) const LARGEST: f64 = 1.2;
 
-/// Arguments of these types: floats between -1.2 and 1.2, integers from 0 to 3, booleans.
+/// Returns arguments of these types: floats between -1.2 and 1.2, integers from 0 to 3, booleans.
 pub fn arguments(types: &[TensorType], sizes: &Sizes, seed: u64) -> Result<Vec<HostTensor>, String> {
     let types = types.iter().enumerate();
     types.map(|(index, ty)| tensor(ty, sizes, mixed(seed.wrapping_mul(64).wrapping_add(index as u64 + 1)))).collect()
 }
 
 fn tensor(ty: &TensorType, sizes: &Sizes, seed: u64) -> Result<HostTensor, String> {
-    let shape = ty.shape.value(sizes).map_err(|symbol| format!("the size `{symbol}` is not given"))?;
+    let shape = ty.shape.value(sizes).map_err(|symbol| format!("the size of `{symbol}` is missing"))?;
     let mut state = seed;
     Ok(HostTensor::from_fn(ty.dtype, &shape, |_| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

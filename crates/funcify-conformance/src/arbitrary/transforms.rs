@@ -1,11 +1,11 @@
-//! Derivatives and lanes inside of the program.
+//! Adds derivatives and lanes inside the program.
 
 use funcify::prelude::*;
 use funcify::{CheckpointPolicy, Disconnected, VmapOptions, grad_with, jacobian, vjp_with, vmap_with};
 
 use super::maker::{Entry, LIMIT, Maker, Part};
 
-/// A gradient, a product with the Jacobian, or lanes.
+/// Adds a gradient, a product with the Jacobian, or lanes.
 pub(super) fn transform(maker: &mut Maker<'_>) {
     const KINDS: [(usize, Part); 7] =
         [(6, gradient), (8, lanes), (3, pulled), (3, pushed), (2, curvature), (2, matrix), (3, lanes_of_axes)];
@@ -16,7 +16,8 @@ fn options(maker: &mut Maker<'_>) -> GradOptions {
     GradOptions::new().disconnected(Disconnected::Zeros).policy(policy(maker))
 }
 
-/// What loops keep. Segments of segments are left to the properties: loops in loops in such a program are large.
+/// Returns a checkpoint policy. Nested segments are left to the properties, because they make nested loops too large
+/// here.
 pub(super) fn policy(maker: &mut Maker<'_>) -> CheckpointPolicy {
     let steps = 1 + maker.choices.below(3);
     let policies = [
@@ -28,12 +29,12 @@ pub(super) fn policy(maker: &mut Maker<'_>) -> CheckpointPolicy {
     maker.choices.of(&policies)
 }
 
-/// A float whose sizes are fixed, to differentiate by.
+/// Picks a float with known sizes, as an input to differentiate.
 fn point(maker: &mut Maker<'_>) -> Entry {
     maker.ranked(0).unwrap_or_else(|| maker.number())
 }
 
-/// A scalar of a body that has this parameter.
+/// Builds a body with this parameter, and returns a scalar of it.
 fn loss(maker: &mut Maker<'_>, x: Value, bound: f64) -> Value {
     maker.within(vec![Maker::entry(x, bound)], |maker| {
         let rest = maker.number();

@@ -1,4 +1,4 @@
-//! Category `associative_scan`: running combinations.
+//! Category `associative_scan`: associative scans.
 
 use funcify::prelude::*;
 
@@ -25,7 +25,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (p, h) = associative_scan_with(reverse(), (a, b), affine);
         outputs! { p, h }
     }),
-    // Nothing is combined.
+    // With a single element, nothing is combined.
     &program(&["as_length_one"], ["xs"], |[xs]| outputs! { ys: associative_scan(xs, |a, b| a * b + a) }),
     &program(&["as_length_two"], ["xs"], as_mul),
     &program(&["as_length_thirteen"], ["a", "b"], |[a, b]| outputs! { h: associative_scan((a, b), affine).1 }),
@@ -45,13 +45,13 @@ pub(super) const PROGRAMS: Programs = &[
     }),
     &program(&["as_int_add"], ["xs"], as_add),
     &program(&["as_bool_or"], ["xs"], |[xs]| outputs! { ys: associative_scan(xs, |a, b| a | b) }),
-    // The sum begins anew where a flag is set.
+    // The sum restarts where a flag is set.
     &program(&["as_segmented_sum"], ["starts", "xs"], |[starts, xs]| {
         let combine =
             |(f1, v1): (Value, Value), (f2, v2): (Value, Value)| (f1.maximum(f2), select(f2.gt(0), v2, v1 + v2));
         outputs! { ys: associative_scan((starts, xs), combine).1 }
     }),
-    // Functions as tables.
+    // Functions represented as tables.
     &program(&["as_function_composition"], ["maps"], |[maps]| {
         outputs! { ys: associative_scan(maps, |f, g| g.take(0, f)) }
     }),
@@ -64,7 +64,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (re, im) = associative_scan((re, im), product);
         outputs! { re, im }
     }),
-    // Merging of counts, means and sums of squared deviations.
+    // Merges counts, means and sums of squared deviations.
     &program(&["as_welford"], ["xs"], |[xs]| {
         let (n, means, s) = associative_scan((xs.ones_like(), xs, xs.zeros_like()), |(n1, m1, s1), (n2, m2, s2)| {
             let (n, d) = (n1 + n2, m2 - m1);
@@ -93,7 +93,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
 ];
 
-/// The composition of x -> a1 * x + b1 and x -> a2 * x + b2.
+/// Composes x -> a1 * x + b1 with x -> a2 * x + b2.
 pub(super) fn affine((a1, b1): (Value, Value), (a2, b2): (Value, Value)) -> (Value, Value) {
     (a2 * a1, a2 * b1 + b2)
 }

@@ -1,4 +1,4 @@
-//! Category `cond`: choices between programs.
+//! Category `cond`: conds and switches.
 
 use funcify::{DType, Value, cond, constant, full, iota, scan, scan_with, select, size, switch, vmap, while_loop};
 
@@ -22,7 +22,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["cond_constant_branch"], ["x"], |[x]| {
         outputs! { y: cond(x.sum(..).gt(0.0), || x.square(), || x.zeros_like()) }
     }),
-    // A branch gives a captured value as it is.
+    // A branch returns a captured value unchanged.
     &program(&["cond_identity_branch"], ["x"], |[x]| {
         let y = cond(x.sum(..).gt(0.0), || x, || -x);
         outputs! { y, z: y * x }
@@ -35,7 +35,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["cond_untaken_branch_is_undefined"], ["x"], |[x]| {
         outputs! { y: cond(x.gt(0.0), || x.log() * x.sqrt(), || x.square()) }
     }),
-    // What the branches capture is also used outside.
+    // The values that the branches capture are also used outside.
     &program(&["cond_and_outside"], ["x", "w"], |[x, w]| {
         let p = x.sum(..).gt(0.0) & w.sum(..).lt(10.0);
         outputs! { y: cond(p, || x * w, || x + w) * x + w.square() }
@@ -52,7 +52,7 @@ pub(super) const PROGRAMS: Programs = &[
             scan(init, xs, |c, x| traced(cond(c.sum(..).gt(0.0), || (c * w).tanh() - x.square(), || 0.5 * c + x)));
         outputs! { carry, ys }
     }),
-    // The branch of each step comes from an integer sequence.
+    // An integer sequence selects the branch of each step.
     &program(&["switch_in_scan"], ["init", "xs", "ops"], |[init, xs, ops]| {
         let (carry, ys) =
             scan(init, (ops, xs), |c, (k, x)| traced(switch(k, [&|| c + x, &|| c * x, &|| c.sin() - x, &|| c])));
@@ -68,14 +68,14 @@ pub(super) const PROGRAMS: Programs = &[
         let (x, n) = while_loop((x0, constant(0i64)), |(x, _)| x.lt(12.0), next);
         outputs! { x, n }
     }),
-    // A batch of choices, as a program over the whole batch: both branches run, and the predicate selects by row.
+    // A batched cond, as a program over the whole batch: both branches run, and the predicate selects by row.
     &program(&["vmap_cond"], ["pred", "x", "w"], |[pred, x, w]| {
         outputs! { y: vmap((pred, x), |(pred, x)| cond(pred, || w * x.square(), || x.sin())) }
     }),
     &program(&["vmap_switch"], ["index", "x"], |[index, x]| {
         outputs! { y: vmap((index, x), |(index, x)| switch(index, [&|| x, &|| x.square(), &|| x.sin(), &|| x.exp()])) }
     }),
-    // Values that are not finite are replaced, if there are any.
+    // Replaces non-finite values, if there are any.
     &program(&["clamp_invalid", "clamp_valid"], ["x"], |[x]| {
         let is_nan = |x: Value| x.ne(x);
         let invalid = (is_nan(x) | x.abs().eq(f64::INFINITY)).any(..);
@@ -95,7 +95,7 @@ pub(super) const PROGRAMS: Programs = &[
             (c, c)
         }))
     }),
-    // Attention with a mask that the length chooses.
+    // Attention with a mask that depends on the length.
     &program(&["shape_dependent_mask_long", "shape_dependent_mask_single"], ["q", "k", "v"], |[q, k, v]| {
         let n = q.dim(0);
         let i = iota(&n, DType::I64);

@@ -10,7 +10,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (_, ys) = scan(one, iota(20, DType::I64), |p, t| traced(p * (t + 1)));
         outputs! { ys }
     }),
-    // A count in u8, and whether it is odd.
+    // A count in u8, with a flag for odd counts.
     &program(&["u8_count"], ["bits", "zero"], |[bits, zero]| {
         let (n, (trace, odd)) = scan(zero, bits, |n, b| {
             let n = n + b;
@@ -40,7 +40,7 @@ pub(super) const PROGRAMS: Programs = &[
             (c, (c * 2.0).cast(DType::F32))
         }))
     }),
-    // Increments that f32 cannot hold.
+    // Increments that f32 cannot represent.
     &program(&["f64_small_increments"], ["base", "xs"], |[base, xs]| {
         let (carry, ()) = scan(base, xs, |c, x| (c + x, ()));
         outputs! { gain: carry - base }

@@ -1,4 +1,4 @@
-//! Category `gradient`: the programs of the cases about what a gradient of a loop must and must not do.
+//! Category `gradient`: programs of the cases on required and forbidden properties of a loop's gradient.
 
 use funcify::{DType, Recurrence, ScanOptions, Value, concat, grad, scan, scan_with, select, value_and_grad, vmap};
 

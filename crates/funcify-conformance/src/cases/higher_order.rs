@@ -1,4 +1,4 @@
-//! Category `higher_order`: the programs of the cases about gradients of gradients.
+//! Category `higher_order`: programs of the cases on gradients of gradients.
 
 use funcify::{Recurrence, ScanOptions, Value, grad, hessian, jvp, scan, scan_with, while_loop};
 
@@ -72,7 +72,7 @@ pub(super) const PROGRAMS: Programs = &[
     }),
 ];
 
-/// The trace of repeated squares.
+/// Returns the trace of repeated squaring.
 fn squares(start: Value, steps: usize) -> Value {
     repeated(Recurrence::new().steps(steps), start, |before| before.square())
 }

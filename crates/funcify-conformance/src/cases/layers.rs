@@ -1,4 +1,5 @@
-//! Category `layer`: the layers of `funcify::nn` and their gradients; the results are the reference evaluation's.
+//! Category `layer`: the layers of `funcify::nn` and their gradients, with expected results from the reference
+//! evaluator.
 
 use funcify::nn::{Cell, GatedLinearAttention, Init, Layer, Recurrent, S5, SelectiveScan};
 use funcify::{DType, Error, GradOptions, HostTensor, Scalar};
@@ -35,7 +36,7 @@ pub(crate) fn cases() -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// Two sequences of five steps, states, and parameters.
+/// Returns two sequences of five steps, states, and parameters.
 fn inputs(layer: &Layer) -> Vec<HostTensor> {
     let types = (0..layer.graph.inputs().len()).map(|index| layer.graph.input_type(index));
     let shapes = types.map(|ty| -> Vec<usize> {
@@ -45,8 +46,8 @@ fn inputs(layer: &Layer) -> Vec<HostTensor> {
         ty.shape.dims().iter().map(size).collect()
     });
     let mut inputs: Vec<HostTensor> = shapes.enumerate().map(|(index, shape)| noise(&shape, index as u64)).collect();
-    // Where training does not begin with chance, these are near where it begins: far from it a state space is
-    // ill-conditioned.
+    // Parameters that training does not initialise randomly are close to their initial values: far from them, a state
+    // space is ill-conditioned.
     let first = inputs.len() - layer.parameters.len();
     for (input, parameter) in inputs[first..].iter_mut().zip(&layer.parameters) {
         let near = |center: &dyn Fn(&[usize]) -> f64| {
@@ -62,7 +63,7 @@ fn inputs(layer: &Layer) -> Vec<HostTensor> {
     inputs
 }
 
-/// Numbers between -1 and 1 that look random.
+/// Returns pseudorandom numbers between -1 and 1.
 fn noise(shape: &[usize], seed: u64) -> HostTensor {
     let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     HostTensor::from_fn(DType::F32, shape, |_| {

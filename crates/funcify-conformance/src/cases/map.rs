@@ -29,11 +29,11 @@ pub(super) const PROGRAMS: Programs = &[
         let (totals, ys) = map(xs, |x| scan(a.zeros_like(), x, |c, v| traced((a * c + v).tanh())));
         outputs! { ys, totals }
     }),
-    // A choice for each row.
+    // A cond for each row.
     &program(&["map_of_cond"], ["xs", "w"], |[xs, w]| {
         outputs! { ys: map(xs, |x| cond(x.gt(0.0), || x.sqrt() * w, || x.square() - w)) }
     }),
-    // A loop for each row, whose trip counts differ.
+    // A while loop for each row, with different numbers of steps.
     &program(&["map_of_while"], ["xs"], |[xs]| {
         let next = |(x, n): (Value, Value)| (0.5 * x + 0.1 * x.sqrt(), n + 1);
         let (ys, n) = map(xs, |x| while_loop((x, constant(0i64)), |(x, _)| x.gt(1.0), next));

@@ -168,7 +168,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { result }
     }),
-    // The batch is an axis of the rows.
+    // The batch axis is an axis of the rows.
     &program(&["vmap_mit_mot"], ["buf", "x"], |[buf, x]| {
         let options = VmapOptions::new().in_axes([Some(0), Some(1)]);
         let result = vmap_with(options, (buf, x), |(buf, x)| {
@@ -178,8 +178,8 @@ pub(super) const PROGRAMS: Programs = &[
     }),
 ];
 
-/// The final rows of one buffer: each step maps rows of the sequences `xs` and the rows behind the taps `reads` to
-/// the rows behind the taps `writes`.
+/// Returns the final rows of a buffer: each step maps rows of the sequences `xs` and the rows at the taps `reads` to
+/// the rows at the taps `writes`.
 fn sweep<const R: usize, const W: usize, const X: usize>(
     buffer: Value,
     reads: [i64; R],

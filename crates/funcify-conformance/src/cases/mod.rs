@@ -1,9 +1,11 @@
-//! The cases: programs of the golden cases, one file a category; `edge`, whose expected
-//! values stand beside the programs, as do those of `random`; `numerics`, one answer to each question on which libraries
-//! differ; `layers`, the layers of `funcify::nn`; and `ops`, single ops whose results are the reference evaluation's.
+//! The cases of the suite.
 //!
-//! A program follows the definition in the manifest. It takes its inputs by name, with the types that the
-//! manifest gives them, so one program serves the f32 and the f64 variant.
+//! The programs of the golden cases are in one file per category. `edge` and `random` write the expected values
+//! beside the programs; `numerics` fixes one answer for each question on which libraries differ; `layers` covers the
+//! layers of `funcify::nn`; and `ops` covers single ops, with expected results from the reference evaluator.
+//!
+//! A program follows the definition in the manifest. It gets its inputs by name, with the types in the manifest, so
+//! one program serves the f32 and the f64 variant.
 
 mod associative;
 mod cond;
@@ -35,14 +37,14 @@ use funcify::{
 use crate::case::{Case, Cases, Expected, ExpectedOutput, OneCase};
 use crate::golden::GoldenCase;
 
-/// The inputs of a golden case, declared as a program asks for them.
+/// The inputs of a golden case, declared when a program requests them.
 pub struct Inputs<'a> {
     builder: &'a Builder,
     case: &'a GoldenCase,
 }
 
 impl Inputs<'_> {
-    /// Declares the inputs of these names.
+    /// Declares the inputs with these names.
     fn get<const N: usize>(&self, names: [&str; N]) -> [Value; N] {
         let types = self.case.group("in");
         names.map(|name| {
@@ -65,7 +67,7 @@ pub trait ProgramFn: Sync {
     fn outputs(&self, inputs: &Inputs<'_>) -> Outputs;
 }
 
-/// A program of the inputs of these names.
+/// A program whose inputs have these names.
 struct Of<const N: usize> {
     cases: &'static [&'static str],
     inputs: [&'static str; N],
@@ -82,7 +84,7 @@ impl<const N: usize> ProgramFn for Of<N> {
     }
 }
 
-/// Returns the program of the cases of these names: from its inputs, by name, to its outputs.
+/// Returns the program of the cases with these names, as a function from its inputs, by name, to its outputs.
 const fn program<const N: usize>(
     cases: &'static [&'static str],
     inputs: [&'static str; N],
@@ -93,7 +95,7 @@ const fn program<const N: usize>(
 
 type Programs = &'static [&'static dyn ProgramFn];
 
-/// `outputs! { carry, ys: trace }`: the outputs of a program by name.
+/// Collects the outputs of a program by name: `outputs! { carry, ys: trace }`.
 macro_rules! outputs {
     ($($name:ident $(: $value:expr)?),* $(,)?) => {
         std::collections::BTreeMap::from([$((stringify!($name), $crate::cases::outputs!(@value $name $($value)?))),*])
@@ -103,17 +105,17 @@ macro_rules! outputs {
 }
 use outputs;
 
-/// Returns what a body gives whose next carry is also its output.
+/// Returns the results of a body whose next carry is also its output.
 fn traced<T: Copy>(carry: T) -> (T, T) {
     (carry, carry)
 }
 
-/// Returns the outputs of a program that is one scan: its last carry and its rows.
+/// Returns the outputs of a program with a single scan: the last carry and the ys.
 fn scanned((carry, ys): (Value, Value)) -> Outputs {
     outputs! { carry, ys }
 }
 
-/// Every program by the name of its case.
+/// Returns every program by the name of its case.
 pub fn programs() -> BTreeMap<&'static str, &'static dyn ProgramFn> {
     let files = [
         taps::PROGRAMS,
@@ -131,7 +133,7 @@ pub fn programs() -> BTreeMap<&'static str, &'static dyn ProgramFn> {
     rows.flat_map(|program| program.cases().iter().map(|name| (*name, *program))).collect()
 }
 
-/// The graph of a golden case by its program.
+/// Builds the graph of a golden case from its program.
 pub fn build(case: &GoldenCase, program: &dyn ProgramFn) -> Result<Graph, Error> {
     Graph::build(&case.name, |builder| program.outputs(&Inputs { builder, case }))
 }

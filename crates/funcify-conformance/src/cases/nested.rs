@@ -6,7 +6,7 @@ use super::while_loops::{collatz_step, newton};
 use super::{Programs, outputs, program, scanned, traced};
 
 pub(super) const PROGRAMS: Programs = &[
-    // The inner loop depends on nothing but the carry and a captured value.
+    // The inner loop depends only on the carry and a captured value.
     &program(&["scan_in_scan_fixed", "scan_in_scan_fixed_f64"], ["init", "w"], |[init, w]| {
         let times = |length: usize| ScanOptions::new().length(length);
         scanned(scan_with(times(3), init, (), |c, ()| {
@@ -25,7 +25,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { carry, zs }
     }),
-    // One carry goes through three levels.
+    // One carry passes through three levels.
     &program(&["scan_three_levels"], ["init", "xs", "w"], |[init, xs, w]| {
         let level3 = |c: Value, x: Value| ((c * w).sin() + x, ());
         let level2 = |c: Value, x: Value| {
@@ -45,7 +45,7 @@ pub(super) const PROGRAMS: Programs = &[
             scan(init, xs, |c, x| scan_with(ScanOptions::new().reverse(), c + x, ws, |d, v| traced(0.5 * d * v + x)));
         outputs! { carry, es }
     }),
-    // A mit-sot inside a scan, started from the outer row.
+    // A mit-sot inside a scan, initialised with the outer row.
     &program(&["inner_mit_sot"], ["start", "a", "b"], |[start, a, b]| {
         scanned(scan(a.zeros_like(), start, |c, s| {
             let mut inner = Recurrence::new();
@@ -66,7 +66,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys }
     }),
-    // Chunks of rows, as one flat scan over the rows.
+    // A scan over chunks of rows, which equals one flat scan over the rows.
     &program(&["chunked_scan", "chunked_scan_f64"], ["init", "xs", "w"], |[init, xs, w]| {
         let step = |c: Value, x: Value| traced((c.matmul(w) + x).tanh());
         let (carry, ys) = scan(init, xs.reshape([3, 2, 2]), |c, chunk| scan(c, chunk, step));
@@ -98,7 +98,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys }
     }),
-    // A loop with its own number of iterations in each step.
+    // A while loop with a different number of steps in each step of the scan.
     &program(&["while_in_scan"], ["xs"], |[xs]| {
         let (_, (ys, n)) = scan(xs.index(0, 0).zeros_like(), xs, |c, a| {
             let (x, n) = newton(a);
@@ -107,13 +107,13 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys, n }
     }),
-    // A scan in each iteration.
+    // A scan in each step of a while loop.
     &program(&["scan_in_while"], ["x0", "ws"], |[x0, ws]| {
         let next = |(x, n): (Value, Value)| (scan(x, ws, |x, w| (x * w + 0.05, ())).0, n + 1);
         let (x, n) = while_loop((x0, constant(0i64)), |(x, _)| x.sum(..).lt(12.0), next);
         outputs! { x, n }
     }),
-    // How often the inner loop runs depends on the outer one.
+    // The number of steps of the inner loop depends on the outer one.
     &program(&["while_in_while"], ["limit"], |[limit]| {
         let outer = |(i, total): (Value, Value)| {
             let (_, total) = while_loop((i, total), |(n, _)| n.gt(1), |(n, total)| (collatz_step(n), total + 1));
@@ -122,7 +122,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (_, total) = while_loop((constant(1i64), constant(0i64)), |(i, _)| i.le(limit), outer);
         outputs! { total }
     }),
-    // The inner loop runs as many steps as the outer index says.
+    // The outer index is the number of steps of the inner loop.
     &program(&["triangular_loop"], ["xs", "w"], |[xs, w]| {
         let s = fori_loop(1, 5, w.zeros_like(), |i, s| {
             let d = fori_loop(0, i, xs.take(0, i), |j, d| (d + xs.take(0, j) * w).sin());

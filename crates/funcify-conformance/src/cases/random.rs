@@ -1,19 +1,20 @@
 //! Category `random`: keys, bits and distributions, and random state in loops.
 //!
-//! Expected values are written out. Those marked so are what JAX prints; the others were computed from the definition
-//! of Threefry-2x32 and JAX's formulas in Python, with the inverse error function and logarithms of mpmath.
+//! The expected values are literals. Those marked so are the output of JAX; the others were computed from the
+//! definition of Threefry-2x32 and JAX's formulas in Python, with the inverse error function and logarithms of
+//! mpmath.
 
 use funcify::random;
 
 use super::*;
 
-/// Every case of the category.
+/// Builds every case of the category.
 pub(crate) fn cases() -> Cases {
     let groups = [keys()?, uniform()?, normal()?, integers()?, others()?, loops()?];
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// A case that gives these outputs, by name. Floats may differ by a few units in the last place.
+/// Builds a case with these expected outputs, by name. Floats may differ by a few units in the last place.
 fn gives<T: Tree, const N: usize, const M: usize>(
     name: &str,
     program: impl FnOnce(&Builder) -> T,
@@ -39,7 +40,7 @@ fn gives<T: Tree, const N: usize, const M: usize>(
     })
 }
 
-/// A case of one distribution: `y` from a key.
+/// Builds a case of one distribution, which draws `y` from a key.
 fn draws<T: Tree>(
     name: &str,
     seed: i64,
@@ -98,7 +99,7 @@ fn keys() -> Cases {
     ])
 }
 
-/// Exact: the bits of the fraction.
+/// The results are exact: they are the bits of the fraction.
 fn uniform() -> Cases {
     let unit = |dtype| move |key| random::uniform(key, [3], dtype, 0, 1);
     let five = |dtype| move |key| random::uniform(key, [5], dtype, 0.0, 1.0);
@@ -230,7 +231,7 @@ fn others() -> Cases {
     ])
 }
 
-/// The key is a carry, a row, or folded from the index of a step.
+/// The key is a carry, a row, or derived from the step index by `fold_in`.
 fn loops() -> Cases {
     let walk = |dtype: DType| {
         move |g: &Builder| {

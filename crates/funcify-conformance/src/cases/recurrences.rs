@@ -1,9 +1,9 @@
-//! Recurrences with one state or none: what most cases of taps have in common. Options such as the number of steps are those of
-//! the `Recurrence` that a caller passes.
+//! Recurrences with one state or none, which most cases of taps share. The `Recurrence` that a caller passes has the
+//! options, such as the number of steps.
 
 use funcify::{Recurrence, Tree, Value};
 
-/// Returns what each step gives for the rows of `xs` behind the taps.
+/// Returns the ys of steps that map the rows of `xs` at the taps.
 pub(super) fn stencil<Y: Tree, const N: usize>(
     loop_: &mut Recurrence,
     xs: Value,
@@ -14,7 +14,7 @@ pub(super) fn stencil<Y: Tree, const N: usize>(
     loop_.run(|at| step(at.read(&rows))).ys
 }
 
-/// Returns the trace of a state: each step maps the rows behind the taps to the next one.
+/// Returns the trace of a state: each step maps the rows at the taps to the next row.
 pub(super) fn state<const N: usize>(
     loop_: &mut Recurrence,
     init: Value,
@@ -29,12 +29,12 @@ pub(super) fn state<const N: usize>(
     done.trace(&state)
 }
 
-/// Returns the trace of a state that is the row before alone.
+/// Returns the trace of a state that depends only on the row before.
 pub(super) fn repeated(loop_: &mut Recurrence, init: Value, step: impl FnOnce(Value) -> Value) -> Value {
     state(loop_, init.unsqueeze(0), [-1], |[old]| step(old))
 }
 
-/// Returns the trace of a state with an input: each step maps a row of `xs` and the rows behind the taps to the next one.
+/// Returns the trace of a state with an input: each step maps a row of `xs` and the rows at the taps to the next row.
 pub(super) fn driven<const N: usize>(
     loop_: &mut Recurrence,
     xs: Value,
@@ -50,7 +50,8 @@ pub(super) fn driven<const N: usize>(
     done.trace(&state)
 }
 
-/// Returns the trace of a running sum, product or the like: each step maps a row of `xs` and the row before to the next one.
+/// Returns the trace of a cumulative sum, product or similar: each step maps a row of `xs` and the row before to the
+/// next row.
 pub(super) fn running(
     loop_: &mut Recurrence,
     xs: Value,
@@ -60,8 +61,8 @@ pub(super) fn running(
     driven(loop_, xs, init.unsqueeze(0), [-1], |x, [old]| step(x, old))
 }
 
-/// Returns the final rows of a buffer: each step maps rows of the sequences `xs` and the rows behind the taps `reads` to the rows
-/// behind the taps `writes`.
+/// Returns the final rows of a buffer: each step maps rows of the sequences `xs` and the rows at the taps `reads` to
+/// the rows at the taps `writes`.
 pub(super) fn sweep<const R: usize, const W: usize, const X: usize>(
     loop_: &mut Recurrence,
     buffer: Value,

@@ -47,7 +47,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["sequence_taps_0_2"], ["x"], |[x]| {
         outputs! { y: stencil(&mut Recurrence::new(), x, [0, 2], |[here, ahead]| here * ahead.sin()) }
     }),
-    // Tap 0 counts for the number of steps, though it is not read.
+    // Tap 0 determines the number of steps, although it is not read.
     &program(&["sequence_tap_minus_2"], ["x", "init"], |[x, init]| {
         let mut loop_ = Recurrence::new();
         let x = loop_.sequence(x, [-2]);
@@ -58,7 +58,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { trace: done.trace(&c) }
     }),
-    // The sequence that allows fewer steps decides.
+    // The sequence that allows fewer steps determines the number of steps.
     &program(&["two_tapped_sequences"], ["u", "v"], |[u, v]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [-1, 0]);
@@ -129,7 +129,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { trace: done.trace(&c) }
     }),
-    // Störmer's and Verlet's method for oscillators.
+    // The Störmer-Verlet method for oscillators.
     &program(&["verlet"], ["q", "k"], |[q, k]| {
         let trace = state(Recurrence::new().steps(10), q, [-2, -1], |[x2, x1]| 2.0 * x1 - x2 - 0.04 * k * x1.sin());
         outputs! { trace }
@@ -171,7 +171,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { y: done.trace(&y) }
     }),
-    // The state of a random generator, of which only the last value is returned.
+    // The state of a random generator; only its last value is returned.
     &program(&["untraced_generator"], ["seed0", "init", "xs"], |[seed0, init, xs]| {
         let mut loop_ = Recurrence::new();
         let xs = loop_.sequence(xs, [0]);
@@ -222,7 +222,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { a: done.trace(&a), b: done.trace(&b) }
     }),
-    // The initial rows are computed and shared.
+    // The initial rows are computed, and shared.
     &program(&["overlapping_initial_rows"], ["start", "u"], |[start, u]| {
         let mut loop_ = Recurrence::new();
         let u = loop_.sequence(u, [0]);
@@ -235,7 +235,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { x: done.trace(&x), y: done.trace(&y) }
     }),
-    // The batch is an axis of the rows.
+    // The batch axis is an axis of the rows.
     &program(&["vmap_mit_sot"], ["start", "u", "a"], |[start, u, a]| {
         let trace = vmap((start, u), |(start, u)| {
             driven(&mut Recurrence::new(), u, start, [-2, -1], |u, [x2, x1]| (a * x1).tanh() - x2 * u)

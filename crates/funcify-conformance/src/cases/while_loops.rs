@@ -1,4 +1,4 @@
-//! Category `while`: loops that count, and loops that run as long as a condition holds.
+//! Category `while`: counted loops, and loops that run while a condition holds.
 
 use funcify::prelude::*;
 
@@ -9,7 +9,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (x, n) = newton(a);
         outputs! { x, n }
     }),
-    // One trip count for a whole vector.
+    // A single number of steps for a whole vector.
     &program(&["newton_cube_root_vector"], ["a"], |[a]| {
         let cube = |x: Value| x * x * x;
         let next = |(x, n): (Value, Value)| (x - (cube(x) - a) / (3.0 * x.square()), n + 1);
@@ -39,7 +39,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (r, ..) = while_loop((base.ones_like(), base, exponent), |(_, _, e)| e.gt(0), next);
         outputs! { r }
     }),
-    // How far the loop reads a captured array depends on its values.
+    // The values of a captured array determine how far the loop reads it.
     &program(&["while_indexing_an_array"], ["xs"], |[xs]| {
         let start = (xs.index(0, 0).zeros_like(), zero());
         let (s, n) = while_loop(start, |(s, _)| s.lt(2.0), |(s, i)| (s + xs.take(0, i).square() + 0.1, i + 1));
@@ -76,7 +76,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (l, h, n) = while_loop((low, high, zero()), |(l, h, _)| (h - l).gt(0.01), next);
         outputs! { m: 0.5 * (l + h), n }
     }),
-    // A captured limit is read by the condition only.
+    // Only the condition reads a captured limit.
     &program(&["captured_condition"], ["x0", "growth", "limit"], |[x0, growth, limit]| {
         let (x, n) = while_loop((x0, zero()), |(x, _)| x.lt(limit), |(x, n)| (x * growth + 0.1, n + 1));
         outputs! { x, n }
@@ -117,7 +117,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { buffer }
     }),
-    // A batch of loops, as one loop that runs while any of them does and keeps what is done.
+    // A batch of loops, as one loop that runs while any lane does and keeps the results of finished lanes.
     &program(&["vmap_while"], ["a"], |[a]| {
         let (x, n) = vmap(a, newton);
         outputs! { x, n }
@@ -172,7 +172,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { x: done.trace(&state), y: done.ys }
     }),
-    // Floats, integers and booleans, and a sum over the rows that there are.
+    // Floats, integers and booleans, and a sum over the rows that were written.
     &program(&["while_scan_several_outputs"], ["x0", "w"], |[x0, w]| {
         let (_, (xs, squares, counts, even)) = scan_until_with(at_most(25), (x0, zero()), (), |(x, n), ()| {
             let (x, n): (Value, Value) = (w * x, n + 1);
@@ -189,17 +189,17 @@ pub(super) const PROGRAMS: Programs = &[
     }),
 ];
 
-/// No steps.
+/// Returns the initial number of steps.
 fn zero() -> Value {
     constant(0i64)
 }
 
-/// Newton's iteration for the square root, and the number of its steps.
+/// Computes a square root by Newton's method; returns it with the number of steps.
 pub(super) fn newton(a: Value) -> (Value, Value) {
     while_loop((a, zero()), |(x, _)| (x * x - a).abs().gt(0.01), |(x, n)| (0.5 * (x + a / x), n + 1))
 }
 
-/// The next number of Collatz's sequence.
+/// Returns the next number of the Collatz sequence.
 pub(super) fn collatz_step(n: Value) -> Value {
     select((n % 2).gt(0), 3 * n + 1, n / 2)
 }

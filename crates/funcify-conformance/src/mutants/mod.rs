@@ -1,8 +1,8 @@
-//! Programs as texts that somebody has damaged: no text gives a panic, a hang, or memory beyond the budget, and a text that is
-//! read is printed and read as itself.
+//! Fuzzes the parser and the program runner with damaged texts: no text may cause a panic, a hang, or memory use
+//! beyond the budget, and a text that parses must round-trip.
 //!
-//! `cargo xtask fuzz-text` searches with libFuzzer, which is told the language by `tests/mutants/words.dict`. The tests look at
-//! some mutants that follow from a seed and a number.
+//! `cargo xtask fuzz-text` fuzzes with libFuzzer, using the dictionary in `tests/mutants/words.dict`. The tests check
+//! some mutants, each determined by a seed and a number.
 
 mod mutate;
 mod probe;
@@ -18,12 +18,12 @@ pub use probe::{MEMORY, Reached, probe, set_up};
 use crate::arbitrary::{Choices, Sample, mixed};
 use crate::suite::all_cases;
 
-/// The texts that are mutated, in two groups: with bodies, and without.
+/// The texts to mutate, in two groups: with and without bodies.
 pub struct Corpus {
     groups: [Vec<String>; 2],
 }
 
-/// Programs that once were wrong.
+/// The programs of earlier failures.
 const ONCE_WRONG: [&str; 12] = [
     include_str!("../../tests/mutants/bind-panic.fir"),
     include_str!("../../tests/mutants/huge-broadcast.fir"),
@@ -39,14 +39,14 @@ const ONCE_WRONG: [&str; 12] = [
     include_str!("../../tests/mutants/slice-of-a-step-that-never-runs.fir"),
 ];
 
-/// Longer texts are left out: what they show, shorter ones do.
+/// The length limit of a text: longer ones show nothing that shorter ones do not.
 const LONGEST: usize = 4000;
 
-/// How many random programs are in the corpus.
+/// The number of random programs in the corpus.
 const RANDOM: u64 = 150;
 
 impl Corpus {
-    /// The programs of the suite, those that once were wrong, and some random ones.
+    /// Collects the programs of the suite, those of earlier failures, and some random ones.
     pub fn new() -> Result<Corpus, String> {
         let cases = all_cases()?.into_iter().map(|case| case.graph.to_string());
         let random = (0..RANDOM).filter_map(|seed| Sample::new(&mut Choices::seeded(mixed(seed))).ok());
@@ -62,37 +62,37 @@ impl Corpus {
         Ok(Corpus { groups })
     }
 
-    /// Writes each text to a file of its own, from which libFuzzer begins.
+    /// Writes each text to its own file, as the initial corpus of libFuzzer.
     pub fn save(&self, folder: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(folder)?;
         self.texts().enumerate().try_for_each(|(index, text)| std::fs::write(folder.join(format!("{index}.fir")), text))
     }
 
-    /// How many texts it has.
+    /// Returns the number of texts.
     pub fn len(&self) -> usize {
         self.groups.iter().map(Vec::len).sum()
     }
 
-    /// Whether it has none.
+    /// Returns `true` if the corpus has no texts.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The mutant of that number.
+    /// Returns the mutant with this number.
     pub fn mutant(&self, seed: u64, number: u64) -> String {
         let start = mixed(seed.wrapping_mul(1 << 32).wrapping_add(number));
         let bytes: Vec<u8> = (0..128).flat_map(|word| mixed(start.wrapping_add(word)).to_le_bytes()).collect();
         let group = usize::from(number % 3 == 2);
-        mutate::mutant(&mut Unstructured::new(&bytes), &self.groups[group]).expect("bytes that have ended are zeros")
+        mutate::mutant(&mut Unstructured::new(&bytes), &self.groups[group]).expect("zeros follow the last byte")
     }
 
-    /// Every text, unharmed.
+    /// Returns every text, without mutations.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().flatten().map(String::as_str)
     }
 }
 
-/// The number of ops of a graph and of its bodies.
+/// Returns the number of ops of a graph and of its bodies.
 fn ops(graph: &Graph) -> usize {
     let bodies = graph.nodes().iter().flat_map(|node| node.op.bodies());
     graph.nodes().len() + bodies.map(|body| ops(body)).sum::<usize>()

@@ -1,14 +1,14 @@
-//! Mutations of a text: of its tokens, of its lines, and of all places that mean the same.
+//! Mutates a text: its characters, its tokens, its lines, and all occurrences of a token at once.
 
 use arbitrary::{Result, Unstructured};
 
-/// The words that a mutation may put in the place of others, as a dictionary of libFuzzer.
+/// The words that a mutation may insert, as a dictionary of libFuzzer.
 const WORDS: &str = include_str!("../../tests/mutants/words.dict");
 
-/// Up to this many characters; what grows beyond is cut.
+/// The largest number of characters; longer texts are truncated.
 const LONGEST: usize = 20_000;
 
-/// Returns a mutant of one of the texts: a few mutations, one after the other.
+/// Returns a mutant of one of the texts, after a few successive mutations.
 pub(super) fn mutant(choices: &mut Unstructured<'_>, corpus: &[String]) -> Result<String> {
     let mut text = choices.choose(corpus)?.clone();
     for _ in 0..*choices.choose(&[1, 1, 1, 2, 2, 4])? {
@@ -26,7 +26,7 @@ pub(super) fn mutant(choices: &mut Unstructured<'_>, corpus: &[String]) -> Resul
     Ok(text)
 }
 
-/// One character is another, goes, or comes; or all after it goes.
+/// Replaces, removes or inserts a character, or truncates the text.
 fn characters(choices: &mut Unstructured<'_>, text: &str) -> Result<String> {
     let mut all: Vec<char> = text.chars().collect();
     if all.is_empty() {
@@ -44,7 +44,7 @@ fn characters(choices: &mut Unstructured<'_>, text: &str) -> Result<String> {
     Ok(all.into_iter().collect())
 }
 
-/// Splits a text in words, numbers, and single characters.
+/// Splits a text into words, numbers, and single characters.
 fn split(text: &str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut tokens: Vec<String> = Vec::new();
@@ -59,10 +59,10 @@ fn split(text: &str) -> Vec<String> {
     tokens
 }
 
-/// What may stand in the place of each other.
+/// A kind of tokens that may replace each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Sizes and numbers.
+    /// A size or a number.
     Size,
     Value,
     Word,
@@ -83,8 +83,8 @@ impl Kind {
     }
 }
 
-/// One token, or `everywhere` all that are the same, so that types agree as before, is replaced by one of its kind: of this
-/// text, of another or of the language, or by the next number. Or it goes, or stands twice.
+/// Replaces a token with one of its kind (from this text, another text or the language) or with the next number,
+/// removes it, or doubles it. With `everywhere`, changes all equal tokens alike, so that types still agree.
 fn tokens(choices: &mut Unstructured<'_>, text: &str, other: &str, everywhere: bool) -> Result<String> {
     let mut tokens = split(text);
     let kind = *choices.choose(&[Kind::Size, Kind::Size, Kind::Value, Kind::Word, Kind::Sign])?;
@@ -114,7 +114,7 @@ fn tokens(choices: &mut Unstructured<'_>, text: &str, other: &str, everywhere: b
     Ok(tokens.concat())
 }
 
-/// Returns the index behind the line that closes what the line at `start` opens.
+/// Returns the index after the line that closes the block opened by the line at `start`.
 fn block_end(lines: &[&str], start: usize) -> usize {
     let mut open = 0i64;
     for (index, line) in lines.iter().enumerate().skip(start) {
@@ -127,7 +127,7 @@ fn block_end(lines: &[&str], start: usize) -> usize {
     lines.len()
 }
 
-/// An equation, with its body if it has one, goes, stands twice, or comes from another text; or is in itself many times.
+/// Removes an equation with its body, copies it, inserts one from another text, or nests a line in itself many times.
 fn lines(choices: &mut Unstructured<'_>, text: &str, other: &str) -> Result<String> {
     let mut all: Vec<&str> = text.lines().collect();
     let others: Vec<&str> = other.lines().collect();

@@ -1,4 +1,4 @@
-//! What is asked of one text.
+//! Runs all checks on one text.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -15,37 +15,37 @@ use super::ops;
 use crate::arbitrary::{arguments, mixed};
 use crate::runner::MODES;
 
-/// How far a text came.
+/// The last stage that a text reached.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reached {
-    /// It does not parse, or a type rule refuses it.
+    /// The text does not parse, or a type rule rejects it.
     Refused,
-    /// It is read, and the checker refuses it.
+    /// The text parses, and the checker rejects it.
     Unsound,
-    /// It is a program, and its arguments would be too large.
+    /// The program is sound, but its arguments would be too large.
     Checked,
-    /// A call of it was refused, or took longer than it may.
+    /// A call of the program was rejected or exceeded the time limit.
     Stopped,
-    /// It ran.
+    /// The program ran.
     Ran,
 }
 
 /// The memory budget of a run.
 pub const MEMORY: u64 = 64 << 20;
 
-/// How long one run may take before it is stopped.
+/// The time limit of a run.
 const TIME: Duration = Duration::from_millis(100);
 
-/// Programs of more ops are not differentiated.
+/// The largest number of ops of a program that is differentiated.
 const MOST_OPS: usize = 150;
 
-/// Arguments of more elements are not made.
+/// The largest number of elements in the arguments of a program that is run.
 const MOST_ELEMENTS: usize = 1 << 14;
 
-/// Where the last panic was.
+/// The message and location of the last panic.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
-/// Sets the memory budget of the process, and lets panics be remembered instead of printed.
+/// Sets the memory budget of the process, and records panics instead of printing them.
 pub fn set_up() {
     set_memory_budget(MEMORY);
     std::panic::set_hook(Box::new(|info| {
@@ -55,7 +55,7 @@ pub fn set_up() {
     }));
 }
 
-/// Asks everything of a text. The error is what is wrong.
+/// Runs all checks on a text. The error describes the failure.
 pub fn probe(text: &str, seed: u64) -> Result<Reached, String> {
     catch_unwind(AssertUnwindSafe(|| examine(text, seed))).unwrap_or_else(|_| {
         let panic = PANIC.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -84,12 +84,12 @@ fn examine(text: &str, seed: u64) -> Result<Reached, String> {
     Ok(reached)
 }
 
-/// An error of the text says where and what.
+/// Checks that a parse error has a message and a line.
 fn refused(error: &Error) -> Result<(), String> {
     told("parse", error)?;
     let shown = error.to_string();
     if !shown.contains("line ") {
-        return Err(format!("an error without its line: {shown}"));
+        return Err(format!("the error names no line: {shown}"));
     }
     Ok(())
 }
@@ -102,18 +102,18 @@ fn told(step: &str, error: &Error) -> Result<(), String> {
     Ok(())
 }
 
-/// What is printed is read as what was printed.
+/// Checks that the printed text parses to the same graph and prints the same again.
 fn round_trip(graph: &Graph, printed: &str) -> Result<(), String> {
     let parsed =
-        Graph::parse(printed).map_err(|error| format!("what is printed does not parse: {error}\n{printed}"))?;
+        Graph::parse(printed).map_err(|error| format!("the printed program does not parse: {error}\n{printed}"))?;
     if let Some(difference) = graph.difference(&parsed) {
-        return Err(format!("what is printed is another program: {difference}\n{printed}"));
+        return Err(format!("the printed program differs: {difference}\n{printed}"));
     }
     let again = parsed.to_string();
-    if again != printed { Err(format!("printed anew it differs:\n{printed}\n{again}")) } else { Ok(()) }
+    if again != printed { Err(format!("printed again, it differs:\n{printed}\n{again}")) } else { Ok(()) }
 }
 
-/// Small arguments, if the program takes some.
+/// Returns small arguments for the program, or `None` if they would be too large.
 fn inputs(graph: &Graph, seed: u64) -> Option<Vec<HostTensor>> {
     let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone()).collect();
     let mut sizes = Sizes::new();
@@ -135,12 +135,12 @@ fn inputs(graph: &Graph, seed: u64) -> Option<Vec<HostTensor>> {
     arguments(&types, &sizes, seed).ok()
 }
 
-/// Whether an error is of the time that a run may take.
+/// Returns whether an error means that the time limit was exceeded.
 fn is_stopped(error: &Error) -> bool {
     matches!(error, Error::Cancelled { .. })
 }
 
-/// Runs on the reference evaluation, and on the programs of the reference backend in both strategies, which give the same.
+/// Runs the program on the reference evaluator and on the reference backend in both modes, and compares the results.
 fn runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     let expected = Cancellation::after(TIME).scope(|| evaluate(graph, inputs));
     if let Err(error) = &expected {
@@ -149,7 +149,7 @@ fn runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     if expected.as_ref().is_err_and(is_stopped) {
         return Ok(Reached::Stopped);
     }
-    // The recursion of an associative scan associates in another way, so it rounds in another way.
+    // The recursion of an associative scan associates differently, so it rounds differently.
     let reassociates = graph.to_string().contains("associative_scan");
     let shown = |results: &[HostTensor]| match reassociates {
         true => format!("{:?}", results.iter().map(HostTensor::ty).collect::<Vec<_>>()),
@@ -161,10 +161,10 @@ fn runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
         let run = || Function::compile_with(graph, &Reference, options)?.call_host(inputs);
         match (Cancellation::after(TIME).scope(run), &expected) {
             (Ok(found), Ok(expected)) if shown(&found) != shown(expected) => {
-                return Err(format!("{} gives {found:?}, not {expected:?}", strategy.name()));
+                return Err(format!("{} returns {found:?} instead of {expected:?}", strategy.name()));
             }
             (Err(error), Ok(_)) if !may_be_refused(&error, strategy) => {
-                return Err(format!("{} refuses what the evaluation does: {error}", strategy.name()));
+                return Err(format!("{} rejects a program that the reference evaluator runs: {error}", strategy.name()));
             }
             (Err(error), _) => told(strategy.name(), &error)?,
             _ => {}
@@ -173,25 +173,25 @@ fn runs(graph: &Graph, inputs: &[HostTensor]) -> Result<Reached, String> {
     Ok(if expected.is_ok() { Reached::Ran } else { Reached::Stopped })
 }
 
-/// The rules that change no bit of a result.
+/// Returns the rules that preserve every bit of a result.
 fn exact_rules() -> RewriteOptions {
     let reordering = RULES.iter().filter(|rule| rule.reorders_sums);
     reordering.fold(RewriteOptions::new(), |rewrites, rule| rewrites.without(rule.name))
 }
 
-/// Limits that the reference evaluation does not have, or has elsewhere.
+/// Returns whether an error reports a limit that the reference evaluator does not have, or applies elsewhere.
 fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
     let is_unrolled = strategy == LoopStrategy::Unroll;
     match error {
         Error::StepCountNotStatic { .. } | Error::ProgramTooLarge { .. } | Error::Rows { .. } => is_unrolled,
         Error::StepCount { .. } => is_unrolled,
         Error::OverBudget { .. } | Error::Cancelled { .. } => true,
-        // The rows of an associative scan's pairs are twice as long.
+        // The rows of an associative scan's pairs are twice as long, so their size may overflow.
         _ => error.to_string().contains("a size has 64 bits"),
     }
 }
 
-/// A transformation gives a sound program that can be printed, or a typed error.
+/// Checks that each transformation returns either a sound program that can be printed, or a typed error.
 fn derivatives(graph: &Graph, seed: u64) -> Result<(), String> {
     let options = || {
         let policies = [

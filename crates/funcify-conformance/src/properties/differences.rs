@@ -1,19 +1,20 @@
-//! Derivatives by differences of values.
+//! Checks derivatives against finite differences of values.
 
 use funcify::{DType, Graph, HostTensor, Scalar};
 
 use super::{DIFFERENCES, Subject, sum, terms};
 
-/// What differences say of a derivative.
+/// The result of comparing a derivative with finite differences.
 pub(super) enum Difference {
     Agrees,
-    /// The program has a kink or a jump here, so there is no derivative.
+    /// The program has a kink or a jump at this point, so the derivative does not exist.
     Kink,
     Is(f64),
 }
 
 impl Subject<'_> {
-    /// The outputs, weighed by the cotangents, this far along the tangents; `None` where their shapes change.
+    /// Returns the sum of the outputs weighted by the cotangents, after moving the inputs by `step` along the
+    /// tangents; `None` if the shapes of the outputs change.
     fn weighed(
         &self,
         graph: &Graph,
@@ -42,8 +43,9 @@ impl Subject<'_> {
         Some(total)
     }
 
-    /// Whether differences agree for some of several steps: a kink beside the point spoils the larger ones. Where they
-    /// do for none, a second difference that does not become smaller with the step is a kink at the point.
+    /// Compares a derivative with differences for several step sizes; one that agrees is enough, because a kink near
+    /// the point spoils the larger ones. If none agrees, a second difference that does not shrink with the step size
+    /// indicates a kink at the point.
     pub(super) fn difference(
         &self,
         graph: &Graph,
@@ -60,7 +62,7 @@ impl Subject<'_> {
             let values = [at(step), at(-step), at(step / 2.0), at(-step / 2.0)];
             let [Some(up), Some(down), Some(half_up), Some(half_down)] = values else { continue };
             let (whole, half) = ((up - down) / (2.0 * step), (half_up - half_down) / step);
-            // Richardson's extrapolation of central differences.
+            // Richardson extrapolation of central differences.
             let derivative = (4.0 * half - whole) / 3.0;
             if (derivative - expected).abs() <= DIFFERENCES * (scale + derivative.abs()) {
                 return Difference::Agrees;

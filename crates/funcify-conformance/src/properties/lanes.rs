@@ -1,4 +1,4 @@
-//! Properties of batched programs.
+//! Checks the properties of batched programs.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use funcify::{CheckpointPolicy, Dim, Graph, HostTensor, Scalar, VmapOptions, eva
 use super::{Checked, Disagreement, REORDERED, Subject, Tally, derived, failed, is_finite, options, same};
 use crate::arbitrary::is_ragged;
 
-/// What `vmap` gives is what the lanes give one by one.
+/// Checks that `vmap` returns what the lanes return one by one.
 pub(super) fn lanes(subject: &Subject<'_>, property: &'static str, tally: &mut Tally) -> Checked<Option<Lanes>> {
     let mut subject = subject.clone();
     let graph = subject.graph.clone();
@@ -51,16 +51,16 @@ pub(super) fn lanes(subject: &Subject<'_>, property: &'static str, tally: &mut T
     Ok(Some(lanes))
 }
 
-/// A batched program, and what its lanes are.
+/// A batched program, and the inputs of its lanes.
 pub(super) struct Lanes {
     graph: Graph,
-    /// The axis of each input along which its lanes lie.
+    /// The batch axis of each input, if it has one.
     axes: Vec<Option<usize>>,
     of_lanes: Vec<BTreeMap<String, HostTensor>>,
 }
 
 impl Lanes {
-    /// For each output, the results of the lanes.
+    /// Evaluates the lanes one by one, and returns for each output the results of the lanes.
     fn one_by_one(
         &self,
         property: &'static str,
@@ -75,13 +75,13 @@ impl Lanes {
             }
         }
         if all.iter().any(|results| results.iter().any(|result| result.shape() != results[0].shape())) {
-            let reason = format!("lanes of different sizes are not refused\nin\n{graph}");
+            let reason = format!("lanes of different sizes are not rejected\nin\n{graph}");
             return Err(Disagreement { property, reason });
         }
         Ok(all)
     }
 
-    /// The arguments of all lanes at once, for inputs of the graph of one lane.
+    /// Returns the batched arguments for the inputs of the graph of one lane.
     fn arguments(&self, graph: &Graph) -> Vec<HostTensor> {
         let argument = |(index, axis): (usize, &Option<usize>)| {
             let name = graph.input_name(index);
@@ -92,7 +92,7 @@ impl Lanes {
     }
 }
 
-/// Tensors of one type along a new axis.
+/// Stacks tensors of one type along a new axis.
 fn stacked(lanes: &[HostTensor], axis: usize) -> HostTensor {
     let mut shape = lanes[0].shape().to_vec();
     shape.insert(axis, lanes.len());
@@ -103,7 +103,7 @@ fn stacked(lanes: &[HostTensor], axis: usize) -> HostTensor {
     })
 }
 
-/// The gradient of a batched program is that of its lanes, summed where they share an input.
+/// Checks that the gradient of a batched program is the gradient of its lanes, summed where they share an input.
 pub(super) fn gradient_of_lanes(subject: &mut Subject<'_>, graph: &Graph, vjp: &Graph, tally: &mut Tally) -> Checked {
     let property = "gradient of lanes";
     let Some(mut lanes) = lanes(subject, "lanes", tally)? else { return Ok(()) };
@@ -113,7 +113,7 @@ pub(super) fn gradient_of_lanes(subject: &mut Subject<'_>, graph: &Graph, vjp: &
     for name in &cotangents {
         let like = subject.inputs[name].clone();
         for lane in &mut lanes.of_lanes {
-            // A loop that ends early has other rows in other lanes only if that is refused.
+            // If a loop that ends early has other numbers of rows in other lanes, the check below skips the program.
             let cotangent = subject.another(&like);
             lane.insert(name.clone(), cotangent);
         }

@@ -1,7 +1,9 @@
-//! What holds of every program, whatever it computes: its text, its ways to run, its derivatives, its lanes.
+//! Checks the properties of every program, whatever it computes: its text, its execution modes, its derivatives, its
+//! lanes.
 //!
-//! Derivatives along one direction of all float inputs, weighed by one cotangent, are compared three ways: by forward mode,
-//! by reverse mode, and by differences of values. The derivatives are programs too, so the same is asked of them.
+//! Derivatives along one direction of all float inputs, weighted by one cotangent, are computed in three ways: by
+//! forward mode, by reverse mode, and by finite differences. The derivatives are programs too, so the same checks
+//! apply to them.
 
 mod differences;
 mod lanes;
@@ -19,16 +21,16 @@ use differences::Difference;
 use lanes::{gradient_of_lanes, lanes};
 use straight::straight;
 
-/// What a program or its derivatives got wrong.
+/// A property that does not hold for a program or one of its derivatives.
 #[derive(Clone, Debug)]
 pub struct Disagreement {
-    /// The property that does not hold.
+    /// The name of the property.
     pub property: &'static str,
-    /// Both numbers, and where.
+    /// A description with both values and the graph.
     pub reason: String,
 }
 
-/// How often each property was compared, or why it was not.
+/// The number of comparisons by property, and of skipped ones by reason.
 #[derive(Clone, Default, Debug)]
 pub struct Tally(pub BTreeMap<&'static str, usize>);
 
@@ -37,7 +39,7 @@ impl Tally {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// Both together.
+    /// Adds the counts of another tally.
     pub fn add(&mut self, other: &Tally) {
         other.0.iter().for_each(|(what, count)| *self.0.entry(what).or_default() += count);
     }
@@ -45,7 +47,7 @@ impl Tally {
 
 type Checked<T = ()> = Result<T, Disagreement>;
 
-/// One policy of each kind.
+/// Returns one policy of each kind.
 fn policies() -> [CheckpointPolicy; 7] {
     let (segments, levels) = (CheckpointPolicy::Segments(2), CheckpointPolicy::Levels(vec![3, 2]));
     [
@@ -59,11 +61,11 @@ fn policies() -> [CheckpointPolicy; 7] {
     ]
 }
 
-/// How far apart values may be that are computed in different orders, relative to the largest.
+/// The tolerance between values computed in different orders, relative to the largest value.
 const REORDERED: f64 = 1e-10;
-/// How far apart values may be that a device computes with functions and in orders of its own.
+/// The tolerance of values computed on a device, with its own functions and orders.
 const ON_DEVICE: f64 = 1e-8;
-/// How far apart a derivative and a difference may be, relative to the terms of the sum.
+/// The tolerance between a derivative and a finite difference, relative to the terms of the sum.
 const DIFFERENCES: f64 = 1e-5;
 
 /// Checks all properties.
@@ -71,9 +73,10 @@ pub fn check(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject::new(program)?)
 }
 
-/// Checks each property of some programs: of every one the values, the text, the ways to run, lanes and first derivatives in
-/// both modes; of a third of them second derivatives, and one other policy for what loops keep. So many more programs are
-/// checked in the same time.
+/// Checks fewer properties of some programs, so that more programs are checked in the same time.
+///
+/// Every program is checked for its values, its text, its execution modes, its lanes and first derivatives in both
+/// modes; a third of the programs also for second derivatives and one other checkpoint policy.
 pub fn check_sampled(program: &TestProgram) -> Checked<Tally> {
     check_subject(Subject { is_sampled: true, ..Subject::new(program)? })
 }
@@ -97,15 +100,15 @@ fn check_subject(subject: Subject<'_>) -> Checked<Tally> {
     Ok(tally)
 }
 
-/// A program with what its inputs are, by name. Those of its derivatives are added.
+/// A program with its inputs by name, to which the inputs of its derivatives are added.
 #[derive(Clone)]
 struct Subject<'a> {
     program: &'a TestProgram,
     graph: Graph,
     inputs: BTreeMap<String, HostTensor>,
-    /// What is chosen follows from it.
+    /// The state of the generator of choices.
     seed: u64,
-    /// Whether what takes longest is checked of some programs alone.
+    /// `true` if the slowest checks run for some programs only.
     is_sampled: bool,
 }
 
@@ -129,20 +132,20 @@ impl<'a> Subject<'a> {
         evaluate(graph, &self.arguments(graph)).map_err(|error| failed(property, graph, &error))
     }
 
-    /// The next choice.
+    /// Returns the next choice, in `0..count`.
     fn below(&mut self, count: u64) -> u64 {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed(self.seed) % count
     }
 
-    /// A tensor like this one.
+    /// Returns another tensor of the same type.
     fn another(&mut self, like: &HostTensor) -> HostTensor {
         let seed = self.below(1 << 40);
         let made = arguments(&[like.ty()], &Sizes::new(), seed);
         made.ok().and_then(|mut made| made.pop()).unwrap_or_else(|| like.clone())
     }
 
-    /// Gives the inputs that a derivative has and the graph has not these values.
+    /// Sets the inputs that a derivative has in addition to those of the graph.
     fn give<'t>(&mut self, derivative: &Graph, graph: &Graph, values: impl Iterator<Item = &'t HostTensor>) {
         for (index, value) in (graph.inputs().len()..).zip(values) {
             self.inputs.insert(derivative.input_name(index).to_string(), value.clone());
@@ -153,14 +156,14 @@ impl<'a> Subject<'a> {
         floats_of(&self.graph)
     }
 
-    /// Whether there is something to differentiate.
+    /// Returns whether the graph has float inputs and float outputs.
     fn is_differentiable(&self) -> bool {
         let graph = &self.graph;
         !self.floats().is_empty() && graph.outputs().iter().any(|output| graph.ty(output.value).dtype.is_float())
     }
 }
 
-/// The inputs by which a graph is differentiated.
+/// Returns the names of the inputs being differentiated.
 fn floats_of(graph: &Graph) -> Vec<String> {
     let indices = (0..graph.inputs().len()).filter(|index| graph.input_type(*index).dtype.is_float());
     indices.map(|index| graph.input_name(index).to_string()).collect()
@@ -178,7 +181,7 @@ fn is_finite(tensor: &HostTensor) -> bool {
     !tensor.dtype().is_float() || tensor.scalars().all(|scalar| scalar.as_f64().is_finite())
 }
 
-/// The graph that a transformation gives, which is sound, and the same graph after its text.
+/// Returns the result of a transformation, after checking that the graph is sound and that its text round-trips.
 fn derived(property: &'static str, graph: &Graph, of: funcify::Result<Graph>) -> Checked<Graph> {
     let derived = of.map_err(|error| failed(property, graph, &error))?;
     check_graph(property, &derived)?;
@@ -191,25 +194,28 @@ fn check_graph(property: &'static str, graph: &Graph) -> Checked {
     let parsed = Graph::parse(&text).map_err(|error| failed("text", graph, &error))?;
     let again = parsed.to_string();
     if again != text {
-        return Err(Disagreement { property: "text", reason: format!("{text}\nis read as\n{again}") });
+        return Err(Disagreement { property: "text", reason: format!("{text}\nparses as\n{again}") });
     }
     match graph.difference(&parsed) {
         Some(difference) => {
-            Err(Disagreement { property: "text", reason: format!("{difference}\nafter reading\n{text}") })
+            Err(Disagreement { property: "text", reason: format!("{difference}\nafter parsing\n{text}") })
         }
         None => Ok(()),
     }
 }
 
-/// What is read from the text gives the same values.
+/// Checks that the graph parsed from the text returns the same values.
 fn text(subject: &Subject<'_>, graph: &Graph) -> Checked {
     let parsed = Graph::parse(&graph.to_string()).map_err(|error| failed("text", graph, &error))?;
     let (expected, found) = (subject.run("text", graph)?, subject.run("text", &parsed)?);
     same("text", graph, &found, &expected, 0.0)
 }
 
-/// The program, put twice into another one at the sizes of the arguments, gives the same values. Sizes of 0 stay symbols:
-/// where they are fixed, a step that never runs may not index them.
+/// Checks that the program returns the same values when it is applied twice inside another program, at the sizes of
+/// the arguments.
+///
+/// If an argument is empty, the sizes stay symbols: with fixed sizes, a step that never runs could be rejected for an
+/// index out of range.
 fn applied(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked {
     let (graph, arguments) = (&subject.graph, subject.arguments(&subject.graph));
     let is_empty = arguments.iter().any(|argument| argument.shape().contains(&0));
@@ -228,8 +234,8 @@ fn applied(subject: &Subject<'_>, expected: &[HostTensor]) -> Checked {
     same("applied", graph, second, expected, 0.0)
 }
 
-/// Checks that a backend gives what the reference evaluation gives: for the program and for its gradient, with loops
-/// unrolled and native, as far as the device holds its tensors.
+/// Checks that a backend returns what the reference evaluator returns, for the program and for its gradient, with
+/// loops unrolled and native, as far as the device supports the tensors.
 pub fn check_backend(program: &TestProgram, executor: &dyn Executor) -> Checked<Tally> {
     let mut tally = Tally::default();
     let mut subject = Subject::new(program)?;
@@ -248,7 +254,7 @@ pub fn check_backend(program: &TestProgram, executor: &dyn Executor) -> Checked<
     Ok(tally)
 }
 
-/// Programs with loops unrolled and native give what the reference evaluation gives.
+/// Checks that a program returns the same values with loops unrolled and native as on the reference evaluator.
 fn modes(
     subject: &Subject<'_>,
     executor: &dyn Executor,
@@ -263,7 +269,7 @@ fn modes(
             LoopStrategy::Compiled => "compiled",
             LoopStrategy::Auto | LoopStrategy::Native => "native",
         };
-        // Half of the programs as they are written, half rewritten.
+        // Half of the programs run as written, half rewritten.
         let rewrites = subject.program.seed.is_multiple_of(2).then(RewriteOptions::new);
         let compile = CompileOptions { strategy, rewrites, ..CompileOptions::default() };
         let results = executor.compile(graph, compile).and_then(|f| f.call(&subject.arguments(graph)));
@@ -280,7 +286,7 @@ fn modes(
     Ok(())
 }
 
-/// Whether outputs agree, relative to the largest element of each.
+/// Checks that outputs agree, relative to the largest element of each.
 fn same(
     property: &'static str,
     graph: &Graph,
@@ -301,7 +307,7 @@ fn same(
     Ok(())
 }
 
-/// The derivatives of a program, and then those of its derivatives.
+/// Checks the derivatives of a program, and then the derivatives of those.
 fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Checked {
     let graph = subject.graph.clone();
     let wrt = subject.floats();
@@ -314,7 +320,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
         _ => ["third jvp", "third vjp", "third differences"],
     };
     let values = subject.run("evaluation", &graph)?;
-    // Loops over segments of loops over segments, differentiated again and again, are large programs.
+    // Nested segments, differentiated repeatedly, make large programs, so higher levels use other policies.
     let policy = policies()[subject.below(if level == 1 { 6 } else { 3 }) as usize].clone();
     let jvp = derived(forward, &graph, graph.jvp(..))?;
     let vjp = derived(reverse, &graph, graph.vjp(.., options(&policy)))?;
@@ -340,7 +346,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
         format!("{what}\nwith\n{}in\n{graph}\n{jvp}\n{vjp}", inputs.collect::<String>())
     };
     if !near(by_forward, by_reverse) {
-        let reason = show(&format!("forward mode gives {by_forward:?}, reverse mode {by_reverse:?}"));
+        let reason = show(&format!("forward mode computes {by_forward:?}, reverse mode {by_reverse:?}"));
         return Err(Disagreement { property: reverse, reason });
     }
     tally.count(reverse);
@@ -349,7 +355,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
             Difference::Agrees => tally.count(differences),
             Difference::Kink => tally.count("kinks"),
             Difference::Is(number) => {
-                let reason = show(&format!("forward mode gives {by_forward:?}, differences {number:?}"));
+                let reason = show(&format!("forward mode computes {by_forward:?}, finite differences {number:?}"));
                 return Err(Disagreement { property: differences, reason });
             }
         }
@@ -372,8 +378,8 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
     Ok(())
 }
 
-/// What holds of the gradient of a program with rules that are not linear, which has no forward mode: what else holds of
-/// gradients, and all that holds of the derivatives of the gradient.
+/// Checks the gradient of a program with rules that are not linear, for which forward mode does not exist: the other
+/// properties of gradients, and all properties of the gradient's derivatives.
 fn gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
     if !subject.is_differentiable() {
         return Ok(());
@@ -393,7 +399,8 @@ fn gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
     derivatives(Subject { graph: next, ..subject }, 2, tally)
 }
 
-/// What else holds of a gradient: in every mode, with all that loops may save, on lanes, and of a batched program.
+/// Checks the other properties of a gradient: in every mode, with every checkpoint policy, on lanes, and of a batched
+/// program.
 fn others(
     subject: &mut Subject<'_>,
     graph: &Graph,
@@ -412,7 +419,7 @@ fn others(
         same("policies", &other, &results, pulled, if subject.program.is_exact { REORDERED } else { 1e-2 })?;
         tally.count("policies");
     }
-    // Lanes that share a value which a rule that is not linear gives share its cotangent, the sum of theirs.
+    // If lanes share the result of a rule that is not linear, the rule receives the sum of their cotangents.
     match subject.below(3) {
         number if number == 0 || subject.program.rules == Rules::Any => {
             lanes(&Subject { graph: vjp.clone(), ..subject.clone() }, "lanes of the gradient", tally)?;
@@ -426,7 +433,7 @@ fn used_by_loops(graph: &Graph) -> Vec<&str> {
     graph.nodes().iter().filter(|node| !node.op.bodies().is_empty()).map(|_| "loop").collect()
 }
 
-/// The products of elements that are weights with elements that are weighed.
+/// Returns the products of weights and values, element by element.
 fn terms<'t>(weights: impl Iterator<Item = &'t HostTensor>, values: &[HostTensor]) -> Vec<f64> {
     let pairs = weights.zip(values);
     let products = |(weights, values): (&HostTensor, &HostTensor)| {

@@ -1,5 +1,5 @@
-//! A program with loops and choices has the derivatives of the straight line of ops that it runs: of each order, in each
-//! mode, whatever loops keep, and with the derivative rules of functions in its bodies.
+//! Checks that a program with loops and branches has the derivatives of the straight-line program that it executes:
+//! of each order, in each mode, with every checkpoint policy, and with derivative rules of functions in its bodies.
 
 use funcify::graph::Node;
 use funcify::ops::{Op, OpRules};
@@ -8,10 +8,10 @@ use funcify::{Error, Graph};
 use super::{Checked, Disagreement, REORDERED, Subject, Tally, derived, floats_of, options, policies, same};
 use crate::arbitrary::Rules;
 
-/// How many ops a straight line has at most: those of its third derivatives are a hundred times as many.
+/// The largest number of ops of a straight-line program: its third derivatives have a hundred times as many.
 const MOST_OPS: usize = 150;
 
-/// Compares a program's derivatives with those of what it runs.
+/// Compares a program's derivatives with those of its straight-line form.
 pub(super) fn straight(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
     let (mut subject, arguments) = (subject.clone(), subject.arguments(&subject.graph));
     if arguments.iter().any(|argument| argument.shape().contains(&0)) {
@@ -19,10 +19,10 @@ pub(super) fn straight(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
     }
     let graph = subject.graph.clone();
     let straight = derived("straight", &graph, graph.straight(&arguments))?;
-    // A call stays for its derivative rule.
+    // A call is kept for its derivative rule.
     let stays = |node: &&Node| !node.op.bodies().is_empty() && !matches!(node.op, Op::Call(_));
     if let Some(node) = straight.nodes().iter().find(stays) {
-        let reason = format!("`{}` is no op of a straight line\nin\n{straight}", node.op.name());
+        let reason = format!("`{}` must not occur in a straight-line program\nin\n{straight}", node.op.name());
         return Err(Disagreement { property: "straight", reason });
     }
     let (found, expected) = (subject.run("straight", &straight)?, subject.run("straight", &graph)?);
@@ -34,7 +34,7 @@ pub(super) fn straight(subject: &Subject<'_>, tally: &mut Tally) -> Checked {
     derivatives(&mut subject, &graph, &straight, 1, tally)
 }
 
-/// Compares the derivatives of two programs that are one.
+/// Compares the derivatives of two forms of one program.
 fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level: usize, tally: &mut Tally) -> Checked {
     let property = ["straight derivative", "second straight derivative", "third straight derivative"][level - 1];
     let is_forward = subject.below(3) == 0;
@@ -45,7 +45,7 @@ fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level
     };
     let (of_graph, of_straight) = match (derive(graph), derive(straight)) {
         (Ok(of_graph), Ok(of_straight)) => (of_graph, of_straight),
-        // A rule that is not linear, in a branch that is not taken or in a step that does not run.
+        // A rule that is not linear is in a branch that is not taken or in a step that does not run.
         (Err(Error::NoDerivative { .. }), _) if is_forward && level == 1 && subject.program.rules == Rules::Any => {
             tally.count("not linear");
             return Ok(());
@@ -53,7 +53,7 @@ fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level
         (Err(one), Err(other)) if one.kind() == other.kind() => return Ok(()),
         (of_graph, of_straight) => {
             let show = |of: funcify::Result<Graph>| of.map_or_else(|error| error.to_string(), |_| "accepted".into());
-            let reason = format!("{}\nand in a straight line\n{}\nin\n{graph}", show(of_graph), show(of_straight));
+            let reason = format!("{}\nand as a straight line\n{}\nin\n{graph}", show(of_graph), show(of_straight));
             return Err(Disagreement { property, reason });
         }
     };
@@ -78,7 +78,7 @@ fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level
     let tolerance = if subject.program.is_exact { 10.0 * REORDERED } else { 1e-2 };
     same(property, &of_graph, &found, &expected, tolerance)?;
     tally.count(property);
-    // Of programs whose rules are no derivatives, nothing else tells the second ones.
+    // If the rules do not compute derivatives, no other check covers the second derivatives.
     let has_rules = subject.program.rules != Rules::Derivatives;
     let is_next = match level {
         1 => subject.below(3) == 0 || has_rules,

@@ -1,47 +1,47 @@
-//! Derivatives that are chosen where the true ones do not exist, and defined ones that formulas which overflow, cancel, or
-//! select a constant at one point get wrong.
+//! Tables of derivatives: those chosen at points where the true ones do not exist, and true ones that naive formulas
+//! get wrong because they overflow, cancel, or select a constant at one point.
 
 use funcify::DType;
 
 use super::FLOATS;
 
-/// Chosen derivatives of some functions at some points.
+/// The chosen derivatives of some functions at some points.
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen {
     /// The functions, by name.
     pub functions: &'static [&'static str],
-    /// Where.
+    /// The points.
     pub at: At,
-    /// By order from 1 on, and in each by how often the second operand is that of the derivative.
+    /// The derivatives by order, from 1 on, and within an order by the number of derivatives in the second operand.
     pub derivatives: &'static [&'static [f64]],
 }
 
-/// Where derivatives are chosen.
+/// The points at which derivatives are chosen.
 #[derive(Clone, Copy, Debug)]
 pub enum At {
-    /// At these numbers, for functions of one operand. Zeros have signs.
+    /// These numbers, for functions of one operand; `0.0` and `-0.0` are different points.
     Numbers(&'static [f64]),
-    /// At these points.
+    /// These points.
     Points(&'static [&'static [f64]]),
-    /// Where both operands are equal.
+    /// All points with equal operands.
     Equal,
 }
 
-/// Derivatives that are defined.
+/// A derivative that exists, with its values at some points.
 #[derive(Clone, Copy, Debug)]
 pub struct Defined {
     /// The function, by name.
     pub function: &'static str,
-    /// By which operands.
+    /// The operands being differentiated, one for each order.
     pub by: &'static [usize],
-    /// The element types that hold the points and the derivatives.
+    /// The element types that can represent the points and the derivatives.
     pub dtypes: &'static [DType],
-    /// Points, and the derivative at each.
+    /// The points, with the derivative at each.
     pub at: &'static [(&'static [f64], f64)],
 }
 
 impl At {
-    /// Whether a point is among them.
+    /// Returns whether a point is one of these.
     pub fn contains(&self, point: &[f64]) -> bool {
         let is_same = |a: &[f64]| a.iter().zip(point).all(|(a, b)| a.to_bits() == b.to_bits());
         match self {
@@ -51,7 +51,7 @@ impl At {
         }
     }
 
-    /// Points for programs on every float type.
+    /// Returns example points for programs on every float type.
     pub fn examples(&self) -> Vec<&'static [f64]> {
         match self {
             At::Numbers(numbers) => numbers.chunks(1).collect(),
@@ -73,7 +73,8 @@ const fn line(functions: &'static [&'static str], at: At, derivatives: &'static 
     Chosen { functions, at, derivatives }
 }
 
-/// Every choice. Where the first derivative is infinite, the others are infinite or NaN, and mixed ones may be 0.
+/// The table of choices. If the first derivative is infinite, the others are infinite or NaN, and mixed ones may be
+/// 0.
 pub const CHOSEN: &[Chosen] = &[
     line(&["abs", "sign", "relu", "of_base_0"], ZEROS, &[&[0.0], &[0.0], &[0.0]]),
     line(&["clamp"], At::Numbers(&[-1.0, 2.0]), &[&[0.5], &[0.0], &[0.0]]),
@@ -172,7 +173,7 @@ const fn defined(
     Defined { function, by, dtypes, at }
 }
 
-/// Derivatives that exist, at points where formulas often fail.
+/// The derivatives that exist, at points where formulas often fail.
 pub const DEFINED: &[Defined] = &[
     defined("softplus", &[0], &FLOATS, &[(&[0.0], 0.5), (&[-0.0], 0.5)]),
     defined("softplus", &[0, 0], &FLOATS, &[(&[0.0], 0.25), (&[-0.0], 0.25)]),

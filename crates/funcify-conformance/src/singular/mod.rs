@@ -1,9 +1,8 @@
-//! Elementwise functions at their singular points: which functions there are, and which derivatives are chosen where the
-//! true ones do not exist.
+//! Elementwise functions at their singular points, and the derivatives chosen where the true ones do not exist.
 //!
-//! The table of derivatives in the documentation of `funcify::ops` says the same in words. `tests/singular.rs` searches all
-//! [`functions`] for points where a derivative is wrong, or does not exist and is not in the [`CHOSEN`] table; the cases
-//! `numerics/derivative_*` hold each line of the tables on every backend.
+//! The documentation of `funcify::ops` states the same table of derivatives in words. `tests/singular.rs` searches
+//! all [`functions`] for points where a derivative is wrong, or does not exist and is not in the [`CHOSEN`] table;
+//! the cases `numerics/derivative_*` check each line of the tables on every backend.
 
 mod chosen;
 
@@ -16,11 +15,11 @@ use funcify::{DType, Disconnected, GradOptions, HostTensor, TensorType, Value, a
 /// An elementwise function of one or two operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Elementwise {
-    /// Its name: that of the op, or of the composition.
+    /// The name of the op or of the composition.
     pub name: &'static str,
-    /// How many operands it has.
+    /// The number of operands.
     pub operands: usize,
-    /// The operands at which it is tried: those for which its formula is meant.
+    /// The operands to try: those in the domain of the formula.
     pub among: &'static [f64],
     formula: Formula,
 }
@@ -32,7 +31,7 @@ enum Formula {
     Composition(fn(&[Value]) -> Value),
 }
 
-/// Numbers of every magnitude, next to whole numbers and to where functions have kinks and poles.
+/// Numbers of every magnitude, around integers and around points where functions have kinks and poles.
 const REALS: [f64; 68] = [
     0.0, 1e-300, 1e-200, 1e-100, 1e-20, 1e-8, 1e-3, 0.25, 0.5, 0.75, 0.999, 0.999999, 1.0, 1.000001, 1.001, 1.5, 1.75,
     2.0, 2.5, 3.0, 5.0, 10.0, 20.0, 40.0, 100.0, 600.0, 800.0, 1e5, 1e10, 1e100, 1e155, 1e200, 1e300, 5e307, -0.0,
@@ -40,38 +39,38 @@ const REALS: [f64; 68] = [
     -1.5, -1.75, -2.0, -2.5, -3.0, -5.0, -10.0, -20.0, -40.0, -100.0, -600.0, -800.0, -1e5, -1e10, -1e100, -1e155,
     -1e200, -1e300, -5e307,
 ];
-/// Those that periodic functions tell apart.
+/// Numbers close enough to 0 for periodic functions to distinguish them.
 const MODERATE: [f64; 31] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 100.0, 1e5, 1e10, -0.0, -1e-300,
     -1e-100, -1e-8, -1e-3, -0.25, -0.5, -0.75, -1.0, -1.5, -2.0, -3.0, -5.0, -100.0, -1e5,
 ];
-/// Those where the error function is not yet rounded to 1.
+/// Numbers at which the error function does not yet round to 1.
 const SMALL: [f64; 21] = [
     0.0, 1e-300, 1e-100, 1e-8, 1e-3, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, -1e-300, -1e-100, -1e-8, -1e-3, -0.25, -0.5, -1.0,
     -2.0, -3.0, -4.0,
 ];
-/// The operands of functions of two.
+/// The operands of functions of two operands.
 const PAIRS: [f64; 15] = [0.0, 1e-200, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, 1e200, -1e-200, -0.5, -1.0, -2.0, -3.5, -1e200];
-/// Those whose squares and powers are finite and not zero.
+/// Numbers whose squares and powers are finite and not zero.
 const SQUARES: [f64; 11] = [0.0, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e3, -0.5, -1.0, -2.0, -3.5];
-/// Those whose squares are, but for those of differences.
+/// Numbers whose squares are finite and not zero, though the squares of their differences may not be.
 const LENGTHS: [f64; 13] = [0.0, 1e-100, 1e-8, 0.5, 1.0, 2.0, 3.0, 1e100, -1e-100, -0.5, -1.0, -2.0, -1e100];
-/// Whole numbers, those halfway between two, and others.
+/// Integers, numbers halfway between two integers, and others.
 const JUMPS: [f64; 21] = [
     0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 1.75, 2.0, 2.5, 3.0, 5.0, -0.0, -0.25, -0.5, -0.75, -1.0, -1.5, -2.0, -2.5, -3.0,
     -5.0,
 ];
-/// Those of which a few powers are finite.
+/// Numbers with a few finite powers.
 const POWERS: [f64; 23] = [
     0.0, 1e-80, 1e-20, 1e-8, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 100.0, 1e10, 1e60, -0.0, -1e-80, -1e-8, -0.5, -1.0,
     -2.0, -3.0, -100.0, -1e60,
 ];
-/// Those of which only equal ones divide each other.
+/// Numbers that are not multiples of one another.
 const UNRELATED: [f64; 6] = [0.3, 1.1, 2.5, 7.3, -0.8, -1.3];
 
-/// Every elementwise op of floats that has a derivative, and compositions.
+/// Returns every elementwise op on floats that has a derivative, and compositions.
 pub fn functions() -> Vec<Elementwise> {
-    // No derivative passes what is stopped.
+    // `stop_gradient` has no derivative.
     let unary = Unary::ALL.iter().filter(|op| **op != Unary::StopGradient && takes_floats(*op, 1));
     let unary = unary.map(|op| Elementwise {
         name: op.name(),
@@ -88,7 +87,7 @@ pub fn functions() -> Vec<Elementwise> {
     unary.chain(binary).chain(COMPOSITIONS.iter().copied()).collect()
 }
 
-/// The function of that name.
+/// Returns the function with this name.
 pub fn function(name: &str) -> Option<Elementwise> {
     functions().into_iter().find(|function| function.name == name)
 }
@@ -97,7 +96,7 @@ fn takes_floats(op: &impl OpRules, operands: usize) -> bool {
     op.infer(&Place::new(op.name(), Site::Unknown), &vec![TensorType::scalar(DType::F64); operands]).is_ok()
 }
 
-/// Where an op of one operand is tried.
+/// Returns the operands to try for an op of one operand.
 fn among_numbers(op: Unary) -> &'static [f64] {
     match op {
         Unary::Sin | Unary::Cos | Unary::Tan => &MODERATE,
@@ -106,7 +105,7 @@ fn among_numbers(op: Unary) -> &'static [f64] {
     }
 }
 
-/// Where an op of two operands is tried: at all pairs of these.
+/// Returns the operands to try for an op of two operands, in all pairs.
 fn among_pairs(op: Binary) -> &'static [f64] {
     match op {
         Binary::Rem => &UNRELATED,
@@ -124,7 +123,7 @@ const fn two(name: &'static str, formula: fn(&[Value]) -> Value) -> Elementwise 
     Elementwise { name, operands: 2, among: &PAIRS, formula: Formula::Composition(formula) }
 }
 
-/// Every elementwise composition, ops with attributes that are elementwise, and functions of rows of two.
+/// The elementwise compositions, elementwise ops with attributes, and functions of rows of two.
 const COMPOSITIONS: &[Elementwise] = &[
     one("polygamma", |x| x[0].polygamma(1)),
     one("clamp", |x| x[0].clamp(-1.0, 2.0)),
@@ -160,19 +159,19 @@ const COMPOSITIONS: &[Elementwise] = &[
     two("scatter_mul", |x| scattered(x, ScatterMode::Mul)),
 ];
 
-/// The second operand as an update of each element of the first.
+/// Scatters the second operand as an update of each element of the first.
 fn scattered(x: &[Value], mode: ScatterMode) -> Value {
     let rows = x[0].unsqueeze(0);
     let indices = constant(HostTensor::from([0i64])).unsqueeze(1).broadcast_to(rows.shape());
     rows.scatter(0, indices, x[1].unsqueeze(0), mode).index(0, 0)
 }
 
-/// How a derivative is taken.
+/// A mode of differentiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// By tangents.
+    /// Pushes tangents forward.
     Forward,
-    /// By cotangents.
+    /// Pulls cotangents back.
     Reverse,
 }
 
@@ -189,7 +188,7 @@ impl Elementwise {
         }
     }
 
-    /// The partial derivative by these operands, one after the other, each in its mode; elementwise as the function is.
+    /// Computes the partial derivative by these operands in turn, each in its mode; elementwise like the function.
     pub fn derivative(&self, operands: &[Value], path: &[(usize, Mode)]) -> Value {
         let Some(((operand, mode), before)) = path.split_last() else { return self.apply(operands) };
         let of = |x: Value| {

@@ -1,8 +1,8 @@
-//! Ops over more axes than an instruction has.
+//! Draws ops over more axes than an instruction has.
 //!
-//! Rules of the planner: axes that lie behind each other in all operands are one, two more are rows and lanes; of those that are
-//! left the longest become loops (`push`), the first from 4 indices on, one in another loop from 33, up to three deep; what is
-//! still left is written out. An axis that moves within the units of parts is no loop.
+//! Rules of the planner: axes that are adjacent in all operands merge into one; two more become rows and lanes. Of
+//! the remaining axes, the longest become loops (`push`): the first from 4 indices on, one inside another loop from
+//! 33, at most three deep. The rest is unrolled. An axis that moves within the units of parts never becomes a loop.
 
 use funcify::{Value, concat, scan_with, select};
 
@@ -20,7 +20,7 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
         );
     let value = draft.input(&sizes);
     let moved = transposed(draft, value);
-    // The program may be refused already.
+    // An earlier op may have rejected the program already.
     let Some(shape) = shape_of(moved).filter(|shape| shape.len() == 4) else { return vec![moved] };
     let other = if draft.one_in(2) { draft.input(&shape) } else { part(draft, &shape) };
     let both = combined(draft, moved, other);
@@ -28,7 +28,7 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
     if draft.one_in(3) {
         results.push(transposed(draft, both));
     }
-    // A step reads the axes in another order than the state has them.
+    // A step reads the axes in another order than the carry has them.
     if draft.one_in(2) {
         let steps = draft.of(&[2, 1, 3]);
         let rows = draft.input(&[steps, shape[3]]);
@@ -43,7 +43,7 @@ pub(super) fn axes(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// The axes in one of the 24 orders, some of them backwards. Of `[1, 0, 3, 2]` the first two lie side by side nowhere.
+/// Permutes the axes into one of the 24 orders, and sometimes reverses one. In `[1, 0, 3, 2]`, no axes stay adjacent.
 fn transposed(draft: &Draft<'_, '_>, value: Value) -> Value {
     let mut left = vec![3, 2, 1, 0];
     let order: Vec<usize> = match draft.below(4) {
@@ -54,7 +54,7 @@ fn transposed(draft: &Draft<'_, '_>, value: Value) -> Value {
     if draft.one_in(3) { value.reverse(draft.below(4) as i64) } else { value }
 }
 
-/// A value with some of the axes, for all indices of the others.
+/// Returns an input that has some of the axes and is broadcast along the others.
 fn part(draft: &Draft<'_, '_>, shape: &[usize]) -> Value {
     let kept = draft.below(1 << 4);
     let sizes: Vec<usize> = (0..4).map(|axis| if kept >> axis & 1 == 1 { shape[axis] } else { 1 }).collect();
@@ -72,7 +72,7 @@ fn combined(draft: &Draft<'_, '_>, one: Value, other: Value) -> Value {
     }
 }
 
-/// Something of some of the axes.
+/// Applies an op to some of the axes.
 fn of_axes(draft: &Draft<'_, '_>, value: Value) -> Value {
     let axis = draft.below(4) as i64;
     let other = (axis + 1 + draft.below(3) as i64) % 4;

@@ -1,4 +1,4 @@
-//! Many programs on some subjects, by seeds, on several threads.
+//! Runs many programs on some subjects, by seed, on several threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -9,49 +9,49 @@ use super::check::{Fault, Outcome, Stage, Subject, check, text_of};
 use super::*;
 use crate::arbitrary::smallest;
 
-/// What is to be run.
+/// The settings of a campaign.
 pub struct Campaign {
-    /// The first seed. Each seed is a program, so that a campaign goes on where another one has ended.
+    /// The first seed. Each seed determines one program, so a campaign can continue where an earlier one ended.
     pub seed: u64,
-    /// How many programs.
+    /// The number of programs.
     pub count: u64,
-    /// How many threads.
+    /// The number of threads.
     pub jobs: usize,
-    /// In how many runs at most a program that is wrong is made smaller.
+    /// The largest number of runs spent on shrinking a wrong program.
     pub shrink: usize,
-    /// The only family, if there is one.
+    /// The index of the only family to draw from, if there is one.
     pub family: Option<usize>,
-    /// Where programs are written that are wrong, as text with their inputs.
+    /// The folder for wrong programs, written as text with their inputs.
     pub folder: Option<PathBuf>,
-    /// Tells which transformations took effect in plans that this thread made since the last call.
+    /// A function that returns the transformations that took effect in plans of this thread since its last call.
     pub take_fired: Option<fn() -> Vec<&'static str>>,
 }
 
-/// What came of the programs of a family.
+/// The results of the programs of a family.
 #[derive(Default, Debug)]
 pub struct Summary {
-    /// How many programs were built.
+    /// The number of programs that were built.
     pub programs: usize,
-    /// How many choices made none.
+    /// The number of times that the choices gave no valid program.
     pub refused: usize,
-    /// How often something was run and compared.
+    /// The number of runs whose results were compared.
     pub runs: usize,
-    /// Of those, how often a loop was compiled.
+    /// The number of those runs in which a loop was compiled.
     pub compiled: usize,
-    /// Why something was not compared.
+    /// The number of comparisons that were skipped, by reason.
     pub skipped: BTreeMap<&'static str, usize>,
-    /// Why loops were not compiled.
+    /// The number of loops that were not compiled, by reason.
     pub declined: BTreeMap<String, usize>,
-    /// In how many programs each transformation took effect.
+    /// The number of programs in which each transformation took effect.
     pub fired: BTreeMap<&'static str, usize>,
-    /// Programs that are wrong.
+    /// The wrong programs.
     pub wrong: Vec<Wrong>,
-    /// How many programs differ, but perhaps by rounding alone.
+    /// The number of programs with differences that rounding alone may explain.
     pub unsteady: usize,
 }
 
 impl Summary {
-    /// Both together.
+    /// Adds another summary to this one.
     pub fn add(&mut self, other: Summary) {
         self.programs += other.programs;
         self.refused += other.refused;
@@ -65,18 +65,18 @@ impl Summary {
     }
 }
 
-/// A program that is wrong.
+/// A program with wrong results.
 #[derive(Clone, Debug)]
 pub struct Wrong {
-    /// Its seed.
+    /// The program's seed.
     pub seed: u64,
-    /// By which subjects, and of which stage.
+    /// The subjects with wrong results, each with its stage.
     pub by: Vec<String>,
-    /// What is wrong first, of the smallest program that is wrong so.
+    /// The first fault of the smallest program that fails in the same way.
     pub fault: Fault,
 }
 
-/// Runs a campaign; gives what came of each family.
+/// Runs a campaign; returns the summary of each family.
 pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'static str, Summary> {
     let next = AtomicU64::new(campaign.seed);
     let all: Mutex<BTreeMap<&'static str, Summary>> = Mutex::default();
@@ -96,7 +96,7 @@ pub fn run_campaign(campaign: &Campaign, subjects: &[Subject]) -> BTreeMap<&'sta
         }
     });
     std::panic::set_hook(hook);
-    all.into_inner().expect("no thread of the campaign has panicked")
+    all.into_inner().expect("no thread of the campaign panics")
 }
 
 fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMap<&'static str, Summary>>) {
@@ -141,14 +141,14 @@ fn one(campaign: &Campaign, subjects: &[Subject], seed: u64, all: &Mutex<BTreeMa
     }
 }
 
-/// A program that panicked while it was made.
+/// Returns the fault of a program whose construction panicked.
 fn not_made(reason: &str) -> Fault {
-    let graph = Graph::build("not_made", |builder| builder.input("x", "f32[]")).expect("a graph of its input");
-    let reason = format!("panic while the program was made: {reason}");
+    let graph = Graph::build("not_made", |builder| builder.input("x", "f32[]")).expect("the graph is valid");
+    let reason = format!("panic while the program was built: {reason}");
     Fault { stage: Stage::Forward, subject: "generator".into(), reason, graph, inputs: BTreeMap::new() }
 }
 
-/// The smallest program that the same subject has wrong in the same stage.
+/// Shrinks a program: returns the fault of the smallest program found that fails in the same way on the same subject.
 fn shrunk(
     campaign: &Campaign,
     subjects: &[Subject],
@@ -156,7 +156,7 @@ fn shrunk(
     tape: Vec<u32>,
     fault: &Fault,
 ) -> Fault {
-    let name = |fault: &Fault| fault.subject.split(',').next().expect("a split has a part").to_string();
+    let name = |fault: &Fault| fault.subject.split(',').next().expect("`split` returns at least one part").to_string();
     let only: Vec<Subject> = subjects.iter().filter(|subject| subject.name == name(fault)).cloned().collect();
     let same = |tape: &[u32]| {
         let program = TemplateProgram::new(family, &mut Choices::replayed(tape.to_vec())).ok()?;
@@ -169,7 +169,7 @@ fn shrunk(
     same(&tape).unwrap_or_else(|| fault.clone())
 }
 
-/// Writes a program with its inputs. What cannot be written is told.
+/// Writes a program with its inputs. A failure to write is printed.
 fn write(folder: &std::path::Path, family: &str, wrong: &Wrong) {
     let Wrong { seed, by, fault } = wrong;
     let name = format!("{}_{seed}", family.replace(' ', "-"));

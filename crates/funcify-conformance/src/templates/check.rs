@@ -1,5 +1,5 @@
-//! A program on each subject, against the reference evaluation: as it is, its gradient, and of some programs a second derivative
-//! and lanes.
+//! Checks a program on each subject against the reference evaluator: the program itself, its gradient, and for some
+//! programs a second derivative and lanes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,41 +11,42 @@ use super::*;
 use crate::case::ExpectedOutput;
 use crate::compare::compare;
 
-/// A backend, and how it runs programs.
+/// A backend with the way in which it runs programs.
 #[derive(Clone)]
 pub struct Subject {
-    /// What it is called.
+    /// The subject's name.
     pub name: String,
     /// The backend.
     pub executor: Arc<dyn Executor>,
-    /// How it runs loops.
+    /// The strategy for loops.
     pub strategy: LoopStrategy,
-    /// Whether programs run as they are written and rewritten; else half of them so, half so.
+    /// `true` if each program runs both as written and rewritten; otherwise half of the programs run in each form.
     pub runs_both: bool,
 }
 
 impl Subject {
-    /// A backend that runs half of the programs as they are written, and half rewritten.
+    /// Creates a subject that runs half of the programs as written and half rewritten; the subject `cpu` runs both
+    /// forms.
     pub fn new(name: &str, executor: Arc<dyn Executor>, strategy: LoopStrategy) -> Self {
         Subject { name: name.into(), executor, strategy, runs_both: name == "cpu" }
     }
 }
 
-/// What of a program is run.
+/// The part of a check that runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Stage {
-    /// The program.
+    /// The program itself.
     Forward,
-    /// Its derivative in reverse mode.
+    /// The program's derivative in reverse mode.
     Gradient,
     /// The derivative of the derivative.
     Second,
-    /// Lanes of the program or of its derivative.
+    /// The program or its derivative on lanes.
     Lanes,
 }
 
 impl Stage {
-    /// What it is called.
+    /// Returns the stage's name.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Forward => "forward",
@@ -56,39 +57,40 @@ impl Stage {
     }
 }
 
-/// A result that is not what the reference evaluation gives.
+/// A result that differs from that of the reference evaluator.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What of the program it is.
+    /// The stage that failed.
     pub stage: Stage,
-    /// The subject.
+    /// The name of the subject.
     pub subject: String,
-    /// Both numbers, and where; or an error, or a panic.
+    /// The position and both values of the first difference, or an error, or a panic.
     pub reason: String,
-    /// What was run, and with what.
+    /// The graph that ran.
     pub graph: Graph,
-    /// The inputs, by name.
+    /// The graph's inputs, by name.
     pub inputs: BTreeMap<String, HostTensor>,
 }
 
-/// What came of a program.
+/// The outcome of checking a program.
 #[derive(Default, Debug)]
 pub struct Outcome {
-    /// How often something was run and compared.
+    /// The number of runs whose results were compared.
     pub runs: usize,
-    /// Of those, how often a loop was compiled.
+    /// The number of those runs in which a loop was compiled.
     pub compiled: usize,
-    /// Why something was not compared, and how often.
+    /// The number of comparisons that were skipped, by reason.
     pub skipped: BTreeMap<&'static str, usize>,
-    /// Why loops were not compiled, and how often.
+    /// The number of loops that were not compiled, by reason.
     pub declined: BTreeMap<String, usize>,
     /// The first fault of each subject.
     pub faults: Vec<Fault>,
-    /// Differences that may come of rounding: other inputs do not show them, or they are as far as rounding goes.
+    /// The differences that rounding may explain: other inputs do not show them, or they are within the error of
+    /// rounding.
     pub unsteady: Vec<Fault>,
 }
 
-/// What is run: a graph, with what.
+/// A graph to run, with its inputs and expected results.
 struct Run {
     stage: Stage,
     graph: Graph,
@@ -102,15 +104,16 @@ impl Run {
     }
 }
 
-/// The inputs of a graph in their order.
+/// Returns the inputs of a graph, in order.
 pub(super) fn arguments(graph: &Graph, inputs: &BTreeMap<String, HostTensor>) -> Vec<HostTensor> {
     (0..graph.inputs().len()).map(|index| inputs[graph.input_name(index)].clone()).collect()
 }
 
-/// How many other inputs a difference is looked at with, which may come of a decision that rounding changes.
+/// The number of other inputs used to confirm a difference, which a decision that depends on rounding may have
+/// caused.
 const OTHERS: u64 = 3;
 
-/// Checks a program. `seed` determines the inputs, and which derivatives are looked at.
+/// Checks a program. `seed` determines the inputs and the derivatives to check.
 pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outcome {
     let mut outcome = Outcome::default();
     let runs = match catch_unwind(AssertUnwindSafe(|| runs_of(program, seed, seed, &mut outcome.skipped))) {
@@ -136,7 +139,8 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
                     .map(|reason| (*is_rewritten, reason))
             });
             let Some((is_rewritten, reason)) = wrong else { continue };
-            // Rounding in f64 changes no decision; in narrower floats it may, if other inputs show nothing.
+            // In f64, rounding changes no decision. In narrower floats it may have, if other inputs show no
+            // difference.
             let is_exact = tolerance(&run.graph, DType::F64) <= EXACT;
             let is_steady = !is_rounding(run, subject, is_rewritten)
                 && (is_exact || is_confirmed(program, subject, run.stage, is_rewritten, seed));
@@ -154,7 +158,7 @@ pub fn check(program: &TemplateProgram, subjects: &[Subject], seed: u64) -> Outc
     outcome
 }
 
-/// Whether a program is wrong with other inputs, too.
+/// Returns whether a program is also wrong with other inputs.
 fn is_confirmed(program: &TemplateProgram, subject: &Subject, stage: Stage, is_rewritten: bool, seed: u64) -> bool {
     let is_wrong = |other: u64| {
         let other = runs_of(program, seed, mixed(seed.wrapping_add(other)), &mut BTreeMap::new());
@@ -164,7 +168,7 @@ fn is_confirmed(program: &TemplateProgram, subject: &Subject, stage: Stage, is_r
     (1..=OTHERS).any(is_wrong)
 }
 
-/// Whether a result is no further off than rounding goes.
+/// Returns whether rounding alone may explain the difference of a result.
 fn is_rounding(run: &Run, subject: &Subject, is_rewritten: bool) -> bool {
     let is_near = |expected| {
         let run = Run { expected, graph: run.graph.clone(), inputs: run.inputs.clone(), ..*run };
@@ -173,7 +177,7 @@ fn is_rounding(run: &Run, subject: &Subject, is_rewritten: bool) -> bool {
     rounding::allowed(&run.graph, &run.inputs, &run.expected).into_iter().any(is_near)
 }
 
-/// Runs on a subject and compares.
+/// Runs a graph on a subject and compares the results.
 fn attempt(
     run: &Run,
     subject: &Subject,
@@ -205,19 +209,21 @@ fn attempt(
     compare(&run.graph, &results, &run.expected)
 }
 
-/// Whether a backend may refuse a program: it has no such tensors, or the number of steps is not static.
+/// Returns whether a backend may reject a program: it does not support the tensors, or the number of steps is not
+/// static.
 fn is_allowed(error: &Error, subject: &Subject) -> bool {
     error.kind() == "Unsupported" || (subject.strategy == LoopStrategy::Unroll && error.kind() == "StepCountNotStatic")
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 pub(super) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
-        .unwrap_or_else(|| "a panic without a text".into())
+        .unwrap_or_else(|| "a panic without a message".into())
 }
 
-/// The programs and derivatives that are run of a program, as far as the reference evaluation has results that are finite.
+/// Returns the graphs to run for a program and its derivatives, except those without finite results on the reference
+/// evaluator.
 fn runs_of(program: &TemplateProgram, seed: u64, inputs: u64, skipped: &mut BTreeMap<&'static str, usize>) -> Vec<Run> {
     let drawn = Drawn { program, seed, inputs };
     let mut all = Vec::new();
@@ -247,7 +253,7 @@ fn runs_of(program: &TemplateProgram, seed: u64, inputs: u64, skipped: &mut BTre
     all
 }
 
-/// A program with the seeds of what is looked at, and of its inputs.
+/// A program with two seeds: one chooses the derivatives to check, the other determines the inputs.
 struct Drawn<'p> {
     program: &'p TemplateProgram,
     seed: u64,
@@ -263,7 +269,7 @@ impl Drawn<'_> {
 
     fn forward(&self) -> Result<Run, &'static str> {
         let graph = &self.program.graph;
-        let shape = |index: usize| graph.input_type(index).shape.constant().expect("inputs are declared with numbers");
+        let shape = |index: usize| graph.input_type(index).shape.constant().expect("inputs have constant sizes");
         let inputs = (0..graph.inputs().len()).map(|index| self.input(graph, index, &shape(index))).collect();
         evaluated(Stage::Forward, graph, &inputs)
     }
@@ -274,7 +280,7 @@ impl Drawn<'_> {
         has_floats && forward.expected.iter().any(|output| output.ty.dtype.is_float())
     }
 
-    /// The derivative of a run. Its inputs are those of the run, and cotangents of the results that are floats.
+    /// Differentiates a run. The inputs are those of the run, and cotangents of its float results.
     fn derivative(&self, of: &Run, stage: Stage) -> Result<Run, &'static str> {
         let policies = [CheckpointPolicy::Recompute, CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots];
         let policy = policies[(mixed(self.seed ^ 0xabc) % 3) as usize].clone();
@@ -289,7 +295,7 @@ impl Drawn<'_> {
         evaluated(stage, &derivative, &inputs)
     }
 
-    /// The derivative of what a derivative has beyond the results of its program.
+    /// Differentiates a derivative, without the results of the original program.
     fn second(&self, forward: &Run, gradient: &Run) -> Result<Run, &'static str> {
         let own = forward.expected.len();
         let names: Vec<&str> = gradient.graph.outputs().iter().skip(own).map(|output| output.name.as_str()).collect();
@@ -312,7 +318,7 @@ impl Drawn<'_> {
 
 const LANES: usize = 2;
 
-/// A graph with what the reference evaluation gives.
+/// Returns a run of the graph that expects the results of the reference evaluator.
 fn evaluated(stage: Stage, graph: &Graph, inputs: &BTreeMap<String, HostTensor>) -> Result<Run, &'static str> {
     let results = evaluate(graph, &arguments(graph, inputs)).map_err(|_| "an error of the program")?;
     let mut expected = Vec::with_capacity(results.len());
@@ -328,14 +334,14 @@ fn evaluated(stage: Stage, graph: &Graph, inputs: &BTreeMap<String, HostTensor>)
     Ok(Run { stage, graph: graph.clone(), inputs: inputs.clone(), expected })
 }
 
-/// Beyond it a program multiplies its rounding errors.
+/// The largest magnitude of a result: beyond it, a program amplifies its rounding errors too much.
 const LARGEST: f64 = 1e4;
 
-/// The tolerance of programs that have f64 alone.
+/// The tolerance of programs whose floats are all f64.
 pub(super) const EXACT: f64 = 1e-9;
 
-/// How far apart results may be that are computed in different orders, relative to the largest: of the narrowest float that
-/// the program has.
+/// Returns the tolerance between results computed in different orders, relative to the largest result. It depends on
+/// the narrowest float type in the program.
 fn tolerance(graph: &Graph, dtype: DType) -> f64 {
     if !dtype.is_float() {
         return 0.0;

@@ -1,9 +1,9 @@
-//! Choices in loops, conditions that end them, and loops in choices.
+//! Draws branches in loops, loops that a condition ends, and loops in branches.
 //!
-//! Rules of the planner: both branches write the results of a choice to the same registers (`choice`); of a choice by a static
-//! index one branch is planned, of one with a single branch that one; what was packed or laid out in a branch is forgotten after
-//! it (`forget`); a loop that a condition ends has the rows of its longest run (`steps_until`), and counts its steps; running
-//! reductions are loops (`stepwise`).
+//! Rules of the planner: both branches of a cond write their results to the same registers (`choice`); for a cond or
+//! switch with a static index, or with a single branch, only that branch is planned; after a branch, the planner
+//! forgets the operands that it packed or laid out (`forget`); a loop that a condition ends reserves the rows of its
+//! longest run (`steps_until`), and counts its steps; cumulative reductions become loops (`stepwise`).
 
 use funcify::ops::ReduceKind;
 use funcify::{DType, Value, checkpoint, cond, constant, scan_until_with, scan_with, switch, while_loop_bounded};
@@ -18,7 +18,7 @@ pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = shape.last().copied().unwrap_or(1);
     let weights = [draft.input(&[size, size]), draft.input(&[size, size])];
     let (fixed, flag) = (draft.input(shape), draft.input(&[]));
-    // A choice outside of the loop reads what the loop reads.
+    // A cond outside the loop reads the same values as the loop.
     let before = cond(flag.gt(0.0), || product(draft, start, weights[0]), || start * 0.5);
     let ((last, other), ys) = scan_with(draft.direction(), (start, before), xs, |(state, other), x| {
         let total = if shape.is_empty() { x } else { x.sum(..) };
@@ -61,7 +61,7 @@ pub(super) fn choices(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, other, ys, product(draft, before, weights[0])]
 }
 
-/// A product with a matrix, whatever the shape.
+/// Multiplies a value of any shape by a matrix.
 fn product(draft: &Draft<'_, '_>, value: Value, weight: Value) -> Value {
     match value.rank() {
         0 => value * weight.sum(..),
@@ -69,7 +69,7 @@ fn product(draft: &Draft<'_, '_>, value: Value, weight: Value) -> Value {
     }
 }
 
-/// A running reduction.
+/// Computes a cumulative reduction.
 fn running(draft: &Draft<'_, '_>, value: Value) -> Value {
     if value.rank() == 0 {
         return value;
@@ -78,7 +78,7 @@ fn running(draft: &Draft<'_, '_>, value: Value) -> Value {
     value.cumulative(kind, draft.below(value.rank()) as i64, draft.one_in(3))
 }
 
-/// Running reductions in branches and steps, of what the branch is given and of what it computes.
+/// Draws cumulative reductions in branches and steps, of captured and of computed values.
 pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[2, 3], &[1], &[9], &[4, 2]];
     let shape = draft.of(&SHAPES);
@@ -109,7 +109,7 @@ pub(super) fn running_reductions(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![chosen, carried.1, last, ys]
 }
 
-/// Loops that end early: what they count, traces that are cut, and sizes that follow.
+/// Draws loops that end early: their numbers of steps, their shortened traces, and the sizes that depend on them.
 pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[], &[3], &[1], &[2, 2], &[8]];
     let shape = draft.of(&SHAPES);
@@ -146,7 +146,7 @@ pub(super) fn early_ends(draft: &Draft<'_, '_>) -> Vec<Value> {
             _ => y.sum(..) * 0.25,
         });
     }
-    // Another loop runs as many steps.
+    // Another loop runs the same number of steps.
     if draft.one_in(3) {
         let row = sizes_of(start);
         let first = ys[0];

@@ -1,5 +1,5 @@
-//! A program in the making: its choices, its inputs, and what families share: second names of a value, ways to read one, and
-//! ways to bring one to another shape.
+//! A program under construction: its choices, its inputs, and the helpers that families share, which alias a value,
+//! read it, or convert it to another shape.
 
 use funcify::ops::{Broadcast, Cast, Concat, Pad, Reshape, Slice};
 use funcify::prelude::*;
@@ -8,19 +8,19 @@ use funcify::{Shape, custom_vjp};
 use super::fill::Fill;
 use super::*;
 
-/// A program in the making. All methods take `&self`, so that the bodies of loops and branches can share it.
+/// A program under construction. All methods take `&self`, so that the bodies of loops and branches can share it.
 pub(super) struct Draft<'a, 'b> {
     choices: RefCell<&'a mut Choices>,
     builder: &'b Builder,
     /// The float type of most values.
     pub(super) dtype: DType,
-    /// The elements of each input.
+    /// The kind of elements of each input.
     fills: RefCell<Vec<Fill>>,
-    /// Values that stand for inputs: results of another family, rows of an outer loop.
+    /// The values that replace inputs: results of another family, rows of an outer loop.
     given: RefCell<Vec<Value>>,
-    /// Whether inputs cannot be declared here, because an outer loop is open: only `given` is at hand.
+    /// `true` if an outer loop is open, so that no inputs can be declared and only `given` is available.
     is_inside: bool,
-    /// The types of the inputs that were asked for.
+    /// The types of the inputs that the family requested.
     asked: RefCell<Vec<(DType, Vec<usize>, Fill)>>,
 }
 
@@ -37,7 +37,8 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// A draft of the body of an open loop, whose inputs are these values in the order in which they are asked for.
+    /// Creates a draft of the body of an open loop; the given values replace its inputs, in the order of the
+    /// requests.
     pub(super) fn inside(choices: &'a mut Choices, builder: &'b Builder, dtype: DType, mut given: Vec<Value>) -> Self {
         given.reverse();
         let draft = Draft { is_inside: true, ..Draft::new(choices, builder, dtype) };
@@ -45,7 +46,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         draft
     }
 
-    /// Lets later inputs be some of these values instead.
+    /// Lets some of these values replace later inputs.
     pub(super) fn give(&self, values: &[Value]) {
         self.given.borrow_mut().extend(values);
     }
@@ -58,7 +59,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.asked.borrow().clone()
     }
 
-    /// A number in `0..count`, the simplest first.
+    /// Returns a number in `0..count`; smaller numbers are simpler choices.
     pub(super) fn below(&self, count: usize) -> usize {
         self.choices.borrow_mut().below(count)
     }
@@ -67,26 +68,26 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.choices.borrow_mut().one_in(count)
     }
 
-    /// One of these, the simplest first.
+    /// Returns one of these items; the first one is the simplest choice.
     pub(super) fn of<T: Clone>(&self, from: &[T]) -> T {
         self.choices.borrow_mut().of(from)
     }
 
-    /// One of these, as often as their weights say.
+    /// Returns one of these items, with probabilities proportional to their weights.
     pub(super) fn weighted<T: Copy>(&self, from: &[(usize, T)]) -> T {
         self.choices.borrow_mut().weighted(from)
     }
 
-    /// An input of floats.
+    /// Returns a float input.
     pub(super) fn input(&self, shape: &[usize]) -> Value {
         self.input_of(self.dtype, shape, Fill::Floats)
     }
 
-    /// An input of a type, with such elements. A value that was given may stand for it.
+    /// Returns an input with this type and kind of elements. A given value may replace it.
     pub(super) fn input_of(&self, dtype: DType, shape: &[usize], fill: Fill) -> Value {
         self.asked.borrow_mut().push((dtype, shape.to_vec(), fill));
         if self.is_inside {
-            return self.given.borrow_mut().pop().expect("as many inputs were declared as the dry run asked for");
+            return self.given.borrow_mut().pop().expect("the dry run requested the same inputs");
         }
         let fits = |value: &Value| value.dtype() == dtype && shape_of(*value).as_deref() == Some(shape);
         let fitting = self.given.borrow().iter().position(fits);
@@ -98,7 +99,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         self.builder.input(&format!("x{}", fills.len() - 1), TensorType::new(dtype, sized(shape)))
     }
 
-    /// How many steps: mostly few, sometimes on either side of a threshold of the planner.
+    /// Returns a number of steps: usually small, sometimes on either side of a threshold of the planner.
     pub(super) fn steps(&self) -> usize {
         const FEW: [usize; 9] = [3, 2, 4, 5, 1, 6, 7, 8, 0];
         const THRESHOLDS: [usize; 14] = [12, 13, 16, 32, 33, 34, 63, 64, 65, 66, 255, 256, 257, 300];
@@ -108,12 +109,13 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// Options of a loop, upward or downward.
+    /// Returns the options of a loop that runs upward or downward.
     pub(super) fn direction(&self) -> ScanOptions {
         if self.one_in(3) { ScanOptions::new().reverse() } else { ScanOptions::new() }
     }
 
-    /// The same elements of the same shape under another name, of which the planner makes a view of the same memory, or a copy.
+    /// Returns an alias of the value, with the same elements and shape, which the planner turns into a view of the
+    /// same memory or a copy.
     pub(super) fn second_name(&self, value: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();
@@ -144,7 +146,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// The same elements, or some of them, in another order or shape: a view of the same memory that is not the whole.
+    /// Returns some or all of the elements in another order or shape: a view that does not cover the memory in order.
     pub(super) fn view(&self, value: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();
@@ -161,7 +163,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         }
     }
 
-    /// A value brought to a shape.
+    /// Converts a value to the given shape.
     pub(super) fn fit(&self, value: Value, shape: &[usize]) -> Value {
         let Some(own) = shape_of(value) else { return value };
         if own == shape {
@@ -181,7 +183,7 @@ impl<'a, 'b> Draft<'a, 'b> {
         (value.sum(..) * 0.25).broadcast_to(sized(shape))
     }
 
-    /// A value that follows from another one, of its shape or another.
+    /// Computes a value from `value` and `other`, of the same shape or another.
     pub(super) fn reading(&self, value: Value, other: Value) -> Value {
         let Some(shape) = shape_of(value) else { return value };
         let rank = shape.len();
@@ -206,19 +208,19 @@ impl<'a, 'b> Draft<'a, 'b> {
     }
 }
 
-/// Sizes as a shape.
+/// Returns the shape with these sizes.
 pub(super) fn sized(sizes: &[usize]) -> Shape {
     Shape::new(sizes.iter().copied())
 }
 
-/// The sizes of a value, where they are numbers.
+/// Returns the sizes of a value, if all are static.
 pub(super) fn shape_of(value: Value) -> Option<Vec<usize>> {
     value.shape().constant()
 }
 
-/// The sizes of a state, or of rows, which are numbers.
+/// Returns the sizes of a carry or of rows, which are static.
 pub(super) fn sizes_of(value: Value) -> Vec<usize> {
-    shape_of(value).expect("states and rows have sizes that are numbers")
+    shape_of(value).expect("carries and rows have constant sizes")
 }
 
 fn zero_of(value: Value) -> Value {

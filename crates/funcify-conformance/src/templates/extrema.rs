@@ -1,7 +1,7 @@
-//! States that are some of the elements that a step computes, or are compared with them.
+//! Draws carries that are selected from the elements that a step computes, or compared with them.
 //!
-//! Rules of the derivative and the planner: a backward loop takes a state from its trace and computes elements again (`at_hand`),
-//! where a product and a sum may be rounded once in one loop and twice in the other.
+//! Rules of the derivative and the planner: a backward loop reads a carry from its trace but recomputes the elements
+//! (`at_hand`), and a product and a sum may round once in one loop and twice in the other.
 
 use super::draft::Draft;
 use super::*;
@@ -32,7 +32,7 @@ pub(super) fn extrema(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, ys]
 }
 
-/// One element of each row, or what a comparison with it gives.
+/// Selects one element of each row, or computes a value from comparisons with it.
 fn chosen(draft: &Draft<'_, '_>, elements: Value, [rows, count]: [usize; 2]) -> Value {
     let largest = || elements.max(1).unsqueeze(1);
     match draft.below(8) {

@@ -1,23 +1,24 @@
-//! The elements of inputs: no two alike where the type allows it, so that a value read in place of another shows.
+//! Fills inputs with elements that are all different where the type allows it, so that reading a wrong element shows.
 
 use super::*;
 
-/// Which elements an input has.
+/// The kind of elements of an input.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Fill {
-    /// Floats between -1 and 1, none of them near 0, no two alike while there are few.
+    /// Floats between -1 and 1, not close to 0, and all different while they are few.
     Floats,
-    /// Integers from the first to the last.
+    /// Integers between these two, inclusive.
     Integers(i64, i64),
     /// Booleans.
     Truths,
 }
 
 impl Fill {
-    /// A tensor of a type.
+    /// Returns a tensor with such elements.
     pub(super) fn tensor(self, dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
         let mut index = 0u64;
-        // Numbers of few bits, which every float type holds: some of each grid, in an order that follows from the seed.
+        // Numbers with few bits, which every float type represents: some of each grid, in an order that depends on
+        // the seed.
         let count = shape.iter().product::<usize>().max(1) as u64;
         let grid = count.next_power_of_two().max(64);
         let (odd, shift) = (mixed(seed) | 1, mixed(seed ^ 0x5eed));

@@ -1,12 +1,14 @@
-//! Programs drawn from the planner's rules: for each transformation of a compiled loop, programs that just meet its condition and
-//! programs that just miss it.
+//! Random programs built from the planner's rules: for each transformation of a compiled loop, programs that just
+//! meet its condition and programs that just miss it.
 //!
-//! A condition is about who reads what when, and about sizes. So values are read before, in and after the step that changes them,
-//! by the body, a trace, the end of the loop and other loops, under their own and under second names, at sizes on both sides of
-//! each threshold, upward and downward, with two transformations at once. Each family says which rules it is drawn
-//! from. A [`TemplateProgram`] follows from its choices, so it can be made again and made smaller; [`check`] compares it, its gradient
-//! and some second derivatives and lanes on each subject with the reference evaluation; a [campaign](run_campaign) does so for
-//! many.
+//! The conditions depend on sizes and on the order of reads and writes. So the programs read values before, in and
+//! after the step that changes them: in the body, in a trace, after the loop and in other loops, directly and through
+//! aliases, at sizes on both sides of each threshold, upward and downward, with two transformations at once. Each
+//! family documents the rules that it covers.
+//!
+//! A [`TemplateProgram`] is a function of its choices, so it can be reproduced and shrunk. [`check`] compares it, its
+//! gradient and some second derivatives and lanes on each subject with the reference evaluator; a
+//! [campaign](run_campaign) checks many programs.
 
 mod axes;
 mod campaign;
@@ -44,7 +46,7 @@ use crate::arbitrary::{Choices, mixed};
 
 type Make = fn(&Draft<'_, '_>) -> Vec<Value>;
 
-/// The families: what they are called, and what makes a program of each.
+/// The families: the name of each, and the function that builds its programs.
 const FAMILIES: [(&str, Make); 26] = [
     ("elementwise in place", states::elementwise),
     ("positions in place", states::positions),
@@ -74,15 +76,15 @@ const FAMILIES: [(&str, Make); 26] = [
     ("extrema", extrema::extrema),
 ];
 
-/// The names of the families.
+/// Returns the names of the families.
 pub fn families() -> impl Iterator<Item = &'static str> {
     FAMILIES.iter().map(|(name, _)| *name)
 }
 
-/// A program, and what its inputs are.
+/// A program with the kinds of its inputs' elements.
 #[derive(Clone, Debug)]
 pub struct TemplateProgram {
-    /// The family it is of.
+    /// The name of the program's family.
     pub family: &'static str,
     /// The program.
     pub graph: Graph,
@@ -90,7 +92,10 @@ pub struct TemplateProgram {
 }
 
 impl TemplateProgram {
-    /// The program of a family that follows from these choices. The error is that of [`Graph::build`].
+    /// Builds the program of a family that these choices determine.
+    ///
+    /// # Errors
+    /// Returns the error of [`Graph::build`].
     pub fn new(family: usize, choices: &mut Choices) -> Result<TemplateProgram, Error> {
         let (name, make) = FAMILIES[family % FAMILIES.len()];
         let dtype = choices.weighted(&[(6, DType::F64), (4, DType::F32), (1, DType::F16), (1, DType::BF16)]);
@@ -117,7 +122,7 @@ impl TemplateProgram {
         Ok(TemplateProgram { family: name, graph, fills })
     }
 
-    /// An input, whose name and type these are.
+    /// Returns the tensor for an input with this name and type.
     fn tensor(&self, name: &str, dtype: DType, shape: &[usize], seed: u64) -> HostTensor {
         let place = name.strip_prefix('x').and_then(|number| number.parse::<usize>().ok());
         let fill = place.and_then(|place| self.fills.get(place)).copied().unwrap_or(Fill::Floats);
@@ -129,10 +134,10 @@ fn hash(name: &str) -> u64 {
     name.bytes().fold(7, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)))
 }
 
-/// The program of a family as the step of a loop, which gives it rows in place of some inputs, and has a state of its own.
+/// Builds the program of a family as the step of a loop, which replaces some inputs with rows and has its own carry.
 fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fills: &mut Vec<Fill>) -> Vec<Value> {
     let (outer, rows_of) = (1 + choices.below(3), choices.below(1 << 12));
-    // Which inputs it asks for shows a program that is thrown away.
+    // A dry run, whose program is discarded, records the inputs that the family requests.
     let asked = RefCell::new(Vec::new());
     let mut dry = choices.clone();
     _ = Graph::build("dry", |builder| {
@@ -155,12 +160,12 @@ fn nested(choices: &mut Choices, builder: &Builder, dtype: DType, make: Make, fi
         let (mut rows, mut fixed) = (rows.into_iter(), fixed.iter().copied());
         let next = |index: usize| if is_row(index) { rows.next() } else { fixed.next() };
         let mut given: Vec<Value> = (0..asked.len()).filter_map(next).collect();
-        // The first float follows from the state.
+        // The first float depends on the carry.
         if let Some(first) = given.first_mut().filter(|first| first.dtype() == dtype) {
             *first = *first + carry * 0.25;
         }
         let outputs = make(&Draft::inside(choices, builder, dtype, given));
-        // Rows of a size that a step finds cannot be rows of the outer loop.
+        // Values whose size only a step knows cannot be rows of the outer loop.
         let outputs: Vec<Value> = outputs.into_iter().filter(|value| draft::shape_of(*value).is_some()).collect();
         let float = outputs.iter().find(|value| value.dtype() == dtype);
         let total = float.map(|value| if value.rank() == 0 { value.tanh() } else { value.sum(..).tanh() });

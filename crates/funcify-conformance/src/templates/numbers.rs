@@ -1,10 +1,10 @@
-//! Integers, booleans and narrow floats, which a plan has as numbers of its float type.
+//! Draws integers, booleans and narrow floats, which a plan stores as numbers of its float type.
 //!
-//! Rules of the planner: an integer is a number of the plan where its range shows that the plan holds it exactly, up to 2^24 - 1 in
-//! f32 and 2^53 - 1 in f64 (`Ranges`); of a state that each step adds to, the range is what all steps add; what depends on
-//! nothing but constants is evaluated while planning (`static_value`), and a `take` by static indices is at most `MOST_COPIES`
-//! copies; `u32` of programs with random bits are words; floats narrower than the plan's are rounded after each op that may leave
-//! them (`rounded`, `may_round`).
+//! Rules of the planner: an integer is stored as a float if its range shows that the plan represents it exactly, up
+//! to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`); the range of a carry that each step adds to is the sum over all
+//! steps; values that depend only on constants are evaluated at plan time (`static_value`), and a `take` by static
+//! indices becomes at most `MOST_COPIES` copies; `u32` values of programs with random bits are words; floats narrower
+//! than the plan's are rounded after each op that may leave their type (`rounded`, `may_round`).
 
 use funcify::random;
 use funcify::{DType, HostTensor, Scalar, Value, concat, constant, iota, scan_with, select, while_loop_bounded};
@@ -14,7 +14,7 @@ use super::fill::Fill;
 
 const TYPES: [DType; 4] = [DType::I64, DType::I32, DType::U8, DType::U32];
 
-/// Starts near 0, and near the numbers that the plan's floats hold.
+/// Returns a start value near 0 or near the limit of the integers that the plan's floats represent.
 fn start(draft: &Draft<'_, '_>, dtype: DType) -> i64 {
     let near: i64 = draft.of(&[0, 1, -1, 3, 20, -20]);
     let number: i64 = match draft.below(8) {
@@ -110,7 +110,7 @@ fn whole_op(draft: &Draft<'_, '_>, a: Value, b: Value) -> Value {
     }
 }
 
-/// Integers that are fixed while planning.
+/// Draws integers that are known at plan time.
 pub(super) fn fixed_integers(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.of(&[4, 3, 8, 63, 64, 65, 130]);
     let steps = draft.of(&[3, 2, 5]);
@@ -133,7 +133,7 @@ pub(super) fn fixed_integers(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![counts.0, counts.1.0, counts.1.1, counts.1.2]
 }
 
-/// Floats narrower than those of the plan, and masks.
+/// Draws floats narrower than those of the plan, and masks.
 pub(super) fn narrow_floats(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 5] = [&[3], &[], &[2, 3], &[4, 4], &[1]];
     let shape = draft.of(&SHAPES);
@@ -180,7 +180,7 @@ pub(super) fn narrow_floats(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, kept.cast(DType::F64), mask.cast(DType::F64), ys.0, ys.1, ys.2]
 }
 
-/// Random bits: words of keys, and numbers made of them.
+/// Draws random bits: words of keys, and numbers computed from them.
 pub(super) fn words(draft: &Draft<'_, '_>) -> Vec<Value> {
     let steps = draft.of(&[3, 2, 5]);
     let size = draft.of(&[3, 1, 2, 8]);
@@ -226,7 +226,7 @@ pub(super) fn words(draft: &Draft<'_, '_>) -> Vec<Value> {
 }
 
 impl Draft<'_, '_> {
-    /// Integers brought to a shape.
+    /// Converts integers to the given shape.
     fn fit_whole(&self, value: Value, shape: &[usize]) -> Value {
         match shape_of(value) {
             Some(own) if own == shape => value,

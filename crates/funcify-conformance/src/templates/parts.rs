@@ -1,18 +1,19 @@
-//! Programs with an axis that stays parallel.
+//! Draws programs with an axis that stays parallel.
 //!
-//! Rules of the planner: an axis that no op mixes is divided into parts (`Labels`); a sum over it gives each part its share, and
-//! shares may be added, scaled by what all parts have, moved, and carried, and are summed up at the end (`Share`, `initial_share`,
-//! `sum_shares`); what is not linear ends the search; the axis lies innermost in loops, if it has at least `least_lanes` indices
-//! and products have at most `MOST_TERMS` terms (`lay_out`); a program is divided from `WORTH_THREADS` on, into parts of at least
-//! `ROWS` rows or at most `ELEMENTS` elements.
+//! Rules of the planner: an axis that no op mixes is divided into parts (`Labels`); for a sum over it, each part
+//! computes a share, and shares may be added, scaled by values that all parts have, moved and carried, and are summed
+//! at the end (`Share`, `initial_share`, `sum_shares`); an op that is not linear ends the search; the axis becomes
+//! the innermost one in loops if it has at least `least_lanes` indices and products have at most `MOST_TERMS` terms
+//! (`lay_out`); a program is divided from `WORTH_THREADS` on, into parts of at least `ROWS` rows or at most
+//! `ELEMENTS` elements.
 
 use super::draft::{Draft, sized, sizes_of};
 use super::*;
 
-/// Sizes of the axis.
+/// The sizes of the axis.
 const SIZES: [usize; 9] = [8, 4, 2, 3, 9, 7, 12, 16, 24];
 
-/// Sums over the axis, and ops on them.
+/// Draws sums over the axis, and ops on them.
 pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     let is_large = draft.one_in(80);
     let size = if is_large { draft.of(&[4096, 2048, 2049]) } else { draft.of(&SIZES) };
@@ -24,11 +25,11 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
         2 if !is_large => vec![width, size],
         _ => vec![size],
     };
-    let axis = shape.iter().position(|length| *length == size).expect("every shape has the size");
+    let axis = shape.iter().position(|length| *length == size).expect("every shape above contains the size");
     let xs = draft.input(&[&[steps], shape.as_slice()].concat());
     let scales = draft.input(&[steps]);
     let (start, fixed) = (draft.input(&shape), draft.input(&[]));
-    // A sum is shares of a smaller type, or of the same.
+    // The shares of a sum have a smaller type, or the same.
     let rest: Vec<usize> =
         shape.iter().enumerate().filter(|(index, _)| *index != axis).map(|(_, size)| *size).collect();
     let total = draft.input(&rest);
@@ -87,7 +88,7 @@ pub(super) fn shares(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// A single sum, and at most two ops on it, each of which may end the search for an axis.
+/// Draws a single sum and at most two ops on it, each of which may end the search for an axis.
 fn one_share(
     draft: &Draft<'_, '_>,
     (xs, start, scales, fixed): (Value, Value, Value, Value),
@@ -119,7 +120,7 @@ fn one_share(
     }
 }
 
-/// An op on integers that are sums, and then a float.
+/// Applies an op to integer sums, and returns a float.
 fn whole_numbers(draft: &Draft<'_, '_>, sum: Value) -> Value {
     let value = match draft.below(12) {
         0 => sum,
@@ -138,7 +139,7 @@ fn whole_numbers(draft: &Draft<'_, '_>, sum: Value) -> Value {
     value.cast(draft.dtype)
 }
 
-/// An op on a value that may be shares: linear or not.
+/// Applies a linear or nonlinear op to a value that may be computed in shares.
 fn on_share(draft: &Draft<'_, '_>, share: Value, other: Value, fixed: Value, scale: Value) -> Value {
     let shape = sizes_of(share);
     let (rank, dtype) = (shape.len(), share.dtype());
@@ -192,7 +193,7 @@ fn on_share(draft: &Draft<'_, '_>, share: Value, other: Value, fixed: Value, sca
     }
 }
 
-/// Values with the axis innermost, and small products of them.
+/// Draws values whose innermost axis is the parallel one, and small products of them.
 pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.of(&[8, 7, 9, 2, 3, 16]);
     let width = draft.of(&[2, 3, 1, 4, 5, 8]);
@@ -245,8 +246,8 @@ pub(super) fn innermost(draft: &Draft<'_, '_>) -> Vec<Value> {
     vec![last, sums, ys.0, if draft.one_in(2) { ys.1 } else { ys.1.move_axis(1, 0) }, again.1]
 }
 
-/// Products before and behind a loop, whose rows or columns are the axis that stays parallel: a part has some columns of each row
-/// of what is given, and no instruction goes over several rows of it (`lies_within_units`).
+/// Draws products before and after a loop whose rows or columns are the axis that stays parallel: a part has some
+/// columns of each row of an input, and no instruction crosses several of its rows (`lies_within_units`).
 pub(super) fn beside(draft: &Draft<'_, '_>) -> Vec<Value> {
     let size = draft.of(&SIZES);
     let (rows, inner) = (draft.of(&[1, 2, 3]), draft.of(&[4, 1, 2, 5]));

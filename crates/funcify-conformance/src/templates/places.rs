@@ -1,10 +1,11 @@
-//! Where traces lie, and who reads them.
+//! Draws traces with various memory locations and readers.
 //!
-//! Rules of the planner: a step's result is written into its row, if the op's memory is free to choose (`place`), also as a reshape
-//! or a transpose of a loop's rows; a trace that is an output, or a part of a concatenation, is written there (`Joins`); a state
-//! that is also a row is read from the trace, and the first step stands apart (`carry`, `all_steps`); a concatenation of two
-//! parts that only steps read stays two tensors (`is_read_by_steps`, `ends_of_parts`); of a buffer whose rows nobody reads whole
-//! the last are at hand (`rows`), up to `MOST_ROWS_AT_HAND`.
+//! Rules of the planner: a step writes its result directly into the row if the op can choose its memory (`place`),
+//! also through a reshape or a transpose of a loop's rows; a trace that is an output, or a part of a concatenation,
+//! is written there (`Joins`); a carry that is also a row is read from the trace, and the first step is separate
+//! (`carry`, `all_steps`); a concatenation of two parts that only steps read stays two tensors (`is_read_by_steps`,
+//! `ends_of_parts`); if a buffer is never read as a whole, only its last rows are kept (`rows`), up to
+//! `MOST_ROWS_AT_HAND`.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 
@@ -41,7 +42,7 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
     let mut traces: Vec<Value> = ys.clone();
     for _ in 0..1 + draft.below(3) {
         let trace = traces[draft.below(traces.len())];
-        // A trace has rows, unless the program is refused already.
+        // A trace has rows, unless an earlier op has rejected the program.
         let Some(own) = shape_of(trace).filter(|own| !own.is_empty()) else { continue };
         let value = match draft.below(11) {
             0 => trace,
@@ -57,7 +58,7 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
             _ => trace.cumsum(0, draft.one_in(2)),
         };
         let value = match shape_of(value) {
-            // Parts of other rows do not fit; the trace alone does.
+            // If parts of other rows do not fit, the trace itself does.
             Some(_) => value,
             None => trace,
         };
@@ -66,14 +67,14 @@ pub(super) fn traces(draft: &Draft<'_, '_>) -> Vec<Value> {
             results.push(value);
         }
     }
-    // Another loop reads what the first one has written, with the row before each.
+    // A second loop reads the rows that the first one has written, each with the row before it.
     let read = traces[draft.below(traces.len())];
     results.extend(second_loop(draft, read));
     results.extend(if draft.one_in(2) { ys } else { Vec::new() });
     results
 }
 
-/// A loop over the rows of a tensor, with taps.
+/// Draws a loop over the rows of a tensor, with taps.
 fn second_loop(draft: &Draft<'_, '_>, rows: Value) -> Vec<Value> {
     let shape = sizes_of(rows);
     if shape.len() < 2 || shape[0] < 2 {

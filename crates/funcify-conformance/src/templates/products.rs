@@ -1,16 +1,17 @@
-//! Products of matrices in steps.
+//! Draws matrix products in steps.
 //!
-//! Rules of the planner: a product waits for what is added to it, up to `FACTORS` products with one initial value, and for the
-//! function of the sum (`sum`, `finish`); the side that changes least is packed, and the other one read in rows (`factors`); a
-//! product of what changes on both sides is a sum of products of elements (`sums`); a reshape waits along (`reshape`); products
-//! of the transpose of a column wait for a sum (`Outer`); matrices that no step changes are packed once (`packed`); a product of
-//! elements waits for a sum, a difference, an exponential or a reduction (`Times`).
+//! Rules of the planner: a product is delayed until the planner knows its addends, up to `FACTORS` products with one
+//! initial value, and the function of the sum (`sum`, `finish`); the side that changes least is packed, and the other
+//! one is read by rows (`factors`); a product of two sides that both change becomes a sum of products of elements
+//! (`sums`); a reshape is delayed with its product (`reshape`); products with the transpose of a column are delayed
+//! until a sum (`Outer`); matrices that no step changes are packed once (`packed`); a product of elements is delayed
+//! until a sum, a difference, an exponential or a reduction (`Times`).
 
 use funcify::{Value, cond, scan_with};
 
 use super::draft::{Draft, shape_of};
 
-/// The sizes of rows, of what a product sums over, and of its columns: on both sides of 1, of a vector and of a panel.
+/// The sizes of rows, contracted axes and columns: on both sides of 1, of a vector and of a panel.
 const SIZES: [usize; 10] = [3, 2, 1, 4, 5, 8, 9, 16, 17, 33];
 
 pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {
@@ -69,7 +70,7 @@ pub(super) fn products(draft: &Draft<'_, '_>) -> Vec<Value> {
     [vec![last.0, last.1], ys].concat()
 }
 
-/// Products of elements that wait, and products of matrices of a batch.
+/// Draws products of elements that are delayed, and batched matrix products.
 pub(super) fn terms(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 9] = [&[3], &[2, 3], &[], &[8], &[2, 2, 3], &[65], &[64, 2], &[4, 9], &[1, 5]];
     let shape = draft.of(&SHAPES);

@@ -1,29 +1,30 @@
-//! How far off rounding alone may put a result, where the tolerance of [`check`](super::check) is too narrow.
+//! Computes how far rounding alone may move a result, where the tolerance of [`check`](super::check) is too narrow.
 //!
-//! - Results of f64 may move as far as those of the reference evaluation do when the inputs change in their last bits, times
-//!   [`MOVED`]. A large difference may come of a decision that one such change turns, so every change must move them as far, as in
-//!   a loop that is chaotic.
-//! - Results of narrower floats may be off the same program in f64 as far as the reference evaluation is, times [`NARROW`]: in a
-//!   long sum of bf16 each addition rounds, and one that rounds once is nearer to the exact sum. Or the loop is chaotic.
+//! - Results in f64 may be off by [`MOVED`] times the distance that those of the reference evaluator move when the
+//!   inputs change in their last bits. A decision that flips with one such change can cause a large difference, so
+//!   every change must move the results that far, as in a chaotic loop.
+//! - Results in narrower floats may be off from the same program in f64 by [`NARROW`] times the error of the
+//!   reference evaluator: in a long sum of bf16 each addition rounds, and a backend that rounds once is closer to the
+//!   exact sum. Or the loop is chaotic.
 
 use super::check::{EXACT, arguments};
 use super::*;
 use crate::case::ExpectedOutput;
 
-/// How much further than a change in the last bits of the inputs another order of additions may move a result.
+/// The ratio between the effect of another order of additions and that of a change in the last bits of the inputs.
 const MOVED: f64 = 16.0;
 
-/// How many times the distance of two floats near 1 such a change is, relative to a number: a change of the last bit alone may vanish in
-/// the first op.
+/// The size of such a change, relative to a number, in units of the distance of two floats near 1: a change in the
+/// last bit alone may vanish in the first op.
 const CHANGE: f64 = 4.0;
 
-/// The largest difference that one change in the last bits may explain, relative to the largest result.
+/// The largest difference that a single change in the last bits may explain, relative to the largest result.
 const SMALL: f64 = 1e-6;
 
-/// How much further off the exact results than the reference evaluation a result may be.
+/// The largest error of a result, as a multiple of the reference evaluator's error.
 const NARROW: f64 = 2.0;
 
-/// What a program may give, if nothing but rounding stands between: the one or the other.
+/// Returns the expected outputs, with tolerances, that rounding alone may explain. A result may match any of them.
 pub(super) fn allowed(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
@@ -35,17 +36,17 @@ pub(super) fn allowed(
     exact.into_iter().chain(moved(graph, inputs, expected, !is_narrow)).collect()
 }
 
-/// The types of floats below f64, as they print.
+/// The names of the float types below f64.
 const NARROWER: [&str; 3] = ["bf16", "f16", "f32"];
 
-/// The results in f64, and how far off the reference evaluation in narrower floats is.
+/// Returns the results in f64, with tolerances from the error of the reference evaluator in narrower floats.
 fn exact(
     text: &str,
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
     expected: &[ExpectedOutput],
 ) -> Option<Vec<ExpectedOutput>> {
-    // `bf16` before `f16`, which is a part of it.
+    // `bf16` is replaced before `f16`, which is a substring of it.
     let wide = NARROWER.iter().fold(text.to_string(), |text, name| text.replace(name, "f64"));
     let widened = |tensor: HostTensor| if tensor.dtype().is_float() { tensor.cast(DType::F64) } else { tensor };
     let inputs: Vec<HostTensor> = arguments(graph, inputs).into_iter().map(widened).collect();
@@ -58,14 +59,15 @@ fn exact(
     Some(around.collect())
 }
 
-/// The results, and how far they move: with small differences by one change, else by each.
+/// Returns the results with tolerances from their movement: one change suffices for small differences, larger ones
+/// need every change.
 fn moved(
     graph: &Graph,
     inputs: &BTreeMap<String, HostTensor>,
     expected: &[ExpectedOutput],
     with_small: bool,
 ) -> Option<Vec<ExpectedOutput>> {
-    // Together inputs move the sums of them, each for itself what they cancel out in.
+    // Moving the inputs together changes their sums; moving each on its own changes values in which they cancel.
     let directions: [fn(usize) -> bool; 3] = [|_| true, |_| false, |at| mixed(at as u64).is_multiple_of(2)];
     let arguments = arguments(graph, inputs);
     let results = |is_up: fn(usize) -> bool| {
@@ -82,13 +84,13 @@ fn moved(
     Some(around.collect())
 }
 
-/// The largest difference of finite numbers.
+/// Returns the largest finite difference between elements.
 fn largest_difference(one: &HostTensor, other: &HostTensor) -> f64 {
     let pairs = one.scalars().zip(other.scalars());
     pairs.map(|(x, y)| (x.as_f64() - y.as_f64()).abs()).filter(|off| off.is_finite()).fold(0.0, f64::max)
 }
 
-/// Floats, changed in their last bits.
+/// Changes the last bits of floats.
 fn in_last_bits(tensor: &HostTensor, is_up: fn(usize) -> bool) -> HostTensor {
     let distance = match tensor.dtype() {
         DType::F64 => f64::EPSILON,
@@ -110,7 +112,7 @@ mod tests {
     use super::*;
     use funcify::{ScanOptions, Value, scan, scan_with};
 
-    /// Whether a number other than the reference evaluation's is rounding, for the sum of so many times `x` in a loop.
+    /// Returns whether rounding may explain the result `found` for the sum of `count` times `x` in a loop.
     fn is_rounding(dtype: DType, x: f64, count: usize, found: f64) -> bool {
         let graph = Graph::build("sum", |g| {
             let xs = g.input("xs", funcify::TensorType::new(dtype, [count]));
@@ -130,13 +132,13 @@ mod tests {
 
     #[test]
     fn sums_of_narrow_floats_may_be_nearer_to_the_exact_one() {
-        // An addition to 128 rounds 0.5 away.
+        // Adding 0.5 to 128 rounds the 0.5 away.
         assert!(is_rounding(DType::BF16, 0.5, 1000, 500.0));
         assert!(!is_rounding(DType::BF16, 0.5, 1000, 1300.0));
         assert!(!is_rounding(DType::F32, 0.5, 1000, 501.0));
     }
 
-    /// What a chaotic loop gives says nothing, and what a step function gives at a step says something.
+    /// A difference in a chaotic loop may be rounding; a difference in a step function at a jump is not.
     #[test]
     fn large_differences_are_rounding_where_each_change_makes_them() {
         let may_be = |graph: Graph, x: f64, found: f64| {

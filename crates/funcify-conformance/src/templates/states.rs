@@ -1,10 +1,10 @@
-//! Loops over states.
+//! Draws loops with carries.
 //!
-//! Rules of the planner: an elementwise op may write the next value over the state that it reads, if that is the state's only
-//! use (`Scope::state`, `mapped`); `dynamic_update` and `scatter` write into it (`copied_for`); the memory of a state that
-//! nothing reads any more takes its next value (`free_state`); a sum of products of vectors is added to it in place, at once or
-//! at the end of a strip of steps (`sink`); a state that is also a trace's row stays in the trace (`carry`); at the end of a step
-//! what a move would overwrite is put aside (`moved`).
+//! Rules of the planner: an elementwise op may overwrite the carry that it reads with the next value, if that is the
+//! carry's only use (`Scope::state`, `mapped`); `dynamic_update` and `scatter` write into it (`copied_for`); the
+//! memory of a carry that nothing reads any more holds its next value (`free_state`); a sum of products of vectors is
+//! added to it in place, at once or at the end of a strip of steps (`sink`); a carry that is also a trace's row stays
+//! in the trace (`carry`); at the end of a step, values that a move would overwrite are saved first (`moved`).
 
 use std::cell::RefCell;
 
@@ -47,10 +47,11 @@ pub(super) fn any(draft: &Draft<'_, '_>) -> Vec<Value> {
     states(draft, &SHAPES, ANY)
 }
 
-/// States of few numbers over more steps: loops that become code for registers, and machine code.
+/// Draws small carries over more steps: loops that are compiled to code for registers and to machine code.
 ///
-/// Rules of `narrow`: what stays is in a register (`resident`), what moves is loaded once (`loaded`), a copy to what moves takes no
-/// register (`write`), folds and products are unrolled, from `LEAST_TIMES` steps on and up to `MOST_WORDS` words.
+/// Rules of `narrow`: values that stay are in a register (`resident`), values that move are loaded once (`loaded`), a
+/// copy to memory that moves needs no register (`write`), and reductions and products are unrolled, from
+/// `LEAST_TIMES` steps on and up to `MOST_WORDS` words.
 pub(super) fn registers(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 8] = [&[1], &[], &[2], &[3], &[1, 1], &[1, 2], &[8], &[11]];
     const UPDATES: Updates =
@@ -61,7 +62,7 @@ pub(super) fn registers(draft: &Draft<'_, '_>) -> Vec<Value> {
     loops(draft, &shapes, steps, UPDATES)
 }
 
-/// The shapes of one to three states.
+/// Returns the shapes of one to four carries.
 fn many(draft: &Draft<'_, '_>, shapes: &[&'static [usize]]) -> Vec<&'static [usize]> {
     let first = draft.of(shapes);
     let mut all = vec![first];
@@ -77,12 +78,12 @@ fn states(draft: &Draft<'_, '_>, shapes: &[&'static [usize]], updates: Updates) 
     loops(draft, &shapes, steps, updates)
 }
 
-/// A loop of some kind over states of these shapes.
+/// Draws a loop of some kind with carries of these shapes.
 fn loops(draft: &Draft<'_, '_>, shapes: &[&[usize]], steps: usize, updates: Updates) -> Vec<Value> {
     let starts: Vec<Value> = shapes.iter().map(|shape| draft.input(shape)).collect();
     let all: Vec<Value> = shapes.iter().map(|shape| draft.input(&[&[steps], *shape].concat())).collect();
     let fixed: Vec<Value> = (0..1 + draft.below(2)).map(|_| draft.input(shapes[draft.below(shapes.len())])).collect();
-    // States may start from one tensor, which other things read, too.
+    // Several carries may start from one tensor, which other ops also read.
     let shared = draft.one_in(4);
     let starts: Vec<Value> = (0..starts.len())
         .map(|index| if shared && shapes[index] == shapes[0] { starts[0] } else { starts[index] })
@@ -108,7 +109,7 @@ fn loops(draft: &Draft<'_, '_>, shapes: &[&[usize]], steps: usize, updates: Upda
         }
     };
     if draft.one_in(4) {
-        // The starts are read behind the loop, too.
+        // An op after the loop also reads an initial carry.
         results.push(draft.second_name(starts[0]) * 0.5);
     }
     results
@@ -118,7 +119,7 @@ fn total(value: Value) -> Value {
     if value.rank() == 0 { value } else { value.sum(..) }
 }
 
-/// A loop without traces: a `while` with a bound, or a count.
+/// Draws a loop without traces: a bounded while loop, or a counted one.
 fn counted(
     draft: &Draft<'_, '_>,
     starts: Vec<Value>,
@@ -130,7 +131,7 @@ fn counted(
     let body = |index: Value, states: Vec<Value>| {
         let rows: Vec<Value> = all.iter().map(|rows| rows.dynamic_index(0, index)).collect();
         let Stepped { next, ys } = step(draft, &states, &rows, fixed, updates);
-        // What a trace would read goes into a state.
+        // The ys are added to a carry, since there is no trace.
         let mut next = next;
         let shape = sizes_of(next[0]);
         next[0] = next[0] * 0.5 + draft.fit(ys[0], &shape) * 0.5;
@@ -155,7 +156,7 @@ fn counted(
     }
 }
 
-/// A recurrence: the first state is read from its own trace, others are carried.
+/// Draws a recurrence: the first state is read from its own trace, the others are carried.
 fn recurrence(
     draft: &Draft<'_, '_>,
     starts: Vec<Value>,

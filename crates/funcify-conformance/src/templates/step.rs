@@ -1,33 +1,33 @@
-//! The step of a loop over states: each is read before, in and after the op that gives its next value, under its own name and
-//! under others, by the step, a trace, and the next values of other states.
+//! Draws the step of a loop: each carry is read before, in and after the op that computes its next value, directly
+//! and through aliases, by the step, a trace, and the next values of other carries.
 
 use funcify::ops::ScatterMode;
 use funcify::{DType, Value, constant, select, stack};
 
 use super::draft::{Draft, shape_of, sized, sizes_of};
 
-/// How a state gets its next value.
+/// A way to compute the next value of a carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Update {
-    /// By elementwise ops.
+    /// Elementwise ops.
     Elementwise,
-    /// By a part that is written where a position says.
+    /// An update of a part at a computed position.
     Position,
-    /// By a product of two vectors that is added.
+    /// The addition of a product of two vectors.
     Outer,
-    /// By a product with a matrix.
+    /// A matrix product.
     Product,
-    /// By what another state, a row or a part of itself was.
+    /// A move of another carry, a row, or a part of the carry itself.
     Move,
 }
 
-/// What a step gives.
+/// The results of a step.
 pub(super) struct Stepped {
     pub(super) next: Vec<Value>,
     pub(super) ys: Vec<Value>,
 }
 
-/// A step that is given states, a row for each, values that no step changes, and how often it does what.
+/// Draws a step from the carries, a row for each, values that no step changes, and the weights of the updates.
 pub(super) fn step(
     draft: &Draft<'_, '_>,
     states: &[Value],
@@ -36,7 +36,7 @@ pub(super) fn step(
     updates: &[(usize, Update)],
 ) -> Stepped {
     let pick = |pool: &[Value]| pool[draft.below(pool.len())];
-    // Ops that write over a state look at how often it is used: of a state with another name all uses but one are of that.
+    // Ops that overwrite a carry count its uses: if a carry has an alias, all uses but one are of the alias.
     let names: Vec<Value> =
         states.iter().map(|state| if draft.one_in(2) { draft.second_name(*state) } else { *state }).collect();
     let (mut pool, mut ys) = (names.clone(), Vec::new());
@@ -66,7 +66,7 @@ pub(super) fn step(
         let other = if draft.one_in(2) { pick(&pool) } else { pick(rows) };
         ys.push(draft.reading(from, other));
     }
-    // The last value of a state may be a second name of it, or of another one's.
+    // The final value of a carry may be an alias of itself or of another carry's value.
     if draft.one_in(6) {
         let index = draft.below(next.len());
         next[index] = draft.second_name(next[index]);
@@ -80,7 +80,7 @@ pub(super) fn step(
     Stepped { next, ys }
 }
 
-/// The next value of a state.
+/// Computes the next value of a carry.
 fn update(
     draft: &Draft<'_, '_>,
     index: usize,
@@ -148,7 +148,7 @@ fn elementwise(draft: &Draft<'_, '_>, state: Value, base: Value, other: Value, r
     }
 }
 
-/// A position that follows from a row, within an axis and a little beyond it.
+/// Computes a position from a row, within an axis or a little beyond its end.
 fn place(draft: &Draft<'_, '_>, row: Value, size: usize) -> Value {
     let sum = if row.rank() == 0 { row } else { row.sum(..) };
     match draft.below(3) {
@@ -160,7 +160,7 @@ fn place(draft: &Draft<'_, '_>, row: Value, size: usize) -> Value {
 
 fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Value {
     let shape = sizes_of(base);
-    // It has rows, unless the program is refused already.
+    // The carry has rows, unless an earlier op has rejected the program.
     let Some(&size) = shape.first() else { return base };
     match draft.below(3) {
         0 => base.dynamic_update(0, other.slice(0, ..1), place(draft, row, size)),
@@ -173,7 +173,7 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
                 draft.of(&[ScatterMode::Set, ScatterMode::Add, ScatterMode::Max, ScatterMode::Mul, ScatterMode::Min]);
             let places = stack(&[place(draft, row, size)], 0);
             let lanes: Vec<usize> = shape[1..].to_vec();
-            // One index an update: the same one for all elements of a row.
+            // One index per update: the same index for all elements of a row.
             let indices = places.reshape(sized(&vec![1; lanes.len() + 1]));
             let indices = indices.broadcast_to(sized(&[&[1], lanes.as_slice()].concat()));
             base.scatter(0, indices, other.slice(0, ..1) * 0.5, mode)
@@ -181,7 +181,7 @@ fn position(draft: &Draft<'_, '_>, base: Value, other: Value, row: Value) -> Val
     }
 }
 
-/// A vector of so many elements: of a row, another state, or something that was computed.
+/// Returns a vector with `size` elements, from a row, a carry, or a computed value.
 fn side(draft: &Draft<'_, '_>, size: usize, states: &[Value], rows: &[Value], pool: &[Value]) -> Value {
     let fits = |value: &&Value| shape_of(**value).is_some_and(|shape| shape.iter().product::<usize>() == size);
     let all: Vec<&Value> = states.iter().chain(pool).chain(rows).filter(fits).collect();

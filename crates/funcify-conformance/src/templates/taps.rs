@@ -1,9 +1,9 @@
-//! Buffers with taps.
+//! Draws buffers with taps.
 //!
-//! Rules of the planner: of rows that nobody reads whole the last are moved along from step to step (`AtHand`, at most
-//! `MOST_ROWS_AT_HAND`); a full buffer is written at the end of a step, and its rows are copied for a strip (`copy_for_strip`); a
-//! loop of one op that folds a row into the row before it is one instruction (`recurrence`), if what else it reads is of another
-//! region.
+//! Rules of the planner: if rows are never read as a whole, the last ones move along from step to step (`AtHand`, at
+//! most `MOST_ROWS_AT_HAND`); a full buffer is written at the end of a step, and its rows are copied for a strip
+//! (`copy_for_strip`); a loop with one op that folds a row into the row before it becomes one instruction
+//! (`recurrence`), if its other operands are in another region.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::draft::{Draft, shape_of};
 
 const SHAPES: [&[usize]; 6] = [&[3], &[], &[2, 2], &[1], &[8], &[2, 3]];
 
-/// States whose rows lie some steps back, and full buffers, by a recurrence.
+/// Draws recurrences with taps several steps back, and with full buffers.
 pub(super) fn buffers(draft: &Draft<'_, '_>) -> Vec<Value> {
     let shape = draft.of(&SHAPES);
     let steps = draft.steps().clamp(1, 70);
@@ -65,7 +65,7 @@ pub(super) fn buffers(draft: &Draft<'_, '_>) -> Vec<Value> {
     results
 }
 
-/// Loops of one op over the row before, and some that just are not.
+/// Draws loops with one op over the row before, and loops that just miss that form.
 pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
     let shape = draft.of(&SHAPES);
     let steps = draft.of(&[4, 3, 5, 1, 2, 9, 34, 70, 300]);
@@ -86,7 +86,7 @@ pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
         _ => (h + x) * 0.5,
     };
     if draft.one_in(3) {
-        // Rows of one buffer: that before, and others of the same region.
+        // Both operands are rows of one buffer: the row before and another row of the same region.
         let mut recurrence = Recurrence::new();
         let xs = recurrence.sequence(xs, [0]);
         let taps = draft.below(4);
@@ -123,7 +123,7 @@ pub(super) fn recurrences(draft: &Draft<'_, '_>) -> Vec<Value> {
     }
 }
 
-/// Loops whose last rows alone are results, as the op: in any direction, with taps at any rows.
+/// Draws loops that return only their last rows, built as the op: in any direction, with taps at any rows.
 pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
     let shape = draft.of(&SHAPES);
     let steps = draft.of(&[4, 3, 6, 1, 2, 9, 70]);
@@ -174,7 +174,7 @@ pub(super) fn last_rows(draft: &Draft<'_, '_>) -> Vec<Value> {
         body: Arc::new(body),
         steps: Dim::from(steps),
         steps_operand: false,
-        // Another one for each loop of a program: a size is bound once.
+        // Each loop of a program uses its own symbol, because a size is bound once.
         until: ends.then(|| funcify::Symbol::new(&format!("$ran{}", draft.asked().len()))),
         reverse: is_down,
         sequences: vec![Sequence { reads: vec![0, 1] }],

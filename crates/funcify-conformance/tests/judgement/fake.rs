@@ -1,4 +1,4 @@
-//! A backend whose answers are given, whatever the program.
+//! A backend with fixed answers, whatever the program.
 #![allow(dead_code, reason = "tests of other crates use a part")]
 
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use funcify::dispatch::{CompileCounts, CompileOptions, Compiles, Executable, Exe
 use funcify::error::Place;
 use funcify::{DType, Error, Graph, HostTensor, Result};
 
-/// What the backend answers to the arguments of a call.
+/// A function that returns the backend's answer to a call.
 type Answer = dyn Fn(&Graph, &[HostTensor]) -> Result<Vec<HostTensor>> + Send + Sync;
 
-/// A backend that answers with a function.
+/// A backend that calls a function for its answers.
 #[derive(Clone)]
 pub(super) struct Fake {
     answer: Arc<Answer>,
-    /// The ops that it has lowering rules for; without a list it runs all of them.
+    /// The ops with lowering rules; `None` means all of them.
     lowered: Option<Vec<&'static str>>,
-    /// The types that it does not hold.
+    /// The dtypes that the backend does not support.
     without: Vec<DType>,
 }
 
@@ -27,29 +27,29 @@ impl Fake {
         Fake { answer: Arc::new(answer), lowered: None, without: Vec::new() }
     }
 
-    /// One that always gives these results.
+    /// Returns a backend that always returns these results.
     pub(super) fn results(results: Vec<HostTensor>) -> Self {
         Fake::new(move |_, _| Ok(results.clone()))
     }
 
-    /// The same with lowering rules for these ops alone.
+    /// Limits the lowering rules to these ops.
     pub(super) fn lowering(self, ops: &[&'static str]) -> Self {
         Fake { lowered: Some(ops.to_vec()), ..self }
     }
 
-    /// The same on a device without tensors of this type.
+    /// Removes the support for tensors of this dtype.
     pub(super) fn without(mut self, dtype: DType) -> Self {
         self.without.push(dtype);
         self
     }
 
-    /// One that always fails with an error of this kind.
+    /// Returns a backend that always fails with an error of this kind.
     pub(super) fn error(kind: &'static str) -> Self {
         Fake::new(move |_, _| Err(error(kind)))
     }
 }
 
-/// An error of a kind.
+/// Returns an error of this kind.
 pub(super) fn error(kind: &str) -> Error {
     let (at, backend, reason, fix) = (Place::default().boxed(), "fake".to_string(), String::new(), String::new());
     match kind {
@@ -57,7 +57,7 @@ pub(super) fn error(kind: &str) -> Error {
         "StepCountNotStatic" => Error::StepCountNotStatic { at, backend, reason, fix },
         "NoLoweringRule" => Error::NoLoweringRule { at, backend, fix },
         "StepCount" => Error::StepCount { at, reason, fix },
-        kind => panic!("no error of the kind {kind}"),
+        kind => panic!("no error has the kind {kind}"),
     }
 }
 

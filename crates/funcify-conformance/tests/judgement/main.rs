@@ -1,5 +1,5 @@
-//! The suite's own judgement, tested: how far a result may be off, and what a declared gap excuses. Backends whose answers
-//! are given stand for those that are right, nearly right, and wrong.
+//! Tests the judgement of the suite itself: the tolerances of results, and the failures that a declared gap excuses.
+//! Fake backends with fixed answers play the right, the nearly right, and the wrong backend.
 
 mod fake;
 mod partial;
@@ -18,7 +18,7 @@ use libtest_mimic::Arguments;
 
 use fake::{Fake, error};
 
-/// A backend with declared gaps, as TOML.
+/// Returns a backend with declared gaps, given as TOML.
 fn subject(fake: Fake, gaps: &str) -> Subject {
     Subject { name: "fake".into(), executor: Ok(Arc::new(fake)), expectations: Expectations::parse(gaps).unwrap() }
 }
@@ -27,7 +27,7 @@ fn status(case: &Case, fake: Fake, gaps: &str, mode: LoopStrategy) -> Status {
     run_case(case, &subject(fake, gaps), mode).status
 }
 
-/// The results that a case expects, in the order and the types of the outputs.
+/// Returns the results that a case expects, in the order and the types of the outputs.
 fn expected_results(case: &Case) -> Option<Vec<HostTensor>> {
     let Expected::Outputs(expected) = &case.expected else { return None };
     let results = case.graph.outputs().iter().map(|output| {
@@ -37,7 +37,7 @@ fn expected_results(case: &Case) -> Option<Vec<HostTensor>> {
     results.collect()
 }
 
-/// A tensor with one element off by so much.
+/// Returns a tensor in which one element is off by `by`.
 fn moved(tensor: &HostTensor, flat: usize, by: f64) -> HostTensor {
     let mut index = 0;
     HostTensor::from_fn(tensor.dtype(), tensor.shape(), |_| {
@@ -49,7 +49,7 @@ fn moved(tensor: &HostTensor, flat: usize, by: f64) -> HostTensor {
     })
 }
 
-/// The absolute tolerance that the manifest states for an output: `y` is `out.y`, `tan_grad_x_2` is `hvp.x` or `hvp.x_2`.
+/// Returns the manifest's absolute tolerance for an output: `y` is `out.y`, `tan_grad_x_2` is `hvp.x` or `hvp.x_2`.
 fn atol(tolerance: &Tolerance, name: &str) -> f64 {
     const GROUPS: [(&str, &str); 5] =
         [("tan_tan_grad_", "grad3"), ("tan_grad_", "hvp"), ("grad_", "grad"), ("tan_", "jvp"), ("", "out")];
@@ -62,8 +62,8 @@ fn atol(tolerance: &Tolerance, name: &str) -> f64 {
     key(name).or_else(|| key(name.strip_suffix("_2")?)).unwrap_or(0.0)
 }
 
-/// Of every golden result, the element that may be off most is off by nine tenths of the tolerance that the manifest
-/// states, and by twelve tenths.
+/// In every golden result, the element with the largest tolerance is off by nine tenths of the manifest's tolerance,
+/// which passes, and by twelve tenths, which fails.
 #[test]
 fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
     let manifest = Manifest::load().unwrap();
@@ -94,7 +94,7 @@ fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
                 let mut results = results.clone();
                 results[at] = moved(&results[at], flat, factor * allowed);
                 let found = status(&case, Fake::results(results), "", LoopStrategy::Native);
-                assert_eq!(found, expected, "{}: `{}` off by {factor} of what is allowed", case.name, output.name);
+                assert_eq!(found, expected, "{}: `{}` off by {factor} of the tolerance", case.name, output.name);
             }
             compared += 1;
         }
@@ -102,7 +102,7 @@ fn golden_results_are_held_to_the_tolerances_of_the_manifest() {
     assert!(compared > 1000, "{compared} results");
 }
 
-/// One element of 1 + `off` units in the last place, compared with 1 as the reference evaluation gives it.
+/// Compares an element of 1 + `off` units in the last place with the reference evaluator's 1.
 fn of_reference(dtype: DType, scale: f64, off: f64) -> Status {
     let graph = Graph::build("same", |g| g.input("x", format!("{}[2]", dtype.name()).as_str())).unwrap();
     let ones = HostTensor::from_fn(dtype, &[2], |_| Scalar::Float(1.0));
@@ -117,7 +117,7 @@ fn of_reference(dtype: DType, scale: f64, off: f64) -> Status {
     status(&case, Fake::results(vec![result]), "", LoopStrategy::Native)
 }
 
-/// In units in the last place of 1: what cancels may be off twice as far.
+/// The numbers are units in the last place of 1: results that cancel may be off twice as far.
 #[test]
 fn results_of_the_reference_evaluation_are_held_to_a_few_units_in_the_last_place() {
     for (dtype, passes, fails) in
@@ -143,18 +143,19 @@ fn integers_and_booleans_are_equal() {
     assert_eq!(given([n.cast(DType::I32).cast(DType::I64), p]), Status::Fail);
 }
 
-/// `y = 2 x` of f32, expecting an error of a kind instead if one is given.
+/// Returns the case `y = 2 x` in f32, which expects an error of the given kind instead, if there is one.
 fn case(expected: Option<&'static str>) -> Case {
     let graph = Graph::build("twice", |g| g.input("x", "f32[2]") * 2.0).unwrap();
     let case = Case::from_reference("twice", "edge", graph, vec![HostTensor::from([1f32, 3.0])]).unwrap();
     Case { expected: expected.map_or(case.expected, Expected::Error), ..case }
 }
 
-/// A gap of the case in any mode that fails with `Unsupported`.
+/// A gap that covers the case in every mode, with the error `Unsupported`.
 const GAP: &str =
     "[[expect]]\ncase = 'edge/twice'\nstatus = 'unsupported'\nerror = 'Unsupported'\nreason = 'no floats'";
 
-/// What a backend makes of the case: right, wrong, of another type, too few, an error, a panic.
+/// Returns backends with all kinds of answers to the case: right, wrong, another type, too few results, an error, a
+/// panic.
 fn answers() -> [(&'static str, Fake); 8] {
     [
         ("right", Fake::results(vec![HostTensor::from([2f32, 6.0])])),
@@ -234,7 +235,7 @@ fn a_declared_gap_that_matches_no_case_fails() {
     }
 }
 
-/// The tests of a third party's backend fail where its rows do, and for a gap that matches nothing.
+/// The tests of another crate's backend fail where its rows do, and for a gap that matches nothing.
 #[test]
 fn the_tests_of_a_backend_fail_where_it_does() {
     let failed = |fake: Fake, gaps: &str| {

@@ -1,5 +1,5 @@
-//! The properties of random programs, tested: an op that is wrong in one way by a given amount is noticed where the amount
-//! is beyond the tolerance of the property, and not below it.
+//! Tests the properties of random programs: an op with an error of one kind and a given size is noticed if the error
+//! exceeds the tolerance of the property, and not if it is smaller.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use funcify_conformance::properties::{check, check_backend};
 
 use super::fake::Fake;
 
-/// What is wrong with the op.
+/// The kind of error in the op.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wrong {
     Forward,
@@ -28,7 +28,7 @@ enum Wrong {
 const WRONG: [Wrong; 6] =
     [Wrong::Forward, Wrong::Reverse, Wrong::BothModes, Wrong::Lanes, Wrong::GradientOfLanes, Wrong::Text];
 
-/// The square, wrong by `parts` of 10^12.
+/// The square, off by `parts` of 10^12.
 #[derive(Clone, Copy, Debug)]
 struct Square {
     wrong: Wrong,
@@ -89,7 +89,7 @@ impl CustomOp for Square {
     }
 }
 
-/// The op alone, or in a loop, with arguments of a seed.
+/// Builds a program with the op, inside or outside a loop, with the arguments of a seed.
 fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
     let op = Square { wrong, parts: (off * 1e12).round() as usize };
     let graph = Graph::build("squares", |g| {
@@ -100,12 +100,13 @@ fn program(wrong: Wrong, off: f64, is_exact: bool, seed: u64) -> TestProgram {
         }
     });
     let mut sizes = Sizes::new();
-    // Of one element, whose derivative is not small beside its terms.
+    // With one element, the derivative is not small compared to its terms.
     sizes.set(&Symbol::new("T"), 1);
     TestProgram { graph: graph.unwrap(), sizes, seed, is_exact, rules: Rules::Derivatives }
 }
 
-/// The properties that do not hold of programs with an op that is off by so much, and `none` if some have all.
+/// Returns the properties that fail for programs with an op that is off by `off`, and `none` if some programs have
+/// them all.
 fn violated_in(wrong: Wrong, off: f64, is_exact: bool) -> BTreeSet<&'static str> {
     let properties = (0..12).map(|seed| match check(&program(wrong, off, is_exact, seed)) {
         Ok(_) => "none",
@@ -128,7 +129,7 @@ fn forward_mode_and_reverse_mode_agree() {
     }
 }
 
-/// A derivative that is wrong in both modes is not taken for one at a kink.
+/// A derivative that is wrong in both modes is not mistaken for one at a kink.
 #[test]
 fn derivatives_agree_with_differences() {
     assert_eq!(violated(Wrong::BothModes, 5e-6), ["none"]);
@@ -140,7 +141,7 @@ fn derivatives_agree_with_differences() {
 fn lanes_agree_with_one_after_the_other() {
     assert_eq!(violated(Wrong::Lanes, 5e-11), ["none"]);
     assert_eq!(violated(Wrong::Lanes, 2e-10), ["lanes"]);
-    // Found where the seed chooses the gradient of lanes rather than lanes of the gradient.
+    // The error shows for seeds that choose the gradient of lanes rather than lanes of the gradient.
     assert!(violated(Wrong::GradientOfLanes, 4e-10).contains(&"gradient of lanes"));
     assert_eq!(violated(Wrong::GradientOfLanes, 1e-11), ["none"]);
 }
@@ -151,7 +152,7 @@ fn what_a_text_leaves_out_is_found() {
     assert_eq!(violated(Wrong::Text, 1e-10), ["text"]);
 }
 
-/// A backend whose results are off by so much.
+/// Returns a backend whose results are off by `off`.
 fn backend(off: f64) -> Fake {
     Fake::new(move |graph, arguments| {
         let mut results = evaluate(graph, arguments)?;
@@ -174,7 +175,7 @@ fn backends_agree_with_the_reference_evaluation() {
     assert_eq!((tally.0["native"], tally.0["unrolled"]), (2, 2));
     assert_eq!(property(backend(4e-8)).unwrap_err(), "unrolled");
     assert_eq!(property(Fake::error("StepCount")).unwrap_err(), "unrolled");
-    // A loop may refuse to be unrolled, and a device may lack a dtype; nothing else may be refused.
+    // A loop may be impossible to unroll, and a device may not support a dtype; other errors are failures.
     assert_eq!(property(Fake::error("StepCountNotStatic")).unwrap_err(), "native");
     assert_eq!(property(Fake::error("Unsupported")).unwrap().0["not held by the device"], 4);
 }

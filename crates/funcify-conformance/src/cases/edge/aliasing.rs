@@ -1,11 +1,10 @@
-//! One value in several places: nothing that a step writes may show through where it was read or copied
-//! (scan-c1).
+//! Values with several uses: no write of a step may be visible where the value was read or copied (scan-c1).
 
 use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // One fresh value into two carries: the next step sees two independent ones.
+        // A new value is written to two carries: the next step sees two independent values.
         case("one_fresh_value_into_two_carries", |g| {
             let zero = g.input("zero", "f32[2]");
             let ((a, b), ys) = scan((zero, zero), g.input("xs", "f32[T,2]"), |(a, b), x| {
@@ -20,7 +19,7 @@ pub(super) fn cases() -> Cases {
             ("b", row([11f32, 110.])),
             ("ys", tensor([3, 2], [0f32, 0., 11., 110., 44., 440.])),
         ]),
-        // One fresh value into two states, a carry, a full buffer twice, and the ys twice.
+        // A new value is written to two states, a carry, a full buffer twice, and the ys twice.
         case("one_fresh_value_into_every_kind", |g| {
             let zero = g.input("zero", "f32[]");
             let mut loop_ = Recurrence::new();
@@ -48,7 +47,7 @@ pub(super) fn cases() -> Cases {
             ("y", row([3f32, 13., 46.])),
             ("z", row([3f32, 13., 46.])),
         ]),
-        // One initial value of two states and a carry, which is a result too: each goes its own way.
+        // Two states and a carry share an initial value, which is also a result: each changes independently.
         case_on("one_initial_value_of_several_states", [("init: f32[2]", row([5f32, 7.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -67,7 +66,7 @@ pub(super) fn cases() -> Cases {
                 ("q", tensor([3, 2], [5f32, 7., 10., 14., 20., 28.])),
                 ("c", row([3f32, 5.])),
             ]),
-        // One tensor as two full buffers and as a sequence: the writes into one are seen in no other.
+        // One tensor is two full buffers and a sequence: writes into one buffer are not visible in the others.
         case_on("one_buffer_as_operand_twice", [("rows: f32[4]", row([1f32, 2., 3., 4.]))])
             .runs(|[rows]| {
                 let mut loop_ = Recurrence::new();
@@ -88,7 +87,7 @@ pub(super) fn cases() -> Cases {
                 ("q", row([2f32, 6., 12., 4.])),
                 ("ys", row([12f32, 23., 34.])),
             ]),
-        // A body that returns a row of a sequence, a captured value and its carry as they are.
+        // A body returns a row of a sequence, a captured value and its carry unchanged.
         {
             let xs = || tensor([3, 2], [1f32, 2., 3., 4., 5., 6.]);
             case("echoes_of_a_sequence_a_capture_and_a_carry", |g| {
@@ -106,7 +105,7 @@ pub(super) fn cases() -> Cases {
                 ("w", row([10f32, 100.])),
             ])
         },
-        // A captured value and a row of a sequence as the next states.
+        // A captured value and a row of a sequence are the next states.
         case("echo_of_a_capture_as_state", |g| {
             let (xs, w, zero) = (g.input("xs", "f32[T]"), g.input("w", "f32[]"), g.input("zero", "f32[]"));
             let mut loop_ = Recurrence::new();
@@ -129,7 +128,7 @@ pub(super) fn cases() -> Cases {
             ("ys", row([0f32, 11., 12.])),
             ("w", scalar(10f32)),
         ]),
-        // A carry and a state that the body returns as they are, beside one that changes.
+        // A body returns a carry and a state unchanged, beside one that changes.
         case_on("body_that_returns_its_carry_unchanged", [("init: f32[2]", row([1f32, 2.]))])
             .runs(|[init]| {
                 let mut loop_ = Recurrence::new();
@@ -148,7 +147,7 @@ pub(super) fn cases() -> Cases {
                 ("tap", tensor([3, 2], [1f32, 2., 1., 2., 1., 2.])),
                 ("moved", row([7f32, 14.])),
             ]),
-        // A step moves the first elements of a state two places on: they are read before anything is written.
+        // A step moves the first elements of a state by two positions: all are read before any is written.
         case("state_with_a_part_of_itself_moved", |g| {
             let [start, places] = [g.input("start", "f32[5]"), g.input("places", "i64[2]")];
             let (last, ys) = scan(start, places, |state, place| {
@@ -162,7 +161,7 @@ pub(super) fn cases() -> Cases {
             ("last", row([1f32, 1., 1., 1., 2.])),
             ("ys", tensor([2, 5], [2f32, 2., 4., 6., 10., 2., 2., 2., 2., 4.])),
         ]),
-        // A second loop multiplies by the matrices that the first one has multiplied by, from the first one's end on.
+        // A second loop multiplies by the same matrices as the first one, and starts from the first one's result.
         case("two_loops_over_the_same_matrices", |g| {
             let [start, matrices] = [g.input("start", "f32[2,2]"), g.input("matrices", "f32[3,2,2]")];
             let first = scan(start, matrices, |state, matrix| (state.matmul(matrix), ())).0;

@@ -32,7 +32,7 @@ pub(super) fn cases() -> Cases {
             .on([row([7i64, 2, 3, 1, 5, -1]), row([1i64, 1, -2, -1, 1, 6])])
             .gives([("h", h.clone()), ("looped", h)])
         },
-        // Parities.
+        // Parities of the flags so far.
         case_on("associative_exclusive_or", [("xs: bool[T]", row([true, false, true, true, false, false, true]))])
             .runs(|[xs]| outputs! { ys: associative_scan(xs, |a, b| a ^ b) })
             .gives([("ys", row([true, true, false, true, true, true, false]))]),
@@ -40,7 +40,7 @@ pub(super) fn cases() -> Cases {
         case_on("associative_captured_modulus", [("xs: i64[T]", row([3i64, 4, 5, 6, 2])), ("m: i64[]", scalar(7i64))])
             .runs(|[xs, m]| outputs! { ys: associative_scan(xs, |a, b| (a * b) % m) })
             .gives([("ys", row([3i64, 5, 4, 3, 6]))]),
-        // A combination that gives a captured value, whatever the elements are, and one that gives its second element.
+        // One combination returns a captured value, whatever the elements are, and one returns its second element.
         case("associative_result_without_lanes", |g| {
             let (xs, c) = (g.input("xs", "f32[T]"), g.input("c", "f32[]"));
             let (constants, same) = associative_scan((xs, xs), |(_, _), (_, b)| (c, b));
@@ -48,7 +48,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2., 3., 4.]), scalar(9f32)])
         .gives([("constants", row([1f32, 9., 9., 9.])), ("same", row([1f32, 2., 3., 4.]))]),
-        // The larger of two numbers by a choice, and the sum by a loop over one step.
+        // The maximum of two numbers by a cond, and their sum by a scan with one step.
         case("associative_loops_and_choices_inside", |g| {
             let (xs, zs) = (g.input("xs", "i64[T]"), g.input("zs", "i64[T,2]"));
             let largest = associative_scan(xs, |a, b| cond(a.gt(b), || a, || b));
@@ -60,10 +60,10 @@ pub(super) fn cases() -> Cases {
             ("largest", row([2i64, 2, 5, 5, 5])),
             ("sums", tensor([5, 2], [1i64, 10, 3, 30, 6, 60, 10, 100, 15, 150])),
         ]),
-        // The elements are rows, which are combined by an associative scan over the sum of two rows.
+        // The elements are rows, which the inner associative scan combines into cumulative maxima.
         case("associative_nested", |g| {
             let xs = g.input("xs", "i64[T,3]");
-            // max(a, b) is associative, and so are the running maxima of it of rows that are running maxima.
+            // The maximum is associative, and so is its cumulative maximum for rows that are cumulative maxima.
             let maxima = |x: Value| associative_scan(x, |a, b| a.maximum(b));
             outputs! { ys: associative_scan(xs, |a, b| maxima(a.maximum(b))) }
         })
@@ -76,21 +76,21 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1i64, 2, 3, 4, 5, 6]), row([2i64, 5, 1])])
         .gives([("ys", row([1i64, 13, 26, 40, 55, 71]))]),
-        // Lanes of the elements and of a captured value.
+        // The elements and a captured value have lanes.
         case("associative_lanes_with_a_captured_lane", |g| {
             let (xs, c) = (g.input("xs", "i64[B,T]"), g.input("c", "i64[B]"));
             outputs! { ys: vmap((xs, c), |(xs, c)| associative_scan_with(options(true), xs, |a, b| a + b + c)) }
         })
         .on([tensor([2, 3], [1i64, 2, 3, 4, 5, 6]), row([10i64, 20])])
         .gives([("ys", tensor([2, 3], [26i64, 15, 3, 55, 31, 6]))]),
-        // One leaf has lanes from the start, another gets them by the combination, a third has none.
+        // One leaf has lanes from the start, another gets lanes through the combination, and a third has none.
         {
             let sums = tensor([2, 3], [1i64, 3, 6, 1, 3, 6]);
             case("associative_one_leaf_with_lanes", |g| {
                 let (xs, zs) = (g.input("xs", "i64[B,T]"), g.input("zs", "i64[T]"));
                 let (ys, mixed, alone) = vmap(xs, |xs| {
                     associative_scan((xs, zs, zs), |(x1, m1, z1), (x2, m2, z2)| {
-                        // Where x is 0, m is the sum.
+                        // For x = 0, m is the sum.
                         (x1.maximum(x2), m1 + m2 + select(x2.gt(0), 0, x2), z1 + z2)
                     })
                 });
@@ -103,7 +103,7 @@ pub(super) fn cases() -> Cases {
                 ("alone", sums),
             ])
         },
-        // Elements of shape [0].
+        // The elements have the shape [0].
         {
             let xs = empty::<f32, 2>([5, 0]);
             case_on("associative_elements_without_elements", [("xs: f32[T,0]", xs.clone())])
@@ -131,10 +131,10 @@ fn suffix(reverse: bool) -> &'static str {
 
 fn vector(numbers: Vec<i64>) -> HostTensor {
     let count = numbers.len();
-    HostTensor::from_vec(numbers, [count]).expect("as many elements as the shape has")
+    HostTensor::from_vec(numbers, [count]).expect("the number of elements matches the shape")
 }
 
-/// Sums over any number of elements, none and one too: 1 + 2 + ... + t.
+/// Sums over any number of elements, including none and one: 1 + 2 + ... + t.
 fn sums(length: i64, reverse: bool) -> OneCase {
     let program =
         |g: &Builder| outputs! { ys: associative_scan_with(options(reverse), g.input("xs", "i64[T]"), |a, b| a + b) };
@@ -146,8 +146,8 @@ fn sums(length: i64, reverse: bool) -> OneCase {
         .gives([("ys", vector(ys))])
 }
 
-/// Words of digits: (length as a power of ten, number), which are put after one another. Every order but the right one
-/// shows. Longer ones than 18 digits wrap, as they do one after the other.
+/// Concatenates strings of digits, as pairs of (length as a power of ten, number). Every order except the right one
+/// gives another result. Strings longer than 18 digits wrap, as they do in a sequential loop.
 fn strings(length: i64, reverse: bool) -> OneCase {
     let digits: Vec<i64> = (0..length).map(|t| t % 9 + 1).collect();
     let word = |digits: &mut dyn Iterator<Item = &i64>| digits.fold(0, |word, digit| 10 * word + digit);
@@ -165,7 +165,7 @@ fn strings(length: i64, reverse: bool) -> OneCase {
     .gives([("ys", ys)])
 }
 
-/// The last axis of two rows that are the same, in both directions.
+/// Scans the last axis of two equal rows, in both directions.
 fn last_axis(length: usize, up: HostTensor, down: HostTensor) -> OneCase {
     let twice = |x: &HostTensor| HostTensor::from_fn(x.dtype(), &[2, length], |index| x.at(&index[1..]));
     case(format!("associative_last_axis_of_{length}"), |g| {

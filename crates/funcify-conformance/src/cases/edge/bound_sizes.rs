@@ -1,5 +1,5 @@
-//! Sizes that the program computes (`bind_size`): slices to them, allocations of them, in bodies and branches, on lanes, in
-//! derivatives; none, too many, and a negative number.
+//! Sizes that the program computes (`bind_size`): slices and allocations of these sizes, in bodies and branches, on
+//! lanes, in derivatives; zero, too large, and negative sizes.
 
 use funcify::{bind_size, full, grad, hvp, vmap};
 
@@ -7,7 +7,7 @@ use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // As many rows as numbers are positive, and the others.
+        // A slice with as many rows as there are positive numbers, and the remaining rows.
         case("bound_size_of_a_slice", |g| {
             let xs = g.input("xs", "f32[T]");
             let n = bind_size(xs.gt(0.0).cast(DType::I64).sum(0));
@@ -15,7 +15,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([3f32, -1., 2., 4.])])
         .gives([("head", row([3f32, -1., 2.])), ("rest", row([4f32])), ("count", scalar(6i64))]),
-        // A tensor of one number, the numbers up to it, and a scalar repeated.
+        // A tensor filled with one number, the integers below the size, and a repeated scalar.
         case_on("bound_size_of_an_allocation", [("x: f32[]", scalar(7f32)), ("n: i64[]", scalar(2i64))])
             .runs(|[x, n]| {
                 let n = bind_size(n + 1);
@@ -36,7 +36,7 @@ pub(super) fn cases() -> Cases {
         case_on("bound_size_of_u32", [("xs: f32[T]", row([1f32, 2., 4.])), ("n: u32[]", scalar(2u32))])
             .runs(|[xs, n]| head(xs, n))
             .gives([("out", row([1f32, 2.]))]),
-        // Each step sums another number of rows.
+        // Each step sums a different number of rows.
         case_on(
             "bound_size_in_each_step",
             [("xs: f32[T]", row([1f32, 2., 4.])), ("counts: i64[B]", row([1i64, 3, 0, 2]))],
@@ -51,7 +51,7 @@ pub(super) fn cases() -> Cases {
                 while_loop(start, |(n, _)| n.gt(0), |(n, sum)| (n - 1, sum + head(xs, n).sum(0))).1
             })
             .gives_dynamic([("out", scalar(11f32))]),
-        // A loop over so many rows.
+        // A loop over a computed number of rows.
         case_on("bound_size_of_steps", [("xs: f32[T]", row([1f32, 2., 4.])), ("n: i64[]", scalar(2i64))])
             .runs(|[xs, n]| scan(xs.index(0, 0) * 0.0, head(xs, n), |sum, x| (sum + x, sum + x)).1)
             .gives_dynamic([("out", row([1f32, 3.]))]),
@@ -77,7 +77,7 @@ pub(super) fn cases() -> Cases {
         )
         .runs(|[xs, n]| vmap(xs, |xs| head(xs, n)))
         .gives([("out", tensor([2, 2], [1f32, 2., 2., 0.]))]),
-        // What has a size of its own in each lane is reduced there.
+        // A tensor with a different size in each lane is reduced within the lane.
         case_on("bound_size_of_each_lane", [("x: f32[B]", row([1f32, 2., 3.])), ("n: i64[B]", row([3i64, 0, 2]))])
             .runs(|[x, n]| {
                 let sum = |x: Value, n: Value| {
@@ -88,7 +88,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { sums: vmap((x, n), |(x, n)| sum(x, n)), slopes }
             })
             .gives([("sums", row([3f32, 0., 9.])), ("slopes", row([6f32, 0., 6.]))]),
-        // What follows a part with a size of its own in each lane begins where that ends.
+        // If a part has a different size in each lane, the next part starts where it ends.
         case("bound_size_between_others_of_each_lane", |g| {
             let (xs, ys, ns) = (g.input("xs", "f32[2]"), g.input("ys", "f32[3]"), g.input("n", "i64[B]"));
             let joined = move |n: Value| {
@@ -101,7 +101,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32, 2.]), row([4f32, 8., 16.]), row([0i64, 2, 3])])
         .gives([("out", row([129f32, 196., 239.]))]),
-        // The lanes that take the other branch would give a negative size.
+        // The lanes that take the other branch would compute a negative size.
         case("bound_size_in_a_branch_of_some_lanes", |g| {
             vmap(g.input("n", "i64[B]"), |n| {
                 cond(n.ge(0), || iota(bind_size(n), DType::F32).sum(0), || n.cast(DType::F32) * 0.0 - 1.0)
@@ -124,7 +124,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// The first `n` rows.
+/// Returns the first `n` rows.
 fn head(xs: Value, n: Value) -> Value {
     xs.slice(0, ..bind_size(n))
 }
@@ -139,7 +139,7 @@ fn in_a_branch(n: i64, expected: f32) -> OneCase {
     .gives([("out", scalar(expected))])
 }
 
-/// The sum of `i * x^2` over the first rows.
+/// Returns the sum of `i * x^2` over the first rows.
 fn weighted(xs: Value, n: Value) -> Value {
     let n = bind_size(n);
     (xs.slice(0, ..n.clone()).square() * iota(n, DType::F32)).sum(0)

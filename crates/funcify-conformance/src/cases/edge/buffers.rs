@@ -1,5 +1,5 @@
-//! Full buffers (mit-mot), alone and beside states and carries: reads before writes (scan-c1), rows that were
-//! written before (scan-c5).
+//! Full buffers (mit-mot), alone and beside states and carries: reads happen before writes (scan-c1), and a step
+//! reads rows that earlier steps wrote (scan-c5).
 
 use super::*;
 
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([zero_to_seven()])
         .gives([("rows", row([0f32, 17., 54., 204., 194., 5., 6., 7.]))]),
-        // mit-mot and mit-sot in one loop; the state reads the buffer's row before the step writes the next.
+        // A mit-mot and a mit-sot in one loop; the state reads the buffer's row before the step writes the next.
         case_on("mit_mot_and_mit_sot", [("rows: f32[8]", zero_to_seven()), ("init: f32[2]", row([1f32, 1.]))])
             .runs(|[rows, init]| {
                 let mut loop_ = Recurrence::new();
@@ -34,7 +34,7 @@ pub(super) fn cases() -> Cases {
                 outputs! { rows: done.buffer(&buffer), trace: done.trace(&state) }
             })
             .gives([("rows", row([0f32, 2., 6., 12., 4., 5., 6., 7.])), ("trace", row([2f32, 5., 13.]))]),
-        // Two mit-mots, two mit-sots, a sit-sot, two carries, a sequence and two ys, which read one another.
+        // Two mit-mots, two mit-sots, a sit-sot, two carries, a sequence and two ys, which read each other.
         //
         // | after step | p | q | f | g | s | c | d |
         // |---|---|---|---|---|---|---|---|
@@ -89,7 +89,7 @@ pub(super) fn cases() -> Cases {
             ("cd", row([1f32, 3., 10.])),
             ("old_f", row([1f32, 2., 3.])),
         ]),
-        // A buffer of matrices whose sizes only the call tells: each step adds the row before.
+        // A buffer of matrices whose sizes are known only from the call: each step adds the row before.
         case("buffer_of_matrices_with_symbolic_sizes", |g| {
             let rows =
                 sweep(&mut Recurrence::new(), g.input("rows", "f32[T+1,B,2]"), [0, 1], [1], [], |[], [x0, x1]| {

@@ -1,4 +1,4 @@
-//! Numbers of steps that an operand gives: one that only the running program knows, and a static input, which an
+//! Numbers of steps given by an operand: one that only the running program knows, and a static input, which an
 //! unrolled program knows too (scan-c6).
 
 use super::*;
@@ -22,7 +22,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1i64), scalar(3i64), scalar(1f32)])
         .gives_dynamic([("trace", row([2f32, 4., 8., 16.]))]),
-        // A number of steps of another integer type.
+        // A number of steps with another integer type.
         case("steps_by_static_input_int32", |g| {
             let mut loop_ = Recurrence::new();
             let state = loop_.sit_sot(g.input("init", "f32[]"));
@@ -34,7 +34,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), scalar(2i32)])
         .gives([("trace", row([1f32, 2.]))]),
-        // The trace of such a loop in ops that use its size: its mean, and a second loop over it.
+        // Ops use the size of such a loop's trace: its mean, and a second loop over it.
         case_on("steps_used_as_a_size", [("init: f32[]", scalar(0f32)), ("n: i64[]", scalar(4i64))])
             .runs(|[init, n]| {
                 let mut loop_ = Recurrence::new();
@@ -52,7 +52,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Every kind of state over `n` rows of a sequence that may be longer.
+/// A loop with every kind of state over `n` rows of a sequence that may be longer.
 fn program(g: &Builder, is_static: bool) -> Outputs {
     let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
     let mut loop_ = Recurrence::new();
@@ -88,7 +88,7 @@ fn counted(is_static: bool, n: i64, outputs: [(&str, HostTensor); 5]) -> OneCase
     steps.on(inputs).dynamic(!is_static).gives(outputs)
 }
 
-/// n = 0 given by an operand.
+/// An operand gives n = 0.
 fn without_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", empty::<f32, 2>([0, 2])),
@@ -100,7 +100,7 @@ fn without_steps(is_static: bool) -> OneCase {
     counted(is_static, 0, outputs)
 }
 
-/// n = 1 given by an operand: the ranks of n > 1, and the numbers of its first step.
+/// An operand gives n = 1: the ranks are those of n > 1, and the values those of the first step.
 fn one_step(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([1, 2], [1f32, 10.])),
@@ -112,7 +112,7 @@ fn one_step(is_static: bool) -> OneCase {
     counted(is_static, 1, outputs)
 }
 
-/// n = 3 given by an operand, of 4 rows: the last row of the sequence is unused.
+/// An operand gives n = 3 for 4 rows: the last row of the sequence is unused.
 fn three_steps(is_static: bool) -> OneCase {
     let outputs = [
         ("sum", tensor([3, 2], [1f32, 10., 3., 30., 6., 60.])),

@@ -1,12 +1,13 @@
-//! Integers next to the largest that a float type represents exactly. A backend that computes integers in floats has to prove that each of them
-//! is exact, and a proof that is off by one, by an operand or by a sign gives a neighbouring integer.
+//! Integers next to the largest that a float type represents exactly. A backend that computes integers in floats must
+//! prove that each of them is exact; a proof that is off by one, by an operand or by a sign yields a neighbouring
+//! integer.
 
 use super::*;
 
 /// The largest `n` for which f32 represents all of `0..=n` and `n + 1`, but not `n + 2`.
 const OF_F32: i64 = (1 << 24) - 1;
 
-/// The same of f64.
+/// The same limit for f64.
 const OF_F64: i64 = (1 << 53) - 1;
 
 pub(super) fn cases() -> Cases {
@@ -36,7 +37,7 @@ pub(super) fn cases() -> Cases {
                 ("larger", super::tensor([3, 1], [true; 3])),
                 ("last", scalar(1.875f32)),
             ]),
-        // A number of steps that ran, which are all that could, times a number.
+        // A loop runs all steps that it could, and the number of steps is multiplied by a number.
         case_on("exact_integers_steps_that_ran", [("xs: f32[5]", row([1f32; 5]))])
             .runs(|[xs]| {
                 let (last, sums) = scan_until(xs.index(0, 0), xs, |sum: Value, x: Value| (sum + x, sum, x.lt(0.0)));
@@ -55,7 +56,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// A loop of floats computes an integer of a given one in each step.
+/// A loop over floats computes an integer from a given one in each step.
 fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -> OneCase {
     case_on(format!("exact_integers_{name}"), [("n: i64[1]", row([n])), ("xs: f32[3]", row([1f32, 1.0, 1.0]))])
         .runs(|[n, xs]| {
@@ -65,7 +66,7 @@ fn in_each_step(name: &str, n: i64, expected: i64, f: impl Fn(Value) -> Value) -
         .gives([("integers", super::tensor([3, 1], [expected; 3])), ("last", scalar(1.875f32))])
 }
 
-/// A loop of floats of that type carries an integer beyond those that are exact.
+/// A loop over floats of this type carries an integer beyond the range of exact ones.
 fn counter(name: &str, dtype: DType, start: i64, next: fn(Value, Value) -> Value, expected: fn(i64) -> i64) -> OneCase {
     const STEPS: usize = 24;
     let ns = HostTensor::from_fn(DType::I64, &[STEPS], |at| funcify::Scalar::Int(expected(at[0] as i64)));

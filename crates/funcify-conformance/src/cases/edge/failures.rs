@@ -1,5 +1,4 @@
-//! Calls that must be refused: a typed error on every backend, before any number is given
-//! (scan-c3, scan-c6).
+//! Calls that must be rejected: a typed error on every backend, before any result is returned (scan-c3, scan-c6).
 
 use super::*;
 
@@ -12,14 +11,14 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([1f32]), scalar(0f32)])
         .fails("StepCount"),
-        // A sequence of one row with the taps -1 and 1, which need two more rows than there are steps.
+        // A sequence with one row and the taps -1 and 1, which need two more rows than there are steps.
         case_on("fewer_rows_than_taps", [("xs: f32[T]", row([1f32]))])
             .runs(|[xs]| {
                 let ys = stencil(&mut Recurrence::new(), xs, [-1, 1], |[before, after]| before + after);
                 outputs! { ys }
             })
             .fails("StepCount"),
-        // A sequence of T = 3 rows in a loop of N = 5 steps.
+        // A sequence with T = 3 rows in a loop with N = 5 steps.
         case("sequence_shorter_than_a_symbolic_count", |g| {
             let like = g.input("like", "f32[N]");
             let mut loop_ = Recurrence::new();
@@ -29,7 +28,7 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])])
         .fails("Rows"),
-        // A full buffer of 3 rows whose taps 0 and 1 need 6 in a loop of N = 5 steps.
+        // A full buffer with 3 rows whose taps 0 and 1 need 6 in a loop with N = 5 steps.
         case("buffer_shorter_than_a_symbolic_count", |g| {
             let like = g.input("like", "f32[N]");
             let rows = sweep(
@@ -44,11 +43,11 @@ pub(super) fn cases() -> Cases {
         })
         .on([row([0f32, 0., 0., 0., 0.]), row([1f32, 2., 3.])])
         .fails("Rows"),
-        // Row 3 of a trace of 2 steps.
+        // Row 3 of a trace with 2 steps.
         part_of_a_trace("row_of_a_shorter_trace", |ys| ys.index(0, 3)),
-        // Row -5 of a trace of 2 steps.
+        // Row -5 of a trace with 2 steps.
         part_of_a_trace("row_before_the_first", |ys| ys.index(0, -5)),
-        // Rows 1 to 3 of a trace of 2 steps.
+        // Rows 1 to 3 of a trace with 2 steps.
         part_of_a_trace("slice_of_a_shorter_trace", |ys| ys.slice(0, 1..4)),
         // A window of five elements over T = 3.
         {
@@ -57,7 +56,7 @@ pub(super) fn cases() -> Cases {
                 .runs(|[x, kernel]| outputs! { y: x.conv(kernel, funcify::ops::ConvOptions::<1>::default()).sum(..) })
                 .fails("Type")
         },
-        // Two sequences of T rows, called with 3 and 2.
+        // Two sequences with T rows, called with 3 and 2.
         case("sequences_of_different_lengths", |g| {
             let xs = (g.input("xs", "f32[T]"), g.input("zs", "f32[T]"));
             let ((), ys) = scan((), xs, |(), (x, z)| ((), x * z));
@@ -73,17 +72,17 @@ pub(super) fn cases() -> Cases {
         })
         .on([tensor([2, 2], [1f32, 0., 0., 1.]), row([0f32, 0.]), tensor([1, 3], [1f32, 2., 3.])])
         .fails("Call"),
-        // A size 2 * T of 5.
+        // The size 2 * T is 5.
         case_on("polynomial_without_a_solution", [("xs: f32[2*T]", row([1f32, 2., 3., 4., 5.]))])
             .runs(|[xs]| outputs! { y: xs * 2.0 })
             .fails("Call"),
-        // Two rows where three are declared.
+        // Two rows for three declared ones.
         case("fixed_size_that_differs", doubled).on([row([1f32, 2.]), row([1f32])]).fails("Call"),
-        // A matrix where a vector is declared.
+        // A matrix for a declared vector.
         case("wrong_rank", doubled).on([row([1f32, 2., 3.]), tensor([1, 1], [1f32])]).fails("Call"),
-        // Integers where floats are declared.
+        // Integers for declared floats.
         case("wrong_dtype", doubled).on([row([1f32, 2., 3.]), row([1i64])]).fails("Call"),
-        // One argument of two.
+        // One argument instead of two.
         case("too_few_arguments", doubled).on([row([1f32, 2., 3.])]).fails("Call"),
     ])?;
     for is_static in [false, true] {
@@ -93,7 +92,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// A number of steps that an operand gives: a negative one, and one that is larger than the rows of a sequence.
+/// An operand gives the number of steps: a negative one, and one that exceeds the rows of a sequence.
 fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> OneCase {
     let program = |g: &Builder| {
         let n = if is_static { g.static_input("n", DType::I64) } else { g.input("n", "i64[]") };
@@ -106,12 +105,12 @@ fn counted(name: &str, is_static: bool, n: i64, kind: &'static str) -> OneCase {
     case(format!("{name}_{given}"), program).on([scalar(n), row([1f32, 2., 3.])]).dynamic(!is_static).fails(kind)
 }
 
-/// A state that adds a captured number, for a given number of steps.
+/// Returns the trace of a state that adds 1 in each step, for a given number of steps.
 fn counting(g: &Builder, steps: funcify::Dim) -> Value {
     repeated(Recurrence::new().steps(steps), g.input("init", "f32[]"), |old| old + 1.0)
 }
 
-/// Part of the trace of a running sum over T rows.
+/// Takes part of the trace of a cumulative sum over T rows.
 fn part_of_a_trace(name: &str, part: impl FnOnce(Value) -> Value) -> OneCase {
     case_on(name, [("init: f32[]", scalar(0f32)), ("xs: f32[T]", row([1f32, 2.]))])
         .runs(|[init, xs]| {

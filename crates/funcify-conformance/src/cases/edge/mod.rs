@@ -1,7 +1,8 @@
-//! Category `edge`: step counts, taps, captures and errors at which tensor systems have been seen to differ or to be
-//! wrong. A case's doc comment begins with the number of its line in the list of edge cases, if it has one.
+//! Category `edge`: step counts, taps, captures and errors for which tensor systems have been seen to differ or to be
+//! wrong. If a case has a line in the list of edge cases, its doc comment starts with the number of the line.
 //!
-//! Expected values are written out. They follow from the definition of a case and never from the code under test.
+//! The expected values are literals. They follow from the definition of a case, and the code under test never
+//! computes them.
 
 mod aliasing;
 mod associative;
@@ -42,7 +43,7 @@ use funcify::{
 use super::*;
 use crate::cases::recurrences::{repeated, running, stencil, sweep};
 
-/// Every case of the category.
+/// Builds every case of the category.
 pub(crate) fn cases() -> Cases {
     let groups = [
         counts::cases()?,
@@ -79,18 +80,18 @@ pub(crate) fn cases() -> Cases {
     Ok(groups.into_iter().flatten().collect())
 }
 
-/// Starts the case of a program, which has no arguments so far.
+/// Starts the case of a program, without arguments so far.
 fn case<T: Tree>(name: impl Into<String>, program: impl FnOnce(&Builder) -> T) -> Draft {
     case_of(name, Graph::build("edge", program))
 }
 
-/// Starts the case of a program with these inputs: `("xs: f32[T]", row([1f32, 2.]))`, names and types with what they are called
-/// with.
+/// Starts the case of a program with these inputs, each with its name, type and argument: `("xs: f32[T]", row([1f32,
+/// 2.]))`.
 fn case_on<const N: usize>(name: impl Into<String>, inputs: [(&'static str, HostTensor); N]) -> Given<N> {
     Given { name: name.into(), inputs }
 }
 
-/// A case with inputs and no program: `case_on(name, inputs).runs(program).gives(outputs)`.
+/// A case with inputs but no program yet: `case_on(name, inputs).runs(program).gives(outputs)`.
 struct Given<const N: usize> {
     name: String,
     inputs: [(&'static str, HostTensor); N],
@@ -99,7 +100,7 @@ struct Given<const N: usize> {
 impl<const N: usize> Given<N> {
     /// Computes the outputs from the inputs.
     fn runs<T: Tree>(self, program: impl FnOnce([Value; N]) -> T) -> Draft {
-        let declared = self.inputs.each_ref().map(|(input, _)| input.split_once(": ").expect("a name and a type"));
+        let declared = self.inputs.each_ref().map(|(input, _)| input.split_once(": ").expect("`name: type`"));
         let inputs = self.inputs.map(|(_, value)| value);
         case(self.name, |g| program(declared.map(|(name, ty)| g.input(name, ty)))).on(inputs)
     }
@@ -115,7 +116,7 @@ fn text(name: impl Into<String>, program: &str) -> Draft {
     case_of(name, Graph::parse(program))
 }
 
-/// A case that is being written down: `case(name, program).on(inputs).gives(outputs)`.
+/// A case under construction: `case(name, program).on(inputs).gives(outputs)`.
 struct Draft {
     name: String,
     graph: Result<Graph, Error>,
@@ -130,12 +131,12 @@ impl Draft {
         Draft { inputs: inputs.into(), ..self }
     }
 
-    /// Lets results differ by this much where they are zero.
+    /// Sets the absolute tolerance, for results that are zero.
     fn near(self, atol: f64) -> Draft {
         Draft { atol, ..self }
     }
 
-    /// Says whether only the running program knows the number of steps of a loop.
+    /// Sets the flag of loops whose number of steps only the running program knows.
     fn dynamic(self, needs_dynamic_steps: bool) -> Draft {
         Draft { needs_dynamic_steps, ..self }
     }
@@ -170,28 +171,28 @@ impl Draft {
     }
 }
 
-/// A table of cases, or why one of them cannot be made.
+/// Collects a table of cases; the error is the reason why one of them cannot be built.
 fn all<const N: usize>(cases: [OneCase; N]) -> Cases {
     cases.into_iter().collect()
 }
 
-/// A vector.
+/// Returns a vector.
 fn row<E: Element, const N: usize>(elements: [E; N]) -> HostTensor {
     tensor([N], elements)
 }
 
-/// A tensor without elements.
+/// Returns a tensor without elements.
 fn empty<E: Element, const R: usize>(shape: [usize; R]) -> HostTensor {
     tensor::<E, R, 0>(shape, [])
 }
 
-/// A tensor of that shape. A number of elements that the shape does not have is a mistake in a case.
+/// Returns a tensor of this shape. Panics if the number of elements does not match, which is a mistake in a case.
 #[track_caller]
 fn tensor<E: Element, const R: usize, const N: usize>(shape: [usize; R], elements: [E; N]) -> HostTensor {
-    HostTensor::from_vec(elements.to_vec(), shape).expect("as many elements as the shape has")
+    HostTensor::from_vec(elements.to_vec(), shape).expect("the number of elements matches the shape")
 }
 
-/// A scalar.
+/// Returns a scalar.
 fn scalar<E: Element>(element: E) -> HostTensor {
     HostTensor::scalar(element)
 }

@@ -1,5 +1,5 @@
-//! Values that occupy the same memory, and who reads it when: a state under two names, a sum that its own step reads, a copy of
-//! a state that changes. A compiled loop may reuse memory only where nobody notices.
+//! Values that share memory, and the order of their reads: a state with an alias, a sum that its own step reads, a
+//! copy of a state that changes. A compiled loop may reuse memory only if the results stay the same.
 
 use super::*;
 
@@ -9,7 +9,7 @@ pub(super) fn cases() -> Cases {
         text("sum_of_outer_products_that_its_step_reads", include_str!("programs/linear_attention.fir"))
             .on([tensor([2, 2], [1f32, 2., 3., 4.]), tensor([2, 2], [1f32; 4]), tensor([2, 2], [0f32; 4])])
             .gives([("ys", tensor([2, 2], [3f32, 3., 10., 10.])), ("last", tensor([2, 2], [4f32, 4., 6., 6.]))]),
-        // Truncated backpropagation: the stopped state is read after the next one is there.
+        // Truncated backpropagation: the stopped state is read after the next one has been computed.
         text("state_under_another_name", include_str!("programs/state_by_another_name.fir"))
             .on([row([1f32, 2., 3.]), scalar(10f32)])
             .gives([("ys", row([10f32, 22., 39.])), ("last", scalar(16f32))]),
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Cases {
                 .on([tensor([2, 2], [1f32, 2., 3., 4.]), row([1f32, 1.]), zeros(), zeros()])
                 .gives([("p", tensor([2, 2], [-5f32, -6., -8., -10.])), ("q", tensor([2, 2], [-5f32, -8., -6., -10.]))])
         },
-        // A trace's row is a copy of a state, and another state takes a part of that row after the first one changed.
+        // A trace's row is a copy of a state, and another state reads part of that row after the first one changed.
         {
             let sines = [5f32, 1f32.sin(), 2f32.sin(), 3f32.sin()];
             text("copy_of_a_state_that_changes", include_str!("programs/register_copies.fir"))
@@ -35,18 +35,18 @@ pub(super) fn cases() -> Cases {
         text("bits_that_a_mask_lacks", include_str!("programs/integer_not.fir"))
             .on([row([1f32, -2., 3.]), scalar(0f32)])
             .gives([("ys", row([-2f32, -1., -2.])), ("last", scalar(2f32)), ("j", scalar(-2i64))]),
-        // Whether a sum over an axis is not 0, where parts of the axis have shares of the sum.
+        // A sum over an axis is compared with 0, while each part of the axis has only a share of the sum.
         {
             let filled = |shape: &[usize], number| HostTensor::from_fn(DType::F32, shape, |_| Scalar::Float(number));
             text("cast_of_a_sum_over_a_divided_axis", include_str!("programs/share_cast.fir"))
                 .on([filled(&[200, 4096], 1.0), filled(&[4096], 0.0)])
                 .gives([("ys", filled(&[200], 1.0))])
         },
-        // Each step sums the trace of a loop that ends early, after more or fewer steps than in the step before.
+        // Each step sums the trace of a loop that ends early, after more or fewer steps than in the previous step.
         text("trace_of_a_loop_that_ends_early", include_str!("programs/trace_of_an_early_end.fir"))
             .on([tensor([3, 4], [1f32, 1., 1., 1., 3., 9., 9., 9., 0.5, 2., 9., 9.])])
             .gives([("sums", row([6f32, 3., 3.]))]),
-        // One state is two operands of the op that gives the next one.
+        // A state is two operands of the op that computes the next one.
         case("state_as_several_operands", |g| {
             let [xs, c, d] = [g.input("xs", "f32[T]"), g.input("c", "f32[]"), g.input("d", "f32[]")];
             let ((c, d), ys) = scan((c, d), xs, |(c, d), x| ((c - c * x, select(x.gt(1.0), d, d)), c + d));

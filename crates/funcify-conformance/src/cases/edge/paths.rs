@@ -1,5 +1,5 @@
-//! Gradients along the paths that a loop's parts have: matrices in order, weights, traces, counts, random state; and through
-//! updates of one element, and functions whose derivatives have names of their own.
+//! Gradients along the paths through a loop: matrices in order, weights, traces, numbers of steps, random state; and
+//! through updates of one element, and functions whose derivatives are separate functions.
 
 use funcify::ops::ScatterMode;
 use funcify::prelude::*;
@@ -9,10 +9,10 @@ use super::{Cases, all, case, case_on, row, scalar, tensor};
 
 pub(super) fn cases() -> Cases {
     all([
-        // A recurrence of matrices that do not commute is its hand-unrolled form, in value and in gradient.
-        // Of S only the row s = (1, 2) counts: s A = (1, 4), s A B = (5, 1). By s it is (A B C)[:,1] = (7, 2); by A
-        // the products
-        // of s and (B C)[:,1] = (3, 2); by B those of s A and C[:,1] = (2, 1); by C column 1 has s A B.
+        // A recurrence of matrices that do not commute equals its hand-unrolled form, in value and in gradient. Only
+        // the row s = (1, 2) of S contributes: s A = (1, 4), s A B = (5, 1). The gradient of s is (A B C)[:,1] = (7,
+        // 2); that of A has the products of s and (B C)[:,1] = (3, 2); that of B those of s A and C[:,1] = (2, 1); in
+        // that of C, column 1 is s A B.
         {
             let of_start = tensor([2, 2], [7f32, 2., 0., 0.]);
             let of_xs = tensor([3, 2, 2], [3f32, 2., 6., 4., 2., 1., 8., 4., 0., 5., 0., 1.]);
@@ -36,7 +36,7 @@ pub(super) fn cases() -> Cases {
             })
             .gives(outputs)
         },
-        // The gradients of a captured weight add, one of each step, also of steps of inner loops.
+        // The gradient of a captured weight is the sum over all steps, including those of inner loops.
         case("gradient_of_a_weight_in_every_step", |g| {
             let (w, xs) = (g.input("w", "f32[]"), g.input("xs", "f32[4]"));
             let add = |w: Value| scan_with(ScanOptions::new().length(5), w.zeros_like(), (), |c, ()| (c + w, ())).0;
@@ -49,16 +49,16 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0.25f32), row([1f32, 2., 3., 4.])])
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(26f32)), ("out_2", scalar(30f32))]),
-        // A float that only decides the number of steps has a gradient of zero on request, beside a weight that has
-        // one.
+        // A float that only determines the number of steps has a gradient of zero on request, beside a weight that
+        // has a gradient.
         case_on("gradient_of_a_count_of_a_float", [("x: f32[]", scalar(5.5f32)), ("w: f32[]", scalar(2f32))])
             .runs(|[x, w]| {
                 let power = |(x, w): (Value, Value)| fori_loop(0, x.cast(DType::I64), w.ones_like(), |_, c| c * w);
                 grad_with(GradOptions::new().disconnected(Disconnected::Zeros), (x, w), power)
             })
             .gives_dynamic([("out_0", scalar(0f32)), ("out_1", scalar(80f32))]),
-        // A loop over the trace of a loop: products of 2, 3, 4, and d <- d * y + 1.
-        // ys 2, 6, 24 and d 3, 19, 457; by the ys 24 * 6 * 1, 24 * 3, 19.
+        // A loop over the trace of a loop: products of 2, 3, 4, and d <- d * y + 1. The ys are 2, 6, 24 and d is 3,
+        // 19, 457; the gradients of the ys are 24 * 6 * 1, 24 * 3, 19.
         case("gradient_of_a_trace_as_a_sequence", |g| {
             let (c, d, xs) = (g.input("c", "f32[]"), g.input("d", "f32[]"), g.input("xs", "f32[T]"));
             grad((c, d, xs), |(c, d, xs)| {
@@ -68,8 +68,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(1f32), scalar(1f32), row([2f32, 3., 4.])])
         .gives([("out_0", scalar(1176f32)), ("out_1", scalar(288f32)), ("out_2", row([588f32, 296., 114.]))]),
-        // A weight has one gradient, whether steps capture it, carry it, or read it from a sequence.
-        // 3 w^2 + 2 w + 2, and 6 w + 2.
+        // A weight has the same gradient, whether steps capture it, carry it, or read it from a sequence: 3 w^2 + 2 w
+        // + 2, and 6 w + 2.
         case("gradient_of_a_weight_captured_or_passed", |g| {
             let (init, xs, w) = (g.input("init", "f32[]"), g.input("xs", "f32[3]"), g.input("w", "f32[]"));
             let captured = |w: Value| scan(init, xs, |c, x| (c * w + x, ())).0;
@@ -84,7 +84,7 @@ pub(super) fn cases() -> Cases {
             ("out_2", scalar(3.75f32)),
             ("out_3", scalar(5f32)),
         ]),
-        // The key that a loop carries has no part in the gradient; what scales and shifts the draws has.
+        // The key that a loop carries does not contribute to the gradient; the scale and the shift of the draws do.
         case("gradient_beside_random_state", |g| {
             let (key, mean, deviation) =
                 (g.input("key", "u32[2]"), g.input("mean", "f32[]"), g.input("deviation", "f32[]"));
@@ -97,14 +97,14 @@ pub(super) fn cases() -> Cases {
                 scan_with(ScanOptions::new().length(5), start, (), step).0.1
             };
             let (of_mean, of_deviation) = grad((mean, deviation), walk);
-            // The sum of the draws, as JAX gives them.
+            // The sum of the draws, with JAX's values.
             (of_mean, of_deviation, of_deviation - walk((mean.zeros_like(), mean.ones_like())))
         })
         .on([random::host_key(0), scalar(2f32), scalar(0.5f32)])
         .near(1e-6)
         .gives([("out_0", scalar(5f32)), ("out_1", scalar(-8.404_745f32)), ("out_2", scalar(0f32))]),
-        // Of updates that are multiplied, each has the product of the others, whichever are zero or out of range.
-        // 2 * 0.5, 3 * 4 * 0, 5.
+        // The gradient of a multiplied update is the product of the others, whichever are zero or out of range: 2 *
+        // 0.5, 3 * 4 * 0, 5.
         case("gradient_of_scattered_products", |g| {
             let (x, u, at) = (g.input("x", "f32[N]"), g.input("u", "f32[K]"), g.input("at", "i64[K]"));
             let loss = |(x, u): (Value, Value)| {
@@ -119,7 +119,7 @@ pub(super) fn cases() -> Cases {
             ("out_0_1", row([0f32, 120., 0., 2.])),
             ("out_1", scalar(222.5f32)),
         ]),
-        // Their second derivatives: of 10 * 3 * u0 * u1 with u1 = 0, along the other axis of a matrix.
+        // Second derivatives of the same: 10 * 3 * u0 * u1 with u1 = 0, along the other axis of a matrix.
         {
             let mut expected = [0f32; 16];
             (expected[1], expected[4]) = (30.0, 30.0);
@@ -133,7 +133,7 @@ pub(super) fn cases() -> Cases {
             .on([row([2f32, 3., 5.]), row([4f32, 0., 9., 0.5]), row([1f32, 2., 3., 4.])])
             .gives([("out_0", tensor([4, 4], expected)), ("out_1", row([60f32, 30., 0., 0.]))])
         },
-        // The greatest and the least share the gradient equally: elements and their updates alike.
+        // Equal maxima and equal minima share the gradient equally, whether they are elements or updates.
         case("gradient_of_scattered_extrema", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[5]"), g.input("at", "i64[5]"));
             let of = |mode: ScatterMode| move |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, mode));
@@ -148,8 +148,8 @@ pub(super) fn cases() -> Cases {
             ("out_1_1", row([0f32, 1., 0., 0., 0.])),
             ("out_2", scalar(100.5f32)),
         ]),
-        // Where NaN wins, the gradients of all that might have are NaN; updates that are out of range never have one,
-        // NaN or not.
+        // If the result is NaN, the gradients of all candidates are NaN; updates that are out of range have no
+        // gradient, NaN or not.
         case("gradient_of_scattered_nan", |g| {
             let (x, u, at) = (g.input("x", "f32[3]"), g.input("u", "f32[3]"), g.input("at", "i64[3]"));
             let greatest = |(x, u): (Value, Value)| weighted(x.scatter(0, at, u, ScatterMode::Max));
@@ -181,7 +181,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// Weights by which a loss tells the elements apart.
+/// Weights the elements, so that the loss distinguishes them.
 fn weighted(values: Value) -> Value {
     (values * constant(HostTensor::from([1f32, 10., 100.]))).sum(0)
 }

@@ -1,13 +1,13 @@
-//! Carries and states that a body permutes: all are read before any is replaced (scan-c1).
+//! Bodies that permute their carries and states: all are read before any is replaced (scan-c1).
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-/// How many carries are permuted.
+/// The number of carries.
 const COUNT: usize = 6;
 
-/// How many steps run: not a multiple of the order of most permutations.
+/// The number of steps: not a multiple of the order of most permutations.
 const STEPS: usize = 5;
 
 pub(super) fn cases() -> Cases {
@@ -23,7 +23,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// Carry `i` of a step is carry `permutation[i]` of the one before, which starts as the number 10 i.
+/// Carry `i` of a step is carry `permutation[i]` of the previous step; the initial value of carry `i` is 10 i.
 fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let inputs = named_inputs(g);
@@ -36,7 +36,7 @@ fn permuted_carries(name: &str, permutation: [usize; COUNT]) -> OneCase {
     case(name, program).on(inputs).gives((0..COUNT).map(|index| (format!("last{index}"), scalar(last[index]))))
 }
 
-/// The same of states, whose traces show each step.
+/// The same with states, whose traces show each step.
 fn permuted_states(name: &str, permutation: [usize; COUNT]) -> OneCase {
     let program = |g: &Builder| {
         let mut loop_ = Recurrence::new();
@@ -69,7 +69,7 @@ fn named(root: &str, values: [Value; COUNT]) -> BTreeMap<String, Value> {
     values.into_iter().enumerate().map(|(index, value)| (format!("{root}{index}"), value)).collect()
 }
 
-/// A small generator of numbers with a fixed seed (Knuth's MMIX constants).
+/// A small random number generator with a fixed seed (Knuth's MMIX constants).
 struct Random(u64);
 
 impl Random {
@@ -78,7 +78,7 @@ impl Random {
         (self.0 >> 33) as usize % limit
     }
 
-    /// Fisher and Yates.
+    /// Returns a random permutation, by the Fisher-Yates shuffle.
     fn permutation(&mut self) -> [usize; COUNT] {
         let mut permutation = std::array::from_fn(|index| index);
         for last in (1..COUNT).rev() {

@@ -1,10 +1,11 @@
-//! What loops keep for their backward loops changes no gradient, whether segments divide the number of steps or not.
+//! Checkpoint policies: the residuals that loops save change no gradient, whether or not segments divide the number
+//! of steps.
 
 use funcify::prelude::*;
 
 use super::*;
 
-/// Every policy, with a name for cases.
+/// Returns every policy, with a name for cases.
 pub(super) fn policies() -> [(&'static str, CheckpointPolicy); 8] {
     [
         ("recompute", CheckpointPolicy::Recompute),
@@ -33,7 +34,7 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// c * w + x over seven steps: by x[t] a power of w, by w what Horner's rule gives of the derivative.
+/// c * w + x over seven steps: the gradient of x[t] is a power of w, that of w is the derivative by Horner's rule.
 fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static str) -> OneCase {
     let policy = policy.clone();
     let (init, xs, w) = (3f32, [1f32, -2., 4., 0.5, 8., 2., -1.], 0.5f32);
@@ -56,7 +57,8 @@ fn weighted(name: &str, policy: &CheckpointPolicy, reverse: bool, ty: &'static s
     .gives([("out_0", scalar(w.powi(7))), ("out_1", row(of_xs)), ("out_2", scalar(of_w))])
 }
 
-/// b[t+1] = b[t] * b[t+1] in place: by b[i] the sum of the products that it is a factor of, without it.
+/// b[t+1] = b[t] * b[t+1] in place: the gradient of b[i] is the sum of the products that contain it, without that
+/// factor.
 fn running_products(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let program = move |g: &Builder| {
@@ -76,7 +78,7 @@ fn running_products(name: &str, policy: &CheckpointPolicy) -> OneCase {
     case(format!("residuals_{name}_full_buffer"), program).on([row(rows)]).gives([("out", row(expected))])
 }
 
-/// The sum of x[t-1] * x[t+3], whose taps reach over segments.
+/// The sum of x[t-1] * x[t+3], whose taps cross segments.
 fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let xs: [f32; 11] = std::array::from_fn(|index| index as f32 + 1.0);
@@ -100,7 +102,7 @@ fn products_of_neighbours(name: &str, policy: &CheckpointPolicy) -> OneCase {
         )])
 }
 
-/// The second derivative, by w, of w^n as the last row of a state's trace, n = 5.
+/// The second derivative in w of w^n, which is the last row of a state's trace, with n = 5.
 fn second_state(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     let power = move |w: Value| {

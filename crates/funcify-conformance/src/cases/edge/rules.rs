@@ -1,5 +1,5 @@
-//! Functions with derivative rules of their own, and derivatives that are applied many times. The rules that are no
-//! derivatives of their functions tell whether they are used.
+//! Functions with their own derivative rules, and derivatives that are applied many times. Some rules do not compute
+//! the derivatives of their functions, which shows whether they are used.
 
 use funcify::prelude::*;
 use funcify::{checkpoint, custom_jvp, custom_vjp, linearize};
@@ -8,7 +8,7 @@ use super::{Cases, all, case, case_on, row, scalar, tensor};
 
 pub(super) fn cases() -> Cases {
     all([
-        // A program that is not differentiated computes the function.
+        // Without differentiation, the program computes the function.
         case_on("rule_of_a_program_without_derivatives", [("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[xs]| (clip(xs), scan(xs.sum(0), xs, |c, x| (softplus(c - 6.0) + x, c)).0))
             .gives([
@@ -20,7 +20,7 @@ pub(super) fn cases() -> Cases {
                     ),
                 ),
             ]),
-        // A stable derivative where the plain one is infinity / infinity; both modes, and the second order.
+        // A stable derivative where the naive one is infinity / infinity; both modes, and the second order.
         case_on("rule_of_a_stable_derivative", [("x: f32[3]", row([0f32, 3f32.ln(), 1000.]))])
             .runs(|[x]| {
                 let sum = |x: Value| softplus(x).sum(0);
@@ -31,14 +31,14 @@ pub(super) fn cases() -> Cases {
                 ("out_1", row([1f32, 1.5, 2.])),
                 ("out_2", row([0.25f32, 0.1875, 0.])),
             ]),
-        // A rule that is not linear serves reverse mode, of any order.
+        // A rule that is not linear works in reverse mode, for any order.
         case_on("rule_that_clips_gradients", [("x: f32[3]", row([0.25f32, 4., -9.]))])
             .runs(|[x]| {
                 let loss = |x: Value| clip(x).square().sum(0);
                 (grad(x, loss), hvp(x, x.ones_like(), loss), vmap(x, |x| grad(x, |x| clip(x) * 3.0)))
             })
             .gives([("out_0", row([0.5f32, 1., -1.])), ("out_1", row([2f32, 0., 0.])), ("out_2", row([1f32; 3]))]),
-        // The derivative of rounding is taken as one.
+        // Straight-through rounding: the derivative of rounding is one.
         case("rule_of_a_straight_through_rounding", |g| {
             let (x, w) = (g.input("x", "f32[3]"), g.input("w", "f32[3]"));
             let rounded = |x: Value| custom_jvp(x, Value::round, |_, _, tangent| tangent);
@@ -50,8 +50,8 @@ pub(super) fn cases() -> Cases {
             ("out_1_0", row([1f32, 10., 100.])),
             ("out_1_1", row([0f32, 2., -2.])),
         ]),
-        // Forward mode of a rule for reverse mode is its transpose: what is reversed is reversed there too.
-        // The rule's matrix has 0 and 2 in its first row, 3 and 0 in its second.
+        // Forward mode transposes a rule for reverse mode, including a reversal in it. The rule's matrix has 0 and 2
+        // in its first row, 3 and 0 in its second.
         case_on("rule_transposed", [("x: f32[2]", row([5f32, 7.]))])
             .runs(|[x]| {
                 let turned = |x: Value| custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.reverse(0) * tilt(ct.dtype()));
@@ -59,12 +59,12 @@ pub(super) fn cases() -> Cases {
                 (grad(x, |x| (turned(x) * x.stop_gradient()).sum(0)), jvp(x, tangent, turned).1)
             })
             .gives([("out_0", row([14f32, 15.])), ("out_1", row([21f32, 10.]))]),
-        // The steps are not differentiated.
-        // 1 / 2y at y = 2; the second derivative goes through the steps of the residual.
+        // The steps are not differentiated. The derivative is 1 / 2y at y = 2; the second derivative passes through
+        // the steps that compute the residual.
         case_on("rule_of_an_implicit_function_f64", [("x: f64[]", scalar(4f64))])
             .runs(|[x]| (grad(x, root), jvp(x, x.ones_like(), |x| root(x) * 3.0).1, grad(x, |x| grad(x, root))))
             .gives_dynamic([("out_0", scalar(0.25)), ("out_1", scalar(0.75)), ("out_2", scalar(-1. / 32.))]),
-        // x^2 with the derivative 10 x, and x^3 with the derivative 10 x^3: the second derivatives are 10, and 100 x^3.
+        // x^2 with the rule 10 x, and x^3 with the rule 10 x^3: the second derivatives are 10, and 100 x^3.
         case_on("rule_of_second_order", [("x: f32[]", scalar(2f32))])
             .runs(|[x]| {
                 let square = |x: Value| custom_vjp(x, |x| x * x, |x| (x * x, x), |x, ct| ct * x * 10.0);
@@ -86,8 +86,8 @@ pub(super) fn cases() -> Cases {
                 ]
                 .map(|(name, value)| (name, scalar(value))),
             ),
-        // In the body of a loop, in both modes: c = 2c with the derivative 3, three times, beside a sum.
-        // ((2 * 1 + 1) * 2 + 2) * 2 + 3; tangents by 3: ((3 + 1) * 3 + 2) * 3 + 3.
+        // In the body of a loop, in both modes: c = 2c with the derivative 3, three times, beside a sum. The value is
+        // ((2 * 1 + 1) * 2 + 2) * 2 + 3; the tangents triple: ((3 + 1) * 3 + 2) * 3 + 3.
         case_on("rule_in_a_loop", [("init: f32[]", scalar(1f32)), ("xs: f32[T]", row([1f32, 2., 3.]))])
             .runs(|[init, xs]| {
                 let double = |c: Value| custom_vjp(c, |c| c * 2.0, |c| (c * 2.0, ()), |(), ct| ct * 3.0);
@@ -100,7 +100,7 @@ pub(super) fn cases() -> Cases {
                 ("out_0_1_1", row([9f32, 3., 1.])),
                 ("out_1", scalar(45f32)),
             ]),
-        // A choice by lane, and a region that is computed again.
+        // In a cond whose branch differs between lanes, and in a checkpointed region.
         case_on("rule_in_a_choice_and_a_checkpoint", [("xs: f32[B]", row([-1f32, 2., 3.]))])
             .runs(|[xs]| {
                 let tripled = |x: Value| custom_jvp(x, |x| x, |_, _, tangent| tangent * 3.0);
@@ -116,7 +116,7 @@ pub(super) fn cases() -> Cases {
                 (grad(x, f), grad(x, |x| grad(x, f)), jvp(x, x, f).1)
             })
             .gives([("out_0", scalar(45f32)), ("out_1", scalar(105f32)), ("out_2", scalar(135f32))]),
-        // A weight that all lanes share has the sum of their cotangents, by the rule's factors.
+        // The gradient of a weight that all lanes share is the sum over the lanes, with the rule's factors.
         case("rule_with_a_shared_weight", |g| {
             let (xs, w) = (g.input("xs", "f32[B,2]"), g.input("w", "f32[2]"));
             let dot = |x: Value, w: Value| {
@@ -130,10 +130,10 @@ pub(super) fn cases() -> Cases {
         .gives([
             ("out_0_0", tensor([2, 2], [20f32, 200., 20., 200.])),
             ("out_0_1", row([12f32, 18.])),
-            // By xs: 20 (1 + 3) + 200 (2 + 4); by w: 12 * 10 + 18 * 100.
+            // The gradient of xs: 20 (1 + 3) + 200 (2 + 4); of w: 12 * 10 + 18 * 100.
             ("out_1", scalar(1280f32 + 1920.)),
         ]),
-        // Integers among arguments, residuals and results.
+        // The arguments, residuals and results include integers.
         case_on("rule_with_integers", [("x: f32[4]", row([1f32, 2., 3., 4.])), ("at: i64[]", scalar(2i64))])
             .runs(|[x, at]| {
                 let pick = |(x, at): (Value, Value)| (x.dynamic_slice(0, at, 1).reshape([0usize; 0]), at + 1);
@@ -158,8 +158,7 @@ pub(super) fn cases() -> Cases {
                 (y, fori_loop(0, 3, v, |_, v| derivative.apply(v)))
             })
             .gives([("out_0", row([6f32, 11.])), ("out_1", row([51f32, 65.]))]),
-        // Through a loop whose number of steps is a value, along both unit vectors at once.
-        // x^3 and its sum; x + x^2.
+        // Through a loop whose number of steps is a value, along both unit vectors at once: x^3 and its sum; x + x^2.
         case_on("linearized_through_a_loop", [("x: f32[2]", row([2f32, 3.])), ("n: i64[]", scalar(3i64))])
             .runs(|[x, n]| {
                 let powers = |x: Value| fori_loop(0, n, x.ones_like(), |_, c| c * x).sum(0);
@@ -176,17 +175,17 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// log(1 + exp(x)), whose plain derivative overflows.
+/// Computes log(1 + exp(x)), whose naive derivative overflows.
 fn softplus(x: Value) -> Value {
     custom_jvp(x, |x| x.exp().log1p(), |x, _, tangent| tangent * x.sigmoid())
 }
 
-/// x, with what comes back clamped between -1 and 1.
+/// Returns x, with a rule that clamps the cotangent between -1 and 1.
 fn clip(x: Value) -> Value {
     custom_vjp(x, |x| x, |x| (x, ()), |(), ct| ct.clamp(-1.0, 1.0))
 }
 
-/// The square root by Newton's steps, whose derivative is that of the equation and not of the steps.
+/// Computes the square root by Newton's method, with the derivative of the equation instead of the steps.
 fn root(x: Value) -> Value {
     let steps = |a: Value| while_loop(a, |y| (y * y - a).abs().gt(1e-8), |y| (y + a / y) * 0.5);
     custom_vjp(x, steps, |a| (steps(a), steps(a)), |y, ct| ct / (y * 2.0))

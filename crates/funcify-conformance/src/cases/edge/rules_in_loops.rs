@@ -1,8 +1,8 @@
-//! Derivatives of derivatives through functions with rules of their own in loops and choices: those of the same functions
-//! one after the other outside of them, whatever a loop keeps.
+//! Higher derivatives through functions with their own rules in loops and branches: they equal those of the same
+//! functions applied one after the other outside, whatever residuals a loop saves.
 //!
-//! The rules are no derivatives of their functions, so it shows which of the two is differentiated again: the nodes of
-//! `forward`, as JAX does, and not the rule.
+//! The rules do not compute the derivatives of their functions, which shows that a second differentiation uses the
+//! nodes of `forward`, as in JAX, and not the rule.
 
 use funcify::prelude::*;
 
@@ -10,7 +10,7 @@ use super::policy::policies;
 use super::*;
 
 type Function = fn(Value) -> Value;
-/// Applies a function twice, in loops or choices.
+/// A way to apply a function twice, in loops or branches.
 type Twice = Box<dyn Fn(Function, Value) -> Value>;
 
 pub(super) fn cases() -> Cases {
@@ -32,17 +32,17 @@ pub(super) fn cases() -> Cases {
     Ok(cases)
 }
 
-/// The square of x; what comes back is tripled.
+/// Returns the square of x, with a rule that triples the cotangent.
 fn square(x: Value) -> Value {
     custom_vjp(x, |x| x * x, |x| (x * x, ()), |(), ct| ct * 3.0)
 }
 
-/// The square of x; what comes back is itself, but no more than 10. It is not linear.
+/// Returns the square of x, with a rule that limits the cotangent to 10, which is not linear.
 fn clip(x: Value) -> Value {
     custom_vjp(x, |x| x * x, |x| (x * x, ()), |(), ct| ct.minimum(10.0))
 }
 
-/// The cube of x, whose derivative is said to be ten times the cube.
+/// Returns the cube of x, with ten times the cube as its derivative rule.
 fn cube(x: Value) -> Value {
     custom_jvp(x, |x| x * x * x, |_, y, tangent| tangent * y * 10.0)
 }
@@ -51,7 +51,7 @@ fn steps(count: usize, policy: &CheckpointPolicy) -> ScanOptions {
     ScanOptions::new().length(count).policy(policy.clone())
 }
 
-/// Every way to apply a function twice, and whether it needs counts that follow from values.
+/// Returns every way to apply a function twice, each with a flag for numbers of steps that depend on values.
 fn ways() -> Vec<(String, Twice, bool)> {
     let mut ways: Vec<(String, Twice, bool)> = Vec::new();
     let mut add = |name: &str, is_dynamic: bool, twice: Twice| ways.push((name.to_string(), twice, is_dynamic));
@@ -60,7 +60,7 @@ fn ways() -> Vec<(String, Twice, bool)> {
         let of_two = policy.clone();
         let scan = move |f: Function, x: Value| scan_with(steps(2, &of_two), x, (), |c, ()| (f(c), ())).0;
         add(&format!("scan_{name}"), false, Box::new(scan));
-        // Two of six steps do something, so that there are segments.
+        // Only two of six steps call the function, so that there are several segments.
         let longer = move |f: Function, x: Value| {
             let does = constant(funcify::HostTensor::from([false, true, false, false, true, false]));
             scan_with(steps(6, &policy), x, does, |c, does| (cond(does, || f(c), || c), ())).0
@@ -108,7 +108,7 @@ fn made<const N: usize>(
     case(name, program).on([scalar(x)]).dynamic(is_dynamic).gives(outputs)
 }
 
-/// The square of what is given: its gradient is 2 y 3 3 = 18 x^4, of which the next derivatives are plain.
+/// The square of the result: its gradient is 2 y 3 3 = 18 x^4, whose further derivatives are ordinary ones.
 fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -120,7 +120,7 @@ fn squares(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     made(&format!("rule_twice_in_{way}"), is_dynamic, program, 2.0, [288., 576., 576., 576., 864., 864.])
 }
 
-/// 2 x^4, which is less than 10 at 1, and 10 at 2, where the second derivative is 0.
+/// The gradient is 2 x^4, which is less than 10 at 1, and is limited to 10 at 2, where the second derivative is 0.
 fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -132,7 +132,7 @@ fn clipped(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     made(&format!("rule_that_clips_in_{way}"), is_dynamic, program, 1.0, [2., 10., 8., 8., 0., 0.])
 }
 
-/// By the rule, with n the first result and m the second: n' = 10 n and m' = 100 n m, all ones at 1.
+/// By the rule, with n as the first result and m as the second: n' = 10 n and m' = 100 n m, and both are 1 at 1.
 fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -147,7 +147,7 @@ fn cubes(way: &str, twice: Twice, is_dynamic: bool) -> OneCase {
     made(&format!("rule_for_tangents_twice_in_{way}"), is_dynamic, program, 1.0, expected)
 }
 
-/// sin(w f(c)) twice, squared: values of JAX.
+/// The square of sin(w f(c)) applied twice, with values from JAX.
 fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
     let policy = policy.clone();
     case_on(format!("rule_beside_a_weight_{name}_f64"), [("x: f64[]", scalar(2f64)), ("w: f64[]", scalar(0.5))])
@@ -160,7 +160,7 @@ fn weighted(name: &str, policy: &CheckpointPolicy) -> OneCase {
         .gives([("out_0", scalar(-9.957101834551427)), ("out_1", scalar(-29.672800779680795))])
 }
 
-/// The product of two elements, of which the one that comes back has a third: 12 x^2 in all.
+/// The product of two elements, with a rule that triples one cotangent: 12 x^2 in total.
 fn combined(reverse: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -180,7 +180,7 @@ fn combined(reverse: bool) -> OneCase {
     made(name, false, program, 2.0, [48., 48., 48., 24.])
 }
 
-/// On lanes of which each has a number of its own.
+/// Each lane has its own number.
 fn lanes() -> OneCase {
     let expected = || row([72f32, 576., -72.]);
     case_on("rule_twice_in_scan_on_lanes", [("xs: f32[3]", row([1f32, 2., -1.]))])
@@ -192,11 +192,11 @@ fn lanes() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Forward mode of a rule that takes two tangents: that of each argument counts.
+/// Forward mode of a rule with two tangents: those of both arguments contribute.
 fn of_two_arguments() -> OneCase {
     let (x, w) = (3f32, 5f32);
     let by_w = 10. * w * 100. * x + 100. * x * w;
-    // The chain x w w: by x 100 w w; by w 10 w 100 x + 100 x w.
+    // The chain x w w: the derivative in x is 100 w w; in w it is 10 w 100 x + 100 x w.
     case_on("rule_for_tangents_of_two_arguments", [("x: f32[]", scalar(x)), ("w: f32[]", scalar(w))])
         .runs(|[x, w]| {
             let f = |[x, w]: [Value; 2]| {
@@ -223,10 +223,10 @@ fn of_two_arguments() -> OneCase {
         )
 }
 
-/// Over rows, of which only some have the rule; the others are plain squares.
+/// Only some rows have the rule; the others are ordinary squares.
 fn rows() -> OneCase {
     let expected = || row([24f32, 12.]);
-    // With the rule 6 x^2, whose derivative is 12 x; without it 4 x^3.
+    // With the rule, the gradient is 6 x^2 and its derivative 12 x; without it, the gradient is 4 x^3.
     case_on("rule_of_some_rows", [("xs: f32[T]", row([2f32, -1.]))])
         .runs(|[xs]| {
             let loss = |xs: Value| map(xs, |x| select(x.gt(0.0), square(x), x * x)).square().sum(0);
@@ -235,7 +235,7 @@ fn rows() -> OneCase {
         .gives([("out_0", expected()), ("out_1", expected())])
 }
 
-/// Of a state that depends on x only after two steps, as one of two others does after one.
+/// A state depends on x only after two steps, through one of two other states, which depends on x after one.
 fn behind_other_states(is_dynamic: bool) -> OneCase {
     let program = move |g: &Builder| {
         let x = g.input("x", "f32[]");
@@ -252,7 +252,7 @@ fn behind_other_states(is_dynamic: bool) -> OneCase {
         let second = |x: Value| grad(x, |x| grad(x, loss));
         vec![grad(x, loss), second(x), hvp(x, x.ones_like(), loss), grad(x, second)]
     };
-    // x^4, whose gradient is 2 y 3 = 6 x^2.
+    // The value is x^4, and the gradient 2 y 3 = 6 x^2.
     let name = if is_dynamic { "rule_behind_other_states_in_while" } else { "rule_behind_other_states_in_scan" };
     made(name, is_dynamic, program, 2.0, [24., 24., 24., 12.])
 }

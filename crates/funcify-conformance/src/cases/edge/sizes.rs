@@ -1,5 +1,5 @@
-//! Sizes that are negative, beyond 64 bits or beyond any memory: typed errors on every backend, before anything is
-//! allocated. What a size may be, it is.
+//! Sizes that are negative, beyond 64 bits or beyond any memory: every backend returns a typed error before it
+//! allocates anything. Every valid size is accepted.
 
 use super::*;
 
@@ -16,7 +16,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(1f32), row([1f32, 2.])])
         .fails("Type"),
-        // -1 rows of -2 elements are not 2 elements.
+        // -1 rows with -2 elements are not 2 elements.
         text(
             "negative_sizes_whose_product_is_positive",
             "fn @f(%x: f32[], %z: f32[T]) {
@@ -47,7 +47,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32, 2., 3.])])
         .fails("Call"),
-        // 2^64 elements.
+        // A broadcast to 2^64 elements.
         text(
             "broadcast_beyond_memory",
             "fn @f(%x: f32[]) {
@@ -57,7 +57,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(1f32)])
         .fails("OverBudget"),
-        // 2^45 elements, by the size of an argument.
+        // 2^45 elements, determined by the size of an argument.
         text(
             "iota_beyond_memory",
             "fn @f(%x: f32[T]) {
@@ -67,7 +67,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32])])
         .fails("OverBudget"),
-        // 2^61 elements between the five.
+        // Padding inserts 2^61 elements between the five.
         text(
             "padding_beyond_memory",
             "fn @f(%x: f32[5], %z: f32[]) {
@@ -79,7 +79,7 @@ pub(super) fn cases() -> Cases {
         .fails("OverBudget"),
         trace_beyond_memory(i64::MAX),
         trace_beyond_memory(1 << 40),
-        // A trace of 2^44 rows for each of 2 rows of an argument. Unrolled, the program would be too large.
+        // A trace with 2^44 rows for each of 2 rows of an argument. Unrolled, the program would be too large.
         text(
             "trace_that_a_size_makes_too_long",
             "fn @f(%s: f32[], %x: f32[T], %n: i64[]) {
@@ -94,7 +94,7 @@ pub(super) fn cases() -> Cases {
         .on([scalar(1f32), row([1f32, 2.]), scalar(3i64)])
         .dynamic(true)
         .fails("OverBudget"),
-        // A tensor of as many elements as a loop had steps, times 2^42.
+        // A tensor with 2^42 times as many elements as a loop had steps.
         text(
             "tensor_after_a_loop_beyond_memory",
             "fn @f(%s: f32[], %n: i64[]) {
@@ -110,7 +110,7 @@ pub(super) fn cases() -> Cases {
         .on([scalar(1f32), scalar(3i64)])
         .dynamic(true)
         .fails("OverBudget"),
-        // What does not run takes no memory.
+        // A branch that does not run needs no memory.
         text(
             "huge_branch_that_is_not_taken",
             "fn @f(%p: bool[], %x: f32[]) {
@@ -129,7 +129,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(false), scalar(2f32)])
         .gives([("y", scalar(2f32))]),
-        // A step of T - 2 with T = 2 makes a tensor of T - 5 elements, times 2^50.
+        // A loop with T - 2 steps, where T = 2; a step would create a tensor with T - 5 elements, times 2^50.
         text(
             "huge_step_that_never_runs",
             "fn @f(%s: f32[], %x: f32[T]) {
@@ -144,7 +144,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([scalar(3f32), row([1f32, 2.])])
         .gives([("y", scalar(3f32)), ("x", row([1f32, 2.]))]),
-        // `B+T` is given before `T` alone.
+        // The argument of size `B+T` comes before the one of size `T`.
         text(
             "sum_before_its_terms",
             "fn @f(%x: f32[B+T], %y: f32[T]) {
@@ -155,7 +155,7 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32, 2., 3., 4., 5.]), row([6f32, 7.])])
         .gives([("n", scalar(32i64)), ("x", row([-1f32, -2., -3., -4., -5.])), ("y", row([6f32, 7.]))]),
-        // Numbers of 64 bits that cancel, at the ends of the range.
+        // 64-bit numbers at the ends of the range cancel.
         text(
             "largest_numbers",
             "fn @f(%x: f32[T]) {
@@ -170,7 +170,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// A trace of so many rows as data says.
+/// A trace whose number of rows is data.
 fn trace_beyond_memory(steps: i64) -> OneCase {
     let program = "fn @f(%s: f32[], %n: i64[]) {
   %ys: f32[$1], %last: f32[] = scan @b %n {steps=$1} {

@@ -1,8 +1,8 @@
-//! Gradients of loops whose lanes run different numbers of steps: solvers that end when they are exact enough, counts that
-//! are data, loops that end by themselves, in each other.
+//! Gradients of loops whose lanes run different numbers of steps: solvers that end at a given accuracy, numbers of
+//! steps that are data, loops that end early, and nested ones.
 //!
-//! The gradient on lanes, and the gradient of the lanes, are what the gradient gives lane by lane. Expected values are those
-//! of the reference evaluation on single lanes; where a derivative has a simple formula it is written out.
+//! The gradient on lanes, and the gradient of the lanes, must equal the gradient lane by lane. The expected values
+//! are those of the reference evaluator on single lanes; derivatives with a simple formula are literals.
 
 use funcify::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::lanes::{arguments, one_by_one};
 
 pub(super) fn cases() -> Cases {
     let mut cases = all([
-        // x to the power of 16, 4 and 2.
+        // x to the powers of 16, 4 and 2.
         {
             let one = Graph::build("power", |g| while_loop(g.input("x", "f32[]"), |c| c.lt(100.0), |c| c * c));
             case_of(
@@ -37,7 +37,7 @@ pub(super) fn cases() -> Cases {
             .on([tensor([2, 2], [2f32, 1., 20., 1.])])
             .gives_dynamic([("hess_x_x", tensor([2, 2, 2], [3584f32, 0., 0., 56., 2., 0., 0., 2.]))])
         },
-        // An input of the condition alone has a gradient of zero.
+        // An input that only the condition uses has a gradient of zero.
         {
             let one = Graph::build("power", |g| {
                 let (x, limit) = (g.input("x", "f32[]"), g.input("limit", "f32[]"));
@@ -53,7 +53,7 @@ pub(super) fn cases() -> Cases {
             .on([row([1.5f32, 20.0]), row([100f32, 30.0])])
             .gives_dynamic([("grad_x", row([7006.3022f32, 40.0])), ("grad_limit", row([0f32, 0.0]))])
         },
-        // Lanes of the gradient of lanes: the inner ones share a loop, and the outer ones differ.
+        // Nested lanes of a gradient: the inner lanes share a loop, and the outer ones differ.
         {
             let inner = |g: &Builder| {
                 let (xs, w) = (g.input("xs", "f32[3]"), g.input("w", "f32[]"));
@@ -90,7 +90,8 @@ pub(super) fn cases() -> Cases {
 type ProgramFn = fn(&Builder) -> Value;
 type Lane = Vec<HostTensor>;
 
-/// Programs of one lane, what they are differentiated by, and the inputs of their lanes. An integer is a count.
+/// Returns programs of one lane, the inputs being differentiated, and the inputs of the lanes. An integer is a number
+/// of steps.
 fn programs() -> Vec<(&'static str, ProgramFn, &'static [&'static str], Vec<Lane>)> {
     let floats = |lanes: &[f32]| lanes.iter().map(|x| vec![scalar(*x)]).collect::<Vec<Lane>>();
     let counted = |counts: &[i64]| {
@@ -137,7 +138,7 @@ fn graph(name: &str, program: ProgramFn) -> Result<Graph, String> {
     Graph::build("one", program).map_err(|error| format!("case `edge/{name}`: {error}"))
 }
 
-/// The gradient on lanes, and the gradient of the lanes.
+/// Builds the cases of the gradient on lanes, and of the gradient of the lanes.
 fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cases {
     let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");
     let one = graph(name, program)?;
@@ -146,7 +147,7 @@ fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cas
     let mapped = vec![true; lanes[0].len()];
     let expected = solve_each(name, &gradient, lanes)?;
     let inputs = arguments(lanes, &mapped);
-    // Loops that end early have a largest count, as has one that is bounded; its lanes count each for itself.
+    // Loops that end early have a largest number of steps, and so does a bounded one, whose lanes count separately.
     let (ends_early, is_bounded) = (name.starts_with("until"), name == "bounded_while");
     let first = counted_at_run_time(!ends_early, &format!("gradient_on_lanes_of_{name}"), all, &inputs, &expected)?;
 
@@ -161,14 +162,14 @@ fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cas
     Ok(vec![first, counted_at_run_time(is_dynamic, &name, of_lanes, &inputs, &expected)?])
 }
 
-/// What a graph gives on single lanes, stacked.
+/// Returns the results of a graph on single lanes, stacked.
 fn solve_each(name: &str, graph: &Graph, lanes: &[Lane]) -> Result<Expected, String> {
     let expected = one_by_one(graph, lanes).ok_or_else(|| format!("case `edge/{name}`: a lane has no results"))?;
     let near = |output| ExpectedOutput { rtol: 2e-4, atol: 2e-5, ..output };
     Ok(Expected::Outputs(expected.into_iter().map(near).collect()))
 }
 
-/// A case of loops of which only the running program knows, if they are dynamic, how many steps they run at most.
+/// Builds a case of loops; if they are dynamic, only the running program knows their largest number of steps.
 fn counted_at_run_time(
     is_dynamic: bool,
     name: &str,
@@ -179,18 +180,18 @@ fn counted_at_run_time(
     case_of(name, Ok(graph)).on(inputs).dynamic(is_dynamic).expects(expected.clone())
 }
 
-/// A case of loops whose number of steps only the running program knows.
+/// Builds a case of loops whose number of steps only the running program knows.
 fn dynamic(name: &str, graph: Graph, inputs: Vec<HostTensor>, expected: Expected) -> OneCase {
     case_of(name, Ok(graph)).on(inputs).dynamic(true).expects(expected)
 }
 
-/// The square root by Newton's iteration.
+/// Computes the square root by Newton's method.
 fn newton(g: &Builder) -> Value {
     let a = g.input("a", "f32[]");
     while_loop(a, |x| (x * x - a).abs().gt(0.01), |x| 0.5 * (x + a / x)).sin()
 }
 
-/// The sum of the solution of a symmetric system.
+/// Computes the sum of the solution of a symmetric system.
 fn conjugate_gradients(g: &Builder) -> Value {
     let (a, b) = (g.input("a", "f32[2,2]"), g.input("b", "f32[2]"));
     let init = (b.zeros_like(), b, b);
@@ -205,7 +206,7 @@ fn conjugate_gradients(g: &Builder) -> Value {
     (x * x).sum(0) + x.sum(0)
 }
 
-/// The largest eigenvalue.
+/// Computes the largest eigenvalue.
 fn power_iteration(g: &Builder) -> Value {
     let a = g.input("a", "f32[2,2]");
     let start = constant(HostTensor::from([1f32, 0.5]));
@@ -218,7 +219,7 @@ fn power_iteration(g: &Builder) -> Value {
     while_loop(init, |(_, _, change)| change.gt(0.02), step).1
 }
 
-/// Heun's method with a step that is halved until its error is small, to the time 1.
+/// Integrates to the time 1 by Heun's method, with a step that is halved until its error is small.
 fn adaptive_ode(g: &Builder) -> Value {
     let rate = g.input("rate", "f32[]");
     let slope = |t: Value, y: Value| rate * y + t;
@@ -253,7 +254,7 @@ fn while_in_a_while(g: &Builder) -> Value {
     while_loop((x, x), |(total, _)| total.lt(20.0), |(total, y)| (total + inner(y) * x + 1.0, y * 1.2)).0
 }
 
-/// The bound ends the first lane, its condition the second; the third runs no step.
+/// The bound ends the first lane, the condition the second; the third runs no step.
 fn bounded_while(g: &Builder) -> Value {
     let x = g.input("x", "f32[]");
     while_loop_bounded(2, x, |x| x.lt(100.0), |x| x * x)
@@ -269,7 +270,7 @@ fn counted_loop(g: &Builder) -> Value {
     fori_loop(0, n, x, |_, y| (y * x).sin() + y)
 }
 
-/// A downward loop that looks back two rows, of which two are given.
+/// A downward loop that reads two rows back, with two initial rows.
 fn counted_down(g: &Builder) -> Value {
     let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
     let rows = applied(
@@ -294,7 +295,7 @@ fn counted_down(g: &Builder) -> Value {
     rows[0]
 }
 
-/// The results of a program that is written as text: a downward loop with given rows has no other entry point.
+/// Returns the results of a program in text form: a downward loop with initial rows has no other entry point.
 fn applied(text: &str, inputs: &[Value]) -> Vec<Value> {
     match Graph::parse(text) {
         Ok(graph) => graph.apply(inputs),
@@ -308,7 +309,7 @@ fn counted_in_a_loop(g: &Builder) -> Value {
     scan(x, counts, |y, count| (fori_loop(0, n + count, y, |_, z| (z * x).cos() + z), ())).0
 }
 
-/// Sums, maxima and products of vectors over the rows, and what broadcasts over them.
+/// Sums, maxima and products of vectors over the rows, and values that broadcast over them.
 fn rows_of_a_counted_loop(g: &Builder) -> Value {
     let (n, x) = (g.input("n", "i64[]"), g.input("x", "f32[]"));
     let mut loop_ = Recurrence::new();
@@ -372,12 +373,12 @@ fn until_downward(g: &Builder) -> Value {
     sums[0] + sums[1] * sums[2]
 }
 
-/// `x^8` of one lane, `x^2` of the other, elementwise.
+/// `x^8` in one lane, `x^2` in the other, elementwise.
 fn powers() -> Result<Graph, funcify::Error> {
     Graph::build("powers", |g| while_loop(g.input("x", "f32[2]"), |c| c.sum(0).lt(100.0), |c| c * c))
 }
 
-/// What loops save changes no lane.
+/// The residuals that loops save change no lane.
 fn with_policy(name: &str, policy: CheckpointPolicy) -> Cases {
     let name = format!("gradient_on_lanes_that_keep_{name}");
     let failed = |error: funcify::Error| format!("case `edge/{name}`: {error}");

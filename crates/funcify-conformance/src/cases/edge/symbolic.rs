@@ -1,11 +1,10 @@
-//! One graph with symbolic sizes, called with several.
+//! Graphs with symbolic sizes, each called with several sizes.
 
 use super::*;
 
 pub(super) fn cases() -> Cases {
     all([
-        // A conditional loop whose bound is N, where N is T+1 and 2: the bound is the size of what the program is
-        // applied to.
+        // A while loop with the bound N, applied at N = T+1 and at N = 2: the bound is the size of the argument.
         {
             let one = Graph::build("one", |g| {
                 let (x, start) = (g.input("x", "f32[N]"), g.input("start", "f32[]"));
@@ -20,7 +19,7 @@ pub(super) fn cases() -> Cases {
             .on([row([0f32; 5]), row([0f32; 2]), scalar(3f32)])
             .gives([("long", scalar(96f32)), ("short", scalar(12f32))])
         },
-        // A number of steps that is a static input of the lanes' program, too: it may be unrolled.
+        // A number of steps that is a static input, also of the batched program: it can be unrolled.
         {
             let one = Graph::build("one", |g| {
                 let (n, x) = (g.static_input("n", DType::I64), g.input("x", "f32[]"));
@@ -61,7 +60,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// A running sum over T rows of B numbers.
+/// A cumulative sum over T rows with B numbers.
 fn running_sum(sizes: &str, xs: HostTensor, init: HostTensor, sums: HostTensor, last: HostTensor) -> OneCase {
     case_on(format!("symbolic_running_sum_{sizes}"), [("init: f32[B]", init), ("xs: f32[T,B]", xs)])
         .runs(|[init, xs]| {
@@ -71,7 +70,7 @@ fn running_sum(sizes: &str, xs: HostTensor, init: HostTensor, sums: HostTensor, 
         .gives([("last", last), ("sums", sums)])
 }
 
-/// A sequence, a mit-sot from 1, 1, a mit-mot of T + 1 rows and a y: the row before and the row.
+/// A sequence, a mit-sot from 1, 1, a mit-mot with T + 1 rows, and ys that add the row before and the row.
 fn every_kind(sizes: &str, xs: HostTensor, trace: HostTensor, rows: HostTensor, ys: HostTensor) -> OneCase {
     let steps = xs.shape()[0];
     case(format!("symbolic_kinds_{sizes}"), symbolic_kinds)

@@ -21,7 +21,7 @@ pub(super) fn cases() -> Cases {
             ("y1", row([2f32, 11.])),
             ("y2", row([5f32, 6.])),
         ]),
-        // An `Option` that is there and one that is not.
+        // An `Option` that is `Some`, and one that is `None`.
         case_on("tree_option", [("a: f32[]", scalar(2f32)), ("xs: f32[3]", row([1f32, 2., 3.]))])
             .runs(|[a, xs]| {
                 let init: (Option<Value>, Option<Value>) = (Some(a), None);
@@ -32,7 +32,7 @@ pub(super) fn cases() -> Cases {
                 (last, ys)
             })
             .gives([("out_0_0", scalar(12f32)), ("out_1", row([2f32, 4., 12.]))]),
-        // A map by name; its leaves are in the order of the names.
+        // A map from names; its leaves are in the order of the names.
         case("tree_map", |g| {
             let (up, down) = (g.input("up", "f32[]"), g.input("down", "f32[]"));
             let init = BTreeMap::from([("up", up), ("down", down)]);
@@ -44,8 +44,8 @@ pub(super) fn cases() -> Cases {
         })
         .on([scalar(0f32), scalar(10f32), row([1f32, 2.])])
         .gives([("up", scalar(3f32)), ("down", scalar(7f32)), ("product", row([9f32, 21.]))]),
-        // An array in a tuple with nothing and a box.
-        // a, b, c: 1, 2, 0; then 2, 11, 1; then 11, 22, 3; then 22, 41, 14.
+        // An array in a tuple with a unit and a box. a, b, c: 1, 2, 0; then 2, 11, 1; then 11, 22, 3; then 22, 41,
+        // 14.
         case("tree_array", |g| {
             let init = ([g.input("a", "f32[]"), g.input("b", "f32[]")], (), Box::new(g.input("c", "f32[]")));
             let (([a, b], (), c), ()) = scan(init, g.input("xs", "f32[3]"), |([a, b], nothing, c), x| {
@@ -73,7 +73,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// A state of a cell with parts of its own.
+/// The state of a cell, with several parts.
 #[derive(Tree, Clone)]
 struct Cell {
     hidden: Value,
@@ -91,7 +91,7 @@ impl Cell {
         Cell { hidden, gates: Gates(gate, [left, right]), history: vec![hidden, hidden], bias: None }
     }
 
-    /// The gates rotate, the history shifts, and the hidden number grows by the first gate times the row.
+    /// Rotates the gates, shifts the history, and increases the hidden number by the first gate times the row.
     fn next(self, x: Value) -> Cell {
         let Gates(gate, [left, right]) = self.gates;
         Cell {

@@ -1,4 +1,4 @@
-//! Loops of which only the last rows of a trace are results, as a rewrite makes them (scan-c7).
+//! Loops that return only the last rows of a trace, as a rewrite creates them (scan-c7).
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ pub(super) fn cases() -> Cases {
         sum("trimmed_down_all", true, Returned::All, four(), row([20f32, 19., 17., 14., 10.])),
         sum("trimmed_down_last_2", true, last(2), four(), row([20f32, 19.])),
         sum("trimmed_down_last_1_without_steps", true, last(1), empty::<f32, 1>([0]), row([10f32])),
-        // More returned rows of a state than a call gives: an error, and no shorter trace.
+        // If more rows of a state are returned than a call has, the result is an error and not a shorter trace.
         case("trimmed_last_4_of_two_steps", |g| summed(g, false, Returned::Last(4)))
             .on([row([1f32, 2.]), row([10f32])])
             .fails("Rows"),
-        // The same of ys.
+        // The same for ys.
         text(
             "trimmed_last_3_of_two_ys",
             "fn @edge(%xs: f32[T]) {
@@ -40,10 +40,10 @@ pub(super) fn cases() -> Cases {
         )
         .on([row([1f32, 2.])])
         .fails("Rows"),
-        // Downward, the given rows are the trailing ones.
+        // Downward, the initial rows are the trailing ones.
         every_kind_of_buffer(false, row([9f32, 16.]), row([33f32, 15.]), row([3f32, 4., 5.]), 10.),
         every_kind_of_buffer(true, row([1f32, 4.]), row([35f32, 12.]), row([5f32, 4., 3.]), 4.),
-        // A trimmed state whose rows are matrices of symbolic sizes, downward.
+        // A trimmed state whose rows are matrices with symbolic sizes, downward.
         text(
             "trimmed_rows_of_matrices",
             "fn @edge(%xs: f32[T,B,2], %init: f32[1,B,2]) {
@@ -61,7 +61,7 @@ pub(super) fn cases() -> Cases {
     ])
 }
 
-/// A running sum from 10 over T rows, of which so many rows are returned.
+/// Returns the given number of rows of a cumulative sum from 10 over T rows.
 fn summed(g: &Builder, reverse: bool, returned: Returned) -> Outputs {
     let body = Graph::build("step", |g| g.input("x", "f32[]") + g.input("old", "f32[]"));
     let (reads, writes) = if reverse { (vec![1], vec![0]) } else { (vec![0], vec![1]) };

@@ -5,7 +5,7 @@ use funcify::{DType, ScanOptions, Value, constant, full, iota, scan_until_with, 
 use crate::cases::{Programs, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
-    // Tokens until the end token, as a scan that it ends.
+    // Decodes tokens up to the end token, as a scan that ends early.
     &program(&["greedy_decode"], ["emb", "wh", "wo", "h0", "bos", "eos_bias"], |[emb, wh, wo, h0, bos, eos_bias]| {
         let start = (h0, bos, constant(0i64), eos_bias.zeros_like());
         let options = ScanOptions::new().length(12);
@@ -41,7 +41,7 @@ pub(super) const PROGRAMS: Programs = &[
     ),
 ];
 
-/// The logits of the next token, the end token's (0) larger by `bias`; and the next state.
+/// Returns the logits of the next token, with `bias` added to the end token's (0), and the next state.
 fn logits([emb, wh, wo]: [Value; 3], h: Value, token: Value, bias: Value) -> (Value, Value) {
     let h = (emb.take(0, token) + h.matmul(wh)).tanh();
     let z = h.matmul(wo);

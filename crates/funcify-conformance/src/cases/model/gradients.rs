@@ -1,11 +1,11 @@
-//! Programs that take gradients themselves: optimisers, a Hamiltonian, a loss whose gradients are computed on the way.
+//! Programs that compute gradients: optimisers, a Hamiltonian, a loss with gradients computed in its forward loop.
 
 use funcify::{ScanOptions, Value, grad, scan, scan_with, value_and_grad};
 
 use crate::cases::{Programs, outputs, program};
 
 pub(super) const PROGRAMS: Programs = &[
-    // The cross entropy by chunks, with gradients in the forward loop.
+    // Cross entropy by chunks, with gradients computed in the forward loop.
     &program(&["chunked_cross_entropy_gradients"], ["x", "w", "b", "target"], |[x, w, b, target]| {
         let start = (w.zeros_like(), b.zeros_like(), b.index(0, 0).zeros_like());
         let chunks = (x.reshape([4, 2, 3]), target.reshape([4, 2]));
@@ -31,7 +31,7 @@ pub(super) const PROGRAMS: Programs = &[
             outputs! { w, losses }
         },
     ),
-    // Adam as a loop, the powers of its decay rates carried.
+    // Adam as a loop that carries the powers of its decay rates.
     &program(&["unrolled_adam"], ["w0", "target", "lr"], |[w0, target, lr]| {
         let (zero, one) = (w0.zeros_like(), lr.ones_like());
         let options = ScanOptions::new().length(5);
@@ -44,7 +44,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { w, ws }
     }),
-    // The leapfrog method for a potential whose gradient is taken in the loop.
+    // The leapfrog method for a potential that is differentiated in the loop.
     &program(&["leapfrog"], ["q0", "p0", "a"], |[q0, p0, a]| {
         let potential = |q: Value| 0.5 * (q * a.matmul(q)).sum(0) + 0.1 * q.square().square().sum(0);
         let ((q, p), energy) = scan_with(ScanOptions::new().length(6), (q0, p0), (), |(q, p), ()| {

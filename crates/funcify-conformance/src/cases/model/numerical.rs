@@ -5,7 +5,7 @@ use funcify::{DType, HostTensor, ScanOptions, Value, constant, full, iota, scan,
 use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
-    // Runge-Kutta 4 on predators and prey.
+    // The Runge-Kutta method of order 4 for the Lotka-Volterra equations.
     &program(&["rk4_lotka_volterra", "rk4_lotka_volterra_f64"], ["y0", "theta"], |[y0, theta]| {
         let [growth, eaten, fed, death] = [0, 1, 2, 3].map(|at| theta.index(0, at));
         let rate = |y: Value| {
@@ -22,7 +22,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { trajectory }
     }),
-    // Susceptible, infected and recovered, by explicit steps.
+    // The SIR model (susceptible, infected, recovered), by explicit steps.
     &program(&["sir_epidemic"], ["s0", "beta", "gamma"], |[s0, beta, gamma]| {
         let (last, infected) = scan_with(times(20), s0, (), |y, ()| {
             let [s, i, r] = [0, 1, 2].map(|at| y.index(0, at));
@@ -74,7 +74,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { v, trace }
     }),
-    // Generalised advantages, a reverse scan that ends at episode ends.
+    // Generalised advantage estimation: a reverse scan that resets at the ends of episodes.
     &program(&["advantage_estimation"], ["rewards", "values", "done"], |[rewards, values, done]| {
         let (now, next) = (values.slice(0, ..6), values.slice(0, 1..7));
         let zero = constant(HostTensor::scalar(0.0).cast(rewards.dtype()));

@@ -1,4 +1,4 @@
-//! Filters, hidden states and likelihoods.
+//! Filters, hidden Markov models and likelihoods.
 
 use std::f64::consts::TAU;
 
@@ -33,7 +33,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { loglik: last.logsumexp(0), alphas }
     }),
-    // The most likely path: the best predecessors forward, then the path along them backward.
+    // The most likely path: computes the best predecessors forward, then follows them backward.
     &program(&["viterbi"], ["log_pi", "log_a", "log_b"], |[log_pi, log_a, log_b]| {
         let (d, back) = scan(log_pi + log_b.index(0, 0), log_b.slice(0, 1..6), |d, b| {
             let s = d.unsqueeze(1) + log_a;

@@ -5,7 +5,7 @@ use funcify::{ScanOptions, Value, concat, scan, scan_with};
 use crate::cases::{Programs, outputs, program, traced};
 
 pub(super) const PROGRAMS: Programs = &[
-    // Elman network over a batch.
+    // An Elman network over a batch.
     &program(&["rnn", "rnn_f64"], ["x", "h0", "wx", "wh", "b"], |[x, h0, wx, wh, b]| {
         let (last, ys) = scan(h0, x, |h, x| traced((x.matmul(wx) + h.matmul(wh) + b).tanh()));
         outputs! { final: last, ys }
@@ -26,7 +26,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { h, c, ys }
     }),
-    // Gated recurrent unit over a batch.
+    // A gated recurrent unit over a batch.
     &program(&["gru"], ["x", "h0", "w", "u", "b"], |[x, h0, w, u, b]| {
         let (last, ys) = scan(h0, x, |h, x| {
             let thirds = |z: Value| [0, 3, 6].map(|at| z.slice(1, at..at + 3));
@@ -76,7 +76,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { ys, weights }
     }),
-    // Teacher forcing: the next token's negative log-likelihood, by embedding rows.
+    // Teacher forcing: the negative log-likelihood of the next token, with embeddings looked up by row.
     &program(&["language_model_loss"], ["emb", "wh", "wo", "h0", "tokens"], |[emb, wh, wo, h0, tokens]| {
         let (_, nll) = scan(h0, (tokens.slice(0, ..5), tokens.slice(0, 1..6)), |h, (token, next)| {
             let h = (emb.take(0, token) + h.matmul(wh)).tanh();

@@ -59,7 +59,7 @@ fn powers() -> Cases {
     ])
 }
 
-/// Floats to integers go toward zero and saturate; integers wrap; NaN is 0, and true.
+/// Floats cast to integers are truncated and saturate; integers wrap; NaN becomes 0, and `true`.
 fn casts() -> Cases {
     let out_of_range =
         |_| [HostTensor::from([1.9f32, -1.9, NAN as f32, f32::INFINITY, f32::NEG_INFINITY, 1e20, -1e20])];
@@ -127,7 +127,7 @@ fn zeros() -> Cases {
     ])
 }
 
-/// What functions give at the ends of their domains.
+/// Results of functions at the ends of their domains.
 fn domains() -> Cases {
     let ends = |d| [floats(d, [-INF, -1., 0., INF, NAN])];
     let one = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
@@ -148,8 +148,8 @@ fn domains() -> Cases {
     ])
 }
 
-/// Results that are subnormal, though a power of the opposite operand is infinite: scaled by a power of 2, and so of full size.
-/// The values are those of mpmath with 60 digits.
+/// Subnormal results of functions where the power of the opposite operand is infinite, scaled by a power of 2 so that
+/// their size is normal. The values are those of mpmath with 60 digits.
 fn subnormal() -> Cases {
     let double = |_| [HostTensor::from([-710.0750664438754, -712.0, -709.0])];
     let scaled = [50097073.143904634, 7308434.045697423, 146793821.87553743];
@@ -164,9 +164,9 @@ fn subnormal() -> Cases {
     ])
 }
 
-/// Over nothing a reduction gives what adds nothing; of equal elements `argmax` takes the first.
+/// A reduction of no elements returns its neutral element; `argmax` returns the first of equal elements.
 fn reductions() -> Cases {
-    let nothing = |d| [HostTensor::from_fn(d, &[2, 0], |_| unreachable!("it has no elements"))];
+    let nothing = |d| [HostTensor::from_fn(d, &[2, 0], |_| unreachable!("the tensor has no elements"))];
     let two = |program: fn(Value) -> Value| move |[x]: [Value; 1]| program(x);
     all([
         ask("sum_of_nothing", &FLOATS, nothing, two(|x| x.sum(1)), |d| floats(d, [0., 0.])),

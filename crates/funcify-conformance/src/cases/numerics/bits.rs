@@ -1,5 +1,5 @@
-//! The bits of floats: their signs, neighbours, fractions and exponents. Answers that a tolerance would hide are given as
-//! integers, or as multiples of the smallest number of the type.
+//! The bits of floats: signs, neighbours, fractions and exponents. Answers that a tolerance would hide are expected
+//! as integers, or as multiples of the smallest number of the type.
 
 use funcify::{DType, HostTensor, Scalar, Value, concat, grad};
 
@@ -13,7 +13,7 @@ const WORDS: [DType; 2] = [DType::I32, DType::U32];
 const WIDE: [DType; 2] = [DType::F32, DType::F64];
 const HALVES: [DType; 2] = [DType::F16, DType::BF16];
 
-/// The integers with the bits of a float type.
+/// Returns the integer type with the bits of a float type.
 fn bits_of(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::I64 } else { DType::I32 }
 }
@@ -78,7 +78,7 @@ fn signs() -> Cases {
     ])
 }
 
-/// The exponent of the smallest number of a type, of its epsilon, and its largest number.
+/// Returns the exponents of the smallest number of a type and of its epsilon, and its largest number.
 fn range(dtype: DType) -> (i32, i32, f64) {
     match dtype {
         DType::F16 => (-24, -10, 65504.0),
@@ -88,7 +88,7 @@ fn range(dtype: DType) -> (i32, i32, f64) {
     }
 }
 
-/// 2 to the power of an exponent, also of a subnormal number, whose reciprocal is infinite.
+/// Computes 2 to the power of an exponent, also for a subnormal result, whose reciprocal is infinite.
 fn power(exponent: i32) -> f64 {
     2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2)
 }
@@ -98,7 +98,7 @@ fn neighbours() -> Cases {
         let (_, _, largest) = range(d);
         [floats(d, [1., 1., 0., -0., 0., largest, -INF, NAN, 2.]), floats(d, [2., 0., 1., -1., -0., INF, 0., 1., NAN])]
     };
-    // Of the integers that the bits are, one more or one less.
+    // The bits as an integer, plus or minus one.
     let exact = |d: DType| {
         let [x, _] = pair(d);
         let bits: Vec<i64> = match d {
@@ -110,7 +110,7 @@ fn neighbours() -> Cases {
         ints(bits_of(d), steps)
     };
     let first = |x: Value| x.slice(0, ..7).bitcast(bits_of(x.dtype()));
-    // How many of the smallest numbers of the type lie between, for operands that are not far from it.
+    // The distance in units of the smallest number of the type, for operands close to it.
     let near = |d: DType| {
         let (smallest, epsilon, _) = range(d);
         let (unit, normal) = (2f64.powi(smallest), 2f64.powi(smallest - epsilon));
@@ -129,7 +129,7 @@ fn neighbours() -> Cases {
             "nextafter_at_the_ends",
             &FLOATS,
             largest,
-            // The neighbour of 1 is within the tolerance of floats, its distance is not.
+            // The neighbour of 1 is within the tolerance of floats, but its distance is not.
             |[x, y]| concat(&[x.nextafter(y), (x.nextafter(y) - x).slice(0, 2..3)], 0),
             |d| {
                 let (_, epsilon, largest) = range(d);
@@ -169,7 +169,7 @@ fn parts() -> Cases {
 fn scales() -> Cases {
     let by = |exponents: [i64; 7]| move |d| [floats(d, [1., -3., 0., -0., INF, NAN, 1.5]), ints(DType::I32, exponents)];
     let plain = by([3, -1, 5, -5, 1, -1, i32::MAX.into()]);
-    // To the smallest numbers, which one rounding makes even.
+    // Scales down to the smallest numbers, where a single rounding rounds to even.
     let down = |d: DType| {
         let (smallest, epsilon, _) = range(d);
         let exponents = [0, 0, -1, -1, -1, -2, -epsilon - 1].map(|more| i64::from(smallest + more));
@@ -187,7 +187,8 @@ fn scales() -> Cases {
     ])
 }
 
-/// JAX's derivatives: 2^-exponent, 2^exponent, that of |x| with the new sign, and 0 by the sign.
+/// JAX's derivatives: 2^-exponent for the fraction, 2^exponent for `ldexp`, that of |x| with the new sign for
+/// `copysign`, and 0 in the sign operand.
 fn slopes() -> Cases {
     let numbers = |d| [floats(d, [12., -0.75, 0.])];
     let pair = |d| [floats(d, [2., -2., 0.]), floats(d, [-1., -0., -1.])];
@@ -223,7 +224,7 @@ fn slopes() -> Cases {
     ])
 }
 
-/// Products of matrices of integers wrap, as their sums do.
+/// Products of integer matrices wrap, and so do their sums.
 fn products() -> Cases {
     let largest = |d| [ints(d, [highest(d), highest(d), 2]), ints(d, [highest(d), 2, highest(d)])];
     let answer = |d| {

@@ -1,4 +1,4 @@
-//! Derivatives where the true ones do not exist, and where formulas get them wrong, in both modes: the tables of
+//! Derivatives where the true ones do not exist and where formulas get them wrong, in both modes: the tables of
 //! [`singular`](crate::singular) on every float type.
 
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use funcify::{DType, Graph, HostTensor, Scalar};
 use crate::case::{Case, Cases, Expected, ExpectedOutput, OneCase, reference_tolerance};
 use crate::singular::{CHOSEN, DEFINED, FLOATS, Mode, function};
 
-/// Functions whose derivatives are kernels of their own, which have cases; some backends lack them.
+/// The functions whose derivatives are separate kernels with their own cases; some backends do not have them.
 const KERNELS: [&str; 3] = ["lgamma", "polygamma", "erf_inv"];
 
-/// Points, with the derivative at each.
+/// A list of points, with the derivative at each.
 type Points = Vec<(Vec<f64>, f64)>;
 
 pub(super) fn cases() -> Cases {
@@ -29,9 +29,9 @@ pub(super) fn cases() -> Cases {
             for (order, derivatives) in (1..).zip(line.derivatives).take(2) {
                 for (second, value) in derivatives.iter().enumerate() {
                     let by = [vec![0; order - second], vec![1; second]].concat();
-                    // Whether those after an infinite one are infinite or NaN depends on the mode.
+                    // After an infinite derivative, higher ones are infinite or NaN depending on the mode.
                     let is_one = order == 1 || value.is_finite();
-                    // Not every device has numbers so small and so large.
+                    // Not every device supports such small and large numbers.
                     let is_wide = |point: &&&[f64]| {
                         point.iter().any(|x| *x != 0.0 && x.is_finite() && !(1e-3..1e3).contains(&x.abs()))
                     };
@@ -45,12 +45,12 @@ pub(super) fn cases() -> Cases {
     lines.into_iter().map(|((name, by, dtype), points)| case(name, &by, dtype, &points)).collect()
 }
 
-/// The derivative at these points, in forward mode and in reverse mode.
+/// Builds the case of a derivative at these points, in forward mode and in reverse mode.
 fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> OneCase {
     let letters: String = by.iter().map(|operand| if *operand == 0 { 'x' } else { 'y' }).collect();
-    let of = function(name).ok_or_else(|| format!("`{name}` is not among the functions"))?;
+    let of = function(name).ok_or_else(|| format!("`{name}` is not in the table of functions"))?;
     let name = format!("numerics/derivative_{name}_{letters}_{dtype}");
-    let dtype = DType::from_name(dtype).ok_or_else(|| format!("case `{name}`: `{dtype}` is no dtype"))?;
+    let dtype = DType::from_name(dtype).ok_or_else(|| format!("case `{name}`: `{dtype}` is not a dtype"))?;
     let column = |index: usize| {
         let element = |at: &[usize]| Scalar::Float(points[at[0]].0[index]);
         HostTensor::from_fn(dtype, &[points.len()], element)
@@ -67,7 +67,7 @@ fn case(name: &str, by: &[usize], dtype: &str, points: &Points) -> OneCase {
     });
     let graph = graph.map_err(|error| format!("case `{name}`: {error}"))?;
     let values = HostTensor::from_fn(dtype, &[points.len()], |at| Scalar::Float(points[at[0]].1));
-    // A derivative is some ops of one magnitude.
+    // A derivative consists of several ops on values of one magnitude.
     let (rtol, atol) = reference_tolerance(dtype, 1e-3);
     let outputs = graph.outputs().iter().map(|output| ExpectedOutput {
         name: output.name.clone(),

@@ -1,8 +1,10 @@
-//! Category `numerics`: the questions that tensor libraries answer differently, and the one answer that every backend
-//! gives. The table is in the documentation of `funcify::ops`; here is each of its lines, on every dtype that it is
-//! about, with answers that are written out and not computed by the code under test.
+//! Category `numerics`: questions that tensor libraries answer differently, and the one answer that every backend
+//! must return.
 //!
-//! A float answer is also compared by its reciprocal, which tells -0 from 0.
+//! The documentation of `funcify::ops` has the table. The cases here check each of its lines on every dtype that it
+//! applies to, with literal answers that the code under test does not compute.
+//!
+//! Float answers are also compared by their reciprocals, which distinguish -0 from 0.
 
 mod arithmetic;
 mod bits;
@@ -14,22 +16,22 @@ use funcify::{DType, Graph, HostTensor, Scalar, Value};
 
 use crate::case::{Case, Cases, Expected, ExpectedOutput, reference_tolerance};
 
-/// Every case of the category.
+/// Builds every case of the category.
 pub(crate) fn cases() -> Cases {
     let groups = [arithmetic::cases()?, bits::cases()?, derivatives::cases()?, indexing::cases()?, order::cases()?];
     Ok(groups.concat())
 }
 
-/// The cases of several lines.
+/// Collects the cases of several lines.
 fn all<const N: usize>(lines: [Cases; N]) -> Cases {
     Ok(lines.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The float types.
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
-/// The integer types with a sign.
+/// The signed integer types.
 const SIGNED: [DType; 2] = [DType::I32, DType::I64];
-/// The integer types without a sign.
+/// The unsigned integer types.
 const UNSIGNED: [DType; 2] = [DType::U8, DType::U32];
 /// All integer types.
 const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
@@ -37,7 +39,8 @@ const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// A line of the table on each of these dtypes: `program` of the operands gives the answer.
+/// Builds the cases of a line of the table, one for each dtype: `program`, applied to the operands, must return the
+/// answer.
 fn ask<const N: usize>(
     name: &str,
     dtypes: &[DType],
@@ -77,22 +80,22 @@ fn ask<const N: usize>(
     dtypes.iter().map(case).collect()
 }
 
-/// A vector of floats of a dtype.
+/// Returns a vector of floats of a dtype.
 fn floats<const N: usize>(dtype: DType, numbers: [f64; N]) -> HostTensor {
     HostTensor::from(numbers).cast(dtype)
 }
 
-/// A vector of integers of a dtype.
+/// Returns a vector of integers of a dtype.
 fn ints<const N: usize>(dtype: DType, numbers: [i64; N]) -> HostTensor {
     HostTensor::from_fn(dtype, &[N], |index| Scalar::Int(numbers[index[0]]))
 }
 
-/// A vector of booleans.
+/// Returns a vector of booleans.
 fn bools<const N: usize>(values: [bool; N]) -> HostTensor {
     HostTensor::from(values)
 }
 
-/// The smallest number of an integer dtype.
+/// Returns the smallest number of an integer dtype.
 fn lowest(dtype: DType) -> i64 {
     match dtype {
         DType::I32 => i32::MIN.into(),
@@ -101,7 +104,7 @@ fn lowest(dtype: DType) -> i64 {
     }
 }
 
-/// The largest number of an integer dtype.
+/// Returns the largest number of an integer dtype.
 fn highest(dtype: DType) -> i64 {
     match dtype {
         DType::U8 => u8::MAX.into(),

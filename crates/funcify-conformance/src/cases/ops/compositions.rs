@@ -1,4 +1,4 @@
-//! Compositions of ops that users call by name, on rows that try them: with infinities, NaN and large numbers.
+//! Compositions of ops that users call by name, on difficult rows: with infinities, NaN and large numbers.
 
 use funcify::{einsum, eye, grad, tri_mask};
 
@@ -10,7 +10,7 @@ pub(super) fn cases() -> Cases {
     Ok([softmax()?, floats()?, integers()?, parts()?, numbers()?, transposes()?].concat())
 }
 
-/// Cases that give the results of a program on inputs of each of these dtypes.
+/// Builds cases that apply a program to inputs of each of these dtypes.
 fn on_inputs<const N: usize>(
     name: &str,
     dtypes: &[DType],
@@ -21,7 +21,7 @@ fn on_inputs<const N: usize>(
         let (name, inputs) = (format!("{name}_{dtype}"), inputs(*dtype));
         let graph = Graph::build(&name, |builder| {
             let mut names = (0..).map(|index| format!("x{index}"));
-            program(*dtype, inputs.each_ref().map(|x| builder.input(&names.next().expect("without end"), x.ty())))
+            program(*dtype, inputs.each_ref().map(|x| builder.input(&names.next().expect("names never end"), x.ty())))
         });
         let graph = graph.map_err(|error| format!("case `op/{name}`: {error}"))?;
         Case::from_reference_scaled(&name, "op", graph, inputs.into(), SUMS)
@@ -69,7 +69,7 @@ fn floats() -> Cases {
     })
 }
 
-/// Products of integers, which wrap.
+/// Products of integers wrap.
 fn integers() -> Cases {
     let inputs = |dtype| [varied(dtype, &[2, 3, 4], 0), varied(dtype, &[3, 5, 2], 2), varied(dtype, &[4], 6)];
     on_inputs("integer_products", &INTEGERS, inputs, |_, [x, y, vector]| {
@@ -84,7 +84,7 @@ fn integers() -> Cases {
     })
 }
 
-/// Floats taken apart, put together and scaled, and the derivatives of that.
+/// Floats are split, combined and scaled; further cases differentiate these ops.
 fn parts() -> Cases {
     let inputs = |dtype| {
         let exponents = indices(DType::I32, &[3, 1], &[0, 9, -7]);
@@ -139,7 +139,7 @@ fn numbers() -> Cases {
     })
 }
 
-/// The transposes of convolutions, as gradients have them.
+/// Transposed convolutions, as in gradients.
 fn transposes() -> Cases {
     let plain = ConvOptions::<2>::default();
     let options = [

@@ -1,4 +1,4 @@
-//! Elementwise ops: of one operand, of two, comparisons, `select`, casts.
+//! Elementwise ops: unary and binary ops, comparisons, `select`, casts.
 
 use funcify::error::{Place, Site};
 use funcify::ops::{Binary, Bitcast, Bits, Cast, Compare, NextAfter, OpRules, Polygamma, Predicate, Select, Unary};
@@ -22,7 +22,7 @@ pub(super) fn cases() -> Cases {
     Ok(groups.concat())
 }
 
-/// Functions of floats without operands of their own near which they are hard.
+/// The functions of floats that need no extra operands, because they have no difficult points.
 const PLAIN: [Unary; 11] = {
     use Unary::*;
     [Exp, Expm1, Log, Log1p, Tanh, Sigmoid, Sin, Cos, Sqrt, Rsqrt, Recip]
@@ -42,7 +42,7 @@ fn unary() -> Cases {
     Ok(cases)
 }
 
-/// The ops of a table on each dtype of which their type rules take so many operands.
+/// Builds the cases of the ops of a table, on each dtype that their type rules accept for this number of operands.
 fn rows<O: OpRules + Copy + Sync>(table: &[O], operands: usize, uses: fn(O, DType) -> Vec<Use>) -> Cases {
     let mut cases = Vec::new();
     for op in table.iter().copied() {
@@ -51,7 +51,7 @@ fn rows<O: OpRules + Copy + Sync>(table: &[O], operands: usize, uses: fn(O, DTyp
     Ok(cases)
 }
 
-/// The dtypes of which a type rule takes so many operands.
+/// Returns the dtypes that a type rule accepts for this number of operands.
 fn domain(op: impl OpRules, operands: usize) -> Vec<DType> {
     let takes = |dtype: &DType| {
         let operands = vec![TensorType::scalar(*dtype); operands];
@@ -60,7 +60,7 @@ fn domain(op: impl OpRules, operands: usize) -> Vec<DType> {
     DType::ALL.into_iter().filter(takes).collect()
 }
 
-/// The derivatives of digamma up to the third.
+/// The derivatives of digamma up to order three.
 fn polygamma() -> Cases {
     on_dtypes("polygamma", &FLOATS, 0.0, |dtype| {
         let of_order = |order| {
@@ -71,7 +71,7 @@ fn polygamma() -> Cases {
     })
 }
 
-/// An op on every value, and on every shape.
+/// Applies an op to every value, and to every shape.
 fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<Use> {
     let mut uses = vec![Use::new(op, [varied(dtype, &[values(dtype).len()], 0)])];
     for shape in SHAPES {
@@ -81,7 +81,7 @@ fn one_operand<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<Use
     uses
 }
 
-/// Shifts by every amount and by every value; counts of bits.
+/// Shifts of every value by every amount, and bit counts.
 fn bits() -> Cases {
     let mut cases = Vec::new();
     for op in Bits::ALL.iter().copied() {
@@ -92,12 +92,12 @@ fn bits() -> Cases {
     Ok(cases)
 }
 
-/// Their distance is within the tolerance of floats: the category `numerics` asks for their bits.
+/// The distance of neighbours is within the tolerance of floats, so the category `numerics` checks their bits.
 fn neighbours() -> Cases {
     on_dtypes("nextafter", &FLOATS, 0.0, |dtype| two_operands(NextAfter, dtype))
 }
 
-/// An op on every pair of values, and on every shape.
+/// Applies an op to every pair of values, and to every shape.
 fn two_operands<O: Into<funcify::ops::Op> + Copy>(op: O, dtype: DType) -> Vec<Use> {
     let mut uses = vec![Use::new(op, pairs(dtype))];
     for shape in SHAPES {
@@ -114,7 +114,8 @@ fn select() -> Cases {
     })
 }
 
-/// A case for each pair of dtypes: numbers that the target cannot hold, and numbers halfway between two that it can.
+/// Builds a case for each pair of dtypes: numbers that the target cannot represent, and numbers halfway between two
+/// that it can.
 fn casts() -> Cases {
     let exact = [2049, 4097, 16_777_217, 65_505, (1 << 24) + 1, (1 << 53) + 1].map(Scalar::Int);
     let far = [300.7, -1.5, 1e10, -1e10, 1e20, -1e20, 65_519.0, 65_520.0, 1e-8].map(Scalar::Float);
@@ -134,7 +135,7 @@ fn casts() -> Cases {
     Ok(cases)
 }
 
-/// A case for each pair of dtypes with the same bits: numbers, and bits of every kind of float.
+/// Builds a case for each pair of dtypes with equal bit widths: numbers, and bit patterns of every kind of float.
 fn bitcasts() -> Cases {
     const PATTERNS: [i64; 9] =
         [0, 1, -1, 0x7f80_0000, 0x7fc0_1234, 0x0040_0000, 0x3fc0_0000_0000_0000, 0x7ff8_0000_0000_0567, 0xffff];

@@ -1,5 +1,5 @@
 //! Ops whose positions are data: dynamic slices and updates, `take`, `gather`, `scatter`. Indices have every integer
-//! type, and are also below the first position and past the last.
+//! type, and also lie before the first position and after the last.
 
 use funcify::ops::{DynamicSlice, DynamicUpdate, Gather, Scatter, ScatterMode, Take};
 
@@ -9,7 +9,7 @@ use super::*;
 /// Indices of an axis of three elements; -1 and the largest wrap in the narrow types.
 const POSITIONS: [i64; 10] = [2, 0, 255, 1, 1, -1, i64::MAX, i64::MIN, 7, 1];
 
-/// The shapes along which `gather` and `scatter` go: the axis, the operand's shape, and how many indices lie along it.
+/// The axis, the operand's shape and the number of indices along the axis, for `gather` and `scatter`.
 const ALONG: [(usize, &[usize], usize); 12] = [
     (0, &[3], 8),
     (0, &[3], 5),
@@ -29,7 +29,7 @@ pub(super) fn cases() -> Cases {
     Ok([dynamic_slices()?, dynamic_updates()?, takes()?, gathers()?, scatters()?].concat())
 }
 
-/// The axis, the operand's shape, and the size of the part.
+/// Returns axes, with the operand's shape and the size of the part.
 fn parts() -> Vec<(usize, &'static [usize], usize)> {
     let mut rows = vec![(0, &[0][..], 0), (0, &[5], 2), (0, &[3, 2], 3), (1, &[2, 3], 2)];
     for size in [0, 1, 3, 4] {
@@ -38,7 +38,7 @@ fn parts() -> Vec<(usize, &'static [usize], usize)> {
     rows
 }
 
-/// Every type of a start with every number.
+/// Returns every type of a start, combined with every number.
 fn starts() -> impl Iterator<Item = (DType, i64)> {
     let numbers = [0, 1, 2, 9, -1, i64::MIN, i64::MAX];
     INTEGERS.into_iter().flat_map(move |dtype| numbers.map(|number| (dtype, number)))

@@ -1,8 +1,9 @@
-//! Category `op`: every op on every element type of its domain, against the reference evaluation.
+//! Category `op`: every op on every element type of its domain, against the reference evaluator.
 //!
-//! A case is one op on one dtype, `op/tanh_f32`. It applies the op to many operands, each time twice: to the operands as
-//! they are uploaded, and to views of larger tensors whose axes are in the opposite order. The results are the outputs
-//! `uploaded_0`, `view_0`, `uploaded_1`, and so on. A cast has a case for each pair, `op/cast_f32_i64`.
+//! A case covers one op on one dtype, `op/tanh_f32`. It applies the op to many operands, each time twice: to the
+//! operands as they are uploaded, and to views of larger tensors whose axes are in reverse order. The results are the
+//! outputs `uploaded_0`, `view_0`, `uploaded_1`, and so on. A cast has a case for each pair of dtypes,
+//! `op/cast_f32_i64`.
 
 mod compositions;
 mod elementwise;
@@ -19,7 +20,7 @@ use rayon::prelude::*;
 
 use super::*;
 
-/// Every case of the category.
+/// Builds every case of the category.
 pub(crate) fn cases() -> Cases {
     let groups = [
         elementwise::cases,
@@ -47,13 +48,13 @@ impl Use {
     }
 }
 
-/// The case of an op, named by the op and the dtype. `scale` is how large intermediate results are that cancel
-/// ([`Case::from_reference_scaled`]).
+/// Builds the case of an op, named after the op and the dtype. `scale` is the magnitude of intermediate results that
+/// cancel ([`Case::from_reference_scaled`]).
 fn case(op: &str, dtype: impl std::fmt::Display, scale: f64, uses: &[Use]) -> OneCase {
     case_of("op", &format!("{op}_{dtype}"), scale, uses)
 }
 
-/// The case of applications of ops, in a category.
+/// Builds a case of applications of ops, in a category.
 pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[Use]) -> OneCase {
     let mut inputs = Vec::new();
     let graph = Graph::build(name, |builder| {
@@ -85,7 +86,7 @@ pub(crate) fn case_of(category: &str, name: &str, scale: f64, uses: &[Use]) -> O
     Case::from_reference_scaled(name, category, graph, inputs, scale)
 }
 
-/// The tensor of which an operand can be a view: its axes reversed, and one element more along each.
+/// Returns a tensor of which the operand can be a view: its axes are reversed, and each has one more element.
 fn stored(operand: &HostTensor) -> HostTensor {
     let shape: Vec<usize> = operand.shape().iter().rev().map(|size| size + 1).collect();
     HostTensor::from_fn(operand.dtype(), &shape, |index| {
@@ -95,7 +96,7 @@ fn stored(operand: &HostTensor) -> HostTensor {
     })
 }
 
-/// The view of a stored tensor that is the operand of that shape.
+/// Returns the view of a stored tensor that is the operand of this shape.
 fn view(builder: &Builder, name: &str, stored: &HostTensor, shape: &[usize]) -> Value {
     let mut view = builder.input(name, stored.ty());
     for (axis, size) in shape.iter().rev().enumerate() {
@@ -105,7 +106,7 @@ fn view(builder: &Builder, name: &str, stored: &HostTensor, shape: &[usize]) -> 
     apply(Transpose { axes: (0..shape.len()).rev().collect() }, &[view])[0]
 }
 
-/// A case for each of these dtypes.
+/// Builds a case for each of these dtypes.
 fn on_dtypes(op: &str, dtypes: &[DType], scale: f64, uses: impl Fn(DType) -> Vec<Use> + Sync) -> Cases {
     dtypes.par_iter().map(|dtype| case(op, dtype, scale, &uses(*dtype))).collect()
 }

@@ -1,4 +1,4 @@
-//! Ops that move or make elements: shapes, slices, joins, padding, and the ops without operands.
+//! Ops that move or create elements: shapes, slices, concatenation, padding, and the ops without operands.
 
 use funcify::ops::{Broadcast, Concat, Constant, Iota, Pad, Reshape, Reverse, Size};
 
@@ -10,7 +10,8 @@ pub(super) fn cases() -> Cases {
         .concat())
 }
 
-/// What moves elements moves every type: a case for each dtype, of ops and the shapes of their operands.
+/// Builds a case for each dtype from ops and the shapes of their operands; an op that moves elements moves every
+/// type.
 fn moves<'a>(name: &str, rows: impl IntoIterator<Item = (Op, &'a [usize])>) -> Cases {
     let rows: Vec<(Op, &[usize])> = rows.into_iter().collect();
     on_dtypes(name, &DType::ALL, 0.0, |dtype| {

@@ -1,4 +1,4 @@
-//! Random bits: one key and several, counters that carry, shapes of every rank.
+//! Random bits: one key and several, counters with a carry between words, shapes of every rank.
 
 use funcify::ops::{Threefry, Words};
 
@@ -12,7 +12,7 @@ pub(super) fn cases() -> Cases {
 
 fn uses(words: Words) -> Vec<Use> {
     let op = |shape: &[usize]| Threefry { shape: Shape::from(shape), words };
-    // A result has the axes of the keys, those of the shape, and for both words one more: six at most.
+    // A result has the axes of the keys and of the shape, and one more for both words: at most six.
     let shapes = SHAPES.into_iter().filter(|shape| shape.len() < 5);
     let key = || varied(DType::U32, &[2], 6);
     let mut uses: Vec<Use> = shapes.map(|shape| Use::new(op(shape), [key(), HostTensor::from([0u32, 0])])).collect();

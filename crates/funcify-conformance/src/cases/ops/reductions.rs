@@ -1,14 +1,14 @@
-//! Ops that combine elements: reductions, positions of the largest, products of matrices.
+//! Ops that combine elements: reductions, positions of the largest element, matrix products.
 
 use funcify::ops::{ArgMax, MatMul};
 
 use super::values::{FLOATS, NUMBERS, SHAPES, repeated, small, varied};
 use super::*;
 
-/// How large the sums of these cases are that cancel.
+/// The magnitude of the sums in these cases that cancel.
 pub(super) const SUMS: f64 = 0.1;
 
-/// What f16 cannot hold in between: a product of 0.008, a sum of zero.
+/// Elements whose intermediate results f16 cannot represent: their product is 0.008, their sum is zero.
 const TOO_LARGE: [[f64; 4]; 2] = [[1e4, 80.0, 1e-4, 1e-4], [6e4, 6e4, -6e4, -6e4]];
 
 pub(super) fn cases() -> Cases {
@@ -33,7 +33,7 @@ fn reductions() -> Cases {
     Ok(cases)
 }
 
-/// Every subset of the axes of every shape, and axes that are longer than a u8 can count.
+/// Reduces every subset of the axes of every shape, and axes longer than a u8 can count.
 fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<Use> {
     let mut uses = Vec::new();
     for shape in SHAPES {
@@ -59,7 +59,7 @@ fn reductions_of(kind: ReduceKind, dtype: DType) -> Vec<Use> {
     uses
 }
 
-/// The largest element at every position, first among equals and NaN.
+/// The largest element is at every position, and the first among equal elements or NaN wins.
 fn argmax() -> Cases {
     on_dtypes("argmax", &NUMBERS, 0.0, |dtype| {
         let mut uses = Vec::new();
@@ -114,7 +114,7 @@ fn matmul() -> Cases {
     })
 }
 
-/// Products, sums and reversals of views that repeat elements, as broadcasts may be.
+/// Products, sums and reversals of views that repeat elements, as broadcasts may do.
 fn repeated_views() -> Cases {
     let mut cases = Vec::new();
     for dtype in FLOATS {

@@ -1,4 +1,4 @@
-//! Ops that go along an axis in order, or slide over it: running reductions, sorting, convolution.
+//! Ops that process an axis in order or slide over it: cumulative reductions, sorting, convolution.
 
 use funcify::Dim;
 use funcify::ops::{Cumulative, Sort};
@@ -43,7 +43,7 @@ fn cumulatives() -> Cases {
     Ok(cases)
 }
 
-/// Axes that a loop of 2^16 turns does not reach the end of, one element or four a turn. All results are exact.
+/// Axes longer than a loop of 2^16 iterations covers, with one element or four per iteration. All results are exact.
 fn long_axes() -> Cases {
     on_dtypes("long_axes", &[DType::I32, DType::F32], 0.0, |dtype| {
         let of = |len: usize, number: fn(usize) -> i64| {
@@ -65,12 +65,12 @@ fn long_axes() -> Cases {
     })
 }
 
-/// Every axis of every shape.
+/// Returns every axis of every shape.
 fn axes() -> impl Iterator<Item = (&'static [usize], usize)> {
     SHAPES.into_iter().flat_map(|shape| (0..shape.len()).map(move |axis| (shape, axis)))
 }
 
-/// Elements that are equal, NaN, or of both signs of zero, at every position.
+/// Equal elements, NaN, or zeros of both signs are at every position.
 fn sorts() -> Cases {
     on_dtypes("sort", &DType::ALL, 0.0, |dtype| {
         let mut uses = Vec::new();
@@ -92,7 +92,7 @@ fn sorts() -> Cases {
     })
 }
 
-/// The operand's shape, the kernel's, and the window.
+/// The shapes of the operand and the kernel, and the window.
 type Window<const D: usize> = (&'static [usize], &'static [usize], ConvOptions<D>);
 
 fn one_axis() -> Vec<Window<1>> {
@@ -145,7 +145,7 @@ fn convolutions() -> Cases {
         let of = |op: Conv, x: &[usize], kernel: &[usize]| Use::new(op, [small(dtype, x, 0), small(dtype, kernel, 3)]);
         let mut uses: Vec<Use> = one_axis().into_iter().map(|(x, kernel, op)| of(op.into(), x, kernel)).collect();
         uses.extend(two_axes().into_iter().map(|(x, kernel, op)| of(op.into(), x, kernel)));
-        // Zeros that were put in are operands: infinity times zero is NaN.
+        // Inserted zeros are operands: infinity times zero is NaN.
         let infinite = repeated(dtype, &[1, 1, 2], &[f64::INFINITY, 1.0].map(Scalar::Float), 0);
         let padded = ConvOptions { padding: [(1, 0)], ..ConvOptions::default() };
         uses.push(Use::new(Conv::from(padded), [small(dtype, &[1, 1, 3], 0), infinite]));
@@ -153,7 +153,7 @@ fn convolutions() -> Cases {
     })
 }
 
-/// The same programs for sizes that a call binds, zero among them.
+/// The same programs with sizes bound by a call, including zero.
 fn symbolic() -> Cases {
     let mut cases = Vec::new();
     for (batch, length) in [(2, 5), (1, 1), (0, 4), (3, 0)] {

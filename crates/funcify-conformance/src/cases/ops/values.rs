@@ -1,15 +1,15 @@
-//! The operands on which ops are tried.
+//! The operands for the cases of ops.
 
 use funcify::{DType, HostTensor, Scalar};
 
-/// The integer types, which indices may have too.
+/// The integer types, which are also the types of indices.
 pub(super) const INTEGERS: [DType; 4] = [DType::U8, DType::U32, DType::I32, DType::I64];
 /// The float types.
 pub(super) const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 /// Integers and floats.
 pub(super) const NUMBERS: [DType; 8] =
     [DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
-/// Floats between -1 and 1, and next to whole numbers and halves: where inverse functions and poles are.
+/// Floats between -1 and 1, and near integers and halves, where inverse functions and poles are difficult.
 const NEAR_REALS: [f64; 20] = [
     0.0,
     -0.0,
@@ -33,15 +33,15 @@ const NEAR_REALS: [f64; 20] = [
     0.0625,
 ];
 
-/// A vector of floats between -1 and 1 and next to whole numbers.
+/// Returns a vector of floats between -1 and 1 and near integers.
 pub(super) fn near(dtype: DType) -> HostTensor {
     repeated(dtype, &[NEAR_REALS.len()], &NEAR_REALS.map(Scalar::Float), 0)
 }
 
-/// Amounts of shifts, beside those that [`pairs`] has.
+/// The amounts of shifts, in addition to those in [`pairs`].
 const AMOUNTS: [i64; 9] = [0, 1, 4, 7, 8, 31, 32, 63, 64];
 
-/// Each of [`values`] with each amount of a shift, as two vectors.
+/// Combines each of [`values`] with each amount of a shift; returns two vectors.
 pub(super) fn shifted(dtype: DType) -> [HostTensor; 2] {
     let values = values(dtype);
     let count = values.len() * AMOUNTS.len();
@@ -52,11 +52,11 @@ pub(super) fn shifted(dtype: DType) -> [HostTensor; 2] {
     ]
 }
 
-/// The shapes on which elementwise ops and reductions are tried.
+/// The shapes for elementwise ops and reductions.
 pub(super) const SHAPES: [&[usize]; 11] =
     [&[], &[1], &[7], &[0], &[3, 4], &[0, 3], &[2, 0, 3], &[2, 3, 4], &[2, 3, 2, 4], &[2, 1, 3, 2], &[5, 6]];
 
-/// Numbers that differ in every way that an op may mind, before they wrap to an integer type.
+/// Integers that cover every special case of an op, before they wrap to an integer type.
 const INTS: [i64; 21] = [
     0,
     1,
@@ -81,7 +81,7 @@ const INTS: [i64; 21] = [
     1 << 24,
 ];
 
-/// The same for floats; the largest are infinite in f16 after an exponential, not before.
+/// Floats that cover every special case; the exponentials of the largest are infinite in f16, but they are not.
 const REALS: [f64; 23] = [
     0.0,
     -0.0,
@@ -114,7 +114,7 @@ const SMALL_REALS: [f64; 7] = [0.5, -1.0, 2.0, 0.25, -0.75, 1.5, 3.0];
 /// Numbers whose products and sums stay within the wider integer types.
 const SMALL_INTS: [i64; 9] = [1, -2, 3, 2, 0, -1, 4, 5, -4];
 
-/// The values that try an elementwise op of that type.
+/// Returns the values for an elementwise op on this type.
 pub(super) fn values(dtype: DType) -> Vec<Scalar> {
     match dtype {
         DType::Bool => [true, false].map(Scalar::Bool).to_vec(),
@@ -123,18 +123,18 @@ pub(super) fn values(dtype: DType) -> Vec<Scalar> {
     }
 }
 
-/// A tensor that repeats `values`, from the one numbered `first` on.
+/// Returns a tensor that repeats `values`, starting at index `first`.
 pub(super) fn repeated(dtype: DType, shape: &[usize], values: &[Scalar], first: usize) -> HostTensor {
     let mut next = values.iter().cycle().skip(first);
     HostTensor::from_fn(dtype, shape, |_| next.next().copied().unwrap_or(Scalar::Int(0)))
 }
 
-/// A tensor of [`values`], from the one numbered `first` on.
+/// Returns a tensor that repeats [`values`], starting at index `first`.
 pub(super) fn varied(dtype: DType, shape: &[usize], first: usize) -> HostTensor {
     repeated(dtype, shape, &values(dtype), first)
 }
 
-/// A tensor of small numbers without NaN and infinity, from the one numbered `first` on.
+/// Returns a tensor that repeats small numbers without NaN and infinity, starting at index `first`.
 pub(super) fn small(dtype: DType, shape: &[usize], first: usize) -> HostTensor {
     match dtype {
         DType::Bool => varied(dtype, shape, first),
@@ -143,7 +143,7 @@ pub(super) fn small(dtype: DType, shape: &[usize], first: usize) -> HostTensor {
     }
 }
 
-/// All pairs of [`values`], as two vectors.
+/// Returns all pairs of [`values`], as two vectors.
 pub(super) fn pairs(dtype: DType) -> [HostTensor; 2] {
     let values = values(dtype);
     let count = values.len();
@@ -153,13 +153,13 @@ pub(super) fn pairs(dtype: DType) -> [HostTensor; 2] {
     [side(|index, count| index / count), side(|index, count| index % count)]
 }
 
-/// A tensor of indices that repeats `numbers`, which wrap to the type.
+/// Returns a tensor of indices that repeats `numbers`, which wrap to the type.
 pub(super) fn indices(dtype: DType, shape: &[usize], numbers: &[i64]) -> HostTensor {
     let scalars: Vec<Scalar> = numbers.iter().map(|number| Scalar::Int(*number)).collect();
     repeated(dtype, shape, &scalars, 0)
 }
 
-/// A scalar index.
+/// Returns a scalar index.
 pub(super) fn index(dtype: DType, number: i64) -> HostTensor {
     indices(dtype, &[], &[number])
 }

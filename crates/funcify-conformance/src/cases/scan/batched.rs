@@ -9,7 +9,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (carry, ys) = vmap((init, xs), |(init, xs)| scan(init, xs, |c, x| traced((c.matmul(w) + x).tanh())));
         outputs! { carry, ys }
     }),
-    // The initial carry has no lanes, the next ones have.
+    // The initial carry has no lanes, but the next ones do.
     &program(&["vmap_scan_unbatched_init"], ["init", "xs", "w"], |[init, xs, w]| {
         let options = VmapOptions::new().in_axes([None, Some(1), Some(0)]);
         let (carry, ys) = vmap_with(options, (init, xs, w), |(init, xs, w)| {
@@ -20,7 +20,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { carry, ys }
     }),
-    // Lanes of lanes.
+    // Nested lanes.
     &program(&["vmap_of_vmap_scan"], ["init", "xs", "w"], |[init, xs, w]| {
         let (carry, ys) = vmap(xs, |xs| {
             let options = VmapOptions::new().in_axes([Some(0), Some(1), Some(0)]);

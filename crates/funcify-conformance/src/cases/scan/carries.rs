@@ -1,4 +1,4 @@
-//! What is carried: trees, integers and booleans, matrices, captured values beside it.
+//! Carries: trees, integers and booleans, matrices, and captured values beside them.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(super) const PROGRAMS: Programs = &[
         let ((a, b), ys) = scan_with(ScanOptions::new().length(5), (a0, b0), (), |(a, b), ()| ((b, 0.5 * a * b), a));
         outputs! { a, b, ys }
     }),
-    // How many rows are positive so far.
+    // Counts the positive rows so far.
     &program(&["int_carry"], ["count0", "xs"], |[count0, xs]| {
         let (count, (counts, ys)) = scan(count0, xs, |n, x| {
             let n = n + x.gt(0).cast(DType::I64);
@@ -33,7 +33,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { count, counts, ys }
     }),
-    // Whether a row has been negative so far.
+    // Tracks if a row has been negative so far.
     &program(&["bool_carry"], ["seen0", "xs"], |[seen0, xs]| {
         let (seen, (flags, ys)) = scan(seen0, xs, |s, x| {
             let s = s | x.lt(0);
@@ -41,7 +41,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { seen, flags, ys }
     }),
-    // A decaying maximum, its position and whether there is one.
+    // A decaying maximum, its position, and a flag for its existence.
     &program(&["mixed_carry"], ["best0", "xs"], |[best0, xs]| {
         let start = (best0, constant(-1i64), constant(false));
         let ((best, at, any), trace) = scan(start, (iota(7, DType::I64), xs), |(best, at, any), (t, x)| {
@@ -71,7 +71,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (pointer, ys) = scan(start, xs, |p, x| ((2 * p + x) % 5, memory.take(0, p).square()));
         outputs! { pointer, ys }
     }),
-    // Neurons that fire above a threshold and start again from zero.
+    // Neurons that fire above a threshold and reset to zero.
     &program(&["leaky_integrate_and_fire"], ["v0", "xs", "leak"], |[v0, xs, leak]| {
         let (v, (potentials, spikes)) = scan(v0, xs, |v, x| {
             let u = leak * v + x;
@@ -80,7 +80,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { v, potentials, spikes }
     }),
-    // Dimensions of size one stay.
+    // Dimensions of size one are kept.
     &program(&["singleton_dimensions"], ["init", "xs", "w"], |[init, xs, w]| {
         scanned(scan(init, xs, |c, x| {
             let c = (c.matmul(w) + x).sin();

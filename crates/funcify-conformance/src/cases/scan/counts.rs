@@ -1,4 +1,4 @@
-//! The number of steps: given without sequences, zero, one, many; the index of a step.
+//! Numbers of steps: given without sequences, zero, one, many; and the step index.
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with};
 

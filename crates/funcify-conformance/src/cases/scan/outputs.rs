@@ -1,4 +1,4 @@
-//! What is stacked: outputs that alias, that depend on nothing, of other dtypes and ranks; parts of a trace.
+//! Stacked outputs: aliases, constants, other dtypes and ranks, and parts of a trace.
 
 use funcify::{DType, scan, stack};
 
@@ -44,7 +44,7 @@ pub(super) const PROGRAMS: Programs = &[
         let (_, ys) = scan(init, xs, |c, x| traced((c + x).tanh()));
         outputs! { total: ys.square().sum(..), mean: ys.mean(0) }
     }),
-    // A scalar is carried, matrices are stacked.
+    // The carry is a scalar, the ys are matrices.
     &program(&["outer_ys"], ["init", "xs"], |[init, xs]| {
         scanned(scan(init, xs, |c, x| {
             let c = c + x.sum(..);

@@ -1,4 +1,4 @@
-//! Running sums, products, maxima and statistics.
+//! Cumulative sums, products, maxima and statistics.
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, stack};
 
@@ -18,7 +18,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["reverse_cumsum"], ["init", "xs"], |[init, xs]| {
         scanned(scan_with(ScanOptions::new().reverse(), init, xs, |c, x| traced(c + x)))
     }),
-    // The output of a step is the sum before it.
+    // The output of a step is the sum before the step.
     &program(&["exclusive_cumsum"], ["init", "xs"], |[init, xs]| {
         let (_, ys) = scan(init, xs, |c, x| (c + x, c));
         outputs! { ys }
@@ -50,7 +50,7 @@ pub(super) const PROGRAMS: Programs = &[
         outputs! { result: a / s, log_z: m + s.log() }
     }),
     &program(&["continued_fraction"], ["init", "xs"], |[init, xs]| scanned(scan(init, xs, |c, x| traced(x + 1.0 / c)))),
-    // A product of many small matrices in log space.
+    // The product of many small matrices, in log space.
     &program(&["log_space_400", "log_space_400_f64"], ["logits"], |[logits]| {
         let start = logits.index(0, 0).zeros_like() - std::f64::consts::LN_2;
         let (last, ()) = scan(start, logits, |c, x| {

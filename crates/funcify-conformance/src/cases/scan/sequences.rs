@@ -1,4 +1,4 @@
-//! What is read row by row: axes, direction, views, integers and booleans, sequences that are computed.
+//! Sequences read row by row: axes, direction, views, integers and booleans, computed sequences.
 
 use funcify::{DType, ScanOptions, iota, scan, scan_with, select};
 
@@ -21,7 +21,7 @@ pub(super) const PROGRAMS: Programs = &[
     &program(&["scan_last_axis_reverse"], ["init", "xs"], |[init, xs]| {
         scanned(scan_with(ScanOptions::new().reverse().axis(2), init, xs, |c, x| traced(c.matmul(x).tanh())))
     }),
-    // Rows of a table by an integer sequence.
+    // Looks up rows of a table by an integer sequence.
     &program(&["embedding_sum"], ["table", "ids", "init"], |[table, ids, init]| {
         scanned(scan(init, ids, |c, i| traced(0.5 * c + table.take(0, i))))
     }),
@@ -32,7 +32,7 @@ pub(super) const PROGRAMS: Programs = &[
             scan_with(ScanOptions::new().reverse(), carry, (forward, xs), |c, (f, x)| traced(0.5 * c + f * x));
         outputs! { final: last, forward, backward }
     }),
-    // A batch of sequences of different lengths, with the time on axis 1.
+    // A batch of sequences with different lengths, with time on axis 1.
     &program(&["masked_lengths", "masked_lengths_f64"], ["h0", "xs", "lengths", "w"], |[h0, xs, lengths, w]| {
         let (last, ys) = scan(h0, (iota(5, DType::I64), xs.move_axis(1, 0)), |h, (t, x)| {
             let alive = t.lt(lengths).unsqueeze(1);
@@ -41,7 +41,7 @@ pub(super) const PROGRAMS: Programs = &[
         });
         outputs! { final: last, ys: ys.move_axis(0, 1) }
     }),
-    // Scalar rows against a vector.
+    // Scalar rows broadcast against a vector.
     &program(&["broadcast_scalar_rows"], ["init", "xs"], |[init, xs]| {
         scanned(scan(init, xs, |c, x| traced(c * x + x.square())))
     }),

@@ -1,4 +1,4 @@
-//! What loops and calls need of a device beside the kernels.
+//! Implements funcify's `Backend` for Burn: transfers, rows, and the helpers that loops and calls need besides kernels.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Backend for Burn {
     }
 
     fn wait(&self) {
-        // What the device could not do is an error of the result that is read.
+        // If the device failed, reading the result reports the error.
         let _ = self.device().sync();
     }
 
@@ -65,13 +65,13 @@ impl Backend for Burn {
         dtypes::of(tensor) == Some(self.stored(dtype))
     }
 
-    /// A boolean that is stored as a number is true where that is not 0, and becomes 1.
+    /// For a boolean that is stored as a number, any nonzero element means `true` and becomes 1.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Outcome {
         match (dtype, tensor.dtype()) {
             (DType::Bool, BurnDType::Bool(store))
                 if store != BoolDType::Native && !kinds::sizes(&tensor).contains(&0) =>
             {
-                // Kernels for booleans of 32 bits look at the lowest bit alone, also those that would compare.
+                // Kernels for 32-bit booleans, comparisons included, look only at the lowest bit.
                 if store == BoolDType::U32 {
                     return self.upload(&self.download(&tensor, dtype)?);
                 }
@@ -192,7 +192,7 @@ impl Backend for Burn {
             None => return Err("a trace has an axis of rows".into()),
         }
         if sizes[1..].contains(&0) {
-            // A row without elements: Flex panics at a range of nothing that does not begin at 0.
+            // The row has no elements: Flex panics at an empty range that does not begin at 0.
             return Ok(trace);
         }
         let slices = kinds::along(&sizes, 0, row, row + 1, 1);
@@ -208,13 +208,13 @@ fn is_always_normal(dtype: DType) -> bool {
     !matches!(dtype, DType::U8 | DType::F16 | DType::BF16)
 }
 
-/// Rows of a tensor of these sizes.
+/// Returns `count` rows, from row `start` on, of a tensor of these sizes.
 fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome {
     match sizes.first() {
         Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
         _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
     }
-    // Rows without elements are all alike: Flex panics at an offset into nothing.
+    // Empty rows are all equal: Flex panics at an offset into an empty tensor.
     let start = if sizes.contains(&0) { 0 } else { start };
     Ok(kinds::slice(tensor.clone(), &kinds::along(sizes, 0, start, start + count, 1)))
 }

@@ -13,28 +13,28 @@ use super::tape::{ADDEND, Edges, FACTOR};
 use super::*;
 use crate::device::Burn;
 
-/// Gives how far gradients may be apart, relative to the largest of their elements.
+/// Returns the allowed difference between gradients, relative to their largest element.
 fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }
 
-/// Gradients below this are taken for rounding.
+/// The size below which gradients count as rounding errors.
 const SMALLEST: f64 = 0.01;
 
-/// Inputs of more elements than this make a trial slow.
+/// The number of input elements above which a trial is slow.
 const LARGE: usize = 1 << 20;
 
-/// Bounds the floats of each trial: some ops are flat for small numbers, some for large ones.
+/// The bounds of the floats in each trial: some ops are flat for small values, some for large ones.
 const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.0), (0.5, 20.0), (-20.0, 20.0)];
 
-/// A closure's ops with stops in one way, and its results.
+/// A closure's ops with stops placed in one way, and its results.
 pub(super) type Stopped = (Vec<OperationIr>, Vec<TensorId>);
 
-/// Holds the record of a closure and of Burn's backward pass from its results.
+/// A record of a closure and of Burn's backward pass from its results.
 pub(super) struct Evidence {
     /// The graph, without its ops.
     pub(super) graph: CapturedGraph,
-    /// The tensors that the closure was given, and their types.
+    /// The tensors that were passed to the closure, and their types.
     pub(super) inputs: Vec<TensorId>,
     pub(super) types: Vec<TensorType>,
     /// The closure's ops, without stops.
@@ -43,12 +43,12 @@ pub(super) struct Evidence {
     pub(super) edges: Edges,
 }
 
-/// Counts the trials in which gradients are Burn's, and those in which they are not.
+/// The number of trials in which gradients agree with Burn's, and in which they do not.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Comparison {
-    /// Trials in which they are equal, and not zero alone.
+    /// The number of trials in which they agree and are not all zero.
     pub(super) equal: usize,
-    /// Trials in which they differ.
+    /// The number of trials in which they differ.
     pub(super) apart: usize,
 }
 
@@ -108,7 +108,7 @@ impl Evidence {
         Ok(comparisons)
     }
 
-    /// The closure's inputs and the results of its marks.
+    /// Returns the closure's inputs and the results of its marks.
     fn all_inputs(&self, at: &Place) -> Result<Vec<(TensorId, TensorType)>> {
         let mut inputs: Vec<_> = self.inputs.iter().copied().zip(self.types.iter().cloned()).collect();
         for tensor in self.ops.iter().filter(|op| inner::is_mark(op)).flat_map(|op| op.outputs()) {
@@ -120,7 +120,7 @@ impl Evidence {
         Ok(inputs)
     }
 
-    /// A record of ops without the marks among them.
+    /// Returns a record of these ops, without the marks.
     fn record(&self, inputs: &[(TensorId, TensorType)], ops: &[OperationIr], outputs: &[TensorId]) -> Record {
         let operations = ops.iter().filter(|op| !inner::is_mark(op)).cloned().collect();
         let graph = GraphIr { operations, ..self.graph.graph.clone() };
@@ -144,7 +144,7 @@ fn graph(
     refusal.or(graph)
 }
 
-/// The backend that runs the graphs: one in host memory if there is one, as its kernels need no compilation.
+/// Returns the backend that runs the graphs: one in host memory if available, because its kernels need no compilation.
 #[cfg(feature = "flex")]
 fn quickest(_: &Device) -> Result<Burn> {
     Ok(Burn::flex())
@@ -155,7 +155,7 @@ fn quickest(device: &Device) -> Result<Burn> {
     Burn::of(device)
 }
 
-/// Floats of a range, small integers, truths of both kinds.
+/// Returns arbitrary elements: floats of the range, small integers, or both booleans.
 fn numbers(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostTensor {
     let sizes = ty.shape.constant().expect("a closure is recorded at sizes");
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -179,7 +179,7 @@ fn is_close(found: &HostTensor, expected: &HostTensor) -> bool {
     let (found, expected) = (found.to_f64_vec(), expected.to_f64_vec());
     let finite = expected.iter().filter(|element| element.is_finite());
     let apart = tolerance * finite.fold(SMALLEST, |largest, element| largest.max(element.abs()));
-    // Where Burn's is not finite, other numbers decide.
+    // Elements that are not finite in Burn are skipped; others decide.
     let close = |(found, expected): (&f64, &f64)| !expected.is_finite() || (found - expected).abs() <= apart;
     found.len() == expected.len() && found.iter().zip(&expected).all(close)
 }

@@ -19,48 +19,48 @@ use super::*;
 use crate::dtypes;
 use crate::kinds;
 
-/// A closure: from the capture device, and tensors on it, to tensors.
+/// A closure that maps the capture device, and tensors on it, to tensors.
 pub(crate) type Body<'a> = dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>> + 'a;
 
-/// What a closure did.
+/// A record of the ops of a closure.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    /// The ops in order. Tensors are numbered: the inputs first, then the others by their first use.
+    /// The ops in order. Tensors have ids: first the inputs, then the others by first use.
     pub(crate) ops: Vec<OperationIr>,
-    /// The numbers of the inputs, which come first.
+    /// The number of inputs; their ids come first.
     pub(crate) inputs: usize,
-    /// The numbers of the results.
+    /// The ids of the results.
     pub(crate) outputs: Vec<u64>,
-    /// The elements of tensors that the closure made from data.
+    /// The elements of tensors that the closure created from data.
     pub(crate) constants: BTreeMap<u64, TensorData>,
 }
 
-/// A record, and what its gradients are to be.
+/// A record, and the gradients that it should have.
 pub(crate) struct Recording {
     pub(crate) record: Record,
-    /// With autodiff: the way in which its stops were placed, and what Burn did.
+    /// With autodiff: the chosen placement of its stops, and the record of Burn's backward pass.
     evidence: Option<(Stopped, Evidence)>,
 }
 
-/// What the elements of the arguments are while a closure is recorded.
+/// The elements of the arguments while a closure is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Elements {
-    /// There are none.
+    /// The arguments have no elements.
     None,
-    /// Some numbers.
+    /// The arguments are filled with a fixed value.
     Some,
 }
 
 impl Record {
-    /// Whether two records are of the same ops on the same tensors.
+    /// Returns whether two records have the same ops on the same tensors.
     pub(crate) fn is_same(&self, other: &Record) -> bool {
         self.difference(other).is_none()
     }
 
-    /// In what two records differ.
+    /// Describes the first difference between two records.
     fn difference(&self, other: &Record) -> Option<String> {
         for (mine, theirs) in self.ops.iter().zip(&other.ops) {
-            // Scalars that are not numbers are unequal to themselves, and print alike.
+            // NaN scalars compare unequal to themselves, but print the same.
             if mine != theirs && format!("{mine:?}") != format!("{theirs:?}") {
                 return Some(match (op_name(mine), op_name(theirs)) {
                     (mine, theirs) if mine == theirs => format!("a `{mine}` with another attribute or operand"),
@@ -84,12 +84,12 @@ impl Record {
         }
     }
 
-    /// Whether gradients stop anywhere in it.
+    /// Returns whether gradients stop anywhere in the record.
     pub(crate) fn has_stops(&self) -> bool {
         self.ops.iter().any(|op| stops::of(op).is_some())
     }
 
-    /// Which of the inputs an op or a result uses.
+    /// Returns for each input whether an op or a result uses it.
     pub(crate) fn used(&self) -> Vec<bool> {
         let mut used = vec![false; self.inputs];
         let read = self.ops.iter().flat_map(|op| op.inputs()).map(|tensor| tensor.id.value());
@@ -102,7 +102,7 @@ impl Record {
     }
 }
 
-/// The name of an op as Burn has it: `Matmul`.
+/// Returns the name of an op in Burn, for example `Matmul`.
 pub(crate) fn op_name(op: &OperationIr) -> String {
     if let OperationIr::Custom(op) = op {
         return op.id.clone();
@@ -114,7 +114,7 @@ pub(crate) fn op_name(op: &OperationIr) -> String {
 }
 
 impl Closure<'_> {
-    /// Records what the closure does.
+    /// Records the ops of the closure.
     pub(crate) fn record(&self) -> Result<Recording> {
         self.record_with(Elements::None)
     }
@@ -174,7 +174,7 @@ impl Closure<'_> {
                         unique.push(*id);
                     }
                 }
-                // A placeholder without elements is one of the ops, for Burn.
+                // Burn treats a placeholder without elements as one of the ops.
                 let given = if elements == Elements::None { Vec::new() } else { numbers.clone() };
                 let token = scope.complete(given, unique);
                 ends = Some((numbers, ids, edges));
@@ -222,7 +222,7 @@ impl Closure<'_> {
         Ok(Recording { record, evidence: Some(((ops, outputs), evidence)) })
     }
 
-    /// The way whose gradients are Burn's in every trial.
+    /// Chooses the placement of stops whose gradients agree with Burn's in every trial.
     fn choose<'w>(
         &self,
         ways: &'w [BTreeSet<Stop>],
@@ -248,7 +248,7 @@ impl Closure<'_> {
     }
 }
 
-/// A closure's ops and results with these stops.
+/// Returns a closure's ops and results with these stops added.
 fn stopped(evidence: &Evidence, outputs: &[TensorId], way: &BTreeSet<Stop>) -> Stopped {
     let mut outputs = outputs.to_vec();
     let ops = stops::add(evidence.ops.clone(), &mut outputs, way);
@@ -283,11 +283,11 @@ pub(super) fn numbered(graph: CapturedGraph, inputs: &[TensorId], outputs: &[Ten
     Record { ops, inputs: inputs.len(), outputs, constants }
 }
 
-/// A capture device with the default dtypes of another device, lent from those that are not in use: Burn has 65,536 in
-/// a process, and one records one closure at a time.
+/// A capture device with the default dtypes of another device, borrowed from a pool of free ones: Burn has 65,536 per
+/// process, and each records one closure at a time.
 struct Lent {
     device: Device,
-    /// The default dtypes that a new device is still to be given.
+    /// The default dtypes that a new device has yet to receive.
     settings: Option<(FloatDType, IntDType)>,
 }
 
@@ -304,10 +304,10 @@ impl Lent {
         }
     }
 
-    /// Gives a new device its settings, which Burn allows while it records, before there are tensors.
+    /// Applies the settings to a new device. Burn allows this while it records, before any tensor exists.
     fn configure(&self) {
         if let Some(settings) = self.settings {
-            // It refuses a device that has settings; this one has none.
+            // Fails only for a device that already has settings; this one has none.
             let _ = self.device.clone().configure(settings);
         }
     }
@@ -319,7 +319,7 @@ impl Drop for Lent {
     }
 }
 
-/// The number of a tensor that is recorded.
+/// Returns the id of a recorded tensor.
 fn id(tensor: &Tensor) -> Option<TensorId> {
     tape::router(tensor).map(|tensor| tensor.id())
 }
@@ -337,7 +337,7 @@ fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
     }
 }
 
-/// The type of an argument, or an error that names it.
+/// Returns the type of an argument, or an error that names the argument.
 pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> Result<TensorType> {
     let shape = tensor.shape();
     let shape = if row { &shape[1..] } else { &shape };
@@ -350,7 +350,7 @@ pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> 
     }
 }
 
-/// The device of tensors: with autodiff if one of them has it.
+/// Returns the device of the tensors, with autodiff if one of them has it.
 pub(crate) fn device_of<'a>(tensors: impl Iterator<Item = &'a AnyTensor> + Clone) -> Option<Device> {
     let first = tensors.clone().next().map(AnyTensor::device);
     tensors.map(AnyTensor::device).find(Device::is_autodiff).or(first)
@@ -371,7 +371,7 @@ fn foreign(at: &Place, index: usize, found: String) -> Error {
 
 fn panicked(at: &Place, panic: &Panic) -> Error {
     let line = panic.line.as_ref().map_or_else(String::new, |line| format!(", at {line}"));
-    // What Burn's capture answers to whoever reads.
+    // The message of Burn's capture for any read of elements.
     if panic.text.contains("has no concrete value") {
         return unsupported(
             at,
@@ -411,7 +411,7 @@ fn panicked(at: &Place, panic: &Panic) -> Error {
     )
 }
 
-/// The dtype of a recorded tensor.
+/// Returns the dtype of a recorded tensor.
 pub(crate) fn dtype_of(tensor: &TensorIr) -> Option<DType> {
     dtypes::named(tensor.dtype)
 }

@@ -1,14 +1,14 @@
-//! A cache of recorded closures: a loop in a training step is recorded in each step, and compiled once.
+//! Caches recorded closures: a loop in a training step is recorded in each step, but compiled once.
 
 use super::record::{Body, Record};
 use super::*;
 
-/// How many functions are cached for a line of the user's.
+/// The number of functions cached per line of user code.
 const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
-    /// What the graph depends on beside the record, in which what is only passed on has no type.
+    /// The graph's other dependencies besides the record; the record has no type for values that are only passed on.
     key: String,
     types: Vec<TensorType>,
     function: Arc<Differentiable>,
@@ -16,14 +16,14 @@ struct Entry {
 
 static CACHE: Mutex<Option<HashMap<Location<'static>, Vec<Entry>>>> = Mutex::new(None);
 
-/// A closure that is to be recorded, and what it is given.
+/// A closure to record, and its arguments.
 #[derive(Clone, Copy)]
 pub(crate) struct Closure<'a> {
-    /// The user's line.
+    /// The line in the user's code.
     pub(crate) line: &'static Location<'static>,
     pub(crate) at: &'a Place,
     pub(crate) device: &'a Device,
-    /// The types of what it is given.
+    /// The types of its arguments.
     pub(crate) types: &'a [TensorType],
     pub(crate) body: &'a Body<'a>,
 }
@@ -88,7 +88,7 @@ mod tests {
     use funcify_core::DType;
     use funcify_core::error::Site;
 
-    /// The function of a closure that multiplies by a number, always on one line.
+    /// Returns the function of a closure that multiplies by a number, always recorded on the same line.
     fn function(number: f64, size: usize, key: &str) -> Result<Arc<Differentiable>> {
         let body = |_: &Device, tensors: Vec<AnyTensor>| {
             let tensors = tensors.into_iter().map(|tensor| tensor.into_tensor::<1, burn::tensor::Float>());
@@ -124,7 +124,7 @@ mod tests {
             assert!(Arc::ptr_eq(&other, &function(number, size, key).unwrap()));
         }
         assert!(Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));
-        // The one that was unused for longest goes.
+        // The least recently used function is evicted.
         for size in 10..10 + CAPACITY {
             function(2.0, size, "").unwrap();
         }

@@ -16,18 +16,18 @@ use super::record::{Record, dtype_of, op_name, unsupported};
 use super::*;
 use crate::data;
 
-/// What an op's row gives: the values of its results; `None` if there is no row.
+/// The values of an op's results, or `None` if the table has no row for the op.
 type Imported = Option<Vec<Value>>;
 
-/// The environment: the values of the tensors that were recorded so far, by their numbers.
+/// An environment with the values of the tensors recorded so far, by their ids.
 struct Env {
     values: RefCell<HashMap<u64, Value>>,
 }
 
-/// Adds a record's ops to the open trace. Gives its results.
+/// Adds a record's ops to the open trace and returns its results.
 ///
 /// # Errors
-/// `Unsupported` for an op that has no row, with its name.
+/// `Unsupported` for an op without a row; the error names the op.
 pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Vec<Value>> {
     let env = Env { values: RefCell::new((0..).zip(inputs.iter().copied()).collect()) };
     for (number, data) in &record.constants {
@@ -56,7 +56,7 @@ fn no_row(at: &Place, op: &OperationIr) -> funcify_core::Error {
 }
 
 impl Env {
-    /// Adds these ops.
+    /// Adds these ops to the open trace.
     fn add(&self, at: &Place, ops: &[OperationIr]) -> Result<()> {
         let mut next = 0;
         while let Some(op) = ops.get(next) {
@@ -74,7 +74,7 @@ impl Env {
         Ok(())
     }
 
-    /// Gives the results of an op their values.
+    /// Binds the results of an op to their values.
     fn bind(&self, at: &Place, op: &OperationIr, values: Vec<Value>) -> Result<()> {
         for (tensor, value) in op.outputs().zip(values) {
             let value = self.checked(at, op, tensor, value)?;
@@ -83,7 +83,7 @@ impl Env {
         Ok(())
     }
 
-    /// Adds a loop, and gives its results.
+    /// Adds a loop and returns its results.
     fn add_loop(
         &self,
         at: &Place,
@@ -127,19 +127,19 @@ impl Env {
         self.values.borrow().get(&id).copied()
     }
 
-    /// The value of an operand.
+    /// Returns the value of an operand.
     fn get(&self, tensor: &TensorIr) -> Option<Value> {
         self.of(tensor.id.value())
     }
 
-    /// The values of two operands, in one dtype: Burn's integers are of several where constants have the default.
+    /// Returns the values of two operands in one dtype. Burn mixes integer dtypes where constants have the default one.
     fn pair(&self, left: &TensorIr, right: &TensorIr) -> Option<(Value, Value)> {
         let (left, right) = (self.get(left)?, self.get(right)?);
         let is_mixed = left.dtype() != right.dtype() && left.dtype().is_int() && right.dtype().is_int();
         Some((left, if is_mixed { right.cast(left.dtype()) } else { right }))
     }
 
-    /// A result with the type that Burn recorded.
+    /// Checks that a result has the type that Burn recorded, and returns it.
     fn checked(&self, at: &Place, op: &OperationIr, tensor: &TensorIr, value: Value) -> Result<Value> {
         let Some(dtype) = dtype_of(tensor) else {
             let what = format!("Burn's op `{}` with a {:?} result", op_name(op), tensor.dtype);
@@ -152,7 +152,7 @@ impl Env {
         };
         match value.ty() {
             found if found == expected => Ok(value),
-            // Burn has no scalars: an op before has failed, and the graph has its error.
+            // Burn has no scalars: an earlier op has failed, and the graph holds its error.
             found if found.rank() == 0 => Ok(value.reshape(expected.shape)),
             found => {
                 let what = format!("Burn's op `{}`", op_name(op));
@@ -163,7 +163,7 @@ impl Env {
     }
 }
 
-/// The shape that Burn recorded.
+/// Returns the shape that Burn recorded.
 fn shape(tensor: &TensorIr) -> Shape {
     Shape::from(sizes(tensor))
 }
@@ -172,7 +172,7 @@ fn sizes(tensor: &TensorIr) -> &[usize] {
     tensor.shape.as_slice()
 }
 
-/// A number of the dtype of a value.
+/// Returns a scalar as a constant in the dtype of `like`.
 fn number(scalar: &ScalarIr, like: Value) -> Value {
     let host = match *scalar {
         ScalarIr::Float(number) => HostTensor::scalar(number),
@@ -183,7 +183,7 @@ fn number(scalar: &ScalarIr, like: Value) -> Value {
     constant(host.cast(like.dtype()))
 }
 
-/// The number that a scalar is.
+/// Converts a scalar to `f64`.
 fn float_of(scalar: &ScalarIr) -> f64 {
     match *scalar {
         ScalarIr::Float(number) => number,
@@ -193,12 +193,12 @@ fn float_of(scalar: &ScalarIr) -> f64 {
     }
 }
 
-/// A row of one result.
+/// Wraps the value of an op that has one result.
 fn one(value: Value) -> Imported {
     Some(vec![value])
 }
 
-/// Whether a value has booleans.
+/// Returns whether a value is boolean.
 fn is_bool(value: Value) -> bool {
     value.dtype() == DType::Bool
 }

@@ -1,4 +1,4 @@
-//! A loop whose body is a closure over Burn tensors.
+//! A scan whose body is a closure over Burn tensors.
 
 use funcify_core::graph::at_site;
 use funcify_core::{CheckpointPolicy, Dim};
@@ -70,7 +70,7 @@ pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
     Scan::new().run(weights, init, xs, body)
 }
 
-/// How a loop runs: the direction, the number of steps, what it saves.
+/// Options of a scan: its direction, number of steps, checkpoint policy and compilation.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -93,18 +93,18 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// From the first row to the last.
+    /// Creates a scan that runs from the first row to the last.
     pub fn new() -> Self {
         Scan::default()
     }
 
-    /// The number of steps, which a loop without sequences needs.
+    /// Sets the number of steps. A loop without sequences needs it.
     pub fn length(mut self, steps: usize) -> Self {
         self.length = Some(steps);
         self
     }
 
-    /// From the last row to the first. The ys stay aligned with the xs.
+    /// Runs the loop from the last row to the first. The ys stay aligned with the xs.
     pub fn reverse(mut self) -> Self {
         self.is_reversed = true;
         self
@@ -117,13 +117,13 @@ impl Scan {
         self
     }
 
-    /// What the loop saves for its backward loop; as [`DifferentiableOptions::policy`] if nothing is said.
+    /// Sets which residuals the loop saves for its backward loop. Defaults to [`DifferentiableOptions::policy`].
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.function.policy = Some(policy);
         self
     }
 
-    /// How the loop's programs are compiled.
+    /// Sets the options for compiling the loop's programs.
     pub fn compile(mut self, options: CompileOptions) -> Self {
         self.function.compile = options;
         self
@@ -132,7 +132,7 @@ impl Scan {
     /// Runs the loop: see [`scan`].
     ///
     /// # Errors
-    /// Those of [`scan`].
+    /// The errors of [`scan`].
     #[track_caller]
     pub fn run<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
@@ -213,7 +213,7 @@ impl Scan {
         Ok(Recorded { function, used, arguments, carry: counts.carry })
     }
 
-    /// The loop in the body of another one, which is being recorded.
+    /// Records the loop inside the body of another one that is being recorded.
     fn inside<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
         at: &Place,
@@ -250,7 +250,7 @@ impl Scan {
         Ok((structure(at, "part of the carry", outputs)?, structure(at, "result", stacks)?))
     }
 
-    /// The number of steps, on which the sequences and the options agree.
+    /// Returns the number of steps, after checking that the sequences and the options agree.
     fn steps(&self, at: &Place, sequences: &[AnyTensor]) -> Result<usize> {
         let rows = sequences.iter().filter_map(|tensor| tensor.shape().first().copied());
         let mut counts = self.length.into_iter().chain(rows);
@@ -287,7 +287,7 @@ impl Scan {
             let mut types = types.iter();
             let mut weights = Vec::with_capacity(counts.weights);
             for (index, ty) in types.by_ref().take(counts.weights).enumerate() {
-                // A weight that the body does not use has no gradient, as in Burn.
+                // As in Burn, a weight that the body does not use has no gradient.
                 weights.push(used[index].then(|| g.input(&names.0[index], ty)));
             }
             let of = |kind: &str, names: &mut Named| names.add(kind);
@@ -304,7 +304,7 @@ impl Scan {
             let xs: Vec<Value> = xs.collect();
             at_site(at.site, || {
                 scan_with(options, init, xs, |carry: Vec<Value>, row: Vec<Value>| {
-                    // In the place of an unused weight stands another value.
+                    // Any other value replaces an unused weight.
                     let any = weights.iter().flatten().chain(&carry).chain(&row).next().copied();
                     let weights = weights.iter().map(|weight| weight.or(any));
                     let Some(mut inputs) = weights.collect::<Option<Vec<Value>>>() else {
@@ -320,26 +320,26 @@ impl Scan {
     }
 }
 
-/// A loop whose body was recorded.
+/// A loop with a recorded body.
 struct Recorded {
     function: Arc<Differentiable>,
-    /// Which of the weights the body uses.
+    /// For each weight, `true` if the body uses it.
     used: Vec<bool>,
-    /// What the function takes.
+    /// The arguments of the function.
     arguments: Vec<AnyTensor>,
-    /// How many of the results are carries.
+    /// The number of results that are carries.
     carry: usize,
 }
 
-/// How many tensors of which kind a body is given, ahead of the rows.
+/// The number of tensors of each kind that a body receives before the rows.
 struct Counts {
     weights: usize,
     carry: usize,
 }
 
-/// What a loop is given.
+/// The operands of a loop.
 struct Operands {
-    /// With their names.
+    /// The weights with their names.
     weights: Vec<(String, AnyTensor)>,
     carry: Vec<AnyTensor>,
     sequences: Vec<AnyTensor>,
@@ -364,7 +364,7 @@ impl Operands {
         Counts { weights: self.weights.len(), carry: self.carry.len() }
     }
 
-    /// The types of what a step sees: the weights, the carries, a row of each sequence.
+    /// Returns the types of a step's arguments: the weights, the carries, and a row of each sequence.
     fn types(&self, at: &Place) -> Result<Vec<TensorType>> {
         let weights = self.weights.iter().map(|(name, tensor)| type_of(at, &format!("weight `{name}`"), tensor, false));
         let carry = self.carry.iter().enumerate();
@@ -388,7 +388,7 @@ fn no_tensors(at: &Place) -> Error {
     at.mismatch("the loop", "a weight, a carry or a sequence", "none", "give it a carry")
 }
 
-/// What a body gave: as many carries as it was given, then the ys.
+/// Returns the results of a body: as many carries as it received, then the ys.
 fn results<C: Tensors, Y: Stacked>(at: &Place, carries: usize, after: C, y: Y) -> Result<Vec<AnyTensor>> {
     let mut results = leaves_of(after);
     if results.len() != carries {

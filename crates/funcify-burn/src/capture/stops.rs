@@ -21,28 +21,28 @@ use super::record::unsupported;
 use super::tape::{Edges, RootPlace};
 use super::*;
 
-/// The op of a stop in a record.
+/// The name of a stop op in a record.
 pub(super) const STOP: &str = "funcify-stop";
 
-/// How many ways to match nodes are tried.
+/// The limit on attempts to match nodes.
 const TRIES: usize = 1_000_000;
 
-/// How many ways that differ in their stops are compared.
+/// The limit on placements with different stops that are compared.
 const WAYS: usize = 32;
 
-/// Why it is not known where gradients stop.
+/// The reason why the stops of gradients could not be determined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unclear {
-    /// The tape does not fit to the ops.
+    /// The tape does not match the ops.
     Misfit,
-    /// It fits in several ways, and more than one, or none, has Burn's gradients.
+    /// Several matches fit, and more than one of them, or none, has Burn's gradients.
     Ambiguous,
-    /// It fits, and Burn's gradients are others.
+    /// The match fits, but Burn's gradients differ.
     OtherRules,
 }
 
 impl Unclear {
-    /// The error of a closure for which it is unclear.
+    /// Returns the error for such a closure.
     pub(super) fn error(self, at: &funcify_core::error::Place) -> funcify_core::Error {
         let with_stops = "a closure with `detach`, `set_require_grad(false)` or `no_grad`";
         let (what, reason, fix) = match self {
@@ -66,19 +66,19 @@ impl Unclear {
     }
 }
 
-/// An operand of an op, by their numbers, or a result of the closure.
+/// A place where gradients stop: an operand of an op, by their indices, or a result of the closure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stop {
     Operand(usize, usize),
     Result(usize),
 }
 
-/// The ops of a closure.
+/// The forward ops of a closure.
 struct Forward<'a> {
     /// For each op, its float operands through which gradients may flow.
     operands: Vec<Vec<Operand>>,
     shapes: HashMap<TensorId, Shape>,
-    /// The number of the op that computes a tensor.
+    /// The index of the op that computes each tensor.
     made: HashMap<TensorId, usize>,
     /// The tensors that depend on a leaf.
     tracked: HashSet<TensorId>,
@@ -108,23 +108,23 @@ impl<'a> Forward<'a> {
         Forward { operands, shapes, made, tracked, ops }
     }
 
-    /// Whether an op gives the same for its operands in any order.
+    /// Returns whether an op is symmetric in its operands.
     fn is_symmetric(&self, op: usize) -> bool {
         use NumericOperationIr::{Add, Mul};
         matches!(self.ops[op], OperationIr::NumericFloat(_, Add(_) | Mul(_)))
     }
 }
 
-/// A way to match the nodes that were looked at, and the stops that follow.
+/// A match of the nodes visited so far, and the stops that follow from it.
 #[derive(Clone, Default)]
 struct Match {
     tensors: BTreeMap<u64, TensorId>,
-    /// The nodes whose edges are still to be followed.
+    /// The nodes whose edges have yet to be followed.
     open: BTreeSet<u64>,
     stops: BTreeSet<Stop>,
 }
 
-/// An operand that a node's edges may lead to: its number, and which tensor it is.
+/// An operand that a node's edges may lead to: its position, and its tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Operand {
     op: usize,
@@ -145,7 +145,7 @@ struct Search<'a> {
     tries: Cell<usize>,
 }
 
-/// The operands and results of a closure's ops through which no gradient flows: each way that fits to the tape, at least one.
+/// Returns every set of places where gradients may stop that fits the tape; at least one.
 pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<Stop>>, Unclear> {
     if tape.is_lost {
         return Err(Unclear::Misfit);
@@ -153,7 +153,7 @@ pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<St
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut first = Match::default();
     for root in tape.roots.iter().filter(|root| forward.tracked.contains(&root.tensor)) {
-        // A leaf that the closure made of a detached tensor has a node, which leads nowhere.
+        // A leaf that the closure created from a detached tensor has a node without edges.
         match root.node.filter(|node| tape.leads_on(*node)) {
             Some(node) => _ = first.bind(tape, node, root.tensor),
             None => _ = first.stops.insert(stop_of(ops, root.place).ok_or(Unclear::Misfit)?),
@@ -169,8 +169,8 @@ pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<St
     }
 }
 
-/// The operands and results through which gradients flow, if they stop there: two ways for which these are the same have the same
-/// gradients.
+/// Returns the operands and results that gradients reach, given these stops. Two matches for which these are equal have
+/// equal gradients.
 pub(super) fn live(ops: &[OperationIr], results: &[TensorId], tape: &Edges, stops: &BTreeSet<Stop>) -> BTreeSet<Stop> {
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut leads: HashSet<TensorId> = tape.leaves.values().copied().collect();
@@ -210,7 +210,7 @@ fn stop_of(ops: &[OperationIr], place: RootPlace) -> Option<Stop> {
 }
 
 impl Match {
-    /// Matches a node with a tensor. Gives whether it fits to what was matched before.
+    /// Matches a node with a tensor. Returns whether this is consistent with earlier matches.
     fn bind(&mut self, tape: &Edges, node: u64, tensor: TensorId) -> bool {
         if let Some(known) = tape.leaves.get(&node) {
             return *known == tensor;
@@ -227,7 +227,7 @@ impl Match {
 }
 
 impl Search<'_> {
-    /// Counts a try. Gives whether there were too many.
+    /// Counts an attempt. Returns whether the limit is exceeded.
     fn is_exhausted(&self) -> bool {
         self.tries.set(self.tries.get() + 1);
         self.tries.get() > TRIES
@@ -254,7 +254,7 @@ impl Search<'_> {
         }
     }
 
-    /// The ways to match the edges of a node with the operands of its op.
+    /// Returns the possible matches of a node's edges with the operands of its op.
     fn ways(&self, state: &Match, node: u64) -> Vec<Match> {
         let tensor = state.tensors[&node];
         let Some(op) = self.forward.made.get(&tensor).copied() else {
@@ -276,7 +276,7 @@ impl Search<'_> {
         ways
     }
 
-    /// Adds the ways in which edges to parents, in order, lead to some of the operands, which are grouped by their tensors.
+    /// Adds the matches of the edges, in order, with some of the operands, which are grouped by tensor.
     fn choose(
         &self,
         state: Match,
@@ -294,7 +294,7 @@ impl Search<'_> {
             return;
         };
         let leaf = self.tape.leaves.iter().find(|(_, leaf)| *leaf == tensor).map(|(node, _)| *node);
-        // Leaves are in the order of their nodes as all other tensors are.
+        // Leaves come in the order of their nodes, like all other tensors.
         if let Some(((parent, times, shape), rest)) = parents.split_first()
             && leaf.is_none_or(|leaf| leaf == *parent)
             && *times <= operands.len()
@@ -331,7 +331,7 @@ impl Search<'_> {
     }
 }
 
-/// Gives another number to one operand of an op.
+/// Replaces the tensor id of one operand of an op.
 struct Replace {
     position: usize,
     from: TensorId,
@@ -349,7 +349,7 @@ impl IrVisitorMut for Replace {
     }
 }
 
-/// Adds the stops to the ops, each an op in front of the one that reads through it, and to the results.
+/// Adds the stops to the ops, each as an op in front of the one that reads through it, and to the results.
 pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTreeSet<Stop>) -> Vec<OperationIr> {
     let mut types: HashMap<TensorId, TensorIr> = HashMap::new();
     let mut made = Vec::with_capacity(ops.len() + stops.len());
@@ -361,7 +361,7 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
     };
     for (index, mut op) in ops.into_iter().enumerate() {
         let inputs: Vec<TensorIr> = op.inputs().cloned().collect();
-        // From the last operand, so that those before it keep their numbers among equals.
+        // From the last operand, so that earlier ones keep their positions among equal ids.
         for position in (0..inputs.len()).rev().filter(|it| stops.contains(&Stop::Operand(index, *it))) {
             let (tensor, to) = (&inputs[position], fresh(&made));
             made.push(stop(tensor, to));
@@ -379,7 +379,7 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
     made
 }
 
-/// The stop that an op is.
+/// Returns the op if it is a stop.
 pub(super) fn of(op: &OperationIr) -> Option<&CustomOpIr> {
     match op {
         OperationIr::Custom(op) if op.id == STOP => Some(op),

@@ -1,4 +1,4 @@
-//! A closure over Burn tensors as a graph.
+//! Turns a closure over Burn tensors into a graph.
 
 use funcify_core::graph::at_site;
 
@@ -85,11 +85,11 @@ fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>
     refusal.or(graph)
 }
 
-/// A closure that was recorded: see [`trace`].
+/// A recorded closure: see [`trace`].
 #[derive(Debug)]
 pub struct Trace {
     function: Arc<Differentiable>,
-    /// Which of the weights, which come first, the closure uses.
+    /// For each weight, `true` if the closure uses it. The weights come first.
     used: Vec<bool>,
 }
 
@@ -98,7 +98,7 @@ impl Trace {
         Trace { function, used }
     }
 
-    /// The graph.
+    /// Returns the graph.
     pub fn graph(&self) -> &Graph {
         self.function.graph()
     }

@@ -1,4 +1,4 @@
-//! The weights of a closure: a Burn module's parameters, tensors, tuples of them.
+//! The weights of a closure: the parameters of a Burn module, tensors, or tuples of them.
 
 use std::vec::IntoIter;
 
@@ -21,24 +21,24 @@ use super::*;
 /// A closure cannot capture them instead: capture writes ops on tensors of its own device down, and Burn refuses ops on
 /// tensors of two devices.
 pub trait Weights {
-    /// What the closure is given.
+    /// The weights that the closure receives.
     type Inside;
 
-    /// The tensors, with names.
+    /// Returns the tensors, with names.
     ///
     /// # Errors
     /// [`Error::Call`] for a module that holds tensors with autodiff and no parameters: gradients would be lost.
     fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>>;
 
-    /// Whether a layer among them behaves in training in another way: dropout, batch normalisation.
+    /// Returns whether a layer among them, dropout or batch normalisation, behaves differently in training.
     fn has_training(&self) -> bool {
         false
     }
 
-    /// The weights with the next of these tensors, on a device.
+    /// Rebuilds the weights on a device from the next of these tensors.
     ///
     /// # Errors
-    /// [`Error::Call`] if they are not those that [`tensors`](Weights::tensors) gave.
+    /// [`Error::Call`] if they are not those that [`tensors`](Weights::tensors) returned.
     fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<Self::Inside>;
 }
 
@@ -155,7 +155,7 @@ macro_rules! tuples {
 
 funcify_core::for_tuples!(tuples);
 
-/// The weights of a part of a tuple or an array.
+/// Prefixes the names of the weights in one part of a tuple or an array.
 fn named(index: usize, tensors: Vec<(String, AnyTensor)>) -> Vec<(String, AnyTensor)> {
     tensors.into_iter().map(|(name, tensor)| (format!("w{index}_{name}"), tensor)).collect()
 }
@@ -169,12 +169,12 @@ fn lost(at: &Place) -> Error {
     unsupported(at, "the weights", reason, "use a module that is derived")
 }
 
-/// The parameters of a module with the names of their fields.
+/// Collects the parameters of a module with the names of their fields.
 #[derive(Default)]
 struct Visitor {
     path: Vec<String>,
     tensors: Vec<(String, AnyTensor)>,
-    /// Whether a layer trains.
+    /// `true` if a layer trains.
     has_training: bool,
 }
 
@@ -187,7 +187,7 @@ impl Visitor {
 
     fn push(&mut self, tensor: AnyTensor) {
         let name = self.path.join("_");
-        // Positions in a list are names too.
+        // Positions in a list are also names.
         let name = if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("w{name}") };
         self.tensors.push((name, tensor));
     }
@@ -220,7 +220,7 @@ impl ModuleVisitor for Visitor {
     }
 }
 
-/// A module with these tensors as its parameters.
+/// Returns a module with these tensors as its parameters.
 fn placed<M: Module>(at: &Place, module: M, tensors: Vec<AnyTensor>) -> Result<M> {
     let mut mapper = Mapper { tensors: tensors.into_iter(), is_complete: true };
     let module = module.map(&mut mapper);
@@ -241,7 +241,7 @@ impl ModuleMapper for Statistics {
     }
 }
 
-/// Puts other tensors into a module, in the order in which it is visited.
+/// Replaces the tensors of a module, in the order of a visit.
 struct Mapper {
     tensors: IntoIter<AnyTensor>,
     is_complete: bool,

@@ -202,8 +202,8 @@ impl Backend for Burn {
     }
 }
 
-/// Whether [`normalize`](Backend::normalize) leaves tensors of a dtype as they are on every device. They are large, and not moved
-/// for nothing.
+/// Returns whether [`normalize`](Backend::normalize) leaves tensors of this dtype unchanged on every device. Such
+/// tensors are large, and the check avoids needless copies.
 fn is_always_normal(dtype: DType) -> bool {
     !matches!(dtype, DType::U8 | DType::F16 | DType::BF16)
 }
@@ -219,7 +219,8 @@ fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome
     Ok(kinds::slice(tensor.clone(), &kinds::along(sizes, 0, start, start + count, 1)))
 }
 
-/// Tells whether an op is one of Burn's elementwise ops, which on scalars panic on a wgpu device if there are no elements.
+/// Returns whether this is one of Burn's elementwise ops. On a wgpu device they panic for a scalar operand if there
+/// are no elements.
 fn is_elementwise(op: &Op) -> bool {
     match op.class() {
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Bitcast(_)) | OpClass::Custom(_) => true,

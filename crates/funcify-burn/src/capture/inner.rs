@@ -1,6 +1,8 @@
-//! A loop in a closure that is recorded: its body is recorded once, in place, between two marks, and is a loop in the graph.
+//! Loops inside a recorded closure: the body is recorded once, in place, between two marks, and becomes a loop in the
+//! graph.
 //!
-//! The tensors of both bodies are on one capture device, so the inner one may use what the outer one has computed.
+//! The tensors of both bodies are on one capture device, so the inner body may use values that the outer one has
+//! computed.
 
 use burn::tensor::DType as BurnDType;
 use burn_router::RouterClient;
@@ -120,7 +122,8 @@ fn mark(
             _ => Int(tensor),
         };
         let tensor = Tensor { kind: DispatchTensorKind::Capture(tensor), autodiff: DispatchAutodiffContext::Disabled };
-        // On the tape the loop's body is apart from what is around it: its parameters, and the loop's results, begin anew.
+        // On the tape the loop's body is separate from its surroundings: its parameters and the loop's results are
+        // new leaves.
         AnyTensor::new(if tape::has_tape(like.as_dispatch()) { tape::leaf(tensor) } else { tensor })
     });
     Ok(results.collect())

@@ -1,7 +1,7 @@
-//! Panics of closures while they are recorded: their text and their line, and no message on the terminal.
+//! Catches panics of closures while they are recorded: keeps their text and line, and prints no message.
 //!
-//! Burn's functions that read elements panic at the line of their caller, which only a panic hook is told. So there is one,
-//! set when a closure is recorded for the first time. It hands every other panic on to the hook that was there before.
+//! Burn's functions that read elements panic at the line of their caller, which only a panic hook receives. So the
+//! first recording installs a hook; it passes every other panic on to the hook that was there before.
 
 use std::any::Any;
 use std::cell::RefCell;

@@ -1,7 +1,9 @@
-//! Compares the gradients of a recorded closure with those of Burn's own backward pass, for arguments of many numbers.
+//! Compares the gradients of a recorded closure with those of Burn's own backward pass, on arguments from several
+//! ranges.
 //!
-//! Burn's backward pass was recorded above the closure's ops. Both are graphs of funcify here, without the loops in the closure: what a
-//! loop begins anew, the parameters of its body and its results, is an input, and what its marks read is a result.
+//! Burn's backward pass was recorded above the closure's ops. Here both are funcify graphs, without the loops in the
+//! closure: the tensors that a loop begins anew (the parameters of its body, and its results) are inputs, and the
+//! tensors that its marks read are results.
 
 use funcify_core::derivative::Wrt;
 use funcify_core::{Disconnected, GradOptions};
@@ -53,11 +55,11 @@ pub(super) struct Comparison {
 }
 
 impl Evidence {
-    /// Compares the gradients of each of these ways with Burn's. One way alone is not compared any more when it has been equal in a few
-    /// trials.
+    /// Compares the gradients of each of these placements of stops with Burn's. A single placement is accepted early,
+    /// after a few trials in which it agrees.
     ///
     /// # Errors
-    /// `Unsupported` for an op of Burn's backward pass that has no translation; what running the graphs can meet.
+    /// `Unsupported` for an op of Burn's backward pass that has no translation, and the errors of running the graphs.
     pub(super) fn compare(&self, at: &Place, device: &Device, ways: &[Stopped]) -> Result<Vec<Comparison>> {
         let inputs = self.all_inputs(at)?;
         let backend = quickest(device)?;

@@ -1,10 +1,10 @@
-//! A closure over Burn tensors, recorded through Burn's graph capture.
+//! Records a closure over Burn tensors through Burn's graph capture.
 //!
-//! Capture executes nothing: a closure is called with tensors of a device that writes ops down. What the closure does is
-//! recorded for the sizes of its arguments, its loops laid out. What it is given has no elements, as what it computes has
-//! none: to read some is an error, which Burn's functions turn into a panic, and [`record`] into `Unsupported`. A closure
-//! may still go on after such an error, or draw numbers of its own. So it is recorded a second time, with elements, and
-//! refused if the records differ.
+//! Capture executes nothing: the closure is called with tensors of a device that only records ops. The closure is
+//! recorded for the sizes of its arguments, with its loops unrolled. Neither its arguments nor its results have
+//! elements. Reading elements is an error, which Burn's functions turn into a panic and [`record`] into
+//! `Unsupported`. A closure may still continue after such an error, or draw random numbers of its own. So it is
+//! recorded a second time, with elements, and rejected if the records differ.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -119,9 +119,9 @@ impl Closure<'_> {
         self.record_with(Elements::None)
     }
 
-    /// Refuses a closure that does something else for other elements (recorded twice, it must give the same: see the module), or
-    /// whose gradients are not Burn's, in most of the trials that tell. What Burn's backward pass has and funcify has not cannot be
-    /// tried.
+    /// Rejects a closure that behaves differently for other elements (its second record must equal the first, see the
+    /// module), or whose gradients differ from Burn's in most of the conclusive trials. Gradients cannot be tried if
+    /// Burn's backward pass has an op that funcify lacks.
     pub(crate) fn check(&self, first: &Recording) -> Result<()> {
         let second = self.record_with(Elements::Some)?;
         if let Some(difference) = first.record.difference(&second.record) {
@@ -142,8 +142,8 @@ impl Closure<'_> {
         }
     }
 
-    /// Records a closure that is given the capture device and tensors. If the device has autodiff, so have they, and the record
-    /// has a stop where Burn's autodiff has one: see [`tape`](super::tape).
+    /// Records the closure on the capture device. If the device has autodiff, so do the tensors, and the record has a
+    /// stop wherever Burn's autodiff has one: see [`tape`](super::tape).
     fn record_with(&self, elements: Elements) -> Result<Recording> {
         let capture = Lent::like(self.device);
         let has_tape = self.device.is_autodiff();
@@ -196,7 +196,8 @@ impl Closure<'_> {
         Ok(Recording { record: numbered(graph, &inputs, &outputs), evidence: None })
     }
 
-    /// The record of a graph that has the backward pass of Burn behind the closure's own ops: with its stops, without that pass.
+    /// Builds the record of a graph in which Burn's backward pass follows the closure's ops: adds the stops and drops
+    /// that pass.
     fn with_stops(
         &self,
         mut graph: CapturedGraph,

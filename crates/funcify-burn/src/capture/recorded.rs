@@ -29,8 +29,8 @@ pub(crate) struct Closure<'a> {
 }
 
 impl Closure<'_> {
-    /// The function of the graph that `graph` makes of the closure's record; `key` names what else that depends on. A
-    /// function that was made on the same line, of the same ops, is used again.
+    /// Returns the function of the graph that `graph` builds from the closure's record; `key` names everything else
+    /// that the graph depends on. A function built on the same line from the same ops is reused.
     pub(crate) fn function(
         &self,
         key: String,
@@ -66,8 +66,8 @@ impl Closure<'_> {
         Ok((function, used))
     }
 
-    /// The device to record a closure on whose graph is given to the user: with autodiff if its gradients stop anywhere, also
-    /// where the tensors have none, for the graph may be differentiated.
+    /// Returns the device for recording a closure whose graph the user receives: with autodiff if its gradients stop
+    /// anywhere, even if the tensors have none, because the graph may be differentiated.
     pub(crate) fn device_for_graph(self) -> Result<Device> {
         let device = self.device.clone().autodiff();
         let stops = Closure { device: &device, ..self }.record()?.record.has_stops();

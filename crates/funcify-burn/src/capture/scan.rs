@@ -13,24 +13,26 @@ use super::trace::Trace;
 use super::weights::{Weights, check_training};
 use super::*;
 
-/// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(weights, carry, x)` for each row `x`, from the
-/// first to the last. Gives the last carry and all `y` stacked along axis 0.
+/// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(weights, carry, x)` for each row `x`, from
+/// the first to the last. Returns the last carry and all `y` stacked along axis 0.
 ///
-/// The body is a closure over Burn tensors, Burn modules included; it is recorded for one step by Burn's graph capture and
-/// becomes a funcify loop, which is one op of Burn's autodiff: `backward()` reaches `init`, `xs` and the parameters of a
-/// module in `weights`, by a backward loop, which computes no step again unless it is told to save memory
-/// ([`Scan::policy`]). The body is called to be recorded: twice at first, once in each further call on the same line, for
-/// which what was made of it is cached.
+/// The body is a closure over Burn tensors, Burn modules included. Burn's graph capture records it for one step, and
+/// it becomes a funcify loop, which is one op of Burn's autodiff: `backward()` reaches `init`, `xs` and the
+/// parameters of a module in `weights` through a backward loop. That loop recomputes no step unless it is told to
+/// save memory ([`Scan::policy`]). The body is called only to be recorded: twice at first, and once in each further
+/// call on the same line, which reuses the cached function.
 ///
-/// A `scan` in the body is a loop in the graph, too, and its body may use what the outer one has computed; how the outermost
-/// loop runs, [`Scan::compile`] and [`Scan::policy`], holds for it.
+/// A `scan` in the body becomes a loop in the graph too, and its body may use values that the outer one has computed.
+/// The settings of the outermost loop, [`Scan::compile`] and [`Scan::policy`], apply to it.
 ///
-/// Gradients stop where they stop in Burn: `detach`, `set_require_grad(false)` and `no_grad` in the body are `stop_gradient` in the
-/// graph. What leads to no result by a differentiable path has no gradient. With autodiff, the gradients of a new body are compared with
-/// those of Burn's own backward pass, for arguments of a few ranges of numbers, if funcify has all ops of that pass.
+/// Gradients stop where they stop in Burn: `detach`, `set_require_grad(false)` and `no_grad` in the body become
+/// `stop_gradient` in the graph. A tensor without a differentiable path to a result has no gradient. With autodiff,
+/// the gradients of a new body are compared with those of Burn's own backward pass, on arguments from several ranges,
+/// if funcify has all ops of that pass.
 ///
-/// The body does not capture a module but is given it: capture writes ops on tensors of its own device down, so the body
-/// is called with a copy of the module whose parameters are there. What `weights` can be: [`Weights`].
+/// The body must not capture a module; it receives the module as an argument. Capture records ops on tensors of its
+/// own device, so the body is called with a copy of the module whose parameters are on that device. See [`Weights`]
+/// for the possible `weights`.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -55,11 +57,17 @@ use super::*;
 /// ```
 ///
 /// # Errors
-/// `Unsupported` for what cannot be recorded: an op of Burn's without a translation, which is named; a body that reads
-/// elements of its tensors (`into_scalar`, `into_data`, printing), whatever they are, draws at random, or uses tensors that it
-/// was not given; that moves tensors (`to_device`) or takes autodiff from them (`inner`, `from_inner`, `backward`); layers in training
-/// ([`Scan::inference`]); a body whose gradients are not those of its recorded ops, as an op has a rule of its own (`batch_norm_train`). `Type` for a next carry of another type.
-/// What running a [`Differentiable`](crate::Differentiable) can meet.
+/// `Unsupported` for a body that cannot be recorded:
+///
+/// - It uses a Burn op without a translation; the error names the op.
+/// - It reads elements of its tensors (`into_scalar`, `into_data`, printing), draws at random, or uses tensors that
+///   were not passed to it.
+/// - It moves tensors (`to_device`) or removes or adds autodiff (`inner`, `from_inner`, `backward`).
+/// - It has layers in training mode (see [`Scan::inference`]).
+/// - Its gradients differ from those of its recorded ops, because an op has a derivative rule of its own
+///   (`batch_norm_train`).
+///
+/// `Type` if the next carry has another type. Also the errors of running a [`Differentiable`](crate::Differentiable).
 #[track_caller]
 pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
     weights: W,
@@ -110,8 +118,8 @@ impl Scan {
         self
     }
 
-    /// Layers that behave in training in another way, dropout and batch normalisation, behave as in inference. Without this
-    /// a module with such layers is refused where there is autodiff: Burn records no training.
+    /// Runs layers that behave differently in training, dropout and batch normalisation, as in inference. Without
+    /// this option, a module with such layers is rejected under autodiff, because Burn's capture records no training.
     pub fn inference(mut self) -> Self {
         self.is_inference = true;
         self
@@ -153,13 +161,14 @@ impl Scan {
         Ok((structure(&at, "part of the carry", results)?, structure(&at, "result", stacks)?))
     }
 
-    /// The loop as a graph: its inputs are the weights that the body uses, by their names, the carries `init`, `init_1`, ..
-    /// and the sequences `xs`, `xs_1`, .., whose number of steps is `T`; its outputs are those of [`scan`].
+    /// Returns the loop as a graph. Its inputs are the weights that the body uses, by their names, the carries
+    /// `init`, `init_1`, .. and the sequences `xs`, `xs_1`, .., whose number of steps is `T`; its outputs are those
+    /// of [`scan`].
     ///
-    /// The elements of `init` and `xs` do not matter, nor does the number of rows.
+    /// The elements of `init` and `xs` and the number of rows are ignored.
     ///
     /// # Errors
-    /// Those of [`scan`].
+    /// The errors of [`scan`].
     #[track_caller]
     pub fn trace<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,

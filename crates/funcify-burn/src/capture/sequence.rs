@@ -4,10 +4,10 @@ use burn::tensor::Tensor;
 
 use crate::plugin::{AnyTensor, TensorKind, Tensors};
 
-/// The sequences of a loop: tensors with the steps along axis 0, tuples, arrays and `Vec`s of them, `()`.
+/// The sequences of a loop: tensors with the steps along axis 0, tuples, arrays and `Vec`s of them, or `()`.
 ///
-/// A step is given the rows: of a `Tensor<3>` a `Tensor<2>`. Burn has no scalars, so the rows of a `Tensor<1>` are vectors
-/// of one element.
+/// A step receives the rows: a `Tensor<2>` for a `Tensor<3>`. Burn has no scalars, so the rows of a `Tensor<1>` are
+/// vectors of one element.
 pub trait Sequences {
     /// The rows that a step receives.
     type Row: Tensors;

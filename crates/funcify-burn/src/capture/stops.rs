@@ -1,16 +1,18 @@
-//! Where gradients stop in a recorded closure: the operands of its ops that have no edge on Burn's tape.
+//! Finds where gradients stop in a recorded closure: at the operands of its ops that have no edge on Burn's tape.
 //!
-//! A node of the tape is the result of an op, but the tape does not say of which. So nodes are matched with tensors, from the
-//! roots, whose nodes are known, to the leaves, whose nodes are known too:
+//! A node of the tape is the result of an op, but the tape does not name the op. So nodes are matched with tensors,
+//! from the roots, whose nodes are known, to the leaves, whose nodes are known too:
 //!
-//! 1. The edges of a node lead to operands of the op that computed its tensor, to no other tensors. An operand without an edge
-//!    is one through which no gradient flows.
-//! 2. Burn makes nodes in the order of the tensors, so the edges of a node and the operands of its op are in one order.
+//! 1. The edges of a node lead only to operands of the op that computed its tensor. No gradient flows through an
+//!    operand without an edge.
+//! 2. Burn creates nodes in the order of the tensors, so the edges of a node and the operands of its op have the same
+//!    order.
 //! 3. A gradient has the shape of its tensor.
 //!
-//! If nodes fit in several ways that differ in where gradients flow, numbers find the one whose gradients are Burn's:
-//! [`probe`](super::probe). If several are, for all numbers that are tried, the closure is refused: others may tell them apart. An op
-//! with a rule of its own, of one node and several recorded ops, may fit and have other gradients: such closures are refused, too.
+//! If several matches fit and differ in where gradients flow, numerical trials find the one whose gradients equal
+//! Burn's: [`probe`](super::probe). If several pass every trial, the closure is rejected, because other arguments may
+//! distinguish them. An op with a derivative rule of its own, with one node and several recorded ops, may fit and
+//! still have other gradients; such closures are rejected too.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -315,7 +317,8 @@ impl Search<'_> {
         }
     }
 
-    /// The choices of so many among operands that are one tensor. Of an op that is symmetric all are alike.
+    /// Returns the choices of `count` operands among those that are one tensor. For a symmetric op all choices are
+    /// equal.
     fn without(&self, operands: &[Operand], count: usize) -> Vec<Vec<Operand>> {
         if operands.len() < count {
             return Vec::new();

@@ -1,10 +1,11 @@
-//! What Burn's autodiff knows of a recorded closure and the recorded ops do not: where gradients stop.
+//! Reads Burn's autodiff tape of a recorded closure to find where gradients stop.
 //!
-//! `detach()`, `set_require_grad(false)` and `no_grad()` compute nothing, so capture writes no op for them: the ops after them read the
-//! tensor that was detached. But the closure runs on tensors of Burn's autodiff above capture, and its tape has no edge where a gradient
-//! stops. So after the closure Burn's own backward pass is recorded, from all results at once, and watched: each gradient
-//! that a step of the tape registers is an edge of the tape. [`Edges::stops`] compares these edges with the operands of the recorded
-//! ops, and names the operands through which no gradient flows.
+//! `detach()`, `set_require_grad(false)` and `no_grad()` compute nothing, so capture records no op for them: the ops
+//! that follow read the detached tensor. But the closure runs on tensors of Burn's autodiff above capture, and its
+//! tape has no edge where a gradient stops. So after the closure, Burn's own backward pass is recorded, from all
+//! results at once, and watched: each gradient that a step of the tape registers is an edge of the tape.
+//! [`stops`](super::stops) compares these edges with the operands of the recorded ops, and names the operands through
+//! which no gradient flows.
 
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -54,7 +55,8 @@ pub(super) enum RootPlace {
 pub(super) struct Edges {
     /// For each node, the nodes that it passed a gradient to, once per gradient, with the shapes of those gradients.
     pub(super) edges: BTreeMap<u64, Vec<(u64, Shape)>>,
-    /// The nodes of the tensors that begin the tape: the closure's arguments, and the parameters and results of loops in it.
+    /// The nodes of the tensors where the tape begins: the closure's arguments, and the parameters and results of
+    /// inner loops.
     pub(super) leaves: BTreeMap<u64, TensorId>,
     pub(super) roots: Vec<Root>,
     /// The gradient of each node: the sum of the contributions to it.

@@ -8,18 +8,19 @@ use burn::tensor::{Bool, Int, Tensor};
 use super::record::unsupported;
 use super::*;
 
-/// What a recorded closure computes with beside its arguments: the same in each call, or in each step of a loop, and
-/// trained.
+/// The trained values that a recorded closure uses besides its arguments. They are the same in each call, or in each
+/// step of a loop.
 ///
-/// * `&module`: a reference to a Burn module. The closure is given a module of the same kind to call `forward` on. Its
-///   parameters ([`Param`]) are the weights; a plain tensor in it is a constant, as to Burn's optimisers. No gradient flows through
-///   one that was computed, by another network say: pass that beside the module, by value.
+/// * `&module`: a reference to a Burn module. The closure receives a module of the same type and can call `forward`
+///   on it. Its parameters ([`Param`]) are the weights; a plain tensor in it is a constant, as it is for Burn's
+///   optimisers. No gradient flows through a plain tensor that was computed, for example by another network: pass it
+///   beside the module, by value.
 /// * a tensor, by value;
 /// * a tuple or an array of weights;
 /// * `()`, no weights.
 ///
-/// A closure cannot capture them instead: capture writes ops on tensors of its own device down, and Burn refuses ops on
-/// tensors of two devices.
+/// A closure cannot capture its weights instead: capture records ops on tensors of its own device, and Burn rejects
+/// ops on tensors of two devices.
 pub trait Weights {
     /// The weights that the closure receives.
     type Inside;
@@ -104,8 +105,8 @@ impl<M: Module> Weights for &M {
         let own = Visitor::of(*self).tensors;
         let given: Vec<AnyTensor> = tensors.take(own.len()).collect();
         let plain = given.iter().map(|tensor| AnyTensor::new(tape::without_tape(tensor.as_dispatch())));
-        // Without autodiff first: its running statistics are copies then, which can be changed. And tensors move to capture only
-        // without autodiff. A module of an outer loop is there already.
+        // Remove autodiff first: the running statistics are then copies, which can be changed, and only tensors
+        // without autodiff can move to capture. A module of an outer loop is already there.
         let module = match own.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {
             true => placed(at, M::clone(self), plain.collect())?.valid(),
             false => placed(at, self.valid(), plain.collect())?,
@@ -227,7 +228,8 @@ fn placed<M: Module>(at: &Place, module: M, tensors: Vec<AnyTensor>) -> Result<M
     if mapper.is_complete { Ok(module) } else { Err(lost(at)) }
 }
 
-/// Takes autodiff from what a module's own mapping has detached: its running statistics, which its layers move between devices.
+/// Removes autodiff from tensors that a module's own mapping detaches: running statistics, which layers move between
+/// devices.
 struct Statistics;
 
 impl ModuleMapper for Statistics {
@@ -272,8 +274,8 @@ impl ModuleMapper for Mapper {
     }
 }
 
-/// Refuses layers that behave in training in another way, if one of the tensors has autodiff: capture has none, and such
-/// layers ask their input's device.
+/// Rejects layers that behave differently in training if one of the tensors has autodiff: capture has no autodiff,
+/// and such layers query the device of their input.
 pub(super) fn check_training<'a>(
     at: &Place,
     weights: &impl Weights,

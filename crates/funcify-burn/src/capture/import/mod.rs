@@ -1,8 +1,8 @@
-//! From a record of Burn's ops to ops of a funcify graph.
+//! Imports a record of Burn's ops into a funcify graph.
 //!
-//! Each family of Burn's ops has a table in a file of its own: an op, and what it is in funcify. An op without a row is an
-//! error that names it. Every value is compared with the type that Burn recorded, so a row that is wrong about a shape
-//! or a dtype is an error too.
+//! Each family of Burn's ops has a table in a file of its own that maps an op to funcify's ops. An op without a row
+//! is an error that names it. Every value is compared with the type that Burn recorded, so a row with a wrong shape
+//! or dtype is an error too.
 
 mod base;
 mod float;

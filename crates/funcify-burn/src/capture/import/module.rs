@@ -65,7 +65,8 @@ fn added(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
     }
 }
 
-/// Burn's `attention_fallback`: scores, a soft cap, masks, a bias, a softmax whose rows may be masked whole.
+/// Computes Burn's `attention_fallback`: scores, a soft cap, masks, a bias, and a softmax that allows fully masked
+/// rows.
 fn attention(env: &Env, op: &AttentionOpIr) -> Option<Value> {
     let (query, key, value) = (env.get(&op.query)?, env.get(&op.key)?, env.get(&op.value)?);
     let width = *sizes(&op.query).last()? as f64;

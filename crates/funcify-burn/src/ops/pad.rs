@@ -1,4 +1,4 @@
-//! `pad`: the padding value everywhere, then the operand assigned with a step.
+//! `pad`: fills with the padding value, then assigns the operand with a step.
 
 use super::prelude::*;
 

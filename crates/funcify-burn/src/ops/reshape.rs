@@ -1,4 +1,4 @@
-//! `reshape`: Burn's.
+//! `reshape`: Burn's own.
 
 use super::prelude::*;
 

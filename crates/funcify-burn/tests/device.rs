@@ -1,5 +1,5 @@
-//! What loops need of a device: rows, stacks, and traces that are written in place. And what the conformance suite does
-//! not say of it: that it has a lowering rule of every op, constants as ops, errors.
+//! Tests the device features that loops need: rows, stacks, and traces that are written in place. Also checks what
+//! the conformance suite does not: that every op has a lowering rule, constants as ops, and errors.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn devices() -> Vec<Burn> {
     common::devices().iter().map(|device| Burn::of(device).unwrap()).collect()
 }
 
-/// A step on a GPU is a launch, of which a loop has many.
+/// Each step on a GPU is a launch, and a loop has many.
 #[test]
 fn devices_outside_of_host_memory_prefer_depth() {
     for device in devices() {
@@ -26,7 +26,7 @@ fn devices_outside_of_host_memory_prefer_depth() {
     }
 }
 
-/// A tensor of small numbers, exact in every dtype.
+/// Returns a tensor of small numbers, exact in every dtype.
 fn small(dtype: DType, shape: &[usize]) -> HostTensor {
     let mut state = 7u32;
     HostTensor::from_fn(dtype, shape, |_| {
@@ -40,7 +40,7 @@ fn small(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// A tensor of the numbers that a conversion could lose: the largest and the smallest, infinity, NaN.
+/// Returns a tensor of numbers that a conversion could lose: the largest and the smallest, infinity, NaN.
 fn extreme(dtype: DType, shape: &[usize]) -> HostTensor {
     let scalars = match dtype {
         DType::Bool => [true, false, false, true, true, false].map(Scalar::Bool),
@@ -55,7 +55,7 @@ fn held_dtypes(device: &Burn) -> Vec<DType> {
     DType::ALL.into_iter().filter(|dtype| device.unsupported(*dtype, 3).is_none()).collect()
 }
 
-/// The dtypes that a device stores as one.
+/// Returns the dtypes that share a storage type on a device.
 fn alike(device: &Burn) -> Option<&'static [DType]> {
     match device.name() {
         "burn-wgpu" => Some(&[DType::U8, DType::U32]),
@@ -145,8 +145,8 @@ fn traces_of_every_dtype() {
     }
 }
 
-/// A copy of this trace takes 250 microseconds, so 10,000 of them two seconds and more. wgpu is not timed: its kernels
-/// are enqueued.
+/// One copy of this trace takes 250 microseconds, so 10,000 of them would take more than two seconds. wgpu is not
+/// timed, because its kernels are enqueued.
 #[test]
 fn rows_are_written_in_place() {
     for device in devices() {
@@ -161,9 +161,9 @@ fn rows_are_written_in_place() {
         }
         let elapsed = start.elapsed();
         match device.name() {
-            // Burn's ndarray device does not say whether a buffer is shared.
+            // Burn's ndarray device does not report whether a buffer is shared.
             "burn-ndarray" => {}
-            // wgpu's server lets go of a buffer on its own thread, now and then a moment after the call has returned.
+            // wgpu's server releases a buffer on its own thread, occasionally a moment after the call has returned.
             "burn-wgpu" => assert!(shared < 100, "{shared} of 10,000 rows copy the trace"),
             name => assert_eq!(shared, 0, "{name}"),
         }
@@ -212,7 +212,7 @@ fn a_constant_is_an_op_too() {
     }
 }
 
-/// Booleans that a device stores as numbers, from the bytes of a tensor that something else has made.
+/// The booleans that a device stores as numbers come from the bytes of a tensor created elsewhere.
 #[test]
 fn a_stored_boolean_that_is_not_zero_is_true() {
     use burn::tensor::{Bool, BoolDType, DType as BurnDType, Tensor, TensorData};

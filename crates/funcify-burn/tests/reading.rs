@@ -1,5 +1,5 @@
-//! A body that reads elements of its tensors is refused, whatever the elements are and whichever way it reads: it is
-//! recorded once, for all that it will be given.
+//! Tests that a body that reads elements of its tensors is rejected, whatever the elements are and however it reads
+//! them: it is recorded once for all elements.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -7,7 +7,7 @@ use std::panic::Location;
 use burn::tensor::{Bool, Device, Int, Tensor};
 use funcify_burn::{Scan, scan, trace};
 
-/// What a body is given here: a weight, a carry, rows of floats, integers and booleans.
+/// The arguments of a body: a weight, a carry, rows of floats, integers and booleans.
 struct Given {
     w: Tensor<1>,
     h: Tensor<1>,
@@ -16,7 +16,7 @@ struct Given {
     p: Tensor<1, Bool>,
 }
 
-/// Asserts that a body is refused because it reads, with the line that reads.
+/// Asserts that a body is rejected because it reads, and that the error names the reading line.
 #[track_caller]
 fn refused(name: &str, line: u32, body: impl Fn(Given) -> Tensor<1>) {
     for reads in [Device::flex(), Device::flex().autodiff()] {
@@ -72,7 +72,8 @@ fn every_way_to_read() {
     });
 }
 
-/// A body that goes on after the error does what it did then, or is refused: it is never what it does for some elements.
+/// A body that continues after the error either keeps that behaviour or is rejected. It never keeps the behaviour for
+/// particular elements.
 #[test]
 fn an_error_that_is_ignored() {
     let device = Device::flex();
@@ -111,7 +112,7 @@ fn numbers_that_a_body_draws() {
     assert!(result.unwrap_err().to_string().contains("a constant with other elements"));
 }
 
-/// A body that does the same with its arguments and gives something else, and one that goes on.
+/// One body does the same with its arguments but returns something else, and one continues.
 #[test]
 fn results_and_ops_that_another_call_has() {
     let device = Device::flex();
@@ -164,7 +165,7 @@ fn a_trace_reads_nothing_either() {
     assert_eq!(unused.graph().outputs().len(), 1);
 }
 
-/// A panic elsewhere is told as before, and one in a body names its line.
+/// A panic elsewhere is reported as before, and a panic in a body names its line.
 #[test]
 fn other_panics() {
     let device = Device::flex();

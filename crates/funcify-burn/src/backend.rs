@@ -115,7 +115,7 @@ impl Backend for Burn {
                 let engine = Engine::compile(whole, Division::BesideLibrary, Machine::detect())?;
                 Ok(Arc::new(Loop { engine, burn: self.clone() }))
             }
-            false => Err(Declined::new(self.backend_name(), "its tensors do not lie in host memory")),
+            false => Err(Declined::new(self.backend_name(), "its tensors are not in host memory")),
         }
     }
 
@@ -171,7 +171,7 @@ impl Backend for Burn {
         });
         let blocks = blocks.collect::<Result<Vec<Tensor>, _>>()?;
         if let Some(part) = blocks.iter().find(|block| !self.has_dtype(block, ty.dtype)) {
-            return Err(format!("a {:?} tensor cannot be a part of a stack of {}", part.dtype(), ty.dtype).into());
+            return Err(format!("a {:?} tensor cannot be part of a stack of {}", part.dtype(), ty.dtype).into());
         }
         match blocks.is_empty() {
             true => self.zeros(ty.dtype, &ty.shape()),
@@ -189,7 +189,7 @@ impl Backend for Burn {
             Some((rows, _)) if row >= *rows => return Err(format!("a trace of {rows} rows has no row {row}").into()),
             Some((_, tail)) if trace.dtype() == value.dtype() && value.shape().as_slice() == tail => {}
             Some((_, tail)) => return Err(misfit(&value, tail)),
-            None => return Err("a trace has an axis of rows".into()),
+            None => return Err("a trace needs an axis of rows".into()),
         }
         if sizes[1..].contains(&0) {
             // The row has no elements: Flex panics at an empty range that does not begin at 0.

@@ -53,7 +53,7 @@ pub(crate) fn host(data: TensorData, dtype: DType, shape: &[usize]) -> Result<Ho
     };
     let found = storage.len();
     HostTensor::new(shape, storage)
-        .ok_or_else(|| format!("Burn gave {found} elements, not as many as its shape").into())
+        .ok_or_else(|| format!("Burn returned {found} elements, which does not match the shape").into())
 }
 
 /// Creates a tensor from these elements, as many as the shape has.

@@ -101,7 +101,7 @@ impl Burn {
     #[cfg(feature = "wgpu")]
     fn on_gpu(device: Device) -> Self {
         let mut lacking = vec![
-            (DType::F64, "computes functions of f64 with the precision of f32, or wrongly"),
+            (DType::F64, "computes functions of f64 in f32 precision, or incorrectly"),
             (DType::BF16, "has no arithmetic for bf16"),
         ];
         let optional = [
@@ -133,16 +133,16 @@ impl Burn {
             DispatchDevice::Capture(_) => Err(unsupported(
                 &Place::new("Burn::of", site),
                 "burn-capture",
-                "a function inside a closure that is recorded",
-                "the device of the closure's tensors writes Burn's ops down, and runs nothing",
-                "write it in Burn's ops, and a loop with `funcify_burn::scan`; or all of it with funcify's own",
+                "a function inside a recorded closure",
+                "the device of the closure's tensors only records Burn's ops, and runs nothing",
+                "use Burn's ops, and `funcify_burn::scan` for a loop; or write all of it in funcify",
             )),
             other => Err(unsupported(
                 &Place::new("Burn::of", site),
                 "burn",
                 &format!("the device {other:?}"),
-                "funcify-burn has Burn's devices flex, ndarray and wgpu, each with a feature of that name",
-                "switch on the feature of the device, or move the tensors to another one",
+                "funcify-burn supports Burn's devices flex, ndarray and wgpu, each behind a feature of that name",
+                "enable the feature of the device, or move the tensors to another one",
             )),
         }
     }
@@ -223,7 +223,7 @@ impl Burn {
         match (lacking, self.abilities.max_rank) {
             (Some((_, reason)), _) => Some(reason.to_string()),
             (None, Some(most)) if rank > most => {
-                Some(format!("reshapes tensors of rank {most} at most, not of rank {rank}"))
+                Some(format!("reshapes tensors of at most rank {most}, not rank {rank}"))
             }
             _ => None,
         }

@@ -200,5 +200,5 @@ pub(crate) fn read(tensor: Tensor) -> Outcome<TensorData> {
         Kind::Integer => try_read_sync(Dispatch::int_into_data(tensor)),
         Kind::Bool => try_read_sync(Dispatch::bool_into_data(tensor)),
     };
-    data.ok_or("the device cannot be read without waiting")?.map_err(|error| format!("{error:?}").into())
+    data.ok_or("the device cannot be read synchronously")?.map_err(|error| format!("{error:?}").into())
 }

@@ -197,7 +197,7 @@ fn expect<const D: usize>(component: &str, tensor: &Tensor<D>, sizes: [usize; D]
     if tensor.dims() == sizes {
         return Ok(());
     }
-    let fix = "give the sizes that the module's `forward` takes";
+    let fix = "pass the sizes that the module's `forward` accepts";
     let at = Place::new("scan", Site::caller());
     Err(at.mismatch(component, format!("{sizes:?}"), format!("{:?}", tensor.dims()), fix))
 }

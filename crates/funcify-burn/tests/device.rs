@@ -48,7 +48,7 @@ fn extreme(dtype: DType, shape: &[usize]) -> HostTensor {
         _ => [-1, 255, i64::MAX, i64::MIN, 1 << 31, 1 << 24].map(Scalar::Int),
     };
     let mut next = scalars.iter().cycle();
-    HostTensor::from_fn(dtype, shape, |_| *next.next().expect("there are elements"))
+    HostTensor::from_fn(dtype, shape, |_| *next.next().expect("the list of scalars cycles"))
 }
 
 fn held_dtypes(device: &Burn) -> Vec<DType> {
@@ -167,7 +167,7 @@ fn rows_are_written_in_place() {
             "burn-wgpu" => assert!(shared < 100, "{shared} of 10,000 rows copy the trace"),
             name => assert_eq!(shared, 0, "{name}"),
         }
-        println!("{}: {:?} a row", device.name(), elapsed / 10_000);
+        println!("{}: {:?} per row", device.name(), elapsed / 10_000);
         let is_timed = device.name() != "burn-wgpu";
         assert!(!is_timed || elapsed < Duration::from_secs(1), "{}: {elapsed:?}", device.name());
     }
@@ -196,9 +196,9 @@ fn every_op_has_a_lowering_rule() {
     let mut names = funcify::ops::all_names();
     names.retain(|name| !funcify::ops::CONTROL_FLOW.contains(name));
     let missing: Vec<_> = names.iter().filter(|name| !lowered.contains(name)).collect();
-    assert!(missing.is_empty(), "add `funcify!(Burn, ..)` of {missing:?} in crates/funcify-burn/src/ops");
+    assert!(missing.is_empty(), "add `funcify!(Burn, ..)` for {missing:?} in crates/funcify-burn/src/ops");
     let unknown: Vec<_> = lowered.iter().filter(|name| !names.contains(name)).collect();
-    assert!(unknown.is_empty(), "{unknown:?} of crates/funcify-burn/src/ops are control flow, or no ops of the core");
+    assert!(unknown.is_empty(), "{unknown:?} in crates/funcify-burn/src/ops are control flow or not core ops");
 }
 
 #[test]

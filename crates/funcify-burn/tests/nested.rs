@@ -24,7 +24,7 @@ fn check(
             let result = program(&given, &device);
             let gradients: Gradients = (result.clone() * tensor(result.dims(), 99, &device).detach()).sum().backward();
             let mut all = vec![result.into_data()];
-            all.extend(given.iter().map(|each| each.grad(&gradients).expect("it has a gradient").into_data()));
+            all.extend(given.iter().map(|each| each.grad(&gradients).expect("each has a gradient").into_data()));
             all
         };
         let (found, expected) = (run(&by_scan), run(&by_hand));
@@ -189,7 +189,7 @@ fn inner_loops_that_do_not_fit_are_errors() {
             (next.unwrap_or(h), ())
         });
         drop(outer);
-        error.into_inner().expect("the inner loop is refused")
+        error.into_inner().expect("the inner loop must be rejected")
     };
     let error = run(&|h, x| Ok(Scan::new().run((), h, (), |(), h, ()| (h + x.clone(), ()))?.0));
     assert_eq!(error.kind(), "StepCount", "{error}");

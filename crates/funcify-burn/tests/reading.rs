@@ -29,7 +29,7 @@ fn refused(name: &str, line: u32, body: impl Fn(Given) -> Tensor<1>) {
         assert_eq!(error.kind(), "Unsupported", "{name}: {error}");
         let text = error.to_string();
         assert!(text.contains("reads elements of its tensors"), "{name}: {text}");
-        let place = text.split("asks for some, at ").nth(1).expect("it names the line that reads");
+        let place = text.split("but reads some, at ").nth(1).expect("the error names the line that reads");
         let parts: Vec<&str> = place.split(':').collect();
         assert!(parts[0].ends_with("tests/reading.rs"), "{name}: {text}");
         let found: u32 = parts[1].parse().unwrap();
@@ -104,12 +104,12 @@ fn numbers_that_a_body_draws() {
     });
     let error = result.unwrap_err();
     assert_eq!(error.kind(), "Unsupported");
-    assert!(error.to_string().contains("`MulScalar` with another attribute"), "{error}");
+    assert!(error.to_string().contains("`MulScalar` with a different attribute"), "{error}");
     let result = scan((), Tensor::<1>::ones([1], &device), Tensor::<2>::ones([2, 1], &device), |(), h, x| {
         calls.set(calls.get() + 1);
         (h + x.clone() * Tensor::from_data([calls.get()], &x.device()), ())
     });
-    assert!(result.unwrap_err().to_string().contains("a constant with other elements"));
+    assert!(result.unwrap_err().to_string().contains("a constant with different elements"));
 }
 
 /// One body does the same with its arguments but returns something else, and one continues.
@@ -128,7 +128,7 @@ fn results_and_ops_that_another_call_has() {
         let (sum, difference) = (h.clone() + x.clone(), h - x);
         if is_first { sum } else { difference }
     });
-    assert!(error.contains("it recorded other results"), "{error}");
+    assert!(error.contains("it recorded different results"), "{error}");
     let error = run(&|is_first, h, x| if is_first { h + x } else { (h + x).tanh() });
     assert!(error.contains("it recorded 1 ops, then 2"), "{error}");
 }

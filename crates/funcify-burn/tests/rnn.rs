@@ -79,7 +79,7 @@ struct Collect<'a>(&'a Gradients, Vec<TensorData>);
 
 impl ModuleVisitor for Collect<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.1.push(param.val().grad(self.0).expect("a gradient of every parameter").into_data());
+        self.1.push(param.val().grad(self.0).expect("every parameter has a gradient").into_data());
     }
 }
 

@@ -14,7 +14,7 @@ use funcify_burn::{AnyTensor, Burn, Differentiable, RnnExt, Scan, trace};
 /// Asserts that an error has a certain kind and names a line of this file.
 #[track_caller]
 fn assert_here<T>(result: Result<T, Error>, kind: &str) {
-    let Err(error) = result else { panic!("no error of the kind {kind}") };
+    let Err(error) = result else { panic!("expected an error of the kind {kind}") };
     assert_eq!(error.kind(), kind, "{error}");
     let Site::Rust(line) = error.place().site else { panic!("{error}") };
     assert!(line.file().ends_with("tests/sites.rs"), "{error}");

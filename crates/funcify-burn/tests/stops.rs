@@ -71,7 +71,7 @@ fn assert_within(rounding: f64, found: &Run, expected: &Run, what: &str) {
             (Some(found), Some(expected)) => assert_close(found, expected, 2.0 * rounding, &format!("{what}: d{name}")),
             (None, None) => {}
             // Only in the first step of the loop by hand: the tape of later steps does not lead there.
-            (Some(zero), None) | (None, Some(zero)) => assert!(zeros(zero), "{what}: d{name} is {zero:?} in one alone"),
+            (Some(zero), None) | (None, Some(zero)) => assert!(zeros(zero), "{what}: d{name} is {zero:?} in one only"),
         }
     }
 }
@@ -202,7 +202,7 @@ fn random_closures_stop_where_burn_stops() {
         // Large numbers cancel here; a misplaced stop is far off.
         assert_within(5e-3, &found, &run_at(centre, &device, by_hand(body)), &format!("program {seed}"));
     }
-    assert!(refused < PROGRAMS / 10, "{refused} of {PROGRAMS} are refused");
+    assert!(refused < PROGRAMS / 10, "{refused} of {PROGRAMS} are rejected");
 }
 
 /// Returns `None` if the stops of the closure's gradients cannot be determined.
@@ -421,8 +421,8 @@ fn an_op_of_several_with_a_rule_of_its_own_is_refused() {
         ];
         for error in refusals {
             let text = error.to_string();
-            for part in ["whose gradients are not those of its ops", "`batch_norm_train`", "fix:", "stops.rs"] {
-                assert!(text.contains(part), "{text}\ndoes not say: {part}");
+            for part in ["whose gradients differ from those of its ops", "`batch_norm_train`", "fix:", "stops.rs"] {
+                assert!(text.contains(part), "{text}\ndoes not contain: {part}");
             }
         }
         // The same computation in ops that each have a rule.

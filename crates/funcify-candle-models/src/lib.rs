@@ -65,7 +65,7 @@ fn mismatch(model: &str, component: &str, expected: &str, found: impl ToString, 
 #[track_caller]
 fn scanned<const N: usize>(scan: &Differentiable, arguments: &[Tensor]) -> Result<[Tensor; N]> {
     scan.call(arguments)?.try_into().map_err(|results: Vec<Tensor>| {
-        candle_core::Error::Msg(format!("`{}` gives {} results, not {N}", scan.graph().name(), results.len()))
+        candle_core::Error::Msg(format!("`{}` returned {} results, not {N}", scan.graph().name(), results.len()))
     })
 }
 

@@ -49,7 +49,7 @@ impl Config {
         }
         if self.headdim == 0 || !self.inner().is_multiple_of(self.headdim) {
             let expected = format!("a divisor of the {} features inside", self.inner());
-            return Err(mismatch("mamba2", "`headdim`", &expected, self.headdim, "choose sizes that divide"));
+            return Err(mismatch("mamba2", "`headdim`", &expected, self.headdim, "choose sizes that divide evenly"));
         }
         Ok(())
     }

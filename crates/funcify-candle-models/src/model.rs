@@ -102,12 +102,12 @@ impl<A: Architecture> Model<A> {
         let [_, steps @ (1..)] = *ids.dims() else {
             let sizes: Vec<String> = ids.dims().iter().map(usize::to_string).collect();
             let found = format!("{}[{}]", ids.dtype().as_str(), sizes.join(","));
-            let fix = "give a prompt of `[1, steps]`, and one token as `[1, 1]`";
-            return Err(mismatch(A::NAME, "the ids", "[batch, steps] with one step or more", found, fix));
+            let fix = "pass a prompt as `[1, steps]`, and a single token as `[1, 1]`";
+            return Err(mismatch(A::NAME, "the ids", "[batch, steps] with at least one step", found, fix));
         };
         if self.blocks.len() != state.blocks.len() {
             let (expected, found) = (self.blocks.len().to_string(), state.blocks.len());
-            return Err(mismatch(A::NAME, "the blocks of the state", &expected, found, "begin with `zero_state`"));
+            return Err(mismatch(A::NAME, "the blocks of the state", &expected, found, "start with `zero_state`"));
         }
         let mut next = State { blocks: Vec::with_capacity(self.blocks.len()), pos: state.pos + steps };
         let mut xs = self.own.begin(self.embeddings.forward(ids)?, next.pos)?;
@@ -137,7 +137,7 @@ pub(crate) fn compiled(graph: funcify_core::Result<Graph>, vb: &VarBuilder<'_>) 
 #[track_caller]
 pub(crate) fn padded_vocabulary(model: &str, size: usize, multiple: usize) -> Result<usize> {
     match multiple {
-        0 => Err(mismatch(model, "`pad_vocab_size_multiple`", "1 or more", 0, "set it to 1 to have no padding")),
+        0 => Err(mismatch(model, "`pad_vocab_size_multiple`", "1 or more", 0, "set it to 1 for no padding")),
         _ => Ok(size.next_multiple_of(multiple)),
     }
 }

@@ -69,16 +69,16 @@ impl Config {
             Err(mismatch("recurrent_gemma", option, &expected, found, fix))
         };
         let heads = self.num_attention_heads;
-        let divide = "choose sizes that divide";
+        let divide = "choose sizes that divide evenly";
         if heads == 0 || !self.width().is_multiple_of(heads) {
             let expected = format!("a divisor of the width of the recurrence, {}", self.width());
             return refuse("`num_attention_heads`", expected, heads.to_string(), divide);
         }
         if self.block_types.is_empty() {
-            return refuse("`block_types`", "a type or more".into(), "none".into(), "name the kinds of blocks");
+            return refuse("`block_types`", "at least one type".into(), "none".into(), "list the types of the blocks");
         }
         if self.conv1d_width == 0 {
-            return refuse("`conv1d_width`", "1 or more".into(), "0".into(), "set it to the steps it should see");
+            return refuse("`conv1d_width`", "1 or more".into(), "0".into(), "set it to the size of the window");
         }
         if !self.block_types.contains(&TemporalBlockType::Attention) {
             return Ok(());
@@ -88,7 +88,7 @@ impl Config {
             return refuse("`num_key_value_heads`", format!("a divisor of the {heads} heads"), found, divide);
         }
         if heads * self.head_dim != self.hidden_size || !self.head_dim.is_multiple_of(4) {
-            let expected = format!("a multiple of 4 that is `hidden_size` / heads, {} / {heads}", self.hidden_size);
+            let expected = format!("a multiple of 4 equal to `hidden_size` / heads, {} / {heads}", self.hidden_size);
             return refuse("`head_dim`", expected, self.head_dim.to_string(), divide);
         }
         if self.partial_rotary_factor != 0.5 {
@@ -174,7 +174,7 @@ impl Architecture for RecurrentGemma {
     #[track_caller]
     fn begin(&self, rows: Tensor, pos: usize) -> Result<Tensor> {
         if pos > self.config.max_seq_len {
-            let (expected, fix) = (self.config.max_seq_len.to_string(), "set `max_seq_len` to what you need");
+            let (expected, fix) = (self.config.max_seq_len.to_string(), "increase `max_seq_len`");
             return Err(mismatch(Self::NAME, "the number of steps", &expected, pos, fix));
         }
         rows * (self.config.hidden_size as f64).sqrt()
@@ -283,8 +283,9 @@ impl model::Block for Block {
                 block.forward(&normal, keys, values, pos)?
             }
             _ => {
-                let (found, fix) = ("one of another kind", "begin with `zero_state`");
-                return Err(mismatch("recurrent_gemma", "the state of a block", "one of its kind", found, fix));
+                let (found, fix) = ("the state of another block type", "start with `zero_state`");
+                let component = "the state of a block";
+                return Err(mismatch("recurrent_gemma", component, "the state of this block type", found, fix));
             }
         };
         let xs = (xs + ys)?;

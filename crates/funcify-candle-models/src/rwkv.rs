@@ -52,7 +52,7 @@ impl Config {
     fn check(&self) -> Result<()> {
         if self.head_size == 0 || !self.hidden_size.is_multiple_of(self.head_size) {
             let expected = format!("a divisor of `hidden_size`, {}", self.hidden_size);
-            return Err(mismatch("rwkv", "`head_size`", &expected, self.head_size, "choose sizes that divide"));
+            return Err(mismatch("rwkv", "`head_size`", &expected, self.head_size, "choose sizes that divide evenly"));
         }
         if self.attention_hidden_size != self.hidden_size {
             let (expected, fix) = (self.hidden_size.to_string(), "set it to `hidden_size`");

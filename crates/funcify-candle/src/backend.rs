@@ -73,7 +73,7 @@ impl Backend for Candle {
             }
         }
         if rows != ty.rows {
-            return Err(format!("{rows} rows were stacked where {} belong", ty.rows).into());
+            return Err(format!("{rows} rows were stacked instead of {}", ty.rows).into());
         }
         if blocks.is_empty() {
             return self.zeros(&ty.shape(), ty.dtype);

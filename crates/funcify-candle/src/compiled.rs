@@ -41,7 +41,7 @@ impl Compiled<Tensor> for Loop {
             given.push(match &in_order[index] {
                 Some(tensor) => {
                     let memory = storages.next().and_then(|own| held.iter().find(|(storage, _)| storage == own));
-                    let (_, storage) = memory.ok_or("a tensor without memory")?;
+                    let (_, storage) = memory.ok_or("a tensor has no host memory")?;
                     match engine.dtype() {
                         DType::F64 => Elements::F64(Cow::Borrowed(slice(storage, tensor)?)),
                         _ => Elements::F32(Cow::Borrowed(slice(storage, tensor)?)),
@@ -76,7 +76,7 @@ fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s 
     let range = tensor.layout().contiguous_offsets();
     match (storage, range) {
         (Storage::Cpu(storage), Some((start, end))) => Ok(&storage.as_slice::<E>().map_err(plain)?[start..end]),
-        _ => Err("a tensor that does not lie in host memory in order".into()),
+        _ => Err("a tensor is not contiguous in host memory".into()),
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn require_cpu<O>(call: &Call<'_, O>) -> Outcome<()> {
     }
     let what =
         format!("`{}` of {}", call.place().op, call.inputs.first().map_or("nothing".into(), |ty| ty.to_string()));
-    Err(call.unsupported(what, "Candle has no such kernel, and this crate's runs on the CPU", "use `Candle::cpu()`"))
+    Err(call.unsupported(what, "Candle has no such kernel, and funcify's is for the CPU", "use `Candle::cpu()`"))
 }
 
 /// A function that a Candle op can hold and any thread can call.
@@ -126,7 +126,7 @@ pub(crate) fn map2<A: WithDType, O>(
 ) -> Outcome {
     require_cpu(call)?;
     if x.dims() != y.dims() {
-        return Err(format!("operands of the shapes {:?} and {:?}", x.dims(), y.dims()).into());
+        return Err(format!("operands have different shapes, {:?} and {:?}", x.dims(), y.dims()).into());
     }
     if x.elem_count() == 0 {
         return Ok(x.clone());
@@ -209,7 +209,7 @@ pub(crate) fn fold_columns<E: WithDType, O>(
         for block in contiguous::<E>(storage, layout)?.chunks_exact(rows * row) {
             let start = results.len();
             let mut rows = block.chunks_exact(row);
-            results.extend_from_slice(rows.next().expect("a block has a row"));
+            results.extend_from_slice(rows.next().expect("a block has at least one row"));
             let result = &mut results[start..];
             rows.for_each(|row| result.iter_mut().zip(row).for_each(|(a, b)| *a = f(*a, *b)));
         }

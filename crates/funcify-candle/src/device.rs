@@ -74,7 +74,7 @@ pub(crate) fn output_shape<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
 
 /// Returns the reason why Candle does not support a rank.
 pub(crate) fn rank_reason() -> String {
-    format!("Candle's strided kernels hold at most {MAX_RANK} axes")
+    format!("Candle's strided kernels support at most {MAX_RANK} axes")
 }
 
 /// Uploads a host tensor to a device.
@@ -112,7 +112,7 @@ pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Outcome<HostTensor> {
         DType::F32 => Storage::F32(elements(tensor)?),
         DType::F64 => Storage::F64(elements(tensor)?),
     };
-    HostTensor::new(tensor.dims(), storage).ok_or_else(|| "Candle gave another number of elements".into())
+    HostTensor::new(tensor.dims(), storage).ok_or_else(|| "Candle returned another number of elements".into())
 }
 
 /// Returns the elements of a tensor, row-major.

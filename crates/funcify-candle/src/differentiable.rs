@@ -300,7 +300,7 @@ fn attach_results(
         let (programs, saved, at) = (programs.clone(), saved.clone(), at.clone());
         move |cotangents: &[Option<Tensor>]| {
             let Some(saved) = saved.get() else {
-                crate::errors::bail!("{}: backward ran before the forward pass was done", at.op);
+                crate::errors::bail!("{}: backward ran before the forward pass had finished", at.op);
             };
             let arguments = saved.iter().map(|take| match take {
                 Take::Value(tensor) => Ok(tensor.clone()),
@@ -308,7 +308,7 @@ fn attach_results(
                     Some(cotangent) => Ok(cotangent.clone()),
                     None => {
                         let given = cotangents.iter().flatten().next();
-                        let given = given.expect("backward runs where an output has a cotangent");
+                        let given = given.expect("backward runs only if an output has a cotangent");
                         Tensor::zeros(shape, *dtype, given.device())
                     }
                 },
@@ -333,7 +333,7 @@ fn attach_results(
         BackwardInput::Output(index) => Take::Value(results[*index].detach()),
         BackwardInput::Cotangent(index) => {
             let (result, number) = (&results[*index], floats.iter().position(|float| float == index));
-            Take::Cotangent(number.expect("cotangents are of floats"), result.shape().clone(), result.dtype())
+            Take::Cotangent(number.expect("only float outputs have cotangents"), result.shape().clone(), result.dtype())
         }
     });
     // Set only here.

@@ -63,7 +63,7 @@ impl Layer {
         let dims = layer.graph.input_type(0).shape.dims();
         let Some(batch) = dims.iter().position(|dim| *dim == Dim::from("B")) else {
             let found = layer.graph.input_type(0).to_string();
-            let fix = "name the axis of the batch `B`, as the layers of funcify do";
+            let fix = "name the batch axis `B`, as funcify's layers do";
             return Err(errors::candle(place(layer.graph.name()).mismatch("the sequence", "an axis `B`", found, fix)));
         };
         let (function, states, dtype) = (Arc::new(function), layer.states.clone(), vb.dtype());
@@ -105,7 +105,7 @@ impl Layer {
     #[track_caller]
     pub fn seq_init(&self, xs: &Tensor, states: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
         if states.len() != self.states.len() {
-            let fix = "pass what `zero_state` or an earlier call gave";
+            let fix = "pass the states of `zero_state` or of an earlier call";
             let error =
                 place(self.function.graph().name()).mismatch("the states", self.states.len(), states.len(), fix);
             return Err(errors::candle(error));
@@ -114,7 +114,7 @@ impl Layer {
         let mut results = self.function.call(&arguments)?.into_iter();
         match results.next() {
             Some(ys) => Ok((ys, results.collect())),
-            None => crate::errors::bail!("a layer gives a sequence"),
+            None => crate::errors::bail!("the layer returned no sequence"),
         }
     }
 }
@@ -176,7 +176,7 @@ pub fn dtype(vb: &VarBuilder<'_>) -> Result<funcify_core::DType> {
         DType::BF16 => Ok(funcify_core::DType::BF16),
         DType::F32 => Ok(funcify_core::DType::F32),
         DType::F64 => Ok(funcify_core::DType::F64),
-        other => crate::errors::bail!("a layer of {other:?}: make the `VarBuilder` with f16, bf16, f32 or f64"),
+        other => crate::errors::bail!("no layers of {other:?}: create the `VarBuilder` with f16, bf16, f32 or f64"),
     }
 }
 

@@ -18,7 +18,7 @@ impl Number for f64 {}
 /// Multiplies each pair of matrices: `[batch, rows, inner]` times `[batch, inner, columns]`, row-major.
 pub(crate) fn products<T: Number>(left: ArrayView3<'_, T>, right: ArrayView3<'_, T>) -> Vec<T> {
     let ((batch, rows, inner), columns) = (left.dim(), right.dim().2);
-    assert_eq!(right.dim(), (batch, inner, columns), "the types of the graph");
+    assert_eq!(right.dim(), (batch, inner, columns), "the type rule fixes the shapes of the operands");
     let mut products = vec![T::zero(); batch * rows * columns];
     let pairs = left.outer_iter().zip(right.outer_iter());
     for ((left, right), to) in pairs.zip(products.chunks_exact_mut((rows * columns).max(1))) {

@@ -68,14 +68,14 @@ pub(crate) fn check_names<T: TensorTree>(at: &Place, component: &str, expected: 
         return Ok(());
     }
     let listed = |names: &[String]| format!("tensors at {}", names.join(", "));
-    let fix = "give a tensor at the same paths in every step: zeros where there is nothing, in place of `None`";
+    let fix = "return tensors at the same paths in every step, with zeros instead of `None`";
     Err(errors::candle(at.mismatch(component, listed(expected), listed(&found), fix)))
 }
 
 /// Returns the same structure with these leaves.
 pub(crate) fn rebuild<T: TensorTree>(tree: &T, leaves: impl IntoIterator<Item = Tensor>) -> Result<T> {
     let mut leaves = leaves.into_iter();
-    let missing = || candle_core::Error::Msg("a tree asked for more leaves than it has".into());
+    let missing = || candle_core::Error::Msg("a tree requested more leaves than it has".into());
     tree.rebuild(&mut || leaves.next().ok_or_else(missing))
 }
 
@@ -158,7 +158,7 @@ impl<T: TensorTree, const N: usize> TensorTree for [T; N] {
     }
     fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
         let trees: Vec<T> = self.iter().map(|tree| tree.rebuild(next)).collect::<Result<_>>()?;
-        trees.try_into().map_err(|_| candle_core::Error::Msg("an array has as many elements as its tree".into()))
+        trees.try_into().map_err(|_| candle_core::Error::Msg("an array has another length than its tree".into()))
     }
 }
 

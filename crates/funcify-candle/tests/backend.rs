@@ -84,7 +84,7 @@ fn tracked_tensors_stay_tracked() {
     let value = |x: f64| 1.0 / (1.0 + (-x).exp()) + x.exp_m1() * x.ln_1p() + 1.0 / x.sqrt();
     for (x, found) in at.iter().zip(found) {
         let expected = (value(x + 1e-5) - value(x - 1e-5)) / 2e-5;
-        assert!((found - expected).abs() < 1e-8, "{found} is not {expected}");
+        assert!((found - expected).abs() < 1e-8, "{found} != {expected}");
     }
 }
 
@@ -97,7 +97,7 @@ fn elementwise_ops_have_gradients() {
         let Ok(graph) = graph else { continue };
         let value = |x: [f64; 2]| funcify::evaluate(&graph, &[x.into()]).unwrap()[0].to_f64_vec();
         let inside = [[0.3, -0.7], [1.25, 3.0]].into_iter().find(|x| value(*x).iter().all(|y| y.is_finite()));
-        let at = inside.unwrap_or_else(|| panic!("{op:?} is finite at none of the points: add one"));
+        let at = inside.unwrap_or_else(|| panic!("{op:?} is finite at none of the points: add another point"));
         let x = Var::new(&at, &Device::Cpu).unwrap();
         let y = &Function::compile(&graph, &Candle::cpu()).unwrap().call(&[x.as_tensor().clone()]).unwrap()[0];
         let gradients = y.sum_all().unwrap().backward().unwrap();
@@ -106,7 +106,7 @@ fn elementwise_ops_have_gradients() {
         for (index, found) in found.into_iter().enumerate() {
             let expected = (above[index] - below[index]) / 2e-5;
             let is_close = (found - expected).abs() < 1e-8 * (1.0 + expected.abs());
-            assert!(is_close, "{op:?} at {}: {found} is not {expected}", at[index]);
+            assert!(is_close, "{op:?} at {}: {found} != {expected}", at[index]);
         }
     }
 }
@@ -189,9 +189,9 @@ fn every_op_has_a_lowering_rule() {
     let mut names = funcify::ops::all_names();
     names.retain(|name| !funcify::ops::CONTROL_FLOW.contains(name));
     let missing: Vec<_> = names.iter().filter(|name| !lowered.contains(name)).collect();
-    assert!(missing.is_empty(), "add `funcify!(Candle, ..)` of {missing:?} in crates/funcify-candle/src/ops");
+    assert!(missing.is_empty(), "add `funcify!(Candle, ..)` for {missing:?} in crates/funcify-candle/src/ops");
     let unknown: Vec<_> = lowered.iter().filter(|name| !names.contains(name)).collect();
-    assert!(unknown.is_empty(), "{unknown:?} of crates/funcify-candle/src/ops are control flow, or no ops of the core");
+    assert!(unknown.is_empty(), "{unknown:?} in crates/funcify-candle/src/ops are control flow or not core ops");
 }
 
 #[test]

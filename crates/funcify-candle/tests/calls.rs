@@ -69,7 +69,7 @@ fn a_call_with_a_variable_is_one_node() {
         Ok(())
     };
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(long).unwrap();
-    thread.join().expect("it does not overflow the stack").unwrap();
+    thread.join().expect("the thread must not overflow the stack").unwrap();
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn loops_stop() {
         let closure = || funcify_candle::scan(&x, &xs, |c: Tensor, x: Tensor| Ok(((&c + x)?, c)));
         let error = stopped.scope(closure).unwrap_err().to_string();
         assert!(error.starts_with("scan: stopped after 0 steps"), "{error}");
-        let Ok((last, _)) = closure() else { panic!("it is not stopped outside of the scope") };
+        let Ok((last, _)) = closure() else { panic!("the call must not be stopped outside of the scope") };
         if last.track_op() {
-            let Err(error) = stopped.scope(|| last.backward()) else { panic!("backward is stopped") };
+            let Err(error) = stopped.scope(|| last.backward()) else { panic!("backward must be stopped") };
             let error = error.to_string();
             assert!(error.contains("stopped after"), "{error}");
         }
@@ -137,7 +137,7 @@ fn errors_have_no_backtrace() {
     }
     let check = |error: String| assert!(!error.contains("candle_core::") && error.lines().count() < 16, "{error}");
     let x = Tensor::zeros((2, 3), DType::F32, &Device::Cpu).unwrap();
-    assert!(x.matmul(&x).unwrap_err().to_string().contains("candle_core::"), "Candle's own have one");
+    assert!(x.matmul(&x).unwrap_err().to_string().contains("candle_core::"), "Candle's own errors have a backtrace");
 
     let graph = Graph::build("matmul", |g| g.input("x", "f32[2,3]").matmul(g.input("y", "f32[3,2]"))).unwrap();
     let inputs = [x.clone(), x.clone()];

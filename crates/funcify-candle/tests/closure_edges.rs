@@ -20,7 +20,7 @@ fn error_of<T>(result: Result<T>) -> String {
 
 #[track_caller]
 fn assert_contains(text: &str, parts: &[&str]) {
-    parts.iter().for_each(|part| assert!(text.contains(part), "`{part}` is not in\n{text}"));
+    parts.iter().for_each(|part| assert!(text.contains(part), "`{part}` is missing in\n{text}"));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn captured_tensors_with_a_graph() {
         if turns < 256 {
             assert_gradients(&backward(&[&implied.unwrap().0]), &expected, &[&w, &xs], &format!("implied {turns}"));
         } else {
-            assert_contains(&error_of(implied), &["what the closure captures", "scan_captured", "closure_edges.rs"]);
+            assert_contains(&error_of(implied), &["that the closure captures", "scan_captured", "closure_edges.rs"]);
         }
         for options in [ScanOptions::new(), ScanOptions::new().keep_graphs()] {
             let step = move |h, x, w: Tensor| cell(h, x, &w);
@@ -338,7 +338,7 @@ fn a_closure_that_fails_gives_its_error() {
     calls.store(0, Ordering::Relaxed);
     let (last, ()) = scan(&start, xs.as_tensor(), failing(8, calls)).unwrap();
     let total = loss(&[&last]).unwrap();
-    assert_contains(&error_of(total.backward()), &["when it ran again for the gradient", "the sensor is off"]);
+    assert_contains(&error_of(total.backward()), &["when rerun for the gradient", "the sensor is off"]);
     let (expected, _) = by_hand(start, STEPS, false, |h, t| Ok(((h + row(&xs, t)?)?.sin()?, row(&xs, t)?))).unwrap();
     let expected = backward(&[&expected]);
     assert_gradients(&total.backward().unwrap(), &expected, &[&xs], "after a failure");
@@ -407,10 +407,10 @@ fn mistakes_are_errors() {
     }));
     assert_contains(&error, &["leaf `carry_1_0`", "f32[2]", "f32[1]"]);
     let error = error_of(scan(&(), &(xs.clone(), xs.narrow(0, 0, 3).unwrap()), |(), _: (Tensor, Tensor)| Ok(((), ()))));
-    assert_contains(&error, &["`xs_0` gives 7 steps", "`xs_1` has 3 rows"]);
+    assert_contains(&error, &["`xs_0` specifies 7 steps", "`xs_1` has 3 rows"]);
     let options = ScanOptions::new().length(5);
     let error = error_of(scan_with(options, &(), &xs, |(), _: Tensor| Ok(((), ()))));
-    assert_contains(&error, &["`ScanOptions::length` gives 5 steps", "7 rows"]);
+    assert_contains(&error, &["`ScanOptions::length` specifies 5 steps", "7 rows"]);
     assert_contains(&error_of(scan(&start, &(), |h: Tensor, ()| Ok((h, ())))), &["no sequences", "length(n)"]);
     let error = error_of(scan_with(ScanOptions::new().axis(2), &(), &xs, |(), x: Tensor| Ok(((), x))));
     assert_contains(&error, &["sequence `xs`", "axis 2", "f32[7,2]"]);
@@ -421,7 +421,7 @@ fn mistakes_are_errors() {
     assert_contains(&error_of(scan(&start, &xs, growing)), &["y 0 of step 1", "f32[2]", "f32[4]"]);
     let calls = AtomicUsize::new(0);
     let fewer = move |h: Tensor, x: Tensor| Ok((h, vec![x; 2 - calls.fetch_add(1, Ordering::Relaxed).min(1)]));
-    assert_contains(&error_of(scan(&start, &xs, fewer)), &["what step 1 gives", "2 leaves", "1"]);
+    assert_contains(&error_of(scan(&start, &xs, fewer)), &["the ys of step 1", "2 leaves", "1"]);
     let error = error_of(scan_with(ScanOptions::new().axis(1), &(), &xs, |(), x: Tensor| Ok(((), x.sum_all()?))));
     assert_contains(&error, &["y 0 of the step", "at least 1 axes", "f32[]"]);
     let error = error_of(cond(&start, &start, Ok, Ok));

@@ -167,7 +167,7 @@ fn training_is_the_same() {
     }
     let (found, expected) = (train(true).unwrap(), train(false).unwrap());
     for (found, expected) in found.iter().zip(&expected) {
-        assert!((found - expected).abs() < 1e-10, "{found} is not {expected}");
+        assert!((found - expected).abs() < 1e-10, "{found} != {expected}");
     }
     assert!(expected[9] < 0.8 * expected[0], "nothing was learned: {expected:?}");
 }

@@ -97,8 +97,8 @@ fn mark(
         unsupported(
             at,
             "a loop whose tensors are not all recorded",
-            "it is in a closure that is recorded, and is given a tensor of another device",
-            "give the tensor to the closure, as a weight or as a part of its carry",
+            "it runs inside a recorded closure, and one of its tensors is on another device",
+            "pass the tensor to the closure, as a weight or as part of its carry",
         )
     };
     let first = tape::router(like.as_dispatch()).ok_or_else(foreign)?;

@@ -67,7 +67,7 @@ impl Named {
     fn add(&mut self, name: &str) -> String {
         let numbered = (1..).map(|number: usize| format!("{name}_{number}"));
         let free = std::iter::once(name.to_string()).chain(numbered).find(|name| !self.0.contains(name));
-        let free = free.expect("there are names enough");
+        let free = free.expect("some number is not taken yet");
         self.0.push(free.clone());
         free
     }

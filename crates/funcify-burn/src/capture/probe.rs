@@ -115,7 +115,7 @@ impl Evidence {
         let mut inputs: Vec<_> = self.inputs.iter().copied().zip(self.types.iter().cloned()).collect();
         for tensor in self.ops.iter().filter(|op| inner::is_mark(op)).flat_map(|op| op.outputs()) {
             let dtype = dtype_of(tensor).ok_or_else(|| {
-                unsupported(at, "a loop in the closure", "funcify has not the dtype of a result", "use another dtype")
+                unsupported(at, "a loop in the closure", "funcify lacks the dtype of a result", "use another dtype")
             })?;
             inputs.push((tensor.id, TensorType::new(dtype, tensor.shape.as_slice())));
         }
@@ -159,7 +159,7 @@ fn quickest(device: &Device) -> Result<Burn> {
 
 /// Returns arbitrary elements: floats of the range, small integers, or both booleans.
 fn numbers(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostTensor {
-    let sizes = ty.shape.constant().expect("a closure is recorded at sizes");
+    let sizes = ty.shape.constant().expect("a closure is recorded with constant sizes");
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -172,7 +172,7 @@ fn numbers(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostT
     };
     let count = sizes.iter().product();
     let numbers: Vec<f32> = (0..count).map(|_| number() as f32).collect();
-    let numbers = HostTensor::from_vec(numbers, sizes).expect("there are as many as the sizes say");
+    let numbers = HostTensor::from_vec(numbers, sizes).expect("the count is the product of the sizes");
     if ty.dtype == DType::F32 { numbers } else { numbers.cast(ty.dtype) }
 }
 

@@ -63,7 +63,7 @@ impl Record {
             // NaN scalars compare unequal to themselves, but print the same.
             if mine != theirs && format!("{mine:?}") != format!("{theirs:?}") {
                 return Some(match (op_name(mine), op_name(theirs)) {
-                    (mine, theirs) if mine == theirs => format!("a `{mine}` with another attribute or operand"),
+                    (mine, theirs) if mine == theirs => format!("a `{mine}` with a different attribute or operand"),
                     (mine, theirs) => format!("a `{mine}`, then a `{theirs}`"),
                 });
             }
@@ -75,12 +75,12 @@ impl Record {
             return Some(format!("{} ops, then {}", self.ops.len(), other.ops.len()));
         }
         if (self.inputs, &self.outputs) != (other.inputs, &other.outputs) {
-            return Some("other results".into());
+            return Some("different results".into());
         }
         let constants = self.constants.len() == other.constants.len();
         match constants && self.constants.values().zip(other.constants.values()).all(same) {
             true => None,
-            false => Some("a constant with other elements".into()),
+            false => Some("a constant with different elements".into()),
         }
     }
 
@@ -109,7 +109,7 @@ pub(crate) fn op_name(op: &OperationIr) -> String {
     }
     // `NumericFloat(F32, Add(BinaryOpIr { .. }))`
     let text = format!("{op:?}");
-    let path: Vec<&str> = text.split(" {").next().expect("a split has a part").split(['(', ' ']).collect();
+    let path: Vec<&str> = text.split(" {").next().expect("a split yields a part").split(['(', ' ']).collect();
     path.iter().rev().nth(1).map_or(text.clone(), |name| name.to_string())
 }
 
@@ -129,7 +129,7 @@ impl Closure<'_> {
                 self.at,
                 "a closure whose ops depend on more than its arguments, or on the elements of its tensors",
                 &format!("when it was called again, it recorded {difference}"),
-                "choose by values with `mask_where`; give what is read, or drawn at random, as an argument",
+                "select by values with `mask_where`; pass values that are read or drawn at random as arguments",
             ));
         }
         let Some((way, evidence)) = &first.evidence else { return Ok(()) };
@@ -183,11 +183,11 @@ impl Closure<'_> {
         };
         let graph = caught(recording).map_err(|panic| panicked(self.at, &panic))?;
         let Some((inputs, outputs, edges)) = ends else {
-            return Err(unsupported(self.at, "the closure", "it did not end", "report this as a bug of funcify"));
+            return Err(unsupported(self.at, "the closure", "it did not finish", "report this as a bug in funcify"));
         };
         let outputs = outputs?;
         let graph = graph.map_err(|error| {
-            let fix = "make every tensor in the closure, or give it as an argument";
+            let fix = "create every tensor in the closure, or pass it as an argument";
             unsupported(self.at, "the closure", &error.to_string(), fix)
         })?;
         if let Some(edges) = edges {
@@ -326,7 +326,7 @@ fn id(tensor: &Tensor) -> Option<TensorId> {
 }
 
 fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
-    let shape = ty.shape.constant().expect("a closure is recorded at sizes");
+    let shape = ty.shape.constant().expect("a closure is recorded with constant sizes");
     if elements == Elements::Some {
         return kinds::filled(device, ty.dtype, &shape, if ty.dtype.is_float() { -1.25 } else { 1.0 });
     }
@@ -366,7 +366,7 @@ fn foreign(at: &Place, index: usize, found: String) -> Error {
         format!("result {index} of the closure"),
         "a tensor that the closure computed from its arguments",
         format!("a {found} of another device"),
-        "give it as an argument, and return the argument",
+        "pass it as an argument, and return the argument",
     )
 }
 
@@ -377,38 +377,38 @@ fn panicked(at: &Place, panic: &Panic) -> Error {
         return unsupported(
             at,
             "a closure that reads elements of its tensors",
-            &format!("it is recorded once, for all elements that it will be given, and asks for some{line}"),
-            "choose by values with `mask_where`; take numbers that Rust code needs (a count of repetitions) from outside, \
-             where tensors can be read",
+            &format!("it is recorded once for all elements, but reads some{line}"),
+            "select by values with `mask_where`; read numbers that Rust code needs (a repeat count) outside of the \
+             closure",
         );
     }
     let of = |what: &str, reason: &str, fix: &str| unsupported(at, what, &format!("{reason}{line}"), fix);
     if panic.text.contains("do not support autodiff") {
         return of(
-            "a closure that takes autodiff from a tensor or adds it (`inner`, `without_autodiff`, `from_inner`, `backward`, `grad`)",
-            "Burn's capture has no such tensors",
-            "stop gradients with `detach`; take gradients of what the loop gives, outside of the closure",
+            "a closure that adds or removes autodiff (`inner`, `without_autodiff`, `from_inner`, `backward`, `grad`)",
+            "Burn's capture does not support such tensors",
+            "stop gradients with `detach`; compute gradients of the loop's results, outside of the closure",
         );
     }
     if panic.text.contains("Cannot move ") {
         return of(
             "a closure that moves a tensor to a device (`to_device`)",
-            "what is recorded has no elements to move",
-            "move the tensor before, and give it as an argument",
+            "recorded tensors have no elements to move",
+            "move the tensor beforehand, and pass it as an argument",
         );
     }
     if panic.text.contains("not implemented") || panic.text.contains("not yet implemented") {
         return of(
-            "an op that Burn's capture does not have, of quantised tensors say",
+            "an op that Burn's capture does not have, for example on quantised tensors",
             &panic.text,
-            "compute it before, and give the result as an argument; or use floats",
+            "compute it beforehand, and pass the result as an argument; or use floats",
         );
     }
     unsupported(
         at,
         "the closure, which panicked while it was recorded",
         &format!("{}{line}", panic.text),
-        "use in it only tensors that it is given or makes on their device; elements of what is computed cannot be read",
+        "use only tensors passed to it or created on their device; elements of recorded tensors cannot be read",
     )
 }
 

@@ -92,7 +92,7 @@ mod tests {
     fn function(number: f64, size: usize, key: &str) -> Result<Arc<Differentiable>> {
         let body = |_: &Device, tensors: Vec<AnyTensor>| {
             let tensors = tensors.into_iter().map(|tensor| tensor.into_tensor::<1, burn::tensor::Float>());
-            let scaled = tensors.map(|tensor| AnyTensor::from(tensor.expect("it has rank 1") * number));
+            let scaled = tensors.map(|tensor| AnyTensor::from(tensor.expect("the only argument has rank 1") * number));
             Ok(scaled.collect())
         };
         let at = Place::new("test", Site::caller());

@@ -196,7 +196,7 @@ impl Scan {
         let counts = operands.counts();
         let types = operands.types(at)?;
         if !self.is_inference {
-            let fix = "draw masks before the loop and give them as a sequence; or run it by `Scan::new().inference()`";
+            let fix = "draw masks before the loop and pass them as a sequence, or use `Scan::new().inference()`";
             check_training(at, weights, operands.all(), fix)?;
         }
         let device = device_of(operands.all()).ok_or_else(|| no_tensors(at))?;
@@ -247,7 +247,7 @@ impl Scan {
         let results = results(at, carries, after, y)?;
         for (index, (result, ty)) in results.iter().zip(&before).enumerate() {
             if inner::type_of(result) != *ty {
-                let (component, fix) = (format!("part {index} of the next carry"), "give it the type that `init` has");
+                let (component, fix) = (format!("part {index} of the next carry"), "return the type that `init` has");
                 return Err(at.mismatch(component, format!("{:?}{:?}", ty.0, ty.1), result.describe(), fix));
             }
         }
@@ -266,12 +266,12 @@ impl Scan {
         let refused = |reason: String| Error::StepCount {
             at: at.boxed(),
             reason,
-            fix: "give the number of steps, `Scan::length`, or sequences with as many rows each".into(),
+            fix: "set the number of steps with `Scan::length`, or pass sequences with that many rows".into(),
         };
-        let steps = counts.next().ok_or_else(|| refused("there are no sequences, and no length".into()))?;
+        let steps = counts.next().ok_or_else(|| refused("neither sequences nor a length are given".into()))?;
         match counts.find(|count| *count != steps) {
             None => Ok(steps),
-            Some(other) => Err(refused(format!("{steps} steps are asked for, and a sequence has {other} rows"))),
+            Some(other) => Err(refused(format!("{steps} steps are requested, but a sequence has {other} rows"))),
         }
     }
 
@@ -383,7 +383,7 @@ impl Operands {
             match tensor.shape().len() {
                 0 | 1 => {
                     let (expected, fix) =
-                        ("a tensor whose rows have rank 1 or more", "reshape it: its rows are along axis 0");
+                        ("a tensor whose rows have rank 1 or more", "reshape it so that its rows are along axis 0");
                     Err(misfit(at, component, expected, tensor.describe(), fix))
                 }
                 _ => type_of(at, &component, tensor, true),
@@ -394,7 +394,7 @@ impl Operands {
 }
 
 fn no_tensors(at: &Place) -> Error {
-    at.mismatch("the loop", "a weight, a carry or a sequence", "none", "give it a carry")
+    at.mismatch("the loop", "a weight, a carry or a sequence", "none", "pass a carry")
 }
 
 /// Returns the results of a body: as many carries as it received, then the ys.

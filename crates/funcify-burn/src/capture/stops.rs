@@ -50,18 +50,18 @@ impl Unclear {
         let (what, reason, fix) = match self {
             Unclear::Misfit => (
                 with_stops,
-                "Burn's autodiff does not lead through its ops as they were recorded",
-                "write it in other ops of Burn, or without `detach`, `set_require_grad` and `no_grad`",
+                "Burn's autodiff tape does not match the recorded ops",
+                "use other ops of Burn, or avoid `detach`, `set_require_grad` and `no_grad`",
             ),
             Unclear::OtherRules => (
-                "a closure whose gradients are not those of its ops",
-                "an op of Burn's autodiff in it, as `batch_norm_train` or one of an extension, has a rule of its own",
-                "write it in other ops of Burn",
+                "a closure whose gradients differ from those of its ops",
+                "an op in it, such as `batch_norm_train` or an op of an extension, has its own derivative rule in Burn",
+                "use other ops of Burn",
             ),
             Unclear::Ambiguous => (
                 with_stops,
-                "Burn's autodiff keeps no name for what is detached, and several places in the closure fit",
-                "detach what the closure is given, as its weight, carry or row; or multiply what is detached by 1.0 first",
+                "Burn's autodiff does not record where `detach` was called, and several places in the closure fit",
+                "detach an argument of the closure (weight, carry or row), or multiply by 1.0 before `detach`",
             ),
         };
         unsupported(at, what, reason, fix)
@@ -376,7 +376,7 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
     }
     for (_, result) in results.iter_mut().enumerate().filter(|(it, _)| stops.contains(&Stop::Result(*it))) {
         let to = fresh(&made);
-        made.push(stop(types.get(result).expect("a result is computed, or an argument"), to));
+        made.push(stop(types.get(result).expect("every result is an argument or computed by an op"), to));
         *result = to;
     }
     made

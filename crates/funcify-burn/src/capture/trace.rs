@@ -49,9 +49,9 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
     let types = of_weights.chain(of_arguments).collect::<Result<Vec<TensorType>>>()?;
     let device = device_of(given.iter().map(|(_, tensor)| tensor).chain(&arguments));
     let all = given.iter().map(|(_, tensor)| tensor).chain(&arguments);
-    check_training(&at, &weights, all, "trace it without autodiff, `&module.valid()` on arguments of its device")?;
+    check_training(&at, &weights, all, "trace it without autodiff: pass `&module.valid()` and plain arguments")?;
     let Some(device) = device else {
-        return Err(at.mismatch("the closure", "a weight or an argument", "none", "give it an argument"));
+        return Err(at.mismatch("the closure", "a weight or an argument", "none", "pass an argument"));
     };
     let body = |device: &Device, tensors: Vec<AnyTensor>| {
         let mut tensors = tensors.into_iter();

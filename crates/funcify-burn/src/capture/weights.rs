@@ -91,8 +91,8 @@ impl<M: Module> Weights for &M {
                 at,
                 "the weights",
                 "a module with parameters",
-                "one with plain tensors alone, to which no gradient would flow",
-                "pass tensors by value, `w.clone()`; or take autodiff from the module, `&module.valid()`",
+                "one with only plain tensors, to which no gradient would flow",
+                "pass tensors by value, `w.clone()`, or the module without autodiff, `&module.valid()`",
             )),
         }
     }
@@ -166,8 +166,8 @@ fn next<const D: usize, K: TensorKind>(at: &Place, tensors: &mut IntoIter<AnyTen
 }
 
 fn lost(at: &Place) -> Error {
-    let reason = "a module has other parameters when it is mapped than when it is visited";
-    unsupported(at, "the weights", reason, "use a module that is derived")
+    let reason = "mapping the module yields other parameters than visiting it";
+    unsupported(at, "the weights", reason, "derive `Module` for it")
 }
 
 /// Collects the parameters of a module with the names of their fields.
@@ -286,8 +286,8 @@ pub(super) fn check_training<'a>(
         false => Ok(()),
         true => Err(unsupported(
             at,
-            "a module with layers that behave in training in another way (dropout, batch normalisation)",
-            "Burn records no training: they would be recorded as in inference",
+            "a module with layers that behave differently in training (dropout, batch normalisation)",
+            "Burn's capture records no training: the layers would run as in inference",
             fix,
         )),
     }

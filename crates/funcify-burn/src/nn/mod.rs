@@ -107,7 +107,7 @@ macro_rules! layers {
 
             /// Returns the outputs for a sequence `[B,T,F]`, or `[T,B,F]` if the batch does not come first, and the
             /// state after its last step.
-            #[doc = concat!("The state: ", $of_state, ". It begins as zeros if none is given.")]
+            #[doc = concat!("The state: ", $of_state, ". It starts as zeros if it is `None`.")]
             ///
             /// # Errors
             /// `Call` for a sequence or a state of other sizes, another dtype or another device.

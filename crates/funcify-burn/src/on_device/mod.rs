@@ -236,7 +236,7 @@ mod tests {
             Err(error) => {
                 let required = std::env::var("FUNCIFY_REQUIRE").unwrap_or_default();
                 assert!(!required.split(',').any(|name| name == "burn-wgpu"), "{error}");
-                return eprintln!("without burn-wgpu: {error}");
+                return eprintln!("skipping burn-wgpu: {error}");
             }
         };
         let graph = Graph::build("steps", |g| {
@@ -286,7 +286,7 @@ mod tests {
             let found = burn.download(result, expected.dtype()).unwrap();
             assert_eq!(found.shape(), expected.shape());
             for (found, expected) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((found - expected).abs() <= 1e-4 * expected.abs(), "{found}, not {expected}");
+                assert!((found - expected).abs() <= 1e-4 * expected.abs(), "{found} != {expected}");
             }
         }
         assert!(READS.with(|reads| reads.get()) > 0);

@@ -71,7 +71,7 @@ fn padded(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, padding: &ops::Pad
 
 /// Creates zeros of the operand's compute type, which may be f32 for f16.
 fn zeros_like(call: &Call<'_, ops::Conv>, x: &Tensor, shape: &[usize]) -> Outcome {
-    call.backend.zeros(dtypes::of(x).expect("operands have dtypes of funcify"), shape)
+    call.backend.zeros(dtypes::of(x).expect("the call's operands have dtypes that funcify supports"), shape)
 }
 
 /// Returns the tensor with its elements in row-major order.

@@ -52,5 +52,5 @@ fn floats(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool
 }
 
 fn wrong_kind(monoid: ReduceKind, what: &str) -> Outcome {
-    Err(format!("there is no running `{}` of {what}", monoid.name()).into())
+    Err(format!("no running `{}` of {what} exists", monoid.name()).into())
 }

@@ -107,5 +107,5 @@ fn along_integer(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize) -> Out
 }
 
 fn wrong_kind(monoid: ReduceKind, what: &str) -> Outcome {
-    Err(format!("there is no `{}` of {what}", monoid.name()).into())
+    Err(format!("no `{}` of {what} exists", monoid.name()).into())
 }

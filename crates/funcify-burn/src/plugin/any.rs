@@ -106,7 +106,7 @@ impl AnyTensor {
         let site = Site::caller();
         let at = || Place::new("into_tensor", site);
         if !self.is::<D, K>() {
-            let (expected, fix) = (format!("a Tensor<{D}, {}>", K::NAME), "ask for the rank and the kind that it has");
+            let (expected, fix) = (format!("a Tensor<{D}, {}>", K::NAME), "request the tensor's rank and kind");
             return Err(misfit(&at(), "the tensor", expected, self.describe(), fix));
         }
         if kinds::rank(&self.0) == D {

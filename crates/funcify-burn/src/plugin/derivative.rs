@@ -84,7 +84,7 @@ impl Derivative {
                         burn.zeros(dtype, &saved.sizes[*result]).map_err(failed)?
                     }
                 },
-                (None, _) => unreachable!("what is no cotangent is saved"),
+                (None, _) => unreachable!("every input except a cotangent is saved"),
             });
         }
         let gradients = self.programs.backward.call(&arguments).inspect_err(|error| free_after(error, arguments))?;

@@ -237,7 +237,7 @@ impl Differentiable {
         arguments: &[AnyTensor],
     ) -> Result<(Arc<OnDevice>, Option<GradientCheckpointingStrategy>)> {
         let Some(first) = arguments.first().map(AnyTensor::device) else {
-            let (expected, found) = ("a tensor, whose device is that of the call", "no tensors");
+            let (expected, found) = ("a tensor that determines the device", "no tensors");
             return Err(misfit(at, "the argument list", expected, found, "add an input to the graph"));
         };
         let mut strategy = None;
@@ -252,7 +252,7 @@ impl Differentiable {
                 (DispatchAutodiffContext::Disabled, _) => {}
                 (DispatchAutodiffContext::Enabled(found), Some(expected)) if found != expected => {
                     let (expected, found) = (format!("gradient checkpointing {expected:?}"), format!("{found:?}"));
-                    let fix = "use one strategy of gradient checkpointing for all arguments";
+                    let fix = "use one gradient checkpointing strategy for all arguments";
                     return Err(misfit(at, component(), expected, found, fix));
                 }
                 (DispatchAutodiffContext::Enabled(found), _) => strategy = Some(found),

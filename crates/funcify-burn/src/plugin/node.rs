@@ -184,7 +184,7 @@ pub(crate) fn on_tape(taping: Taping) -> Outcome<Vec<Tensor>> {
         DispatchTensorKind::NdArray(_) => Ok(with_strategy::<burn::backend::NdArray>(taping)),
         #[cfg(feature = "wgpu")]
         DispatchTensorKind::Cube(_) => Ok(with_strategy::<burn::backend::Cube>(taping)),
-        _ => Err("funcify-burn is compiled without the feature of this device".into()),
+        _ => Err("funcify-burn was compiled without the feature of this device".into()),
     }
 }
 

@@ -46,7 +46,7 @@ impl Leaves {
     }
 
     fn misfit(&self, index: usize, expected: String, found: String) -> Error {
-        let fix = "write the structure with the ranks and kinds that the program has; `AnyTensor` takes any";
+        let fix = "use a structure with the program's ranks and kinds; `AnyTensor` accepts any";
         misfit(&self.at, format!("{} {index}", self.what), expected, found, fix)
     }
 

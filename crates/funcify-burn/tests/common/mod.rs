@@ -1,6 +1,6 @@
 //! Helpers that the tests of the plug-in share: devices, values, a comparison.
 
-#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(dead_code, reason = "each test program uses only some helpers")]
 
 pub(crate) mod cells;
 
@@ -41,7 +41,7 @@ fn wgpu() -> Option<Device> {
             assert_eq!(error.kind(), "Absent", "{error}");
             let required = std::env::var("FUNCIFY_REQUIRE").unwrap_or_default();
             assert!(!required.split(',').any(|name| name == "burn-wgpu"), "{error}");
-            eprintln!("without burn-wgpu: {error}");
+            eprintln!("skipping burn-wgpu: {error}");
         }
     }
     None
@@ -64,6 +64,6 @@ pub(crate) fn assert_close(found: &TensorData, expected: &TensorData, tolerance:
     let largest = pairs.iter().map(|(_, expected)| expected.abs()).fold(0.0, f64::max);
     for (index, (found, expected)) in pairs.iter().enumerate() {
         let difference = (found - expected).abs();
-        assert!(difference <= tolerance * largest, "{what}: element {index} is {found}, not {expected}");
+        assert!(difference <= tolerance * largest, "{what}: element {index} is {found}, expected {expected}");
     }
 }

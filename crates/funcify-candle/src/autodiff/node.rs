@@ -51,7 +51,7 @@ pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: 
     if let ([input], [output]) = (inputs, outputs) {
         let gradient = move |input: &Tensor, cotangent: &Tensor| {
             let gradient = node.gradients(&[Some(cotangent.detach())])?.pop();
-            node.given(input, gradient.expect("a node gives as many gradients as it has inputs"))
+            node.given(input, gradient.expect("`gradients` checked that there is one per input"))
         };
         return Ok(vec![record(input, "funcify", elements(output)?, gradient)?]);
     }
@@ -190,7 +190,7 @@ impl Node {
 fn second_order(at: &Place) -> Error {
     errors::candle(funcify_core::Error::NoDerivative {
         at: at.boxed(),
-        component: "a gradient that Candle's backward gave".into(),
+        component: "a gradient that Candle's backward returned".into(),
         reason: "Candle's backward detaches what it computes, so its second derivatives are wrong".into(),
         fix: "`detach()` the gradient if it is meant as numbers; for a second derivative differentiate the graph \
               (`Graph::grad` as often as needed) and compile that"

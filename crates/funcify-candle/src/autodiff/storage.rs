@@ -120,7 +120,7 @@ macro_rules! on_devices {
 on_devices!(CpuStorage = Cpu, CudaStorage = Cuda, MetalStorage = Metal);
 
 fn wrong_device() -> Error {
-    Error::Msg("a result lies on another device than the inputs that are tracked: move them to one device".into())
+    Error::Msg("a result is on another device than the tracked inputs: move them to one device".into())
 }
 
 /// Replaces the storage of a tensor with an empty one.
@@ -162,7 +162,7 @@ pub(super) fn token<S: OnDevice>(like: &S, len: usize) -> Result<(S, Shape)> {
 /// Converts a token's value to a ticket, and rejects anything else.
 pub(super) fn ticket(value: f32) -> Result<u32> {
     if value < 0.0 || value.fract() != 0.0 || value >= MAX_TICKET as f32 {
-        bail!("a token of funcify's node was changed on its way back (it holds {value})");
+        bail!("a token of funcify's node was changed during the backward pass (it holds {value})");
     }
     Ok(value as u32)
 }

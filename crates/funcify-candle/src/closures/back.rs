@@ -39,7 +39,7 @@ impl Steps {
         let pull = Pull { steps: self, ran, init, ys_are_floats };
         let mut tracked = attach(&at, &inputs, &outputs, Box::new(move |given| pull.run(given)))?.into_iter();
         let mut give = |tensor: Tensor| match tensor.dtype().is_float() {
-            true => tracked.next().expect("the node has an output for each float"),
+            true => tracked.next().expect("the node has one output per float"),
             false => tensor,
         };
         let carries = carries.into_iter().map(&mut give).collect();
@@ -77,7 +77,7 @@ impl Pull {
         let record = &self.ran.record;
         let mut given = cotangents.iter().cloned();
         let mut next = |is_float: bool| match is_float {
-            true => given.next().expect("the node has an output for each float"),
+            true => given.next().expect("the node has one output per float"),
             false => None,
         };
         let keeps_graphs = !record.graphs.is_empty();
@@ -118,7 +118,7 @@ impl Pull {
         for step in range {
             watch.check(&self.steps.at, Progress::Steps(step)).map_err(errors::candle)?;
             let traced = self.steps.trace(step, &carry, captured);
-            let again = " when it ran again for the gradient";
+            let again = " when rerun for the gradient";
             let traced = traced.map_err(|error| errors::plain(error).context(self.steps.failed(step, again)))?;
             let given = prints(&traced.ys).collect::<Result<Vec<_>>>()?;
             let first = step * given.len();
@@ -142,8 +142,8 @@ impl Pull {
         let fix = "make the closure depend on its arguments only: draw random numbers (dropout masks) outside and pass \
                    them, change variables after the backward; or keep the graphs of a loop with \
                    `ScanOptions::keep_graphs`";
-        let expected = "what the closure gave in the forward pass";
-        errors::candle(self.steps.at.mismatch(component, expected, "other numbers when it ran again", fix))
+        let expected = "the result of the forward pass";
+        errors::candle(self.steps.at.mismatch(component, expected, "different numbers in the rerun", fix))
     }
 }
 

@@ -79,7 +79,7 @@ pub fn cond<K: TensorTree, Y: TensorTree>(
     on_false: impl FnOnce(K) -> Result<Y>,
 ) -> Result<Y> {
     if predicate.elem_count() != 1 {
-        let fix = "decide by one number: reduce the predicate with `max` (any) or `min` (all)";
+        let fix = "reduce the predicate to one element with `max` (any) or `min` (all)";
         let error = place("cond").mismatch("the predicate", "one element", errors::type_of(predicate), fix);
         return Err(errors::candle(error));
     }

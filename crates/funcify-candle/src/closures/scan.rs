@@ -233,19 +233,19 @@ fn count(at: &Place, options: &ScanOptions, sequences: &[Tensor], names: &[Strin
     for (xs, name) in sequences.iter().zip(names) {
         let Some(size) = xs.dims().get(options.axis).copied() else {
             let expected = format!("an axis {} for the steps", options.axis);
-            let fix = "give each sequence one row a step, or choose another `ScanOptions::axis`";
+            let fix = "pass sequences with one row per step, or choose another `ScanOptions::axis`";
             let component = format!("sequence `{name}`");
             return Err(errors::candle(at.mismatch(component, expected, errors::type_of(xs), fix)));
         };
         match &rows {
             Some((count, source)) if *count != size => {
-                let reason = format!("{source} gives {count} steps, and `{name}` has {size} rows");
-                return Err(refused(reason, "give all sequences as many rows as there are steps"));
+                let reason = format!("{source} specifies {count} steps, but `{name}` has {size} rows");
+                return Err(refused(reason, "pass sequences with one row per step"));
             }
             _ => rows = Some((size, format!("`{name}`"))),
         }
     }
-    let fix = "give the number of steps: `ScanOptions::new().length(n)`";
+    let fix = "set the number of steps: `ScanOptions::new().length(n)`";
     let missing = || refused("there are no sequences".into(), fix);
     rows.map(|(rows, _)| rows).ok_or_else(missing)
 }

@@ -102,9 +102,9 @@ impl Steps {
             let traced = traced.map_err(|error| errors::plain(error).context(self.failed(step, "")))?;
             captured_vars.collect(&self.at, step, &traced, &ran.captured)?;
             if step > 0 && traced.ys.len() != ran.ys.len() {
-                let expected = format!("{} leaves, as step 0 gave", ran.ys.len());
-                let fix = "give ys of the same structure in every step: they are stacked";
-                let component = format!("what step {step} gives");
+                let expected = format!("{} leaves, as in step 0", ran.ys.len());
+                let fix = "return ys of the same structure in every step, so that they can be stacked";
+                let component = format!("the ys of step {step}");
                 return Err(errors::candle(self.at.mismatch(component, expected, traced.ys.len(), fix)));
             }
             for (index, y) in traced.ys.iter().enumerate() {
@@ -174,15 +174,15 @@ impl Steps {
         let types: Vec<_> = carry.iter().map(|leaf| (leaf.dtype(), leaf.shape().clone())).collect();
         let (next, ys) = (self.body)(carry, xs, captured)?;
         if next.len() != types.len() {
-            let expected = format!("{} leaves, as the first carry has", types.len());
-            let fix = "give the next carry the structure of the first";
+            let expected = format!("{} leaves, as in the first carry", types.len());
+            let fix = "return a next carry with the structure of the first";
             return Err(errors::candle(self.at.mismatch("the next carry", expected, next.len(), fix)));
         }
         for (index, (next, (dtype, shape))) in next.iter().zip(&types).enumerate() {
             if next.dtype() != *dtype || next.shape() != shape {
                 let component = format!("leaf `{}` of the next carry", self.names[index]);
                 let fix =
-                    "give the next carry the types of the first: convert or reshape it, or start from another carry";
+                    "return a carry with the types of the first: convert or reshape it, or start from another carry";
                 let expected = errors::ty(*dtype, shape.dims());
                 return Err(errors::candle(self.at.mismatch(component, expected, errors::type_of(next), fix)));
             }
@@ -198,8 +198,8 @@ impl Steps {
         };
         let mut shape = y.dims().to_vec();
         if axis > shape.len() {
-            let fix = "choose a smaller `ScanOptions::axis`, or give ys of more axes";
-            let expected = format!("at least {axis} axes, for the steps to lie along axis {axis}");
+            let fix = "choose a smaller `ScanOptions::axis`, or return ys with more axes";
+            let expected = format!("at least {axis} axes, so that the steps can be stacked along axis {axis}");
             let component = format!("y {index} of the step");
             return Err(errors::candle(self.at.mismatch(component, expected, errors::type_of(y), fix)));
         }
@@ -211,8 +211,8 @@ impl Steps {
         if all.dtype() != y.dtype() || all.dims() != shape {
             let mut row = all.dims().to_vec();
             row.remove(axis);
-            let expected = format!("{}, as step 0 gave", errors::ty(all.dtype(), &row));
-            let fix = "give ys of the same types in every step: they are stacked";
+            let expected = format!("{}, as in step 0", errors::ty(all.dtype(), &row));
+            let fix = "return ys of the same types in every step, so that they can be stacked";
             let component = format!("y {index} of step {step}");
             return Err(errors::candle(self.at.mismatch(component, expected, errors::type_of(y), fix)));
         }
@@ -259,10 +259,10 @@ impl CapturedVars {
         if captured_ops > MAX_CAPTURED {
             return Err(errors::candle(Error::Type {
                 at: at.boxed(),
-                component: "what the closure captures".into(),
+                component: "the tensors that the closure captures".into(),
                 expected: format!("`Var`s and tensors with at most {MAX_CAPTURED} recorded ops"),
-                found: format!("{captured_ops} recorded ops, which the backward of every step would run through"),
-                fix: "pass the computed tensors to `scan_captured`, or as carry or sequences".into(),
+                found: format!("{captured_ops} recorded ops, which the backward pass of every step would repeat"),
+                fix: "pass the computed tensors to `scan_captured`, or in the carry or the sequences".into(),
             }));
         }
         Ok(())

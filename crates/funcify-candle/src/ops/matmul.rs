@@ -66,7 +66,7 @@ fn multiplied(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::
                     $(CpuStorage::$integer(_) => {
                         CpuStorage::$integer(ops::integer_products(contiguous(s1, l1)?, contiguous(s2, l2)?, sizes))
                     })*
-                    _ => candle_core::bail!("no kernel for products of these numbers"),
+                    _ => candle_core::bail!("no matrix product for these element types"),
                 }
             };
         }

@@ -1,5 +1,5 @@
 //! Helpers that the tests of the plug-in share: numbers, cells, loops by hand, comparison of gradients.
-#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(dead_code, reason = "each test program uses only some helpers")]
 
 pub(crate) mod cells;
 
@@ -78,8 +78,8 @@ pub(crate) fn backward(tensors: &[&Tensor]) -> GradStore {
 #[track_caller]
 pub(crate) fn assert_gradients(found: &GradStore, expected: &GradStore, vars: &[&Var], what: &str) {
     for (index, var) in vars.iter().enumerate() {
-        let expected = expected.get(var).unwrap_or_else(|| panic!("{what}: no expected gradient of variable {index}"));
-        let found = found.get(var).unwrap_or_else(|| panic!("{what}: no gradient of variable {index}"));
+        let expected = expected.get(var).unwrap_or_else(|| panic!("{what}: no expected gradient for variable {index}"));
+        let found = found.get(var).unwrap_or_else(|| panic!("{what}: no gradient for variable {index}"));
         assert_close(found, expected, &format!("{what}, variable {index}"));
         assert!(distance(expected, &expected.zeros_like().unwrap()) > 0.0, "{what}: variable {index} is not used");
     }

@@ -39,7 +39,8 @@ pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Ve
         }
     }
     env.add(at, &record.ops)?;
-    let missing = || unsupported(at, "the closure", "a result of it was not recorded", "return what it computes");
+    let missing =
+        || unsupported(at, "the closure", "one of its results was not recorded", "return values that it computes");
     record.outputs.iter().map(|id| env.of(*id).ok_or_else(missing)).collect()
 }
 
@@ -47,10 +48,10 @@ fn no_row(at: &Place, op: &OperationIr) -> funcify_core::Error {
     let name = op_name(op);
     let (reason, fix) = match name.as_str() {
         "Random" | "IntRandom" => {
-            ("what a closure draws would be drawn once, when it is recorded", "draw before, and give it as an argument")
+            ("the values would be drawn once, during recording", "draw them beforehand and pass them as an argument")
         }
-        "Custom" => ("an op of an extension has no meaning here", "write it in Burn's own ops"),
-        _ => ("it has no translation to funcify's ops", "write it in other ops of Burn, or the program in funcify"),
+        "Custom" => ("ops of an extension cannot be translated", "use Burn's own ops"),
+        _ => ("it has no translation to funcify's ops", "use other ops of Burn, or write the program in funcify"),
     };
     unsupported(at, &format!("Burn's op `{name}`"), reason, fix)
 }
@@ -143,7 +144,7 @@ impl Env {
     fn checked(&self, at: &Place, op: &OperationIr, tensor: &TensorIr, value: Value) -> Result<Value> {
         let Some(dtype) = dtype_of(tensor) else {
             let what = format!("Burn's op `{}` with a {:?} result", op_name(op), tensor.dtype);
-            return Err(unsupported(at, &what, "funcify has no such dtype", "use another dtype"));
+            return Err(unsupported(at, &what, "funcify does not have this dtype", "use another dtype"));
         };
         let expected = TensorType::new(dtype, shape(tensor));
         let value = match value.dtype() {
@@ -157,7 +158,7 @@ impl Env {
             found => {
                 let what = format!("Burn's op `{}`", op_name(op));
                 let reason = format!("its result is {found} here and {expected} in Burn");
-                Err(unsupported(at, &what, &reason, "report this as a bug of funcify"))
+                Err(unsupported(at, &what, &reason, "report this as a bug in funcify"))
             }
         }
     }

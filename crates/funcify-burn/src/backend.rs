@@ -65,7 +65,7 @@ impl Backend for Burn {
         dtypes::of(tensor) == Some(self.stored(dtype))
     }
 
-    /// For a boolean that is stored as a number, any nonzero element means `true` and becomes 1.
+    /// Normalises booleans that are stored as numbers: a nonzero element is true, and becomes 1.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Outcome {
         match (dtype, tensor.dtype()) {
             (DType::Bool, BurnDType::Bool(store))

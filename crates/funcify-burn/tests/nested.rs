@@ -1,4 +1,4 @@
-//! Tests a `scan` in the body of a `scan` against loops by hand, with gradients, on every device.
+//! Tests a `scan` in the body of a `scan` against handwritten loops, with gradients, on every device.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Tests loops over Burn modules: `scan` returns the results of the loop by hand on Burn's own tape, and the same
+//! Tests loops over Burn modules: `scan` returns the results of the handwritten loop on Burn's own tape, and the same
 //! gradients for the carries, the sequences and each parameter.
 
 mod common;

@@ -1,6 +1,6 @@
 //! Tests autodiff controls in closures: `detach`, `set_require_grad`, `no_grad` and anything else that stops a
-//! gradient in Burn stops it in the recorded loop. The oracle is the loop by hand on Burn's own tape: its values, its
-//! gradients, and the absence of gradients.
+//! gradient in Burn also stops it in the recorded loop. The oracle is the handwritten loop on Burn's own tape: its
+//! values, its gradients, and the absence of gradients.
 
 #[macro_use]
 mod bodies;
@@ -70,7 +70,7 @@ fn assert_within(rounding: f64, found: &Run, expected: &Run, what: &str) {
         match (found, expected) {
             (Some(found), Some(expected)) => assert_close(found, expected, 2.0 * rounding, &format!("{what}: d{name}")),
             (None, None) => {}
-            // Only in the first step of the loop by hand: the tape of later steps does not lead there.
+            // Only in the first step of the handwritten loop: the tape of later steps does not lead there.
             (Some(zero), None) | (None, Some(zero)) => assert!(zeros(zero), "{what}: d{name} is {zero:?} in one only"),
         }
     }

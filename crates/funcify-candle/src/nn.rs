@@ -255,8 +255,8 @@ layers! {
     /// A linear recurrent unit ([`funcify_nn::Lru`]). Its states are the real and the imaginary part, each
     /// `[batch, states]`.
     Lru(config: funcify_nn::Lru) => |dtype| funcify_nn::Lru { dtype, ..config };
-    /// The recurrence of Griffin behind its convolution ([`funcify_nn::RgLru`]). Its states are `h [batch, features]` and
-    /// `conv [batch, width - 1, features]`.
+    /// The recurrence of Griffin behind its convolution ([`funcify_nn::RgLru`]). Its states are `h [batch, features]`
+    /// and `conv [batch, width - 1, features]`.
     RgLru(config: funcify_nn::RgLru) => |dtype| funcify_nn::RgLru { dtype, ..config };
     /// The recurrent block of RecurrentGemma ([`funcify_nn::Griffin`]). Its states are `h [batch, inner]`,
     /// `conv [batch, width - 1, inner]` and `started [batch]`.
@@ -271,8 +271,8 @@ layers! {
     /// `memory [batch, heads, key / heads, value / heads]` and `conv_q`, `conv_k` and `conv_v`, each
     /// `[batch, width - 1, ..]`.
     DeltaNet(config: funcify_nn::DeltaNet) => |dtype| funcify_nn::DeltaNet { dtype, ..config };
-    /// The time mix of RWKV-4 ([`funcify_nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`, `den` and `max`,
-    /// each `[batch, inner]`.
+    /// The time mix of RWKV-4 ([`funcify_nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`, `den` and
+    /// `max`, each `[batch, inner]`.
     Rwkv4(config: funcify_nn::Rwkv4) => |dtype| funcify_nn::Rwkv4 { dtype, ..config };
     /// The time mix of RWKV-5 and RWKV-6 ([`funcify_nn::Rwkv`]). Its states are `shift [batch, features]` and
     /// `memory [batch, heads, features / heads, features / heads]`.
@@ -286,8 +286,8 @@ layers! {
     /// `m [batch, heads]`.
     Mlstm(config: funcify_nn::Xlstm) =>
         |dtype| funcify_nn::Xlstm { cell: XlstmCell::Mlstm, dtype, ..config };
-    /// The layer of xLSTM 7B ([`funcify_nn::XlstmLarge`]). Its states are `memory [batch, heads, key / heads, value / heads]`,
-    /// `n [batch, heads, key / heads]` and `m [batch, heads]`.
+    /// The layer of xLSTM 7B ([`funcify_nn::XlstmLarge`]). Its states are
+    /// `memory [batch, heads, key / heads, value / heads]`, `n [batch, heads, key / heads]` and `m [batch, heads]`.
     XlstmLarge(config: funcify_nn::XlstmLarge) => |dtype| funcify_nn::XlstmLarge { dtype, ..config };
 }
 

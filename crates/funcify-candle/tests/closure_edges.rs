@@ -240,7 +240,7 @@ fn captured_tensors_with_a_graph() {
         Ok((h.clone(), h))
     };
     let deep = |turns: usize| (0..turns).try_fold(w.t().unwrap(), |w, _| w.sin()).unwrap();
-    // With the transpose in front, 255 turns are 256 ops, the maximum.
+    // With the transpose in front, 255 sines make 256 ops, the maximum.
     for turns in [1, 255, 256] {
         let computed = deep(turns);
         let (last, _) = by_hand(start.clone(), STEPS, false, |h, t| cell(h, row(&xs, t)?, &computed)).unwrap();
@@ -538,7 +538,7 @@ fn tensors_at_other_paths_are_errors() {
     assert_contains(&error_of(looped), &["tensors at y_0", "tensors at y_1", "closure_edges.rs"]);
 }
 
-/// The loop agrees with the one by hand: an optimiser would shrink a variable with a gradient of zeros.
+/// The loop agrees with the handwritten one: an optimiser would shrink a variable with a gradient of zeros.
 #[test]
 fn a_variable_that_the_loss_does_not_use_has_no_gradient() {
     for options in [ScanOptions::new(), ScanOptions::new().keep_graphs()] {

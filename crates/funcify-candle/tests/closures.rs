@@ -138,7 +138,7 @@ fn cells_of_candle_nn() {
     check("GRU", &gru, &vars_of(&map), |state| state.h.clone(), |state| vec![state.h.clone()]);
 }
 
-/// An optimiser trains a model with layers around the loop: the losses equal those of the loop by hand.
+/// An optimiser trains a model with layers around the loop: the losses equal those of the handwritten loop.
 #[test]
 fn training_is_the_same() {
     fn train(through_scan: bool) -> Result<Vec<f64>> {

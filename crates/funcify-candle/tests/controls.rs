@@ -1,5 +1,5 @@
-//! Tests ops and autodiff controls of Candle in closures: each loop has the values and gradients of the loop by hand
-//! on Candle's own graph, and no gradient where that has none.
+//! Tests ops and autodiff controls of Candle in closures: each loop has the values and gradients of the handwritten
+//! loop on Candle's own graph, and no gradient where that has none.
 
 mod common;
 

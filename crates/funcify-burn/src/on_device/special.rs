@@ -1,6 +1,6 @@
 //! Inverse trigonometric, hyperbolic and error functions of f32, from the polynomials of Cephes (S. Moshier) and of
-//! M. Giles (Approximating the erfinv function, 2012). Measured on Mesa's software Vulkan: the device's `asin` and `acos`
-//! are off by 1e-4, `atan` and `sinh` by 2e-5 near 0, `atan` of NaN and `atan2` of zeros are wrong.
+//! M. Giles (Approximating the erfinv function, 2012). Measured on Mesa's software Vulkan: the device's `asin` and
+//! `acos` are off by 1e-4, `atan` and `sinh` by 2e-5 near 0, and `atan` of NaN and `atan2` of zeros are wrong.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 

@@ -52,7 +52,7 @@ impl ScanOptions {
         self
     }
 
-    /// Saves the graphs of all steps instead of rerunning them: faster, with the memory of a loop by hand. Required
+    /// Saves the graphs of all steps instead of rerunning them: faster, with the memory of a handwritten loop. Required
     /// for a closure that draws random numbers or has side effects (the running statistics of `BatchNorm`).
     pub fn keep_graphs(mut self) -> Self {
         self.keep_graphs = true;
@@ -86,7 +86,7 @@ impl ScanOptions {
 /// checked to return the same results.
 ///
 /// The closure must not have side effects either, because it runs twice if there is a gradient. `candle_nn`'s
-/// `BatchNorm` in training updates its running statistics in each call, so twice as often as in a loop by hand, and
+/// `BatchNorm` in training updates its running statistics in each call, so twice as often as in a handwritten loop, and
 /// no check detects that. [`ScanOptions::keep_graphs`] calls the closure once per step.
 ///
 /// ```

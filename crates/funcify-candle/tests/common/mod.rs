@@ -1,4 +1,4 @@
-//! Helpers that the tests of the plug-in share: numbers, cells, loops by hand, comparison of gradients.
+//! Helpers that the tests of the plug-in share: numbers, cells, handwritten loops, comparison of gradients.
 #![allow(dead_code, reason = "each test program uses only some helpers")]
 
 pub(crate) mod cells;
@@ -90,7 +90,7 @@ pub(crate) fn row(xs: &Tensor, t: usize) -> Result<Tensor> {
     xs.narrow(0, t, 1)?.squeeze(0)
 }
 
-/// Runs the loop as written by hand: every step is recorded.
+/// Runs the handwritten loop: every step is recorded.
 pub(crate) fn by_hand<C>(
     init: C,
     steps: usize,

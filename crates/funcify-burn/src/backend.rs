@@ -1,4 +1,4 @@
-//! What loops and calls need of a device beside the kernels.
+//! Implements funcify's `Backend` for Burn: transfers, rows, and the helpers that loops and calls need besides kernels.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Backend for Burn {
     }
 
     fn wait(&self) {
-        // What the device could not do is an error of the result that is read.
+        // If the device failed, reading the result reports the error.
         let _ = self.device().sync();
     }
 
@@ -65,13 +65,13 @@ impl Backend for Burn {
         dtypes::of(tensor) == Some(self.stored(dtype))
     }
 
-    /// A boolean that is stored as a number is true where that is not 0, and becomes 1.
+    /// Normalises booleans that are stored as numbers: a nonzero element is true, and becomes 1.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Outcome {
         match (dtype, tensor.dtype()) {
             (DType::Bool, BurnDType::Bool(store))
                 if store != BoolDType::Native && !kinds::sizes(&tensor).contains(&0) =>
             {
-                // Kernels for booleans of 32 bits look at the lowest bit alone, also those that would compare.
+                // Kernels for 32-bit booleans, comparisons included, look only at the lowest bit.
                 if store == BoolDType::U32 {
                     return self.upload(&self.download(&tensor, dtype)?);
                 }
@@ -115,7 +115,7 @@ impl Backend for Burn {
                 let engine = Engine::compile(whole, Division::BesideLibrary, Machine::detect())?;
                 Ok(Arc::new(Loop { engine, burn: self.clone() }))
             }
-            false => Err(Declined::new(self.backend_name(), "its tensors do not lie in host memory")),
+            false => Err(Declined::new(self.backend_name(), "its tensors are not in host memory")),
         }
     }
 
@@ -171,7 +171,7 @@ impl Backend for Burn {
         });
         let blocks = blocks.collect::<Result<Vec<Tensor>, _>>()?;
         if let Some(part) = blocks.iter().find(|block| !self.has_dtype(block, ty.dtype)) {
-            return Err(format!("a {:?} tensor cannot be a part of a stack of {}", part.dtype(), ty.dtype).into());
+            return Err(format!("a {:?} tensor cannot be part of a stack of {}", part.dtype(), ty.dtype).into());
         }
         match blocks.is_empty() {
             true => self.zeros(ty.dtype, &ty.shape()),
@@ -189,10 +189,10 @@ impl Backend for Burn {
             Some((rows, _)) if row >= *rows => return Err(format!("a trace of {rows} rows has no row {row}").into()),
             Some((_, tail)) if trace.dtype() == value.dtype() && value.shape().as_slice() == tail => {}
             Some((_, tail)) => return Err(misfit(&value, tail)),
-            None => return Err("a trace has an axis of rows".into()),
+            None => return Err("a trace needs an axis of rows".into()),
         }
         if sizes[1..].contains(&0) {
-            // A row without elements: Flex panics at a range of nothing that does not begin at 0.
+            // The row has no elements: Flex panics at an empty range that does not begin at 0.
             return Ok(trace);
         }
         let slices = kinds::along(&sizes, 0, row, row + 1, 1);
@@ -202,24 +202,25 @@ impl Backend for Burn {
     }
 }
 
-/// Whether [`normalize`](Backend::normalize) leaves tensors of a dtype as they are on every device. They are large, and not moved
-/// for nothing.
+/// Returns whether [`normalize`](Backend::normalize) leaves tensors of this dtype unchanged on every device. Such
+/// tensors are large, and the check avoids needless copies.
 fn is_always_normal(dtype: DType) -> bool {
     !matches!(dtype, DType::U8 | DType::F16 | DType::BF16)
 }
 
-/// Rows of a tensor of these sizes.
+/// Returns `count` rows, from row `start` on, of a tensor of these sizes.
 fn rows(tensor: &Tensor, sizes: &[usize], start: usize, count: usize) -> Outcome {
     match sizes.first() {
         Some(rows) if start.checked_add(count).is_some_and(|limit| limit <= *rows) => {}
         _ => return Err(format!("a tensor of sizes {sizes:?} has no rows {start}..{start}+{count}").into()),
     }
-    // Rows without elements are all alike: Flex panics at an offset into nothing.
+    // Empty rows are all equal: Flex panics at an offset into an empty tensor.
     let start = if sizes.contains(&0) { 0 } else { start };
     Ok(kinds::slice(tensor.clone(), &kinds::along(sizes, 0, start, start + count, 1)))
 }
 
-/// Tells whether an op is one of Burn's elementwise ops, which on scalars panic on a wgpu device if there are no elements.
+/// Returns whether this is one of Burn's elementwise ops. On a wgpu device they panic for a scalar operand if there
+/// are no elements.
 fn is_elementwise(op: &Op) -> bool {
     match op.class() {
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Bitcast(_)) | OpClass::Custom(_) => true,

@@ -1,6 +1,6 @@
-//! Loops compiled as a whole: the engine of `funcify-cpu` on the memory of Burn's tensors.
+//! Loops compiled as a whole: runs the engine of `funcify-cpu` on the memory of Burn's tensors.
 //!
-//! Floats that lie in order are read where they are, everything else is copied once. Results are moved into tensors.
+//! Contiguous floats are borrowed, and everything else is copied once. Results are moved into tensors.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::data::{download, elements, from_elements, upload};
 use crate::device::Burn;
 use crate::kinds::Tensor;
 
-/// A loop on Burn's tensors in host memory.
+/// A compiled loop on Burn's tensors in host memory.
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) engine: Engine,
@@ -48,7 +48,7 @@ impl Compiled<Tensor> for Loop {
     }
 }
 
-/// The elements of a float tensor.
+/// Returns the elements of a float tensor, borrowed if possible.
 fn numbers<E: burn::tensor::Element + bytemuck::Pod>(tensor: &Tensor) -> Result<Cow<'_, [E]>, BackendError> {
     #[cfg(feature = "flex")]
     if let DispatchTensorKind::Flex(BackendTensor::Float(tensor)) = &tensor.kind
@@ -65,7 +65,7 @@ fn numbers<E: burn::tensor::Element + bytemuck::Pod>(tensor: &Tensor) -> Result<
     Ok(Cow::Owned(elements(tensor.clone())?))
 }
 
-/// The floats of a tensor of ndarray, if they are of that type and lie in order.
+/// Returns the floats of an ndarray tensor if they have that type and are contiguous.
 #[cfg(feature = "ndarray")]
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here")]
 fn in_order<E: burn::tensor::Element + bytemuck::Pod>(tensor: &burn_ndarray::NdArrayTensor) -> Option<&[E]> {

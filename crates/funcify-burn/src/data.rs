@@ -1,4 +1,4 @@
-//! Elements between host memory and a device.
+//! Moves elements between host memory and a device.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -9,7 +9,7 @@ use funcify_core::{DType, HostTensor, Storage};
 use crate::device::Burn;
 use crate::kinds::{Tensor, computable, read, sizes};
 
-/// A tensor with the elements of a host tensor, for kernels ([`crate::kinds::computable`]).
+/// Uploads a host tensor, in the form that kernels accept ([`crate::kinds::computable`]).
 pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
     let stored = burn.stored(tensor.dtype());
     if stored != tensor.dtype() {
@@ -29,7 +29,7 @@ pub(crate) fn upload(burn: &Burn, tensor: &HostTensor) -> Tensor {
     }
 }
 
-/// The elements of a tensor whose dtype is `dtype`, which the device may store as another.
+/// Downloads a tensor of type `dtype`, which the device may store as another dtype.
 pub(crate) fn download(burn: &Burn, tensor: &Tensor, dtype: DType) -> Result<HostTensor, BackendError> {
     let stored = burn.stored(dtype);
     if stored != dtype {
@@ -38,7 +38,7 @@ pub(crate) fn download(burn: &Burn, tensor: &Tensor, dtype: DType) -> Result<Hos
     host(read(computable(tensor.clone()))?, dtype, &sizes(tensor))
 }
 
-/// A host tensor of these elements.
+/// Converts Burn's tensor data to a host tensor.
 pub(crate) fn host(data: TensorData, dtype: DType, shape: &[usize]) -> Result<HostTensor, BackendError> {
     let storage = match dtype {
         DType::Bool => Storage::Bool(data.iter::<bool>().collect()),
@@ -53,10 +53,10 @@ pub(crate) fn host(data: TensorData, dtype: DType, shape: &[usize]) -> Result<Ho
     };
     let found = storage.len();
     HostTensor::new(shape, storage)
-        .ok_or_else(|| format!("Burn gave {found} elements, not as many as its shape").into())
+        .ok_or_else(|| format!("Burn returned {found} elements, which does not match the shape").into())
 }
 
-/// A tensor with these elements, as many as the shape has.
+/// Creates a tensor from these elements, as many as the shape has.
 pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec<E>, shape: &[usize]) -> Tensor {
     let shape = if shape.is_empty() && !burn.in_host_memory() { &[1] } else { shape };
     let data = TensorData::new(elements, shape.to_vec());
@@ -75,7 +75,7 @@ pub(crate) fn from_elements<E: burn::tensor::Element>(burn: &Burn, elements: Vec
     }
 }
 
-/// The elements of a tensor of that element type. A buffer that nothing else holds is taken over, not copied.
+/// Returns the elements of a tensor of that element type. A buffer that is not shared is moved, not copied.
 pub(crate) fn elements<E: burn::tensor::Element>(tensor: Tensor) -> Result<Vec<E>, BackendError> {
     let data = read(tensor)?;
     // A device may store booleans as integers.
@@ -83,7 +83,7 @@ pub(crate) fn elements<E: burn::tensor::Element>(tensor: Tensor) -> Result<Vec<E
     Ok(data.try_into_vec()?)
 }
 
-/// The value of an integer scalar.
+/// Returns the value of an integer scalar.
 pub(crate) fn integer_value(tensor: Tensor) -> Result<i64, BackendError> {
     let data = read(tensor)?;
     let value = data.iter::<i64>().next();

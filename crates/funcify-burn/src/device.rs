@@ -1,4 +1,4 @@
-//! The device handle, and in what the devices differ.
+//! The device handle, and the differences between devices.
 
 #[cfg(feature = "wgpu")]
 use std::sync::OnceLock;
@@ -25,29 +25,29 @@ pub(crate) type Call<'a, O> = KernelCall<'a, Burn, O>;
 pub struct Burn {
     device: Device,
     name: &'static str,
-    /// How the device stores booleans.
+    /// The device's storage type of booleans.
     bool_dtype: BoolDType,
     abilities: Abilities,
 }
 
-/// In what the devices differ.
+/// The abilities in which devices differ.
 #[derive(Clone, Debug)]
 struct Abilities {
-    /// The dtypes that it does not compute with, and why.
+    /// The dtypes that the device does not support, and the reasons.
     lacking: Vec<(DType, &'static str)>,
-    /// Storage for f16 and bf16. Without it they are f32 that is rounded after each kernel.
+    /// `true` if the device stores f16 and bf16. Otherwise they are f32, rounded after each kernel.
     half_floats: bool,
-    /// The largest rank that it can reshape.
+    /// The largest rank that the device can reshape.
     max_rank: Option<usize>,
-    /// A sigmoid of its own. Burn's general one computes in f32.
+    /// `true` if the device has its own sigmoid. Burn's general one computes in f32.
     sigmoid: bool,
-    /// Whether elements lie in host memory, where a kernel can compute with them as well as anywhere.
+    /// `true` if elements are in host memory, where a kernel can compute on them directly.
     host_memory: bool,
-    /// Bytes. Where they are lacking, u8 is stored as u32.
+    /// `true` if the device stores bytes. Otherwise u8 is stored as u32.
     bytes: bool,
 }
 
-/// All of them.
+/// A device with every ability.
 impl Default for Abilities {
     fn default() -> Self {
         Abilities {
@@ -62,13 +62,13 @@ impl Default for Abilities {
 }
 
 impl Burn {
-    /// Burn's CPU device in plain Rust.
+    /// Returns Burn's CPU device in plain Rust.
     #[cfg(feature = "flex")]
     pub fn flex() -> Self {
         Burn::new(Device::flex(), "burn-flex", Abilities::default())
     }
 
-    /// Burn's CPU device on the `ndarray` crate.
+    /// Returns Burn's CPU device on the `ndarray` crate.
     #[cfg(feature = "ndarray")]
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
     pub fn ndarray() -> Self {
@@ -76,13 +76,13 @@ impl Burn {
         Burn::new(Device::ndarray(), "burn-ndarray", abilities)
     }
 
-    /// Burn's wgpu device on Vulkan: a GPU if there is one, else a software adapter. The environment variable
-    /// `CUBECL_WGPU_DEFAULT_DEVICE` names another one, say `IntegratedGpu(0)` or `Cpu`.
+    /// Returns Burn's wgpu device on Vulkan: a GPU if there is one, else a software adapter. The environment variable
+    /// `CUBECL_WGPU_DEFAULT_DEVICE` selects another one, for example `IntegratedGpu(0)` or `Cpu`.
     ///
-    /// A u8 tensor is one of u32 there, with elements below 256.
+    /// On this device a u8 tensor is stored as u32 with elements below 256.
     ///
     /// # Errors
-    /// `Absent` where Vulkan has no adapter.
+    /// `Absent` if Vulkan has no adapter.
     #[cfg(feature = "wgpu")]
     #[track_caller]
     pub fn wgpu() -> funcify_core::Result<Self> {
@@ -101,7 +101,7 @@ impl Burn {
     #[cfg(feature = "wgpu")]
     fn on_gpu(device: Device) -> Self {
         let mut lacking = vec![
-            (DType::F64, "computes functions of f64 with the precision of f32, or wrongly"),
+            (DType::F64, "computes functions of f64 in f32 precision, or incorrectly"),
             (DType::BF16, "has no arithmetic for bf16"),
         ];
         let optional = [
@@ -115,10 +115,10 @@ impl Burn {
         Burn::new(device, "burn-wgpu", abilities)
     }
 
-    /// The backend of a device of Burn, whether it has autodiff or not.
+    /// Returns the backend for one of Burn's devices, with or without autodiff.
     ///
     /// # Errors
-    /// `Unsupported` for devices that this crate does not have, or is compiled without: see its features.
+    /// `Unsupported` for devices that this crate does not support, or that its enabled features exclude.
     #[track_caller]
     pub fn of(device: &Device) -> funcify_core::Result<Self> {
         let inner = device.clone().inner();
@@ -133,16 +133,16 @@ impl Burn {
             DispatchDevice::Capture(_) => Err(unsupported(
                 &Place::new("Burn::of", site),
                 "burn-capture",
-                "a function inside a closure that is recorded",
-                "the device of the closure's tensors writes Burn's ops down, and runs nothing",
-                "write it in Burn's ops, and a loop with `funcify_burn::scan`; or all of it with funcify's own",
+                "a function inside a recorded closure",
+                "the device of the closure's tensors only records Burn's ops, and runs nothing",
+                "use Burn's ops, and `funcify_burn::scan` for a loop; or write all of it in funcify",
             )),
             other => Err(unsupported(
                 &Place::new("Burn::of", site),
                 "burn",
                 &format!("the device {other:?}"),
-                "funcify-burn has Burn's devices flex, ndarray and wgpu, each with a feature of that name",
-                "switch on the feature of the device, or move the tensors to another one",
+                "funcify-burn supports Burn's devices flex, ndarray and wgpu, each behind a feature of that name",
+                "enable the feature of the device, or move the tensors to another one",
             )),
         }
     }
@@ -156,12 +156,12 @@ impl Burn {
         Burn { device, name, bool_dtype, abilities }
     }
 
-    /// The backend's name.
+    /// Returns the backend's name.
     pub(crate) fn backend_name(&self) -> &'static str {
         self.name
     }
 
-    /// The device as Burn names it.
+    /// Returns Burn's handle of the device.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -170,12 +170,12 @@ impl Burn {
         self.bool_dtype
     }
 
-    /// Whether the device has a sigmoid that computes in the dtype of its operand.
+    /// Returns whether the device has a sigmoid that computes in the dtype of its operand.
     pub(crate) fn has_sigmoid(&self) -> bool {
         self.abilities.sigmoid
     }
 
-    /// The dtype that the device stores elements of `dtype` as.
+    /// Returns the dtype in which the device stores elements of `dtype`.
     pub(crate) fn stored(&self, dtype: DType) -> DType {
         match dtype {
             DType::U8 if !self.abilities.bytes => DType::U32,
@@ -184,26 +184,27 @@ impl Burn {
         }
     }
 
-    /// Tells whether the elements of a tensor lie in host memory. Other devices do not compute on tensors of rank 0.
+    /// Returns whether the elements of a tensor are in host memory. Other devices do not compute on tensors of rank
+    /// 0.
     pub(crate) fn in_host_memory(&self) -> bool {
         self.abilities.host_memory
     }
 
-    /// Burn's integer type that stores an integer dtype.
+    /// Returns Burn's integer type that stores an integer dtype.
     pub(crate) fn integer(&self, dtype: DType) -> Outcome<IntDType> {
         dtypes::integer(self.stored(dtype))
     }
 
-    /// The integer type of indices.
+    /// Returns the integer type of indices.
     pub(crate) fn index_dtype(&self) -> IntDType {
         if self.in_host_memory() { IntDType::I64 } else { IntDType::I32 }
     }
 
-    /// A tensor of zeros, `false` for booleans.
+    /// Creates a tensor of zeros, or of `false` for booleans.
     pub(crate) fn zeros(&self, dtype: DType, shape: &[usize]) -> Outcome {
         self.check(dtype, shape.len())?;
         if self.in_host_memory() && dtype != DType::Bool {
-            // The system's memory is zero already; Burn's own zeros write it.
+            // Memory from the system is already zero; Burn's own zeros write it again.
             return Ok(filled(&self.device, self.stored(dtype), shape, 0.0));
         }
         let device = self.device.as_dispatch();
@@ -216,25 +217,25 @@ impl Burn {
         })
     }
 
-    /// Why the device cannot hold such a tensor.
+    /// Returns the reason why the device cannot hold such a tensor, if any.
     pub(crate) fn lacking(&self, dtype: DType, rank: usize) -> Option<String> {
         let lacking = self.abilities.lacking.iter().find(|(lacking, _)| *lacking == dtype);
         match (lacking, self.abilities.max_rank) {
             (Some((_, reason)), _) => Some(reason.to_string()),
             (None, Some(most)) if rank > most => {
-                Some(format!("reshapes tensors of rank {most} at most, not of rank {rank}"))
+                Some(format!("reshapes tensors of at most rank {most}, not rank {rank}"))
             }
             _ => None,
         }
     }
 
-    /// Fails if the device cannot hold such a tensor.
+    /// Checks that the device can hold such a tensor.
     pub(crate) fn check(&self, dtype: DType, rank: usize) -> Outcome<()> {
         self.lacking(dtype, rank).map_or(Ok(()), |reason| Err(format!("{} {reason}", self.name).into()))
     }
 }
 
-/// The Vulkan device, which Burn opens once in a program.
+/// Returns the Vulkan device, which Burn opens once per process.
 #[cfg(feature = "wgpu")]
 fn vulkan_device() -> Result<Device, String> {
     static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
@@ -242,7 +243,7 @@ fn vulkan_device() -> Result<Device, String> {
     DEVICE.get_or_init(open).clone()
 }
 
-/// The error of something that a device of Burn, or the one that records, does not support.
+/// Returns the error for a feature that a Burn device, or the capture device, does not support.
 pub(crate) fn unsupported(at: &Place, backend: &str, what: &str, reason: &str, fix: &str) -> Error {
     let (backend, what, reason, fix) = (backend.into(), what.into(), reason.into(), fix.into());
     Error::Unsupported { at: at.boxed(), backend, what, reason, fix }

@@ -1,4 +1,4 @@
-//! Element types: funcify's and Burn's.
+//! Maps element types between funcify and Burn.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::{DType as BurnDType, FloatDType, IntDType};
@@ -7,7 +7,7 @@ use funcify_core::error::BackendError;
 
 use crate::kinds::Tensor;
 
-/// Burn's integer type of the same name, for an integer dtype.
+/// Returns Burn's integer type of the same name for an integer dtype.
 pub(crate) fn integer(dtype: DType) -> Result<IntDType, BackendError> {
     match dtype {
         DType::U8 => Ok(IntDType::U8),
@@ -18,7 +18,7 @@ pub(crate) fn integer(dtype: DType) -> Result<IntDType, BackendError> {
     }
 }
 
-/// Burn's float type for a float dtype.
+/// Returns Burn's float type for a float dtype.
 pub(crate) fn float(dtype: DType) -> Result<FloatDType, BackendError> {
     match dtype {
         DType::F16 => Ok(FloatDType::F16),
@@ -29,12 +29,12 @@ pub(crate) fn float(dtype: DType) -> Result<FloatDType, BackendError> {
     }
 }
 
-/// The dtype of a tensor, if it is one of funcify's.
+/// Returns the dtype of a tensor if funcify has it.
 pub(crate) fn of(tensor: &Tensor) -> Option<DType> {
     named(tensor.dtype())
 }
 
-/// The dtype of that name, if it is one of funcify's.
+/// Returns funcify's dtype of the same name, if any.
 pub(crate) fn named(dtype: BurnDType) -> Option<DType> {
     match dtype {
         BurnDType::Bool(_) => Some(DType::Bool),

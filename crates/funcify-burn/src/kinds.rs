@@ -1,4 +1,4 @@
-//! Burn has each data movement three times, for floats, integers and booleans: here they are one function.
+//! Merges Burn's three versions of each data movement, for floats, integers and booleans, into one function.
 
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn::backend::{Dispatch, TensorMetadata};
@@ -11,10 +11,10 @@ use smallvec::SmallVec;
 /// A tensor of any device, dtype and rank.
 pub(crate) type Tensor = burn::backend::DispatchTensor;
 
-/// The result of a kernel, by default a tensor, or the reason why there is none.
+/// The result of a kernel, by default a tensor, or the error that prevented it.
 pub(crate) type Outcome<T = Tensor> = Result<T, BackendError>;
 
-/// Which of Burn's three families of ops serves a tensor.
+/// Identifies which of Burn's three families of ops handles a tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Float,
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Bool,
 }
 
-/// The family of a tensor.
+/// Returns the family of a tensor.
 pub(crate) fn kind(tensor: &Tensor) -> Kind {
     let dtype = tensor.dtype();
     if dtype.is_float() {
@@ -45,17 +45,17 @@ macro_rules! by_kind {
     };
 }
 
-/// The sizes of a tensor.
+/// Returns the sizes of a tensor.
 pub(crate) fn sizes(tensor: &Tensor) -> Vec<usize> {
     tensor.shape().to_vec()
 }
 
-/// How many axes a tensor has.
+/// Returns the number of axes of a tensor.
 pub(crate) fn rank(tensor: &Tensor) -> usize {
     tensor.shape().num_dims()
 }
 
-/// Whether the tensor is on one of Burn's GPU devices.
+/// Returns whether the tensor is on one of Burn's GPU devices.
 fn is_on_gpu(tensor: &Tensor) -> bool {
     #[cfg(feature = "wgpu")]
     return matches!(tensor.kind, burn::backend::DispatchTensorKind::Cube(_));
@@ -66,8 +66,9 @@ fn is_on_gpu(tensor: &Tensor) -> bool {
     }
 }
 
-/// A tensor as kernels take it. Burn's GPU devices compute on rank 1 and more: a scalar there is a vector of one element
-/// to the kernels, and a tensor of rank 0 to everything else. Neither way moves an element.
+/// Converts a tensor to the form that kernels accept. Burn's GPU devices compute on rank 1 and above: a scalar there
+/// is a vector of one element inside kernels, and a tensor of rank 0 everywhere else. Neither conversion moves an
+/// element.
 pub(crate) fn computable(tensor: Tensor) -> Tensor {
     match is_on_gpu(&tensor) && tensor.shape().rank() == 0 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([1]))),
@@ -75,7 +76,7 @@ pub(crate) fn computable(tensor: Tensor) -> Tensor {
     }
 }
 
-/// What a kernel gave for a result of that rank, as everything else takes it: see [`computable`].
+/// Converts a kernel's result of that rank back to the form used outside kernels: see [`computable`].
 pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
     match rank == 0 && is_on_gpu(&tensor) && tensor.shape().rank() == 1 {
         true => by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, Shape::new([]))),
@@ -83,7 +84,7 @@ pub(crate) fn with_rank(tensor: Tensor, rank: usize) -> Tensor {
     }
 }
 
-/// The shape that a kernel gives to what has `shape` to everything else: see [`computable`].
+/// Returns the shape that a tensor of `shape` has inside kernels: see [`computable`].
 fn computable_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
     match shape.is_empty() && is_on_gpu(tensor) {
         true => Shape::new([1]),
@@ -91,7 +92,7 @@ fn computable_shape(tensor: &Tensor, shape: &[usize]) -> Shape {
     }
 }
 
-/// The same elements in row-major order under another shape with as many.
+/// Reshapes a tensor to a shape with as many elements, in row-major order.
 pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Outcome {
     let tensor = computable(tensor);
     let shape = computable_shape(&tensor, shape);
@@ -105,12 +106,12 @@ pub(crate) fn reshape(tensor: Tensor, shape: &[usize]) -> Outcome {
     Ok(by_kind!(tensor, float_reshape | int_reshape | bool_reshape, (tensor, shape)))
 }
 
-/// The same elements under another shape, as everything else than kernels takes them: see [`computable`].
+/// Reshapes a tensor, and returns it in the form used outside kernels: see [`computable`].
 pub(crate) fn resized(tensor: Tensor, shape: &[usize]) -> Outcome {
     Ok(with_rank(reshape(tensor, shape)?, shape.len()))
 }
 
-/// Repetition to a shape of the same rank, where each axis is equal or 1.
+/// Expands a tensor to a shape of the same rank, where each axis is equal or 1.
 pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     let shape = computable_shape(&tensor, shape);
     if tensor.shape() == shape {
@@ -119,37 +120,37 @@ pub(crate) fn expand(tensor: Tensor, shape: &[usize]) -> Tensor {
     by_kind!(tensor, float_expand | int_expand | bool_expand, (tensor, shape))
 }
 
-/// What is taken of each axis. There is a list for each row that a loop reads or writes, so it lies on the stack.
+/// The slices of each axis. Every row that a loop reads or writes needs a list, so it is stored on the stack.
 type Slices = SmallVec<[Slice; 6]>;
 
-/// All axes whole, except `start, start+step, ..` below `limit` in one.
+/// Returns slices that keep all axes whole, except one: `start, start+step, ..` below `limit`.
 pub(crate) fn along(sizes: &[usize], axis: usize, start: usize, limit: usize, step: usize) -> Slices {
     let whole = |size: usize| Slice::new(0, Some(size as isize), 1);
     let part = Slice::new(start as isize, Some(limit as isize), step as isize);
     sizes.iter().enumerate().map(|(index, size)| if index == axis { part } else { whole(*size) }).collect()
 }
 
-/// The part of a tensor that `slices` name.
+/// Returns the part of a tensor that `slices` select.
 pub(crate) fn slice(tensor: Tensor, slices: &[Slice]) -> Tensor {
     by_kind!(tensor, float_slice | int_slice | bool_slice, (tensor, slices))
 }
 
-/// A tensor with the part that `slices` name replaced: in place if nothing else holds the buffer.
+/// Replaces the part of a tensor that `slices` select, in place if the buffer is not shared.
 pub(crate) fn slice_assign(tensor: Tensor, slices: &[Slice], value: Tensor) -> Tensor {
     by_kind!(tensor, float_slice_assign | int_slice_assign | bool_slice_assign, (tensor, slices, value))
 }
 
-/// One tensor or more after one another along an axis.
+/// Concatenates one or more tensors along an axis.
 pub(crate) fn join(tensors: Vec<Tensor>, axis: usize) -> Tensor {
     by_kind!(tensors[0], float_cat | int_cat | bool_cat, (tensors, axis))
 }
 
-/// `value` where `mask` is true, else `tensor`.
+/// Returns `value` where `mask` is true, else `tensor`.
 pub(crate) fn mask_where(tensor: Tensor, mask: Tensor, value: Tensor) -> Tensor {
     by_kind!(tensor, float_mask_where | int_mask_where | bool_mask_where, (tensor, mask, value))
 }
 
-/// The one element of a tensor as a scalar: Burn's ndarray device reshapes to the ranks 1 to 6 only.
+/// Returns the only element of a tensor as a scalar: Burn's ndarray device reshapes only to ranks 1 to 6.
 #[cfg(feature = "ndarray")]
 fn as_scalar(tensor: Tensor) -> Outcome {
     let (kind, device) = (kind(&tensor), tensor.device());
@@ -162,7 +163,7 @@ fn as_scalar(tensor: Tensor) -> Outcome {
     })
 }
 
-/// A tensor of one number on a device that has every dtype.
+/// Creates a tensor filled with one number, on a device that has every dtype.
 pub(crate) fn filled(device: &Device, dtype: DType, shape: &[usize], number: f64) -> Tensor {
     let count = shape.iter().product();
     let device = device.as_dispatch();
@@ -186,11 +187,11 @@ pub(crate) fn filled(device: &Device, dtype: DType, shape: &[usize], number: f64
 
 #[cfg(test)]
 thread_local! {
-    /// How many tensors this thread has read.
+    /// The number of tensors that this thread has read.
     pub(crate) static READS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// The elements of a tensor, once the device has them.
+/// Waits for the device and returns the elements of a tensor.
 pub(crate) fn read(tensor: Tensor) -> Outcome<TensorData> {
     #[cfg(test)]
     READS.with(|reads| reads.set(reads.get() + 1));
@@ -199,5 +200,5 @@ pub(crate) fn read(tensor: Tensor) -> Outcome<TensorData> {
         Kind::Integer => try_read_sync(Dispatch::int_into_data(tensor)),
         Kind::Bool => try_read_sync(Dispatch::bool_into_data(tensor)),
     };
-    data.ok_or("the device cannot be read without waiting")?.map_err(|error| format!("{error:?}").into())
+    data.ok_or("the device cannot be read synchronously")?.map_err(|error| format!("{error:?}").into())
 }

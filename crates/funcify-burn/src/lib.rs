@@ -4,13 +4,14 @@
 //! * [`scan`]: a loop whose body is a closure over Burn tensors and modules, as one op of Burn's autodiff.
 //! * [`RnnExt`]: Burn's own recurrent modules, as one op each.
 //! * [`nn`]: recurrent layers, state space models and linear attention as Burn modules.
-//! * [`Differentiable`]: any graph of funcify as one op of Burn's autodiff.
-//! * [`trace()`]: a closure over Burn tensors and modules as a graph of funcify, which runs on every backend.
+//! * [`Differentiable`]: any funcify graph as one op of Burn's autodiff.
+//! * [`trace()`]: a closure over Burn tensors and modules as a funcify graph, which runs on every backend.
 //!
 //! # As a backend
-//! [`Burn`] is a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on Burn's dispatched primitives, whose
-//! rank is a value, without Burn's autodiff: funcify differentiates the graph itself. In host memory, loops of f32 and
-//! f64 run as a whole in the engine of `funcify-cpu`. All others run natively; a trace is allocated once and its rows are written in place.
+//! [`Burn`] is a device: `Burn::flex()`, `Burn::ndarray()` or `Burn::wgpu()`. It runs programs on Burn's dispatched
+//! primitives, whose rank is a value, without Burn's autodiff: funcify differentiates the graph itself. In host
+//! memory, the engine of `funcify-cpu` runs loops of f32 and f64 as a whole. All other loops run natively; a trace is
+//! allocated once and its rows are written in place.
 //!
 //! ```
 //! use funcify::HostTensor;
@@ -27,22 +28,27 @@
 //!
 //! # Features
 //! * `flex` (default): `Burn::flex()`, Burn's CPU device in plain Rust, with every dtype.
-//! * `ndarray`: `Burn::ndarray()`, on the `ndarray` crate, up to rank 6; f16 and bf16 are f32 that is rounded
-//!   after each op.
-//! * `wgpu`: `Burn::wgpu()`, on Vulkan: a GPU, or Mesa's software driver; without f64 and bf16, up to rank 8; u8 is u32
-//!   that wraps after each op. Burn's features `fusion` and `autotune` are left to a program's own `Cargo.toml`.
+//! * `ndarray`: `Burn::ndarray()`, on the `ndarray` crate, up to rank 6. It stores f16 and bf16 as f32, rounded after
+//!   each op.
+//! * `wgpu`: `Burn::wgpu()`, on Vulkan: a GPU, or Mesa's software driver. It has no f64 and bf16, and ranks up to 8.
+//!   It stores u8 as u32, wrapped after each op. Enable Burn's features `fusion` and `autotune` in your own
+//!   `Cargo.toml`.
 //!
 //! # Integers
-//! Burn's integer arithmetic panics on the CPU devices where this crate's ops are defined: overflow in a build with
-//! overflow checks, division by zero, casts of numbers that the target cannot hold. There integer arithmetic is done in
-//! host memory, which is where the elements are. On wgpu it is done on the device, where nothing panics, with the rest
-//! composed.
+//! On the CPU devices, Burn's integer arithmetic panics in cases that this crate's ops define: overflow in a build
+//! with overflow checks, division by zero, casts of numbers that the target cannot represent. There integer
+//! arithmetic runs in host memory, where the elements are. On wgpu nothing panics, so it runs on the device, and the
+//! remaining cases are composed of its ops.
 //!
 //! # What waits for a wgpu device
-//! Kernels are enqueued, and a native loop enqueues its steps. Waiting for the device are: downloads; boolean arguments of a call; the conditions of
-//! `while` loops and of loops that end early, and the choices of `cond` and `switch`; and `sort`, `lgamma`, `digamma`,
-//! `polygamma`, `cbrt`, `erfc`, integer `pow` and float `rem`, which are computed in host memory. Random bits are drawn on
-//! the device, in some 120 small kernels for each draw.
+//! Kernels are enqueued, and a native loop enqueues its steps. These operations wait for the device:
+//!
+//! * downloads, and boolean arguments of a call;
+//! * the conditions of `while` loops and of loops that end early, and the choices of `cond` and `switch`;
+//! * `sort`, `lgamma`, `digamma`, `polygamma`, `cbrt`, `erfc`, integer `pow` and float `rem`, which are computed in
+//!   host memory.
+//!
+//! Random bits are drawn on the device, in about 120 small kernels per draw.
 
 #[macro_use]
 mod kinds;

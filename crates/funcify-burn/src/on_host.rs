@@ -1,6 +1,6 @@
-//! Kernels in host memory: what Burn's integer ops refuse with a panic, and what Burn has no op for.
+//! Kernels in host memory, for integer ops that panic in Burn, and for ops that Burn lacks.
 //!
-//! On a CPU device the elements are already there, and a buffer that nothing else holds is changed in place.
+//! On a CPU device the elements are already there, and a buffer that is not shared is changed in place.
 
 use burn::tensor::Element;
 use funcify_core::types::{nearest_bf16, nearest_f16};
@@ -35,13 +35,13 @@ macro_rules! by_element {
     };
 }
 
-/// Elementwise on one tensor.
+/// Applies a function to each element of a tensor.
 pub(crate) fn map<E: Element, R: Element>(burn: &Burn, x: Tensor, f: impl Fn(E) -> R) -> Outcome {
     let shape = sizes(&x);
     Ok(from_elements(burn, elements::<E>(x)?.into_iter().map(f).collect(), &shape))
 }
 
-/// A float that f64 holds exactly.
+/// A float that f64 represents exactly.
 pub(crate) trait Real: Element {
     fn wide(self) -> f64;
     fn rounded(wide: f64) -> Self;
@@ -67,12 +67,12 @@ reals! {
     f64: std::convert::identity, |wide| wide;
 }
 
-/// Elementwise on a float tensor, computed in f64 and rounded once.
+/// Applies a function to each element of a float tensor, computed in f64 and rounded once.
 pub(crate) fn map_in_f64(burn: &Burn, x: Tensor, f: impl Fn(f64) -> f64) -> Outcome {
     by_float!(x, Float => map::<Float, Float>(burn, x, |x| Float::rounded(f(x.wide()))))
 }
 
-/// Elementwise on two tensors of one shape.
+/// Combines the elements of two tensors of one shape.
 pub(crate) fn zip<E: Element>(burn: &Burn, x: Tensor, y: Tensor, f: impl Fn(E, E) -> E) -> Outcome {
     let shape = sizes(&x);
     let (mut left, right) = (elements::<E>(x)?, elements::<E>(y)?);
@@ -80,7 +80,7 @@ pub(crate) fn zip<E: Element>(burn: &Burn, x: Tensor, y: Tensor, f: impl Fn(E, E
     Ok(from_elements(burn, left, &shape))
 }
 
-/// One value for all elements along an axis, which keeps the size 1.
+/// Reduces all elements along an axis, which stays with size 1.
 pub(crate) fn fold<E: Element>(burn: &Burn, x: Tensor, axis: usize, identity: E, f: impl Fn(E, E) -> E) -> Outcome {
     let mut shape = sizes(&x);
     let inner: usize = shape[axis + 1..].iter().product();
@@ -94,8 +94,8 @@ pub(crate) fn fold<E: Element>(burn: &Burn, x: Tensor, axis: usize, identity: E,
     Ok(from_elements(burn, folded, &shape))
 }
 
-/// The largest or smallest number along an axis, which keeps the size 1: the one of two that `pick` gives, in any order. No
-/// size is zero.
+/// Returns the largest or smallest element along an axis, which stays with size 1. `pick` chooses one of two
+/// elements, in any order. No size is zero.
 pub(crate) fn extreme<E: Element>(burn: &Burn, x: Tensor, axis: usize, pick: impl Fn(E, E) -> E + Copy) -> Outcome {
     let mut shape = sizes(&x);
     let (size, inner) = (shape[axis], shape[axis + 1..].iter().product::<usize>());
@@ -116,7 +116,7 @@ pub(crate) fn extreme<E: Element>(burn: &Burn, x: Tensor, axis: usize, pick: imp
     Ok(from_elements(burn, extremes, &shape))
 }
 
-/// That of a row, of which every sixteenth element goes one way, so that the processor picks many at once.
+/// Returns the extreme of a row. Every sixteenth element goes to the same lane, so that the compiler can vectorise.
 fn extreme_of<E: Copy>(row: &[E], pick: impl Fn(E, E) -> E + Copy) -> E {
     let (first, rest) = row.as_chunks::<16>();
     let mut lanes = [row[0]; 16];
@@ -126,7 +126,7 @@ fn extreme_of<E: Copy>(row: &[E], pick: impl Fn(E, E) -> E + Copy) -> E {
     lanes.iter().chain(rest).copied().fold(row[0], pick)
 }
 
-/// The running reduction of an axis, from its first element or from its last.
+/// Computes the running reduction along an axis, from its first element or from its last.
 pub(crate) fn running<E: Element>(
     burn: &Burn,
     x: Tensor,
@@ -148,7 +148,7 @@ pub(crate) fn running<E: Element>(
     Ok(from_elements(burn, changed, &shape))
 }
 
-/// The elements of an axis in order, and the position that each had. Stable; NaN is the greatest number.
+/// Sorts the elements of an axis, and returns the original position of each. Stable; NaN is the greatest.
 pub(crate) fn sort<E: Element + PartialOrd>(
     burn: &Burn,
     x: Tensor,
@@ -177,13 +177,13 @@ pub(crate) fn sort<E: Element + PartialOrd>(
     Ok([from_elements(burn, sorted, &shape), from_elements(burn, positions, &shape)])
 }
 
-/// Whether an element is NaN; no integer is.
+/// Returns whether an element is NaN; `false` for integers.
 pub(crate) fn is_nan<E: PartialOrd>(element: &E) -> bool {
     element.partial_cmp(element).is_none()
 }
 
-/// A tensor with the elements at `indices` along an axis changed by updates, in row-major order. An index out of
-/// range is skipped. `indices` are i64.
+/// Applies updates to the elements at `indices` along an axis, in row-major order. An index out of range is skipped.
+/// `indices` are i64.
 pub(crate) fn scatter<E: Element>(
     burn: &Burn,
     axis: usize,

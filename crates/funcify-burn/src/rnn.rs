@@ -1,4 +1,4 @@
-//! Burn's own recurrent modules over whole sequences, as one op of Burn's autodiff.
+//! Runs Burn's own recurrent modules over whole sequences, as one op of Burn's autodiff.
 
 use burn::module::Module;
 use burn::nn::{BiGru, BiLstm, BiRnn, Gru, Lstm, LstmState, Rnn, RnnState};
@@ -8,12 +8,13 @@ use funcify_core::error::{Place, Result, Site};
 use crate::capture::Scan;
 use crate::plugin::Tensors;
 
-/// `forward` of Burn's recurrent modules as one compiled loop: [`Lstm`], [`BiLstm`], [`Gru`], [`BiGru`], [`Rnn`] and [`BiRnn`].
+/// Runs `forward` of Burn's recurrent modules as one compiled loop: [`Lstm`], [`BiLstm`], [`Gru`], [`BiGru`], [`Rnn`]
+/// and [`BiRnn`].
 ///
-/// `forward` records every step on Burn's tape: its backward takes time that grows with the square of the number of steps. Here the
-/// module's own `forward` of one step is recorded, and becomes the body of a loop ([`scan`](crate::scan())): so the parameters stay the
-/// module's, and every option of its config, activations included, is what it is there. Arguments and results are those of
-/// `forward`.
+/// Burn's `forward` records every step on the tape, and its backward pass takes time that grows with the square of
+/// the number of steps. This trait records the module's own `forward` of one step as the body of a loop
+/// ([`scan`](crate::scan())). So the parameters stay the module's, and every option of its config applies,
+/// activations included. Arguments and results are those of `forward`.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -33,35 +34,37 @@ use crate::plugin::Tensors;
 /// # Ok::<(), funcify::Error>(())
 /// ```
 pub trait RnnExt {
-    /// The state that `forward` takes.
+    /// The state that `forward` accepts.
     type State;
-    /// What `forward` gives.
+    /// The output of `forward`.
     type Output;
 
-    /// As `forward`: the outputs for a sequence, from a state, or from zeros if none is given.
+    /// Returns the same as `forward`: the outputs for a sequence, starting from `state`, or from zeros if it is
+    /// `None`.
     ///
     /// # Errors
-    /// `Type` for a sequence or a state of other sizes, and those of [`scan`](crate::scan()): `Call` for tensors on another device,
-    /// `Unsupported` for an activation with an op that has no translation, which is named.
+    /// `Type` for a sequence or a state of other sizes, and the errors of [`scan`](crate::scan()): `Call` for tensors
+    /// on another device, `Unsupported` for an activation with an op that has no translation; the error names the op.
     #[track_caller]
     fn scan(&self, batched_input: Tensor<3>, state: Option<Self::State>) -> Result<Self::Output>;
 }
 
-/// A module that goes from state to state.
+/// A recurrent module that maps a state to the next state.
 trait Cell: Module {
-    /// Its state.
+    /// The state of the cell.
     type State: State;
 
-    /// The features of its input and of its state.
+    /// Returns the number of features of its input and of its state.
     fn sizes(&self) -> [usize; 2];
 
-    /// The next state and the output, for the `[batch, features]` of a step: `forward` of a sequence of one step.
+    /// Returns the next state and the output for the `[batch, features]` of a step: `forward` of a sequence of one
+    /// step.
     fn step(&self, x: Tensor<2>, state: Self::State) -> (Self::State, Tensor<2>);
 }
 
-/// A state, of one tensor or more.
+/// A state of one or more tensors.
 trait State: Tensors {
-    /// Returns the state whose tensors are all these.
+    /// Returns the state in which every tensor is this one.
     fn of(tensor: Tensor<2>) -> Self;
 
     /// Returns the tensors.
@@ -128,17 +131,17 @@ impl Cell for Rnn {
     }
 }
 
-/// The sequence of one step.
+/// Returns a sequence of one step.
 fn one_step(x: Tensor<2>, batch_first: bool) -> Tensor<3> {
     x.unsqueeze_dim(if batch_first { 1 } else { 0 })
 }
 
-/// A sequence with its steps along axis 0, or such a one as it was.
+/// Moves the steps of a sequence to axis 0, or back from there.
 fn steps_first(sequence: Tensor<3>, batch_first: bool) -> Tensor<3> {
     if batch_first { sequence.swap_dims(0, 1) } else { sequence }
 }
 
-/// The outputs of a cell for a sequence, and the state after the last step that is taken.
+/// Returns the outputs of a cell for a sequence, and the state after the last step.
 #[track_caller]
 fn one_way<M: Cell>(
     cell: &M,
@@ -161,7 +164,8 @@ fn one_way<M: Cell>(
     Ok((steps_first(ys, batch_first), last))
 }
 
-/// The outputs of two cells beside each other, of which the second goes from the last step to the first, and their last states.
+/// Returns the concatenated outputs of two cells, the second of which runs from the last step to the first, and their
+/// last states.
 #[track_caller]
 fn both_ways<M: Cell>(
     cells: [&M; 2],
@@ -177,7 +181,7 @@ fn both_ways<M: Cell>(
     Ok((steps_first(ys, batch_first), [last_of_forward, last_of_reverse]))
 }
 
-/// The states of two directions, which lie one above the other.
+/// Splits the stacked states of the two directions.
 #[track_caller]
 fn halves(state: Option<Tensor<3>>) -> Result<[Option<Tensor<2>>; 2]> {
     if let Some(state) = &state {
@@ -187,13 +191,13 @@ fn halves(state: Option<Tensor<3>>) -> Result<[Option<Tensor<2>>; 2]> {
     Ok([0, 1].map(|direction| state.clone().map(|state| state.slice(s![direction]).squeeze_dim(0))))
 }
 
-/// Refuses a tensor of other sizes.
+/// Rejects a tensor of other sizes.
 #[track_caller]
 fn expect<const D: usize>(component: &str, tensor: &Tensor<D>, sizes: [usize; D]) -> Result<()> {
     if tensor.dims() == sizes {
         return Ok(());
     }
-    let fix = "give the sizes that the module's `forward` takes";
+    let fix = "pass the sizes that the module's `forward` accepts";
     let at = Place::new("scan", Site::caller());
     Err(at.mismatch(component, format!("{sizes:?}"), format!("{:?}", tensor.dims()), fix))
 }

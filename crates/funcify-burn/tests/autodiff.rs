@@ -1,5 +1,5 @@
-//! A graph as one op of Burn's autodiff: its gradients are those of the same computation in Burn's own ops, whatever of
-//! its arguments and results a loss uses.
+//! Tests a graph as one op of Burn's autodiff: its gradients equal those of the same computation in Burn's own ops,
+//! whichever arguments and results a loss uses.
 
 mod common;
 #[path = "../../funcify/tests/elementwise/mod.rs"]
@@ -15,7 +15,8 @@ use funcify::ops::{Custom, CustomOp};
 use funcify::{CheckpointPolicy, Graph, HostTensor, apply, scan};
 use funcify_burn::{AnyTensor, Burn, Differentiable, DifferentiableOptions};
 
-/// Two results of three inputs: `y = tanh(x @ w) + b`, `z = b * sum(x)`, and a mask and a count that have no gradient.
+/// Builds a graph with three inputs and the results `y = tanh(x @ w) + b`, `z = b * sum(x)`, and a mask and a count,
+/// which have no gradient.
 fn layer() -> Graph {
     Graph::build("layer", |g| {
         let (x, w, b) = (g.input("x", "f32[N,3]"), g.input("w", "f32[3,2]"), g.input("b", "f32[2]"));
@@ -48,7 +49,7 @@ fn inputs(device: &Device, tracked: [bool; 3]) -> Inputs {
     }
 }
 
-/// The gradients by the three inputs of a loss of the two results, by `forward`.
+/// Returns the gradients of the three inputs for a loss of the two results of `forward`.
 fn gradients(
     device: &Device,
     tracked: [bool; 3],
@@ -80,7 +81,7 @@ fn gradients_are_burns_for_every_choice_of_tracked_inputs_and_used_results() {
             let tracked = [choice & 1 > 0, choice & 2 > 0, choice & 4 > 0];
             for (name, loss) in LOSSES {
                 if name == "the second alone" && !tracked[0] && !tracked[2] {
-                    // Burn's own loss is not tracked then.
+                    // Burn's own loss is not tracked in this case.
                     continue;
                 }
                 let ours = gradients(&device, tracked, loss, |inputs| {
@@ -133,7 +134,7 @@ fn an_input_that_is_given_twice_gets_both_shares() {
     let graph = Graph::build("product", |g| g.input("x", "f32[3]") * g.input("y", "f32[3]")).unwrap();
     for device in devices() {
         let x = Tensor::<1>::from_data([1.0, 2.0, 3.0], &device.autodiff()).require_grad();
-        // Not a leaf, and used beside the call too.
+        // Not a leaf, and also used outside the call.
         let inner = x.clone() * 2.0;
         let product: Tensor<1> = Differentiable::new(&graph).call((inner.clone(), inner.clone())).unwrap();
         let gradients = (product + inner).sum().backward();
@@ -175,7 +176,7 @@ fn there_may_be_more_inputs_than_a_node_has_operands() {
     });
     let graph = graph.unwrap();
     for device in autodiff_devices() {
-        // Every third is a constant.
+        // Every third input is a constant.
         let inputs: Vec<Tensor<1>> = (0..COUNT)
             .map(|index| {
                 let x = Tensor::from_data([index as f32 * 0.1, 1.0], &device);
@@ -217,7 +218,7 @@ fn both_strategies_of_gradient_checkpointing_are_served() {
         let function = Differentiable::new(&layer());
         let loss: Loss = |y, z| y.sum() + z.sum();
         let ours = gradients(&device, [true; 3], loss, |inputs| {
-            // An op of Burn's own before the call, which Burn may do again in its backward pass.
+            // One of Burn's own ops before the call, which Burn may recompute in its backward pass.
             let x = inputs.x.clone() * 3.0;
             let (y, z, ..): Layer = function.call((x, inputs.w.clone(), inputs.b.clone())).unwrap();
             (y.tanh(), z)
@@ -299,7 +300,7 @@ fn what_does_not_fit_is_an_error_that_says_so() {
     }
 }
 
-/// An op from outside, without derivatives.
+/// A custom op without derivatives.
 #[derive(Clone, Copy, Debug)]
 struct Halve;
 

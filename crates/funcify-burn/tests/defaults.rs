@@ -1,11 +1,12 @@
-//! The default dtypes of a device, which a process sets once: a test of its own process.
+//! Tests the default dtypes of a device, which a process sets once: this test has its own process.
 
 #![cfg(all(feature = "flex", feature = "ndarray"))]
 
 use burn::tensor::{DType, Device, FloatDType, IntDType, Tensor};
 use funcify_burn::scan;
 
-/// A tensor that a body makes without a dtype has the default of the loop's device, whichever loop was recorded before.
+/// A tensor that a body creates without a dtype has the default of the loop's device, whichever loop was recorded
+/// before.
 #[test]
 fn a_body_makes_tensors_of_the_default_dtype() {
     #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here")]

@@ -1,5 +1,5 @@
-//! What loops need of a device: rows, stacks, and traces that are written in place. And what the conformance suite does
-//! not say of it: that it has a lowering rule of every op, constants as ops, errors.
+//! Tests the device features that loops need: rows, stacks, and traces that are written in place. Also checks what
+//! the conformance suite does not: that every op has a lowering rule, constants as ops, and errors.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn devices() -> Vec<Burn> {
     common::devices().iter().map(|device| Burn::of(device).unwrap()).collect()
 }
 
-/// A step on a GPU is a launch, of which a loop has many.
+/// Each step on a GPU is a launch, and a loop has many.
 #[test]
 fn devices_outside_of_host_memory_prefer_depth() {
     for device in devices() {
@@ -26,7 +26,7 @@ fn devices_outside_of_host_memory_prefer_depth() {
     }
 }
 
-/// A tensor of small numbers, exact in every dtype.
+/// Returns a tensor of small numbers, exact in every dtype.
 fn small(dtype: DType, shape: &[usize]) -> HostTensor {
     let mut state = 7u32;
     HostTensor::from_fn(dtype, shape, |_| {
@@ -40,7 +40,7 @@ fn small(dtype: DType, shape: &[usize]) -> HostTensor {
     })
 }
 
-/// A tensor of the numbers that a conversion could lose: the largest and the smallest, infinity, NaN.
+/// Returns a tensor of numbers that a conversion could lose: the largest and the smallest, infinity, NaN.
 fn extreme(dtype: DType, shape: &[usize]) -> HostTensor {
     let scalars = match dtype {
         DType::Bool => [true, false, false, true, true, false].map(Scalar::Bool),
@@ -48,14 +48,14 @@ fn extreme(dtype: DType, shape: &[usize]) -> HostTensor {
         _ => [-1, 255, i64::MAX, i64::MIN, 1 << 31, 1 << 24].map(Scalar::Int),
     };
     let mut next = scalars.iter().cycle();
-    HostTensor::from_fn(dtype, shape, |_| *next.next().expect("there are elements"))
+    HostTensor::from_fn(dtype, shape, |_| *next.next().expect("the list of scalars cycles"))
 }
 
 fn held_dtypes(device: &Burn) -> Vec<DType> {
     DType::ALL.into_iter().filter(|dtype| device.unsupported(*dtype, 3).is_none()).collect()
 }
 
-/// The dtypes that a device stores as one.
+/// Returns the dtypes that share a storage type on a device.
 fn alike(device: &Burn) -> Option<&'static [DType]> {
     match device.name() {
         "burn-wgpu" => Some(&[DType::U8, DType::U32]),
@@ -145,8 +145,8 @@ fn traces_of_every_dtype() {
     }
 }
 
-/// A copy of this trace takes 250 microseconds, so 10,000 of them two seconds and more. wgpu is not timed: its kernels
-/// are enqueued.
+/// One copy of this trace takes 250 microseconds, so 10,000 of them would take more than two seconds. wgpu is not
+/// timed, because its kernels are enqueued.
 #[test]
 fn rows_are_written_in_place() {
     for device in devices() {
@@ -161,13 +161,13 @@ fn rows_are_written_in_place() {
         }
         let elapsed = start.elapsed();
         match device.name() {
-            // Burn's ndarray device does not say whether a buffer is shared.
+            // Burn's ndarray device does not report whether a buffer is shared.
             "burn-ndarray" => {}
-            // wgpu's server lets go of a buffer on its own thread, now and then a moment after the call has returned.
+            // wgpu's server releases a buffer on its own thread, occasionally a moment after the call has returned.
             "burn-wgpu" => assert!(shared < 100, "{shared} of 10,000 rows copy the trace"),
             name => assert_eq!(shared, 0, "{name}"),
         }
-        println!("{}: {:?} a row", device.name(), elapsed / 10_000);
+        println!("{}: {:?} per row", device.name(), elapsed / 10_000);
         let is_timed = device.name() != "burn-wgpu";
         assert!(!is_timed || elapsed < Duration::from_secs(1), "{}: {elapsed:?}", device.name());
     }
@@ -196,9 +196,9 @@ fn every_op_has_a_lowering_rule() {
     let mut names = funcify::ops::all_names();
     names.retain(|name| !funcify::ops::CONTROL_FLOW.contains(name));
     let missing: Vec<_> = names.iter().filter(|name| !lowered.contains(name)).collect();
-    assert!(missing.is_empty(), "add `funcify!(Burn, ..)` of {missing:?} in crates/funcify-burn/src/ops");
+    assert!(missing.is_empty(), "add `funcify!(Burn, ..)` for {missing:?} in crates/funcify-burn/src/ops");
     let unknown: Vec<_> = lowered.iter().filter(|name| !names.contains(name)).collect();
-    assert!(unknown.is_empty(), "{unknown:?} of crates/funcify-burn/src/ops are control flow, or no ops of the core");
+    assert!(unknown.is_empty(), "{unknown:?} in crates/funcify-burn/src/ops are control flow or not core ops");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_constant_is_an_op_too() {
     }
 }
 
-/// Booleans that a device stores as numbers, from the bytes of a tensor that something else has made.
+/// The booleans that a device stores as numbers come from the bytes of a tensor created elsewhere.
 #[test]
 fn a_stored_boolean_that_is_not_zero_is_true() {
     use burn::tensor::{Bool, BoolDType, DType as BurnDType, Tensor, TensorData};

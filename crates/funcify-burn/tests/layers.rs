@@ -1,4 +1,4 @@
-//! Layers as Burn modules: what they compute, what they are trained by, how they are saved.
+//! Tests layers as Burn modules: their results, gradients and records.
 
 mod common;
 
@@ -18,7 +18,7 @@ use funcify_burn::{AnyTensor, Tensors};
 const FEATURES: usize = 4;
 const STEPS: usize = 7;
 
-/// The names, numbers and gradients of a module's parameters, in order.
+/// The names, values and gradients of a module's parameters, in order.
 #[derive(Default)]
 struct Parameters {
     path: Vec<String>,
@@ -56,7 +56,7 @@ fn data(tensor: &HostTensor) -> TensorData {
     TensorData::new(tensor.to_f64_vec(), tensor.shape().to_vec())
 }
 
-/// Checks a layer against the reference evaluation of its graph, whole and in two parts, and its gradients.
+/// Checks a layer, whole and in two parts, and its gradients, against the reference evaluation of its graph.
 fn check<M: Module, S: Tensors + Clone>(
     layer: nn::Layer,
     make: impl Fn(&Device) -> M,
@@ -110,7 +110,7 @@ fn check<M: Module, S: Tensors + Clone>(
         let found = xs.grad(&gradients).unwrap().into_data();
         assert_close(&found, &data(&expected[0]), 1e-4, &what("xs"));
 
-        // Another layer that is given this one's record is this one.
+        // Another layer that loads this one's record becomes equal to it.
         let record: ModuleRecord = module.clone().into_record();
         let other = make(&device).load_record(record);
         let (again, _) = forward(&other, xs.clone(), None);
@@ -122,7 +122,7 @@ fn check<M: Module, S: Tensors + Clone>(
     }
 }
 
-/// Checks layers: modules, and the options of which they and their graphs are made.
+/// Checks modules with the options that build them and their graphs.
 macro_rules! check_all {
     ($($module:ident: $options:expr;)*) => {$({
         let options = $options;

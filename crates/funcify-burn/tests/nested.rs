@@ -1,4 +1,4 @@
-//! A `scan` in the body of a `scan`: the loops by hand, and their gradients, on every device.
+//! Tests a `scan` in the body of a `scan` against handwritten loops, with gradients, on every device.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn tensor<const D: usize>(shape: [usize; D], seed: u32, device: &Device) -> Tens
     Tensor::from_data(TensorData::new(values(shape.iter().product(), seed), shape), device).require_grad()
 }
 
-/// Compares what two programs of tensors give, and their gradients by all of them.
+/// Compares the results of two tensor programs, and the gradients of all of their arguments.
 fn check(
     seeds: u32,
     by_scan: impl Fn(&[Tensor<2>], &Device) -> Tensor<2>,
@@ -24,7 +24,7 @@ fn check(
             let result = program(&given, &device);
             let gradients: Gradients = (result.clone() * tensor(result.dims(), 99, &device).detach()).sum().backward();
             let mut all = vec![result.into_data()];
-            all.extend(given.iter().map(|each| each.grad(&gradients).expect("it has a gradient").into_data()));
+            all.extend(given.iter().map(|each| each.grad(&gradients).expect("each has a gradient").into_data()));
             all
         };
         let (found, expected) = (run(&by_scan), run(&by_hand));
@@ -38,7 +38,7 @@ fn rows(xs: &Tensor<2>) -> Vec<Tensor<1>> {
     xs.clone().iter_dim(0).map(|row| row.squeeze_dim(0)).collect()
 }
 
-/// The inner loop goes over a sequence that the outer one is given as a weight, and uses the outer carry and row.
+/// The inner loop runs over a sequence that the outer one receives as a weight, and uses the outer carry and row.
 #[test]
 fn an_inner_loop_uses_what_the_outer_one_has() {
     for is_reversed in [false, true] {
@@ -84,7 +84,7 @@ fn an_inner_loop_uses_what_the_outer_one_has() {
     }
 }
 
-/// Three loops deep, the innermost without sequences, with an integer beside the float carry.
+/// Three nested loops, the innermost without sequences, with an integer besides the float carry.
 #[test]
 fn three_loops() {
     check(
@@ -122,7 +122,7 @@ fn three_loops() {
     );
 }
 
-/// A module that both loops are given.
+/// Both loops receive a module.
 #[test]
 fn a_module_in_the_inner_loop() {
     for device in autodiff_devices() {
@@ -162,7 +162,7 @@ fn parameter_gradients<M: Module>(module: &M, gradients: &Gradients) -> Vec<Tens
     collect.1
 }
 
-/// The graph has a loop in a loop, not its steps.
+/// The graph has a loop within a loop, instead of unrolled steps.
 #[test]
 fn the_graph_has_the_inner_loop() {
     let device = Device::flex();
@@ -189,7 +189,7 @@ fn inner_loops_that_do_not_fit_are_errors() {
             (next.unwrap_or(h), ())
         });
         drop(outer);
-        error.into_inner().expect("the inner loop is refused")
+        error.into_inner().expect("the inner loop must be rejected")
     };
     let error = run(&|h, x| Ok(Scan::new().run((), h, (), |(), h, ()| (h + x.clone(), ()))?.0));
     assert_eq!(error.kind(), "StepCount", "{error}");

@@ -1,5 +1,5 @@
-//! A body that reads elements of its tensors is refused, whatever the elements are and whichever way it reads: it is
-//! recorded once, for all that it will be given.
+//! Tests that a body that reads elements of its tensors is rejected, whatever the elements are and however it reads
+//! them: it is recorded once for all elements.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -7,7 +7,7 @@ use std::panic::Location;
 use burn::tensor::{Bool, Device, Int, Tensor};
 use funcify_burn::{Scan, scan, trace};
 
-/// What a body is given here: a weight, a carry, rows of floats, integers and booleans.
+/// The arguments of a body: a weight, a carry, rows of floats, integers and booleans.
 struct Given {
     w: Tensor<1>,
     h: Tensor<1>,
@@ -16,7 +16,7 @@ struct Given {
     p: Tensor<1, Bool>,
 }
 
-/// Asserts that a body is refused because it reads, with the line that reads.
+/// Asserts that a body is rejected because it reads, and that the error names the reading line.
 #[track_caller]
 fn refused(name: &str, line: u32, body: impl Fn(Given) -> Tensor<1>) {
     for reads in [Device::flex(), Device::flex().autodiff()] {
@@ -29,7 +29,7 @@ fn refused(name: &str, line: u32, body: impl Fn(Given) -> Tensor<1>) {
         assert_eq!(error.kind(), "Unsupported", "{name}: {error}");
         let text = error.to_string();
         assert!(text.contains("reads elements of its tensors"), "{name}: {text}");
-        let place = text.split("asks for some, at ").nth(1).expect("it names the line that reads");
+        let place = text.split("but reads some, at ").nth(1).expect("the error names the line that reads");
         let parts: Vec<&str> = place.split(':').collect();
         assert!(parts[0].ends_with("tests/reading.rs"), "{name}: {text}");
         let found: u32 = parts[1].parse().unwrap();
@@ -72,7 +72,8 @@ fn every_way_to_read() {
     });
 }
 
-/// A body that goes on after the error does what it did then, or is refused: it is never what it does for some elements.
+/// A body that continues after the error either keeps that behaviour or is rejected. It never keeps the behaviour for
+/// particular elements.
 #[test]
 fn an_error_that_is_ignored() {
     let device = Device::flex();
@@ -103,15 +104,15 @@ fn numbers_that_a_body_draws() {
     });
     let error = result.unwrap_err();
     assert_eq!(error.kind(), "Unsupported");
-    assert!(error.to_string().contains("`MulScalar` with another attribute"), "{error}");
+    assert!(error.to_string().contains("`MulScalar` with a different attribute"), "{error}");
     let result = scan((), Tensor::<1>::ones([1], &device), Tensor::<2>::ones([2, 1], &device), |(), h, x| {
         calls.set(calls.get() + 1);
         (h + x.clone() * Tensor::from_data([calls.get()], &x.device()), ())
     });
-    assert!(result.unwrap_err().to_string().contains("a constant with other elements"));
+    assert!(result.unwrap_err().to_string().contains("a constant with different elements"));
 }
 
-/// A body that does the same with its arguments and gives something else, and one that goes on.
+/// One body does the same with its arguments but returns something else, and one continues.
 #[test]
 fn results_and_ops_that_another_call_has() {
     let device = Device::flex();
@@ -127,7 +128,7 @@ fn results_and_ops_that_another_call_has() {
         let (sum, difference) = (h.clone() + x.clone(), h - x);
         if is_first { sum } else { difference }
     });
-    assert!(error.contains("it recorded other results"), "{error}");
+    assert!(error.contains("it recorded different results"), "{error}");
     let error = run(&|is_first, h, x| if is_first { h + x } else { (h + x).tanh() });
     assert!(error.contains("it recorded 1 ops, then 2"), "{error}");
 }
@@ -164,7 +165,7 @@ fn a_trace_reads_nothing_either() {
     assert_eq!(unused.graph().outputs().len(), 1);
 }
 
-/// A panic elsewhere is told as before, and one in a body names its line.
+/// A panic elsewhere is reported as before, and a panic in a body names its line.
 #[test]
 fn other_panics() {
     let device = Device::flex();

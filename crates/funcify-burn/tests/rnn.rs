@@ -1,4 +1,5 @@
-//! Burn's recurrent modules over whole sequences: outputs, states and gradients of their own `forward`, for every option.
+//! Tests Burn's recurrent modules over whole sequences: outputs, states and gradients equal those of their own
+//! `forward`, for every option.
 
 mod common;
 
@@ -22,13 +23,13 @@ const INPUT: usize = 3;
 const HIDDEN: usize = 4;
 const ROWS: usize = 4;
 
-/// A module of Burn's with its own `forward`.
+/// A Burn module with its own `forward`.
 trait Case: Module + RnnExt {
-    /// A state of the rows of `[ROWS, batch, hidden]`.
+    /// Returns a state from the rows of `[ROWS, batch, hidden]`.
     fn state(rows: Tensor<3>) -> Self::State;
-    /// The library's `forward`.
+    /// Calls Burn's `forward`.
     fn whole(&self, xs: Tensor<3>, state: Option<Self::State>) -> Self::Output;
-    /// All numbers of an output.
+    /// Returns all elements of an output.
     fn flat(output: Self::Output) -> Tensor<1>;
 }
 
@@ -78,7 +79,7 @@ struct Collect<'a>(&'a Gradients, Vec<TensorData>);
 
 impl ModuleVisitor for Collect<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.1.push(param.val().grad(self.0).expect("a gradient of every parameter").into_data());
+        self.1.push(param.val().grad(self.0).expect("every parameter has a gradient").into_data());
     }
 }
 
@@ -86,7 +87,7 @@ fn numbers<const D: usize>(shape: [usize; D], seed: u32, device: &Device) -> Ten
     Tensor::from_data(TensorData::new::<f32, _>(values(shape.iter().product(), seed), shape), device)
 }
 
-/// Parameters of numbers that are the same in every run.
+/// Fills parameters with numbers that are the same in every run.
 struct Fill(u32);
 
 impl ModuleMapper for Fill {
@@ -96,7 +97,7 @@ impl ModuleMapper for Fill {
     }
 }
 
-/// The numbers that a module gives, and the gradients of its parameters, the sequence and the state.
+/// Returns the output of a module, and the gradients of its parameters, the sequence and the state.
 fn outcome<M: Case>(
     module: &M,
     xs: [usize; 3],
@@ -117,13 +118,13 @@ fn outcome<M: Case>(
     collect.1
 }
 
-/// How far tensors are from one another, in parts of the largest element of the second.
+/// Returns the distance between tensors, relative to the largest element of the second.
 fn distance(found: &TensorData, expected: &TensorData) -> f64 {
     let largest = expected.iter::<f64>().map(f64::abs).fold(f64::MIN_POSITIVE, f64::max);
     found.iter::<f64>().zip(expected.iter::<f64>()).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max) / largest
 }
 
-/// Asserts that `scan` is `forward`: outputs, states and gradients.
+/// Asserts that `scan` equals `forward`: outputs, states and gradients.
 #[track_caller]
 fn check<M: Case>(module: M, batch_first: bool, what: &str) {
     let module = module.map(&mut Fill(10));
@@ -160,7 +161,7 @@ fn every_option_is_taken() {
     for (bias, batch_first, reverse) in
         flags.iter().flat_map(|a| flags.iter().flat_map(move |b| flags.map(|c| (*a, *b, c))))
     {
-        // A clip that some of the states reach.
+        // A clip that affects some of the states.
         for (clip, option) in [(None, false), (Some(0.3), true)] {
             let what = format!("bias {bias}, batch first {batch_first}, reverse {reverse}, clip {clip:?}, {option}");
             let lstm = LstmConfig::new(INPUT, HIDDEN, bias).with_batch_first(batch_first).with_reverse(reverse);

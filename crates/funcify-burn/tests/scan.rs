@@ -1,5 +1,5 @@
-//! Loops over Burn modules: `scan` gives what the loop by hand gives on Burn's own tape, and the same gradients, for the
-//! carries, the sequences and each parameter.
+//! Tests loops over Burn modules: `scan` returns the results of the handwritten loop on Burn's own tape, and the same
+//! gradients for the carries, the sequences and each parameter.
 
 mod common;
 
@@ -15,7 +15,7 @@ const BATCH: usize = 3;
 const INPUTS: usize = 4;
 const WIDTH: usize = 5;
 
-/// The gradients of each parameter of a module, in order; none where Burn has none.
+/// Returns the gradient of each parameter of a module, in order; `None` where Burn has none.
 fn parameter_gradients<M: Module>(module: &M, gradients: &Gradients) -> Vec<Option<TensorData>> {
     struct Collect<'a>(&'a Gradients, Vec<Option<TensorData>>);
     impl ModuleVisitor for Collect<'_> {
@@ -28,7 +28,7 @@ fn parameter_gradients<M: Module>(module: &M, gradients: &Gradients) -> Vec<Opti
     collect.1
 }
 
-/// The module with parameters of another dtype.
+/// Casts the parameters of a module to another dtype.
 fn in_dtype<M: Module>(module: M, dtype: DType) -> M {
     struct Cast(DType);
     impl ModuleMapper for Cast {
@@ -44,7 +44,7 @@ fn tensor<const D: usize>(shape: [usize; D], seed: u32, device: &Device, dtype: 
     Tensor::from_data(data, (device, dtype)).require_grad()
 }
 
-/// What a run gives: the results, and the gradients by the carries, the sequence and the parameters.
+/// The outcome of a run: the results, and the gradients of the carries, the sequence and the parameters.
 struct Run {
     results: Vec<TensorData>,
     gradients: Vec<Option<TensorData>>,
@@ -59,7 +59,7 @@ fn run<M: Module, C: Tensors + Clone>(
     let (last, ys) = forward(init.clone(), xs.clone());
     let mut results = leaves(last);
     results.push(AnyTensor::from(ys));
-    // A loss in which each element has a part of its own.
+    // Every element contributes differently to the loss.
     let part = |(index, tensor): (usize, &AnyTensor)| {
         let shape = tensor.shape();
         let count = shape.iter().product();
@@ -145,7 +145,7 @@ fn check<M: Module, C: Tensors + Clone>(
     }
 }
 
-/// What a step gives whose next state is also its output.
+/// Returns the results of a step whose next state is also its output.
 fn twice(next: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
     (next.clone(), next)
 }
@@ -267,7 +267,7 @@ fn one_line_serves_other_sizes_and_other_constants() {
     }
 }
 
-/// What a body only passes on is in no op that it records.
+/// A value that a body only passes on appears in none of the recorded ops.
 #[test]
 fn one_line_serves_other_types_of_what_is_passed_on() {
     for device in devices() {
@@ -308,10 +308,10 @@ fn a_module_is_left_as_it_was() {
             let h = cell.dropout.forward(cell.norm.forward(h * 0.5 + x));
             (h.clone(), h)
         };
-        // What these layers do in training cannot be recorded, and nothing else is done in its place.
+        // The training behaviour of these layers cannot be recorded, and nothing else replaces it.
         let h = hidden(&device, DType::F32);
         let error = scan(&cell, h.clone(), xs.clone(), body).unwrap_err();
-        assert!(error.to_string().contains("behave in training in another way"), "{error}");
+        assert!(error.to_string().contains("behave differently in training"), "{error}");
         let first_alone = Cell { dropout: cell.dropout.valid(), ..cell.clone() };
         assert!(scan(&first_alone, h.clone(), xs.clone(), body).is_err());
         let (last, _) = Scan::new().inference().run(&cell, h.clone(), xs.clone(), body).unwrap();
@@ -375,7 +375,7 @@ fn a_loop_that_does_not_fit_is_an_error_that_says_so() {
     assert!(error.to_string().contains("no gradient would flow"), "{error}");
 }
 
-/// A loop of nothing but weights, one of which its body does not use.
+/// The loop has only weights, one of which its body does not use.
 #[test]
 fn a_loop_of_weights_alone() {
     for device in devices() {
@@ -388,7 +388,7 @@ fn a_loop_of_weights_alone() {
     }
 }
 
-/// As in Burn, the first of equal elements has all of the gradient of a maximum or minimum.
+/// As in Burn, the first of equal elements receives the whole gradient of a maximum or minimum.
 #[test]
 fn the_first_of_equal_elements_has_the_gradient() {
     type Body = fn(Tensor<2>) -> Tensor<2>;

@@ -1,4 +1,5 @@
-//! Errors of the plug-in name the line of its user, of whatever kind they are, and inputs without a gradient are no errors.
+//! Tests that every kind of error of the plug-in names the line of its user, and that inputs without a gradient are
+//! not errors.
 
 mod common;
 
@@ -10,10 +11,10 @@ use funcify::nn::{Cell, Recurrent};
 use funcify::{DType, Error, Graph, scan};
 use funcify_burn::{AnyTensor, Burn, Differentiable, RnnExt, Scan, trace};
 
-/// Asserts that an error is of a kind, and at a line of this file.
+/// Asserts that an error has a certain kind and names a line of this file.
 #[track_caller]
 fn assert_here<T>(result: Result<T, Error>, kind: &str) {
-    let Err(error) = result else { panic!("no error of the kind {kind}") };
+    let Err(error) = result else { panic!("expected an error of the kind {kind}") };
     assert_eq!(error.kind(), kind, "{error}");
     let Site::Rust(line) = error.place().site else { panic!("{error}") };
     assert!(line.file().ends_with("tests/sites.rs"), "{error}");
@@ -120,7 +121,7 @@ fn an_input_that_leads_to_no_result_has_no_gradient() {
         let gradients = last.sum().backward();
         assert!(first(w.grad(&gradients)) == Some(1.5) && xs.grad(&gradients).is_none());
         assert_eq!(function.report().len(), 2);
-        // With no other input tracked the result is a constant, as in Burn.
+        // As in Burn, the result is a constant if no other input is tracked.
         let constant = w.clone().detach().set_require_grad(false);
         let last: Tensor<1> = function.call((xs, constant)).unwrap();
         assert!(!last.is_tracked());

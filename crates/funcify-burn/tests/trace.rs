@@ -1,4 +1,5 @@
-//! Closures over Burn tensors as graphs: each of Burn's ops gives in the graph what it gives in Burn, and so do gradients.
+//! Tests closures over Burn tensors as graphs: each of Burn's ops has the same results and gradients in the graph as
+//! in Burn.
 
 mod common;
 
@@ -11,22 +12,22 @@ use common::{assert_close, autodiff_devices, devices, values};
 use funcify::{Graph, Value};
 use funcify_burn::{AnyTensor, Differentiable, trace};
 
-/// An op of Burn's on two tensors [3,4] with elements between 0.1 and 0.9.
+/// A Burn op on two tensors [3,4] with elements between 0.1 and 0.9.
 type Body = fn(Tensor<2>, Tensor<2>) -> AnyTensor;
 
-/// A closure for [`Body`].
+/// Builds a [`Body`].
 macro_rules! body {
     (|$x:ident, $y:ident| $result:expr) => {
         (|$x: Tensor<2>, $y: Tensor<2>| AnyTensor::from($result)) as Body
     };
 }
 
-/// Three columns in another order, one of them twice.
+/// Returns the indices of three columns in another order, one of them twice.
 fn columns(device: &Device) -> Tensor<1, Int> {
     Tensor::from_data([2, 0, 2], device)
 }
 
-/// Whose gradients are compared too.
+/// The ops whose gradients are compared too.
 const DIFFERENTIABLE: &[(&str, Body)] = &[
     ("arithmetic", body!(|x, y| (x.clone() + y.clone() * 2.0 - 1.0) / (y - 3.0) * x / 0.5 + 0.25)),
     ("negation", body!(|x, y| -(x - y).abs() * 1.5)),
@@ -147,11 +148,11 @@ const DIFFERENTIABLE: &[(&str, Body)] = &[
     ("unfold", body!(|x, y| x.unfold::<3, _>(1, 2, 1).sum_dim(2).squeeze_dim::<2>(2) + y.slice(s![.., ..3]))),
 ];
 
-/// Whose values alone are compared: they have no gradient, or Burn's is another one.
+/// The ops of which only values are compared: they have no gradient, or Burn's differs.
 const VALUES: &[(&str, Body)] = &[
-    // Burn's backward pass is that of an approximation by tanh.
+    // Burn's backward pass differentiates an approximation by tanh.
     ("gelu", body!(|x, y| activation::gelu(x - y))),
-    // Burn does not define it at the bounds, and has no gradient of its own.
+    // Burn does not define its gradient at the bounds, and has no gradient rule for it.
     ("hard sigmoid", body!(|x, y| activation::hard_sigmoid(x * 8.0 - y, 0.2, 0.5))),
     (
         "rounding",
@@ -235,7 +236,7 @@ fn data(tensor: AnyTensor) -> TensorData {
     TensorData::new(elements.as_slice::<f64>().unwrap().to_vec(), shape)
 }
 
-/// The device whose results are taken for Burn's: others have functions of less precision, wgpu's arcsine say.
+/// Returns the device whose results count as Burn's: others have less precise functions, for example wgpu's arcsine.
 fn reference() -> Device {
     devices().swap_remove(0)
 }
@@ -254,7 +255,7 @@ fn every_op_gives_in_the_graph_what_it_gives_in_burn() {
     }
 }
 
-/// Elementwise ops, which are compared on infinities, zeros of both signs and NaN.
+/// Elementwise ops, compared on infinities, zeros of both signs and NaN.
 const ON_SPECIAL_NUMBERS: &[(&str, Body)] = &[
     ("square root", body!(|x, _y| x.sqrt())),
     ("power 0.5", body!(|x, _y| x.powf_scalar(0.5))),
@@ -309,7 +310,7 @@ fn special_numbers_are_burns() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The gradients by x and y of a sum of the results of `forward`, each with a weight of its own.
+/// Returns the gradients of x and y for a sum of the results of `forward`, each with its own weight.
 fn gradients(device: &Device, forward: impl Fn(Tensor<2>, Tensor<2>) -> AnyTensor) -> [TensorData; 2] {
     let (x, y) = inputs(device);
     let (x, y) = (x.require_grad(), y.require_grad());

@@ -1,32 +1,33 @@
 //! The recurrent part of EnCodec (Défossez et al. 2022), with the parameters of
 //! `candle_transformers::models::encodec::EncodecLSTM`.
 //!
-//! The library's runs each layer step by step over `candle_nn::LSTM`, and its backward recurses through all steps. Here all layers
-//! are one compiled program.
+//! The library runs each layer step by step over `candle_nn::LSTM`, and its backward pass recurses through all steps.
+//! Here all layers are one compiled program.
 
 use funcify_candle::nn::{Lstm, RecurrentConfig};
 
 use super::*;
 
-/// Stacked LSTMs whose output is added to their input, over the frames `[batch, features, steps]` of a codec.
+/// A stack of LSTMs whose output is added to their input, over the frames `[batch, features, steps]` of a codec.
 #[derive(Clone)]
 pub struct EncodecLstm(Lstm);
 
 impl EncodecLstm {
-    /// So many layers of as many features, with the parameters `lstm.weight_ih_l0`, `lstm.weight_hh_l0`, `lstm.bias_ih_l0`,
-    /// `lstm.bias_hh_l0`, `lstm.weight_ih_l1` ...
+    /// Creates `layers` layers with `features` features each, with the parameters `lstm.weight_ih_l0`,
+    /// `lstm.weight_hh_l0`, `lstm.bias_ih_l0`, `lstm.bias_hh_l0`, `lstm.weight_ih_l1` ...
     #[track_caller]
     pub fn new(features: usize, layers: usize, vb: VarBuilder<'_>) -> Result<Self> {
         let config = RecurrentConfig { layers, ..RecurrentConfig::default() };
         Lstm::new(features, features, config, vb.pp("lstm")).map(EncodecLstm)
     }
 
-    /// The states before the first frame: hidden states and cells, each `[layers, batch, features]`.
+    /// Returns the states before the first frame: hidden states and cells, each `[layers, batch, features]`.
     pub fn zero_state(&self, batch: usize) -> Result<Vec<Tensor>> {
         self.0.zero_state(batch)
     }
 
-    /// The output for frames that follow on a state, and the state after them: for audio that comes in parts.
+    /// Returns the output for frames that continue from a state, and the state after them. Use it for audio that
+    /// arrives in parts.
     #[track_caller]
     pub fn forward_init(&self, xs: &Tensor, states: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
         let frames = xs.transpose(1, 2)?;

@@ -1,13 +1,14 @@
 //! Models of `candle-transformers` whose loops over a sequence are one compiled scan: Mamba, Mamba-2, RWKV 5 and 6,
 //! RecurrentGemma and the recurrent part of EnCodec.
 //!
-//! Their own models walk a prompt token by token, or record every step. Those here read a prompt at once and give the logits of
-//! all its positions; the state that is left goes on token by token. Options and parameters are the library's, under the same names in
-//! a `VarBuilder`, so that one file of weights makes both models; states have the library's layout, so that its model can go on
-//! where it has public states. Their outputs are equal but for rounding.
+//! The library's own models process a prompt token by token, or record every step. The models of this crate read a
+//! whole prompt at once and return the logits of all its positions; the resulting state continues token by token.
+//! Options and parameters are the library's, under the same names in a `VarBuilder`, so one file of weights fits both
+//! models. States have the library's layout, so its model can continue if its states are public. The outputs are
+//! equal up to rounding.
 //!
-//! They are trained, too: `backward()` reaches every parameter. (The library's norms and its `softmax_last_dim` have no
-//! gradients, and end those of what is below them in silence.)
+//! The models can be trained: `backward()` reaches every parameter. (The library's norms and its `softmax_last_dim`
+//! have no gradients, and silently block those of everything below them.)
 //!
 //! ```
 //! use candle_core::{DType, Device, Tensor};
@@ -48,38 +49,39 @@ use crate::model::{Architecture, Zeros, compiled, convolution_parameters, padded
 
 pub use model::{Model, State};
 
-/// The error as Candle's, with its text.
+/// Wraps the error in Candle's error type, with its text.
 fn as_candles(error: funcify_core::Error) -> candle_core::Error {
     candle_core::Error::Wrapped(Box::new(error))
 }
 
-/// The error of a model that is given something else than it expects.
+/// Returns the error for an argument that the model does not expect.
 #[track_caller]
 fn mismatch(model: &str, component: &str, expected: &str, found: impl ToString, fix: &str) -> candle_core::Error {
     let at = Place::new(model, Site::caller());
     as_candles(at.mismatch(component, expected.to_string(), found.to_string(), fix))
 }
 
-/// The sequence and the last states that a compiled loop gives for these arguments.
+/// Runs a compiled loop on these arguments, and returns the sequence and the last states.
 #[track_caller]
 fn scanned<const N: usize>(scan: &Differentiable, arguments: &[Tensor]) -> Result<[Tensor; N]> {
     scan.call(arguments)?.try_into().map_err(|results: Vec<Tensor>| {
-        candle_core::Error::Msg(format!("`{}` gives {} results, not {N}", scan.graph().name(), results.len()))
+        candle_core::Error::Msg(format!("`{}` returned {} results, not {N}", scan.graph().name(), results.len()))
     })
 }
 
-/// The rows of the last step, `[batch, features]` of `[batch, steps, features]`.
+/// Returns the rows of the last step: `[batch, features]` of `[batch, steps, features]`.
 fn last_row(xs: &Tensor) -> Result<Tensor> {
     xs.narrow(1, xs.dim(1)? - 1, 1)?.squeeze(1)?.contiguous()
 }
 
-/// The rows of `[batch, steps, features]` with the rows before the first step, `[batch, earlier, features]`, in front.
+/// Prepends the rows before the first step, `[batch, earlier, features]`, to `[batch, steps, features]`.
 fn after(before: &Tensor, xs: &Tensor) -> Result<Tensor> {
     Tensor::cat(&[before, xs], 1)
 }
 
-/// A depthwise causal convolution over `[batch, steps, features]` with PyTorch's parameters, `[features, 1, width]` and
-/// `[features]`. `before` has the `width - 1` rows before the first step; the last so many come back.
+/// Computes a depthwise causal convolution over `[batch, steps, features]` with PyTorch's parameters,
+/// `[features, 1, width]` and `[features]`. `before` has the `width - 1` rows before the first step; the last
+/// `width - 1` rows are also returned.
 fn short_convolution(xs: &Tensor, before: &Tensor, weight: &Tensor, bias: &Tensor) -> Result<(Tensor, Tensor)> {
     let (rows, steps) = (after(before, xs)?, xs.dim(1)?);
     let taps = weight.squeeze(1)?.t()?;
@@ -96,7 +98,7 @@ fn short_convolution(xs: &Tensor, before: &Tensor, weight: &Tensor, bias: &Tenso
     Ok((sum, rows.narrow(1, steps, width - 1)?.contiguous()?))
 }
 
-/// The norm, with gradients where something is tracked: Candle's kernel has none.
+/// Computes the norm, with gradients if something is tracked: Candle's kernel has none.
 fn rms_norm(norm: &RmsNorm, xs: &Tensor) -> Result<Tensor> {
     match xs.track_op() || norm.weight().track_op() {
         true => norm.forward_diff(xs),
@@ -104,7 +106,7 @@ fn rms_norm(norm: &RmsNorm, xs: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// The norm, with gradients where something is tracked: Candle's kernel has none.
+/// Computes the norm, with gradients if something is tracked: Candle's kernel has none.
 fn layer_norm(norm: &LayerNorm, xs: &Tensor) -> Result<Tensor> {
     match norm.bias() {
         Some(bias) if xs.track_op() || norm.weight().track_op() || bias.track_op() => {

@@ -1,7 +1,7 @@
 //! Mamba (Gu and Dao 2023), with the options and parameters of `candle_transformers::models::mamba`.
 //!
-//! The library's model takes one token a call, so that a prompt is as many calls as it has tokens. Here projections, convolution and
-//! norms are over the whole prompt, and the selective scan is one compiled loop.
+//! The library's model processes one token per call, so a prompt needs as many calls as it has tokens. Here
+//! projections, convolution and norms process the whole prompt, and the selective scan is one compiled loop.
 
 use funcify_candle::DifferentiableOptions;
 use funcify_core::concat;
@@ -11,40 +11,40 @@ use funcify_runtime::{CompileOptions, LoopStrategy};
 use super::*;
 use crate::model;
 
-/// How many steps the convolution sees.
+/// The number of steps in the convolution's window.
 const WIDTH: usize = 4;
-/// The states of a feature.
+/// The state size per feature.
 const STATES: usize = 16;
 
 /// The sizes of a model.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The features between blocks.
+    /// The number of features between blocks.
     pub d_model: usize,
     /// The number of blocks.
     pub n_layer: usize,
-    /// The number of tokens.
+    /// The number of tokens in the vocabulary.
     pub vocab_size: usize,
-    /// The embedding has rows for the next multiple of this.
+    /// The number of rows of the embedding is a multiple of this.
     pub pad_vocab_size_multiple: usize,
 }
 
 impl Config {
-    /// The features inside a block.
+    /// Returns the number of features inside a block.
     fn inner(&self) -> usize {
         2 * self.d_model
     }
 
-    /// The features that step sizes are made of.
+    /// Returns the number of features from which step sizes are computed.
     fn rank(&self) -> usize {
         self.d_model.div_ceil(16)
     }
 }
 
-/// What a model remembers of the steps that it has read.
+/// The state of a model after the steps that it has read.
 pub type State = crate::State<BlockState>;
 
-/// What a block remembers.
+/// The state of a block.
 #[derive(Clone, Debug)]
 pub struct BlockState {
     /// The states of the scan, `[batch, 2 d_model, 16]`.
@@ -54,19 +54,19 @@ pub struct BlockState {
 }
 
 impl State {
-    /// `hs` of the library's state.
+    /// Returns `hs` of the library's state.
     pub fn hs(&self) -> Vec<Tensor> {
         self.blocks.iter().map(|block| block.h.clone()).collect()
     }
 
-    /// `prev_xs` of the library's state, whose four slots are taken in turn by the number of the step.
+    /// Returns `prev_xs` of the library's state, which uses its four slots in turn, by the index of the step.
     ///
-    /// With it `State { hs: state.hs(), prev_xs: state.prev_xs()?, pos: state.pos }` is the library's.
+    /// With it, `State { hs: state.hs(), prev_xs: state.prev_xs()?, pos: state.pos }` is the library's state.
     pub fn prev_xs(&self) -> Result<Vec<[Tensor; WIDTH]>> {
         let slots = |BlockState { before, .. }: &BlockState| {
             let slot = |number: usize| {
                 let age = (self.pos + WIDTH - number) % WIDTH;
-                // The slot of the next step is written before it is read: any row will do.
+                // The slot of the next step is written before it is read, so any row will do.
                 let row = WIDTH - 1 - if age == 0 { 1 } else { age };
                 before.narrow(1, row, 1)?.squeeze(1)?.contiguous()
             };
@@ -75,7 +75,7 @@ impl State {
         self.blocks.iter().map(slots).collect()
     }
 
-    /// The state that the library's has: its `hs`, `prev_xs` and `pos`.
+    /// Converts the library's state, given as its `hs`, `prev_xs` and `pos`.
     pub fn from_library(hs: &[Tensor], prev_xs: &[[Tensor; WIDTH]], pos: usize) -> Result<Self> {
         let block = |(h, slots): (&Tensor, &[Tensor; WIDTH])| {
             let rows: Vec<&Tensor> = (1..WIDTH).rev().map(|age| &slots[(pos + WIDTH - age) % WIDTH]).collect();
@@ -88,7 +88,7 @@ impl State {
 /// A Mamba language model. Cloning shares its parameters.
 pub type Model = crate::Model<Mamba>;
 
-/// What of a model is Mamba's.
+/// The parts of a model that are specific to Mamba.
 #[derive(Clone)]
 pub struct Mamba {
     norm_f: RmsNorm,
@@ -111,14 +111,15 @@ pub struct Block {
 }
 
 impl Model {
-    /// The model with the parameters of a `VarBuilder` under the library's names: `embedding.weight`, `layers.0.norm.weight`,
-    /// `layers.0.mixer.A_log` ... Those that a `VarMap` does not have yet are made, ready to be trained.
+    /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embedding.weight`,
+    /// `layers.0.norm.weight`, `layers.0.mixer.A_log` ... Parameters that a `VarMap` does not have yet are
+    /// initialised for training.
     #[track_caller]
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         let vocabulary = padded_vocabulary("mamba", config.vocab_size, config.pad_vocab_size_multiple)?;
         let programs = Core::new(config.inner(), nn::dtype(&vb)?, vb.device()).map_err(as_candles)?;
         let programs = Arc::new(programs);
-        // The core that has these parameters, for their values before training.
+        // The layer with these parameters, used for their initial values.
         let core = SelectiveScan { rank: config.rank(), states: STATES, ..SelectiveScan::new(config.inner()) };
         let core = core.layer().map_err(as_candles)?;
         let block = |_, vb: VarBuilder<'_>| Block::new(config, &programs, &core.parameters, vb);
@@ -141,7 +142,7 @@ impl Architecture for Mamba {
     }
 }
 
-/// What all blocks compute between their products of matrices: one program each.
+/// The programs that all blocks share for the computations between their matrix products.
 struct Core {
     convolution: Differentiable,
     scan: Differentiable,
@@ -160,8 +161,9 @@ impl Core {
     }
 }
 
-/// A depthwise causal convolution and `silu`: over `xs` of `[B,T,features]`, with the `WIDTH - 1` rows `before`, which it gives for what
-/// follows, and PyTorch's parameters, `weight [features,1,WIDTH]` and `bias [features]`.
+/// Builds a depthwise causal convolution and `silu` over `xs` of `[B,T,features]`, with PyTorch's parameters,
+/// `weight [features,1,WIDTH]` and `bias [features]`. `before` has the `WIDTH - 1` rows before the first step; the
+/// graph also returns those for the next call.
 fn convolution(features: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("short_convolution", |g| {
         let rows =
@@ -179,9 +181,9 @@ fn convolution(features: usize, dtype: funcify_core::DType) -> funcify_core::Res
     })
 }
 
-/// The recurrence of each feature's states, `h' = exp(Δ A) h + Δ b u`, `y = (c·h + D u) silu(z)`, with `Δ = log(1 + exp(delta))`, over `u`,
-/// `delta` and `z` of `[B,T,features]` and `b` and `c` of `[B,T,states]`. What is elementwise is in it, as the engine's functions cost less
-/// than Candle's.
+/// Builds the recurrence of each feature's states, `h' = exp(Δ A) h + Δ b u`, `y = (c·h + D u) silu(z)`, with
+/// `Δ = log(1 + exp(delta))`, over `u`, `delta` and `z` of `[B,T,features]` and `b` and `c` of `[B,T,states]`. It
+/// includes the elementwise ops, because the engine's functions cost less than Candle's.
 fn selective_scan(features: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("selective_scan", |g| {
         let rows = |name: &str, size: usize| {

@@ -1,35 +1,35 @@
 //! Mamba-2 (Dao and Gu 2024), with the options and parameters of `candle_transformers::models::mamba2`.
 //!
-//! The library reads a prompt by products of chunks, whose factors it lays out one by one in memory, or token by token. Here a block's
-//! mixer ([`funcify_nn::Mamba2`]) is one compiled program, for a prompt and for a token.
+//! The library reads a prompt by products of chunks, whose factors it materialises one by one, or token by token.
+//! Here a block's mixer ([`funcify_nn::Mamba2`]) is one compiled program, for a prompt and for a token.
 
 use funcify_nn::Mamba2 as Mixer;
 
 use super::*;
 use crate::model;
 
-/// How many steps the convolution sees.
+/// The number of steps in the convolution's window.
 const WIDTH: usize = 4;
 
 /// The sizes of a model.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The features between blocks.
+    /// The number of features between blocks.
     pub d_model: usize,
     /// The number of blocks.
     pub n_layer: usize,
-    /// The number of tokens.
+    /// The number of tokens in the vocabulary.
     pub vocab_size: usize,
-    /// The states of a feature.
+    /// The state size per feature.
     pub d_state: usize,
-    /// How many times as many features there are inside a block.
+    /// The number of features inside a block, as a multiple of `d_model`.
     pub expand: usize,
-    /// The features of a head.
+    /// The number of features of a head.
     pub headdim: usize,
-    /// How many groups of heads have an input and an output map of their own: one. (The library's norm is over all of them, the
-    /// authors' over each.)
+    /// The number of groups of heads with an input and an output map of their own: one. (The library's norm is over
+    /// all groups, the authors' over each.)
     pub ngroups: usize,
-    /// The embedding has rows for the next multiple of this.
+    /// The number of rows of the embedding is a multiple of this.
     pub pad_vocab_size_multiple: usize,
 }
 
@@ -38,7 +38,7 @@ impl Config {
         self.expand * self.d_model
     }
 
-    /// The features that the convolution sees.
+    /// Returns the number of features of the convolution.
     fn mixed(&self) -> usize {
         self.inner() + 2 * self.ngroups * self.d_state
     }
@@ -49,16 +49,16 @@ impl Config {
         }
         if self.headdim == 0 || !self.inner().is_multiple_of(self.headdim) {
             let expected = format!("a divisor of the {} features inside", self.inner());
-            return Err(mismatch("mamba2", "`headdim`", &expected, self.headdim, "choose sizes that divide"));
+            return Err(mismatch("mamba2", "`headdim`", &expected, self.headdim, "choose sizes that divide evenly"));
         }
         Ok(())
     }
 }
 
-/// What a model remembers of the steps that it has read.
+/// The state of a model after the steps that it has read.
 pub type State = crate::State<BlockState>;
 
-/// What a block remembers.
+/// The state of a block.
 #[derive(Clone, Debug)]
 pub struct BlockState {
     /// The states of the scan, `[batch, heads, headdim, d_state]`.
@@ -68,13 +68,13 @@ pub struct BlockState {
 }
 
 impl State {
-    /// `hs` of the library's state.
+    /// Returns `hs` of the library's state.
     pub fn hs(&self) -> Vec<Tensor> {
         self.blocks.iter().map(|block| block.h.clone()).collect()
     }
 
-    /// `conv_states` of the library's state: with it `State { hs: state.hs(), conv_states: state.conv_states()?, pos: state.pos }` is
-    /// the library's.
+    /// Returns `conv_states` of the library's state. With it,
+    /// `State { hs: state.hs(), conv_states: state.conv_states()?, pos: state.pos }` is the library's state.
     pub fn conv_states(&self) -> Result<Vec<Tensor>> {
         // The oldest of the four is dropped before it is read.
         let of = |BlockState { before, .. }: &BlockState| {
@@ -83,7 +83,7 @@ impl State {
         self.blocks.iter().map(of).collect()
     }
 
-    /// The state that the library's has: its `hs`, `conv_states` and `pos`.
+    /// Converts the library's state, given as its `hs`, `conv_states` and `pos`.
     pub fn from_library(hs: &[Tensor], conv_states: &[Tensor], pos: usize) -> Result<Self> {
         let block = |(h, rows): (&Tensor, &Tensor)| {
             let before = rows.narrow(2, 1, WIDTH - 1)?.transpose(1, 2)?.contiguous()?;
@@ -96,7 +96,7 @@ impl State {
 /// A Mamba-2 language model. Cloning shares its parameters.
 pub type Model = crate::Model<Mamba2>;
 
-/// What of a model is Mamba-2's.
+/// The parts of a model that are specific to Mamba-2.
 #[derive(Clone)]
 pub struct Mamba2 {
     norm_f: RmsNorm,
@@ -114,8 +114,9 @@ pub struct Block {
 }
 
 impl Model {
-    /// The model with the parameters of a `VarBuilder` under the library's names: `embeddings.weight`, `layers.0.norm.weight`,
-    /// `layers.0.mixer.A_log` ... Those that a `VarMap` does not have yet are made, ready to be trained.
+    /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embeddings.weight`,
+    /// `layers.0.norm.weight`, `layers.0.mixer.A_log` ... Parameters that a `VarMap` does not have yet are
+    /// initialised for training.
     #[track_caller]
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         let vocabulary = padded_vocabulary("mamba2", config.vocab_size, config.pad_vocab_size_multiple)?;

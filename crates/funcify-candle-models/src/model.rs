@@ -1,47 +1,48 @@
-//! What all models are made of: the rows of an embedding, blocks one after the other, each with a state, and a head.
+//! The common structure of all models: an embedding, a sequence of blocks, each with a state, and a head.
 
 use super::*;
 
-/// What a model remembers of the steps that it has read.
+/// The state of a model after the steps that it has read.
 #[derive(Clone, Debug)]
 pub struct State<B> {
-    /// What each block remembers.
+    /// The state of each block.
     pub blocks: Vec<B>,
     /// The number of steps. (The library's RWKV counts calls.)
     pub pos: usize,
 }
 
-/// What a model has beside its embedding and its blocks.
+/// The parts of a model besides its embedding and its blocks.
 pub trait Architecture {
     /// The name of the model in errors.
     const NAME: &'static str;
-    /// One of its blocks.
+    /// The type of its blocks.
     type Block: Block;
 
-    /// Returns the state of a block before the first step of so many sequences; `zeros` has the model's dtype.
+    /// Returns the state of a block before the first step of `batch` sequences; `zeros` has the model's dtype.
     fn zero_state(&self, block: &Self::Block, batch: usize, zeros: &Zeros<'_>) -> Result<BlockState<Self>>;
 
-    /// Returns the input of the first block for rows of the embedding, of which the last is step `pos`.
+    /// Returns the input of the first block for rows of the embedding; the last row is step `pos`.
     #[track_caller]
     fn begin(&self, rows: Tensor, _pos: usize) -> Result<Tensor> {
         Ok(rows)
     }
 
-    /// Returns the logits for what the last block gives.
+    /// Returns the logits for the output of the last block.
     fn logits(&self, embeddings: &Embedding, xs: &Tensor) -> Result<Tensor>;
 }
 
 /// A block of a model.
 pub trait Block {
-    /// What the block remembers.
+    /// The state of the block.
     type State;
 
-    /// Returns the block's output for `xs`, `[batch, steps, features]`, which follow on `pos` steps, and its state after them.
+    /// Returns the block's output for `xs`, `[batch, steps, features]`, which follows `pos` earlier steps, and its
+    /// state after them.
     #[track_caller]
     fn forward(&self, xs: &Tensor, state: &Self::State, pos: usize) -> Result<(Tensor, Self::State)>;
 }
 
-/// Makes zeros of these sizes.
+/// A function that creates zeros of these sizes.
 pub(crate) type Zeros<'a> = dyn Fn(&[usize]) -> Result<Tensor> + 'a;
 
 type BlockState<A> = <<A as Architecture>::Block as Block>::State;
@@ -57,7 +58,8 @@ pub struct Model<A: Architecture> {
 }
 
 impl<A: Architecture> Model<A> {
-    /// Makes the embedding of `[tokens, features]` and so many blocks, each from its index and its part of `layers`.
+    /// Creates the embedding of `[tokens, features]` and this many blocks, each from its index and its part of
+    /// `layers`.
     #[track_caller]
     pub(crate) fn of(
         own: A,
@@ -72,22 +74,23 @@ impl<A: Architecture> Model<A> {
         Ok(Model { embeddings, blocks, own, dtype: layers.dtype(), device: layers.device().clone() })
     }
 
-    /// The state before the first step of so many sequences.
+    /// Returns the state before the first step of `batch` sequences.
     pub fn zero_state(&self, batch: usize) -> Result<State<BlockState<A>>> {
         let zeros = |dims: &[usize]| Tensor::zeros(dims, self.dtype, &self.device);
         let blocks = self.blocks.iter().map(|block| self.own.zero_state(block, batch, &zeros));
         Ok(State { blocks: blocks.collect::<Result<_>>()?, pos: 0 })
     }
 
-    /// Reads `ids`, `[batch, steps]`, and gives the logits of the next token at each position, `[batch, steps, vocabulary]`. The
-    /// state is that after the last one; if there is an error, it is left as it was.
+    /// Reads `ids`, `[batch, steps]`, and returns the logits of the next token at each position,
+    /// `[batch, steps, vocabulary]`. Updates the state to that after the last position; an error leaves it unchanged.
     #[track_caller]
     pub fn forward(&self, ids: &Tensor, state: &mut State<BlockState<A>>) -> Result<Tensor> {
         let xs = self.features(ids, state)?;
         self.own.logits(&self.embeddings, &xs)
     }
 
-    /// As [`forward`](Model::forward), but the logits of the last position alone, `[batch, vocabulary]`: for generation.
+    /// Does the same as [`forward`](Model::forward), but returns only the logits of the last position,
+    /// `[batch, vocabulary]`. Use it for generation.
     #[track_caller]
     pub fn forward_last(&self, ids: &Tensor, state: &mut State<BlockState<A>>) -> Result<Tensor> {
         let xs = self.features(ids, state)?;
@@ -99,12 +102,12 @@ impl<A: Architecture> Model<A> {
         let [_, steps @ (1..)] = *ids.dims() else {
             let sizes: Vec<String> = ids.dims().iter().map(usize::to_string).collect();
             let found = format!("{}[{}]", ids.dtype().as_str(), sizes.join(","));
-            let fix = "give a prompt of `[1, steps]`, and one token as `[1, 1]`";
-            return Err(mismatch(A::NAME, "the ids", "[batch, steps] with one step or more", found, fix));
+            let fix = "pass a prompt as `[1, steps]`, and a single token as `[1, 1]`";
+            return Err(mismatch(A::NAME, "the ids", "[batch, steps] with at least one step", found, fix));
         };
         if self.blocks.len() != state.blocks.len() {
             let (expected, found) = (self.blocks.len().to_string(), state.blocks.len());
-            return Err(mismatch(A::NAME, "the blocks of the state", &expected, found, "begin with `zero_state`"));
+            return Err(mismatch(A::NAME, "the blocks of the state", &expected, found, "start with `zero_state`"));
         }
         let mut next = State { blocks: Vec::with_capacity(self.blocks.len()), pos: state.pos + steps };
         let mut xs = self.own.begin(self.embeddings.forward(ids)?, next.pos)?;
@@ -118,7 +121,7 @@ impl<A: Architecture> Model<A> {
     }
 }
 
-/// Returns logits by a head whose weights are the rows of the embedding.
+/// Computes the logits with the rows of the embedding as the head's weights.
 pub(crate) fn tied_logits(embeddings: &Embedding, xs: &Tensor) -> Result<Tensor> {
     Linear::new(embeddings.embeddings().clone(), None).forward(xs)
 }
@@ -134,12 +137,13 @@ pub(crate) fn compiled(graph: funcify_core::Result<Graph>, vb: &VarBuilder<'_>) 
 #[track_caller]
 pub(crate) fn padded_vocabulary(model: &str, size: usize, multiple: usize) -> Result<usize> {
     match multiple {
-        0 => Err(mismatch(model, "`pad_vocab_size_multiple`", "1 or more", 0, "set it to 1 to have no padding")),
+        0 => Err(mismatch(model, "`pad_vocab_size_multiple`", "1 or more", 0, "set it to 1 for no padding")),
         _ => Ok(size.next_multiple_of(multiple)),
     }
 }
 
-/// Takes the weight, `[features, 1, width]`, and the bias of a depthwise convolution, drawn as PyTorch draws them if they are new.
+/// Returns the weight, `[features, 1, width]`, and the bias of a depthwise convolution, initialised like PyTorch's if
+/// they are new.
 pub(crate) fn convolution_parameters(features: usize, width: usize, vb: &VarBuilder<'_>) -> Result<(Tensor, Tensor)> {
     let bound = (width as f64).recip().sqrt();
     let uniform = Init::Uniform { lo: -bound, up: bound };

@@ -1,8 +1,9 @@
-//! RecurrentGemma (De et al. 2024, Griffin), with the options and parameters of `candle_transformers::models::recurrent_gemma`.
+//! RecurrentGemma (De et al. 2024, Griffin), with the options and parameters of
+//! `candle_transformers::models::recurrent_gemma`.
 //!
-//! The library's model runs the recurrence of its RG-LRU step by step; here it is one compiled loop. The library takes a prompt in
-//! one call only, and then single tokens; here parts of any length may follow. As in the library, attention sees all positions:
-//! `attention_window_size` is not looked at.
+//! The library's model runs the recurrence of its RG-LRU step by step; here it is one compiled loop. The library
+//! reads a prompt in one call, and then single tokens; here parts of any length may follow. As in the library,
+//! attention sees all positions: `attention_window_size` is ignored.
 
 use candle_core::D;
 use candle_nn::{Activation, linear, linear_b};
@@ -10,7 +11,7 @@ use candle_nn::{Activation, linear, linear_b};
 use super::*;
 use crate::model;
 
-/// What a block mixes steps by.
+/// The way in which a block mixes steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TemporalBlockType {
     /// Attention over all steps so far.
@@ -24,37 +25,37 @@ pub enum TemporalBlockType {
 pub struct Config {
     /// The number of blocks.
     pub num_hidden_layers: usize,
-    /// The number of tokens.
+    /// The number of tokens in the vocabulary.
     pub vocab_size: usize,
-    /// The features between blocks.
+    /// The number of features between blocks.
     pub hidden_size: usize,
-    /// Twice the features inside the layer after the mixing of steps.
+    /// Twice the number of features inside the layer after the mixing of steps.
     pub intermediate_size: usize,
-    /// The heads of queries, and those of the recurrence's gates.
+    /// The number of query heads, and of heads of the recurrence's gates.
     pub num_attention_heads: usize,
-    /// The heads of keys and values.
+    /// The number of key and value heads.
     pub num_key_value_heads: usize,
-    /// The features of a head of attention.
+    /// The number of features of an attention head.
     pub head_dim: usize,
-    /// The features of the recurrence; as many as between blocks if not given.
+    /// The number of features of the recurrence. Defaults to `hidden_size`.
     pub lru_width: Option<usize>,
-    /// How many steps the convolution sees.
+    /// The number of steps in the convolution's window.
     pub conv1d_width: usize,
-    /// Logits lie between minus this and this.
+    /// The bound on the absolute value of logits.
     pub logits_soft_cap: f64,
     /// The activation of gates.
     pub hidden_activation: Activation,
-    /// The share of a head that is rotated by its position: 0.5.
+    /// The share of a head's features that is rotated by position: 0.5.
     pub partial_rotary_factor: f64,
-    /// What norms add to the mean square.
+    /// The value that norms add to the mean square.
     pub rms_norm_eps: f64,
-    /// The slowest rotation's base.
+    /// The base of the slowest rotation.
     pub rope_theta: f64,
-    /// The kinds of blocks, in turn.
+    /// The types of blocks, in repeating order.
     pub block_types: Vec<TemporalBlockType>,
-    /// Whether queries, keys and values have biases.
+    /// `true` if queries, keys and values have biases.
     pub attention_bias: bool,
-    /// The largest number of steps.
+    /// The maximum number of steps.
     pub max_seq_len: usize,
 }
 
@@ -68,16 +69,16 @@ impl Config {
             Err(mismatch("recurrent_gemma", option, &expected, found, fix))
         };
         let heads = self.num_attention_heads;
-        let divide = "choose sizes that divide";
+        let divide = "choose sizes that divide evenly";
         if heads == 0 || !self.width().is_multiple_of(heads) {
             let expected = format!("a divisor of the width of the recurrence, {}", self.width());
             return refuse("`num_attention_heads`", expected, heads.to_string(), divide);
         }
         if self.block_types.is_empty() {
-            return refuse("`block_types`", "a type or more".into(), "none".into(), "name the kinds of blocks");
+            return refuse("`block_types`", "at least one type".into(), "none".into(), "list the types of the blocks");
         }
         if self.conv1d_width == 0 {
-            return refuse("`conv1d_width`", "1 or more".into(), "0".into(), "set it to the steps it should see");
+            return refuse("`conv1d_width`", "1 or more".into(), "0".into(), "set it to the size of the window");
         }
         if !self.block_types.contains(&TemporalBlockType::Attention) {
             return Ok(());
@@ -87,7 +88,7 @@ impl Config {
             return refuse("`num_key_value_heads`", format!("a divisor of the {heads} heads"), found, divide);
         }
         if heads * self.head_dim != self.hidden_size || !self.head_dim.is_multiple_of(4) {
-            let expected = format!("a multiple of 4 that is `hidden_size` / heads, {} / {heads}", self.hidden_size);
+            let expected = format!("a multiple of 4 equal to `hidden_size` / heads, {} / {heads}", self.hidden_size);
             return refuse("`head_dim`", expected, self.head_dim.to_string(), divide);
         }
         if self.partial_rotary_factor != 0.5 {
@@ -98,21 +99,21 @@ impl Config {
     }
 }
 
-/// What a model remembers of the steps that it has read.
+/// The state of a model after the steps that it has read.
 pub type State = crate::State<BlockState>;
 
-/// What a block remembers.
+/// The state of a block.
 #[derive(Clone, Debug)]
 pub enum BlockState {
-    /// Of a recurrence: its state `h`, `[batch, width]`, in f32 at least, and the last inputs of its convolution, `[batch, conv1d_width
-    /// - 1, width]`.
+    /// The state of a recurrence: its state `h`, `[batch, width]`, in f32 at least, and the last inputs of its
+    /// convolution, `[batch, conv1d_width - 1, width]`.
     Recurrent {
         /// The state.
         h: Tensor,
         /// The inputs.
         before: Tensor,
     },
-    /// Of attention: the keys and values of all steps, `[batch, heads, steps, head_dim]`.
+    /// The state of an attention: the keys and values of all steps, `[batch, heads, steps, head_dim]`.
     Attention {
         /// The keys, rotated.
         keys: Tensor,
@@ -124,7 +125,7 @@ pub enum BlockState {
 /// A RecurrentGemma language model. Cloning shares its parameters.
 pub type Model = crate::Model<RecurrentGemma>;
 
-/// What of a model is RecurrentGemma's.
+/// The parts of a model that are specific to RecurrentGemma.
 #[derive(Clone)]
 pub struct RecurrentGemma {
     final_norm: Norm,
@@ -132,8 +133,9 @@ pub struct RecurrentGemma {
 }
 
 impl Model {
-    /// The model with the parameters of a `VarBuilder` under the library's names: `embed_tokens.weight`,
-    /// `layers.0.temporal_block.rg_lru.recurrent_param` ... Those that a `VarMap` does not have yet are made, ready to be trained.
+    /// Creates the model with the parameters of a `VarBuilder` under the library's names: `embed_tokens.weight`,
+    /// `layers.0.temporal_block.rg_lru.recurrent_param` ... Parameters that a `VarMap` does not have yet are
+    /// initialised for training.
     #[track_caller]
     pub fn new(config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         config.check()?;
@@ -172,7 +174,7 @@ impl Architecture for RecurrentGemma {
     #[track_caller]
     fn begin(&self, rows: Tensor, pos: usize) -> Result<Tensor> {
         if pos > self.config.max_seq_len {
-            let (expected, fix) = (self.config.max_seq_len.to_string(), "set `max_seq_len` to what you need");
+            let (expected, fix) = (self.config.max_seq_len.to_string(), "increase `max_seq_len`");
             return Err(mismatch(Self::NAME, "the number of steps", &expected, pos, fix));
         }
         rows * (self.config.hidden_size as f64).sqrt()
@@ -184,7 +186,7 @@ impl Architecture for RecurrentGemma {
     }
 }
 
-/// The type that the recurrence is accumulated in.
+/// Returns the accumulation type of the recurrence.
 fn accumulated(dtype: funcify_core::DType) -> funcify_core::DType {
     if dtype == funcify_core::DType::F64 { dtype } else { funcify_core::DType::F32 }
 }
@@ -193,7 +195,7 @@ fn in_f32_at_least(dtype: DType) -> DType {
     if dtype == DType::F64 { dtype } else { DType::F32 }
 }
 
-/// `h' = a h + b` over `[B,T,width]`, from a state of `[B,width]`.
+/// Builds `h' = a h + b` over `[B,T,width]`, from a state of `[B,width]`.
 fn recurrence(width: usize, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     Graph::build("rg_lru", |g| {
         let rows = |name: &str| {
@@ -209,13 +211,13 @@ fn recurrence(width: usize, dtype: funcify_core::DType) -> funcify_core::Result<
     })
 }
 
-/// What blocks share.
+/// The parts that blocks share.
 struct Shared {
     recurrence: Arc<Differentiable>,
     rotation: Rotation,
 }
 
-/// A norm by the root mean square, scaled by one more than its weight.
+/// A norm by the root mean square, scaled by one plus its weight.
 #[derive(Clone)]
 struct Norm {
     weight: Tensor,
@@ -281,8 +283,9 @@ impl model::Block for Block {
                 block.forward(&normal, keys, values, pos)?
             }
             _ => {
-                let (found, fix) = ("one of another kind", "begin with `zero_state`");
-                return Err(mismatch("recurrent_gemma", "the state of a block", "one of its kind", found, fix));
+                let (found, fix) = ("the state of another block type", "start with `zero_state`");
+                let component = "the state of a block";
+                return Err(mismatch("recurrent_gemma", component, "the state of this block type", found, fix));
             }
         };
         let xs = (xs + ys)?;
@@ -316,7 +319,7 @@ impl Mlp {
     }
 }
 
-/// A short convolution, then RG-LRU, beside a gate.
+/// A short convolution followed by the RG-LRU, in parallel with a gate.
 #[derive(Clone)]
 struct Recurrent {
     linear_y: Linear,
@@ -336,7 +339,7 @@ impl Recurrent {
         let (outer, width) = (config.hidden_size, config.width());
         let unit = vb.pp("rg_lru");
         let (conv_weight, conv_bias) = convolution_parameters(width, config.conv1d_width, &vb.pp("conv_1d"))?;
-        // Decays of 0.9 to 0.999 a step where the gate is open.
+        // Decays of 0.9 to 0.999 per step while the gate is open.
         let slow = Init::Uniform { lo: -9.0, up: -4.3 };
         Ok(Recurrent {
             linear_y: linear(outer, width, vb.pp("linear_y"))?,
@@ -361,7 +364,7 @@ impl Recurrent {
         let log_a = (self.recurrent_gate.forward(&us)? * -8.0)?.broadcast_mul(&rate)?;
         let inputs = (&us * self.input_gate.forward(&us)?)?;
         let scaled = (&inputs * (1.0 - (&log_a * 2.0)?.exp()?)?.sqrt()?)?;
-        // The first step of a sequence takes its input as it is.
+        // The first step of a sequence uses its input unscaled.
         let scaled = match (pos, us.dim(1)?) {
             (0, 1) => inputs,
             (0, steps) => Tensor::cat(&[inputs.narrow(1, 0, 1)?, scaled.narrow(1, 1, steps - 1)?], 1)?,
@@ -374,7 +377,7 @@ impl Recurrent {
     }
 }
 
-/// A gate between 0 and 1 of each feature, which sees the features of its head.
+/// A gate between 0 and 1 for each feature, computed from the features of its head.
 #[derive(Clone)]
 struct Gate {
     weight: Tensor,
@@ -400,7 +403,7 @@ impl Gate {
     }
 }
 
-/// The rotations of the first half of each head's features by position.
+/// The rotations, by position, of the first half of each head's features.
 #[derive(Clone)]
 struct Rotation {
     cos: Tensor,
@@ -419,7 +422,7 @@ impl Rotation {
         Ok(Rotation { cos: angles.cos()?, sin: angles.sin()? })
     }
 
-    /// `[batch, heads, steps, head_dim]` from a position on.
+    /// Rotates `[batch, heads, steps, head_dim]`, whose first step is at `pos`.
     fn forward(&self, xs: &Tensor, pos: usize) -> Result<Tensor> {
         let (steps, half) = (xs.dim(2)?, xs.dim(3)? / 2);
         let (turned, kept) = (xs.narrow(3, 0, half)?, xs.narrow(3, half, half)?);
@@ -431,7 +434,7 @@ impl Rotation {
     }
 }
 
-/// Attention of grouped queries over all steps so far.
+/// Grouped-query attention over all steps so far.
 #[derive(Clone)]
 struct Attention {
     q_proj: Linear,
@@ -469,7 +472,7 @@ impl Attention {
         let new = self.rotation.forward(&by_head(&self.k_proj, self.key_heads)?, pos)?;
         let keys = Tensor::cat(&[keys, &new], 2)?;
         let values = Tensor::cat(&[values, &by_head(&self.v_proj, self.key_heads)?], 2)?;
-        // The queries of a group stand below each other: they share keys and values.
+        // The queries of a group are stacked, because they share keys and values.
         let group = self.heads / self.key_heads;
         let queries = queries.reshape((batch, self.key_heads, group * steps, self.size))?;
         let scores = (queries.matmul(&keys.t()?)? / (self.size as f64).sqrt())?;
@@ -481,7 +484,7 @@ impl Attention {
     }
 }
 
-/// Minus infinity where a step would see a later one.
+/// Returns minus infinity where a step would see a later one, and 0 elsewhere.
 fn mask(pos: usize, steps: usize, like: &Tensor) -> Result<Tensor> {
     let row = |step: usize| (0..pos + steps).map(move |seen| if seen > pos + step { f32::NEG_INFINITY } else { 0.0 });
     let mask: Vec<f32> = (0..steps).flat_map(row).collect();

@@ -1,15 +1,16 @@
 //! RWKV, versions 5 and 6 (Peng et al. 2024, Eagle and Finch), with the options and parameters of
 //! `candle_transformers::models::{rwkv_v5, rwkv_v6}`.
 //!
-//! The library's models take one token of one sequence a call. Here a prompt, and any batch of them, is one call: a step's token
-//! shift is a shift of rows, and the recurrence of each block's memory one compiled loop.
+//! The library's models process one token of one sequence per call. Here a prompt, and any batch of prompts, is one
+//! call: the token shift of a step is a shift of rows, and the recurrence of each block's memory is one compiled
+//! loop.
 
 use candle_nn::{GroupNorm, linear_no_bias};
 
 use super::*;
 use crate::model;
 
-/// Which RWKV.
+/// Identifies a version of RWKV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
     /// Eagle, `rwkv_v5`: decays and mixtures are parameters.
@@ -21,19 +22,21 @@ pub enum Version {
 /// The sizes of a model: the fields of the library's `Config` that it reads.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The number of tokens.
+    /// The number of tokens in the vocabulary.
     pub vocab_size: usize,
-    /// The features between blocks.
+    /// The number of features between blocks.
     pub hidden_size: usize,
     /// The number of blocks.
     pub num_hidden_layers: usize,
-    /// The features inside the time mix: as many as between blocks.
+    /// The number of features inside the time mix: equal to `hidden_size`.
     pub attention_hidden_size: usize,
-    /// The features of a head. (The library's state has it from `num_attention_heads`, which must be the same.)
+    /// The number of features of a head. (The library's state takes it from `num_attention_heads`, which must be
+    /// equal.)
     pub head_size: usize,
-    /// The features inside the channel mix; three and a half times `hidden_size`, to a multiple of 32, if none is given.
+    /// The number of features inside the channel mix. Defaults to three and a half times `hidden_size`, to a multiple
+    /// of 32.
     pub intermediate_size: Option<usize>,
-    /// What the norms of blocks add to variances.
+    /// The value that the norms of blocks add to variances.
     pub layer_norm_epsilon: f64,
 }
 
@@ -49,7 +52,7 @@ impl Config {
     fn check(&self) -> Result<()> {
         if self.head_size == 0 || !self.hidden_size.is_multiple_of(self.head_size) {
             let expected = format!("a divisor of `hidden_size`, {}", self.hidden_size);
-            return Err(mismatch("rwkv", "`head_size`", &expected, self.head_size, "choose sizes that divide"));
+            return Err(mismatch("rwkv", "`head_size`", &expected, self.head_size, "choose sizes that divide evenly"));
         }
         if self.attention_hidden_size != self.hidden_size {
             let (expected, fix) = (self.hidden_size.to_string(), "set it to `hidden_size`");
@@ -59,15 +62,16 @@ impl Config {
     }
 }
 
-/// What a model remembers of the steps that it has read.
+/// The state of a model after the steps that it has read.
 pub type State = crate::State<StatePerLayer>;
 
-/// What a block remembers, as `StatePerLayer` of the library has it.
+/// The state of a block, like `StatePerLayer` of the library.
 #[derive(Clone, Debug)]
 pub struct StatePerLayer {
     /// The last input of the time mix, `[batch, features]`.
     pub extract_key_value: Tensor,
-    /// The memory, `[batch, heads, head_size, head_size]`: a row a feature of keys, a column a feature of values.
+    /// The memory, `[batch, heads, head_size, head_size]`: one row per feature of keys, one column per feature of
+    /// values.
     pub linear_attention: Tensor,
     /// The last input of the channel mix, `[batch, features]`.
     pub feed_forward: Tensor,
@@ -76,7 +80,7 @@ pub struct StatePerLayer {
 /// An RWKV language model. Cloning shares its parameters.
 pub type Model = crate::Model<Rwkv>;
 
-/// What of a model is RWKV's.
+/// The parts of a model that are specific to RWKV.
 #[derive(Clone)]
 pub struct Rwkv {
     pre_ln: LayerNorm,
@@ -86,8 +90,9 @@ pub struct Rwkv {
 }
 
 impl Model {
-    /// The model with the parameters of a `VarBuilder` under the library's names: `rwkv.embeddings.weight`,
-    /// `rwkv.blocks.0.attention.time_decay` ... Those that a `VarMap` does not have yet are made, ready to be trained.
+    /// Creates the model with the parameters of a `VarBuilder` under the library's names: `rwkv.embeddings.weight`,
+    /// `rwkv.blocks.0.attention.time_decay` ... Parameters that a `VarMap` does not have yet are initialised for
+    /// training.
     #[track_caller]
     pub fn new(version: Version, config: &Config, vb: VarBuilder<'_>) -> Result<Self> {
         config.check()?;
@@ -126,7 +131,8 @@ impl Architecture for Rwkv {
     }
 }
 
-/// The recurrence of the memory over `[B,T,heads,size]`, for each head `o = r (S + diag(u) kᵀ v)`, `S' = diag(w) S + kᵀ v`.
+/// Builds the recurrence of the memory over `[B,T,heads,size]`: `o = r (S + diag(u) kᵀ v)`, `S' = diag(w) S + kᵀ v`
+/// for each head.
 fn memory(config: &Config, dtype: funcify_core::DType) -> funcify_core::Result<Graph> {
     let (heads, size) = (Dim::from(config.heads()), Dim::from(config.head_size));
     Graph::build("rwkv_memory", |g| {
@@ -147,17 +153,17 @@ fn memory(config: &Config, dtype: funcify_core::DType) -> funcify_core::Result<G
     })
 }
 
-/// The rows before each row: the last of what was read before, then all rows but the last.
+/// Returns the row before each row: `last` first, then all rows except the last.
 fn shifted(xs: &Tensor, last: &Tensor) -> Result<Tensor> {
     after(&last.unsqueeze(1)?, &xs.narrow(1, 0, xs.dim(1)? - 1)?)
 }
 
-/// `x + share (y - x)`, for shares of features, or of each number.
+/// Computes `x + share (y - x)`, with a share for each feature or each element.
 fn mixed(x: &Tensor, change: &Tensor, share: &Tensor) -> Result<Tensor> {
     x + change.broadcast_mul(share)?
 }
 
-/// The product of `[batch, steps, from]` and `[from, to]`.
+/// Multiplies `[batch, steps, from]` by `[from, to]`.
 fn product(xs: &Tensor, weight: &Tensor) -> Result<Tensor> {
     let (batch, steps, from) = xs.dims3()?;
     xs.reshape((batch * steps, from))?.matmul(weight)?.reshape((batch, steps, ()))
@@ -200,7 +206,7 @@ impl model::Block for Block {
     }
 }
 
-/// Linear attention over inputs that are mixed with those of the step before.
+/// Linear attention over inputs that are mixed with those of the previous step.
 #[derive(Clone)]
 struct TimeMix {
     receptance: Linear,
@@ -216,16 +222,18 @@ struct TimeMix {
     size: usize,
 }
 
-/// How inputs are mixed with those before, and memories decay.
+/// The shares that mix inputs with those of the previous step, and the decays of memories.
 #[derive(Clone)]
 enum Shares {
-    /// By parameters: the shares of x in receptance, key, value and gate, `[1, 1, features]`, and the decay, `[heads, size]`.
+    /// Shares and decay as parameters: the shares of x in receptance, key, value and gate, `[1, 1, features]`, and
+    /// the decay, `[heads, size]`.
     Parameters { mix: [Tensor; 4], decay: Tensor },
-    /// By the input: the shares of the x before, to which maps of low rank add; that of the decay is the first.
+    /// Shares and decay that depend on the input: maps of low rank add to the shares of the previous x; the share of
+    /// the decay comes first.
     Input { mix_x: Tensor, mix: [Tensor; 5], narrow: Tensor, wide: Tensor, decay: Tensor, decay_maps: [Tensor; 2] },
 }
 
-/// What the projections read, `[batch, steps, features]`, and the decays, which may have one row for all steps.
+/// The inputs of the projections, `[batch, steps, features]`, and the decays, which may have one row for all steps.
 struct Mixed {
     receptance: Tensor,
     key: Tensor,
@@ -260,7 +268,7 @@ impl Shares {
         })
     }
 
-    /// The mixtures of `xs` with the rows `before` each row.
+    /// Mixes `xs` with `before`, the rows before each of its rows.
     fn mixed(&self, xs: &Tensor, before: &Tensor) -> Result<Mixed> {
         match self {
             Shares::Parameters { mix, decay } => {
@@ -314,7 +322,8 @@ impl TimeMix {
         })
     }
 
-    /// The output for `xs`, `[batch, steps, features]`, after a row and a memory, and the memory after it.
+    /// Returns the output for `xs`, `[batch, steps, features]`, which follows a row and a memory, and the memory
+    /// after it.
     #[track_caller]
     fn forward(&self, xs: &Tensor, last: &Tensor, memory: &Tensor) -> Result<(Tensor, Tensor)> {
         let (batch, steps, features) = xs.dims3()?;
@@ -363,7 +372,7 @@ impl ChannelMix {
 
     fn forward(&self, xs: &Tensor, last: &Tensor) -> Result<Tensor> {
         let before = shifted(xs, last)?;
-        // The share is that of x in version 5, and that of the row before in version 6.
+        // The share is that of x in version 5, and that of the previous row in version 6.
         let (from, change) = match self.version {
             Version::Five => (&before, (xs - &before)?),
             Version::Six => (xs, (&before - xs)?),

@@ -1,4 +1,4 @@
-//! The backend: how tensors of Candle are uploaded, taken apart and stacked, and loops on them compiled.
+//! Implements funcify's `Backend` for Candle: uploads, splits and stacks tensors, and compiles loops on them.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Backend for Candle {
             }
         }
         if rows != ty.rows {
-            return Err(format!("{rows} rows were stacked where {} belong", ty.rows).into());
+            return Err(format!("{rows} rows were stacked instead of {}", ty.rows).into());
         }
         if blocks.is_empty() {
             return self.zeros(&ty.shape(), ty.dtype);
@@ -85,7 +85,7 @@ impl Backend for Candle {
         self.zeros(&ty.shape(), ty.dtype).map(Some)
     }
 
-    /// Into the trace's own storage, which nothing else has. Candle copies from contiguous tensors alone.
+    /// Writes into the trace's own storage, which is not shared. Candle copies only from contiguous tensors.
     fn write_row(&self, trace: Tensor, row: usize, value: Tensor) -> Result<Tensor, BackendError> {
         if value.elem_count() > 0 {
             let row_of_trace = value.contiguous().and_then(|value| value.unsqueeze(0)).map_err(plain)?;
@@ -94,8 +94,8 @@ impl Backend for Candle {
         Ok(trace)
     }
 
-    /// Apart from any graph of Candle's. A byte that is not 0 is true, as it is to Candle's own `where_cond`, and becomes 1,
-    /// which costs a kernel for each boolean input; an error would have to read the elements back.
+    /// Detaches the tensor from any Candle graph. As in Candle's own `where_cond`, a nonzero byte is true, and
+    /// becomes 1. That costs a kernel for each boolean input; an error would have to read back the elements.
     fn admit(&self, tensor: Tensor, dtype: DType) -> Result<Tensor, BackendError> {
         let tensor = tensor.detach();
         match dtype {
@@ -104,7 +104,7 @@ impl Backend for Candle {
         }
     }
 
-    /// Compiled programs read a byte that is not 0 as true.
+    /// Always `true`: compiled programs read a nonzero byte as true.
     fn is_admitted(&self, _: &Tensor, _: DType) -> bool {
         true
     }

@@ -1,6 +1,6 @@
-//! Loops compiled as a whole: the engine of `funcify-cpu` on the memory of Candle's tensors.
+//! Loops compiled as a whole: runs the engine of `funcify-cpu` on the memory of Candle's tensors.
 //!
-//! What lies in order is read where it is, and what does not is copied once. Results are moved into tensors.
+//! Contiguous elements are borrowed, and others are copied once. Results are moved into tensors.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::autodiff::storage::storage_of;
 use crate::device::{download, elements, upload};
 use crate::errors::plain;
 
-/// A loop on Candle's tensors in host memory.
+/// A compiled loop on Candle's tensors in host memory.
 #[derive(Debug)]
 pub(crate) struct Loop(pub(crate) Engine);
 
@@ -28,7 +28,7 @@ impl Compiled<Tensor> for Loop {
         });
         let in_order = in_order.collect::<Result<SmallVec<[Option<Tensor>; 16]>, BackendError>>()?;
         let storages: SmallVec<[usize; 16]> = in_order.iter().flatten().map(storage_of).collect();
-        // A lock that is held is not taken again: a writer that waits for it would wait for ever.
+        // A lock that is already held is not taken again: a writer waiting in between would deadlock.
         let mut held: SmallVec<[(usize, StorageRef<'_>); 16]> = SmallVec::new();
         for (tensor, storage) in in_order.iter().flatten().zip(&storages) {
             if held.iter().all(|(other, _)| other != storage) {
@@ -41,7 +41,7 @@ impl Compiled<Tensor> for Loop {
             given.push(match &in_order[index] {
                 Some(tensor) => {
                     let memory = storages.next().and_then(|own| held.iter().find(|(storage, _)| storage == own));
-                    let (_, storage) = memory.ok_or("a tensor without memory")?;
+                    let (_, storage) = memory.ok_or("a tensor has no host memory")?;
                     match engine.dtype() {
                         DType::F64 => Elements::F64(Cow::Borrowed(slice(storage, tensor)?)),
                         _ => Elements::F32(Cow::Borrowed(slice(storage, tensor)?)),
@@ -71,12 +71,12 @@ impl Compiled<Tensor> for Loop {
     }
 }
 
-/// The elements of a tensor that lies in order.
+/// Returns the elements of a contiguous tensor.
 fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s [E], BackendError> {
     let range = tensor.layout().contiguous_offsets();
     match (storage, range) {
         (Storage::Cpu(storage), Some((start, end))) => Ok(&storage.as_slice::<E>().map_err(plain)?[start..end]),
-        _ => Err("a tensor that does not lie in host memory in order".into()),
+        _ => Err("a tensor is not contiguous in host memory".into()),
     }
 }
 

@@ -1,7 +1,8 @@
-//! Kernels on the CPU for what Candle lacks: a function of each element, of each two, or of each row.
+//! CPU kernels for ops that Candle lacks: they apply a function to each element, each pair of elements, or each row.
 //!
-//! They are Candle's custom ops, typed by the elements and generic in the function, so that each is one loop. They have no
-//! gradients of Candle's: programs run on detached tensors, and what is tracked goes through funcify's own derivatives.
+//! They are Candle custom ops, typed by the elements and generic in the function, so that each compiles to one loop.
+//! They have no gradients in Candle: programs run on detached tensors, and tracked tensors use funcify's own
+//! derivatives.
 
 use candle_core::cpu_backend::{binary_map_vec_par, unary_map_vec_par};
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, DType, Error, Layout, Shape, Tensor, WithDType};
@@ -13,25 +14,26 @@ use crate::device::{Call, Outcome};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Refuses devices other than the CPU.
+/// Rejects devices other than the CPU.
 pub(crate) fn require_cpu<O>(call: &Call<'_, O>) -> Outcome<()> {
     if call.backend.device().is_cpu() {
         return Ok(());
     }
     let what =
         format!("`{}` of {}", call.place().op, call.inputs.first().map_or("nothing".into(), |ty| ty.to_string()));
-    Err(call.unsupported(what, "Candle has no such kernel, and this crate's runs on the CPU", "use `Candle::cpu()`"))
+    Err(call.unsupported(what, "Candle has no such kernel, and funcify's is for the CPU", "use `Candle::cpu()`"))
 }
 
-/// A function that an op of Candle holds, which may run on any thread.
+/// A function that a Candle op can hold and any thread can call.
 pub(crate) trait Shared: Copy + Send + Sync + 'static {}
 
 impl<F: Copy + Send + Sync + 'static> Shared for F {}
 
-/// A kernel on elements in host memory as an op of Candle: of as many operands as the closure takes pairs of arguments.
+/// A kernel on elements in host memory as a Candle op; the closure has a storage and a layout parameter for each
+/// operand.
 pub(crate) struct Kernel<F>(pub(crate) &'static str, pub(crate) F);
 
-/// What a kernel gives: elements, and their shape.
+/// The result of a kernel: elements, and their shape.
 pub(crate) type Given = Result<(CpuStorage, Shape)>;
 
 impl<F: Fn(&CpuStorage, &Layout) -> Given> CustomOp1 for Kernel<F> {
@@ -81,7 +83,7 @@ fn run(
     x.apply_op1(Kernel(name, f))
 }
 
-/// A function of each element.
+/// Applies a function to each element.
 pub(crate) fn map1<A: WithDType, R: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -98,8 +100,8 @@ pub(crate) fn map1<A: WithDType, R: WithDType, O>(
     })?)
 }
 
-/// A function of each element of a float tensor, computed in f64 and rounded once. Given as an address where a call
-/// costs little next to what the function does, so that there is one loop for all of them.
+/// Applies a function to each element of a float tensor, computed in f64 and rounded once. Pass a function pointer if
+/// the call is cheap compared with the function, so that all such functions share one loop.
 pub(crate) fn map_in_f64<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(f64) -> f64 + Shared) -> Outcome {
     match x.dtype() {
         DType::F64 => map1(call, x, f),
@@ -110,12 +112,12 @@ pub(crate) fn map_in_f64<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(f64) -> f
     }
 }
 
-/// A function of each element of an integer tensor, computed in i64 and wrapped.
+/// Applies a function to each element of an integer tensor, computed in i64 and wrapped.
 pub(crate) fn map_integers<O>(call: &Call<'_, O>, x: &Tensor, f: impl Fn(i64) -> i64 + Shared) -> Outcome {
     with_integer!(call, x, I => map1(call, x, move |v: I| f(v.into()) as I))
 }
 
-/// A function of each two elements of tensors of one shape.
+/// Applies a function to each pair of elements of two tensors of one shape.
 pub(crate) fn map2<A: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -124,7 +126,7 @@ pub(crate) fn map2<A: WithDType, O>(
 ) -> Outcome {
     require_cpu(call)?;
     if x.dims() != y.dims() {
-        return Err(format!("operands of the shapes {:?} and {:?}", x.dims(), y.dims()).into());
+        return Err(format!("operands have different shapes, {:?} and {:?}", x.dims(), y.dims()).into());
     }
     if x.elem_count() == 0 {
         return Ok(x.clone());
@@ -142,7 +144,7 @@ pub(crate) fn map2<A: WithDType, O>(
     Ok(x.apply_op2(y, Kernel("funcify-map2", map2))?)
 }
 
-/// A function of each two elements of integer tensors, computed in i64 and wrapped.
+/// Applies a function to each pair of elements of integer tensors, computed in i64 and wrapped.
 pub(crate) fn map_integer_pairs<O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -152,7 +154,7 @@ pub(crate) fn map_integer_pairs<O>(
     with_integer!(call, x, I => map2(call, x, y, move |a: I, b| f(a.into(), b.into()) as I))
 }
 
-/// A function of each row: the elements along `axes`, which disappear from the shape. No size is zero.
+/// Applies a function to each row: the elements along `axes`, which disappear from the shape. No size is zero.
 pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -171,7 +173,7 @@ pub(crate) fn map_rows<A: WithDType, R: WithDType, O>(
     })?)
 }
 
-/// A function that fills a row from each row along an axis. No size is zero.
+/// Applies a function that fills a row from each row along an axis. No size is zero.
 pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -180,7 +182,7 @@ pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
 ) -> Outcome {
     require_cpu(call)?;
     let (last, size) = (x.rank() - 1, x.dim(axis)?);
-    // The axis is exchanged with the last one, and back.
+    // Swap the axis with the last one, and back.
     let rows = x.transpose(axis, last)?.contiguous()?;
     let along = run(&rows, "funcify-along", move |storage, layout| {
         let rows = contiguous::<A>(storage, layout)?.chunks_exact(size);
@@ -191,7 +193,7 @@ pub(crate) fn map_along<A: WithDType, R: WithDType, O>(
     Ok(along.transpose(axis, last)?)
 }
 
-/// The rows along axes `first..end` combined element by element, for a contiguous tensor. No size is zero.
+/// Combines the rows along axes `first..end` element by element, for a contiguous tensor. No size is zero.
 pub(crate) fn fold_columns<E: WithDType, O>(
     call: &Call<'_, O>,
     x: &Tensor,
@@ -207,7 +209,7 @@ pub(crate) fn fold_columns<E: WithDType, O>(
         for block in contiguous::<E>(storage, layout)?.chunks_exact(rows * row) {
             let start = results.len();
             let mut rows = block.chunks_exact(row);
-            results.extend_from_slice(rows.next().expect("a block has a row"));
+            results.extend_from_slice(rows.next().expect("a block has at least one row"));
             let result = &mut results[start..];
             rows.for_each(|row| result.iter_mut().zip(row).for_each(|(a, b)| *a = f(*a, *b)));
         }
@@ -215,24 +217,24 @@ pub(crate) fn fold_columns<E: WithDType, O>(
     })?)
 }
 
-/// The elements of a contiguous tensor.
+/// Returns the elements of a contiguous tensor.
 pub(crate) fn contiguous<'a, A: WithDType>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [A]> {
     let outside = || Error::RequiresContiguous { op: "funcify" };
     let (start, end) = layout.contiguous_offsets().ok_or_else(outside)?;
     storage.as_slice::<A>()?.get(start..end).ok_or_else(outside)
 }
 
-/// Whether an element is NaN; no integer is.
+/// Returns whether an element is NaN; `false` for integers.
 pub(crate) fn is_nan<A: PartialOrd>(element: A) -> bool {
     element.partial_cmp(&element).is_none()
 }
 
-/// The error of a kernel whose operand has an element type that the op's type rule excludes.
+/// Returns the error for an operand whose element type the op's type rule excludes.
 pub(crate) fn outside_domain<O>(call: &Call<'_, O>, x: &Tensor) -> BackendError {
     format!("`{}` has no kernel for {:?}", call.place().op, x.dtype()).into()
 }
 
-/// A function of each element of a float tensor, or of each two of two, in f32 for the halves:
+/// Applies a function to each element of a float tensor, or to each pair of elements of two, in f32 for half floats:
 /// `map_floats!(map2(call, x, y), |a, b| a.atan2(b))`.
 macro_rules! map_floats {
     ($map:ident($call:expr, $x:expr $(, $y:expr)?), |$($v:ident),+| $formula:expr) => {{
@@ -254,7 +256,7 @@ macro_rules! map_floats {
     }};
 }
 
-/// Runs an expression with `$element` as the tensor's element type.
+/// Evaluates an expression with `$element` as the tensor's element type.
 macro_rules! with_element {
     ($call:expr, $x:expr, $element:ident => $kernel:expr) => {
         with_element!(
@@ -276,7 +278,7 @@ macro_rules! with_element {
     };
 }
 
-/// [`with_element!`] of a float tensor.
+/// Does the same as [`with_element!`] for a float tensor.
 macro_rules! with_float {
     ($call:expr, $x:expr, $element:ident => $kernel:expr) => {
         $crate::cpu::with_element!(
@@ -285,7 +287,7 @@ macro_rules! with_float {
     };
 }
 
-/// [`with_element!`] of an integer tensor.
+/// Does the same as [`with_element!`] for an integer tensor.
 macro_rules! with_integer {
     ($call:expr, $x:expr, $element:ident => $kernel:expr) => {
         $crate::cpu::with_element!($call, $x, $element => $kernel, U8 = u8, U32 = u32, I32 = i32, I64 = i64)

@@ -1,4 +1,4 @@
-//! A Candle device, and how its tensors are made and read.
+//! A Candle device, and the functions that create and read its tensors.
 
 use candle_core::{DType as CandleDType, Device, Tensor, WithDType};
 use funcify_core::error::BackendError;
@@ -10,10 +10,10 @@ use crate::errors::plain;
 /// A call of a kernel.
 pub(crate) type Call<'a, O> = KernelCall<'a, Candle, O>;
 
-/// The result of a kernel, by default a tensor, or the reason why there is none.
+/// The result of a kernel, by default a tensor, or the error that prevented it.
 pub(crate) type Outcome<T = Tensor> = Result<T, BackendError>;
 
-/// The largest rank that Candle's strided kernels hold.
+/// The largest rank that Candle's strided kernels support.
 pub(crate) const MAX_RANK: usize = candle_core::nditer::MAX_DIMS;
 
 /// Candle on one device.
@@ -23,31 +23,32 @@ pub struct Candle {
 }
 
 impl Candle {
-    /// Candle on the CPU.
+    /// Returns the Candle backend on the CPU.
     ///
-    /// Start the process with `RAYON_NUM_THREADS` set, to 1 for small tensors: without it every product of matrices
-    /// costs 30 microseconds more (see the crate's documentation).
+    /// Start the process with `RAYON_NUM_THREADS` set, to 1 for small tensors: without it every matrix product costs
+    /// 30 microseconds more (see the crate's documentation).
     pub fn cpu() -> Self {
         Candle { device: Device::Cpu }
     }
 
-    /// Candle on a device. Ops that need kernels of this crate work on the CPU only and are errors elsewhere.
+    /// Returns the Candle backend on a device. Ops that need this crate's own kernels run only on the CPU, and are
+    /// errors elsewhere.
     pub fn new(device: Device) -> Self {
         Candle { device }
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// A tensor of zeros (`false` for booleans).
+    /// Creates a tensor of zeros (`false` for booleans).
     pub(crate) fn zeros(&self, shape: &[usize], dtype: DType) -> Outcome {
         Ok(Tensor::zeros(shape, stored(dtype), &self.device).map_err(plain)?)
     }
 }
 
-/// The element type in which Candle stores elements of `dtype`.
+/// Returns the element type in which Candle stores elements of `dtype`.
 pub(crate) fn stored(dtype: DType) -> CandleDType {
     match dtype {
         DType::Bool | DType::U8 => CandleDType::U8,
@@ -61,7 +62,7 @@ pub(crate) fn stored(dtype: DType) -> CandleDType {
     }
 }
 
-/// The sizes of a call's only result, if Candle can hold its rank.
+/// Returns the sizes of a call's only result, if Candle supports its rank.
 pub(crate) fn output_shape<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     let shape = call.output_shape(0)?;
     if shape.len() > MAX_RANK {
@@ -71,12 +72,12 @@ pub(crate) fn output_shape<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     Ok(shape)
 }
 
-/// Why Candle cannot hold a rank.
+/// Returns the reason why Candle does not support a rank.
 pub(crate) fn rank_reason() -> String {
-    format!("Candle's strided kernels hold at most {MAX_RANK} axes")
+    format!("Candle's strided kernels support at most {MAX_RANK} axes")
 }
 
-/// A tensor on a device with the elements of a host tensor.
+/// Uploads a host tensor to a device.
 pub(crate) fn upload(tensor: &HostTensor, device: &Device) -> Outcome {
     let shape = tensor.shape();
     if shape.len() > MAX_RANK {
@@ -98,7 +99,7 @@ pub(crate) fn upload(tensor: &HostTensor, device: &Device) -> Outcome {
     Ok(uploaded.map_err(plain)?)
 }
 
-/// The elements of a tensor whose dtype is `dtype`, which Candle may store as another.
+/// Downloads a tensor of type `dtype`, which Candle may store as another dtype.
 pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Outcome<HostTensor> {
     let storage = match dtype {
         DType::Bool => Storage::Bool(elements::<u8>(tensor)?.into_iter().map(|e| e != 0).collect()),
@@ -111,10 +112,10 @@ pub(crate) fn download(tensor: &Tensor, dtype: DType) -> Outcome<HostTensor> {
         DType::F32 => Storage::F32(elements(tensor)?),
         DType::F64 => Storage::F64(elements(tensor)?),
     };
-    HostTensor::new(tensor.dims(), storage).ok_or_else(|| "Candle gave another number of elements".into())
+    HostTensor::new(tensor.dims(), storage).ok_or_else(|| "Candle returned another number of elements".into())
 }
 
-/// The elements of a tensor, row-major.
+/// Returns the elements of a tensor, row-major.
 pub(crate) fn elements<E: WithDType>(tensor: &Tensor) -> Outcome<Vec<E>> {
     if tensor.dtype() != E::DTYPE {
         return Err(format!("a tensor of {:?} was read as {:?}", tensor.dtype(), E::DTYPE).into());

@@ -17,13 +17,13 @@ use crate::autodiff::storage::Elements;
 use crate::device::Candle;
 use crate::errors;
 
-/// A graph compiled for Candle, whose results Candle's `backward` goes through: as one node, by funcify's own backward
-/// program.
+/// A graph compiled for Candle, as one node of its autodiff: `backward` uses funcify's own backward program.
 ///
-/// It takes and gives any number of tensors of mixed types. Inputs that Candle tracks have gradients; a program is made
-/// for each set of tracked inputs that it meets, so that inputs without a graph cost nothing. Between forward and backward
-/// it keeps what the backward program needs ([`DifferentiableOptions::policy`]). Backward may be repeated, and may run in
-/// several threads. A second `backward`, through a gradient, is an error: differentiate the graph instead.
+/// It has any number of arguments and results, of mixed types. Inputs that Candle tracks have gradients. A program is
+/// compiled for each set of tracked inputs that occurs, so that inputs without a graph cost nothing. Between forward
+/// and backward it keeps the residuals of the backward program ([`DifferentiableOptions::policy`]). `backward` may be
+/// repeated, and may run in several threads. A second `backward` through a gradient is an error: differentiate the
+/// graph instead.
 ///
 /// ```
 /// use candle_core::{Device, Tensor, Var};
@@ -44,19 +44,19 @@ use crate::errors;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Differentiable {
-    /// The program of calls with nothing tracked.
+    /// The program for calls without tracked inputs.
     primal: Function<Candle>,
     policy: Option<CheckpointPolicy>,
     tracked: TrackedPrograms,
 }
 
-/// By which inputs gradients flow, and the programs, if by any.
+/// A flag per input, `true` if a gradient flows to it, and the programs, if any flag is set.
 type ForInputs = (Vec<bool>, Option<Arc<Programs>>);
 
 /// The programs of a graph for calls with tracked inputs.
 pub struct TrackedPrograms {
     by_inputs: Cache<Vec<bool>, ForInputs>,
-    /// The programs of the last call, if gradients flow in it.
+    /// The programs of the last call, if it had gradients.
     last: Mutex<Option<Arc<Programs>>>,
 }
 
@@ -66,7 +66,7 @@ impl Default for TrackedPrograms {
     }
 }
 
-/// A graph whose gradients are asked for.
+/// A graph to differentiate, with its options.
 struct Subject<'a> {
     graph: &'a Graph,
     candle: &'a Candle,
@@ -74,10 +74,10 @@ struct Subject<'a> {
     policy: Option<&'a CheckpointPolicy>,
 }
 
-/// For how many sets of tracked inputs programs are kept.
+/// The number of sets of tracked inputs whose programs are cached.
 const CACHED: usize = 64;
 
-/// How a [`Differentiable`] is compiled.
+/// Options for compiling a [`Differentiable`].
 #[derive(Clone, Debug)]
 pub struct DifferentiableOptions {
     compile: CompileOptions,
@@ -91,21 +91,21 @@ impl Default for DifferentiableOptions {
 }
 
 impl DifferentiableOptions {
-    /// Loops are compiled as a whole where they can be, and else run from the host. They save what their backward loops need,
-    /// which is less than Candle's graph keeps: all of it ([`CheckpointPolicy::SaveAll`]), and where loops are compiled what is costly to
-    /// compute again ([`CheckpointPolicy::SaveCostly`]).
+    /// Creates the default options. Loops are compiled as a whole if possible, and run from the host otherwise. They
+    /// save everything that their backward loops need ([`CheckpointPolicy::SaveAll`]), which is less than Candle's
+    /// graph keeps; compiled loops save the values that are costly to recompute ([`CheckpointPolicy::SaveCostly`]).
     pub fn new() -> Self {
         let compile = CompileOptions { strategy: LoopStrategy::Compiled, ..CompileOptions::default() };
         DifferentiableOptions { compile, policy: None }
     }
 
-    /// How the programs are compiled.
+    /// Sets the options for compiling the programs.
     pub fn compile(mut self, options: CompileOptions) -> Self {
         self.compile = options;
         self
     }
 
-    /// What loops save for their backward loops.
+    /// Sets which residuals the loops save for their backward loops.
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.policy = Some(policy);
         self
@@ -121,7 +121,7 @@ struct Programs {
 
 enum Take {
     Value(Tensor),
-    /// The number of the float output, and its type.
+    /// The index of a float output, and its type.
     Cotangent(usize, Shape, DType),
 }
 
@@ -139,14 +139,14 @@ impl Differentiable {
         Ok(Differentiable { primal, policy: options.policy, tracked: TrackedPrograms::default() })
     }
 
-    /// The graph.
+    /// Returns the graph.
     pub fn graph(&self) -> &Graph {
         self.primal.graph()
     }
 
-    /// What the programs of the last call became: how their loops run, their memory, why something is not compiled. One
-    /// report of the program of a call with nothing tracked, which is compiled from the start, else one of the forward and one of
-    /// the backward program.
+    /// Reports on the programs of the last call: how their loops run, their memory, and why something is not
+    /// compiled. Returns one report if nothing was tracked, also before the first call, else one for the forward and
+    /// one for the backward program.
     ///
     /// ```
     /// use candle_core::{Device, Tensor, Var};
@@ -175,9 +175,10 @@ impl Differentiable {
         }
     }
 
-    /// Runs the graph on tensors, in the order of its inputs. Results of float types are tracked if an input is that leads to a
-    /// result by a differentiable path; a tracked input that does not, because it is only compared say, has no gradient,
-    /// as in Candle. That an op has no derivative is an error here, when an input before it is tracked for the first time.
+    /// Runs the graph on tensors, in the order of its inputs. Float results are tracked if a tracked input has a
+    /// differentiable path to a result. As in Candle, a tracked input without such a path, for example one that is
+    /// only compared, has no gradient. An op without a derivative is an error of the first call in which an input
+    /// before it is tracked.
     #[track_caller]
     pub fn call(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
         let at = place(self.graph().name());
@@ -192,7 +193,8 @@ impl Differentiable {
     }
 }
 
-/// Calls a function with arguments that Candle may track, as one op of its autodiff; `None` if no gradient flows to an argument.
+/// Calls a function with arguments that Candle may track, as one op of its autodiff; returns `None` if no gradient
+/// flows to an argument.
 pub(crate) fn call_tracked(
     call: &TrackedCall<'_, Candle>,
     candle: &Candle,
@@ -204,7 +206,7 @@ pub(crate) fn call_tracked(
 }
 
 impl TrackedPrograms {
-    /// Calls a graph as one node of Candle's autodiff; `None` if no gradient flows to an argument.
+    /// Calls a graph as one node of Candle's autodiff; returns `None` if no gradient flows to an argument.
     fn run_tracked(
         &self,
         at: &Place,
@@ -212,7 +214,7 @@ impl TrackedPrograms {
         arguments: &[Tensor],
     ) -> Option<funcify_core::Result<Vec<Tensor>>> {
         let tracked: Vec<bool> = arguments.iter().map(is_tracked).collect();
-        // Another number of arguments is an error of the call as it is without a gradient.
+        // The call without a gradient reports a wrong number of arguments.
         if !tracked.contains(&true) || arguments.len() != subject.graph.inputs().len() {
             *lock(&self.last) = None;
             return None;
@@ -226,8 +228,8 @@ impl TrackedPrograms {
         programs.map(|programs| forward(at, programs, arguments, values, subject.graph.outputs().len()))
     }
 
-    /// Picks the programs for a set of tracked inputs, made if it is met for the first time: between them tensors lie as is best for
-    /// the sizes of that call.
+    /// Returns the programs for a set of tracked inputs, and compiles them on first use: the layout of the tensors
+    /// between them is optimised for the sizes of that call.
     fn pick(
         &self,
         at: &Place,
@@ -258,7 +260,7 @@ fn forward(
 impl Subject<'_> {
     /// Compiles the programs for a set of tracked inputs.
     fn make_programs(&self, tracked: &[bool], arguments: &[Tensor]) -> funcify_core::Result<Option<Arc<Programs>>> {
-        // A tracked input of another type than the graph's is an error of the call.
+        // The call reports a tracked input of another type than the graph's.
         let is_differentiable = |index: usize| tracked[index] && self.graph.input_type(index).dtype.is_float();
         let by: Vec<bool> = (0..tracked.len()).map(is_differentiable).collect();
         let sizes: Vec<Vec<usize>> = arguments.iter().map(|tensor| tensor.dims().to_vec()).collect();
@@ -274,12 +276,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether Candle has a gradient for a tensor.
+/// Returns whether Candle has a gradient for a tensor.
 pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     tensor.track_op() && tensor.dtype().is_float()
 }
 
-/// Makes the results of a forward program the outputs of a node. The first `count` are the graph's, the others are saved.
+/// Makes the results of a forward program the outputs of a node. The first `count` are the graph's, and the others
+/// are residuals.
 fn attach_results(
     at: &Place,
     programs: Arc<Programs>,
@@ -297,7 +300,7 @@ fn attach_results(
         let (programs, saved, at) = (programs.clone(), saved.clone(), at.clone());
         move |cotangents: &[Option<Tensor>]| {
             let Some(saved) = saved.get() else {
-                crate::errors::bail!("{}: backward ran before the forward pass was done", at.op);
+                crate::errors::bail!("{}: backward ran before the forward pass had finished", at.op);
             };
             let arguments = saved.iter().map(|take| match take {
                 Take::Value(tensor) => Ok(tensor.clone()),
@@ -305,7 +308,7 @@ fn attach_results(
                     Some(cotangent) => Ok(cotangent.clone()),
                     None => {
                         let given = cotangents.iter().flatten().next();
-                        let given = given.expect("backward runs where an output has a cotangent");
+                        let given = given.expect("backward runs only if an output has a cotangent");
                         Tensor::zeros(shape, *dtype, given.device())
                     }
                 },
@@ -326,20 +329,20 @@ fn attach_results(
     }
     let takes = programs.pair.takes.iter().map(|input| match input {
         BackwardInput::Input(index) => Take::Value(values[*index].clone()),
-        // Of an output that is also saved there is one copy.
+        // An output that is also saved is stored once.
         BackwardInput::Output(index) => Take::Value(results[*index].detach()),
         BackwardInput::Cotangent(index) => {
             let (result, number) = (&results[*index], floats.iter().position(|float| float == index));
-            Take::Cotangent(number.expect("cotangents are of floats"), result.shape().clone(), result.dtype())
+            Take::Cotangent(number.expect("only float outputs have cotangents"), result.shape().clone(), result.dtype())
         }
     });
-    // Nothing else sets it.
+    // Set only here.
     let _ = saved.set(takes.collect());
     results.truncate(count);
     Ok(results)
 }
 
-/// The number of elements of the largest constant, those in bodies included.
+/// Returns the number of elements of the largest constant, including constants in bodies.
 fn largest_constant(graph: &Graph) -> usize {
     let of = |node: &Node| match &node.op {
         Op::Constant(constant) => constant.value.len(),

@@ -1,27 +1,27 @@
-//! Errors of funcify as Candle's, and Candle's in those of funcify.
+//! Converts errors of funcify to Candle's, and Candle's to funcify's.
 //!
-//! Candle's own ways to make an error put a backtrace into its text where the environment asks for backtraces. What a user
-//! reads here is the text alone.
+//! Candle's own error constructors add a backtrace to the text if the environment requests backtraces. These
+//! conversions keep only the text.
 
 use candle_core::{DType, Error, Tensor};
 use funcify_core::error::{BackendError, Place};
 
-/// The error as Candle's, with its text.
+/// Wraps the error in Candle's error type, with its text.
 pub(crate) fn candle(error: funcify_core::Error) -> Error {
     Error::Wrapped(Box::new(error))
 }
 
-/// The error of what this crate asks of funcify, with the line of its user.
+/// Attributes an error of this crate's own use of funcify to the line of its caller.
 pub(crate) fn for_caller(at: &Place, error: funcify_core::Error) -> funcify_core::Error {
     error.for_caller(file!().trim_end_matches("errors.rs"), at.site)
 }
 
-/// Candle's error as that of an op of ours.
+/// Converts Candle's error to one of a funcify op.
 pub(crate) fn execution(at: &Place, error: Error) -> funcify_core::Error {
     funcify_core::Error::Execution { at: at.boxed(), backend: "candle".into(), source: plain(error).into() }
 }
 
-/// Candle's error, or one of a kernel of ours, without backtraces.
+/// Removes backtraces from an error of Candle, or of a kernel of this crate.
 pub(crate) fn kernel(error: BackendError) -> BackendError {
     match error.downcast::<Error>() {
         Ok(error) => plain(*error).into(),
@@ -29,7 +29,7 @@ pub(crate) fn kernel(error: BackendError) -> BackendError {
     }
 }
 
-/// Candle's error without backtraces.
+/// Removes backtraces from Candle's error.
 pub(crate) fn plain(error: Error) -> Error {
     match error {
         Error::WithBacktrace { inner, .. } => plain(*inner),
@@ -48,13 +48,13 @@ macro_rules! bail {
 
 pub(crate) use bail;
 
-/// A type as funcify prints it.
+/// Formats a type in funcify's notation.
 pub(crate) fn ty(dtype: DType, dims: &[usize]) -> String {
     let dims: Vec<String> = dims.iter().map(usize::to_string).collect();
     format!("{}[{}]", dtype.as_str(), dims.join(","))
 }
 
-/// The type of a tensor as funcify prints it.
+/// Formats the type of a tensor in funcify's notation.
 pub(crate) fn type_of(tensor: &Tensor) -> String {
     ty(tensor.dtype(), tensor.dims())
 }

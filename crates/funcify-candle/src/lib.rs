@@ -1,4 +1,5 @@
-//! The Candle backend of funcify: every op on Candle's tensors, loops compiled or unrolled; and loops for Candle's models.
+//! The Candle backend of funcify: every op on Candle's tensors, compiled or unrolled loops, and loops for Candle
+//! models.
 //!
 //! ```
 //! use candle_core::{Device, Tensor};
@@ -16,26 +17,29 @@
 //! ```
 //!
 //! Booleans are stored as `U8` zeros and ones; all other element types are Candle's own. Hot paths (arithmetic,
-//! exponentials, products of matrices, sums, selections, views) are Candle's kernels. What Candle lacks, computes
-//! otherwise or panics on (integer arithmetic that overflows, division by zero, NaN in max and min, reductions, running
-//! reductions, sorting, scatter) are kernels of this crate, which run on the CPU only: on another device they are an error.
+//! exponentials, matrix products, sums, selections, views) use Candle's kernels. This crate has its own kernels for
+//! ops that Candle lacks, computes differently or panics on: integer arithmetic that overflows, division by zero, NaN
+//! in max and min, reductions, running reductions, sorting, scatter. They run only on the CPU; on another device they
+//! are errors.
 //!
 //! # Loops
 //!
-//! On the CPU, loops of f32 and f64 run as a whole in the engine of `funcify-cpu`, which reads and writes Candle's memory itself. Other
-//! loops, and all on other devices, are unrolled if their number of steps is static, and else run step by step.
-//! [`Function::report`](funcify_runtime::Function::report) says which, and why.
+//! On the CPU, the engine of `funcify-cpu` runs loops of f32 and f64 as a whole, and reads and writes Candle's memory
+//! directly. Other loops, and all loops on other devices, are unrolled if their number of steps is static, and
+//! otherwise run step by step. [`Function::report`](funcify_runtime::Function::report) tells how each loop runs, and
+//! why.
 //!
 //! # Threads
 //!
-//! Products of matrices take as many threads as Candle's own would, which are counted once: `RAYON_NUM_THREADS` or
-//! `CANDLE_CPU_MASK`, as set before the process starts, or else the cores. Candle's own products, in what is around a program or in
-//! closures over its tensors, count them each time, which costs 50 microseconds unless one of the variables is set.
+//! Matrix products use as many threads as Candle's own would: `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK`, as set before
+//! the process starts, or else the number of cores. This number is determined once. Candle's own products, in the
+//! code around a program or in closures over its tensors, determine it each time, which costs 50 microseconds unless
+//! one of the variables is set.
 //!
 //! # Gradients
 //!
-//! A [`Differentiable`] is a compiled graph as one op of Candle's autodiff: `loss.backward()` goes through it by funcify's
-//! own backward program.
+//! A [`Differentiable`] is a compiled graph as one op of Candle's autodiff: `loss.backward()` uses funcify's own
+//! backward program.
 //!
 //! ```
 //! use candle_core::{Device, Tensor, Var};
@@ -61,17 +65,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What cannot be traced is a closure on Candle's tensors: [`scan()`], [`while_loop`], [`map`], [`cond`] and [`checkpoint`] run
-//! it, each as one node, and run it again in the backward. [`RnnExt`] does so for the recurrent cells of candle_nn. The
-//! layers in [`nn`] are graphs with parameters from a `VarBuilder`. Models of `candle-transformers` with such loops are in the crate
-//! `funcify-candle-models`.
+//! Code that cannot be traced can be a closure on Candle's tensors. [`scan()`], [`while_loop`], [`map`], [`cond`] and
+//! [`checkpoint`] each run a closure as one node, and rerun it in the backward pass. [`RnnExt`] does so for the
+//! recurrent cells of candle_nn. The layers in [`nn`] are graphs with parameters from a `VarBuilder`. Models of
+//! `candle-transformers` with such loops are in the crate `funcify-candle-models`.
 //!
-//! All of these may be passed through backward repeatedly and by several threads. Candle's backward gives no second
-//! derivatives; to ask for one through such a node is an error: differentiate the graph, as often as needed.
+//! All of these support repeated backward passes, from several threads. Candle's `backward` has no second
+//! derivatives, and requesting one through such a node is an error: differentiate the graph instead, as often as
+//! needed.
 //!
-//! A plain [`Function`](funcify_runtime::Function) that is called with tensors that Candle tracks is one op of its
-//! autodiff, too, as if it were a [`Differentiable`]; `detach()` what needs no gradient. A `U8` tensor that is given for a
-//! boolean is true where it is not 0, as in Candle's `where_cond`.
+//! A plain [`Function`](funcify_runtime::Function) that is called with tensors that Candle tracks is also one op of
+//! its autodiff, like a [`Differentiable`]; `detach()` the arguments that need no gradient. A `U8` tensor passed as a
+//! boolean is true where it is nonzero, as in Candle's `where_cond`.
 
 mod autodiff;
 mod backend;

@@ -1,8 +1,8 @@
-//! Layers with loops, with parameters from a `VarBuilder`: recurrent networks, linear recurrences, state space models, linear
-//! attention.
+//! Layers with loops, with parameters from a `VarBuilder`: recurrent networks, linear recurrences, state space
+//! models, linear attention.
 //!
-//! They are the layers of [`funcify_nn`], whose parameters have the names and shapes that PyTorch, candle_nn and the authors
-//! of the models use, so that files of weights fit. Each is one node of Candle's graph for a whole sequence.
+//! They are the layers of [`funcify_nn`]. Their parameters have the names and shapes of PyTorch, candle_nn and the
+//! authors' code, so that files of weights fit. Each layer is one node of Candle's graph for a whole sequence.
 //!
 //! ```
 //! use candle_core::{DType, Device, Module, Tensor};
@@ -37,21 +37,21 @@ use crate::device::Candle;
 use crate::differentiable::Differentiable;
 use crate::errors;
 
-/// A layer of funcify with its parameters. Cloning shares them.
+/// A funcify layer with its parameters. Cloning shares them.
 #[derive(Clone)]
 pub struct Layer {
     function: Arc<Differentiable>,
     states: Vec<TensorType>,
     parameters: Vec<Tensor>,
-    /// The axis of the batch in sequences.
+    /// The batch axis of sequences.
     batch: usize,
     dtype: DType,
     candle: Candle,
 }
 
 impl Layer {
-    /// The layer, with the parameters of a `VarBuilder` under their names. Those that a `VarMap` does not have yet get the
-    /// layer's initial values; from files of weights, a missing one is an error.
+    /// Creates the layer, with the parameters of a `VarBuilder` by name. If a `VarMap` does not have a parameter yet,
+    /// it receives the layer's initial values; if a file of weights lacks one, that is an error.
     ///
     /// The layer's dtype is that of the `VarBuilder`.
     #[track_caller]
@@ -63,24 +63,25 @@ impl Layer {
         let dims = layer.graph.input_type(0).shape.dims();
         let Some(batch) = dims.iter().position(|dim| *dim == Dim::from("B")) else {
             let found = layer.graph.input_type(0).to_string();
-            let fix = "name the axis of the batch `B`, as the layers of funcify do";
+            let fix = "name the batch axis `B`, as funcify's layers do";
             return Err(errors::candle(place(layer.graph.name()).mismatch("the sequence", "an axis `B`", found, fix)));
         };
         let (function, states, dtype) = (Arc::new(function), layer.states.clone(), vb.dtype());
         Ok(Layer { function, states, parameters, batch, dtype, candle })
     }
 
-    /// The layer as a graph, of a sequence, states and parameters: to [apply](funcify_core::Graph::apply) it in another one.
+    /// Returns the layer as a graph with a sequence, states and parameters as inputs, which another graph can
+    /// [apply](funcify_core::Graph::apply).
     pub fn graph(&self) -> &Graph {
         self.function.graph()
     }
 
-    /// The parameters, in the order of the graph's last inputs.
+    /// Returns the parameters, in the order of the graph's last inputs.
     pub fn parameters(&self) -> &[Tensor] {
         &self.parameters
     }
 
-    /// States of zeros for a batch of so many sequences.
+    /// Returns states of zeros for a batch of this many sequences.
     pub fn zero_state(&self, batch: usize) -> Result<Vec<Tensor>> {
         let size = |dim: &Dim| match dim.constant() {
             Some(size) => usize::try_from(size).expect("a checked graph has no negative sizes"),
@@ -93,18 +94,18 @@ impl Layer {
         self.states.iter().map(zeros).collect()
     }
 
-    /// Runs over a sequence from states of zeros. Gives the output sequence and the states after the last step.
+    /// Runs over a sequence from states of zeros. Returns the output sequence and the states after the last step.
     #[track_caller]
     pub fn seq(&self, xs: &Tensor) -> Result<(Tensor, Vec<Tensor>)> {
         let states = self.zero_state(xs.dim(self.batch)?)?;
         self.seq_init(xs, &states)
     }
 
-    /// Runs over a sequence from these states.
+    /// Runs over a sequence from these states. Returns the output sequence and the states after the last step.
     #[track_caller]
     pub fn seq_init(&self, xs: &Tensor, states: &[Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
         if states.len() != self.states.len() {
-            let fix = "pass what `zero_state` or an earlier call gave";
+            let fix = "pass the states of `zero_state` or of an earlier call";
             let error =
                 place(self.function.graph().name()).mismatch("the states", self.states.len(), states.len(), fix);
             return Err(errors::candle(error));
@@ -113,7 +114,7 @@ impl Layer {
         let mut results = self.function.call(&arguments)?.into_iter();
         match results.next() {
             Some(ys) => Ok((ys, results.collect())),
-            None => crate::errors::bail!("a layer gives a sequence"),
+            None => crate::errors::bail!("the layer returned no sequence"),
         }
     }
 }
@@ -124,7 +125,8 @@ impl Module for Layer {
     }
 }
 
-/// Takes a parameter of a layer from a `VarBuilder`, under its name: with its initial values if it is new there.
+/// Returns a parameter of a layer from a `VarBuilder`, by its name; creates it with its initial values if it is new
+/// there.
 ///
 /// ```
 /// use candle_core::{DType, Device};
@@ -141,7 +143,7 @@ impl Module for Layer {
 /// ```
 ///
 /// # Errors
-/// Those of the `VarBuilder`, as of a parameter that a file lacks.
+/// The errors of the `VarBuilder`, for example if a file lacks the parameter.
 pub fn parameter(parameter: &funcify_nn::Parameter, vb: &VarBuilder<'_>) -> Result<Tensor> {
     use funcify_nn::Init as Of;
     let name = parameter.name.as_str();
@@ -164,30 +166,30 @@ pub fn parameter(parameter: &funcify_nn::Parameter, vb: &VarBuilder<'_>) -> Resu
     Ok(tensor)
 }
 
-/// Returns the dtype of a `VarBuilder` as funcify's: the one for the [layers](funcify_nn) whose parameters it has.
+/// Returns the dtype of a `VarBuilder` as funcify's, for the [layers](funcify_nn) that use its parameters.
 ///
 /// # Errors
-/// Another dtype than f16, bf16, f32 and f64.
+/// Any dtype except f16, bf16, f32 and f64.
 pub fn dtype(vb: &VarBuilder<'_>) -> Result<funcify_core::DType> {
     match vb.dtype() {
         DType::F16 => Ok(funcify_core::DType::F16),
         DType::BF16 => Ok(funcify_core::DType::BF16),
         DType::F32 => Ok(funcify_core::DType::F32),
         DType::F64 => Ok(funcify_core::DType::F64),
-        other => crate::errors::bail!("a layer of {other:?}: make the `VarBuilder` with f16, bf16, f32 or f64"),
+        other => crate::errors::bail!("no layers of {other:?}: create the `VarBuilder` with f16, bf16, f32 or f64"),
     }
 }
 
-/// How a recurrent layer is laid out.
+/// Options of a recurrent layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecurrentConfig {
-    /// How many layers are stacked.
+    /// The number of stacked layers.
     pub layers: usize,
-    /// Whether each layer also runs backward over the sequence; its outputs are beside the others.
+    /// `true` if each layer also runs backward over the sequence; its outputs are concatenated with the others.
     pub bidirectional: bool,
-    /// Whether there are biases.
+    /// `true` if the layers have biases.
     pub bias: bool,
-    /// Whether sequences are `[batch, steps, features]`, or `[steps, batch, features]`.
+    /// `true` if sequences are `[batch, steps, features]`, `false` if they are `[steps, batch, features]`.
     pub batch_first: bool,
 }
 
@@ -204,7 +206,7 @@ macro_rules! layers {
         pub struct $name(Layer);
 
         impl $name {
-            /// The layer, with parameters of the `VarBuilder`'s dtype under their names.
+            /// Creates the layer, with parameters of the `VarBuilder`'s dtype by name.
             #[track_caller]
             pub fn new($($argument: $ty,)* vb: VarBuilder<'_>) -> Result<Self> {
                 let $dtype = dtype(&vb)?;
@@ -231,12 +233,13 @@ macro_rules! layers {
 layers! {
     /// Elman's network. Its state is `h [layers * directions, batch, hidden]`.
     Rnn(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Rnn, input, hidden, config, dtype);
-    /// A network of rectified sums, PyTorch's `RNN` with `relu`. Its state is `h [layers * directions, batch, hidden]`.
+    /// A network with rectified linear activations, PyTorch's `RNN` with `relu`. Its state is
+    /// `h [layers * directions, batch, hidden]`.
     ReluRnn(input: usize, hidden: usize, config: RecurrentConfig) =>
         |dtype| recurrent(Cell::ReluRnn, input, hidden, config, dtype);
-    /// GRU, as PyTorch has it. Its state is `h [layers * directions, batch, hidden]`.
+    /// A GRU, as in PyTorch. Its state is `h [layers * directions, batch, hidden]`.
     Gru(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Gru, input, hidden, config, dtype);
-    /// LSTM. Its states are `h` and `c`, each `[layers * directions, batch, hidden]`.
+    /// An LSTM. Its states are `h` and `c`, each `[layers * directions, batch, hidden]`.
     Lstm(input: usize, hidden: usize, config: RecurrentConfig) => |dtype| recurrent(Cell::Lstm, input, hidden, config, dtype);
     /// A diagonal state space layer ([`funcify_nn::S5`]). Its states are the real and the imaginary part, each
     /// `[batch, states]`.
@@ -252,8 +255,8 @@ layers! {
     /// A linear recurrent unit ([`funcify_nn::Lru`]). Its states are the real and the imaginary part, each
     /// `[batch, states]`.
     Lru(config: funcify_nn::Lru) => |dtype| funcify_nn::Lru { dtype, ..config };
-    /// The recurrence of Griffin behind its convolution ([`funcify_nn::RgLru`]). Its states are `h [batch, features]` and
-    /// `conv [batch, width - 1, features]`.
+    /// The recurrence of Griffin behind its convolution ([`funcify_nn::RgLru`]). Its states are `h [batch, features]`
+    /// and `conv [batch, width - 1, features]`.
     RgLru(config: funcify_nn::RgLru) => |dtype| funcify_nn::RgLru { dtype, ..config };
     /// The recurrent block of RecurrentGemma ([`funcify_nn::Griffin`]). Its states are `h [batch, inner]`,
     /// `conv [batch, width - 1, inner]` and `started [batch]`.
@@ -268,22 +271,23 @@ layers! {
     /// `memory [batch, heads, key / heads, value / heads]` and `conv_q`, `conv_k` and `conv_v`, each
     /// `[batch, width - 1, ..]`.
     DeltaNet(config: funcify_nn::DeltaNet) => |dtype| funcify_nn::DeltaNet { dtype, ..config };
-    /// The time mix of RWKV-4 ([`funcify_nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`, `den` and `max`,
-    /// each `[batch, inner]`.
+    /// The time mix of RWKV-4 ([`funcify_nn::Rwkv4`]). Its states are `shift [batch, features]`, and `num`, `den` and
+    /// `max`, each `[batch, inner]`.
     Rwkv4(config: funcify_nn::Rwkv4) => |dtype| funcify_nn::Rwkv4 { dtype, ..config };
     /// The time mix of RWKV-5 and RWKV-6 ([`funcify_nn::Rwkv`]). Its states are `shift [batch, features]` and
     /// `memory [batch, heads, features / heads, features / heads]`.
     Rwkv(config: funcify_nn::Rwkv) => |dtype| funcify_nn::Rwkv { dtype, ..config };
-    /// The sLSTM of xLSTM ([`funcify_nn::Xlstm`], whose `cell` is set). Its states are `h`, `c`, `n` and `m`, each
+    /// The sLSTM of xLSTM ([`funcify_nn::Xlstm`], whose `cell` is preset). Its states are `h`, `c`, `n` and `m`, each
     /// `[batch, hidden]`.
     Slstm(config: funcify_nn::Xlstm) =>
         |dtype| funcify_nn::Xlstm { cell: XlstmCell::Slstm, dtype, ..config };
-    /// The mLSTM of xLSTM ([`funcify_nn::Xlstm`], whose `cell` is set). Its states are
-    /// `memory [batch, heads, hidden / heads, hidden / heads]`, `n [batch, heads, hidden / heads]` and `m [batch, heads]`.
+    /// The mLSTM of xLSTM ([`funcify_nn::Xlstm`], whose `cell` is preset). Its states are
+    /// `memory [batch, heads, hidden / heads, hidden / heads]`, `n [batch, heads, hidden / heads]` and
+    /// `m [batch, heads]`.
     Mlstm(config: funcify_nn::Xlstm) =>
         |dtype| funcify_nn::Xlstm { cell: XlstmCell::Mlstm, dtype, ..config };
-    /// The layer of xLSTM 7B ([`funcify_nn::XlstmLarge`]). Its states are `memory [batch, heads, key / heads, value / heads]`,
-    /// `n [batch, heads, key / heads]` and `m [batch, heads]`.
+    /// The layer of xLSTM 7B ([`funcify_nn::XlstmLarge`]). Its states are
+    /// `memory [batch, heads, key / heads, value / heads]`, `n [batch, heads, key / heads]` and `m [batch, heads]`.
     XlstmLarge(config: funcify_nn::XlstmLarge) => |dtype| funcify_nn::XlstmLarge { dtype, ..config };
 }
 

@@ -1,5 +1,5 @@
-//! Products of matrices of floats by `gemm`, the library that Candle calls on the CPU: the only place of this crate that is not safe
-//! Rust, as that library has no safe function.
+//! Multiplies float matrices by `gemm`, the library that Candle calls on the CPU. This is the only unsafe code of the
+//! crate, because that library has no safe function.
 
 use std::sync::OnceLock;
 
@@ -8,24 +8,25 @@ use gemm::{Parallelism, gemm};
 use half::f16;
 use ndarray::ArrayView3;
 
-/// Elements that `gemm` multiplies.
+/// An element type that `gemm` multiplies.
 pub(crate) trait Number: WithDType {}
 
 impl Number for f16 {}
 impl Number for f32 {}
 impl Number for f64 {}
 
-/// The product of each pair of matrices, row-major: `[batch, rows, inner]` times `[batch, inner, columns]`.
+/// Multiplies each pair of matrices: `[batch, rows, inner]` times `[batch, inner, columns]`, row-major.
 pub(crate) fn products<T: Number>(left: ArrayView3<'_, T>, right: ArrayView3<'_, T>) -> Vec<T> {
     let ((batch, rows, inner), columns) = (left.dim(), right.dim().2);
-    assert_eq!(right.dim(), (batch, inner, columns), "the types of the graph");
+    assert_eq!(right.dim(), (batch, inner, columns), "the type rule fixes the shapes of the operands");
     let mut products = vec![T::zero(); batch * rows * columns];
     let pairs = left.outer_iter().zip(right.outer_iter());
     for ((left, right), to) in pairs.zip(products.chunks_exact_mut((rows * columns).max(1))) {
         let ([left_row, left_column], [right_row, right_column]) = (strides(left.strides()), strides(right.strides()));
         #[expect(unsafe_code, reason = "`gemm` has no safe function")]
-        // SAFETY: the views lie within what they borrow, at all their indices, with these strides; `to` has `rows * columns` elements,
-        // is written at `row * columns + column` alone, and is borrowed from nothing that is read. `T` is a type that `gemm` knows.
+        // SAFETY: the views are within their borrowed elements, at all their indices, with these strides. `to` has
+        // `rows * columns` elements, is written only at `row * columns + column`, and overlaps nothing that is read.
+        // `T` is a type that `gemm` supports.
         unsafe {
             gemm(
                 rows,
@@ -53,12 +54,12 @@ pub(crate) fn products<T: Number>(left: ArrayView3<'_, T>, right: ArrayView3<'_,
     products
 }
 
-/// The distance between rows, and between columns.
+/// Returns the strides of rows and of columns.
 fn strides(strides: &[isize]) -> [isize; 2] {
     [strides[0], strides[1]]
 }
 
-/// As many threads as Candle would take, which is found out once.
+/// Returns the number of threads that Candle would use, determined once.
 fn parallelism() -> Parallelism {
     static THREADS: OnceLock<usize> = OnceLock::new();
     match *THREADS.get_or_init(utils::get_num_threads) {

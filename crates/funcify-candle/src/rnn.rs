@@ -1,4 +1,4 @@
-//! `candle_nn`'s recurrent networks over whole sequences, as one node.
+//! Runs `candle_nn`'s recurrent networks over whole sequences, as one node.
 
 use candle_core::{Result, Tensor};
 use candle_nn::rnn::{GRUState, LSTMState, RNN};
@@ -6,9 +6,9 @@ use candle_nn::rnn::{GRUState, LSTMState, RNN};
 use crate::closures::scan::{ScanOptions, run};
 use crate::tree::TensorTree;
 
-/// The state of a recurrent network of which one tensor is the output of a step.
+/// A state of a recurrent network; one of its tensors is the output of a step.
 pub trait RnnState: TensorTree {
-    /// The output, `[batch, hidden]`.
+    /// Returns the output, `[batch, hidden]`.
     fn output(&self) -> &Tensor;
 }
 
@@ -24,12 +24,13 @@ impl RnnState for GRUState {
     }
 }
 
-/// `seq` and `seq_init` of [`RNN`] as one node: they give the outputs `[batch, steps, hidden]` and the last state.
+/// Runs `seq` and `seq_init` of [`RNN`] as one node, with the outputs `[batch, steps, hidden]` and the last state as
+/// results.
 ///
-/// `seq` records every step: its backward takes time that grows with the square of the number of steps if the input has a
-/// gradient, and recurses through all of them. (`GRU::states_to_tensor` lays the steps out side by side,
-/// `[batch, steps * hidden]`; here all have an axis of steps.) Here a segment of the steps is run again backward
-/// ([`scan`](crate::scan)).
+/// Candle's `seq` records every step. Its backward pass takes time that grows with the square of the number of steps
+/// if the input has a gradient, and recurses through all of them. This trait reruns segments of the steps instead
+/// ([`scan`](crate::scan)). (`GRU::states_to_tensor` concatenates the steps, `[batch, steps * hidden]`; here all
+/// networks have an axis of steps.)
 ///
 /// ```
 /// use candle_core::{DType, Device, Result, Tensor};
@@ -53,7 +54,7 @@ pub trait RnnExt: RNN {
     #[track_caller]
     fn scan(&self, xs: &Tensor) -> Result<(Tensor, Self::State)>;
 
-    /// Runs over `xs`, `[batch, steps, features]`, from a state. The axis of the options is not looked at.
+    /// Runs over `xs`, `[batch, steps, features]`, from a state. The axis of the options is ignored.
     #[track_caller]
     fn scan_init(&self, options: ScanOptions, xs: &Tensor, init: &Self::State) -> Result<(Tensor, Self::State)>;
 }

@@ -1,4 +1,4 @@
-//! Trees of Candle tensors: what a loop over closures carries, takes and gives.
+//! Trees of Candle tensors: the carries, sequences and results of a loop over closures.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use funcify_core::tree::Path;
 
 use crate::errors;
 
-/// A structure whose leaves are tensors: tensors themselves, tuples, arrays, `Vec`, `Option`, `Box`, maps by name, and the
-/// states of `candle_nn`'s recurrent networks. It is to [`Tensor`] what [`funcify_core::Tree`] is to `Value`.
+/// A structure whose leaves are tensors: tensors themselves, tuples, arrays, `Vec`, `Option`, `Box`, maps by name,
+/// and the states of `candle_nn`'s recurrent networks. It is to [`Tensor`] what [`funcify_core::Tree`] is to `Value`.
 ///
-/// A loop carries the leaves alone. Each carry has the structure of the first one: a step that gives tensors at other paths (`None`
-/// where there was `Some`) is an error. A field that holds no tensor, such as a count or a flag, keeps the value that it has in the
-/// first carry in every step: make it a tensor if the steps change it.
+/// A loop carries only the leaves. Each carry has the structure of the first one: a step that returns tensors at
+/// other paths (`None` instead of `Some`) is an error. A field that holds no tensor, such as a count or a flag, keeps
+/// its value from the first carry in every step: make it a tensor if the steps change it.
 ///
-/// Implement it for a structure of your own with its two methods:
+/// Implement it for your own structure with its two methods:
 ///
 /// ```
 /// use candle_core::Tensor;
@@ -42,44 +42,44 @@ pub trait TensorTree: Sized + Send + Sync + 'static {
     /// Calls `visit` with the path and the tensor of each leaf, in a fixed order.
     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, &Tensor));
 
-    /// The same structure with other leaves, taken in the order of [`visit`](TensorTree::visit).
+    /// Returns the same structure with other leaves, taken in the order of [`visit`](TensorTree::visit).
     fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self>;
 }
 
-/// The leaves of a tree.
+/// Returns the leaves of a tree.
 pub(crate) fn leaves<T: TensorTree>(tree: &T) -> Vec<Tensor> {
     let mut leaves = Vec::new();
     tree.visit(&Path::Root, &mut |_, tensor| leaves.push(tensor.clone()));
     leaves
 }
 
-/// The names of the leaves, which begin with `root`.
+/// Returns the names of the leaves, which begin with `root`.
 pub(crate) fn names<T: TensorTree>(tree: &T, root: &str) -> Vec<String> {
     let mut names = Vec::new();
     tree.visit(&Path::Root, &mut |path, _| names.push(path.name(root)));
     names
 }
 
-/// Refuses a tree that has as many leaves as there are `expected` [names], under other ones: its leaves would take each other's
-/// places. The loop itself refuses other numbers of leaves.
+/// Rejects a tree with as many leaves as there are `expected` [names] but with other names: its leaves would be
+/// swapped. The loop itself rejects other numbers of leaves.
 pub(crate) fn check_names<T: TensorTree>(at: &Place, component: &str, expected: &[String], found: &T) -> Result<()> {
     let found = names(found, component);
     if expected == found || expected.len() != found.len() {
         return Ok(());
     }
     let listed = |names: &[String]| format!("tensors at {}", names.join(", "));
-    let fix = "give a tensor at the same paths in every step: zeros where there is nothing, in place of `None`";
+    let fix = "return tensors at the same paths in every step, with zeros instead of `None`";
     Err(errors::candle(at.mismatch(component, listed(expected), listed(&found), fix)))
 }
 
-/// The same structure with these leaves.
+/// Returns the same structure with these leaves.
 pub(crate) fn rebuild<T: TensorTree>(tree: &T, leaves: impl IntoIterator<Item = Tensor>) -> Result<T> {
     let mut leaves = leaves.into_iter();
-    let missing = || candle_core::Error::Msg("a tree asked for more leaves than it has".into());
+    let missing = || candle_core::Error::Msg("a tree requested more leaves than it has".into());
     tree.rebuild(&mut || leaves.next().ok_or_else(missing))
 }
 
-/// The same structure, apart from any graph.
+/// Returns the same structure, detached from any graph.
 pub(crate) fn detached<T: TensorTree>(tree: &T) -> Result<T> {
     rebuild(tree, leaves(tree).iter().map(Tensor::detach))
 }
@@ -158,7 +158,7 @@ impl<T: TensorTree, const N: usize> TensorTree for [T; N] {
     }
     fn rebuild(&self, next: &mut dyn FnMut() -> Result<Tensor>) -> Result<Self> {
         let trees: Vec<T> = self.iter().map(|tree| tree.rebuild(next)).collect::<Result<_>>()?;
-        trees.try_into().map_err(|_| candle_core::Error::Msg("an array has as many elements as its tree".into()))
+        trees.try_into().map_err(|_| candle_core::Error::Msg("an array has another length than its tree".into()))
     }
 }
 

@@ -1,5 +1,5 @@
-//! The backend itself: rows and stacks, element types, tensors that Candle tracks, and what the conformance suite does
-//! not say of kernels: tensors large enough for several threads, constants as ops, errors.
+//! Tests the backend itself: rows and stacks, element types, and tensors that Candle tracks. Also checks what the
+//! conformance suite does not: kernels on tensors large enough for several threads, constants as ops, and errors.
 
 use candle_core::{Device, Tensor, Var};
 use funcify::dispatch::{Backend, Function, Part, StackType, run_op};
@@ -33,7 +33,7 @@ fn rows_are_taken_and_stacked() {
     }
 }
 
-/// Rows of all layouts, in any order; the tensors that they came from stay as they are.
+/// Writes rows of all layouts, in any order; the tensors that they come from are unchanged.
 #[test]
 fn traces_are_written_in_place() {
     let candle = Candle::cpu();
@@ -84,20 +84,20 @@ fn tracked_tensors_stay_tracked() {
     let value = |x: f64| 1.0 / (1.0 + (-x).exp()) + x.exp_m1() * x.ln_1p() + 1.0 / x.sqrt();
     for (x, found) in at.iter().zip(found) {
         let expected = (value(x + 1e-5) - value(x - 1e-5)) / 2e-5;
-        assert!((found - expected).abs() < 1e-8, "{found} is not {expected}");
+        assert!((found - expected).abs() < 1e-8, "{found} != {expected}");
     }
 }
 
 #[test]
 fn elementwise_ops_have_gradients() {
-    // Nothing flows back through what is stopped, and no difference shows that.
+    // No gradient flows back through `stop_gradient`, and a finite difference does not show that.
     for op in Unary::ALL.iter().copied().filter(|op| *op != Unary::StopGradient) {
         let graph = Graph::build("tracked", |builder| apply(op, &[builder.input("x", "f64[2]")]));
-        // Some ops take no floats.
+        // Some ops do not accept floats.
         let Ok(graph) = graph else { continue };
         let value = |x: [f64; 2]| funcify::evaluate(&graph, &[x.into()]).unwrap()[0].to_f64_vec();
         let inside = [[0.3, -0.7], [1.25, 3.0]].into_iter().find(|x| value(*x).iter().all(|y| y.is_finite()));
-        let at = inside.unwrap_or_else(|| panic!("{op:?} is finite at none of the points: add one"));
+        let at = inside.unwrap_or_else(|| panic!("{op:?} is finite at none of the points: add another point"));
         let x = Var::new(&at, &Device::Cpu).unwrap();
         let y = &Function::compile(&graph, &Candle::cpu()).unwrap().call(&[x.as_tensor().clone()]).unwrap()[0];
         let gradients = y.sum_all().unwrap().backward().unwrap();
@@ -106,7 +106,7 @@ fn elementwise_ops_have_gradients() {
         for (index, found) in found.into_iter().enumerate() {
             let expected = (above[index] - below[index]) / 2e-5;
             let is_close = (found - expected).abs() < 1e-8 * (1.0 + expected.abs());
-            assert!(is_close, "{op:?} at {}: {found} is not {expected}", at[index]);
+            assert!(is_close, "{op:?} at {}: {found} != {expected}", at[index]);
         }
     }
 }
@@ -142,8 +142,8 @@ fn large_tensors_run_in_parallel() {
     }
 }
 
-/// Operands that are transposed, narrowed, repeated, in batches of one and two axes, against Candle's product of contiguous
-/// copies: its bits where they are contiguous.
+/// Compares products of transposed, narrowed and repeated operands, in batches of one and two axes, with Candle's
+/// product of contiguous copies. Contiguous operands must have the same bits.
 #[test]
 fn products_read_operands_where_they_lie() {
     let random = |shape: &[usize], dtype: candle_core::DType| {
@@ -189,9 +189,9 @@ fn every_op_has_a_lowering_rule() {
     let mut names = funcify::ops::all_names();
     names.retain(|name| !funcify::ops::CONTROL_FLOW.contains(name));
     let missing: Vec<_> = names.iter().filter(|name| !lowered.contains(name)).collect();
-    assert!(missing.is_empty(), "add `funcify!(Candle, ..)` of {missing:?} in crates/funcify-candle/src/ops");
+    assert!(missing.is_empty(), "add `funcify!(Candle, ..)` for {missing:?} in crates/funcify-candle/src/ops");
     let unknown: Vec<_> = lowered.iter().filter(|name| !names.contains(name)).collect();
-    assert!(unknown.is_empty(), "{unknown:?} of crates/funcify-candle/src/ops are control flow, or no ops of the core");
+    assert!(unknown.is_empty(), "{unknown:?} in crates/funcify-candle/src/ops are control flow or not core ops");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What a call is given: bytes for booleans, tensors that Candle tracks, a handle that stops it; and what its errors say.
+//! Tests the arguments of calls: bytes for booleans, tensors that Candle tracks, a handle that stops a call; and
+//! their errors.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ fn compile(graph: &Graph, strategy: LoopStrategy) -> Function<Candle> {
     Function::compile_with(graph, &Candle::cpu(), options).unwrap()
 }
 
-/// What a program makes of booleans in several ways, and a float that it scales by their number.
+/// Builds a graph that uses booleans in several ways, and scales a float by the number of true ones.
 fn masks() -> Graph {
     let graph = Graph::build("masks", |g| {
         let (p, q, x) = (g.input("p", "bool[3]"), g.input("q", "bool[]"), g.input("x", "f64[]"));
@@ -25,7 +26,7 @@ fn masks() -> Graph {
     graph.unwrap()
 }
 
-/// Candle's masks are bytes, and to its own `where_cond` each that is not 0 is true.
+/// Candle's masks are bytes, and its own `where_cond` treats every nonzero byte as true.
 #[test]
 fn a_byte_that_is_not_zero_is_true() {
     let bytes = |bytes: &[u8]| Tensor::new(bytes, &Device::Cpu).unwrap();
@@ -51,7 +52,7 @@ fn a_byte_that_is_not_zero_is_true() {
     assert_eq!(compile(&graph, LoopStrategy::Native).call(&[none]).unwrap()[0].dims(), [0]);
 }
 
-/// x + the number of steps, and its square: a graph of Candle's own would be as deep as the loop is long.
+/// Computes x + the number of steps, and its square: Candle's own graph would be as deep as the loop is long.
 #[test]
 fn a_call_with_a_variable_is_one_node() {
     let long = || -> Result<()> {
@@ -68,7 +69,7 @@ fn a_call_with_a_variable_is_one_node() {
         Ok(())
     };
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(long).unwrap();
-    thread.join().expect("it does not overflow the stack").unwrap();
+    thread.join().expect("the thread must not overflow the stack").unwrap();
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn what_is_not_tracked_has_no_graph() {
         let x = Var::new(&[1f64, 2.0], &Device::Cpu).unwrap();
         let y = compile(&graph, strategy).call(&[x.as_detached_tensor()]).unwrap().remove(0);
         assert!(!y.track_op());
-        // Integers that were computed from a variable are tracked by Candle, and have no gradient.
+        // Candle tracks integers that were computed from a variable, but they have no gradient.
         let count = Graph::build("count", |g| g.input("n", "i64[2]") + 1).unwrap();
         let n = x.as_tensor().to_dtype(DType::I64).unwrap();
         let n = compile(&count, strategy).call(&[n]).unwrap().remove(0);
@@ -115,16 +116,16 @@ fn loops_stop() {
         let closure = || funcify_candle::scan(&x, &xs, |c: Tensor, x: Tensor| Ok(((&c + x)?, c)));
         let error = stopped.scope(closure).unwrap_err().to_string();
         assert!(error.starts_with("scan: stopped after 0 steps"), "{error}");
-        let Ok((last, _)) = closure() else { panic!("it is not stopped outside of the scope") };
+        let Ok((last, _)) = closure() else { panic!("the call must not be stopped outside of the scope") };
         if last.track_op() {
-            let Err(error) = stopped.scope(|| last.backward()) else { panic!("backward is stopped") };
+            let Err(error) = stopped.scope(|| last.backward()) else { panic!("backward must be stopped") };
             let error = error.to_string();
             assert!(error.contains("stopped after"), "{error}");
         }
     }
 }
 
-/// With `RUST_BACKTRACE`, which is read once in a process, Candle's errors have a backtrace in their text.
+/// With `RUST_BACKTRACE`, which a process reads once, Candle's errors have a backtrace in their text.
 #[test]
 fn errors_have_no_backtrace() {
     if std::env::var_os("RUST_BACKTRACE").is_none_or(|asked| asked != "1") {
@@ -136,7 +137,7 @@ fn errors_have_no_backtrace() {
     }
     let check = |error: String| assert!(!error.contains("candle_core::") && error.lines().count() < 16, "{error}");
     let x = Tensor::zeros((2, 3), DType::F32, &Device::Cpu).unwrap();
-    assert!(x.matmul(&x).unwrap_err().to_string().contains("candle_core::"), "Candle's own have one");
+    assert!(x.matmul(&x).unwrap_err().to_string().contains("candle_core::"), "Candle's own errors have a backtrace");
 
     let graph = Graph::build("matmul", |g| g.input("x", "f32[2,3]").matmul(g.input("y", "f32[3,2]"))).unwrap();
     let inputs = [x.clone(), x.clone()];
@@ -151,7 +152,7 @@ fn errors_have_no_backtrace() {
     check(funcify_candle::cond(&x, &x, Ok::<Tensor, _>, Ok::<Tensor, _>).unwrap_err().to_string());
 }
 
-/// A BOOL of a safetensors file is true if its byte is not 0, as a tensor's in a call.
+/// A BOOL of a safetensors file is true if its byte is nonzero, like a tensor's in a call.
 #[test]
 fn a_byte_of_a_file_that_is_not_zero_is_true() {
     let header = r#"{"p":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}"#;

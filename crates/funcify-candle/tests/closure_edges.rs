@@ -1,4 +1,4 @@
-//! Loops over closures at their edges: shapes, types, captures, mistakes.
+//! Tests edge cases of loops over closures: shapes, types, captures, mistakes.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn error_of<T>(result: Result<T>) -> String {
 
 #[track_caller]
 fn assert_contains(text: &str, parts: &[&str]) {
-    parts.iter().for_each(|part| assert!(text.contains(part), "`{part}` is not in\n{text}"));
+    parts.iter().for_each(|part| assert!(text.contains(part), "`{part}` is missing in\n{text}"));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn carries_of_mixed_types() {
     }
 }
 
-/// A loop whose carries and ys are used in part.
+/// Only some of the loop's carries and ys are used.
 #[test]
 fn what_is_not_used() {
     let (w, start, xs) = (var(1, &[3], DType::F64), var(2, &[3], DType::F64), var(3, &[STEPS, 3], DType::F64));
@@ -110,7 +110,7 @@ fn what_is_not_used() {
 
 #[test]
 fn one_tensor_in_several_places_and_strided() {
-    // The same variable is the first carry, twice, a sequence, and captured.
+    // The same variable is the first carry (twice), a sequence, and captured.
     let x = var(1, &[4, 4], DType::F64);
     let turned = x.t().unwrap();
     let hand = by_hand((turned.clone(), turned.clone()), 4, false, |(a, b), t| {
@@ -130,8 +130,8 @@ fn one_tensor_in_several_places_and_strided() {
     assert_gradients(&backward(&[&found_a, &found_b, &found_ys]), &expected, &[&x], "strided");
 }
 
-/// Sums and products of what is strided may differ in their last bits from those of a copy in order; that a step gives the
-/// same when it runs again must not depend on it.
+/// Sums and products of a strided tensor may differ in their last bits from those of a contiguous copy. The check
+/// that a rerun of a step returns the same results must not depend on this.
 #[test]
 fn strided_carries_and_captured_tensors() {
     let (start, w, xs) =
@@ -164,11 +164,11 @@ fn tensors_without_elements() {
     let (last, ys) = scan(&start, xs.as_tensor(), step).unwrap();
     assert_eq!((last.dims(), ys.dims()), (&[0usize, 2][..], &[STEPS, 0, 2][..]));
     let gradients = (last.sum_all().unwrap() + ys.sum_all().unwrap()).unwrap().backward().unwrap();
-    // Candle's own arithmetic on no elements forgets its right operand.
+    // Candle's own arithmetic drops the right operand if there are no elements.
     assert!(gradients.get(&xs).is_none() && gradients.get(&w).is_none());
 }
 
-/// The steps along another axis, of a sequence whose rows are strided.
+/// The steps run along another axis, and the rows of the sequence are strided.
 #[test]
 fn another_axis() {
     let xs = var(1, &[2, STEPS, 3], DType::F32);
@@ -190,7 +190,7 @@ fn without_anything_tracked() {
     let (start, xs) = (tensor(1, &[2], DType::F32), tensor(2, &[STEPS, 2], DType::F32));
     let (last, ys) = scan(&start, &xs, |h, x| Ok(((&h + &x)?, h))).unwrap();
     assert!(!last.track_op() && !ys.track_op());
-    // A detached input has no gradient, and hides nothing from the others.
+    // A detached input has no gradient, and does not hide other gradients.
     let (w, hidden) = (var(3, &[2], DType::F32), var(4, &[2], DType::F32));
     let (weight, detached) = (w.clone(), hidden.detach());
     let (last, ()) = scan(&start, &xs, move |h, x| Ok((((h + x)? * weight.as_tensor())?.mul(&detached)?, ()))).unwrap();
@@ -209,7 +209,7 @@ fn a_number_of_steps() {
     assert!((slope - 8.0 * 0.9f64.powi(7)).abs() < 1e-12);
 }
 
-/// Variables that only some steps use have gradients, too.
+/// Variables that only some steps use also have gradients.
 #[test]
 fn captured_in_one_branch() {
     let (even, odd) = (var(1, &[2], DType::F64), var(2, &[2], DType::F64));
@@ -230,7 +230,7 @@ fn captured_in_one_branch() {
     assert_gradients(&backward(&[&last]), &expected, &[&even, &odd], "branches");
 }
 
-/// What a closure captures may be computed from variables; and may be passed.
+/// A closure may capture tensors computed from variables, and they may be passed instead.
 #[test]
 fn captured_tensors_with_a_graph() {
     let (w, xs) = (var(1, &[3, 3], DType::F64), var(2, &[STEPS, 3], DType::F64));
@@ -240,7 +240,7 @@ fn captured_tensors_with_a_graph() {
         Ok((h.clone(), h))
     };
     let deep = |turns: usize| (0..turns).try_fold(w.t().unwrap(), |w, _| w.sin()).unwrap();
-    // With the transpose in front, 255 turns are 256 ops, as many as there may be.
+    // With the transpose in front, 255 sines make 256 ops, the maximum.
     for turns in [1, 255, 256] {
         let computed = deep(turns);
         let (last, _) = by_hand(start.clone(), STEPS, false, |h, t| cell(h, row(&xs, t)?, &computed)).unwrap();
@@ -250,7 +250,7 @@ fn captured_tensors_with_a_graph() {
         if turns < 256 {
             assert_gradients(&backward(&[&implied.unwrap().0]), &expected, &[&w, &xs], &format!("implied {turns}"));
         } else {
-            assert_contains(&error_of(implied), &["what the closure captures", "scan_captured", "closure_edges.rs"]);
+            assert_contains(&error_of(implied), &["that the closure captures", "scan_captured", "closure_edges.rs"]);
         }
         for options in [ScanOptions::new(), ScanOptions::new().keep_graphs()] {
             let step = move |h, x, w: Tensor| cell(h, x, &w);
@@ -260,7 +260,7 @@ fn captured_tensors_with_a_graph() {
     }
 }
 
-/// The result of one loop in the closure of another.
+/// The closure of one loop captures the result of another.
 #[test]
 fn a_captured_result_of_a_loop() {
     let xs = var(1, &[STEPS, 2], DType::F64);
@@ -288,7 +288,7 @@ fn a_captured_result_of_a_loop() {
     assert_gradients(&found, &expected, &[&xs], "encoded");
 }
 
-/// A loop in a loop: the inner one captures the outer one's carry, its row, and a variable.
+/// A nested loop captures the outer one's carry, its row, and a variable.
 #[test]
 fn nested() {
     let (w, xs) = (var(1, &[2], DType::F64), var(2, &[4, 3, 2], DType::F64));
@@ -334,17 +334,17 @@ fn a_closure_that_fails_gives_its_error() {
     };
     let error = error_of(scan(&start, xs.as_tensor(), failing(3, calls.clone())));
     assert_contains(&error, &["scan: step 3 of 7 failed", "the sensor is off"]);
-    // When it runs again: the pass that failed leaves nothing behind.
+    // The rerun fails: the failed pass must leave nothing behind.
     calls.store(0, Ordering::Relaxed);
     let (last, ()) = scan(&start, xs.as_tensor(), failing(8, calls)).unwrap();
     let total = loss(&[&last]).unwrap();
-    assert_contains(&error_of(total.backward()), &["when it ran again for the gradient", "the sensor is off"]);
+    assert_contains(&error_of(total.backward()), &["when rerun for the gradient", "the sensor is off"]);
     let (expected, _) = by_hand(start, STEPS, false, |h, t| Ok(((h + row(&xs, t)?)?.sin()?, row(&xs, t)?))).unwrap();
     let expected = backward(&[&expected]);
     assert_gradients(&total.backward().unwrap(), &expected, &[&xs], "after a failure");
 }
 
-/// A closure that does not give the same again, as one with a dropout does, is refused.
+/// A closure whose rerun returns other results, such as one with dropout, is rejected.
 #[test]
 fn a_closure_that_draws_is_an_error() {
     let xs = var(1, &[STEPS, 8], DType::F32);
@@ -357,7 +357,7 @@ fn a_closure_that_draws_is_an_error() {
     let rows = gradient.get(&xs).unwrap().to_vec2::<f32>().unwrap();
     assert_eq!(rows[STEPS - 1], [1f32; 8]);
     assert!(rows[STEPS - 2].iter().all(|g| *g == 0.0 || *g == 2.0), "{rows:?}");
-    // Also in what it gives beside the carry.
+    // The same for its ys.
     let drawn = |x: Tensor| candle_nn::ops::dropout(&x, 0.5);
     let (_, ys) = scan(&start, xs.as_tensor(), move |h: Tensor, x| Ok(((h + &x)?, drawn(x)?))).unwrap();
     assert_contains(&error_of(ys.sum_all().unwrap().backward()), &["scan: a y of step", "keep_graphs"]);
@@ -372,12 +372,12 @@ fn a_closure_that_draws_is_an_error() {
         false => x.flip(&[0])? * 2.0,
     });
     assert_contains(&error_of(turned.unwrap().sum_all().unwrap().backward()), &["map: a y of step"]);
-    // Numbers that are no numbers are the same as themselves.
+    // NaN counts as equal to NaN.
     let (last, ()) = scan(&start, xs.as_tensor(), |h: Tensor, x| Ok(((h * f64::NAN)?.add(&x)?, ()))).unwrap();
     assert!(last.sum_all().unwrap().backward().is_ok());
 }
 
-/// A variable that an optimiser changed before a second backward: the steps that run again are others.
+/// An optimiser changes a variable before a second backward pass, so the rerun steps differ.
 #[test]
 fn a_variable_that_changed_is_an_error() {
     let (w, xs) = (var(1, &[2], DType::F64), var(2, &[STEPS, 2], DType::F64));
@@ -407,10 +407,10 @@ fn mistakes_are_errors() {
     }));
     assert_contains(&error, &["leaf `carry_1_0`", "f32[2]", "f32[1]"]);
     let error = error_of(scan(&(), &(xs.clone(), xs.narrow(0, 0, 3).unwrap()), |(), _: (Tensor, Tensor)| Ok(((), ()))));
-    assert_contains(&error, &["`xs_0` gives 7 steps", "`xs_1` has 3 rows"]);
+    assert_contains(&error, &["`xs_0` specifies 7 steps", "`xs_1` has 3 rows"]);
     let options = ScanOptions::new().length(5);
     let error = error_of(scan_with(options, &(), &xs, |(), _: Tensor| Ok(((), ()))));
-    assert_contains(&error, &["`ScanOptions::length` gives 5 steps", "7 rows"]);
+    assert_contains(&error, &["`ScanOptions::length` specifies 5 steps", "7 rows"]);
     assert_contains(&error_of(scan(&start, &(), |h: Tensor, ()| Ok((h, ())))), &["no sequences", "length(n)"]);
     let error = error_of(scan_with(ScanOptions::new().axis(2), &(), &xs, |(), x: Tensor| Ok(((), x))));
     assert_contains(&error, &["sequence `xs`", "axis 2", "f32[7,2]"]);
@@ -421,7 +421,7 @@ fn mistakes_are_errors() {
     assert_contains(&error_of(scan(&start, &xs, growing)), &["y 0 of step 1", "f32[2]", "f32[4]"]);
     let calls = AtomicUsize::new(0);
     let fewer = move |h: Tensor, x: Tensor| Ok((h, vec![x; 2 - calls.fetch_add(1, Ordering::Relaxed).min(1)]));
-    assert_contains(&error_of(scan(&start, &xs, fewer)), &["what step 1 gives", "2 leaves", "1"]);
+    assert_contains(&error_of(scan(&start, &xs, fewer)), &["the ys of step 1", "2 leaves", "1"]);
     let error = error_of(scan_with(ScanOptions::new().axis(1), &(), &xs, |(), x: Tensor| Ok(((), x.sum_all()?))));
     assert_contains(&error, &["y 0 of the step", "at least 1 axes", "f32[]"]);
     let error = error_of(cond(&start, &start, Ok, Ok));
@@ -494,7 +494,7 @@ fn choices() {
     }
 }
 
-/// Gradients of the weight that lie in memory as the transpose does: in every step, in the even ones, in the odd ones.
+/// Gradients of the weight have the memory layout of its transpose: in every step, in the even ones, in the odd ones.
 #[test]
 fn a_captured_weight_is_transposed() {
     let (w, start, xs) = (var(1, &[3, 3], DType::F64), var(2, &[2, 3], DType::F64), var(3, &[STEPS, 2, 3], DType::F64));
@@ -519,7 +519,7 @@ fn a_captured_weight_is_transposed() {
     }
 }
 
-/// The steps give one of two tensors, in turn.
+/// The steps alternate between two tensors.
 #[test]
 fn tensors_at_other_paths_are_errors() {
     type Pair = (Option<Tensor>, Option<Tensor>);
@@ -538,7 +538,7 @@ fn tensors_at_other_paths_are_errors() {
     assert_contains(&error_of(looped), &["tensors at y_0", "tensors at y_1", "closure_edges.rs"]);
 }
 
-/// As by hand: an optimiser would shrink what has a gradient of zeros.
+/// The loop agrees with the handwritten one: an optimiser would shrink a variable with a gradient of zeros.
 #[test]
 fn a_variable_that_the_loss_does_not_use_has_no_gradient() {
     for options in [ScanOptions::new(), ScanOptions::new().keep_graphs()] {

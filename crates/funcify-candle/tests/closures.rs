@@ -1,4 +1,4 @@
-//! Loops over closures against Candle's own autodiff over the same loop written by hand.
+//! Tests loops over closures against Candle's own autodiff over the same loop written by hand.
 
 mod common;
 
@@ -13,7 +13,7 @@ const STEPS: usize = 7;
 const BATCH: usize = 3;
 const WIDTH: usize = 4;
 
-/// Every way to run the loop.
+/// Returns every way to run the loop.
 fn ways() -> Vec<(&'static str, ScanOptions)> {
     let new = ScanOptions::new;
     vec![
@@ -26,8 +26,8 @@ fn ways() -> Vec<(&'static str, ScanOptions)> {
     ]
 }
 
-/// Runs a cell by hand and through `scan` in every way, and compares results and gradients: of the first carry, of the
-/// sequence, of the variables.
+/// Runs a cell by hand and through `scan` in every way, and compares results and gradients: those of the first carry,
+/// the sequence and the variables.
 fn check(name: &str, cell: Cell, shapes: &[&[usize]], carry: &[&[usize]], x: &[usize]) {
     for dtype in [DType::F32, DType::F64] {
         let vars: Vec<Var> = (0..).zip(shapes).map(|(seed, shape)| var(seed + 1, shape, dtype)).collect();
@@ -83,7 +83,7 @@ fn s5() {
     check("s5", cells::s5, &shapes, &[&state, &state], &state);
 }
 
-/// The core of a selective state space: the decay and what enters depend on the input.
+/// The core of a selective state space model: the decay and the input projection depend on the input.
 #[test]
 fn selective_scan() {
     let n = 2;
@@ -95,7 +95,7 @@ fn vars_of(map: &VarMap) -> Vec<Var> {
     map.all_vars()
 }
 
-/// Unmodified cells of candle_nn, batch first: through the trait, and in a closure.
+/// Runs unmodified cells of candle_nn, batch first, through the trait and in a closure.
 #[test]
 fn cells_of_candle_nn() {
     fn check<R: RnnExt>(
@@ -138,7 +138,7 @@ fn cells_of_candle_nn() {
     check("GRU", &gru, &vars_of(&map), |state| state.h.clone(), |state| vec![state.h.clone()]);
 }
 
-/// A model with layers around the loop, trained by an optimiser: the losses are those of the loop by hand.
+/// An optimiser trains a model with layers around the loop: the losses equal those of the handwritten loop.
 #[test]
 fn training_is_the_same() {
     fn train(through_scan: bool) -> Result<Vec<f64>> {
@@ -167,7 +167,7 @@ fn training_is_the_same() {
     }
     let (found, expected) = (train(true).unwrap(), train(false).unwrap());
     for (found, expected) in found.iter().zip(&expected) {
-        assert!((found - expected).abs() < 1e-10, "{found} is not {expected}");
+        assert!((found - expected).abs() < 1e-10, "{found} != {expected}");
     }
     assert!(expected[9] < 0.8 * expected[0], "nothing was learned: {expected:?}");
 }

@@ -1,4 +1,5 @@
-//! Compiled graphs as ops of Candle's autodiff, against Candle's own autodiff over the same loop written by hand.
+//! Tests compiled graphs as ops of Candle's autodiff, against Candle's own autodiff over the same loop written by
+//! hand.
 
 mod common;
 #[path = "../../funcify/tests/elementwise/mod.rs"]
@@ -17,8 +18,8 @@ const STEPS: usize = 7;
 const BATCH: usize = 3;
 const WIDTH: usize = 4;
 
-/// A graph that scans a cell: its inputs are `xs`, the first carries, and the weights; its outputs the last carries and
-/// the ys.
+/// Builds a graph that scans a cell. Its inputs are `xs`, the first carries, and the weights; its outputs are the
+/// last carries and the ys.
 fn scanned(dtype: DType, carry: &[&str], weights: &[&str], x: &str, cell: Symbolic) -> Graph {
     let ty = |shape: &str| format!("{}[{shape}]", dtype.as_str());
     Graph::build("cell", |g| {
@@ -120,7 +121,7 @@ fn lstm() {
     check("lstm", symbolic, cells::lstm, &["3,4", "3,4"], &["4,16", "4,16", "16"], "T,3,4");
 }
 
-/// A diagonal state space of complex numbers, in real and imaginary parts.
+/// A diagonal state space model of complex numbers, in real and imaginary parts.
 #[test]
 fn s5() {
     let symbolic: Symbolic = |w, carry, u| {
@@ -134,7 +135,7 @@ fn s5() {
     check("s5", symbolic, cells::s5, &["B,H", "B,H"], &["H", "H", "H,H", "H,H", "H,H", "H,H"], "T,B,H");
 }
 
-/// The core of a selective state space: the decay and what enters depend on the input.
+/// The core of a selective state space model: the decay and the input projection depend on the input.
 #[test]
 fn selective_scan() {
     let symbolic: Symbolic = |w, carry, u| {
@@ -147,7 +148,7 @@ fn selective_scan() {
     check("selective scan", symbolic, cells::selective_scan, &["B,H,N"], &["H,H", "H,N", "H,N", "H,N", "H"], "T,B,H");
 }
 
-/// `(x + y, x * y as f64, i + 1)` of an f32, an f64 and an integer.
+/// Builds `(x + y, x * y as f64, i + 1)` for an f32, an f64 and an integer.
 fn mixed() -> Differentiable {
     let graph = Graph::build("mixed", |g| {
         let (x, y, i) = (g.input("x", "f32[N]"), g.input("y", "f64[N]"), g.input("i", "i64[N]"));
@@ -193,7 +194,7 @@ fn inputs_without_a_graph_have_no_gradient() {
     assert_close(one.get(&x).unwrap(), both.get(&x).unwrap(), "x");
     assert!(one.get(&y).is_none());
     assert!(call(x.detach(), y.detach()).iter().all(|result| !result.track_op()));
-    // An output that is an integer only needs no node.
+    // A graph with only an integer output needs no node.
     let graph = Graph::build("ints", |g| g.input("x", "f32[N]").cast(funcify::DType::I64)).unwrap();
     let function = Differentiable::compile(&graph, &Candle::cpu()).unwrap();
     assert!(!function.call(&[x.as_tensor().clone()]).unwrap()[0].track_op());
@@ -229,7 +230,7 @@ fn views_and_results_that_are_inputs() {
         let found = loss(&results.iter().collect::<Vec<_>>()).unwrap().backward().unwrap();
         let expected = backward(&[&view, &t, &part, &product]);
         assert_gradients(&found, &expected, &[&x], "views");
-        // The elements of the inputs are still there.
+        // The elements of the inputs still exist.
         assert_close(&results[0], &view, "the input");
         assert_close(x.as_tensor(), &tensor(1, &[3, 4], DType::F32), "x");
     }
@@ -262,7 +263,7 @@ fn mistakes_are_errors() {
     assert!(function.call(&[x.detach()]).is_ok());
 }
 
-/// Second derivatives of the graph are a graph, which is a node as any other.
+/// Second derivatives of the graph are a graph, which is a node like any other.
 #[test]
 fn higher_order_lives_in_the_graph() {
     let cube = Graph::build("cube", |g| {

@@ -1,4 +1,4 @@
-//! Layers with parameters from a `VarBuilder`: against candle_nn with its weights, from files, and in training.
+//! Tests layers with parameters from a `VarBuilder`: against candle_nn with its weights, from files, and in training.
 
 mod common;
 
@@ -19,7 +19,7 @@ use funcify_candle::nn::{
 const BATCH: usize = 3;
 const STEPS: usize = 6;
 
-/// The variables of a map by name, with other numbers.
+/// Gives the variables of a map new values, and returns them by name.
 fn shuffled(map: &VarMap) -> Vec<(String, Var)> {
     let data = map.data().lock().unwrap();
     let mut vars: Vec<_> = data.iter().map(|(name, var)| (name.clone(), var.clone())).collect();
@@ -30,7 +30,7 @@ fn shuffled(map: &VarMap) -> Vec<(String, Var)> {
     vars
 }
 
-/// Weights of candle_nn through a file of safetensors fit, and give the same outputs and gradients.
+/// Weights of candle_nn, loaded from a safetensors file, fit, and yield the same outputs and gradients.
 #[test]
 fn weights_of_candle_nn() {
     let file = std::env::temp_dir().join(format!("funcify-layers-{}.safetensors", std::process::id()));
@@ -67,7 +67,7 @@ fn weights_of_candle_nn() {
         assert_close(&lstm.forward(&xs.detach()).unwrap(), &by_lstm, "lstm");
         assert!(!lstm.forward(&xs.detach()).unwrap().track_op());
 
-        // The variables themselves: gradients, too.
+        // The variables themselves, so that gradients are compared too.
         let shared: HashMap<String, Tensor> =
             vars.iter().map(|(name, var)| (name.clone(), var.as_tensor().clone())).collect();
         let vb = VarBuilder::from_tensors(shared, dtype, &Device::Cpu);
@@ -86,7 +86,7 @@ fn weights_of_candle_nn() {
 /// Runs a layer over a sequence, from states or from zeros.
 type Seq = dyn Fn(&Tensor, Option<&[Tensor]>) -> Result<(Tensor, Vec<Tensor>)>;
 
-/// A layer as the walk over all layers takes it.
+/// A layer in the form that the tests over all layers need.
 struct Made {
     graph: Graph,
     parameters: Vec<Tensor>,
@@ -94,10 +94,10 @@ struct Made {
     seq: Box<Seq>,
 }
 
-/// Makes a layer with new parameters.
+/// Creates a layer with new parameters.
 type Make = fn(VarBuilder<'_>) -> Made;
 
-/// Every layer, of 4 features.
+/// Returns every layer, with 4 features.
 fn all_layers() -> Vec<(&'static str, Make)> {
     macro_rules! table {
         ($($name:literal => $layer:ident($($argument:expr),*);)*) => {
@@ -142,7 +142,7 @@ fn all_layers() -> Vec<(&'static str, Make)> {
     }
 }
 
-/// Numbers as the reference evaluation takes them.
+/// Converts a tensor for the reference evaluation.
 fn host(tensor: &Tensor) -> HostTensor {
     let numbers = tensor.flatten_all().unwrap().to_vec1::<f64>().unwrap();
     HostTensor::from_vec(numbers, tensor.dims()).unwrap()
@@ -152,7 +152,7 @@ fn tensor_of(host: &HostTensor) -> Tensor {
     Tensor::from_vec(host.to_f64_vec(), host.shape(), &Device::Cpu).unwrap()
 }
 
-/// Outputs, last states and gradients of each layer are those of the reference evaluation of its graph.
+/// The outputs, last states and gradients of each layer equal those of the reference evaluation of its graph.
 #[test]
 fn every_layer_is_its_graph() {
     for (name, make) in all_layers() {
@@ -185,14 +185,14 @@ fn every_layer_is_its_graph() {
     }
 }
 
-/// Every layer: a sequence in two parts is the sequence, with the states between; gradients reach all parameters, the
-/// input and the states; training learns.
+/// For every layer: a sequence in two parts, with the states in between, equals the whole sequence; gradients reach
+/// all parameters, the input and the states; and training learns.
 #[test]
 fn every_layer_goes_on_and_learns() {
     for (name, make) in all_layers() {
         let map = VarMap::new();
         let seq = make(VarBuilder::from_varmap(&map, DType::F64, &Device::Cpu)).seq;
-        // Not random ones, with which a unit of a relu may be dead.
+        // Not random values, which may kill a relu unit.
         let vars: Vec<Var> = shuffled(&map).into_iter().map(|(_, var)| var).collect();
         let xs = var(1, &[BATCH, STEPS, 4], DType::F64);
         let (ys, last) = seq(&xs, None).unwrap();
@@ -212,7 +212,7 @@ fn every_layer_goes_on_and_learns() {
         let mut optimiser = candle_nn::AdamW::new_lr(vars, 0.01).unwrap();
         let target = tensor(2, &[BATCH, STEPS, 4], DType::F64);
         let mut losses = Vec::new();
-        // Some initial values are near a minimum.
+        // Some initial values are close to a minimum.
         for _ in 0..80 {
             let loss = candle_nn::loss::mse(&seq(&xs.detach(), None).unwrap().0, &target).unwrap();
             optimiser.backward_step(&loss).unwrap();
@@ -222,7 +222,7 @@ fn every_layer_goes_on_and_learns() {
     }
 }
 
-/// New parameters have the layer's initial values; those that a map has are left alone.
+/// New parameters have the layer's initial values; those that a map already has are unchanged.
 #[test]
 fn initial_values() {
     let map = VarMap::new();

@@ -1,4 +1,5 @@
-//! Many steps in a thread with a small stack: Candle's own backward and drop recurse, a node of this crate does not.
+//! Tests many steps in a thread with a small stack: Candle's own backward and drop recurse, a node of this crate does
+//! not.
 
 mod common;
 
@@ -14,7 +15,7 @@ const STEPS: usize = 100_000;
 fn train(run: impl Fn(&Tensor, &Var) -> Result<Tensor> + Send + 'static) {
     let trained = std::thread::Builder::new().stack_size(2 << 20).spawn(move || {
         let w = var(1, &[2], DType::F32);
-        // A sequence with a gradient: a variable, so that it costs Candle most.
+        // A sequence with a gradient: a variable, the most expensive case for Candle.
         let xs = var(2, &[STEPS, 2], DType::F32);
         let target = tensor(3, &[2], DType::F32);
         let mut optimiser = SGD::new(vec![w.clone(), xs.clone()], 0.1)?;

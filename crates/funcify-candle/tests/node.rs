@@ -1,5 +1,5 @@
-//! What holds for every node of this crate in Candle's graph: repeated, concurrent and second backward passes, and what is
-//! kept in memory. Each test runs on a compiled graph and on a loop over a closure.
+//! Tests every kind of node of this crate in Candle's graph: repeated, concurrent and second backward passes, and
+//! memory use. Each test runs on a compiled graph and on a loop over a closure.
 
 mod common;
 
@@ -13,7 +13,8 @@ use funcify_candle::{Candle, Differentiable, ScanOptions, scan, scan_with};
 
 const STEPS: usize = 9;
 
-/// `h = sin(w h) + x` as a compiled graph and as a loop over a closure: the last state and all states, by `w` and `xs`.
+/// Runs `h = sin(w h) + x` as a compiled graph and as a loop over a closure. Returns the last state and all states,
+/// which depend on `w` and `xs`.
 fn nodes(w: &Var, xs: &Var) -> Vec<(&'static str, Tensor, Tensor)> {
     let graph = Graph::build("sines", |g| {
         let (start, w, xs) = (g.input("start", "f64[N]"), g.input("w", "f64[N]"), g.input("xs", "f64[T,N]"));
@@ -92,7 +93,7 @@ fn a_second_backward_through_a_gradient_is_an_error() {
             let gradient = gradients.get(var).unwrap();
             let error = gradient.sqr().unwrap().sum_all().unwrap().backward().unwrap_err().to_string();
             assert!(error.contains("has no derivative") && error.contains("Graph::grad"), "{name}: {error}");
-            // A penalty on the gradient that is meant as numbers.
+            // A penalty on the gradient, which is meant as a constant.
             let penalty = gradient.detach().sqr().unwrap().sum_all().unwrap();
             let both = (&total + penalty).unwrap().backward().unwrap();
             assert_gradients(&both, &gradients, &[&w, &xs], name);
@@ -100,7 +101,7 @@ fn a_second_backward_through_a_gradient_is_an_error() {
     }
 }
 
-/// A node of which the results are gone before a backward, and one whose gradient nobody wants.
+/// One node's results are dropped before the backward pass, and another's gradient is unused.
 #[test]
 fn results_may_be_dropped() {
     let (w, xs) = vars();
@@ -114,7 +115,7 @@ fn results_may_be_dropped() {
     drop(nodes(&w, &xs));
 }
 
-/// An identity that Candle records: `alive` counts the recorded ones that still exist, `most` is the most there were.
+/// An identity that Candle records: `alive` counts the recorded ones that still exist, and `most` is their maximum.
 #[derive(Clone)]
 struct Counted {
     alive: Arc<AtomicUsize>,
@@ -140,7 +141,7 @@ impl Counted {
         x.apply_op1(Recorded(self.clone()))
     }
 
-    /// The most that there were since the last time, and how many there are.
+    /// Returns the maximum since the last call, and the current number.
     fn take(&self) -> (usize, usize) {
         let alive = self.alive.load(Ordering::Relaxed);
         (self.most.swap(alive, Ordering::Relaxed), alive)
@@ -162,7 +163,7 @@ impl CustomOp1 for Recorded {
     }
 }
 
-/// Of the steps of a loop over a closure, nothing is saved; backward, the graphs of one segment.
+/// A loop over a closure saves nothing of its steps; the backward pass keeps the graphs of one segment.
 #[test]
 fn the_graphs_of_steps_are_not_saved() {
     let w = var(1, &[2], DType::F64);
@@ -191,7 +192,7 @@ fn the_graphs_of_steps_are_not_saved() {
     }
 }
 
-/// A gradient holds no graph but of the variable that it is of.
+/// A gradient keeps no graph alive except that of its own variable.
 #[test]
 fn gradients_keep_nothing_alive() {
     let counted = Counted::new();
@@ -206,7 +207,7 @@ fn gradients_keep_nothing_alive() {
     assert!(gradients.get(&w).is_some());
 }
 
-/// A node that needs its own result backward does not keep itself alive.
+/// A node that needs its own result in the backward pass does not keep itself alive.
 #[test]
 fn a_node_goes_with_its_results() {
     let counted = Counted::new();
@@ -221,8 +222,8 @@ fn a_node_goes_with_its_results() {
     assert_eq!(counted.take().1, 0);
 }
 
-/// It is one op of Candle's, with the same rules: backward may be repeated, results used twice, and a gradient is no way to a second
-/// derivative.
+/// Such a node is one Candle op, with the same rules: backward may be repeated, results used twice, and a gradient
+/// does not allow a second derivative.
 #[test]
 fn one_input_and_one_output_need_no_tokens() {
     let xs = var(2, &[STEPS, 3], DType::F64);

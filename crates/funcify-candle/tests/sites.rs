@@ -1,4 +1,5 @@
-//! Errors of the plug-in name the line of its user, of whatever kind they are, and inputs without a gradient are no errors.
+//! Tests that every kind of error of the plug-in names the line of its user, and that inputs without a gradient are
+//! not errors.
 
 mod common;
 
@@ -10,7 +11,7 @@ use funcify::nn::Cell;
 use funcify::{Graph, scan};
 use funcify_candle::{Candle, Differentiable, ScanOptions};
 
-/// Asserts that an error is at a line of this file, which its text names behind `at:`.
+/// Asserts that an error is at a line of this file, which its text names after `at:`.
 #[track_caller]
 fn assert_here<T>(result: Result<T>, part: &str) {
     let Err(error) = result else { panic!("no error: {part}") };
@@ -36,7 +37,7 @@ fn calls_are_errors_of_the_callers_line() {
         ];
         for arguments in mistakes {
             assert_here(f.call(&arguments), "f: ");
-            // A plain function on tracked tensors is one node of Candle's graph, too.
+            // A plain function on tracked tensors is also one node of Candle's graph.
             let error = plain.call(&arguments).unwrap_err().to_string();
             assert!(error.contains("tests/sites.rs"), "{error}");
         }
@@ -74,7 +75,7 @@ fn an_input_that_leads_to_no_result_has_no_gradient() {
     assert_eq!(gradients.get(&w).unwrap().to_vec1::<f32>().unwrap(), [1.5]);
     assert!(gradients.get(&xs).is_none());
     assert_eq!(f.report().len(), 2);
-    // With no other input tracked the result is a constant, as in Candle.
+    // As in Candle, the result is a constant if no other input is tracked.
     assert!(!f.call(&[xs.as_tensor().clone(), w.as_tensor().detach()]).unwrap()[0].track_op());
     assert_eq!(f.report().len(), 1);
     let _ = var(1, &[1], DType::F32);

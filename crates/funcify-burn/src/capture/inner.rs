@@ -1,6 +1,8 @@
-//! A loop in a closure that is recorded: its body is recorded once, in place, between two marks, and is a loop in the graph.
+//! Loops inside a recorded closure: the body is recorded once, in place, between two marks, and becomes a loop in the
+//! graph.
 //!
-//! The tensors of both bodies are on one capture device, so the inner one may use what the outer one has computed.
+//! The tensors of both bodies are on one capture device, so the inner body may use values that the outer one has
+//! computed.
 
 use burn::tensor::DType as BurnDType;
 use burn_router::RouterClient;
@@ -11,33 +13,33 @@ use super::*;
 const BEGIN: &str = "funcify-scan";
 const END: &str = "funcify-scan-end";
 
-/// A loop's attributes, as its mark has them.
+/// The attributes of an inner loop, stored in its mark.
 pub(super) struct Inner {
     pub(super) is_reversed: bool,
     pub(super) steps: usize,
-    /// How many of its operands, and of its results, are carries.
+    /// The number of carries among its operands, and among its results.
     pub(super) carries: usize,
 }
 
-/// An element type of Burn's, and sizes.
+/// A Burn element type and sizes.
 pub(super) type Type = (BurnDType, Vec<usize>);
 
-/// Whether a tensor is being recorded.
+/// Returns whether a tensor is being recorded.
 pub(super) fn is_recorded(tensor: &AnyTensor) -> bool {
     tape::router(tensor.as_dispatch()).is_some()
 }
 
-/// Whether an op is a mark.
+/// Returns whether an op is a mark.
 pub(super) fn is_mark(op: &OperationIr) -> bool {
     matches!(op, OperationIr::Custom(op) if op.id == BEGIN || op.id == END)
 }
 
-/// The type of a tensor.
+/// Returns the type of a tensor.
 pub(super) fn type_of(tensor: &AnyTensor) -> Type {
     (tensor.as_dispatch().dtype(), tensor.shape())
 }
 
-/// Begins a loop's body: from the operands, carries and sequences, to the body's parameters, of these types.
+/// Begins a loop's body: maps the operands (carries, then sequences) to the body's parameters, which have these types.
 pub(super) fn begin(
     at: &Place,
     like: &AnyTensor,
@@ -50,12 +52,12 @@ pub(super) fn begin(
     mark(at, like, BEGIN, attributes, operands, params)
 }
 
-/// Ends it: from the body's results to those of the loop.
+/// Ends a loop's body: maps the body's results to those of the loop.
 pub(super) fn end(at: &Place, like: &AnyTensor, results: &[AnyTensor], outputs: &[Type]) -> Result<Vec<AnyTensor>> {
     mark(at, like, END, Vec::new(), results, outputs)
 }
 
-/// The loop that an op begins.
+/// Returns the loop that an op begins.
 pub(super) fn begins(op: &OperationIr) -> Option<(Inner, &CustomOpIr)> {
     let OperationIr::Custom(op) = op else { return None };
     match *op.scalars.as_slice() {
@@ -66,7 +68,7 @@ pub(super) fn begins(op: &OperationIr) -> Option<(Inner, &CustomOpIr)> {
     }
 }
 
-/// The ops of a loop's body, which `ops` begin with, and the mark of its end.
+/// Returns the ops of the loop's body at the head of `ops`, and the mark that ends it.
 pub(super) fn body(ops: &[OperationIr]) -> Option<(&[OperationIr], &CustomOpIr)> {
     let mut open = 1;
     for (index, op) in ops.iter().enumerate() {
@@ -95,8 +97,8 @@ fn mark(
         unsupported(
             at,
             "a loop whose tensors are not all recorded",
-            "it is in a closure that is recorded, and is given a tensor of another device",
-            "give the tensor to the closure, as a weight or as a part of its carry",
+            "it runs inside a recorded closure, and one of its tensors is on another device",
+            "pass the tensor to the closure, as a weight or as part of its carry",
         )
     };
     let first = tape::router(like.as_dispatch()).ok_or_else(foreign)?;
@@ -120,7 +122,8 @@ fn mark(
             _ => Int(tensor),
         };
         let tensor = Tensor { kind: DispatchTensorKind::Capture(tensor), autodiff: DispatchAutodiffContext::Disabled };
-        // On the tape the loop's body is apart from what is around it: its parameters, and the loop's results, begin anew.
+        // On the tape the loop's body is separate from its surroundings: its parameters and the loop's results are
+        // new leaves.
         AnyTensor::new(if tape::has_tape(like.as_dispatch()) { tape::leaf(tensor) } else { tensor })
     });
     Ok(results.collect())

@@ -1,4 +1,4 @@
-//! Closures over Burn tensors, modules included, as funcify graphs.
+//! Turns closures over Burn tensors, modules included, into funcify graphs.
 
 mod import;
 mod inner;
@@ -34,12 +34,12 @@ pub use sequence::{Sequences, Stacked};
 pub use trace::{Trace, trace};
 pub use weights::Weights;
 
-/// The error of what is done while a graph is built, which its closure cannot return.
+/// An error that occurs while a graph is built, inside a closure that cannot return it.
 #[derive(Default)]
 struct Refusal(RefCell<Option<Error>>);
 
 impl Refusal {
-    /// Returns the results, or `otherwise` where there is an error, which is kept.
+    /// Returns the results, or keeps the error and returns `otherwise`.
     fn results<T>(&self, results: Result<T>, otherwise: impl FnOnce() -> T) -> T {
         results.unwrap_or_else(|error| {
             *self.0.borrow_mut() = Some(error);
@@ -47,33 +47,33 @@ impl Refusal {
         })
     }
 
-    /// Returns the error that was kept, else what was made.
+    /// Returns the error that was kept, or else `made`.
     fn or<T>(self, made: Result<T>) -> Result<T> {
         self.0.into_inner().map_or(made, Err)
     }
 }
 
-/// Parts the results of a step: the next carry, and what is stacked.
+/// Splits the results of a step into the next carry and the ys.
 fn parted(mut results: Vec<Value>, carries: usize) -> (Vec<Value>, Vec<Value>) {
     let ys = results.split_off(carries);
     (results, ys)
 }
 
-/// Names that differ.
+/// A list of distinct names.
 struct Named(Vec<String>);
 
 impl Named {
-    /// The name, or with the first number that makes it another one. Gives it.
+    /// Adds the name, with a numeric suffix if it is already present, and returns it.
     fn add(&mut self, name: &str) -> String {
         let numbered = (1..).map(|number: usize| format!("{name}_{number}"));
         let free = std::iter::once(name.to_string()).chain(numbered).find(|name| !self.0.contains(name));
-        let free = free.expect("there are names enough");
+        let free = free.expect("some number is not taken yet");
         self.0.push(free.clone());
         free
     }
 }
 
-/// These names, with numbers where they are alike.
+/// Makes these names distinct by numbering duplicates.
 fn names(names: Vec<String>) -> Named {
     let mut named = Named(Vec::with_capacity(names.len()));
     names.iter().for_each(|name| _ = named.add(name));

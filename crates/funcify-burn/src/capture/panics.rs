@@ -1,26 +1,26 @@
-//! Panics of closures while they are recorded: their text and their line, and no message on the terminal.
+//! Catches panics of closures while they are recorded: keeps their text and line, and prints no message.
 //!
-//! Burn's functions that read elements panic at the line of their caller, which only a panic hook is told. So there is one,
-//! set when a closure is recorded for the first time. It hands every other panic on to the hook that was there before.
+//! Burn's functions that read elements panic at the line of their caller, which only a panic hook receives. So the
+//! first recording installs a hook; it passes every other panic on to the hook that was there before.
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
-/// A panic that was caught.
+/// A caught panic.
 pub(super) struct Panic {
     pub(super) text: String,
-    /// Where it was, if the hook was told.
+    /// The source location, if the hook received it.
     pub(super) line: Option<String>,
 }
 
 thread_local! {
-    /// `Some` while a closure is recorded on this thread: where it has panicked.
+    /// `Some` while a closure is recorded on this thread; holds the location of its panic.
     static LINE: RefCell<Option<Option<String>>> = const { RefCell::new(None) };
 }
 
-/// Runs `f`, or gives its panic.
+/// Runs `f` and returns its result, or its panic.
 pub(super) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

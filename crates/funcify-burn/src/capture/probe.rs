@@ -1,7 +1,9 @@
-//! Compares the gradients of a recorded closure with those of Burn's own backward pass, for arguments of many numbers.
+//! Compares the gradients of a recorded closure with those of Burn's own backward pass, on arguments from several
+//! ranges.
 //!
-//! Burn's backward pass was recorded above the closure's ops. Both are graphs of funcify here, without the loops in the closure: what a
-//! loop begins anew, the parameters of its body and its results, is an input, and what its marks read is a result.
+//! Burn's backward pass was recorded above the closure's ops. Here both are funcify graphs, without the loops in the
+//! closure: the tensors that a loop begins anew (the parameters of its body, and its results) are inputs, and the
+//! tensors that its marks read are results.
 
 use funcify_core::derivative::Wrt;
 use funcify_core::{Disconnected, GradOptions};
@@ -13,28 +15,28 @@ use super::tape::{ADDEND, Edges, FACTOR};
 use super::*;
 use crate::device::Burn;
 
-/// Gives how far gradients may be apart, relative to the largest of their elements.
+/// Returns the allowed difference between gradients, relative to their largest element.
 fn tolerance(dtype: DType) -> f64 {
     if matches!(dtype, DType::F16 | DType::BF16) { 3e-2 } else { 1e-3 }
 }
 
-/// Gradients below this are taken for rounding.
+/// The size below which gradients count as rounding errors.
 const SMALLEST: f64 = 0.01;
 
-/// Inputs of more elements than this make a trial slow.
+/// The number of input elements above which a trial is slow.
 const LARGE: usize = 1 << 20;
 
-/// Bounds the floats of each trial: some ops are flat for small numbers, some for large ones.
+/// The bounds of the floats in each trial: some ops are flat for small values, some for large ones.
 const RANGES: [(f64, f64); 6] = [(0.1, 0.9), (-1.0, 1.0), (-0.3, 0.3), (-4.0, 4.0), (0.5, 20.0), (-20.0, 20.0)];
 
-/// A closure's ops with stops in one way, and its results.
+/// A closure's ops with stops placed in one way, and its results.
 pub(super) type Stopped = (Vec<OperationIr>, Vec<TensorId>);
 
-/// Holds the record of a closure and of Burn's backward pass from its results.
+/// A record of a closure and of Burn's backward pass from its results.
 pub(super) struct Evidence {
     /// The graph, without its ops.
     pub(super) graph: CapturedGraph,
-    /// The tensors that the closure was given, and their types.
+    /// The tensors that were passed to the closure, and their types.
     pub(super) inputs: Vec<TensorId>,
     pub(super) types: Vec<TensorType>,
     /// The closure's ops, without stops.
@@ -43,21 +45,21 @@ pub(super) struct Evidence {
     pub(super) edges: Edges,
 }
 
-/// Counts the trials in which gradients are Burn's, and those in which they are not.
+/// The number of trials in which gradients agree with Burn's, and in which they do not.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Comparison {
-    /// Trials in which they are equal, and not zero alone.
+    /// The number of trials in which they agree and are not all zero.
     pub(super) equal: usize,
-    /// Trials in which they differ.
+    /// The number of trials in which they differ.
     pub(super) apart: usize,
 }
 
 impl Evidence {
-    /// Compares the gradients of each of these ways with Burn's. One way alone is not compared any more when it has been equal in a few
-    /// trials.
+    /// Compares the gradients of each of these placements of stops with Burn's. A single placement is accepted early,
+    /// after a few trials in which it agrees.
     ///
     /// # Errors
-    /// `Unsupported` for an op of Burn's backward pass that has no translation; what running the graphs can meet.
+    /// `Unsupported` for an op of Burn's backward pass that has no translation, and the errors of running the graphs.
     pub(super) fn compare(&self, at: &Place, device: &Device, ways: &[Stopped]) -> Result<Vec<Comparison>> {
         let inputs = self.all_inputs(at)?;
         let backend = quickest(device)?;
@@ -108,19 +110,19 @@ impl Evidence {
         Ok(comparisons)
     }
 
-    /// The closure's inputs and the results of its marks.
+    /// Returns the closure's inputs and the results of its marks.
     fn all_inputs(&self, at: &Place) -> Result<Vec<(TensorId, TensorType)>> {
         let mut inputs: Vec<_> = self.inputs.iter().copied().zip(self.types.iter().cloned()).collect();
         for tensor in self.ops.iter().filter(|op| inner::is_mark(op)).flat_map(|op| op.outputs()) {
             let dtype = dtype_of(tensor).ok_or_else(|| {
-                unsupported(at, "a loop in the closure", "funcify has not the dtype of a result", "use another dtype")
+                unsupported(at, "a loop in the closure", "funcify lacks the dtype of a result", "use another dtype")
             })?;
             inputs.push((tensor.id, TensorType::new(dtype, tensor.shape.as_slice())));
         }
         Ok(inputs)
     }
 
-    /// A record of ops without the marks among them.
+    /// Returns a record of these ops, without the marks.
     fn record(&self, inputs: &[(TensorId, TensorType)], ops: &[OperationIr], outputs: &[TensorId]) -> Record {
         let operations = ops.iter().filter(|op| !inner::is_mark(op)).cloned().collect();
         let graph = GraphIr { operations, ..self.graph.graph.clone() };
@@ -144,7 +146,7 @@ fn graph(
     refusal.or(graph)
 }
 
-/// The backend that runs the graphs: one in host memory if there is one, as its kernels need no compilation.
+/// Returns the backend that runs the graphs: one in host memory if available, because its kernels need no compilation.
 #[cfg(feature = "flex")]
 fn quickest(_: &Device) -> Result<Burn> {
     Ok(Burn::flex())
@@ -155,9 +157,9 @@ fn quickest(device: &Device) -> Result<Burn> {
     Burn::of(device)
 }
 
-/// Floats of a range, small integers, truths of both kinds.
+/// Returns arbitrary elements: floats of the range, small integers, or both booleans.
 fn numbers(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostTensor {
-    let sizes = ty.shape.constant().expect("a closure is recorded at sizes");
+    let sizes = ty.shape.constant().expect("a closure is recorded with constant sizes");
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -170,7 +172,7 @@ fn numbers(seed: u64, ty: &TensorType, (smallest, largest): (f64, f64)) -> HostT
     };
     let count = sizes.iter().product();
     let numbers: Vec<f32> = (0..count).map(|_| number() as f32).collect();
-    let numbers = HostTensor::from_vec(numbers, sizes).expect("there are as many as the sizes say");
+    let numbers = HostTensor::from_vec(numbers, sizes).expect("the count is the product of the sizes");
     if ty.dtype == DType::F32 { numbers } else { numbers.cast(ty.dtype) }
 }
 
@@ -179,7 +181,7 @@ fn is_close(found: &HostTensor, expected: &HostTensor) -> bool {
     let (found, expected) = (found.to_f64_vec(), expected.to_f64_vec());
     let finite = expected.iter().filter(|element| element.is_finite());
     let apart = tolerance * finite.fold(SMALLEST, |largest, element| largest.max(element.abs()));
-    // Where Burn's is not finite, other numbers decide.
+    // Elements that are not finite in Burn are skipped; others decide.
     let close = |(found, expected): (&f64, &f64)| !expected.is_finite() || (found - expected).abs() <= apart;
     found.len() == expected.len() && found.iter().zip(&expected).all(close)
 }

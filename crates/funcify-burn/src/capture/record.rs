@@ -1,10 +1,10 @@
-//! A closure over Burn tensors, recorded through Burn's graph capture.
+//! Records a closure over Burn tensors through Burn's graph capture.
 //!
-//! Capture executes nothing: a closure is called with tensors of a device that writes ops down. What the closure does is
-//! recorded for the sizes of its arguments, its loops laid out. What it is given has no elements, as what it computes has
-//! none: to read some is an error, which Burn's functions turn into a panic, and [`record`] into `Unsupported`. A closure
-//! may still go on after such an error, or draw numbers of its own. So it is recorded a second time, with elements, and
-//! refused if the records differ.
+//! Capture executes nothing: the closure is called with tensors of a device that only records ops. The closure is
+//! recorded for the sizes of its arguments, with its loops unrolled. Neither its arguments nor its results have
+//! elements. Reading elements is an error, which Burn's functions turn into a panic and [`record`] into
+//! `Unsupported`. A closure may still continue after such an error, or draw random numbers of its own. So it is
+//! recorded a second time, with elements, and rejected if the records differ.
 
 use burn::backend::Dispatch;
 use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -19,51 +19,51 @@ use super::*;
 use crate::dtypes;
 use crate::kinds;
 
-/// A closure: from the capture device, and tensors on it, to tensors.
+/// A closure that maps the capture device, and tensors on it, to tensors.
 pub(crate) type Body<'a> = dyn Fn(&Device, Vec<AnyTensor>) -> Result<Vec<AnyTensor>> + 'a;
 
-/// What a closure did.
+/// A record of the ops of a closure.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    /// The ops in order. Tensors are numbered: the inputs first, then the others by their first use.
+    /// The ops in order. Tensors have ids: first the inputs, then the others by first use.
     pub(crate) ops: Vec<OperationIr>,
-    /// The numbers of the inputs, which come first.
+    /// The number of inputs; their ids come first.
     pub(crate) inputs: usize,
-    /// The numbers of the results.
+    /// The ids of the results.
     pub(crate) outputs: Vec<u64>,
-    /// The elements of tensors that the closure made from data.
+    /// The elements of tensors that the closure created from data.
     pub(crate) constants: BTreeMap<u64, TensorData>,
 }
 
-/// A record, and what its gradients are to be.
+/// A record, and the gradients that it should have.
 pub(crate) struct Recording {
     pub(crate) record: Record,
-    /// With autodiff: the way in which its stops were placed, and what Burn did.
+    /// With autodiff: the chosen placement of its stops, and the record of Burn's backward pass.
     evidence: Option<(Stopped, Evidence)>,
 }
 
-/// What the elements of the arguments are while a closure is recorded.
+/// The elements of the arguments while a closure is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Elements {
-    /// There are none.
+    /// The arguments have no elements.
     None,
-    /// Some numbers.
+    /// The arguments are filled with a fixed value.
     Some,
 }
 
 impl Record {
-    /// Whether two records are of the same ops on the same tensors.
+    /// Returns whether two records have the same ops on the same tensors.
     pub(crate) fn is_same(&self, other: &Record) -> bool {
         self.difference(other).is_none()
     }
 
-    /// In what two records differ.
+    /// Describes the first difference between two records.
     fn difference(&self, other: &Record) -> Option<String> {
         for (mine, theirs) in self.ops.iter().zip(&other.ops) {
-            // Scalars that are not numbers are unequal to themselves, and print alike.
+            // NaN scalars compare unequal to themselves, but print the same.
             if mine != theirs && format!("{mine:?}") != format!("{theirs:?}") {
                 return Some(match (op_name(mine), op_name(theirs)) {
-                    (mine, theirs) if mine == theirs => format!("a `{mine}` with another attribute or operand"),
+                    (mine, theirs) if mine == theirs => format!("a `{mine}` with a different attribute or operand"),
                     (mine, theirs) => format!("a `{mine}`, then a `{theirs}`"),
                 });
             }
@@ -75,21 +75,21 @@ impl Record {
             return Some(format!("{} ops, then {}", self.ops.len(), other.ops.len()));
         }
         if (self.inputs, &self.outputs) != (other.inputs, &other.outputs) {
-            return Some("other results".into());
+            return Some("different results".into());
         }
         let constants = self.constants.len() == other.constants.len();
         match constants && self.constants.values().zip(other.constants.values()).all(same) {
             true => None,
-            false => Some("a constant with other elements".into()),
+            false => Some("a constant with different elements".into()),
         }
     }
 
-    /// Whether gradients stop anywhere in it.
+    /// Returns whether gradients stop anywhere in the record.
     pub(crate) fn has_stops(&self) -> bool {
         self.ops.iter().any(|op| stops::of(op).is_some())
     }
 
-    /// Which of the inputs an op or a result uses.
+    /// Returns for each input whether an op or a result uses it.
     pub(crate) fn used(&self) -> Vec<bool> {
         let mut used = vec![false; self.inputs];
         let read = self.ops.iter().flat_map(|op| op.inputs()).map(|tensor| tensor.id.value());
@@ -102,26 +102,26 @@ impl Record {
     }
 }
 
-/// The name of an op as Burn has it: `Matmul`.
+/// Returns the name of an op in Burn, for example `Matmul`.
 pub(crate) fn op_name(op: &OperationIr) -> String {
     if let OperationIr::Custom(op) = op {
         return op.id.clone();
     }
     // `NumericFloat(F32, Add(BinaryOpIr { .. }))`
     let text = format!("{op:?}");
-    let path: Vec<&str> = text.split(" {").next().expect("a split has a part").split(['(', ' ']).collect();
+    let path: Vec<&str> = text.split(" {").next().expect("a split yields a part").split(['(', ' ']).collect();
     path.iter().rev().nth(1).map_or(text.clone(), |name| name.to_string())
 }
 
 impl Closure<'_> {
-    /// Records what the closure does.
+    /// Records the ops of the closure.
     pub(crate) fn record(&self) -> Result<Recording> {
         self.record_with(Elements::None)
     }
 
-    /// Refuses a closure that does something else for other elements (recorded twice, it must give the same: see the module), or
-    /// whose gradients are not Burn's, in most of the trials that tell. What Burn's backward pass has and funcify has not cannot be
-    /// tried.
+    /// Rejects a closure that behaves differently for other elements (its second record must equal the first, see the
+    /// module), or whose gradients differ from Burn's in most of the conclusive trials. Gradients cannot be tried if
+    /// Burn's backward pass has an op that funcify lacks.
     pub(crate) fn check(&self, first: &Recording) -> Result<()> {
         let second = self.record_with(Elements::Some)?;
         if let Some(difference) = first.record.difference(&second.record) {
@@ -129,7 +129,7 @@ impl Closure<'_> {
                 self.at,
                 "a closure whose ops depend on more than its arguments, or on the elements of its tensors",
                 &format!("when it was called again, it recorded {difference}"),
-                "choose by values with `mask_where`; give what is read, or drawn at random, as an argument",
+                "select by values with `mask_where`; pass values that are read or drawn at random as arguments",
             ));
         }
         let Some((way, evidence)) = &first.evidence else { return Ok(()) };
@@ -142,8 +142,8 @@ impl Closure<'_> {
         }
     }
 
-    /// Records a closure that is given the capture device and tensors. If the device has autodiff, so have they, and the record
-    /// has a stop where Burn's autodiff has one: see [`tape`](super::tape).
+    /// Records the closure on the capture device. If the device has autodiff, so do the tensors, and the record has a
+    /// stop wherever Burn's autodiff has one: see [`tape`](super::tape).
     fn record_with(&self, elements: Elements) -> Result<Recording> {
         let capture = Lent::like(self.device);
         let has_tape = self.device.is_autodiff();
@@ -174,7 +174,7 @@ impl Closure<'_> {
                         unique.push(*id);
                     }
                 }
-                // A placeholder without elements is one of the ops, for Burn.
+                // Burn treats a placeholder without elements as one of the ops.
                 let given = if elements == Elements::None { Vec::new() } else { numbers.clone() };
                 let token = scope.complete(given, unique);
                 ends = Some((numbers, ids, edges));
@@ -183,11 +183,11 @@ impl Closure<'_> {
         };
         let graph = caught(recording).map_err(|panic| panicked(self.at, &panic))?;
         let Some((inputs, outputs, edges)) = ends else {
-            return Err(unsupported(self.at, "the closure", "it did not end", "report this as a bug of funcify"));
+            return Err(unsupported(self.at, "the closure", "it did not finish", "report this as a bug in funcify"));
         };
         let outputs = outputs?;
         let graph = graph.map_err(|error| {
-            let fix = "make every tensor in the closure, or give it as an argument";
+            let fix = "create every tensor in the closure, or pass it as an argument";
             unsupported(self.at, "the closure", &error.to_string(), fix)
         })?;
         if let Some(edges) = edges {
@@ -196,7 +196,8 @@ impl Closure<'_> {
         Ok(Recording { record: numbered(graph, &inputs, &outputs), evidence: None })
     }
 
-    /// The record of a graph that has the backward pass of Burn behind the closure's own ops: with its stops, without that pass.
+    /// Builds the record of a graph in which Burn's backward pass follows the closure's ops: adds the stops and drops
+    /// that pass.
     fn with_stops(
         &self,
         mut graph: CapturedGraph,
@@ -222,7 +223,7 @@ impl Closure<'_> {
         Ok(Recording { record, evidence: Some(((ops, outputs), evidence)) })
     }
 
-    /// The way whose gradients are Burn's in every trial.
+    /// Chooses the placement of stops whose gradients agree with Burn's in every trial.
     fn choose<'w>(
         &self,
         ways: &'w [BTreeSet<Stop>],
@@ -248,7 +249,7 @@ impl Closure<'_> {
     }
 }
 
-/// A closure's ops and results with these stops.
+/// Returns a closure's ops and results with these stops added.
 fn stopped(evidence: &Evidence, outputs: &[TensorId], way: &BTreeSet<Stop>) -> Stopped {
     let mut outputs = outputs.to_vec();
     let ops = stops::add(evidence.ops.clone(), &mut outputs, way);
@@ -283,11 +284,11 @@ pub(super) fn numbered(graph: CapturedGraph, inputs: &[TensorId], outputs: &[Ten
     Record { ops, inputs: inputs.len(), outputs, constants }
 }
 
-/// A capture device with the default dtypes of another device, lent from those that are not in use: Burn has 65,536 in
-/// a process, and one records one closure at a time.
+/// A capture device with the default dtypes of another device, borrowed from a pool of free ones: Burn has 65,536 per
+/// process, and each records one closure at a time.
 struct Lent {
     device: Device,
-    /// The default dtypes that a new device is still to be given.
+    /// The default dtypes that a new device has yet to receive.
     settings: Option<(FloatDType, IntDType)>,
 }
 
@@ -304,10 +305,10 @@ impl Lent {
         }
     }
 
-    /// Gives a new device its settings, which Burn allows while it records, before there are tensors.
+    /// Applies the settings to a new device. Burn allows this while it records, before any tensor exists.
     fn configure(&self) {
         if let Some(settings) = self.settings {
-            // It refuses a device that has settings; this one has none.
+            // Fails only for a device that already has settings; this one has none.
             let _ = self.device.clone().configure(settings);
         }
     }
@@ -319,13 +320,13 @@ impl Drop for Lent {
     }
 }
 
-/// The number of a tensor that is recorded.
+/// Returns the id of a recorded tensor.
 fn id(tensor: &Tensor) -> Option<TensorId> {
     tape::router(tensor).map(|tensor| tensor.id())
 }
 
 fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
-    let shape = ty.shape.constant().expect("a closure is recorded at sizes");
+    let shape = ty.shape.constant().expect("a closure is recorded with constant sizes");
     if elements == Elements::Some {
         return kinds::filled(device, ty.dtype, &shape, if ty.dtype.is_float() { -1.25 } else { 1.0 });
     }
@@ -337,7 +338,7 @@ fn placeholder(device: &Device, ty: &TensorType, elements: Elements) -> Tensor {
     }
 }
 
-/// The type of an argument, or an error that names it.
+/// Returns the type of an argument, or an error that names the argument.
 pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> Result<TensorType> {
     let shape = tensor.shape();
     let shape = if row { &shape[1..] } else { &shape };
@@ -350,7 +351,7 @@ pub(crate) fn type_of(at: &Place, what: &str, tensor: &AnyTensor, row: bool) -> 
     }
 }
 
-/// The device of tensors: with autodiff if one of them has it.
+/// Returns the device of the tensors, with autodiff if one of them has it.
 pub(crate) fn device_of<'a>(tensors: impl Iterator<Item = &'a AnyTensor> + Clone) -> Option<Device> {
     let first = tensors.clone().next().map(AnyTensor::device);
     tensors.map(AnyTensor::device).find(Device::is_autodiff).or(first)
@@ -365,53 +366,53 @@ fn foreign(at: &Place, index: usize, found: String) -> Error {
         format!("result {index} of the closure"),
         "a tensor that the closure computed from its arguments",
         format!("a {found} of another device"),
-        "give it as an argument, and return the argument",
+        "pass it as an argument, and return the argument",
     )
 }
 
 fn panicked(at: &Place, panic: &Panic) -> Error {
     let line = panic.line.as_ref().map_or_else(String::new, |line| format!(", at {line}"));
-    // What Burn's capture answers to whoever reads.
+    // The message of Burn's capture for any read of elements.
     if panic.text.contains("has no concrete value") {
         return unsupported(
             at,
             "a closure that reads elements of its tensors",
-            &format!("it is recorded once, for all elements that it will be given, and asks for some{line}"),
-            "choose by values with `mask_where`; take numbers that Rust code needs (a count of repetitions) from outside, \
-             where tensors can be read",
+            &format!("it is recorded once for all elements, but reads some{line}"),
+            "select by values with `mask_where`; read numbers that Rust code needs (a repeat count) outside of the \
+             closure",
         );
     }
     let of = |what: &str, reason: &str, fix: &str| unsupported(at, what, &format!("{reason}{line}"), fix);
     if panic.text.contains("do not support autodiff") {
         return of(
-            "a closure that takes autodiff from a tensor or adds it (`inner`, `without_autodiff`, `from_inner`, `backward`, `grad`)",
-            "Burn's capture has no such tensors",
-            "stop gradients with `detach`; take gradients of what the loop gives, outside of the closure",
+            "a closure that adds or removes autodiff (`inner`, `without_autodiff`, `from_inner`, `backward`, `grad`)",
+            "Burn's capture does not support such tensors",
+            "stop gradients with `detach`; compute gradients of the loop's results, outside of the closure",
         );
     }
     if panic.text.contains("Cannot move ") {
         return of(
             "a closure that moves a tensor to a device (`to_device`)",
-            "what is recorded has no elements to move",
-            "move the tensor before, and give it as an argument",
+            "recorded tensors have no elements to move",
+            "move the tensor beforehand, and pass it as an argument",
         );
     }
     if panic.text.contains("not implemented") || panic.text.contains("not yet implemented") {
         return of(
-            "an op that Burn's capture does not have, of quantised tensors say",
+            "an op that Burn's capture does not have, for example on quantised tensors",
             &panic.text,
-            "compute it before, and give the result as an argument; or use floats",
+            "compute it beforehand, and pass the result as an argument; or use floats",
         );
     }
     unsupported(
         at,
         "the closure, which panicked while it was recorded",
         &format!("{}{line}", panic.text),
-        "use in it only tensors that it is given or makes on their device; elements of what is computed cannot be read",
+        "use only tensors passed to it or created on their device; elements of recorded tensors cannot be read",
     )
 }
 
-/// The dtype of a recorded tensor.
+/// Returns the dtype of a recorded tensor.
 pub(crate) fn dtype_of(tensor: &TensorIr) -> Option<DType> {
     dtypes::named(tensor.dtype)
 }

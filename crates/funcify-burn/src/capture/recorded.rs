@@ -1,14 +1,14 @@
-//! A cache of recorded closures: a loop in a training step is recorded in each step, and compiled once.
+//! Caches recorded closures: a loop in a training step is recorded in each step, but compiled once.
 
 use super::record::{Body, Record};
 use super::*;
 
-/// How many functions are cached for a line of the user's.
+/// The number of functions cached per line of user code.
 const CAPACITY: usize = 16;
 
 struct Entry {
     record: Record,
-    /// What the graph depends on beside the record, in which what is only passed on has no type.
+    /// The graph's other dependencies besides the record; the record has no type for values that are only passed on.
     key: String,
     types: Vec<TensorType>,
     function: Arc<Differentiable>,
@@ -16,21 +16,21 @@ struct Entry {
 
 static CACHE: Mutex<Option<HashMap<Location<'static>, Vec<Entry>>>> = Mutex::new(None);
 
-/// A closure that is to be recorded, and what it is given.
+/// A closure to record, and its arguments.
 #[derive(Clone, Copy)]
 pub(crate) struct Closure<'a> {
-    /// The user's line.
+    /// The line in the user's code.
     pub(crate) line: &'static Location<'static>,
     pub(crate) at: &'a Place,
     pub(crate) device: &'a Device,
-    /// The types of what it is given.
+    /// The types of its arguments.
     pub(crate) types: &'a [TensorType],
     pub(crate) body: &'a Body<'a>,
 }
 
 impl Closure<'_> {
-    /// The function of the graph that `graph` makes of the closure's record; `key` names what else that depends on. A
-    /// function that was made on the same line, of the same ops, is used again.
+    /// Returns the function of the graph that `graph` builds from the closure's record; `key` names everything else
+    /// that the graph depends on. A function built on the same line from the same ops is reused.
     pub(crate) fn function(
         &self,
         key: String,
@@ -66,8 +66,8 @@ impl Closure<'_> {
         Ok((function, used))
     }
 
-    /// The device to record a closure on whose graph is given to the user: with autodiff if its gradients stop anywhere, also
-    /// where the tensors have none, for the graph may be differentiated.
+    /// Returns the device for recording a closure whose graph the user receives: with autodiff if its gradients stop
+    /// anywhere, even if the tensors have none, because the graph may be differentiated.
     pub(crate) fn device_for_graph(self) -> Result<Device> {
         let device = self.device.clone().autodiff();
         let stops = Closure { device: &device, ..self }.record()?.record.has_stops();
@@ -88,11 +88,11 @@ mod tests {
     use funcify_core::DType;
     use funcify_core::error::Site;
 
-    /// The function of a closure that multiplies by a number, always on one line.
+    /// Returns the function of a closure that multiplies by a number, always recorded on the same line.
     fn function(number: f64, size: usize, key: &str) -> Result<Arc<Differentiable>> {
         let body = |_: &Device, tensors: Vec<AnyTensor>| {
             let tensors = tensors.into_iter().map(|tensor| tensor.into_tensor::<1, burn::tensor::Float>());
-            let scaled = tensors.map(|tensor| AnyTensor::from(tensor.expect("it has rank 1") * number));
+            let scaled = tensors.map(|tensor| AnyTensor::from(tensor.expect("the only argument has rank 1") * number));
             Ok(scaled.collect())
         };
         let at = Place::new("test", Site::caller());
@@ -124,7 +124,7 @@ mod tests {
             assert!(Arc::ptr_eq(&other, &function(number, size, key).unwrap()));
         }
         assert!(Arc::ptr_eq(&first, &function(2.0, 3, "").unwrap()));
-        // The one that was unused for longest goes.
+        // The least recently used function is evicted.
         for size in 10..10 + CAPACITY {
             function(2.0, size, "").unwrap();
         }

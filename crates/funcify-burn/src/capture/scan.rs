@@ -1,4 +1,4 @@
-//! A loop whose body is a closure over Burn tensors.
+//! A scan whose body is a closure over Burn tensors.
 
 use funcify_core::graph::at_site;
 use funcify_core::{CheckpointPolicy, Dim};
@@ -13,24 +13,26 @@ use super::trace::Trace;
 use super::weights::{Weights, check_training};
 use super::*;
 
-/// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(weights, carry, x)` for each row `x`, from the
-/// first to the last. Gives the last carry and all `y` stacked along axis 0.
+/// Runs `body` over the rows of `xs`, carrying a state: `(carry, y) = body(weights, carry, x)` for each row `x`, from
+/// the first to the last. Returns the last carry and all `y` stacked along axis 0.
 ///
-/// The body is a closure over Burn tensors, Burn modules included; it is recorded for one step by Burn's graph capture and
-/// becomes a funcify loop, which is one op of Burn's autodiff: `backward()` reaches `init`, `xs` and the parameters of a
-/// module in `weights`, by a backward loop, which computes no step again unless it is told to save memory
-/// ([`Scan::policy`]). The body is called to be recorded: twice at first, once in each further call on the same line, for
-/// which what was made of it is cached.
+/// The body is a closure over Burn tensors, Burn modules included. Burn's graph capture records it for one step, and
+/// it becomes a funcify loop, which is one op of Burn's autodiff: `backward()` reaches `init`, `xs` and the
+/// parameters of a module in `weights` through a backward loop. That loop recomputes no step unless it is told to
+/// save memory ([`Scan::policy`]). The body is called only to be recorded: twice at first, and once in each further
+/// call on the same line, which reuses the cached function.
 ///
-/// A `scan` in the body is a loop in the graph, too, and its body may use what the outer one has computed; how the outermost
-/// loop runs, [`Scan::compile`] and [`Scan::policy`], holds for it.
+/// A `scan` in the body becomes a loop in the graph too, and its body may use values that the outer one has computed.
+/// The settings of the outermost loop, [`Scan::compile`] and [`Scan::policy`], apply to it.
 ///
-/// Gradients stop where they stop in Burn: `detach`, `set_require_grad(false)` and `no_grad` in the body are `stop_gradient` in the
-/// graph. What leads to no result by a differentiable path has no gradient. With autodiff, the gradients of a new body are compared with
-/// those of Burn's own backward pass, for arguments of a few ranges of numbers, if funcify has all ops of that pass.
+/// Gradients stop where they stop in Burn: `detach`, `set_require_grad(false)` and `no_grad` in the body become
+/// `stop_gradient` in the graph. A tensor without a differentiable path to a result has no gradient. With autodiff,
+/// the gradients of a new body are compared with those of Burn's own backward pass, on arguments from several ranges,
+/// if funcify has all ops of that pass.
 ///
-/// The body does not capture a module but is given it: capture writes ops on tensors of its own device down, so the body
-/// is called with a copy of the module whose parameters are there. What `weights` can be: [`Weights`].
+/// The body must not capture a module; it receives the module as an argument. Capture records ops on tensors of its
+/// own device, so the body is called with a copy of the module whose parameters are on that device. See [`Weights`]
+/// for the possible `weights`.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -55,11 +57,17 @@ use super::*;
 /// ```
 ///
 /// # Errors
-/// `Unsupported` for what cannot be recorded: an op of Burn's without a translation, which is named; a body that reads
-/// elements of its tensors (`into_scalar`, `into_data`, printing), whatever they are, draws at random, or uses tensors that it
-/// was not given; that moves tensors (`to_device`) or takes autodiff from them (`inner`, `from_inner`, `backward`); layers in training
-/// ([`Scan::inference`]); a body whose gradients are not those of its recorded ops, as an op has a rule of its own (`batch_norm_train`). `Type` for a next carry of another type.
-/// What running a [`Differentiable`](crate::Differentiable) can meet.
+/// `Unsupported` for a body that cannot be recorded:
+///
+/// - It uses a Burn op without a translation; the error names the op.
+/// - It reads elements of its tensors (`into_scalar`, `into_data`, printing), draws at random, or uses tensors that
+///   were not passed to it.
+/// - It moves tensors (`to_device`) or removes or adds autodiff (`inner`, `from_inner`, `backward`).
+/// - It has layers in training mode (see [`Scan::inference`]).
+/// - Its gradients differ from those of its recorded ops, because an op has a derivative rule of its own
+///   (`batch_norm_train`).
+///
+/// `Type` if the next carry has another type. Also the errors of running a [`Differentiable`](crate::Differentiable).
 #[track_caller]
 pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
     weights: W,
@@ -70,7 +78,7 @@ pub fn scan<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
     Scan::new().run(weights, init, xs, body)
 }
 
-/// How a loop runs: the direction, the number of steps, what it saves.
+/// Options of a scan: its direction, number of steps, checkpoint policy and compilation.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -93,37 +101,37 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// From the first row to the last.
+    /// Creates a scan that runs from the first row to the last.
     pub fn new() -> Self {
         Scan::default()
     }
 
-    /// The number of steps, which a loop without sequences needs.
+    /// Sets the number of steps. A loop without sequences needs it.
     pub fn length(mut self, steps: usize) -> Self {
         self.length = Some(steps);
         self
     }
 
-    /// From the last row to the first. The ys stay aligned with the xs.
+    /// Runs the loop from the last row to the first. The ys stay aligned with the xs.
     pub fn reverse(mut self) -> Self {
         self.is_reversed = true;
         self
     }
 
-    /// Layers that behave in training in another way, dropout and batch normalisation, behave as in inference. Without this
-    /// a module with such layers is refused where there is autodiff: Burn records no training.
+    /// Runs layers that behave differently in training, dropout and batch normalisation, as in inference. Without
+    /// this option, a module with such layers is rejected under autodiff, because Burn's capture records no training.
     pub fn inference(mut self) -> Self {
         self.is_inference = true;
         self
     }
 
-    /// What the loop saves for its backward loop; as [`DifferentiableOptions::policy`] if nothing is said.
+    /// Sets which residuals the loop saves for its backward loop. Defaults to [`DifferentiableOptions::policy`].
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.function.policy = Some(policy);
         self
     }
 
-    /// How the loop's programs are compiled.
+    /// Sets the options for compiling the loop's programs.
     pub fn compile(mut self, options: CompileOptions) -> Self {
         self.function.compile = options;
         self
@@ -132,7 +140,7 @@ impl Scan {
     /// Runs the loop: see [`scan`].
     ///
     /// # Errors
-    /// Those of [`scan`].
+    /// The errors of [`scan`].
     #[track_caller]
     pub fn run<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
@@ -153,13 +161,14 @@ impl Scan {
         Ok((structure(&at, "part of the carry", results)?, structure(&at, "result", stacks)?))
     }
 
-    /// The loop as a graph: its inputs are the weights that the body uses, by their names, the carries `init`, `init_1`, ..
-    /// and the sequences `xs`, `xs_1`, .., whose number of steps is `T`; its outputs are those of [`scan`].
+    /// Returns the loop as a graph. Its inputs are the weights that the body uses, by their names, the carries
+    /// `init`, `init_1`, .. and the sequences `xs`, `xs_1`, .., whose number of steps is `T`; its outputs are those
+    /// of [`scan`].
     ///
-    /// The elements of `init` and `xs` do not matter, nor does the number of rows.
+    /// The elements of `init` and `xs` and the number of rows are ignored.
     ///
     /// # Errors
-    /// Those of [`scan`].
+    /// The errors of [`scan`].
     #[track_caller]
     pub fn trace<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
@@ -187,7 +196,7 @@ impl Scan {
         let counts = operands.counts();
         let types = operands.types(at)?;
         if !self.is_inference {
-            let fix = "draw masks before the loop and give them as a sequence; or run it by `Scan::new().inference()`";
+            let fix = "draw masks before the loop and pass them as a sequence, or use `Scan::new().inference()`";
             check_training(at, weights, operands.all(), fix)?;
         }
         let device = device_of(operands.all()).ok_or_else(|| no_tensors(at))?;
@@ -213,7 +222,7 @@ impl Scan {
         Ok(Recorded { function, used, arguments, carry: counts.carry })
     }
 
-    /// The loop in the body of another one, which is being recorded.
+    /// Records the loop inside the body of another one that is being recorded.
     fn inside<W: Weights, C: Tensors, X: Sequences, Y: Stacked>(
         &self,
         at: &Place,
@@ -238,7 +247,7 @@ impl Scan {
         let results = results(at, carries, after, y)?;
         for (index, (result, ty)) in results.iter().zip(&before).enumerate() {
             if inner::type_of(result) != *ty {
-                let (component, fix) = (format!("part {index} of the next carry"), "give it the type that `init` has");
+                let (component, fix) = (format!("part {index} of the next carry"), "return the type that `init` has");
                 return Err(at.mismatch(component, format!("{:?}{:?}", ty.0, ty.1), result.describe(), fix));
             }
         }
@@ -250,19 +259,19 @@ impl Scan {
         Ok((structure(at, "part of the carry", outputs)?, structure(at, "result", stacks)?))
     }
 
-    /// The number of steps, on which the sequences and the options agree.
+    /// Returns the number of steps, after checking that the sequences and the options agree.
     fn steps(&self, at: &Place, sequences: &[AnyTensor]) -> Result<usize> {
         let rows = sequences.iter().filter_map(|tensor| tensor.shape().first().copied());
         let mut counts = self.length.into_iter().chain(rows);
         let refused = |reason: String| Error::StepCount {
             at: at.boxed(),
             reason,
-            fix: "give the number of steps, `Scan::length`, or sequences with as many rows each".into(),
+            fix: "set the number of steps with `Scan::length`, or pass sequences with that many rows".into(),
         };
-        let steps = counts.next().ok_or_else(|| refused("there are no sequences, and no length".into()))?;
+        let steps = counts.next().ok_or_else(|| refused("neither sequences nor a length are given".into()))?;
         match counts.find(|count| *count != steps) {
             None => Ok(steps),
-            Some(other) => Err(refused(format!("{steps} steps are asked for, and a sequence has {other} rows"))),
+            Some(other) => Err(refused(format!("{steps} steps are requested, but a sequence has {other} rows"))),
         }
     }
 
@@ -287,7 +296,7 @@ impl Scan {
             let mut types = types.iter();
             let mut weights = Vec::with_capacity(counts.weights);
             for (index, ty) in types.by_ref().take(counts.weights).enumerate() {
-                // A weight that the body does not use has no gradient, as in Burn.
+                // As in Burn, a weight that the body does not use has no gradient.
                 weights.push(used[index].then(|| g.input(&names.0[index], ty)));
             }
             let of = |kind: &str, names: &mut Named| names.add(kind);
@@ -304,7 +313,7 @@ impl Scan {
             let xs: Vec<Value> = xs.collect();
             at_site(at.site, || {
                 scan_with(options, init, xs, |carry: Vec<Value>, row: Vec<Value>| {
-                    // In the place of an unused weight stands another value.
+                    // Any other value replaces an unused weight.
                     let any = weights.iter().flatten().chain(&carry).chain(&row).next().copied();
                     let weights = weights.iter().map(|weight| weight.or(any));
                     let Some(mut inputs) = weights.collect::<Option<Vec<Value>>>() else {
@@ -320,26 +329,26 @@ impl Scan {
     }
 }
 
-/// A loop whose body was recorded.
+/// A loop with a recorded body.
 struct Recorded {
     function: Arc<Differentiable>,
-    /// Which of the weights the body uses.
+    /// For each weight, `true` if the body uses it.
     used: Vec<bool>,
-    /// What the function takes.
+    /// The arguments of the function.
     arguments: Vec<AnyTensor>,
-    /// How many of the results are carries.
+    /// The number of results that are carries.
     carry: usize,
 }
 
-/// How many tensors of which kind a body is given, ahead of the rows.
+/// The number of tensors of each kind that a body receives before the rows.
 struct Counts {
     weights: usize,
     carry: usize,
 }
 
-/// What a loop is given.
+/// The operands of a loop.
 struct Operands {
-    /// With their names.
+    /// The weights with their names.
     weights: Vec<(String, AnyTensor)>,
     carry: Vec<AnyTensor>,
     sequences: Vec<AnyTensor>,
@@ -364,7 +373,7 @@ impl Operands {
         Counts { weights: self.weights.len(), carry: self.carry.len() }
     }
 
-    /// The types of what a step sees: the weights, the carries, a row of each sequence.
+    /// Returns the types of a step's arguments: the weights, the carries, and a row of each sequence.
     fn types(&self, at: &Place) -> Result<Vec<TensorType>> {
         let weights = self.weights.iter().map(|(name, tensor)| type_of(at, &format!("weight `{name}`"), tensor, false));
         let carry = self.carry.iter().enumerate();
@@ -374,7 +383,7 @@ impl Operands {
             match tensor.shape().len() {
                 0 | 1 => {
                     let (expected, fix) =
-                        ("a tensor whose rows have rank 1 or more", "reshape it: its rows are along axis 0");
+                        ("a tensor whose rows have rank 1 or more", "reshape it so that its rows are along axis 0");
                     Err(misfit(at, component, expected, tensor.describe(), fix))
                 }
                 _ => type_of(at, &component, tensor, true),
@@ -385,10 +394,10 @@ impl Operands {
 }
 
 fn no_tensors(at: &Place) -> Error {
-    at.mismatch("the loop", "a weight, a carry or a sequence", "none", "give it a carry")
+    at.mismatch("the loop", "a weight, a carry or a sequence", "none", "pass a carry")
 }
 
-/// What a body gave: as many carries as it was given, then the ys.
+/// Returns the results of a body: as many carries as it received, then the ys.
 fn results<C: Tensors, Y: Stacked>(at: &Place, carries: usize, after: C, y: Y) -> Result<Vec<AnyTensor>> {
     let mut results = leaves_of(after);
     if results.len() != carries {

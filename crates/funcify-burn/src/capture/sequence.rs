@@ -1,25 +1,24 @@
-//! The ranks of a loop: what it takes has an axis more than its steps see, and so has what it gives.
+//! Traits for the ranks of a loop: its sequences and stacked results have one more axis than the tensors of a step.
 
 use burn::tensor::Tensor;
 
 use crate::plugin::{AnyTensor, TensorKind, Tensors};
 
-/// The sequences of a loop: tensors with the steps along axis 0, tuples, arrays and `Vec`s of them, `()`.
+/// The sequences of a loop: tensors with the steps along axis 0, tuples, arrays and `Vec`s of them, or `()`.
 ///
-/// A step is given the rows: of a `Tensor<3>` a `Tensor<2>`. Burn has no scalars, so the rows of a `Tensor<1>` are vectors
-/// of one element.
+/// A step receives the rows: a `Tensor<2>` for a `Tensor<3>`. Burn has no scalars, so the rows of a `Tensor<1>` are
+/// vectors of one element.
 pub trait Sequences {
-    /// What a step is given.
+    /// The rows that a step receives.
     type Row: Tensors;
 
-    /// Adds the tensors to a list, each of rank 2 or more.
+    /// Appends the tensors to a list, each of rank 2 or more.
     fn into_leaves(self, leaves: &mut Vec<AnyTensor>);
 }
 
-/// What a step of a loop gives besides the carry: tensors, which the loop stacks along a new axis 0, tuples, arrays and
-/// `Vec`s of them, `()`.
+/// The ys of a step: tensors, which the loop stacks along a new axis 0, tuples, arrays and `Vec`s of them, or `()`.
 pub trait Stacked: Tensors {
-    /// What the loop gives: for a `Tensor<2>` a `Tensor<3>`.
+    /// The stacked results of the loop: a `Tensor<3>` for a `Tensor<2>`.
     type Stack: Tensors;
 }
 

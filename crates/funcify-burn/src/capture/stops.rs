@@ -1,16 +1,18 @@
-//! Where gradients stop in a recorded closure: the operands of its ops that have no edge on Burn's tape.
+//! Finds where gradients stop in a recorded closure: at the operands of its ops that have no edge on Burn's tape.
 //!
-//! A node of the tape is the result of an op, but the tape does not say of which. So nodes are matched with tensors, from the
-//! roots, whose nodes are known, to the leaves, whose nodes are known too:
+//! A node of the tape is the result of an op, but the tape does not name the op. So nodes are matched with tensors,
+//! from the roots, whose nodes are known, to the leaves, whose nodes are known too:
 //!
-//! 1. The edges of a node lead to operands of the op that computed its tensor, to no other tensors. An operand without an edge
-//!    is one through which no gradient flows.
-//! 2. Burn makes nodes in the order of the tensors, so the edges of a node and the operands of its op are in one order.
+//! 1. The edges of a node lead only to operands of the op that computed its tensor. No gradient flows through an
+//!    operand without an edge.
+//! 2. Burn creates nodes in the order of the tensors, so the edges of a node and the operands of its op have the same
+//!    order.
 //! 3. A gradient has the shape of its tensor.
 //!
-//! If nodes fit in several ways that differ in where gradients flow, numbers find the one whose gradients are Burn's:
-//! [`probe`](super::probe). If several are, for all numbers that are tried, the closure is refused: others may tell them apart. An op
-//! with a rule of its own, of one node and several recorded ops, may fit and have other gradients: such closures are refused, too.
+//! If several matches fit and differ in where gradients flow, numerical trials find the one whose gradients equal
+//! Burn's: [`probe`](super::probe). If several pass every trial, the closure is rejected, because other arguments may
+//! distinguish them. An op with a derivative rule of its own, with one node and several recorded ops, may fit and
+//! still have other gradients; such closures are rejected too.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -21,64 +23,64 @@ use super::record::unsupported;
 use super::tape::{Edges, RootPlace};
 use super::*;
 
-/// The op of a stop in a record.
+/// The name of a stop op in a record.
 pub(super) const STOP: &str = "funcify-stop";
 
-/// How many ways to match nodes are tried.
+/// The limit on attempts to match nodes.
 const TRIES: usize = 1_000_000;
 
-/// How many ways that differ in their stops are compared.
+/// The limit on placements with different stops that are compared.
 const WAYS: usize = 32;
 
-/// Why it is not known where gradients stop.
+/// The reason why the stops of gradients could not be determined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unclear {
-    /// The tape does not fit to the ops.
+    /// The tape does not match the ops.
     Misfit,
-    /// It fits in several ways, and more than one, or none, has Burn's gradients.
+    /// Several matches fit, and more than one of them, or none, has Burn's gradients.
     Ambiguous,
-    /// It fits, and Burn's gradients are others.
+    /// The match fits, but Burn's gradients differ.
     OtherRules,
 }
 
 impl Unclear {
-    /// The error of a closure for which it is unclear.
+    /// Returns the error for such a closure.
     pub(super) fn error(self, at: &funcify_core::error::Place) -> funcify_core::Error {
         let with_stops = "a closure with `detach`, `set_require_grad(false)` or `no_grad`";
         let (what, reason, fix) = match self {
             Unclear::Misfit => (
                 with_stops,
-                "Burn's autodiff does not lead through its ops as they were recorded",
-                "write it in other ops of Burn, or without `detach`, `set_require_grad` and `no_grad`",
+                "Burn's autodiff tape does not match the recorded ops",
+                "use other ops of Burn, or avoid `detach`, `set_require_grad` and `no_grad`",
             ),
             Unclear::OtherRules => (
-                "a closure whose gradients are not those of its ops",
-                "an op of Burn's autodiff in it, as `batch_norm_train` or one of an extension, has a rule of its own",
-                "write it in other ops of Burn",
+                "a closure whose gradients differ from those of its ops",
+                "an op in it, such as `batch_norm_train` or an op of an extension, has its own derivative rule in Burn",
+                "use other ops of Burn",
             ),
             Unclear::Ambiguous => (
                 with_stops,
-                "Burn's autodiff keeps no name for what is detached, and several places in the closure fit",
-                "detach what the closure is given, as its weight, carry or row; or multiply what is detached by 1.0 first",
+                "Burn's autodiff does not record where `detach` was called, and several places in the closure fit",
+                "detach an argument of the closure (weight, carry or row), or multiply by 1.0 before `detach`",
             ),
         };
         unsupported(at, what, reason, fix)
     }
 }
 
-/// An operand of an op, by their numbers, or a result of the closure.
+/// A place where gradients stop: an operand of an op, by their indices, or a result of the closure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stop {
     Operand(usize, usize),
     Result(usize),
 }
 
-/// The ops of a closure.
+/// The forward ops of a closure.
 struct Forward<'a> {
     /// For each op, its float operands through which gradients may flow.
     operands: Vec<Vec<Operand>>,
     shapes: HashMap<TensorId, Shape>,
-    /// The number of the op that computes a tensor.
+    /// The index of the op that computes each tensor.
     made: HashMap<TensorId, usize>,
     /// The tensors that depend on a leaf.
     tracked: HashSet<TensorId>,
@@ -108,23 +110,23 @@ impl<'a> Forward<'a> {
         Forward { operands, shapes, made, tracked, ops }
     }
 
-    /// Whether an op gives the same for its operands in any order.
+    /// Returns whether an op is symmetric in its operands.
     fn is_symmetric(&self, op: usize) -> bool {
         use NumericOperationIr::{Add, Mul};
         matches!(self.ops[op], OperationIr::NumericFloat(_, Add(_) | Mul(_)))
     }
 }
 
-/// A way to match the nodes that were looked at, and the stops that follow.
+/// A match of the nodes visited so far, and the stops that follow from it.
 #[derive(Clone, Default)]
 struct Match {
     tensors: BTreeMap<u64, TensorId>,
-    /// The nodes whose edges are still to be followed.
+    /// The nodes whose edges have yet to be followed.
     open: BTreeSet<u64>,
     stops: BTreeSet<Stop>,
 }
 
-/// An operand that a node's edges may lead to: its number, and which tensor it is.
+/// An operand that a node's edges may lead to: its position, and its tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Operand {
     op: usize,
@@ -145,7 +147,7 @@ struct Search<'a> {
     tries: Cell<usize>,
 }
 
-/// The operands and results of a closure's ops through which no gradient flows: each way that fits to the tape, at least one.
+/// Returns every set of places where gradients may stop that fits the tape; at least one.
 pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<Stop>>, Unclear> {
     if tape.is_lost {
         return Err(Unclear::Misfit);
@@ -153,7 +155,7 @@ pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<St
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut first = Match::default();
     for root in tape.roots.iter().filter(|root| forward.tracked.contains(&root.tensor)) {
-        // A leaf that the closure made of a detached tensor has a node, which leads nowhere.
+        // A leaf that the closure created from a detached tensor has a node without edges.
         match root.node.filter(|node| tape.leads_on(*node)) {
             Some(node) => _ = first.bind(tape, node, root.tensor),
             None => _ = first.stops.insert(stop_of(ops, root.place).ok_or(Unclear::Misfit)?),
@@ -169,8 +171,8 @@ pub(super) fn stops(ops: &[OperationIr], tape: &Edges) -> Result<Vec<BTreeSet<St
     }
 }
 
-/// The operands and results through which gradients flow, if they stop there: two ways for which these are the same have the same
-/// gradients.
+/// Returns the operands and results that gradients reach, given these stops. Two matches for which these are equal have
+/// equal gradients.
 pub(super) fn live(ops: &[OperationIr], results: &[TensorId], tape: &Edges, stops: &BTreeSet<Stop>) -> BTreeSet<Stop> {
     let forward = Forward::new(ops, tape.leaves.values().copied());
     let mut leads: HashSet<TensorId> = tape.leaves.values().copied().collect();
@@ -210,7 +212,7 @@ fn stop_of(ops: &[OperationIr], place: RootPlace) -> Option<Stop> {
 }
 
 impl Match {
-    /// Matches a node with a tensor. Gives whether it fits to what was matched before.
+    /// Matches a node with a tensor. Returns whether this is consistent with earlier matches.
     fn bind(&mut self, tape: &Edges, node: u64, tensor: TensorId) -> bool {
         if let Some(known) = tape.leaves.get(&node) {
             return *known == tensor;
@@ -227,7 +229,7 @@ impl Match {
 }
 
 impl Search<'_> {
-    /// Counts a try. Gives whether there were too many.
+    /// Counts an attempt. Returns whether the limit is exceeded.
     fn is_exhausted(&self) -> bool {
         self.tries.set(self.tries.get() + 1);
         self.tries.get() > TRIES
@@ -254,7 +256,7 @@ impl Search<'_> {
         }
     }
 
-    /// The ways to match the edges of a node with the operands of its op.
+    /// Returns the possible matches of a node's edges with the operands of its op.
     fn ways(&self, state: &Match, node: u64) -> Vec<Match> {
         let tensor = state.tensors[&node];
         let Some(op) = self.forward.made.get(&tensor).copied() else {
@@ -276,7 +278,7 @@ impl Search<'_> {
         ways
     }
 
-    /// Adds the ways in which edges to parents, in order, lead to some of the operands, which are grouped by their tensors.
+    /// Adds the matches of the edges, in order, with some of the operands, which are grouped by tensor.
     fn choose(
         &self,
         state: Match,
@@ -294,7 +296,7 @@ impl Search<'_> {
             return;
         };
         let leaf = self.tape.leaves.iter().find(|(_, leaf)| *leaf == tensor).map(|(node, _)| *node);
-        // Leaves are in the order of their nodes as all other tensors are.
+        // Leaves come in the order of their nodes, like all other tensors.
         if let Some(((parent, times, shape), rest)) = parents.split_first()
             && leaf.is_none_or(|leaf| leaf == *parent)
             && *times <= operands.len()
@@ -315,7 +317,8 @@ impl Search<'_> {
         }
     }
 
-    /// The choices of so many among operands that are one tensor. Of an op that is symmetric all are alike.
+    /// Returns the choices of `count` operands among those that are one tensor. For a symmetric op all choices are
+    /// equal.
     fn without(&self, operands: &[Operand], count: usize) -> Vec<Vec<Operand>> {
         if operands.len() < count {
             return Vec::new();
@@ -331,7 +334,7 @@ impl Search<'_> {
     }
 }
 
-/// Gives another number to one operand of an op.
+/// Replaces the tensor id of one operand of an op.
 struct Replace {
     position: usize,
     from: TensorId,
@@ -349,7 +352,7 @@ impl IrVisitorMut for Replace {
     }
 }
 
-/// Adds the stops to the ops, each an op in front of the one that reads through it, and to the results.
+/// Adds the stops to the ops, each as an op in front of the one that reads through it, and to the results.
 pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTreeSet<Stop>) -> Vec<OperationIr> {
     let mut types: HashMap<TensorId, TensorIr> = HashMap::new();
     let mut made = Vec::with_capacity(ops.len() + stops.len());
@@ -361,7 +364,7 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
     };
     for (index, mut op) in ops.into_iter().enumerate() {
         let inputs: Vec<TensorIr> = op.inputs().cloned().collect();
-        // From the last operand, so that those before it keep their numbers among equals.
+        // From the last operand, so that earlier ones keep their positions among equal ids.
         for position in (0..inputs.len()).rev().filter(|it| stops.contains(&Stop::Operand(index, *it))) {
             let (tensor, to) = (&inputs[position], fresh(&made));
             made.push(stop(tensor, to));
@@ -373,13 +376,13 @@ pub(super) fn add(ops: Vec<OperationIr>, results: &mut [TensorId], stops: &BTree
     }
     for (_, result) in results.iter_mut().enumerate().filter(|(it, _)| stops.contains(&Stop::Result(*it))) {
         let to = fresh(&made);
-        made.push(stop(types.get(result).expect("a result is computed, or an argument"), to));
+        made.push(stop(types.get(result).expect("every result is an argument or computed by an op"), to));
         *result = to;
     }
     made
 }
 
-/// The stop that an op is.
+/// Returns the op if it is a stop.
 pub(super) fn of(op: &OperationIr) -> Option<&CustomOpIr> {
     match op {
         OperationIr::Custom(op) if op.id == STOP => Some(op),

@@ -1,10 +1,11 @@
-//! What Burn's autodiff knows of a recorded closure and the recorded ops do not: where gradients stop.
+//! Reads Burn's autodiff tape of a recorded closure to find where gradients stop.
 //!
-//! `detach()`, `set_require_grad(false)` and `no_grad()` compute nothing, so capture writes no op for them: the ops after them read the
-//! tensor that was detached. But the closure runs on tensors of Burn's autodiff above capture, and its tape has no edge where a gradient
-//! stops. So after the closure Burn's own backward pass is recorded, from all results at once, and watched: each gradient
-//! that a step of the tape registers is an edge of the tape. [`Edges::stops`] compares these edges with the operands of the recorded
-//! ops, and names the operands through which no gradient flows.
+//! `detach()`, `set_require_grad(false)` and `no_grad()` compute nothing, so capture records no op for them: the ops
+//! that follow read the detached tensor. But the closure runs on tensors of Burn's autodiff above capture, and its
+//! tape has no edge where a gradient stops. So after the closure, Burn's own backward pass is recorded, from all
+//! results at once, and watched: each gradient that a step of the tape registers is an edge of the tape.
+//! [`stops`](super::stops) compares these edges with the operands of the recorded ops, and names the operands through
+//! which no gradient flows.
 
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -20,69 +21,70 @@ use burn_router::RouterClient;
 
 use super::*;
 
-/// Capture below Burn's autodiff.
+/// The capture backend with Burn's autodiff above it.
 type Recorded = Autodiff<Capture, NoCheckpointing>;
 
-/// A float tensor of it.
+/// A float tensor of that backend.
 type Taped = <Recorded as BackendTypes>::FloatTensorPrimitive;
 
-/// A tensor as capture has it.
+/// A tensor of the capture backend.
 pub(super) type Router = <Capture as BackendTypes>::FloatTensorPrimitive;
 
-/// The op that ends the closure's own ops: what follows is the backward pass.
+/// The name of the op that ends the closure's own ops; the backward pass follows.
 pub(super) const END: &str = "funcify-tape";
 
-/// A tensor to which gradients flow in the backward pass.
+/// A tensor that the backward pass starts from.
 pub(super) struct Root {
-    /// Its node of the tape; `None` if nothing tracked leads to it.
+    /// Its node on the tape; `None` if it depends on no tracked tensor.
     pub(super) node: Option<u64>,
     pub(super) tensor: TensorId,
     pub(super) place: RootPlace,
 }
 
-/// Where a tensor is a root.
+/// The place of a root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RootPlace {
-    /// The closure's result of that number.
+    /// A result of the closure, by index.
     Result(usize),
-    /// An operand, by its number, of the op whose first result is that tensor: a mark of an inner loop.
+    /// An operand, by index, of an inner loop's mark; the tensor is the first result of that op.
     Operand(TensorId, usize),
 }
 
-/// The tape of a closure: the edges that its backward pass went along.
+/// The tape of a closure: the edges that its backward pass followed.
 #[derive(Default)]
 pub(super) struct Edges {
-    /// For each node, the nodes that it gave a gradient to, as often as it did, and the shapes of those gradients.
+    /// For each node, the nodes that it passed a gradient to, once per gradient, with the shapes of those gradients.
     pub(super) edges: BTreeMap<u64, Vec<(u64, Shape)>>,
-    /// The nodes of the tensors that begin the tape: the closure's arguments, and the parameters and results of loops in it.
+    /// The nodes of the tensors where the tape begins: the closure's arguments, and the parameters and results of
+    /// inner loops.
     pub(super) leaves: BTreeMap<u64, TensorId>,
     pub(super) roots: Vec<Root>,
-    /// The gradient of each node, the sum of what it was given.
+    /// The gradient of each node: the sum of the contributions to it.
     pub(super) gradients: BTreeMap<u64, TensorId>,
-    /// Whether the order of the steps was lost.
+    /// `true` if the order of the steps was lost.
     pub(super) is_lost: bool,
 }
 
 impl Edges {
-    /// Whether a node is one of the closure's arguments, or has edges to others.
+    /// Returns whether a node is one of the closure's arguments, or has edges to others.
     pub(super) fn leads_on(&self, node: u64) -> bool {
         self.edges.contains_key(&node) || self.leaves.contains_key(&node)
     }
 }
 
-/// The gradient that a result is given: one that differs between its elements, `FACTOR * result + ADDEND`.
+/// The gradient of a result is `FACTOR * result + ADDEND`, which varies between its elements.
 pub(super) const FACTOR: f64 = 1.7;
 pub(super) const ADDEND: f64 = 0.3;
 
 thread_local! {
-    /// What the closure that is being recorded begins and ends anew, at marks of loops.
+    /// The tensors where the tape of the closure being recorded begins and ends, at marks of loops.
     static CUTS: RefCell<Cuts> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
-/// The tensors that begin anew, and those that end, each with its place.
+/// The tensors where the tape begins anew, and those where it ends, each with its place.
 type Cuts = (Vec<Tensor>, Vec<(Tensor, RootPlace)>);
 
-/// A recorded tensor as a leaf of Burn's autodiff, to which gradients flow.
+/// Makes a recorded tensor a leaf of Burn's autodiff, so that gradients flow to it.
 pub(super) fn leaf(tensor: Tensor) -> Tensor {
     let leaf = match tensor.kind {
         DispatchTensorKind::Capture(BackendTensor::Float(tensor)) => {
@@ -95,7 +97,7 @@ pub(super) fn leaf(tensor: Tensor) -> Tensor {
     leaf
 }
 
-/// A recorded tensor without autodiff.
+/// Returns a recorded tensor without autodiff.
 pub(super) fn without_tape(tensor: &Tensor) -> Tensor {
     let kind = match (&tensor.kind, taped(tensor)) {
         (_, Some(taped)) => DispatchTensorKind::Capture(BackendTensor::Float(taped.primitive().clone())),
@@ -104,14 +106,14 @@ pub(super) fn without_tape(tensor: &Tensor) -> Tensor {
     Tensor { kind, autodiff: DispatchAutodiffContext::Disabled }
 }
 
-/// Notes that a mark of a loop, whose first result is `mark`, reads these tensors.
+/// Notes that a mark of a loop reads these tensors; `mark` is its first result.
 pub(super) fn read(mark: TensorId, operands: impl Iterator<Item = Tensor>) {
     CUTS.with_borrow_mut(|(_, roots)| {
         roots.extend(operands.enumerate().map(|(index, tensor)| (tensor, RootPlace::Operand(mark, index))));
     });
 }
 
-/// A tensor as capture has it, below autodiff if it has that; `None` for a tensor that is not recorded.
+/// Returns a tensor of the capture backend, below autodiff if present; `None` for a tensor that is not recorded.
 pub(super) fn router(tensor: &Tensor) -> Option<&Router> {
     use BackendTensor::{Bool, Float, Int};
     match &tensor.kind {
@@ -120,7 +122,7 @@ pub(super) fn router(tensor: &Tensor) -> Option<&Router> {
     }
 }
 
-/// Whether a recorded tensor has autodiff.
+/// Returns whether a recorded tensor has autodiff.
 pub(super) fn has_tape(tensor: &Tensor) -> bool {
     tensor.autodiff != DispatchAutodiffContext::Disabled
 }
@@ -135,7 +137,7 @@ fn taped(tensor: &Tensor) -> Option<&Taped> {
     }
 }
 
-/// Begins the record of a closure. When it ends, that of a closure around it goes on.
+/// Begins the record of a closure. When the guard drops, the record of the enclosing closure continues.
 pub(super) fn begin() -> impl Drop {
     struct Outer(Cuts);
     impl Drop for Outer {
@@ -146,7 +148,7 @@ pub(super) fn begin() -> impl Drop {
     Outer(CUTS.take())
 }
 
-/// Records the backward pass from the results of a closure, and gives the edges of its tape.
+/// Records the backward pass from the results of a closure, and returns the edges of its tape.
 pub(super) fn edges(results: &[Tensor]) -> Edges {
     let (leaves, cuts) = CUTS.take();
     let of_leaf = |leaf: &Tensor| taped(leaf).map(|taped| (taped.id().value, taped.primitive().id()));
@@ -191,14 +193,14 @@ fn backward(roots: &[(Tensor, RootPlace)]) -> Watched {
     std::mem::take(&mut *watched)
 }
 
-/// Joins a root to those before it: its backward gives the root its gradient.
+/// A tape op that joins a root to the earlier ones; its backward step passes the root its gradient.
 #[derive(Debug)]
 struct Join;
 
 #[derive(Clone, Debug)]
 struct Seed {
     root: Router,
-    /// In the last one, from which the backward pass begins: where its steps are watched.
+    /// Set in the last join, where the backward pass begins: collects its steps.
     watched: Option<Arc<Mutex<Watched>>>,
 }
 
@@ -223,23 +225,23 @@ impl Backward<Capture, 2> for Join {
     }
 }
 
-/// The edges that a backward pass has gone along.
+/// The edges that a backward pass has followed.
 #[derive(Default, Debug)]
 struct Watched {
     edges: BTreeMap<u64, Vec<(u64, Shape)>>,
     gradients: BTreeMap<u64, TensorId>,
-    /// The nodes that have a gradient and have not run.
+    /// The nodes that have a gradient and have not run yet.
     waiting: BTreeSet<u64>,
-    /// The node that runs.
+    /// The running node.
     running: Option<u64>,
     is_lost: bool,
 }
 
-/// Is told of each gradient that is registered.
+/// A listener for each registered gradient.
 struct Watcher(Arc<Mutex<Watched>>);
 
 impl DistributedRegistration for Watcher {
-    /// A step takes the gradient of its own node out, and registers those of its operands.
+    /// A step removes the gradient of its own node, and registers those of its operands.
     fn on_register(&mut self, node: &NodeId, container: &mut TensorContainer<u64>) {
         let mut watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting: BTreeSet<u64> = container.ids().into_iter().copied().collect();

@@ -1,4 +1,4 @@
-//! A closure over Burn tensors as a graph.
+//! Turns a closure over Burn tensors into a graph.
 
 use funcify_core::graph::at_site;
 
@@ -10,9 +10,10 @@ use super::*;
 
 /// Records a closure over Burn tensors as a funcify graph: `results = body(weights, arguments)`.
 ///
-/// The arguments give the sizes, which the graph has; their elements do not matter. The graph's inputs are the weights that
-/// the closure uses, by their names in the module, and then the arguments, `x`, `x_1`, ..; it runs on every backend of
-/// funcify, is printed, differentiated and batched as any other. Why the closure is given its module: [`crate::scan`].
+/// The graph has the sizes of the arguments; their elements are ignored. The graph's inputs are the weights that the
+/// closure uses, by their names in the module, and then the arguments, `x`, `x_1`, .. It runs on every backend of
+/// funcify, and can be printed, differentiated and batched like any other graph. [`crate::scan`] explains why the
+/// closure receives its module as an argument.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -31,7 +32,7 @@ use super::*;
 /// ```
 ///
 /// # Errors
-/// Those of [`crate::scan`].
+/// The errors of [`crate::scan`].
 #[track_caller]
 pub fn trace<W: Weights, A: Tensors, R: Tensors>(
     weights: W,
@@ -48,9 +49,9 @@ pub fn trace<W: Weights, A: Tensors, R: Tensors>(
     let types = of_weights.chain(of_arguments).collect::<Result<Vec<TensorType>>>()?;
     let device = device_of(given.iter().map(|(_, tensor)| tensor).chain(&arguments));
     let all = given.iter().map(|(_, tensor)| tensor).chain(&arguments);
-    check_training(&at, &weights, all, "trace it without autodiff, `&module.valid()` on arguments of its device")?;
+    check_training(&at, &weights, all, "trace it without autodiff: pass `&module.valid()` and plain arguments")?;
     let Some(device) = device else {
-        return Err(at.mismatch("the closure", "a weight or an argument", "none", "give it an argument"));
+        return Err(at.mismatch("the closure", "a weight or an argument", "none", "pass an argument"));
     };
     let body = |device: &Device, tensors: Vec<AnyTensor>| {
         let mut tensors = tensors.into_iter();
@@ -85,11 +86,11 @@ fn graph(at: &Place, record: &Record, types: &[TensorType], weights: Vec<String>
     refusal.or(graph)
 }
 
-/// A closure that was recorded: see [`trace`].
+/// A recorded closure: see [`trace`].
 #[derive(Debug)]
 pub struct Trace {
     function: Arc<Differentiable>,
-    /// Which of the weights, which come first, the closure uses.
+    /// For each weight, `true` if the closure uses it. The weights come first.
     used: Vec<bool>,
 }
 
@@ -98,21 +99,22 @@ impl Trace {
         Trace { function, used }
     }
 
-    /// The graph.
+    /// Returns the graph.
     pub fn graph(&self) -> &Graph {
         self.function.graph()
     }
 
-    /// The function, which takes the weights that the closure uses and then the arguments.
+    /// Returns the function, whose arguments are the weights that the closure uses and then the closure's own
+    /// arguments.
     pub fn function(&self) -> &Differentiable {
         &self.function
     }
 
-    /// Runs the graph on weights, those that it was traced with or others of their types, and arguments. It is one op of
-    /// Burn's autodiff.
+    /// Runs the graph on weights and arguments, as one op of Burn's autodiff. The weights may be those of the trace
+    /// or others of the same types.
     ///
     /// # Errors
-    /// Those of [`Differentiable::call`].
+    /// The errors of [`Differentiable::call`].
     #[track_caller]
     pub fn call<R: Tensors>(&self, weights: impl Weights, arguments: impl Tensors) -> Result<R> {
         let at = Place::new(self.graph().name(), Site::caller());
@@ -121,8 +123,8 @@ impl Trace {
         structure(&at, "result", self.function.run(&at, tensors)?)
     }
 
-    /// The weights that the graph takes, in the order of its first inputs: for a [`Differentiable`] of a graph that this one is
-    /// [applied](Graph::apply) in.
+    /// Returns the weights that the graph uses, in the order of its first inputs. Pass them to a [`Differentiable`]
+    /// of a graph that [applies](Graph::apply) this one.
     ///
     /// # Errors
     /// `Call` for weights of another structure.
@@ -131,7 +133,8 @@ impl Trace {
         self.weights_of(&Place::new(self.graph().name(), Site::caller()), weights)
     }
 
-    /// The weights that the graph takes, as host tensors in the order of its first inputs: to run it on another backend.
+    /// Returns the weights that the graph uses as host tensors, in the order of its first inputs, to run it on
+    /// another backend.
     ///
     /// # Errors
     /// `Execution` if the device cannot be read.

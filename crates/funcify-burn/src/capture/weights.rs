@@ -1,4 +1,4 @@
-//! The weights of a closure: a Burn module's parameters, tensors, tuples of them.
+//! The weights of a closure: the parameters of a Burn module, tensors, or tuples of them.
 
 use std::vec::IntoIter;
 
@@ -8,37 +8,38 @@ use burn::tensor::{Bool, Int, Tensor};
 use super::record::unsupported;
 use super::*;
 
-/// What a recorded closure computes with beside its arguments: the same in each call, or in each step of a loop, and
-/// trained.
+/// The trained values that a recorded closure uses besides its arguments. They are the same in each call, or in each
+/// step of a loop.
 ///
-/// * `&module`: a reference to a Burn module. The closure is given a module of the same kind to call `forward` on. Its
-///   parameters ([`Param`]) are the weights; a plain tensor in it is a constant, as to Burn's optimisers. No gradient flows through
-///   one that was computed, by another network say: pass that beside the module, by value.
+/// * `&module`: a reference to a Burn module. The closure receives a module of the same type and can call `forward`
+///   on it. Its parameters ([`Param`]) are the weights; a plain tensor in it is a constant, as it is for Burn's
+///   optimisers. No gradient flows through a plain tensor that was computed, for example by another network: pass it
+///   beside the module, by value.
 /// * a tensor, by value;
 /// * a tuple or an array of weights;
 /// * `()`, no weights.
 ///
-/// A closure cannot capture them instead: capture writes ops on tensors of its own device down, and Burn refuses ops on
-/// tensors of two devices.
+/// A closure cannot capture its weights instead: capture records ops on tensors of its own device, and Burn rejects
+/// ops on tensors of two devices.
 pub trait Weights {
-    /// What the closure is given.
+    /// The weights that the closure receives.
     type Inside;
 
-    /// The tensors, with names.
+    /// Returns the tensors, with names.
     ///
     /// # Errors
     /// [`Error::Call`] for a module that holds tensors with autodiff and no parameters: gradients would be lost.
     fn tensors(&self, at: &Place) -> Result<Vec<(String, AnyTensor)>>;
 
-    /// Whether a layer among them behaves in training in another way: dropout, batch normalisation.
+    /// Returns whether a layer among them, dropout or batch normalisation, behaves differently in training.
     fn has_training(&self) -> bool {
         false
     }
 
-    /// The weights with the next of these tensors, on a device.
+    /// Rebuilds the weights on a device from the next of these tensors.
     ///
     /// # Errors
-    /// [`Error::Call`] if they are not those that [`tensors`](Weights::tensors) gave.
+    /// [`Error::Call`] if they are not those that [`tensors`](Weights::tensors) returned.
     fn inside(&self, at: &Place, device: &Device, tensors: &mut IntoIter<AnyTensor>) -> Result<Self::Inside>;
 }
 
@@ -90,8 +91,8 @@ impl<M: Module> Weights for &M {
                 at,
                 "the weights",
                 "a module with parameters",
-                "one with plain tensors alone, to which no gradient would flow",
-                "pass tensors by value, `w.clone()`; or take autodiff from the module, `&module.valid()`",
+                "one with only plain tensors, to which no gradient would flow",
+                "pass tensors by value, `w.clone()`, or the module without autodiff, `&module.valid()`",
             )),
         }
     }
@@ -104,8 +105,8 @@ impl<M: Module> Weights for &M {
         let own = Visitor::of(*self).tensors;
         let given: Vec<AnyTensor> = tensors.take(own.len()).collect();
         let plain = given.iter().map(|tensor| AnyTensor::new(tape::without_tape(tensor.as_dispatch())));
-        // Without autodiff first: its running statistics are copies then, which can be changed. And tensors move to capture only
-        // without autodiff. A module of an outer loop is there already.
+        // Remove autodiff first: the running statistics are then copies, which can be changed, and only tensors
+        // without autodiff can move to capture. A module of an outer loop is already there.
         let module = match own.iter().any(|(_, tensor)| inner::is_recorded(tensor)) {
             true => placed(at, M::clone(self), plain.collect())?.valid(),
             false => placed(at, self.valid(), plain.collect())?,
@@ -155,7 +156,7 @@ macro_rules! tuples {
 
 funcify_core::for_tuples!(tuples);
 
-/// The weights of a part of a tuple or an array.
+/// Prefixes the names of the weights in one part of a tuple or an array.
 fn named(index: usize, tensors: Vec<(String, AnyTensor)>) -> Vec<(String, AnyTensor)> {
     tensors.into_iter().map(|(name, tensor)| (format!("w{index}_{name}"), tensor)).collect()
 }
@@ -165,16 +166,16 @@ fn next<const D: usize, K: TensorKind>(at: &Place, tensors: &mut IntoIter<AnyTen
 }
 
 fn lost(at: &Place) -> Error {
-    let reason = "a module has other parameters when it is mapped than when it is visited";
-    unsupported(at, "the weights", reason, "use a module that is derived")
+    let reason = "mapping the module yields other parameters than visiting it";
+    unsupported(at, "the weights", reason, "derive `Module` for it")
 }
 
-/// The parameters of a module with the names of their fields.
+/// Collects the parameters of a module with the names of their fields.
 #[derive(Default)]
 struct Visitor {
     path: Vec<String>,
     tensors: Vec<(String, AnyTensor)>,
-    /// Whether a layer trains.
+    /// `true` if a layer trains.
     has_training: bool,
 }
 
@@ -187,7 +188,7 @@ impl Visitor {
 
     fn push(&mut self, tensor: AnyTensor) {
         let name = self.path.join("_");
-        // Positions in a list are names too.
+        // Positions in a list are also names.
         let name = if name.starts_with(|c: char| c.is_ascii_alphabetic()) { name } else { format!("w{name}") };
         self.tensors.push((name, tensor));
     }
@@ -220,14 +221,15 @@ impl ModuleVisitor for Visitor {
     }
 }
 
-/// A module with these tensors as its parameters.
+/// Returns a module with these tensors as its parameters.
 fn placed<M: Module>(at: &Place, module: M, tensors: Vec<AnyTensor>) -> Result<M> {
     let mut mapper = Mapper { tensors: tensors.into_iter(), is_complete: true };
     let module = module.map(&mut mapper);
     if mapper.is_complete { Ok(module) } else { Err(lost(at)) }
 }
 
-/// Takes autodiff from what a module's own mapping has detached: its running statistics, which its layers move between devices.
+/// Removes autodiff from tensors that a module's own mapping detaches: running statistics, which layers move between
+/// devices.
 struct Statistics;
 
 impl ModuleMapper for Statistics {
@@ -241,7 +243,7 @@ impl ModuleMapper for Statistics {
     }
 }
 
-/// Puts other tensors into a module, in the order in which it is visited.
+/// Replaces the tensors of a module, in the order of a visit.
 struct Mapper {
     tensors: IntoIter<AnyTensor>,
     is_complete: bool,
@@ -272,8 +274,8 @@ impl ModuleMapper for Mapper {
     }
 }
 
-/// Refuses layers that behave in training in another way, if one of the tensors has autodiff: capture has none, and such
-/// layers ask their input's device.
+/// Rejects layers that behave differently in training if one of the tensors has autodiff: capture has no autodiff,
+/// and such layers query the device of their input.
 pub(super) fn check_training<'a>(
     at: &Place,
     weights: &impl Weights,
@@ -284,8 +286,8 @@ pub(super) fn check_training<'a>(
         false => Ok(()),
         true => Err(unsupported(
             at,
-            "a module with layers that behave in training in another way (dropout, batch normalisation)",
-            "Burn records no training: they would be recorded as in inference",
+            "a module with layers that behave differently in training (dropout, batch normalisation)",
+            "Burn's capture records no training: the layers would run as in inference",
             fix,
         )),
     }

@@ -1,8 +1,8 @@
 //! The layers of [`funcify_nn`] as Burn modules.
 //!
-//! A layer is a Burn module: its parameters are trained, saved, loaded and moved as those of any other. Its `forward` is one
-//! op of Burn's autodiff. Parameters have the names and shapes of [`funcify_nn`], which are PyTorch's or those of the authors'
-//! code.
+//! A layer is a Burn module: its parameters are trained, saved, loaded and moved like those of any other module. Its
+//! `forward` is one op of Burn's autodiff. Parameters have the names and shapes of [`funcify_nn`], which follow
+//! PyTorch or the authors' code.
 //!
 //! ```
 //! # #[cfg(feature = "flex")] {
@@ -37,13 +37,13 @@ use self::parameters::Parameters;
 use crate::device::Burn;
 use crate::plugin::{AnyTensor, Differentiable, Tensors, failed, for_caller, leaves_of, structure};
 
-/// What all layers are: parameters, and a function of the sequence, the states and them.
+/// The common part of all layers: parameters, and a function of the sequence, the states and the parameters.
 #[derive(Clone, Debug)]
 struct Layer {
     parameters: Parameters,
     function: Arc<Differentiable>,
     states: Arc<[TensorType]>,
-    /// The axis of a sequence that is the batch.
+    /// The batch axis of a sequence.
     batch: usize,
 }
 
@@ -69,7 +69,7 @@ impl Layer {
         structure(at, "result", self.function.run(at, arguments)?)
     }
 
-    /// The states of a sequence that begins.
+    /// Returns the states at the start of a sequence.
     fn zeros(&self, at: &Place, batch: usize, device: &Device) -> Result<Vec<AnyTensor>> {
         let burn = Burn::of(device)?;
         let zeros = |ty: &TensorType| {
@@ -92,10 +92,10 @@ macro_rules! layers {
         pub struct $name(Layer);
 
         impl $name {
-            /// A layer with parameters before training, on a device.
+            /// Creates a layer with freshly initialised parameters on a device.
             ///
             /// # Errors
-            /// `Type` for options that make no layer; `Unsupported` for a device that cannot hold it.
+            /// `Type` for invalid options; `Unsupported` for a device that cannot hold the layer.
             #[track_caller]
             pub fn new(options: &funcify_nn::$options, device: &Device) -> Result<Self> {
                 let at = Place::new(stringify!($name), Site::caller());
@@ -105,9 +105,9 @@ macro_rules! layers {
                 layer.map($name).map_err(|error| for_caller(&at, error))
             }
 
-            /// The outputs for a sequence `[B,T,F]`, or `[T,B,F]` if the batch does not come first, and the state after its
-            /// last step.
-            #[doc = concat!("The state: ", $of_state, ". It begins as zeros if none is given.")]
+            /// Returns the outputs for a sequence `[B,T,F]`, or `[T,B,F]` if the batch does not come first, and the
+            /// state after its last step.
+            #[doc = concat!("The state: ", $of_state, ". It starts as zeros if it is `None`.")]
             ///
             /// # Errors
             /// `Call` for a sequence or a state of other sizes, another dtype or another device.
@@ -163,11 +163,14 @@ macro_rules! layers {
 }
 
 layers! {
-    /// Elman's recurrent network, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
+    /// Elman's recurrent network, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose
+    /// `cell` is preset.
     Rnn: Recurrent { cell: Cell::Rnn } => Tensor<3>, "`[layers * directions, B, hidden]`";
-    /// A recurrent network of rectified sums, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
+    /// A recurrent network with rectified linear activations, stacked, in one direction or both: see
+    /// [`Recurrent`](funcify_nn::Recurrent), whose `cell` is preset.
     ReluRnn: Recurrent { cell: Cell::ReluRnn } => Tensor<3>, "`[layers * directions, B, hidden]`";
-    /// A gated recurrent unit, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
+    /// A gated recurrent unit, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose
+    /// `cell` is preset.
     Gru: Recurrent { cell: Cell::Gru } => Tensor<3>, "`[layers * directions, B, hidden]`";
     /// S5, a diagonal state space layer: see [`S5`](funcify_nn::S5).
     S5: S5 => [Tensor<2>; 2], "the real and the imaginary part, each `[B, states]`";
@@ -197,14 +200,15 @@ layers! {
     /// The time mix of RWKV-5 and RWKV-6: see [`Rwkv`](funcify_nn::Rwkv).
     Rwkv: Rwkv => (Tensor<2>, Tensor<4>),
         "the input before, `[B, features]`, and `[B, heads, features / heads, features / heads]`";
-    /// The sLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is set.
+    /// The sLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is preset.
     Slstm: Xlstm { cell: XlstmCell::Slstm } => [Tensor<2>; 4], "h, c, n and m, each `[B, hidden]`";
-    /// The mLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is set.
+    /// The mLSTM of xLSTM: see [`Xlstm`](funcify_nn::Xlstm), whose `cell` is preset.
     Mlstm: Xlstm { cell: XlstmCell::Mlstm } => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, hidden / heads, hidden / heads]`, n `[B, heads, hidden / heads]` and m `[B, heads]`";
     /// The layer of xLSTM 7B: see [`XlstmLarge`](funcify_nn::XlstmLarge).
     XlstmLarge: XlstmLarge => (Tensor<4>, Tensor<3>, Tensor<2>),
         "`[B, heads, key / heads, value / heads]`, n `[B, heads, key / heads]` and m `[B, heads]`";
-    /// A long short-term memory, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose `cell` is set.
+    /// A long short-term memory, stacked, in one direction or both: see [`Recurrent`](funcify_nn::Recurrent), whose
+    /// `cell` is preset.
     Lstm: Recurrent { cell: Cell::Lstm } => LstmState<3>, "hidden and cell, each `[layers * directions, B, hidden]`";
 }

@@ -1,4 +1,4 @@
-//! The parameters of a layer as a Burn module: names and ranks that are fixed when the layer is made.
+//! The parameters of a layer as a Burn module: their names and ranks are fixed when the layer is created.
 
 use burn::module::{Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Distribution, Tensor};
@@ -10,7 +10,7 @@ use crate::device::Burn;
 use crate::plugin::{AnyTensor, failed};
 use crate::{data, dtypes};
 
-/// Parameters with names, in an order. A dot in a name is a step down in a module's path: `x_proj.weight`.
+/// An ordered list of named parameters. A dot in a name is a step down in a module's path: `x_proj.weight`.
 #[derive(Clone, Debug)]
 pub(super) struct Parameters(Vec<(String, AnyParam)>);
 
@@ -43,7 +43,7 @@ macro_rules! mapped {
 }
 
 impl Parameters {
-    /// The parameters of a layer before training, drawn by Burn's generator of the device.
+    /// Creates the initial parameters of a layer, drawn by Burn's random generator of the device.
     pub(super) fn new(at: &Place, layer: &Layer, dtype: DType, device: &Device) -> Result<Self> {
         let burn = Burn::of(device)?;
         let named = layer.parameters.iter().map(|parameter| {
@@ -70,7 +70,7 @@ impl Parameters {
     }
 }
 
-/// A parameter of rank `D`.
+/// Creates a parameter of rank `D`.
 fn param<const D: usize>(
     at: &Place,
     burn: &Burn,
@@ -139,7 +139,7 @@ impl Module for Parameters {
     }
 }
 
-/// What Burn is told that the parameters are in.
+/// The container type of the parameters that Burn's visitors see.
 const CONTAINER: &str = "Struct:Layer";
 
 impl ModuleDisplayDefault for Parameters {

@@ -1,9 +1,9 @@
-//! Shifts and counts of bits. An element of `bits` bits may be stored in more, as u8 in u32: what a shift to the left
-//! gives is cut after the kernel.
+//! Shifts and counts of bits. An element of `bits` bits may be stored in more, like u8 in u32: the result of a left
+//! shift is truncated after the kernel.
 
 use super::*;
 
-/// The amounts of a shift with 0 for those that leave nothing, and where they were.
+/// Returns the amounts of a shift, with 0 in place of those out of range, and a mask of those.
 fn in_range(burn: &Burn, amount: Tensor, bits: u32) -> (Tensor, Tensor) {
     let last = Scalar::from(i64::from(bits) - 1);
     let above = Dispatch::int_greater_elem(amount.clone(), last, burn.bool_dtype());
@@ -11,13 +11,13 @@ fn in_range(burn: &Burn, amount: Tensor, bits: u32) -> (Tensor, Tensor) {
     (Dispatch::int_mask_fill(amount, outside.clone(), Scalar::from(0i64)), outside)
 }
 
-/// 0 for an amount that is negative or at least `bits`.
+/// Shifts left. The result is 0 for an amount that is negative or at least `bits`.
 pub(crate) fn shift_left(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     Dispatch::int_mask_fill(Dispatch::bitwise_left_shift(x, amount), outside, Scalar::from(0i64))
 }
 
-/// Zeros filled in. Signed numbers lose their sign in a first step of one bit.
+/// Shifts right and fills in zeros. Signed numbers lose their sign in a first step of one bit.
 pub(crate) fn shift_right_logical(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     let shifted = if is_unsigned(&x) {
@@ -34,22 +34,23 @@ pub(crate) fn shift_right_logical(burn: &Burn, x: Tensor, amount: Tensor, bits: 
     Dispatch::int_mask_fill(shifted, outside, Scalar::from(0i64))
 }
 
-/// The highest bit repeated; only that for an amount that is negative or at least `bits`.
+/// Shifts right and repeats the highest bit. An amount that is negative or at least `bits` leaves only that bit.
 pub(crate) fn shift_right_arithmetic(burn: &Burn, x: Tensor, amount: Tensor, bits: u32) -> Tensor {
     let (amount, outside) = in_range(burn, amount, bits);
     let amount = Dispatch::int_mask_fill(amount, outside, Scalar::from(i64::from(bits) - 1));
     if !is_unsigned(&x) {
         return Dispatch::bitwise_right_shift(x, amount);
     }
-    // Where the highest bit is 1, the complement's is 0, so that zeros filled in become ones in its complement.
+    // If the highest bit is 1, it is 0 in the complement; the zeros filled in there become ones when complemented
+    // back.
     let complement = |x: Tensor| Dispatch::bitwise_xor_scalar(x, Scalar::from((1i64 << bits) - 1));
     let is_high = Dispatch::int_greater_elem(x.clone(), Scalar::from((1i64 << (bits - 1)) - 1), burn.bool_dtype());
     let shifted = Dispatch::bitwise_right_shift(mask_where(x.clone(), is_high.clone(), complement(x)), amount);
     mask_where(shifted.clone(), is_high, complement(shifted))
 }
 
-/// How many bits are 1: sums of neighbouring bits, pairs, nibbles, and by a product of bytes. The masks clear what a
-/// shift of a negative number repeats.
+/// Counts the one bits: sums neighbouring bits, pairs and nibbles, and then bytes by a product. The masks clear the
+/// sign bits that a shift of a negative number repeats.
 pub(crate) fn popcount(x: Tensor, bits: u32) -> Tensor {
     let width = bits.max(32);
     let repeated = |byte: i64| Scalar::from((0x0101_0101_0101_0101 * byte) >> (i64::BITS - width));
@@ -62,7 +63,7 @@ pub(crate) fn popcount(x: Tensor, bits: u32) -> Tensor {
     shifted(&Dispatch::int_mul_scalar(bytes, repeated(0x01)), width - 8)
 }
 
-/// How many bits are 0 before the highest 1, which is copied to all below it.
+/// Counts the zero bits above the highest one, after copying that bit to all lower ones.
 pub(crate) fn count_leading_zeros(x: Tensor, bits: u32) -> Tensor {
     let amounts = [1u32, 2, 4, 8, 16, 32].into_iter().filter(|amount| *amount < bits);
     let filled = amounts.fold(x, |x, amount| {

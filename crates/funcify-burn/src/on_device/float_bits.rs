@@ -1,18 +1,18 @@
-//! The bits of floats on a device whose memory is not the host's: a tensor's buffer is read as another type, which moves
-//! no element.
+//! Accesses the bits of floats on a device with its own memory: a tensor's buffer is reinterpreted as another type,
+//! without moving an element.
 //!
-//! Burn shows a buffer where nothing is between funcify and the device. With Burn's feature `fusion` something is; then
-//! these give `None`, and the kernels are those in host memory.
+//! Burn exposes a buffer only if no layer is between funcify and the device. Burn's feature `fusion` adds such a
+//! layer; these functions then return `None`, and the kernels in host memory run instead.
 
 use super::*;
 
 const SIGN: i64 = i32::MIN as i64;
 const MAGNITUDE: i64 = i32::MAX as i64;
-/// The bits of infinity: those of NaN are greater.
+/// The bits of infinity; those of NaN are greater.
 const INFINITY: i64 = 0x7f80_0000;
 const NAN: i64 = 0x7fc0_0000;
 
-/// The bits of each element as an element of `dtype`, which has as many.
+/// Reinterprets the bits of each element as `dtype`, which has the same width.
 pub(crate) fn bitcast(burn: &Burn, x: &Tensor, dtype: DType) -> Option<Tensor> {
     if burn.in_host_memory() { None } else { reinterpreted(x, dtype) }
 }
@@ -44,7 +44,7 @@ fn reinterpreted(x: &Tensor, dtype: DType) -> Option<Tensor> {
     Some(Tensor { kind: DispatchTensorKind::Cube(kind), autodiff: x.autodiff })
 }
 
-/// A tensor of the device with its elements read as another type, if it is one of the device itself.
+/// Reinterprets the elements of a tensor as another type, if the tensor belongs to the device itself.
 #[cfg(feature = "wgpu")]
 fn with_dtype<P: 'static, R: 'static>(primitive: P, dtype: burn::tensor::DType) -> Option<R> {
     use std::any::Any;
@@ -58,14 +58,15 @@ fn with_dtype<P: 'static, R: 'static>(primitive: P, dtype: burn::tensor::DType) 
     tensor.downcast::<R>().ok().map(|tensor| *tensor)
 }
 
-/// |x| with the sign of y, of f32.
+/// Returns |x| with the sign of y, for f32.
 pub(crate) fn copysign(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     let [x, y] = [bitcast(burn, x, DType::I32)?, bitcast(burn, y, DType::I32)?];
     let (magnitude, sign) = (masked(&x, MAGNITUDE), masked(&y, SIGN));
     bitcast(burn, &Dispatch::bitwise_or(magnitude, sign), DType::F32)
 }
 
-/// The f32 next to x in the direction of y. In the order of floats, their bits are integers, both zeros 0.
+/// Returns the f32 next to x in the direction of y. Maps the bits to integers in the order of floats, with both zeros
+/// at 0.
 pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> {
     if crate::dtypes::of(x) != Some(DType::F32) {
         return None;
@@ -83,7 +84,7 @@ pub(crate) fn next_after(burn: &Burn, x: &Tensor, y: &Tensor) -> Option<Tensor> 
     let moved = mask_where(from.clone(), up.clone(), by(1, from.clone()));
     let moved = mask_where(moved, down.clone(), by(-1, from));
 
-    // Back to sign and magnitude; what comes to zero keeps its sign.
+    // Back to sign and magnitude; a result of zero keeps its sign.
     let is_below = below_zero(burn, &moved);
     let is_zero = Dispatch::int_equal_elem(moved.clone(), Scalar::from(0i64), bool_dtype);
     let is_negative = Dispatch::bool_or(is_below.clone(), Dispatch::bool_and(is_zero, below_zero(burn, &x)));

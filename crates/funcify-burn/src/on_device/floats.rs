@@ -1,9 +1,9 @@
-//! Functions of floats that a GPU's own do not give to the last digits, or not for every operand. Measured on Mesa's
-//! software Vulkan: `tanh` is off by 1e-4 near 0, `log(1 + x)` as well, `0^0` is 0.
+//! Functions of floats for which a GPU's own versions lose the last digits, or fail for some operands. Measured on
+//! Mesa's software Vulkan: `tanh` is off by 1e-4 near 0, and so is `log(1 + x)`; `0^0` is 0.
 
 use super::*;
 
-/// The polynomial with these coefficients, the highest power first.
+/// Evaluates the polynomial with these coefficients, the highest power first.
 pub(super) fn polynomial(x: &Tensor, coefficients: &[f64]) -> Tensor {
     let plus = |sum: Tensor, coefficient: f64| Dispatch::float_add_scalar(sum, Scalar::from(coefficient));
     let start = plus(Dispatch::float_mul_scalar(x.clone(), Scalar::from(coefficients[0])), coefficients[1]);
@@ -15,19 +15,19 @@ pub(super) fn square(x: &Tensor) -> Tensor {
     Dispatch::float_mul(x.clone(), x.clone())
 }
 
-/// x (1 + x^2 p(x^2)), which keeps the sign of zeros.
+/// Computes x (1 + x^2 p(x^2)), which keeps the sign of zeros.
 pub(super) fn odd(x: Tensor, coefficients: &[f64]) -> Tensor {
     let squares = square(&x);
     let bend = Dispatch::float_mul(polynomial(&squares, coefficients), squares);
     Dispatch::float_mul(Dispatch::float_add_scalar(bend, Scalar::from(1f64)), x)
 }
 
-/// Where |x| < bound; not where x is NaN.
+/// Returns a mask of |x| < bound; it is false for NaN.
 pub(super) fn within(burn: &Burn, x: &Tensor, bound: f64) -> Tensor {
     Dispatch::float_lower_elem(Dispatch::float_abs(x.clone()), Scalar::from(bound), burn.bool_dtype())
 }
 
-/// Near 0 the polynomial of Cephes' `tanhf`, elsewhere 1 - 2 / (exp(2|x|) + 1) with the sign of x.
+/// Uses the polynomial of Cephes' `tanhf` near 0, and 1 - 2 / (exp(2|x|) + 1) with the sign of x elsewhere.
 pub(crate) fn tanh(burn: &Burn, x: Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 5] =
         [-5.704_988_727_45e-3, 2.063_908_879_54e-2, -5.373_971_555_31e-2, 1.333_144_220_36e-1, -3.333_328_194_22e-1];
@@ -40,14 +40,14 @@ pub(crate) fn tanh(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(far, within(burn, &x, 0.625), near)
 }
 
-/// exp(x) - 1 = tanh(x/2) * (exp(x) + 1), which cancels nothing near zero.
+/// Computes exp(x) - 1 as tanh(x/2) * (exp(x) + 1), which avoids cancellation near zero.
 pub(crate) fn expm1(burn: &Burn, x: Tensor) -> Tensor {
     let half = tanh(burn, Dispatch::float_mul_scalar(x.clone(), Scalar::from(0.5f64)));
     let sum = Dispatch::float_add_scalar(Dispatch::float_exp(x), Scalar::from(1f64));
     Dispatch::float_mul(half, sum)
 }
 
-/// log(1 + x) for |x| < 1/2: 2 artanh(s) with s = x / (2 + x), |s| < 1/3, as a series in s^2.
+/// Computes log(1 + x) for |x| < 1/2: 2 artanh(s) with s = x / (2 + x), |s| < 1/3, as a series in s^2.
 fn log1p_near_zero(x: &Tensor) -> Tensor {
     const COEFFICIENTS: [f64; 8] =
         [2.0 / 15.0, 2.0 / 13.0, 2.0 / 11.0, 2.0 / 9.0, 2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0, 2.0];
@@ -60,14 +60,14 @@ pub(crate) fn log1p(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(far, within(burn, &x, 0.5), log1p_near_zero(&x))
 }
 
-/// Near 1 log(1 + (x - 1)): there x - 1 is exact.
+/// Uses log(1 + (x - 1)) near 1, where x - 1 is exact.
 pub(crate) fn log(burn: &Burn, x: Tensor) -> Tensor {
     let less_one = Dispatch::float_add_scalar(x.clone(), Scalar::from(-1f64));
     let near = log1p_near_zero(&less_one);
     mask_where(Dispatch::float_log(x), within(burn, &less_one, 0.5), near)
 }
 
-/// x to the power y: the device's |x|^y, with the sign and the special operands of IEEE 754's `pow`.
+/// Computes x to the power y: the device's |x|^y, with the sign and the special cases of IEEE 754's `pow`.
 pub(crate) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let bool_dtype = burn.bool_dtype();
     let zero = Scalar::from(0f64);
@@ -82,13 +82,13 @@ pub(crate) fn power(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let magnitude = Dispatch::float_abs(x.clone());
     let mut result = Dispatch::float_powf(magnitude.clone(), y.clone());
 
-    // 0 and infinity to a power of either sign.
+    // Zero and infinity, with an exponent of either sign.
     let (falls, rises) = (below_zero(&y), Dispatch::float_greater_elem(y.clone(), zero, bool_dtype));
     let (is_zero, is_infinite) = (equals(&x, 0.0), equals(&magnitude, f64::INFINITY));
     result = fill(result, either(&both(&is_zero, &rises), &both(&is_infinite, &falls)), 0.0);
     result = fill(result, either(&both(&is_zero, &falls), &both(&is_infinite, &rises)), f64::INFINITY);
 
-    // A negative base: an odd power is negative, one that is no integer has no value.
+    // For a negative base, an odd exponent negates the result, and a fractional one makes it NaN.
     let is_whole = Dispatch::float_equal(Dispatch::float_floor(y.clone()), y.clone(), bool_dtype);
     let half = Dispatch::float_mul_scalar(y.clone(), Scalar::from(0.5f64));
     let is_even = Dispatch::float_equal(Dispatch::float_floor(half.clone()), half, bool_dtype);

@@ -1,23 +1,23 @@
-//! Long axes, in blocks.
+//! Processes long axes in blocks.
 //!
-//! Burn's running reductions read for each element all before it, and its reductions go through an axis in one loop of a kernel.
-//! Mesa's software driver ends such a loop after 2^16 turns, without a word, and leaves out the rest. In blocks no loop is that
-//! long, and a running reduction reads a block an element.
+//! For each element, Burn's running reductions read all elements before it, and its reductions process an axis in one
+//! loop of a kernel. Mesa's software driver silently ends such a loop after 2^16 iterations and omits the rest. In
+//! blocks no loop is that long, and a running reduction reads one block per element.
 
 use super::*;
 use crate::kinds::reshape;
 
-/// How many elements of an axis a reduction goes through at most.
+/// The maximum number of elements of an axis that one reduction processes.
 const LONGEST: usize = 1 << 15;
 
-/// How many elements of an axis a running reduction goes through at most.
+/// The maximum number of elements of an axis that one running reduction processes.
 const BLOCK: usize = 512;
 
-/// The same for running products: the products of blocks may be more than a number holds where the running product is 0, so one
-/// block follows the other.
+/// The same limit for running products. Their blocks run in sequence, because the product of a block may overflow
+/// where the running product is 0.
 const BLOCK_IN_TURN: usize = 4096;
 
-/// A reduction along an axis, which keeps the size 1. `reduce` does that of axes that are not long.
+/// Reduces a tensor along an axis, which stays with size 1. `reduce` handles axes that are not long.
 pub(crate) fn reduced(burn: &Burn, x: Tensor, axis: usize, reduce: &dyn Fn(Tensor, usize) -> Outcome) -> Outcome {
     let mut shape = sizes(&x);
     let len = shape[axis];
@@ -37,7 +37,7 @@ pub(crate) fn reduced(burn: &Burn, x: Tensor, axis: usize, reduce: &dyn Fn(Tenso
     reduced(burn, join(parts, axis), axis, reduce)
 }
 
-/// A running reduction along an axis. `running` does that of axes that are not long.
+/// Computes a running reduction along an axis. `running` handles axes that are not long.
 pub(crate) fn running(
     burn: &Burn,
     monoid: ReduceKind,
@@ -55,17 +55,18 @@ pub(crate) fn running(
     reshape(result, &shape)
 }
 
-/// How many elements there are before an axis, and how many after it.
+/// Returns the number of elements before an axis, and after it.
 fn around(shape: &[usize], axis: usize) -> [usize; 2] {
     [shape[..axis].iter().product(), shape[axis + 1..].iter().product()]
 }
 
-/// Some rows of axis `axis`.
+/// Returns the rows `start..end` of an axis.
 fn rows(x: &Tensor, axis: usize, start: usize, end: usize) -> Tensor {
     slice(x.clone(), &along(&sizes(x), axis, start, end, 1))
 }
 
-/// Along axis 1 of `[outer, len, inner]`: each block alone, and then each with what came before it in front.
+/// Runs along axis 1 of `[outer, len, inner]`: first each block separately, then each after the total of those before
+/// it.
 fn in_blocks(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
     let shape = sizes(&x);
     let (outer, len, inner) = (shape[0], shape[1], shape[2]);
@@ -73,7 +74,7 @@ fn in_blocks(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
         return Ok(running(x, 1));
     }
     let count = len.div_ceil(BLOCK);
-    // What the last block lacks may be anything: only what comes after it depends on it.
+    // The padding of the last block may be anything: only later elements depend on it.
     let missing = count * BLOCK - len;
     let filled = if missing == 0 { x } else { join(vec![x.clone(), rows(&x, 1, 0, missing)], 1) };
     let blocks = reshape(filled, &[outer, count, BLOCK, inner])?;
@@ -86,7 +87,7 @@ fn in_blocks(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Outcome {
     Ok(rows(&reshape(all, &[outer, count * BLOCK, inner])?, 1, 0, len))
 }
 
-/// Along axis 1 of `[outer, len, inner]`: each block with the last of the one before it in front.
+/// Runs along axis 1 of `[outer, len, inner]`: each block starts from the last result of the one before it.
 fn in_turn(x: Tensor, running: &dyn Fn(Tensor, usize) -> Tensor) -> Tensor {
     let len = sizes(&x)[1];
     let mut done = running(rows(&x, 1, 0, BLOCK_IN_TURN.min(len)), 1);

@@ -1,6 +1,6 @@
-//! Kernels of a device whose memory is not the host's: on integers Burn's own ops, which wrap there, and compositions
-//! of them where they leave a result open: division by zero, casts of numbers that the target cannot hold, indices out
-//! of range. Nothing is read back, so a loop enqueues its steps without waiting.
+//! Kernels for a device with its own memory. Integer ops use Burn's own ops, which wrap there, and compositions of
+//! them in the cases that those leave open: division by zero, casts of numbers that the target cannot represent,
+//! indices out of range. Nothing is read back, so a loop enqueues its steps without waiting.
 
 mod bits;
 mod float_bits;
@@ -26,12 +26,12 @@ pub(crate) use long::{reduced, running};
 pub(crate) use special::{acos, asin, atan, atan2, erf, erf_inv, sinh};
 pub(crate) use threefry::threefry;
 
-/// Whether a tensor holds unsigned integers.
+/// Returns whether a tensor holds unsigned integers.
 fn is_unsigned(x: &Tensor) -> bool {
     dtypes::of(x) == Some(DType::U32)
 }
 
-/// -x, in two's complement also of unsigned integers.
+/// Computes -x in two's complement, for unsigned integers too.
 pub(crate) fn negative(x: Tensor) -> Tensor {
     Dispatch::int_add_scalar(Dispatch::bitwise_not(x), Scalar::from(1i64))
 }
@@ -40,7 +40,7 @@ fn below_zero(burn: &Burn, x: &Tensor) -> Tensor {
     Dispatch::int_lower_elem(x.clone(), Scalar::from(0i64), burn.bool_dtype())
 }
 
-/// |x|; the smallest number stays itself.
+/// Computes |x|; the smallest integer maps to itself.
 pub(crate) fn magnitude(burn: &Burn, x: Tensor) -> Tensor {
     if is_unsigned(&x) {
         return x;
@@ -49,7 +49,7 @@ pub(crate) fn magnitude(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(x.clone(), below, negative(x))
 }
 
-/// -1, 0 or 1.
+/// Computes the sign: -1, 0 or 1.
 pub(crate) fn sign(burn: &Burn, x: Tensor) -> Tensor {
     let dtype = x.dtype().into();
     let above = Dispatch::int_greater_elem(x.clone(), Scalar::from(0i64), burn.bool_dtype());
@@ -60,8 +60,8 @@ pub(crate) fn sign(burn: &Burn, x: Tensor) -> Tensor {
     }
 }
 
-/// x / y toward zero; all ones if y is 0. The divisors 0 and -1 are left out of the division: they are what a device
-/// may not survive.
+/// Computes x / y toward zero; all bits are ones if y is 0. The divisors 0 and -1 are kept out of the division,
+/// because they may crash a device.
 pub(crate) fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let (divisor, is_zero, is_minus_one) = safe_divisor(burn, &y);
     let quotient = Dispatch::int_div(x.clone(), divisor);
@@ -73,14 +73,14 @@ pub(crate) fn quotient(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     Dispatch::int_mask_fill(quotient, is_zero, Scalar::from(ones))
 }
 
-/// x - y * (x / y), with the sign of x; x if y is 0.
+/// Computes x - y * (x / y), with the sign of x; returns x if y is 0.
 pub(crate) fn remainder(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let (divisor, is_zero, _) = safe_divisor(burn, &y);
     let multiple = Dispatch::int_mul(Dispatch::int_div(x.clone(), divisor.clone()), divisor);
     mask_where(Dispatch::int_sub(x.clone(), multiple), is_zero, x)
 }
 
-/// The divisor with 1 instead of 0 and -1, and where they were.
+/// Returns the divisor with 1 in place of 0 and -1, and masks of those.
 fn safe_divisor(burn: &Burn, y: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
     let equals = |number: i64| Dispatch::int_equal_elem(y.clone(), Scalar::from(number), burn.bool_dtype());
     let one = Scalar::from(1i64);
@@ -93,7 +93,7 @@ fn safe_divisor(burn: &Burn, y: &Tensor) -> (Tensor, Tensor, Option<Tensor>) {
     (Dispatch::int_mask_fill(divisor, is_minus_one.clone(), one), is_zero, Some(is_minus_one))
 }
 
-/// Integers as another integer type, wrapping. Burn's wgpu device extends the sign of u32 to i64.
+/// Casts integers to another integer type, wrapping. Burn's wgpu device sign-extends u32 to i64.
 pub(crate) fn wrapped(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let is_extended = is_unsigned(&x) && dtype == DType::I64;
     let cast = Dispatch::int_cast(x, burn.integer(dtype)?);
@@ -103,7 +103,7 @@ pub(crate) fn wrapped(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     })
 }
 
-/// Floats as integers: toward zero, saturating, NaN as 0.
+/// Casts floats to integers: toward zero, saturating, NaN to 0.
 pub(crate) fn saturated(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let (lowest, highest) = match dtype {
         DType::U8 => (0, 255),
@@ -112,7 +112,7 @@ pub(crate) fn saturated(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
         _ => (i64::MIN, i64::MAX),
     };
     let x = Dispatch::float_cast(x, FloatDType::F32);
-    // In f32 the largest integers are 2^31, 2^32 and 2^63: at them and above, the result saturates.
+    // In f32 the largest integers round to 2^31, 2^32 and 2^63: at and above them the result saturates.
     let below = Dispatch::float_lower_equal_elem(x.clone(), Scalar::from(lowest as f64), burn.bool_dtype());
     let above = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(highest as f64), burn.bool_dtype());
     let is_nan = Dispatch::float_is_nan(x.clone(), burn.bool_dtype());
@@ -123,7 +123,7 @@ pub(crate) fn saturated(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     Ok(Dispatch::int_mask_fill(whole, above, Scalar::from(highest)))
 }
 
-/// One value for all elements along an axis, which keeps the size 1.
+/// Reduces all elements along an axis, which stays with size 1.
 pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor> {
     match monoid {
         ReduceKind::Sum => Some(Dispatch::int_sum_dim(x, axis)),
@@ -134,7 +134,7 @@ pub(crate) fn fold(monoid: ReduceKind, x: Tensor, axis: usize) -> Option<Tensor>
     }
 }
 
-/// The running reduction of integers along an axis, from its first element or from its last.
+/// Computes the running reduction of integers along an axis, from its first element or from its last.
 pub(crate) fn running_integers(
     burn: &Burn,
     monoid: ReduceKind,
@@ -153,7 +153,7 @@ pub(crate) fn running_integers(
     Some(running(burn, monoid, turned(x), axis, &along).map(turned))
 }
 
-/// The running reduction of booleans along an axis.
+/// Computes the running reduction of booleans along an axis.
 pub(crate) fn running_bools(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool) -> Option<Outcome> {
     let of_integers = match monoid {
         ReduceKind::Any => ReduceKind::Max,
@@ -164,15 +164,15 @@ pub(crate) fn running_bools(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: us
     Some(integers.map(|all| Dispatch::int_not_equal_elem(all, Scalar::from(0i64), burn.bool_dtype())))
 }
 
-/// Indices of any integer type clamped into `0..size`.
+/// Clamps indices of any integer type into `0..size`.
 pub(crate) fn clamped(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     let last = size.saturating_sub(1).min(i32::MAX as usize) as i64;
     let indices = Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last));
     Dispatch::int_cast(indices, burn.index_dtype())
 }
 
-/// A tensor with the elements at `indices` along an axis changed by updates, in row-major order. Where an index is out
-/// of range, the update goes to a position behind the last, which is cut off.
+/// Applies updates to the elements at `indices` along an axis, in row-major order. If an index is out of range, its
+/// update goes to a position behind the last one, which is cut off.
 pub(crate) fn scatter(
     burn: &Burn,
     axis: usize,
@@ -184,7 +184,7 @@ pub(crate) fn scatter(
     if kind(&x) != Kind::Float || !matches!(mode, ScatterMode::Max | ScatterMode::Min) {
         return scatter_numbers(burn, axis, mode, x, indices, updates);
     }
-    // The device's larger or smaller number of two is not NaN where one is: NaN takes a scatter of its own.
+    // The device's maximum and minimum of two numbers drop NaN: NaN needs a separate scatter.
     let is_nan = |x: &Tensor| Dispatch::float_is_nan(x.clone(), burn.bool_dtype());
     let marked = |x: &Tensor| Dispatch::bool_into_int(is_nan(x), burn.index_dtype());
     let marks = scatter_numbers(burn, axis, ScatterMode::Max, marked(&x), indices.clone(), marked(&updates));
@@ -193,7 +193,7 @@ pub(crate) fn scatter(
     Dispatch::float_mask_fill(changed, nans, Scalar::from(f64::NAN))
 }
 
-/// [`scatter`], whose largest and smallest numbers lose NaN.
+/// Works like [`scatter`], but its maximum and minimum lose NaN.
 fn scatter_numbers(burn: &Burn, axis: usize, mode: ScatterMode, x: Tensor, indices: Tensor, updates: Tensor) -> Tensor {
     let x_sizes = sizes(&x);
     let size = x_sizes[axis];
@@ -227,7 +227,8 @@ mod tests {
     use funcify_core::{Graph, HostTensor, evaluate, random, scan};
     use funcify_runtime::{Backend, Function};
 
-    /// Floats, integers, bytes and random numbers in a step, with positions that are data: the loop enqueues all of it.
+    /// Each step has floats, integers, bytes and random numbers, and positions that depend on data: the loop enqueues
+    /// all of it.
     #[test]
     fn a_native_loop_reads_nothing_back() {
         let burn = match Burn::wgpu() {
@@ -235,7 +236,7 @@ mod tests {
             Err(error) => {
                 let required = std::env::var("FUNCIFY_REQUIRE").unwrap_or_default();
                 assert!(!required.split(',').any(|name| name == "burn-wgpu"), "{error}");
-                return eprintln!("without burn-wgpu: {error}");
+                return eprintln!("skipping burn-wgpu: {error}");
             }
         };
         let graph = Graph::build("steps", |g| {
@@ -285,7 +286,7 @@ mod tests {
             let found = burn.download(result, expected.dtype()).unwrap();
             assert_eq!(found.shape(), expected.shape());
             for (found, expected) in found.to_f64_vec().into_iter().zip(expected.to_f64_vec()) {
-                assert!((found - expected).abs() <= 1e-4 * expected.abs(), "{found}, not {expected}");
+                assert!((found - expected).abs() <= 1e-4 * expected.abs(), "{found} != {expected}");
             }
         }
         assert!(READS.with(|reads| reads.get()) > 0);

@@ -1,4 +1,4 @@
-//! The generator of `threefry` in u32 arithmetic of the device, which wraps.
+//! The `threefry` generator in the device's u32 arithmetic, which wraps.
 
 use burn::tensor::IntDType;
 use funcify_core::ops::Words;
@@ -7,7 +7,7 @@ use super::*;
 use crate::data::from_elements;
 use crate::kinds::{expand, reshape};
 
-/// The bits of each key's blocks: `[keys, size]`, or `[keys, size, 2]` with both words. As
+/// Returns the bits of each key's blocks: `[keys, size]`, or `[keys, size, 2]` with both words, like
 /// `funcify::ops::threefry_bits`; `size` is below 2^32.
 pub(crate) fn threefry(burn: &Burn, keys: Tensor, counters: Tensor, size: usize, words: Words) -> Outcome {
     let shape = [sizes(&keys).iter().product::<usize>() / 2, size];
@@ -27,14 +27,14 @@ pub(crate) fn threefry(burn: &Burn, keys: Tensor, counters: Tensor, size: usize,
     }
 }
 
-/// The two words of each pair, repeated to `[pairs, size]`.
+/// Returns the two words of each pair, expanded to `[pairs, size]`.
 fn split(pairs: Tensor, shape: &[usize; 2]) -> Outcome<[Tensor; 2]> {
     let words = [shape[0], 2];
     let pairs = reshape(pairs, &words)?;
     Ok([0, 1].map(|word| expand(slice(pairs.clone(), &along(&words, 1, word, word + 1, 1)), shape)))
 }
 
-/// Threefry-2x32 with 20 rounds: the blocks of counters, encrypted with their keys.
+/// Computes Threefry-2x32 with 20 rounds: encrypts the blocks of counters with their keys.
 fn encrypted(key: [Tensor; 2], counter: [Tensor; 2]) -> [Tensor; 2] {
     const ROTATIONS: [[i64; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     const PARITY: i64 = 0x1bd1_1bda;

@@ -1,4 +1,5 @@
-//! `argmax`: Burn's. Integers are widened to i64 first, since ndarray gives positions in the integers' own type.
+//! `argmax`: Burn's own. Integers are widened to i64 first, because ndarray returns positions in the integers' own
+//! type.
 
 use burn::tensor::IntDType;
 

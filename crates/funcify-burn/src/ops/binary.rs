@@ -1,10 +1,10 @@
-//! Elementwise ops of two operands of one type: Burn's on floats; arithmetic of integers in host memory, or where that
-//! is not the device's, by [`on_device`].
+//! Elementwise ops on two operands of one type: Burn's own on floats. Integer arithmetic runs in host memory, or by
+//! [`on_device`] on a device with its own memory.
 
 use super::prelude::*;
 
-/// Registers kernels by three formulas: for floats, for integers on a device with memory of its own, and for integers in host
-/// memory.
+/// Registers kernels from three formulas: for floats, for integers on a device with its own memory, and for integers
+/// in host memory.
 macro_rules! arithmetic {
     ($($op:ident => |$burn:ident, $x:ident, $y:ident| $float:expr, $integers:expr, |$i:ident, $j:ident| $integer:expr;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x, $y]| {
@@ -24,7 +24,7 @@ arithmetic! {
     Mul => |burn, x, y| Dispatch::float_mul(x, y), Dispatch::int_mul(x, y), |i, j| i.wrapping_mul(j);
     Div => |burn, x, y| Dispatch::float_div(x, y), on_device::quotient(burn, x, y),
         |i, j| if j == 0 { !0 } else { i.wrapping_div(j) };
-    // Burn's remainder of floats has the sign of the divisor; this one has that of the dividend.
+    // Burn's remainder of floats has the sign of the divisor; this one has the sign of the dividend.
     Rem => |burn, x, y| by_float!(x, Float => on_host::zip::<Float>(burn, x, y, |a, b| a % b))?,
         on_device::remainder(burn, x, y), |i, j| if j == 0 { i } else { i.wrapping_rem(j) };
 }
@@ -48,7 +48,7 @@ funcify!(Burn, ops::Atan2, |call, [x, y]| Outcome::Ok(match call.backend.in_host
 }));
 funcify!(Burn, ops::Copysign, |call, [x, y]| copysign(call.backend, x, y));
 
-/// Burn has no op for this.
+/// Returns `x` with the sign of `y`. Burn has no such op.
 fn copysign(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
     match on_device::copysign(burn, &x, &y) {
         Some(signed) => Ok(signed),
@@ -61,7 +61,8 @@ enum Order {
     Smallest,
 }
 
-/// The larger or smaller of two elements; NaN if either is NaN. Floats in host memory in one pass, which tells zeros apart.
+/// Returns the larger or smaller of two elements; NaN if either is NaN. In host memory one pass handles floats and
+/// distinguishes the two zeros.
 fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
     let bool_dtype = burn.bool_dtype();
     if kind(&x) == Kind::Float && burn.in_host_memory() {
@@ -85,7 +86,7 @@ fn extremum(burn: &Burn, order: Order, x: Tensor, y: Tensor) -> Outcome {
     if kind(&x) != Kind::Float {
         return Ok(mask_where(x, takes_right, y));
     }
-    // Of two zeros, the sum has the sign of the larger one, and the negative sum of both negated that of the smaller.
+    // For two zeros, x + y has the sign of the larger one, and -(-x + -y) has that of the smaller.
     let is_zero = |x: &Tensor| Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), bool_dtype);
     let are_zeros = Dispatch::bool_and(is_zero(&x), is_zero(&y));
     let of_zeros = match is_largest {

@@ -1,4 +1,4 @@
-//! `bitcast`, for which Burn has no op: in host memory, or where that is not the device's, by [`on_device`].
+//! `bitcast`, which Burn lacks: in host memory, or by [`on_device`] on a device with its own memory.
 
 use super::prelude::*;
 

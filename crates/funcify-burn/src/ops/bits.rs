@@ -1,6 +1,6 @@
-//! Ops on the bits of integers, in host memory: Burn's shifts take an amount modulo the number of bits on flex, panic
-//! on ndarray, and cannot shift signed numbers logically; it counts no bits. Where host memory is not the device's, by
-//! [`on_device`].
+//! Ops on the bits of integers, in host memory: Burn's shifts take the amount modulo the number of bits on flex,
+//! panic on ndarray, and cannot shift signed numbers logically; Burn has no bit counts. On a device with its own
+//! memory, by [`on_device`].
 
 use super::prelude::*;
 
@@ -46,7 +46,7 @@ counts! {
     CountLeadingZeros => count_leading_zeros;
 }
 
-/// How many bits an element has, whatever it is stored as.
+/// Returns the number of bits of an element, however it is stored.
 fn bits_of(dtype: DType) -> u32 {
     8 * dtype.size() as u32
 }

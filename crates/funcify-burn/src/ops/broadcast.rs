@@ -1,4 +1,4 @@
-//! `broadcast`: new axes of size 1 in front, then Burn's expansion.
+//! `broadcast`: adds new axes of size 1 in front, then uses Burn's expansion.
 
 use super::prelude::*;
 

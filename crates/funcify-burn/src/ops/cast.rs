@@ -1,4 +1,5 @@
-//! `cast`: Burn's, except to integers, where Burn's ndarray device panics on a number that the target cannot hold.
+//! `cast`: Burn's own, except to integers, where Burn's ndarray device panics on a number that the target cannot
+//! represent.
 
 use burn::tensor::Element;
 use funcify_core::types::{integer_to_odd, nearest_bf16, nearest_f16};
@@ -14,7 +15,7 @@ funcify!(Burn, ops::Cast, |call, [x]| {
 
 fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     let stored = burn.stored(dtype);
-    // Burn's own conversions to halves go by way of f32, or leave bits out.
+    // Burn's own conversions to half floats go through f32, or drop bits.
     let is_half = matches!(dtype, DType::F16 | DType::BF16) && dtypes::of(&x) != Some(stored);
     match kind(&x) {
         Kind::Float if is_half && burn.in_host_memory() => {
@@ -32,7 +33,7 @@ fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
         (Kind::Bool, _) if dtype.is_int() => Ok(Dispatch::bool_into_int(x, burn.integer(dtype)?)),
         (Kind::Bool, _) => Ok(Dispatch::bool_into_float(x, dtypes::float(stored)?)),
         (Kind::Float, DType::Bool) if !burn.in_host_memory() => {
-            // Burn's wgpu device finds no difference between NaN and 0.
+            // Burn's wgpu device treats NaN as equal to 0 in `float_not_equal`.
             Ok(Dispatch::bool_not(Dispatch::float_equal_elem(x, Scalar::from(0f64), burn.bool_dtype())))
         }
         (Kind::Float, DType::Bool) => Ok(Dispatch::float_not_equal_elem(x, Scalar::from(0f64), burn.bool_dtype())),
@@ -46,7 +47,7 @@ fn cast(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     }
 }
 
-/// Numbers as f16 or bf16, which some devices store as f32.
+/// Casts numbers to f16 or bf16, which some devices store as f32.
 fn half<E: Element>(burn: &Burn, x: Tensor, dtype: DType, wide: impl Fn(E) -> f64) -> Outcome {
     match (dtype, burn.stored(dtype)) {
         (DType::F16, DType::F16) => on_host::map(burn, x, |e: E| nearest_f16(wide(e))),
@@ -60,7 +61,7 @@ fn odd<E: Into<i64>>(integer: E) -> f64 {
     integer_to_odd(integer.into())
 }
 
-/// Integers as another integer type, wrapping.
+/// Casts integers to another integer type, wrapping.
 fn wrapped<E: Element + Into<i64>>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     match dtype {
         DType::U8 => on_host::map(burn, x, |i: E| i.into() as u8),
@@ -70,7 +71,7 @@ fn wrapped<E: Element + Into<i64>>(burn: &Burn, x: Tensor, dtype: DType) -> Outc
     }
 }
 
-/// Floats as integers: toward zero, saturating, NaN as 0.
+/// Casts floats to integers: toward zero, saturating, NaN to 0.
 fn saturated<E: Real>(burn: &Burn, x: Tensor, dtype: DType) -> Outcome {
     match dtype {
         DType::U8 => on_host::map(burn, x, |float: E| float.wide() as u8),

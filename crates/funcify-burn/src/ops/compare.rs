@@ -1,4 +1,4 @@
-//! Comparisons. Burn compares booleans only for equality; the others are logic.
+//! Comparisons. Burn compares booleans only for equality; the other comparisons use logical ops.
 
 use super::prelude::*;
 
@@ -25,7 +25,7 @@ compare! {
 
 funcify!(Burn, ops::Ne, |call, [x, y]| differs(call.backend, x, y));
 
-/// Burn's wgpu device finds no difference to NaN.
+/// Avoids Burn's own inequality, which is false for NaN on its wgpu device.
 fn differs(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
     let bool_dtype = burn.bool_dtype();
     Ok(match kind(&x) {
@@ -36,12 +36,12 @@ fn differs(burn: &Burn, x: Tensor, y: Tensor) -> Outcome {
     })
 }
 
-/// `false < true` alone.
+/// Computes `x < y` for booleans: true only for `false < true`.
 fn less(x: Tensor, y: Tensor) -> Tensor {
     Dispatch::bool_and(Dispatch::bool_not(x), y)
 }
 
-/// All but `true <= false`.
+/// Computes `x <= y` for booleans: false only for `true <= false`.
 fn implies(x: Tensor, y: Tensor) -> Tensor {
     Dispatch::bool_or(Dispatch::bool_not(x), y)
 }

@@ -1,6 +1,6 @@
-//! `conv`: Burn's. An operand that is dilated, or cut by negative padding, is copied first. Burn's ndarray device reads
-//! rows side by side, so it gets the elements in row-major order; its wgpu device leaves out the zeros of the
-//! padding, whose products with infinity and NaN are NaN, so they are put in first.
+//! `conv`: Burn's own. An operand that is dilated, or cut by negative padding, is copied first. Burn's ndarray device
+//! reads adjacent rows, so it receives the elements in row-major order. Burn's wgpu device skips the zeros of the
+//! padding, whose products with infinity and NaN are NaN, so they are inserted first.
 
 use burn::backend::ops::{ConvOptions, ModuleOps};
 
@@ -42,7 +42,7 @@ fn conv(call: &Call<'_, ops::Conv>, x: Tensor, kernel: Tensor) -> Outcome {
     })
 }
 
-/// The elements of an axis `dilation` apart, with zeros between them, cut as the padding says.
+/// Spreads the elements of an axis `dilation` apart, with zeros between them, and crops it by negative padding.
 fn dilated(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, dilation: usize, padding: &ops::Padding) -> Outcome {
     let mut shape = sizes(&x);
     let size = (shape[axis] - 1) * dilation + 1;
@@ -58,7 +58,7 @@ fn dilated(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, dilation: usize, 
     Ok(slice(dilated, &along(&shape, axis, padding.kept.start, padding.kept.end, 1)))
 }
 
-/// An axis with zeros before and after it.
+/// Adds zeros before and after an axis.
 fn padded(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, padding: &ops::Padding) -> Outcome {
     let mut shape = sizes(&x);
     let (start, end) = (padding.before, padding.before + shape[axis]);
@@ -69,12 +69,12 @@ fn padded(call: &Call<'_, ops::Conv>, x: Tensor, axis: usize, padding: &ops::Pad
     Ok(slice_assign(zeros_like(call, &x, &shape)?, &along(&shape, axis, start, end, 1), x))
 }
 
-/// Zeros of the type that the operand is computed in, which for f16 may be f32.
+/// Creates zeros of the operand's compute type, which may be f32 for f16.
 fn zeros_like(call: &Call<'_, ops::Conv>, x: &Tensor, shape: &[usize]) -> Outcome {
-    call.backend.zeros(dtypes::of(x).expect("operands have dtypes of funcify"), shape)
+    call.backend.zeros(dtypes::of(x).expect("the call's operands have dtypes that funcify supports"), shape)
 }
 
-/// The tensor with its elements in row-major order.
+/// Returns the tensor with its elements in row-major order.
 fn row_major(x: Tensor) -> Outcome {
     let shape = sizes(&x);
     reshape(reshape(x, &[shape.iter().product()])?, &shape)

@@ -1,6 +1,6 @@
-//! `cumulative`: Burn's sums and products of floats, turned round for the reverse; largest and smallest floats in host memory, where
-//! zeros are told apart, and integers and booleans, since Burn's running sums and products of integers panic on overflow. Where host memory is not the device's,
-//! Burn's also on those.
+//! `cumulative`: Burn's own sums and products of floats, flipped for the reverse direction. In host memory: maxima
+//! and minima of floats, to distinguish the two zeros, and all integers and booleans, because Burn's running sums and
+//! products of integers panic on overflow. On a device with its own memory, Burn's own ops handle these too.
 
 use super::prelude::*;
 
@@ -52,5 +52,5 @@ fn floats(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize, reverse: bool
 }
 
 fn wrong_kind(monoid: ReduceKind, what: &str) -> Outcome {
-    Err(format!("there is no running `{}` of {what}", monoid.name()).into())
+    Err(format!("no running `{}` of {what} exists", monoid.name()).into())
 }

@@ -1,5 +1,5 @@
-//! `dynamic_update`: an assignment, in place if nothing else holds the operand. Where host memory is not the device's,
-//! by indices that the device makes of the start.
+//! `dynamic_update`: an assignment, in place if the operand is not shared. On a device with its own memory, by
+//! indices that the device derives from the start.
 
 use burn::tensor::IndexingUpdateOp;
 
@@ -22,7 +22,7 @@ fn dynamic_update(call: &Call<'_, ops::DynamicUpdate>, x: Tensor, part: Tensor, 
     Ok(slice_assign(x, &along(&x_sizes, axis, start, start + changed[axis], 1), part))
 }
 
-/// A tensor with the rows at `positions` of an axis replaced.
+/// Replaces the rows at `positions` of an axis.
 fn replaced(burn: &Burn, x: Tensor, axis: usize, positions: Tensor, part: Tensor) -> Tensor {
     let assign = IndexingUpdateOp::Assign;
     match kind(&x) {

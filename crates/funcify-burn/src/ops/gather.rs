@@ -1,4 +1,4 @@
-//! `gather`: Burn's, with the indices clamped first.
+//! `gather`: Burn's own, with the indices clamped first.
 
 use super::prelude::*;
 

@@ -1,5 +1,6 @@
-//! `matmul`: Burn's, batched over the leading axes. Products over nothing are zeros. Those of integers in host memory are
-//! the core's: Burn's flex device has two types of them, its ndarray device panics where they overflow.
+//! `matmul`: Burn's own, batched over the leading axes. Products over an empty axis are zeros. In host memory the
+//! core computes integer products: Burn's flex device supports two integer types, and its ndarray device panics on
+//! overflow.
 
 use super::prelude::*;
 use crate::data::{elements, from_elements};

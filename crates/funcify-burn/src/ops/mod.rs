@@ -1,11 +1,12 @@
-//! The lowering rules: one file for each file of ops in the core.
+//! The lowering rules: one file per file of ops in the core.
 //!
-//! What differs on wgpu, where [`Burn::in_host_memory`] is false:
-//! - An operand of rank 0 has the sizes `[1]` in a kernel, and a result may have them (`kinds::computable`). The shape of
-//!   a result is therefore computed from the call's types, not from the operands' sizes.
-//! - Nothing is read back: no `by_integer!`, `by_float!` and `integer_value`, whose place [`on_device`] takes.
-//! - u8 is stored as u32 (`Burn::integer`). What a kernel gives for u8 is cut to 8 bits after it (`Backend::normalize`).
-//! - Elementwise ops get no empty operands, and compute in f32 on f16 (`Backend::run_kernel`).
+//! Differences on wgpu, where [`Burn::in_host_memory`] is false:
+//! - An operand of rank 0 has the sizes `[1]` in a kernel, and a result may have them (`kinds::computable`). So the
+//!   shape of a result is computed from the call's types, not from the operands' sizes.
+//! - Nothing is read back: [`on_device`] replaces `by_integer!`, `by_float!` and `integer_value`.
+//! - u8 is stored as u32 (`Burn::integer`). Each kernel's u8 result is cut to 8 bits afterwards
+//!   (`Backend::normalize`).
+//! - Elementwise ops receive no empty operands, and compute in f32 on f16 (`Backend::run_kernel`).
 //! - `float_not_equal` is false for NaN; a cast of u32 to i64 extends the sign (`on_device::wrapped`); a dispatch of
 //!   booleans by index needs integers, as elsewhere, which are u32 there.
 
@@ -43,7 +44,7 @@ mod threefry;
 mod transpose;
 mod unary;
 
-/// What the kernels of nearly all ops use.
+/// Imports shared by the kernels of nearly all ops.
 mod prelude {
     pub(super) use burn::backend::Dispatch;
     pub(super) use burn::backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
@@ -64,7 +65,7 @@ mod prelude {
 use funcify_core::error::BackendError;
 use prelude::*;
 
-/// Fails if the device cannot hold result 0 of a call.
+/// Checks that the device can hold result 0 of a call, and returns its sizes.
 fn check_output<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     let output = &call.outputs[0];
     match call.backend.unsupported(output.dtype, output.rank()) {
@@ -73,7 +74,7 @@ fn check_output<O>(call: &Call<'_, O>) -> Outcome<Vec<usize>> {
     }
 }
 
-/// Indices of any integer type, clamped into `0..size`.
+/// Clamps indices of any integer type into `0..size`.
 fn clamped_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     if !burn.in_host_memory() {
         return on_device::clamped(burn, indices, size);
@@ -83,7 +84,8 @@ fn clamped_indices(burn: &Burn, indices: Tensor, size: usize) -> Tensor {
     Dispatch::int_clamp(indices, Scalar::from(0i64), Scalar::from(last))
 }
 
-/// Moves elements; booleans as bytes, since Burn's dispatch panics when it picks booleans by index.
+/// Moves elements with `pick`. Booleans move as bytes, because Burn's dispatch panics when it selects booleans by
+/// index.
 fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     match kind(&x) {
         Kind::Bool => {
@@ -95,7 +97,7 @@ fn with_bools_as_bytes(burn: &Burn, x: Tensor, pick: impl FnOnce(Tensor) -> Tens
     }
 }
 
-/// The error of an index into an axis without elements.
+/// Returns the error for an index into an axis without elements.
 fn empty_axis<O>(call: &Call<'_, O>) -> BackendError {
     let found = format!("{}, whose axis is empty in this call", call.inputs[0]);
     Box::new(call.place().mismatch("the operand", "a non-empty axis", found, "guard the empty case"))

@@ -1,4 +1,4 @@
-//! `nextafter`, for which Burn has no op: in host memory, or for f32 where that is not the device's, by [`on_device`].
+//! `nextafter`, which Burn lacks: in host memory, or by [`on_device`] for f32 on a device with its own memory.
 
 use super::prelude::*;
 use crate::on_host::Real;
@@ -9,7 +9,7 @@ fn next_after(burn: &Burn, dtype: DType, x: Tensor, y: Tensor) -> Outcome {
     if let Some(next) = on_device::next_after(burn, &x, &y) {
         return Ok(next);
     }
-    // Of the neighbours of its dtype, whatever it is stored as.
+    // Neighbours are those of the value's dtype, however it is stored.
     by_float!(x, Float => {
         let next = |a: Float, b: Float| Float::rounded(ops::next_after(a.wide(), b.wide(), dtype));
         on_host::zip::<Float>(burn, x, y, next)

@@ -1,4 +1,4 @@
-//! `pad`: the padding value everywhere, then the operand assigned with a step.
+//! `pad`: fills with the padding value, then assigns the operand with a step.
 
 use super::prelude::*;
 
@@ -18,7 +18,7 @@ fn pad(call: &Call<'_, ops::Pad>, x: Tensor, value: Tensor) -> Outcome {
     }
     let limit = low + (x_sizes[axis] - 1) * step + 1;
     if limit > shape[axis] {
-        return Err(format!("{x_sizes:?} padded by {low} before does not fit into {shape:?}").into());
+        return Err(format!("sizes {x_sizes:?}, padded by {low} at the start, do not fit into {shape:?}").into());
     }
     Ok(slice_assign(padding, &along(&shape, axis, low, limit, step), x))
 }

@@ -1,4 +1,4 @@
-//! `polygamma`: in f64 in host memory, since Burn has no such op.
+//! `polygamma`: in f64 in host memory, because Burn has no such op.
 
 use super::prelude::*;
 

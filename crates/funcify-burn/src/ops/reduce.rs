@@ -1,7 +1,6 @@
-//! `reduce`: Burn's reductions axis by axis; integers in host memory, since Burn's sums and products of integers
-//! panic on overflow and its largest integers are computed by indices of the integers' own type; largest and smallest floats there
-//! too, where zeros are told apart. Where host memory is not
-//! the device's, Burn's also on integers.
+//! `reduce`: Burn's own reductions, axis by axis. In host memory: integers, because Burn's sums and products of
+//! integers panic on overflow and its maxima use indices of the integers' own type; and maxima and minima of floats,
+//! to distinguish the two zeros. On a device with its own memory, Burn's own ops handle integers too.
 
 use burn::backend::TensorMetadata;
 use burn::tensor::FloatDType;
@@ -44,7 +43,7 @@ fn reduce(call: &Call<'_, ops::Reduce>, x: Tensor) -> Outcome {
     reshape(reduced, &shape)
 }
 
-/// The largest or smallest floats along an axis, in host memory: Burn's take either of two zeros.
+/// Returns the largest or smallest floats along an axis, in host memory: Burn's own ops take either of two zeros.
 fn extreme(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {
     by_float!(x, Float => match monoid {
         ReduceKind::Max => on_host::extreme::<Float>(burn, x, axis, Float::larger),
@@ -52,7 +51,7 @@ fn extreme(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize) -> Outcome {
     })
 }
 
-/// The sum or product of all elements of a float tensor.
+/// Computes the sum or product of all elements of a float tensor.
 fn whole(monoid: ReduceKind, x: Tensor) -> Outcome {
     match monoid {
         ReduceKind::Sum => Ok(Dispatch::float_sum(x)),
@@ -61,13 +60,13 @@ fn whole(monoid: ReduceKind, x: Tensor) -> Outcome {
     }
 }
 
-/// Whether the elements are f16 or bf16.
+/// Returns whether the elements are f16 or bf16.
 fn is_half(x: &Tensor) -> bool {
     matches!(dtypes::of(x), Some(DType::F16 | DType::BF16))
 }
 
-/// A sum or product of f16 or bf16 along several axes, rounded once: what an axis gives may be more than f16 can hold,
-/// and the next axis make it small again.
+/// Computes a sum or product of f16 or bf16 along several axes, rounded once: the result along one axis may exceed
+/// the range of f16, and the next axis may reduce it again.
 fn in_f32(burn: &Burn, monoid: ReduceKind, x: Tensor, axes: &[usize]) -> Outcome {
     let dtype = x.dtype();
     let wide = Dispatch::float_cast(x, FloatDType::F32);
@@ -108,5 +107,5 @@ fn along_integer(burn: &Burn, monoid: ReduceKind, x: Tensor, axis: usize) -> Out
 }
 
 fn wrong_kind(monoid: ReduceKind, what: &str) -> Outcome {
-    Err(format!("there is no `{}` of {what}", monoid.name()).into())
+    Err(format!("no `{}` of {what} exists", monoid.name()).into())
 }

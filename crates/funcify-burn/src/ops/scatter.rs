@@ -1,6 +1,6 @@
-//! `scatter`: Burn's for adding floats, where an update that is out of range adds zero instead; the others in host
-//! memory, since Burn panics on such an index and on integer overflow, and has no assignment of booleans. Where host
-//! memory is not the device's, all by [`on_device`].
+//! `scatter`: Burn's own for adding floats, where an update that is out of range adds zero instead. The others run in
+//! host memory, because Burn panics on such an index and on integer overflow, and has no assignment of booleans. On a
+//! device with its own memory, all by [`on_device`].
 
 use burn::tensor::{IndexingUpdateOp, IntDType};
 

@@ -1,4 +1,4 @@
-//! `size`: a number of the call.
+//! `size`: an integer known for each call.
 
 use funcify_core::HostTensor;
 

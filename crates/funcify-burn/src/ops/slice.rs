@@ -1,4 +1,4 @@
-//! `slice`: Burn's.
+//! `slice`: Burn's own.
 
 use super::prelude::*;
 

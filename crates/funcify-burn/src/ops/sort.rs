@@ -1,4 +1,4 @@
-//! `sort`: in host memory, as Burn's sorts are on its CPU devices too, where they are not stable and put NaN elsewhere.
+//! `sort`: in host memory, like Burn's own sorts on its CPU devices, which are not stable and place NaN elsewhere.
 
 use super::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Elementwise ops of one operand: Burn's on floats; on integers in host memory, or where that is not the device's, by
-//! [`on_device`].
+//! Elementwise ops on one operand: Burn's own on floats. On integers they run in host memory, or by [`on_device`] on
+//! a device with its own memory.
 
 use burn::backend::TensorMetadata;
 use burn::backend::ops::ActivationOps;
@@ -7,7 +7,8 @@ use burn::tensor::{DType as BurnDType, FloatDType};
 
 use super::prelude::*;
 
-/// Of floats: Burn's function, and this crate's on a device whose memory is not the host's if Burn's is not exact there.
+/// Registers kernels for floats: Burn's function, or this crate's on a device with its own memory where Burn's is
+/// inexact.
 macro_rules! floats {
     ($($op:ident => |$x:ident| $float:expr $(, on device $kernel:path)?;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| Outcome::Ok(match call.backend.in_host_memory() {
@@ -17,8 +18,8 @@ macro_rules! floats {
     };
 }
 
-/// Registers kernels by three formulas: for floats, for integers on a device with memory of its own, and for integers in host
-/// memory.
+/// Registers kernels from three formulas: for floats, for integers on a device with its own memory, and for integers
+/// in host memory.
 macro_rules! numbers {
     ($($op:ident => |$burn:ident, $x:ident| $float:expr, $integers:expr, |$i:ident| $integer:expr;)*) => {
         $(funcify!(Burn, ops::$op, |call, [$x]| {
@@ -81,7 +82,7 @@ funcify!(Burn, ops::Round, |call, [x]| Outcome::Ok(round(call.backend, x)));
 funcify!(Burn, ops::Sigmoid, |call, [x]| sigmoid(call.backend, x));
 funcify!(Burn, ops::Not, |call, [x]| not(call.backend, x));
 
-/// Burn's bitwise complement panics for unsigned integers on ndarray.
+/// Avoids Burn's bitwise complement, which panics for unsigned integers on ndarray.
 fn not(burn: &Burn, x: Tensor) -> Outcome {
     match kind(&x) {
         Kind::Bool => Ok(Dispatch::bool_not(x)),
@@ -98,7 +99,7 @@ fn signum(i: impl Into<i64>) -> i64 {
     i.into().signum()
 }
 
-/// Burn's sign of NaN is 0: only elements that are less or greater than 0 take it.
+/// Keeps NaN, for which Burn's sign is 0: only elements less or greater than 0 take Burn's result.
 fn sign(burn: &Burn, x: Tensor) -> Tensor {
     let zero = Scalar::from(0f64);
     let signed = Dispatch::float_greater_elem(Dispatch::float_abs(x.clone()), zero, burn.bool_dtype());
@@ -106,26 +107,26 @@ fn sign(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(x, signed, sign)
 }
 
-/// exp(x) - 1 = tanh(x/2) * (exp(x) + 1), which cancels nothing near zero.
+/// Computes exp(x) - 1 as tanh(x/2) * (exp(x) + 1), which avoids cancellation near zero.
 fn expm1(x: Tensor) -> Tensor {
     let half = Dispatch::float_tanh(Dispatch::float_mul_scalar(x.clone(), Scalar::from(0.5f64)));
     let sum = Dispatch::float_add_scalar(Dispatch::float_exp(x), Scalar::from(1f64));
     Dispatch::float_mul(half, sum)
 }
 
-/// 1 / (1 + exp(-x)).
+/// Computes 1 / (1 + exp(-x)).
 fn sigmoid(burn: &Burn, x: Tensor) -> Outcome {
     if burn.has_sigmoid() {
         return Ok(Dispatch::sigmoid(x));
     }
-    // The exponential of -x overflows where the result may be subnormal.
+    // exp(-x) overflows where the result may be subnormal.
     let is_not_negative = Dispatch::float_greater_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
     let small = Dispatch::float_exp(Dispatch::float_neg(Dispatch::float_abs(x)));
     let above = Dispatch::float_mask_fill(small.clone(), is_not_negative, Scalar::from(1f64));
     Ok(Dispatch::float_div(above, Dispatch::float_add_scalar(small, Scalar::from(1f64))))
 }
 
-/// A composition of ops, in f32 for the halves, which would round after each.
+/// Runs a composition of ops, in f32 for half floats, which would otherwise round after each op.
 fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     let half = match x.dtype() {
         BurnDType::F16 => FloatDType::F16,
@@ -135,20 +136,21 @@ fn in_f32_at_least(x: Tensor, f: impl FnOnce(Tensor) -> Tensor) -> Tensor {
     Dispatch::float_cast(f(Dispatch::float_cast(x, FloatDType::F32)), half)
 }
 
-/// Where the square of a number is no longer needed: arcosh and arsinh are log(2x) there.
+/// The bound above which the square of a number no longer matters: arcosh and arsinh are log(2x) there.
 const LARGE: f64 = (1u64 << 28) as f64;
 
-/// log(1 + x).
+/// Computes log(1 + x).
 fn log1p(burn: &Burn, x: Tensor) -> Tensor {
     if burn.in_host_memory() { Dispatch::float_log1p(x) } else { on_device::log1p(burn, x) }
 }
 
-/// log(x) + log(2).
+/// Computes log(x) + log(2).
 fn log_of_twice(x: Tensor) -> Tensor {
     Dispatch::float_add_scalar(Dispatch::float_log(x), Scalar::from(std::f64::consts::LN_2))
 }
 
-/// log1p(a + a * a / (1 + sqrt(a * a + 1))) of a = |x|, with the sign of x. Burn's overflows for the largest numbers.
+/// Computes log1p(a + a * a / (1 + sqrt(a * a + 1))) with a = |x|, and the sign of x. Burn's own overflows for the
+/// largest numbers.
 fn asinh(burn: &Burn, x: Tensor) -> Tensor {
     let one = Scalar::from(1f64);
     let a = Dispatch::float_abs(x.clone());
@@ -163,7 +165,8 @@ fn asinh(burn: &Burn, x: Tensor) -> Tensor {
     keep_zeros(burn, x, signed)
 }
 
-/// log1p(t + sqrt(t) * sqrt(t + 2)) of t = x - 1. Burn's loses half of the digits near 1, and overflows.
+/// Computes log1p(t + sqrt(t) * sqrt(t + 2)) with t = x - 1. Burn's own loses half of the digits near 1, and
+/// overflows.
 fn acosh(burn: &Burn, x: Tensor) -> Tensor {
     let t = Dispatch::float_add_scalar(x.clone(), Scalar::from(-1f64));
     let root = Dispatch::float_sqrt(Dispatch::float_add_scalar(t.clone(), Scalar::from(2f64)));
@@ -173,20 +176,20 @@ fn acosh(burn: &Burn, x: Tensor) -> Tensor {
     mask_where(small, is_large, log_of_twice(x))
 }
 
-/// (log1p(x) - log1p(-x)) / 2. Burn's loses half of the digits near -1.
+/// Computes (log1p(x) - log1p(-x)) / 2. Burn's own loses half of the digits near -1.
 fn atanh(burn: &Burn, x: Tensor) -> Tensor {
     let difference = Dispatch::float_sub(log1p(burn, x.clone()), log1p(burn, Dispatch::float_neg(x)));
     Dispatch::float_mul_scalar(difference, Scalar::from(0.5f64))
 }
 
-/// Burn's on flex gives 0 for what rounds to -0.
+/// Restores -0: on flex, Burn's own returns 0 for values that round to -0.
 fn round(burn: &Burn, x: Tensor) -> Tensor {
     let rounded = Dispatch::float_round(x.clone());
     let is_zero = Dispatch::float_equal_elem(rounded.clone(), Scalar::from(0f64), burn.bool_dtype());
     mask_where(rounded, is_zero, Dispatch::float_mul_scalar(x, Scalar::from(0f64)))
 }
 
-/// `y`, with x itself where that is zero: for odd functions, whose zeros have the sign of x.
+/// Returns `y`, or x itself where x is zero: for odd functions, whose zeros have the sign of x.
 fn keep_zeros(burn: &Burn, x: Tensor, y: Tensor) -> Tensor {
     let is_zero = Dispatch::float_equal_elem(x.clone(), Scalar::from(0f64), burn.bool_dtype());
     mask_where(y, is_zero, x)

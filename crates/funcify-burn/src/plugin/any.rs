@@ -12,8 +12,8 @@ use crate::device::Burn;
 use crate::dtypes;
 use crate::kinds::{self, Tensor};
 
-/// A Burn tensor whose rank and kind are values, not types: what a [`Differentiable`](super::Differentiable) takes and gives
-/// where they are not written down as types.
+/// A Burn tensor whose rank and kind are values instead of types: an argument or a result of a
+/// [`Differentiable`](super::Differentiable) where these types are not written down.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -29,12 +29,12 @@ use crate::kinds::{self, Tensor};
 #[derive(Clone, Debug)]
 pub struct AnyTensor(Tensor);
 
-/// The kinds of Burn's tensors: `Float`, `Int` and `Bool`.
+/// A kind of Burn tensors: `Float`, `Int` or `Bool`.
 pub trait TensorKind: Basic + Clone + 'static {
-    /// How Burn writes it.
+    /// The kind's name in Burn.
     const NAME: &'static str;
 
-    /// Whether tensors of the kind have elements of this type.
+    /// Returns whether tensors of this kind can have elements of this type.
     fn has(dtype: BurnDType) -> bool;
 }
 
@@ -81,22 +81,23 @@ impl AnyTensor {
         self.0
     }
 
-    /// The sizes of the axes.
+    /// Returns the sizes of the axes.
     pub fn shape(&self) -> Vec<usize> {
         kinds::sizes(&self.0)
     }
 
-    /// The element type, if it is one of funcify's.
+    /// Returns the element type, if funcify has it.
     pub fn dtype(&self) -> Option<DType> {
         dtypes::of(&self.0)
     }
 
-    /// The device, with autodiff if the tensor has it.
+    /// Returns the device, with autodiff if the tensor has it.
     pub fn device(&self) -> Device {
         Device::new(self.0.device())
     }
 
-    /// The tensor with a rank and a kind. A scalar, which Burn does not have, becomes a vector of one element.
+    /// Converts to a tensor with a rank and a kind. A scalar, which Burn does not have, becomes a vector of one
+    /// element.
     ///
     /// # Errors
     /// `Call` if the tensor has another rank or kind.
@@ -105,7 +106,7 @@ impl AnyTensor {
         let site = Site::caller();
         let at = || Place::new("into_tensor", site);
         if !self.is::<D, K>() {
-            let (expected, fix) = (format!("a Tensor<{D}, {}>", K::NAME), "ask for the rank and the kind that it has");
+            let (expected, fix) = (format!("a Tensor<{D}, {}>", K::NAME), "request the tensor's rank and kind");
             return Err(misfit(&at(), "the tensor", expected, self.describe(), fix));
         }
         if kinds::rank(&self.0) == D {
@@ -114,13 +115,13 @@ impl AnyTensor {
         kinds::resized(self.0, &[1]).map(BurnTensor::from_dispatch).map_err(|source| failed(&at(), "burn", source))
     }
 
-    /// Whether it has a rank and a kind, or is a scalar that is to be a vector of one element.
+    /// Returns whether the tensor has this rank and kind, or is a scalar that can become a vector of one element.
     pub(crate) fn is<const D: usize, K: TensorKind>(&self) -> bool {
         let rank = kinds::rank(&self.0);
         K::has(self.0.dtype()) && (rank == D || (rank == 0 && D == 1))
     }
 
-    /// The tensor in host memory.
+    /// Copies the tensor to host memory.
     ///
     /// # Errors
     /// `Execution` if the device cannot be read; `Unsupported` for a device or a dtype that funcify does not have.
@@ -133,7 +134,7 @@ impl AnyTensor {
         burn.download(&plain(self.0), dtype).map_err(failed)
     }
 
-    /// What an error says of the tensor.
+    /// Describes the tensor for an error message.
     pub(crate) fn describe(&self) -> String {
         let shape: Vec<String> = self.shape().iter().map(usize::to_string).collect();
         match self.dtype() {
@@ -143,7 +144,7 @@ impl AnyTensor {
     }
 }
 
-/// The tensor without autodiff.
+/// Returns the tensor without autodiff.
 pub(crate) fn plain(tensor: Tensor) -> Tensor {
     match tensor.autodiff {
         DispatchAutodiffContext::Disabled => tensor,

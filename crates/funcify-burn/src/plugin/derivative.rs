@@ -1,4 +1,4 @@
-//! The pair of programs behind a differentiable call: forward, and from cotangents to gradients.
+//! The two programs behind a differentiable call: the forward program, and the one from cotangents to gradients.
 
 use funcify_core::Graph;
 use funcify_core::cancel::free_after;
@@ -12,26 +12,26 @@ use super::options::DifferentiableOptions;
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
 
-/// A forward program that saves what its backward program needs, for the derivatives by some of the inputs.
+/// A forward program that saves residuals, and its backward program for the derivatives of some of the inputs.
 pub(crate) struct Derivative {
     at: Place,
     pub(crate) programs: DerivativePrograms<Burn>,
-    /// How many results the graph has; what follows them is saved.
+    /// The number of results of the graph; the forward program's outputs after them are residuals.
     results: usize,
 }
 
-/// What a call keeps for its backward program.
+/// The residuals that a call keeps for its backward program.
 pub(crate) struct Saved {
-    /// One for each input of the backward program; `None` for cotangents.
+    /// One entry per input of the backward program; `None` for cotangents.
     tensors: Vec<Option<Tensor>>,
     /// The sizes of the graph's results.
     sizes: Vec<Vec<usize>>,
 }
 
 impl Derivative {
-    /// Compiles the programs for the derivatives by the inputs that `by` marks, but for those that lead to no result by a
-    /// differentiable path: they have no gradient, as in Burn. `None` if no input is left. Between the programs tensors lie as is
-    /// best for arguments of these sizes.
+    /// Compiles the programs for the derivatives of the inputs that `by` marks, except inputs without a
+    /// differentiable path to a result: as in Burn, they have no gradient. Returns `None` if no input is left. The
+    /// layout of the tensors between the programs is optimised for arguments of these sizes.
     pub(crate) fn new(
         at: &Place,
         graph: &Graph,
@@ -45,12 +45,12 @@ impl Derivative {
         Ok(programs.map(|programs| Derivative { at: at.clone(), programs, results: graph.outputs().len() }))
     }
 
-    /// What the forward program and the backward program became.
+    /// Returns the reports of the forward program and the backward program.
     pub(crate) fn reports(&self) -> Vec<Report> {
         vec![self.programs.forward.report(), self.programs.backward.report()]
     }
 
-    /// The results, and what the backward program needs.
+    /// Runs the forward program, and returns the results and the residuals.
     pub(crate) fn forward(&self, arguments: Vec<Tensor>) -> Result<(Vec<Tensor>, Saved)> {
         let mut outputs = self.programs.forward.call(&arguments)?;
         let tensors = self.programs.takes.iter().map(|input| match input {
@@ -64,7 +64,7 @@ impl Derivative {
         Ok((outputs, Saved { tensors, sizes }))
     }
 
-    /// The gradients by the inputs, of these `sizes`. A result without a cotangent has zeros.
+    /// Computes the gradients of the inputs, which have these `sizes`. A result without a cotangent counts as zeros.
     pub(crate) fn backward(
         &self,
         saved: Saved,
@@ -84,7 +84,7 @@ impl Derivative {
                         burn.zeros(dtype, &saved.sizes[*result]).map_err(failed)?
                     }
                 },
-                (None, _) => unreachable!("what is no cotangent is saved"),
+                (None, _) => unreachable!("every input except a cotangent is saved"),
             });
         }
         let gradients = self.programs.backward.call(&arguments).inspect_err(|error| free_after(error, arguments))?;

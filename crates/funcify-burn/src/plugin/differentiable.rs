@@ -18,12 +18,13 @@ use super::{failed, for_caller, misfit};
 use crate::device::Burn;
 use crate::kinds::{self, Tensor};
 
-/// A graph that is called on Burn's tensors, and is one op of Burn's autodiff.
+/// A graph that can be called on Burn's tensors, as one op of Burn's autodiff.
 ///
-/// It runs on the device of its arguments, compiled when it meets one. If an argument is tracked, `backward()` of a loss
-/// flows through it by funcify's own backward program: the tape gets a few nodes for each call, whatever loops the graph
-/// has. An argument that is not tracked, or has no autodiff, is a constant; if none is tracked nothing is recorded. A tracked
-/// argument that leads to no result by a differentiable path, because it is only compared say, has no gradient, as in Burn.
+/// It runs on the device of its arguments, and is compiled on the first call for each device. If an argument is
+/// tracked, `backward()` of a loss flows through it by funcify's own backward program: each call adds a few nodes to
+/// the tape, whatever loops the graph has. An argument that is not tracked, or has no autodiff, is a constant; if
+/// none is tracked, nothing is recorded. As in Burn, a tracked argument without a differentiable path to a result,
+/// for example one that is only compared, has no gradient.
 ///
 /// ```
 /// # #[cfg(feature = "flex")] {
@@ -48,8 +49,8 @@ use crate::kinds::{self, Tensor};
 /// # }
 /// ```
 ///
-/// Burn's autodiff is of first order and consumes its tape: for derivatives of higher order differentiate the graph
-/// (`Graph::grad`, `Graph::vjp`), and call that.
+/// Burn's autodiff is first order only and consumes its tape. For derivatives of higher order, differentiate the
+/// graph (`Graph::grad`, `Graph::vjp`), and call the result.
 #[derive(Debug)]
 pub struct Differentiable {
     graph: Arc<Graph>,
@@ -58,7 +59,7 @@ pub struct Differentiable {
     last: Mutex<Last>,
 }
 
-/// What the last call ran.
+/// The programs of the last call.
 #[derive(Default)]
 struct Last(Option<Ran>);
 
@@ -68,22 +69,22 @@ impl std::fmt::Debug for Last {
     }
 }
 
-/// What is compiled for a device.
+/// The programs compiled for a device.
 struct OnDevice {
     burn: Burn,
-    /// Without derivatives.
+    /// The program without derivatives.
     forward: Mutex<Option<Arc<funcify_runtime::Function<Burn>>>>,
-    /// With the derivatives by some of the inputs.
+    /// The programs with derivatives, by the set of tracked inputs.
     derivatives: Cache<Vec<bool>, Tracked>,
 }
 
-/// Which inputs are tracked, and the derivative by them; `None` if gradients flow to none of them.
+/// A flag per input, `true` if it is tracked, and the derivative; `None` if no gradient flows to any of them.
 type Tracked = (Vec<bool>, Option<Arc<Derivative>>);
 
-/// For how many sets of tracked inputs derivatives are kept.
+/// The number of sets of tracked inputs whose derivatives are cached.
 const CACHED: usize = 64;
 
-/// What a call ran.
+/// The programs that a call ran.
 #[derive(Clone)]
 enum Ran {
     Forward(Arc<funcify_runtime::Function<Burn>>),
@@ -101,12 +102,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Differentiable {
-    /// A function that computes a graph. It is compiled when it is called.
+    /// Creates a function that computes a graph. It is compiled on its first call.
     pub fn new(graph: &Graph) -> Self {
         Differentiable::with_options(graph, DifferentiableOptions::default())
     }
 
-    /// A function that computes a graph, with options.
+    /// Creates a function that computes a graph, with options.
     pub fn with_options(graph: &Graph, options: DifferentiableOptions) -> Self {
         Differentiable {
             graph: Arc::new(graph.clone()),
@@ -116,20 +117,21 @@ impl Differentiable {
         }
     }
 
-    /// The graph.
+    /// Returns the graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Runs the function on a structure of tensors, in the order of the graph's inputs, and gives the results in the
-    /// structure that the caller writes. A scalar, which Burn does not have, is a vector of one element.
+    /// Runs the function on a structure of tensors, in the order of the graph's inputs, and returns the results in
+    /// the structure that the caller requests. A scalar, which Burn does not have, is a vector of one element.
     ///
     /// # Errors
-    /// [`Error::Call`](funcify_core::Error::Call) if arguments or results do not fit the graph, or are on several devices; what compiling and running
-    /// a graph can meet; [`Error::NoDerivative`](funcify_core::Error::NoDerivative) if an argument is tracked through an op without a derivative.
+    /// [`Error::Call`](funcify_core::Error::Call) if arguments or results do not fit the graph, or are on several
+    /// devices; [`Error::NoDerivative`](funcify_core::Error::NoDerivative) if an argument is tracked through an op
+    /// without a derivative; and the errors of compiling and running a graph.
     ///
     /// # Panics
-    /// `backward()` has no way to return an error: if the backward program cannot run, it panics with the error's text.
+    /// `backward()` cannot return an error: if the backward program fails, it panics with the error's text.
     #[track_caller]
     pub fn call<R: Tensors>(&self, arguments: impl Tensors) -> Result<R> {
         let at = Place::new(self.graph.name(), Site::caller());
@@ -137,9 +139,9 @@ impl Differentiable {
         structure(&at, "result", results)
     }
 
-    /// What the programs of the last call became: how their loops run, their memory, why something is not compiled. One
-    /// report of the program of a call with nothing tracked, else one of the forward and one of the backward program; none before
-    /// the first call.
+    /// Reports on the programs of the last call: how their loops run, their memory, and why something is not
+    /// compiled. Returns one report if nothing was tracked, else one for the forward and one for the backward
+    /// program, and none before the first call.
     ///
     /// ```
     /// # #[cfg(feature = "flex")] {
@@ -184,7 +186,7 @@ impl Differentiable {
         let plain = arguments.into_iter().map(|argument| plain(argument.into_dispatch())).enumerate();
         let plain = plain.map(|(index, argument)| self.fitted(at, index, argument)).collect::<Result<Vec<Tensor>>>()?;
         let burn = &device.burn;
-        // A wrong number of arguments is an error of the call.
+        // The call itself reports a wrong number of arguments.
         let derivative = match of_tracked.is_empty() || plain.len() != self.graph.inputs().len() {
             true => None,
             false => self.derivative(at, &device, &tracked, &plain)?,
@@ -210,7 +212,7 @@ impl Differentiable {
         self.lifted(at, burn, strategy, operands, results, pull)
     }
 
-    /// The results on the tape, if the arguments have one.
+    /// Puts the results on the tape if the arguments have one.
     fn lifted(
         &self,
         at: &Place,
@@ -228,14 +230,14 @@ impl Differentiable {
         Ok(results.into_iter().map(AnyTensor::new).collect())
     }
 
-    /// The one device of the arguments, and their strategy of checkpointing if any has autodiff.
+    /// Returns the common device of the arguments, and their checkpointing strategy if any has autodiff.
     fn device_of(
         &self,
         at: &Place,
         arguments: &[AnyTensor],
     ) -> Result<(Arc<OnDevice>, Option<GradientCheckpointingStrategy>)> {
         let Some(first) = arguments.first().map(AnyTensor::device) else {
-            let (expected, found) = ("a tensor, whose device is that of the call", "no tensors");
+            let (expected, found) = ("a tensor that determines the device", "no tensors");
             return Err(misfit(at, "the argument list", expected, found, "add an input to the graph"));
         };
         let mut strategy = None;
@@ -250,7 +252,7 @@ impl Differentiable {
                 (DispatchAutodiffContext::Disabled, _) => {}
                 (DispatchAutodiffContext::Enabled(found), Some(expected)) if found != expected => {
                     let (expected, found) = (format!("gradient checkpointing {expected:?}"), format!("{found:?}"));
-                    let fix = "use one strategy of gradient checkpointing for all arguments";
+                    let fix = "use one gradient checkpointing strategy for all arguments";
                     return Err(misfit(at, component(), expected, found, fix));
                 }
                 (DispatchAutodiffContext::Enabled(found), _) => strategy = Some(found),
@@ -302,7 +304,7 @@ impl Differentiable {
         if index < self.graph.inputs().len() { self.graph.input_name(index) } else { "" }
     }
 
-    /// An argument with the rank of its input: a vector of one element stands for a scalar.
+    /// Returns an argument with the rank of its input: a vector of one element represents a scalar.
     fn fitted(&self, at: &Place, index: usize, argument: Tensor) -> Result<Tensor> {
         let is_scalar = index < self.graph.inputs().len() && self.graph.input_type(index).rank() == 0;
         if !is_scalar || kinds::sizes(&argument) != [1] {
@@ -312,7 +314,7 @@ impl Differentiable {
     }
 }
 
-/// A result as Burn's tensors have it: a scalar is a vector of one element.
+/// Converts a result for Burn's tensors: a scalar becomes a vector of one element.
 fn vector(at: &Place, burn: &Burn, result: Tensor) -> Result<Tensor> {
     match kinds::rank(&result) {
         0 => kinds::resized(result, &[1]).map_err(|source| failed(at, burn.name(), source)),

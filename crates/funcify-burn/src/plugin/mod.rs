@@ -1,4 +1,4 @@
-//! funcify in Burn models: a graph is one op of Burn's autodiff.
+//! Runs funcify in Burn models: a graph is one op of Burn's autodiff.
 
 mod any;
 mod derivative;
@@ -15,17 +15,17 @@ pub use options::DifferentiableOptions;
 pub use tensors::{Leaves, Tensors};
 pub(crate) use tensors::{leaves_of, structure};
 
-/// The error of what this crate asks of funcify, with the line of its user.
+/// Attributes an error of this crate's own use of funcify to the line of its caller.
 pub(crate) fn for_caller(at: &Place, error: Error) -> Error {
     error.for_caller(file!().trim_end_matches("plugin/mod.rs"), at.site)
 }
 
-/// Returns the error of what a device could not do.
+/// Returns the error for a failure of the device.
 pub(crate) fn failed(at: &Place, backend: &str, source: BackendError) -> Error {
     Error::Execution { at: at.boxed(), backend: backend.to_string(), source }
 }
 
-/// Returns the error of an argument or a result that is not what the program takes or gives.
+/// Returns the error for an argument or a result that does not fit the program.
 pub(crate) fn misfit(
     at: &Place,
     component: impl Into<String>,

@@ -1,10 +1,10 @@
 //! One op with any number of operands and results on the tape of Burn's autodiff.
 //!
-//! A node of Burn's autodiff has a fixed number of operands and one result. A call is therefore a few nodes: *links*, each
-//! with up to [`WIDTH`] operands, one of them the link before it, the last of which pulls the cotangents back; and above it one
-//! node a result, which keeps the cotangent of that result. Burn runs nodes from the deepest in the tape to the
-//! shallowest, so the last link runs when all cotangents are there, and each operand's node when it has its share. Of a call with
-//! one float result, that result is the last link's own.
+//! A node of Burn's autodiff has a fixed number of operands and one result. So a call becomes a few nodes. First come
+//! *links*, each with up to [`WIDTH`] operands, one of which is the previous link; the last link pulls the cotangents
+//! back. Above it, each result has a node that keeps its cotangent. Burn runs nodes from the deepest in the tape to
+//! the shallowest, so the last link runs when all cotangents are there, and each operand's node when it has its
+//! share. If a call has one float result, that result is the last link's own.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,30 +22,32 @@ use burn::tensor::{FloatDType, Shape};
 
 use crate::kinds::{Kind, Outcome, Tensor, kind};
 
-/// From the cotangents of the results, `None` for those that the loss does not use, to those of the operands.
+/// A function from the cotangents of the results (`None` for results that the loss does not use) to those of the
+/// operands.
 pub(crate) type Pull = Box<dyn FnOnce(Vec<Option<Tensor>>) -> Vec<Tensor> + Send>;
 
-/// How many operands a link has at most. It has as many as the next power of two: a node for each costs as much as an op of Burn's.
+/// The maximum number of operands of a link. The actual number is the next power of two: a node per operand would
+/// cost as much as one of Burn's ops.
 const WIDTH: usize = 16;
 
-/// What the nodes of one call share.
+/// The state that the nodes of one call share.
 struct Shared {
     pull: Option<Pull>,
-    /// One a result.
+    /// One entry per result.
     cotangents: Vec<Option<Tensor>>,
-    /// One an operand, when the last link has run.
+    /// One entry per operand, once the last link has run.
     gradients: Vec<Option<Tensor>>,
 }
 
-/// The state of a node: what all share, and which part of it is this node's.
+/// The state of a node: the shared state, and this node's part of it.
 #[derive(Clone)]
 struct Part {
     shared: Arc<Mutex<Shared>>,
-    /// The number of the result, or of the first operand.
+    /// The index of the result, or of the first operand.
     first: usize,
-    /// How many operands the link has beside the link before it.
+    /// The number of operands of the link besides the previous link.
     operands: usize,
-    /// The number of the link's own result.
+    /// The index of the link's own result.
     result: Option<usize>,
 }
 
@@ -65,7 +67,7 @@ impl fmt::Debug for Part {
 #[derive(Debug)]
 struct Link;
 
-/// The node of a result.
+/// The node that collects the cotangent of a result.
 #[derive(Debug)]
 struct Collect;
 
@@ -112,7 +114,7 @@ where
         let cotangent = grads.consume::<V>(&ops.node);
         let device = cotangent.device();
         let mut shared = ops.state.lock();
-        // The first of the results to run lets the last link run.
+        // The first result node to run makes the last link run.
         let is_first = shared.cotangents.iter().all(Option::is_none);
         shared.cotangents[ops.state.first] = Some(dispatch::<V>(cotangent));
         let [last] = ops.parents;
@@ -122,7 +124,8 @@ where
     }
 }
 
-/// The primitive of a tensor of that backend without autodiff. Another tensor is Burn's panic: the callers have looked.
+/// Returns the primitive of a tensor of this backend without autodiff. Burn panics for any other tensor; the callers
+/// have checked.
 fn primitive<V: Backend>(tensor: Tensor) -> FloatTensor<V>
 where
     Tensor: DispatchKindConversion<V>,
@@ -140,7 +143,7 @@ where
     <Tensor as DispatchKindConversion<V>>::from_backend(BackendTensor::Float(tensor))
 }
 
-/// Whether gradients flow to a tensor.
+/// Returns whether gradients flow to a tensor.
 pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     let DispatchTensorKind::Autodiff(inner) = &tensor.kind else {
         return false;
@@ -156,7 +159,7 @@ pub(crate) fn is_tracked(tensor: &Tensor) -> bool {
     }
 }
 
-/// What becomes one op of the tape: results of operands that are tracked and on one device.
+/// The description of an op to put on the tape: its results, and its operands, which are tracked and on one device.
 pub(crate) struct Taping {
     pub(crate) strategy: GradientCheckpointingStrategy,
     pub(crate) operands: Vec<Tensor>,
@@ -164,10 +167,11 @@ pub(crate) struct Taping {
     pub(crate) pull: Pull,
 }
 
-/// Puts results on the tape. Those that are not floats, and all if there are no operands, get the autodiff context alone.
+/// Puts results on the tape. Results that are not floats, and all results if there are no operands, only get the
+/// autodiff context.
 ///
 /// # Errors
-/// A device of a feature of Burn that this crate is compiled without.
+/// A device that needs a Burn feature not enabled in this crate.
 #[allow(deprecated, reason = "Burn deprecates its ndarray device; it is supported here as long as Burn has it")]
 pub(crate) fn on_tape(taping: Taping) -> Outcome<Vec<Tensor>> {
     let Some(first) = taping.results.first() else {
@@ -180,7 +184,7 @@ pub(crate) fn on_tape(taping: Taping) -> Outcome<Vec<Tensor>> {
         DispatchTensorKind::NdArray(_) => Ok(with_strategy::<burn::backend::NdArray>(taping)),
         #[cfg(feature = "wgpu")]
         DispatchTensorKind::Cube(_) => Ok(with_strategy::<burn::backend::Cube>(taping)),
-        _ => Err("funcify-burn is compiled without the feature of this device".into()),
+        _ => Err("funcify-burn was compiled without the feature of this device".into()),
     }
 }
 
@@ -240,7 +244,8 @@ where
     results.collect()
 }
 
-/// A node of these operands and the link before it, of which there are up to `N` together. Without a value of its own it has any.
+/// Creates a node of these operands and the previous link, at most `N` together. Without a value of its own it has an
+/// arbitrary one.
 fn link<V: Backend, C: CheckpointStrategy, const N: usize>(
     part: Part,
     operands: &[Tensor],
@@ -256,7 +261,7 @@ where
             Err(message) => panic!("a tensor of another device or without autodiff: {message}"),
         };
     let mut operands: Vec<Taped<V>> = operands.iter().map(taped).collect();
-    // A node needs a tensor, whatever its elements; those that fill it up are not tracked.
+    // A node needs a tensor, whatever its elements; the operands that pad it are not tracked.
     let any = operands[0].primitive().clone();
     operands.extend(before.cloned());
     operands.resize_with(N, || Taped::<V>::new(any.clone()));

@@ -1,15 +1,15 @@
-//! How a graph runs as one op of Burn's autodiff.
+//! Options for running a graph as one op of Burn's autodiff.
 
 use funcify_core::CheckpointPolicy;
 use funcify_runtime::CompileOptions;
 
-/// How a [`Differentiable`](super::Differentiable) runs.
+/// Options of a [`Differentiable`](super::Differentiable).
 #[derive(Clone, Debug, Default)]
 pub struct DifferentiableOptions {
-    /// How its programs are compiled.
+    /// The options for compiling its programs.
     pub compile: CompileOptions,
-    /// What its loops save for their backward loops. If nothing is said, what they need, which is less than Burn's tape keeps: all
-    /// of it ([`CheckpointPolicy::SaveAll`]), and where loops are compiled what is costly to compute again
-    /// ([`CheckpointPolicy::SaveCostly`]).
+    /// The residuals that its loops save for their backward loops. By default, loops save everything they need
+    /// ([`CheckpointPolicy::SaveAll`]), which is less than Burn's tape keeps; compiled loops save the values that are
+    /// costly to recompute ([`CheckpointPolicy::SaveCostly`]).
     pub policy: Option<CheckpointPolicy>,
 }

@@ -1,4 +1,4 @@
-//! Structures of Burn tensors: what a function takes and gives.
+//! Structures of Burn tensors, for the arguments and results of a function.
 
 use std::fmt::Display;
 use std::vec::IntoIter;
@@ -10,43 +10,43 @@ use funcify_core::error::{Error, Place, Result};
 use super::any::{AnyTensor, TensorKind};
 use super::misfit;
 
-/// A structure of Burn tensors of mixed ranks and kinds: tensors, [`AnyTensor`]s, tuples, arrays and `Vec`s of them, and
-/// Burn's `LstmState` (the hidden state, then the cell).
+/// A structure of Burn tensors of mixed ranks and kinds: tensors, [`AnyTensor`]s, tuples, arrays and `Vec`s of them,
+/// and Burn's `LstmState` (the hidden state, then the cell).
 ///
-/// A `Vec` among results takes all tensors that are left, so it stands last.
+/// A `Vec` among results takes all remaining tensors, so it must come last.
 pub trait Tensors: Sized {
-    /// Adds the tensors to a list, in order.
+    /// Appends the tensors to a list, in order.
     fn into_leaves(self, leaves: &mut Vec<AnyTensor>);
 
-    /// The structure with the next tensors of a list.
+    /// Builds the structure from the next tensors of a list.
     ///
     /// # Errors
     /// [`Error::Call`] if the list ends, or a tensor has another rank or kind.
     fn from_leaves(leaves: &mut Leaves) -> Result<Self>;
 }
 
-/// Tensors that are taken one by one.
+/// A list of tensors, taken one by one.
 #[derive(Debug)]
 pub struct Leaves {
     at: Place,
-    /// What the tensors are: results, or parts of a carry.
+    /// The role of the tensors, for errors: results, or parts of a carry.
     what: &'static str,
     count: usize,
     tensors: IntoIter<AnyTensor>,
 }
 
 impl Leaves {
-    /// The next tensor, which should be an `expected`.
+    /// Takes the next tensor; `expected` describes it in errors.
     ///
     /// # Errors
-    /// [`Error::Call`] if there is none.
+    /// [`Error::Call`] if no tensor is left.
     pub fn take(&mut self, expected: impl Display) -> Result<AnyTensor> {
         let missing = || format!("{} tensors", self.count);
         self.tensors.next().ok_or_else(|| self.misfit(self.count, expected.to_string(), missing()))
     }
 
     fn misfit(&self, index: usize, expected: String, found: String) -> Error {
-        let fix = "write the structure with the ranks and kinds that the program has; `AnyTensor` takes any";
+        let fix = "use a structure with the program's ranks and kinds; `AnyTensor` accepts any";
         misfit(&self.at, format!("{} {index}", self.what), expected, found, fix)
     }
 
@@ -55,14 +55,14 @@ impl Leaves {
     }
 }
 
-/// All the tensors of a structure.
+/// Returns all tensors of a structure.
 pub(crate) fn leaves_of(tensors: impl Tensors) -> Vec<AnyTensor> {
     let mut leaves = Vec::new();
     tensors.into_leaves(&mut leaves);
     leaves
 }
 
-/// The structure with these tensors, all of them.
+/// Builds a structure from all of these tensors.
 pub(crate) fn structure<T: Tensors>(at: &Place, what: &'static str, tensors: Vec<AnyTensor>) -> Result<T> {
     let count = tensors.len();
     let mut leaves = Leaves { at: at.clone(), what, count, tensors: tensors.into_iter() };

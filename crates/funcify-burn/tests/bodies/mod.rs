@@ -1,16 +1,16 @@
-//! Bodies of loops in which Burn stops gradients, or might seem to.
+//! Bodies of loops in which Burn stops gradients, or may appear to.
 
 use burn::tensor::{Tensor, activation, s};
 
-/// How many elements the weight, the carry and each row have.
+/// The number of elements of the weight, the carry and each row.
 pub(crate) const WIDTH: usize = 3;
 
 pub(crate) type Vector = Tensor<1>;
 
-/// A step: from a weight, the carry and a row to the next carry and a result.
+/// A step that maps a weight, the carry and a row to the next carry and a result.
 pub(crate) type Body = fn(Vector, Vector, Vector) -> (Vector, Vector);
 
-/// A closure for [`Body`].
+/// Builds a [`Body`].
 macro_rules! body {
     (|$w:ident, $c:ident, $x:ident| $result:expr) => {
         (|$w: Vector, $c: Vector, $x: Vector| $result) as Body
@@ -21,13 +21,13 @@ pub(crate) fn twice(x: Vector) -> (Vector, Vector) {
     (x.clone(), x)
 }
 
-/// The result of a threshold, with the gradient of a sigmoid.
+/// Computes a threshold with the gradient of a sigmoid.
 fn spike(v: Vector) -> Vector {
     let (hard, soft) = (v.clone().greater_elem(0.3).float(), activation::sigmoid(v));
     (hard - soft.clone()).detach() + soft
 }
 
-/// Bodies by their names, each with a control of autodiff or without one.
+/// The bodies by name, each with an autodiff control or without one.
 pub(crate) const BODIES: &[(&str, Body)] = &[
     ("nothing", body!(|w, c, x| twice((c * w + x).tanh()))),
     ("a weight", body!(|w, c, x| twice(c + w.clone().detach() * w * x))),
@@ -231,7 +231,7 @@ pub(crate) const BODIES: &[(&str, Body)] = &[
         }),
     ),
     ("steps", body!(|w, c, x| twice(c + w.floor() * x.clone().sign() + x))),
-    // Numbers do not tell tensors of the same elements apart, but what else is known of them does.
+    // Trials cannot distinguish tensors with equal elements, but their other uses do.
     (
         "one of two equal ones, of which the other is used alone",
         body!(|w, c, x| {

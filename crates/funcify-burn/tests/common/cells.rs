@@ -1,4 +1,4 @@
-//! Cells of recurrent networks and state-space models as Burn modules, as one would write them for a loop by hand.
+//! Cells of recurrent networks and state-space models as Burn modules, written as for a handwritten loop.
 
 use burn::module::{Module, Param};
 use burn::nn::{Linear, LinearConfig, LstmState};
@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 
 use super::values;
 
-/// A parameter of small numbers.
+/// Returns a parameter with small elements.
 fn param<const D: usize>(shape: [usize; D], seed: u32, scale: f32, device: &Device) -> Param<Tensor<D>> {
     let numbers = values(shape.iter().product(), seed).iter().map(|number| number * scale).collect();
     Param::from_tensor(Tensor::from_data(TensorData::new::<f32, _>(numbers, shape), device))
@@ -17,12 +17,12 @@ fn linear(inputs: usize, outputs: usize, device: &Device) -> Linear {
     LinearConfig::new(inputs, outputs).init(device)
 }
 
-/// Burn's own computes in f32 on its ndarray device, whatever the dtype.
+/// Replaces Burn's own sigmoid, which computes in f32 on its ndarray device, whatever the dtype.
 fn sigmoid(x: Tensor<2>) -> Tensor<2> {
     ((-x).exp() + 1.0).recip()
 }
 
-/// h' = tanh(W x + U h + b).
+/// A cell that computes h' = tanh(W x + U h + b).
 #[derive(Module, Debug)]
 pub(crate) struct Rnn {
     input: Linear,
@@ -79,7 +79,8 @@ impl Lstm {
     }
 }
 
-/// A diagonal state-space layer with complex states (S5, Smith et al. 2023), its complex numbers in two parts.
+/// A diagonal state-space layer with complex states (S5, Smith et al. 2023), with complex numbers as pairs of
+/// tensors.
 #[derive(Module, Debug)]
 pub(crate) struct S5 {
     lambda: [Param<Tensor<1>>; 2],
@@ -99,7 +100,7 @@ impl S5 {
 
     pub(crate) fn step(&self, [re, im]: [Tensor<2>; 2], x: Tensor<2>) -> ([Tensor<2>; 2], Tensor<2>) {
         let step = (self.log_step.val() - 2.0).exp();
-        // A negative real part: the states decay.
+        // A negative real part makes the states decay.
         let decay = (-self.lambda[0].val().exp() * step.clone()).exp();
         let angle = self.lambda[1].val() * step.clone();
         let (a, b) = ((decay.clone() * angle.clone().cos()).unsqueeze(), (decay * angle.sin()).unsqueeze());

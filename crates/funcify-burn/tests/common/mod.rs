@@ -1,6 +1,6 @@
-//! What the tests of the plug-in share: devices, numbers, a comparison.
+//! Helpers that the tests of the plug-in share: devices, values, a comparison.
 
-#![allow(dead_code, reason = "each test program uses a part")]
+#![allow(dead_code, reason = "each test program uses only some helpers")]
 
 pub(crate) mod cells;
 
@@ -8,7 +8,7 @@ use burn::tensor::{Device, TensorData};
 use funcify::dispatch::Backend;
 use funcify_burn::Burn;
 
-/// Every device that is compiled in and there.
+/// Returns every device that is compiled in and available.
 pub(crate) fn devices() -> Vec<Device> {
     let devices = vec![
         #[cfg(feature = "flex")]
@@ -20,19 +20,19 @@ pub(crate) fn devices() -> Vec<Device> {
     devices.into_iter().chain(wgpu()).collect()
 }
 
-/// Every such device with autodiff.
+/// Returns every such device with autodiff.
 pub(crate) fn autodiff_devices() -> impl Iterator<Item = Device> {
     devices().into_iter().map(Device::autodiff)
 }
 
-/// The devices that compute in f64.
+/// Returns the devices that compute in f64.
 pub(crate) fn devices_of_f64() -> Vec<Device> {
     let holds = |device: &Device| Burn::of(device).unwrap().unsupported(funcify::DType::F64, 3).is_none();
     devices().into_iter().filter(holds).collect()
 }
 
-/// The wgpu device, if there is one. Where there is none and `FUNCIFY_REQUIRE` does not name it, the tests go without it
-/// and say so.
+/// Returns the wgpu device, if available. Otherwise the tests skip it and print a note, unless `FUNCIFY_REQUIRE`
+/// names it.
 fn wgpu() -> Option<Device> {
     #[cfg(feature = "wgpu")]
     match Burn::wgpu() {
@@ -41,13 +41,13 @@ fn wgpu() -> Option<Device> {
             assert_eq!(error.kind(), "Absent", "{error}");
             let required = std::env::var("FUNCIFY_REQUIRE").unwrap_or_default();
             assert!(!required.split(',').any(|name| name == "burn-wgpu"), "{error}");
-            eprintln!("without burn-wgpu: {error}");
+            eprintln!("skipping burn-wgpu: {error}");
         }
     }
     None
 }
 
-/// Numbers between -1 and 1, the same for the same seed.
+/// Returns numbers between -1 and 1, the same for the same seed.
 pub(crate) fn values(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2654435761).wrapping_add(12345);
     let mut next = || {
@@ -64,6 +64,6 @@ pub(crate) fn assert_close(found: &TensorData, expected: &TensorData, tolerance:
     let largest = pairs.iter().map(|(_, expected)| expected.abs()).fold(0.0, f64::max);
     for (index, (found, expected)) in pairs.iter().enumerate() {
         let difference = (found - expected).abs();
-        assert!(difference <= tolerance * largest, "{what}: element {index} is {found}, not {expected}");
+        assert!(difference <= tolerance * largest, "{what}: element {index} is {found}, expected {expected}");
     }
 }

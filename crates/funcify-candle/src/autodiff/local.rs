@@ -1,23 +1,24 @@
-//! The gradient of a piece of a program that Candle has recorded, between leaves of its own and given cotangents.
+//! Differentiates a piece of a program that Candle has recorded, between leaves of its own and given cotangents.
 
 use candle_core::backprop::GradStore;
 use candle_core::{CpuStorage, InplaceOp2, Layout, Result, Tensor, Var};
 
 use super::record::{Given, record};
 
-/// A leaf with these elements, by which a gradient can be taken. What is no float is given as it is.
+/// Returns a leaf with these elements, so that its gradient can be computed. Other dtypes than floats are only
+/// detached.
 pub(crate) fn leaf(tensor: &Tensor) -> Result<Tensor> {
     if tensor.dtype().is_float() { Ok(Var::from_tensor(&tensor.detach())?.into_inner()) } else { Ok(tensor.detach()) }
 }
 
-/// The gradients of outputs with these cotangents, by every `Var` that they depend on. Outputs without a graph, and those
-/// without a cotangent, add nothing.
+/// Computes the gradients of every `Var` that the outputs depend on, for these cotangents. Outputs without a graph,
+/// and those without a cotangent, add nothing.
 pub(crate) fn pull<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>) -> Result<GradStore> {
     let given = outputs.into_iter().filter(|(_, cotangent)| cotangent.is_some());
     join(given)?.map_or_else(|| Ok(GradStore::default()), |root| root.backward())
 }
 
-/// One tensor that depends on all outputs that have a graph, if there are any.
+/// Returns one tensor that depends on all outputs that have a graph, if any.
 pub(crate) fn join<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Tensor>)>) -> Result<Option<Tensor>> {
     let tracked = outputs.into_iter().filter(|(output, _)| output.track_op() && output.dtype().is_float());
     // The gradient of an output's token is the cotangent.
@@ -28,12 +29,12 @@ pub(crate) fn join<'a>(outputs: impl IntoIterator<Item = (&'a Tensor, Option<Ten
     if seeds.is_empty() { Ok(None) } else { Tensor::cat(&seeds, 0).map(Some) }
 }
 
-/// A sum of gradients, none at first.
+/// A sum of gradients, empty at first.
 #[derive(Default)]
 pub(crate) struct Sum(Option<Tensor>);
 
 impl Sum {
-    /// Adds a gradient that a [`pull`] gave: nothing else holds its elements.
+    /// Adds a gradient that [`pull`] returned: its elements are not shared.
     pub(crate) fn add(&mut self, gradient: Option<Tensor>) -> Result<()> {
         self.0 = match (self.0.take(), gradient.map(|gradient| gradient.detach())) {
             (Some(sum), Some(gradient)) if sum.device().is_cpu() && sum.is_contiguous() && gradient.is_contiguous() => {
@@ -51,7 +52,7 @@ impl Sum {
     }
 }
 
-/// `a += b` on the CPU.
+/// Computes `a += b` on the CPU.
 struct AddAssign;
 
 impl InplaceOp2 for AddAssign {

@@ -1,4 +1,4 @@
-//! A computation as one node of Candle's autodiff: any number of inputs and outputs, of mixed float types.
+//! Makes a computation one node of Candle's autodiff, with any number of inputs and outputs, of mixed float types.
 //!
 //! Candle's custom ops have up to three inputs and one output. Tokens join several of them:
 //!
@@ -8,16 +8,18 @@
 //! input 2 ──▶ Input ─┘                      └─▶ Output ──▶ output 2
 //! ```
 //!
-//! Edges without a name are tokens: small vectors of f32. An `Output` gives elements that are computed already. One input and one
-//! output need no tokens: they are one op.
+//! Edges without a name are tokens: small vectors of f32. An `Output` returns elements that are already computed. A
+//! node with one input and one output needs no tokens: it is a single op.
 //!
-//! 1. Backward, Candle meets each `Output` that the loss depends on before the hub, and the hub before each `Input`.
-//!    An `Output` deposits its cotangent under a fresh ticket, and its token's gradient is the number of the ticket; the
-//!    hub finds there which outputs were used, and hands the gradients of the inputs over in the same way.
-//! 2. So a pass through the graph has its own deposits: backward may be repeated, may fail in the middle, and may run in
-//!    several threads at once.
-//! 3. The depth is constant, however many inputs there are: Candle's backward recurses.
-//! 4. Gradients are tracked, by an op whose own backward is an error: Candle's gradient of a gradient would be wrong.
+//! 1. In a backward pass, Candle visits each `Output` that the loss depends on before the hub, and the hub before
+//!    each `Input`. An `Output` deposits its cotangent under a fresh ticket, and its token's gradient is the number
+//!    of the ticket. From these numbers the hub learns which outputs were used, and it hands over the gradients of
+//!    the inputs in the same way.
+//! 2. So each pass through the graph has its own deposits: a backward pass may be repeated, may fail in the middle,
+//!    and may run in several threads at once.
+//! 3. The depth is constant, however many inputs exist: Candle's backward pass recurses.
+//! 4. Gradients are tracked, by an op whose own backward pass is an error: Candle's gradient of a gradient would be
+//!    wrong.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -31,11 +33,11 @@ use super::record::{Given, record};
 use super::storage::{Elements, Handover, MAX_TICKET, ticket};
 use crate::errors::{self, bail};
 
-/// From the cotangents of the outputs (`None`: unused) the gradients of the inputs (`None`: zeros).
+/// A function from the cotangents of the outputs (`None`: unused) to the gradients of the inputs (`None`: zeros).
 pub(crate) type Pull = dyn Fn(&[Option<Tensor>]) -> Result<Vec<Option<Elements>>> + Send + Sync;
 
-/// Makes a computation one node: its outputs, tracked. Each input is tracked and of a float type, there is at least one,
-/// and each output is of a float type.
+/// Makes a computation one node, and returns its tracked outputs. There must be at least one input. All inputs are
+/// tracked, and all inputs and outputs have float types.
 pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: Box<Pull>) -> Result<Vec<Tensor>> {
     let node = Arc::new(Node {
         at: at.clone(),
@@ -49,7 +51,7 @@ pub(crate) fn attach(at: &Place, inputs: &[Tensor], outputs: &[Elements], pull: 
     if let ([input], [output]) = (inputs, outputs) {
         let gradient = move |input: &Tensor, cotangent: &Tensor| {
             let gradient = node.gradients(&[Some(cotangent.detach())])?.pop();
-            node.given(input, gradient.expect("a node gives as many gradients as it has inputs"))
+            node.given(input, gradient.expect("`gradients` checked that there is one per input"))
         };
         return Ok(vec![record(input, "funcify", elements(output)?, gradient)?]);
     }
@@ -85,7 +87,7 @@ struct Node {
     deposits: Mutex<Deposits>,
 }
 
-/// What waits for the next op of a backward pass, by ticket.
+/// The values that wait for the next op of a backward pass, by ticket.
 #[derive(Default)]
 struct Deposits {
     cotangents: HashMap<u32, Tensor>,
@@ -101,7 +103,7 @@ impl Node {
         self.deposits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cotangents that this pass has deposited.
+    /// Takes the cotangents that this pass has deposited.
     fn cotangents(&self, tickets: &[f32]) -> Result<Vec<Option<Tensor>>> {
         let mut deposits = self.deposits();
         let cotangent = |value: &f32| match ticket(*value)? {
@@ -114,7 +116,7 @@ impl Node {
         tickets.iter().map(cotangent).collect()
     }
 
-    /// Runs the node's own backward.
+    /// Runs the node's own backward pass.
     fn gradients(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
         if self.scope != Scope::current() {
             return Err(self.captured());
@@ -126,21 +128,21 @@ impl Node {
         Ok(gradients)
     }
 
-    /// A gradient as Candle's backward is given it.
+    /// Converts a gradient to the form that Candle's backward pass expects.
     fn given(&self, input: &Tensor, gradient: Option<Elements>) -> Result<Option<Tensor>> {
         match gradient {
             Some(gradient) => {
                 let at = self.at.clone();
                 record(input, "funcify-gradient", elements(&gradient)?, move |_, _| Err(second_order(&at))).map(Some)
             }
-            // A variable to which nothing flows has no gradient: an optimiser leaves it as it is.
+            // A variable that no gradient reaches has none, so that an optimiser leaves it unchanged.
             None if input.is_variable() => Ok(None),
-            // Candle's backward wants a gradient for whatever else it has visited.
+            // Candle's backward pass needs a gradient for everything else that it has visited.
             None => input.detach().zeros_like().map(Some),
         }
     }
 
-    /// Runs the node's own backward on what was deposited. Returns the ticket of the gradients.
+    /// Runs the node's own backward pass on the deposited cotangents. Returns the ticket of the gradients.
     fn pull(&self, tickets: &[f32]) -> Result<u32> {
         let gradients = self.gradients(&self.cotangents(tickets)?)?;
         let number = self.ticket();
@@ -148,7 +150,7 @@ impl Node {
         Ok(number)
     }
 
-    /// The backward of an `Output`: deposits its cotangent.
+    /// Runs the backward pass of an `Output`: deposits its cotangent.
     fn output(&self, index: usize, tokens: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
         let number = self.ticket();
         self.deposits().cotangents.insert(number, cotangent.detach());
@@ -157,7 +159,7 @@ impl Node {
         Tensor::from_vec(tickets, tokens.shape(), tokens.device()).map(Some)
     }
 
-    /// The backward of an `Input`: takes its gradient.
+    /// Runs the backward pass of an `Input`: takes its gradient.
     fn input(&self, index: usize, input: &Tensor, tickets: &Tensor) -> Result<Option<Tensor>> {
         let number = ticket(tickets.to_vec1::<f32>()?.iter().sum())?;
         let gradient = {
@@ -184,11 +186,11 @@ impl Node {
     }
 }
 
-/// The error of the backward of a gradient.
+/// Returns the error for a backward pass through a gradient.
 fn second_order(at: &Place) -> Error {
     errors::candle(funcify_core::Error::NoDerivative {
         at: at.boxed(),
-        component: "a gradient that Candle's backward gave".into(),
+        component: "a gradient that Candle's backward returned".into(),
         reason: "Candle's backward detaches what it computes, so its second derivatives are wrong".into(),
         fix: "`detach()` the gradient if it is meant as numbers; for a second derivative differentiate the graph \
               (`Graph::grad` as often as needed) and compile that"
@@ -196,7 +198,7 @@ fn second_order(at: &Place) -> Error {
     })
 }
 
-/// Whose closure is running: a node that was made outside of it must not be met in its backward.
+/// Identifies the running closure: a backward pass in it must not reach a node created outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scope(u64);
 
@@ -209,7 +211,7 @@ impl Scope {
         SCOPE.get()
     }
 
-    /// A scope of its own.
+    /// Creates a new scope.
     pub(crate) fn fresh() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Scope(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -228,7 +230,7 @@ impl Scope {
     }
 }
 
-/// The place of a call from outside.
+/// Returns the place of a call from user code.
 #[track_caller]
 pub(crate) fn place(op: &str) -> Place {
     Place::new(op, Site::caller())

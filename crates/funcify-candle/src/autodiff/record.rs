@@ -4,11 +4,11 @@ use candle_core::{CpuStorage, CudaStorage, CustomOp1, Layout, MetalStorage, Resu
 
 use super::storage::{Handover, OnDevice, token};
 
-/// What an op gives forward.
+/// The forward result of an op.
 pub(super) enum Given {
-    /// So many tokens.
+    /// This many tokens.
     Tokens(usize),
-    /// Elements that are computed already.
+    /// Elements that are already computed.
     Elements(Handover),
 }
 
@@ -21,7 +21,7 @@ impl Given {
     }
 }
 
-/// Records an op on a tensor: what it gives, and its gradient, from the tensor and the cotangent.
+/// Records an op on a tensor, with its result, and its gradient as a function of the tensor and the cotangent.
 pub(super) fn record(
     input: &Tensor,
     name: &'static str,

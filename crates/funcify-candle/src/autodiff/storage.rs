@@ -1,4 +1,4 @@
-//! Elements moved from a tensor into the result of a custom op.
+//! Moves elements from a tensor into the result of a custom op.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,17 +9,18 @@ use smallvec::SmallVec;
 
 use crate::errors::bail;
 
-/// A tensor whose elements go into the result of a custom op.
+/// A tensor whose elements become the result of a custom op.
 pub(crate) enum Elements {
-    /// It shares its elements with nothing, and is not looked at again: they are moved.
+    /// The elements are not shared, and the tensor is not read again: they are moved.
     Fresh(Tensor),
-    /// It may share them: they are copied.
+    /// The elements may be shared: they are copied.
     Shared(Tensor),
 }
 
 impl Elements {
-    /// Results of a program, each moved where it is safe: if it covers all of its storage, no other result and none of
-    /// `others` has that storage, and it is larger than every constant of the program (a result may be one).
+    /// Wraps the results of a program. A result is moved if that is safe: it covers all of its storage, no other
+    /// result and none of `others` has that storage, and it is larger than every constant of the program (because it
+    /// may be one).
     pub(crate) fn of_program<'t>(
         results: Vec<Tensor>,
         others: impl Iterator<Item = &'t Tensor> + Clone,
@@ -44,7 +45,7 @@ pub(crate) fn storage_of(tensor: &Tensor) -> usize {
     std::ptr::from_ref(&*tensor.storage_and_layout().0).addr()
 }
 
-/// Whether a tensor has all elements of its storage, in order; false on every device but the CPU.
+/// Returns whether a tensor has all elements of its storage, in order; `false` on every device except the CPU.
 fn covers_storage(tensor: &Tensor) -> bool {
     let (storage, layout) = tensor.storage_and_layout();
     let len = match &*storage {
@@ -57,7 +58,7 @@ fn covers_storage(tensor: &Tensor) -> bool {
     layout.is_contiguous() && layout.start_offset() == 0 && len == layout.shape().elem_count()
 }
 
-/// The elements of one tensor, to be taken once by an op that gives them as its result.
+/// The elements of one tensor, which an op takes once as its result.
 pub(super) struct Handover {
     storage: Mutex<Option<Storage>>,
     shape: Shape,
@@ -77,7 +78,7 @@ impl Handover {
         Ok(Handover { storage: Mutex::new(Some(storage.try_clone(layout)?)), shape: tensor.shape().clone() })
     }
 
-    /// Leaves the tensor empty.
+    /// Takes the elements and leaves the tensor empty.
     fn take(tensor: &Tensor) -> Result<Self> {
         if tensor.elem_count() == 0 {
             return Self::copied(tensor);
@@ -87,7 +88,7 @@ impl Handover {
         Ok(Handover { storage: take.0, shape: tensor.shape().clone() })
     }
 
-    /// Hands the storage over, once, on the device that it is asked for on.
+    /// Hands over the storage, once, on the requested device.
     pub(super) fn on_device<S: OnDevice>(&self) -> Result<(S, Shape)> {
         let storage = self.storage.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok((storage.and_then(S::of).ok_or_else(wrong_device)?, self.shape.clone()))
@@ -96,9 +97,9 @@ impl Handover {
 
 /// The storage of one of Candle's devices.
 pub(super) trait OnDevice: BackendStorage<Device: BackendDevice<Storage = Self>> {
-    /// As that of any device.
+    /// Converts to the storage of any device.
     fn into_any(self) -> Storage;
-    /// That of this device, if it is one.
+    /// Returns the storage if it belongs to this device.
     fn of(storage: Storage) -> Option<Self>;
 }
 
@@ -119,10 +120,10 @@ macro_rules! on_devices {
 on_devices!(CpuStorage = Cpu, CudaStorage = Cuda, MetalStorage = Metal);
 
 fn wrong_device() -> Error {
-    Error::Msg("a result lies on another device than the inputs that are tracked: move them to one device".into())
+    Error::Msg("a result is on another device than the tracked inputs: move them to one device".into())
 }
 
-/// Puts an empty storage in the place of a tensor's.
+/// Replaces the storage of a tensor with an empty one.
 struct Take(Mutex<Option<Storage>>);
 
 impl Take {
@@ -152,19 +153,19 @@ impl InplaceOp1 for Take {
     }
 }
 
-/// Zeros in f32 on the device of `like`, `len` of them: tokens, which say nothing but what depends on what.
+/// Creates `len` zeros in f32 on the device of `like`. As tokens, they only record dependencies.
 pub(super) fn token<S: OnDevice>(like: &S, len: usize) -> Result<(S, Shape)> {
     let shape = Shape::from(len);
     Ok((like.device().zeros_impl(&shape, candle_core::DType::F32)?, shape))
 }
 
-/// Refuses what is no number of a ticket.
+/// Converts a token's value to a ticket, and rejects anything else.
 pub(super) fn ticket(value: f32) -> Result<u32> {
     if value < 0.0 || value.fract() != 0.0 || value >= MAX_TICKET as f32 {
-        bail!("a token of funcify's node was changed on its way back (it holds {value})");
+        bail!("a token of funcify's node was changed during the backward pass (it holds {value})");
     }
     Ok(value as u32)
 }
 
-/// The tickets are whole numbers in f32, which is exact below this.
+/// The limit of tickets: f32 represents integers below it exactly.
 pub(super) const MAX_TICKET: u32 = 1 << 24;

@@ -1,5 +1,5 @@
-//! A loop over a closure as a node of Candle's graph. Its gradient: segments from the last to the first, each run again from the
-//! carry at its start.
+//! Runs a loop over a closure as a node of Candle's graph. Its backward pass reruns the segments from the last to the
+//! first, each from the carry at its start.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::autodiff::node::attach;
 use crate::autodiff::storage::Elements;
 
 impl Steps {
-    /// Runs the loop from these carries, as long as `more` says so. Gives the last carry and the ys.
+    /// Runs the loop from these carries while `more` returns `true`. Returns the last carry and the ys.
     pub(super) fn run(
         self,
         init: Vec<Tensor>,
@@ -39,7 +39,7 @@ impl Steps {
         let pull = Pull { steps: self, ran, init, ys_are_floats };
         let mut tracked = attach(&at, &inputs, &outputs, Box::new(move |given| pull.run(given)))?.into_iter();
         let mut give = |tensor: Tensor| match tensor.dtype().is_float() {
-            true => tracked.next().expect("the node has an output for each float"),
+            true => tracked.next().expect("the node has one output per float"),
             false => tensor,
         };
         let carries = carries.into_iter().map(&mut give).collect();
@@ -47,11 +47,11 @@ impl Steps {
     }
 }
 
-/// What the backward pass needs.
+/// The data that the backward pass needs.
 pub(super) struct Pull {
     pub(super) steps: Steps,
     pub(super) ran: Ran,
-    /// Which leaves of the first carry want a gradient.
+    /// For each leaf of the first carry, `true` if it needs a gradient.
     pub(super) init: Vec<bool>,
     pub(super) ys_are_floats: Vec<bool>,
 }
@@ -59,7 +59,7 @@ pub(super) struct Pull {
 /// The state of a backward pass.
 struct Back<'a> {
     pull: &'a Pull,
-    /// The captured tensors that the steps were given.
+    /// The captured tensors that the steps received.
     captured: Vec<Tensor>,
     /// The cotangents of the carry after the step.
     carry: Vec<Option<Tensor>>,
@@ -71,13 +71,13 @@ struct Back<'a> {
 }
 
 impl Pull {
-    /// From the cotangents of the float carries and ys, the gradients of what is tracked: first carries, sequences,
-    /// captured tensors, variables.
+    /// Computes the gradients of the tracked tensors from the cotangents of the float carries and ys. The order is:
+    /// first carries, sequences, captured tensors, variables.
     pub(super) fn run(&self, cotangents: &[Option<Tensor>]) -> Result<Vec<Option<Elements>>> {
         let record = &self.ran.record;
         let mut given = cotangents.iter().cloned();
         let mut next = |is_float: bool| match is_float {
-            true => given.next().expect("the node has an output for each float"),
+            true => given.next().expect("the node has one output per float"),
             false => None,
         };
         let keeps_graphs = !record.graphs.is_empty();
@@ -110,7 +110,7 @@ impl Pull {
         Ok(back.finish())
     }
 
-    /// Runs a segment again, each step between leaves of its own.
+    /// Reruns a segment, each step between leaves of its own.
     fn again(&self, range: Range<usize>, start: &[Tensor], end: &[Tensor], captured: &[Tensor]) -> Result<Vec<Traced>> {
         let mut segment: Vec<Traced> = Vec::with_capacity(range.len());
         let mut carry = start.to_vec();
@@ -118,7 +118,7 @@ impl Pull {
         for step in range {
             watch.check(&self.steps.at, Progress::Steps(step)).map_err(errors::candle)?;
             let traced = self.steps.trace(step, &carry, captured);
-            let again = " when it ran again for the gradient";
+            let again = " when rerun for the gradient";
             let traced = traced.map_err(|error| errors::plain(error).context(self.steps.failed(step, again)))?;
             let given = prints(&traced.ys).collect::<Result<Vec<_>>>()?;
             let first = step * given.len();
@@ -128,7 +128,7 @@ impl Pull {
             carry = traced.next.iter().map(|next| next.detach().contiguous()).collect::<Result<_>>()?;
             segment.push(traced);
         }
-        // On other devices the same sum may differ in its last bits from run to run.
+        // On other devices the last bits of a sum may vary from run to run.
         for (index, (carry, end)) in carry.iter().zip(end).enumerate().filter(|(_, (end, _))| end.device().is_cpu()) {
             if !same(carry, end)? {
                 return Err(self.differs(format!("leaf `{}` of the carry", self.steps.names[index])));
@@ -137,13 +137,13 @@ impl Pull {
         Ok(segment)
     }
 
-    /// The error of a closure that depends on more than its arguments.
+    /// Returns the error for a closure that depends on more than its arguments.
     fn differs(&self, component: String) -> candle_core::Error {
         let fix = "make the closure depend on its arguments only: draw random numbers (dropout masks) outside and pass \
                    them, change variables after the backward; or keep the graphs of a loop with \
                    `ScanOptions::keep_graphs`";
-        let expected = "what the closure gave in the forward pass";
-        errors::candle(self.steps.at.mismatch(component, expected, "other numbers when it ran again", fix))
+        let expected = "the result of the forward pass";
+        errors::candle(self.steps.at.mismatch(component, expected, "different numbers in the rerun", fix))
     }
 }
 

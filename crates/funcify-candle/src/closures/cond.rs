@@ -1,4 +1,4 @@
-//! `checkpoint`, a closure that runs again for its gradient, and `cond`, one of two closures.
+//! `checkpoint`, which reruns a closure for its gradient, and `cond`, which runs one of two closures.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,11 +6,11 @@ use super::record::Keep;
 use super::steps::{Operand, Steps};
 use super::*;
 
-/// Runs `body` on `operands` without keeping what it computes: backward runs it again. Gradients reach the operands, and the
-/// variables that the closure captures.
+/// Runs `body` on `operands` without keeping its intermediate results: the backward pass reruns it. Gradients reach
+/// the operands, and the variables that the closure captures.
 ///
-/// The closure must depend on its operands alone and change nothing: `candle_nn`'s `BatchNorm` in training would move its running
-/// statistics twice.
+/// The closure must depend only on its operands and have no side effects: `candle_nn`'s `BatchNorm` in training would
+/// update its running statistics twice.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -36,7 +36,7 @@ pub fn checkpoint<K: TensorTree, Y: TensorTree>(
             let y = body(rebuild(&like, operands.iter().cloned())?)?;
             let ys = leaves(&y);
             if seen.get().is_none() {
-                // Another thread may have been first, with the same structure.
+                // Another thread may have set the same structure first.
                 let _ = seen.set(detached(&y)?);
             }
             Ok((Vec::new(), ys))
@@ -56,8 +56,9 @@ pub fn checkpoint<K: TensorTree, Y: TensorTree>(
     }
 }
 
-/// Runs one of two closures on `operands`: `on_true` if the predicate, a scalar, is not zero. The other does not run, and
-/// what it captures has no gradient. Candle records the one that runs, once; the predicate is read on the host and has no gradient.
+/// Runs one of two closures on `operands`: `on_true` if the predicate, a scalar, is not zero, else `on_false`. The
+/// other closure does not run, and its captured variables have no gradient. Candle records the chosen closure once.
+/// The predicate is read on the host and has no gradient.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -78,7 +79,7 @@ pub fn cond<K: TensorTree, Y: TensorTree>(
     on_false: impl FnOnce(K) -> Result<Y>,
 ) -> Result<Y> {
     if predicate.elem_count() != 1 {
-        let fix = "decide by one number: reduce the predicate with `max` (any) or `min` (all)";
+        let fix = "reduce the predicate to one element with `max` (any) or `min` (all)";
         let error = place("cond").mismatch("the predicate", "one element", errors::type_of(predicate), fix);
         return Err(errors::candle(error));
     }

@@ -1,11 +1,12 @@
-//! `map`: a closure on each row of sequences.
+//! `map`, which runs a closure on each row of sequences.
 
 use super::scan::{ScanOptions, run};
 use super::*;
 
-/// Runs `body` on each row of `xs` along axis 0 and gives the results, stacked along axis 0: a [`scan`](crate::scan)
-/// without a carry. Backward runs row after row again, so that only one row's graph exists at once. A closure
-/// that draws random numbers or changes something needs [`ScanOptions::keep_graphs`], as [`scan`](crate::scan) says.
+/// Runs `body` on each row of `xs` along axis 0 and returns the results, stacked along axis 0: a
+/// [`scan`](crate::scan) without a carry. The backward pass reruns one row at a time, so only one row's graph exists
+/// at once. A closure that draws random numbers or has side effects needs [`ScanOptions::keep_graphs`], as for
+/// [`scan`](crate::scan).
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -24,7 +25,7 @@ pub fn map<X: TensorTree, Y: TensorTree>(xs: &X, body: impl Fn(X) -> Result<Y> +
     map_at(place("map"), ScanOptions::new(), xs, body)
 }
 
-/// [`map`] with options: the axis of the rows and results, and how many segments are run again.
+/// Runs [`map`] with options: the axis of the rows and results, and the number of segments in the backward pass.
 #[track_caller]
 pub fn map_with<X: TensorTree, Y: TensorTree>(
     options: ScanOptions,
@@ -40,7 +41,7 @@ fn map_at<X: TensorTree, Y: TensorTree>(
     xs: &X,
     body: impl Fn(X) -> Result<Y> + Send + Sync + 'static,
 ) -> Result<Y> {
-    // Without a carry, a start costs nothing: each step is a segment.
+    // Without a carry, saving a segment's start is free: each step is a segment.
     let options = options.segments_unless_given(usize::MAX);
     Ok(run(at, &options, &(), xs, &(), move |(), x, ()| Ok(((), body(x)?)))?.1)
 }

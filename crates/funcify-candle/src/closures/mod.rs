@@ -1,11 +1,13 @@
-//! Control flow over closures on Candle's tensors: for code that cannot be traced, each a single node of Candle's graph.
+//! Control flow over closures on Candle's tensors, for code that cannot be traced. Each is a single node of Candle's
+//! graph.
 //!
-//! A closure is run step after step, and nothing of a step is saved but what it gives. Backward, a segment of steps is run
-//! again from the carry at its start, each step between leaves of its own, and Candle's backward runs through each step:
-//! so neither the depth of the graph nor the cost of a step grows with the number of steps.
+//! A closure runs step after step, and only the results of a step are saved. The backward pass reruns a segment of
+//! steps from the carry at its start, each step between leaves of its own, and Candle's own backward pass
+//! differentiates each step. So neither the depth of the graph nor the cost of a step grows with the number of steps.
 //!
-//! - [`steps`]: the loop on lists of leaves. [`record`]: what it saves. [`back`]: its gradient.
-//! - [`scan`](mod@scan), [`while_loop`](mod@while_loop), [`map`](mod@map), [`cond`](mod@cond): the entry points, on trees.
+//! - [`steps`]: the loop on lists of leaves. [`record`]: the values that it saves. [`back`]: its gradient.
+//! - [`scan`](mod@scan), [`while_loop`](mod@while_loop), [`map`](mod@map), [`cond`](mod@cond): the entry points, on
+//!   trees.
 
 mod back;
 pub(crate) mod cond;

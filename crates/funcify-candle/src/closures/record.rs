@@ -1,4 +1,5 @@
-//! What a loop over a closure saves for its gradient: the carry at the start of each segment, or the graphs of the steps.
+//! The values that a loop over a closure saves for its gradient: the carry at the start of each segment, or the
+//! graphs of the steps.
 
 use std::ops::Range;
 
@@ -6,36 +7,36 @@ use candle_core::{CpuStorage, Result, Storage, Tensor};
 
 /// One step between leaves of its own.
 pub(super) struct Traced {
-    /// The leaves that the step was given.
+    /// The leaves that the step received.
     pub(super) carry: Vec<Tensor>,
     pub(super) xs: Vec<Tensor>,
-    /// What it gave.
+    /// The results of the step.
     pub(super) next: Vec<Tensor>,
     pub(super) ys: Vec<Tensor>,
 }
 
-/// When a carry is saved.
+/// The policy for saving carries.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Keep {
-    /// The carry before each step whose number is a multiple of this.
+    /// Saves the carry before each step whose index is a multiple of this.
     Every(usize),
-    /// As [`Every`](Keep::Every), where a condition ends the loop: the distance doubles when there are more carries
-    /// than twice the distance, so that both grow as the root of the number of steps.
+    /// Like [`Every`](Keep::Every), for a loop that a condition ends: the interval doubles whenever there are more
+    /// carries than twice the interval, so that both grow as the square root of the number of steps.
     Thinned(usize),
-    /// The graphs of all steps.
+    /// Saves the graphs of all steps.
     Graphs,
 }
 
-/// What a loop has saved.
+/// The saved values of a loop.
 pub(super) struct Record {
     pub(super) keep: Keep,
-    /// Numbers of steps, and the carries before them.
+    /// The indices of steps, and the carries before them.
     starts: Vec<(usize, Vec<Tensor>)>,
-    /// A fingerprint of each float y of each step, if the steps run again.
+    /// A fingerprint of each float y of each step, if the steps will be rerun.
     pub(super) prints: Vec<Option<u64>>,
     /// The graphs of all steps, if they are saved.
     pub(super) graphs: Vec<Traced>,
-    /// How many steps have run.
+    /// The number of steps that have run.
     pub(super) steps: usize,
     /// The last carry.
     pub(super) last: Vec<Tensor>,
@@ -46,7 +47,7 @@ impl Record {
         Record { keep, starts: Vec::new(), prints: Vec::new(), graphs: Vec::new(), steps: 0, last: Vec::new() }
     }
 
-    /// The carry before the next step.
+    /// Saves the carry before the next step if the policy asks for it.
     pub(super) fn offer(&mut self, carry: &[Tensor]) {
         let every = match &mut self.keep {
             Keep::Graphs => return,
@@ -65,7 +66,7 @@ impl Record {
         }
     }
 
-    /// The segments from the last to the first: their steps, the carry before them and the carry after them.
+    /// Returns the segments from the last to the first: their steps, the carry before them and the carry after them.
     pub(super) fn segments(&self) -> impl Iterator<Item = (Range<usize>, &[Tensor], &[Tensor])> {
         (0..self.starts.len()).rev().map(|index| {
             let (first, start) = &self.starts[index];
@@ -77,12 +78,12 @@ impl Record {
     }
 }
 
-/// Fingerprints of what a step gave beside its carry.
+/// Returns fingerprints of a step's ys.
 pub(super) fn prints(ys: &[Tensor]) -> impl Iterator<Item = Result<Option<u64>>> {
     ys.iter().filter(|y| y.dtype().is_float()).map(fingerprint)
 }
 
-/// A number that tells the bits of a tensor; only on the CPU, where a step gives the same bits when it runs again.
+/// Returns a hash of a tensor's bits; only on the CPU, where a rerun of a step returns the same bits.
 fn fingerprint(tensor: &Tensor) -> Result<Option<u64>> {
     fn sums(bits: impl Iterator<Item = u64>) -> Option<u64> {
         let add = |(sum, of_sums): (u64, u64), bits: u64| {
@@ -104,7 +105,7 @@ fn fingerprint(tensor: &Tensor) -> Result<Option<u64>> {
     })
 }
 
-/// Whether two tensors hold the same numbers, NaN at the same places included.
+/// Returns whether two tensors hold the same numbers, with NaN in the same positions.
 pub(super) fn same(a: &Tensor, b: &Tensor) -> Result<bool> {
     if a.elem_count() == 0 {
         return Ok(true);

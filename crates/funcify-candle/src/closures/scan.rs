@@ -1,4 +1,4 @@
-//! `scan`: a step over the rows of sequences, carrying a state.
+//! `scan`, which runs a step over the rows of sequences, carrying a state.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +8,7 @@ use super::record::Keep;
 use super::steps::{Operand, Steps};
 use super::*;
 
-/// How [`scan_with`] runs: the number of steps, the direction, the axis, what is saved for the gradient.
+/// Options of [`scan_with`]: the number of steps, the direction, the axis, and the values saved for the gradient.
 #[derive(Clone, Debug, Default)]
 pub struct ScanOptions {
     length: Option<usize>,
@@ -19,40 +19,41 @@ pub struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// Upward over axis 0, as many steps as the sequences have rows, in as many segments as the root of that.
+    /// Creates the default options: upward over axis 0, with one step per row of the sequences, and as many segments
+    /// as the square root of the number of steps.
     pub fn new() -> Self {
         ScanOptions::default()
     }
 
-    /// The number of steps. It must agree with the sequences; without sequences it is needed.
+    /// Sets the number of steps. It must agree with the sequences, and is required without sequences.
     pub fn length(mut self, steps: usize) -> Self {
         self.length = Some(steps);
         self
     }
 
-    /// From the last row to the first. The ys stay aligned with the xs; no data is reversed.
+    /// Runs from the last row to the first. The ys stay aligned with the xs; no data is reversed.
     pub fn reverse(mut self) -> Self {
         self.reverse = true;
         self
     }
 
-    /// The axis of the sequences along which the steps lie, and that of the stacked ys. A step is given and gives
-    /// tensors without it.
+    /// Sets the axis of the steps in the sequences and in the stacked ys. The tensors of a step do not have this
+    /// axis.
     pub fn axis(mut self, axis: usize) -> Self {
         self.axis = axis;
         self
     }
 
-    /// In how many segments the steps are run again for the gradient. The carry at the start of each is saved, and while a
-    /// segment is differentiated, the graphs of its steps: so the root of the number of steps, which is the default, needs
-    /// least memory.
+    /// Sets the number of segments that the backward pass reruns. The carry at the start of each segment is saved,
+    /// and while a segment is differentiated, the graphs of its steps are kept. So the default, the square root of
+    /// the number of steps, needs the least memory.
     pub fn segments(mut self, segments: usize) -> Self {
         self.segments = Some(segments.max(1));
         self
     }
 
-    /// Saves the graphs of all steps instead of running them again: faster, in the memory of a loop by hand. A closure
-    /// that draws random numbers or changes something (the running statistics of `BatchNorm`) needs it.
+    /// Saves the graphs of all steps instead of rerunning them: faster, with the memory of a handwritten loop. Required
+    /// for a closure that draws random numbers or has side effects (the running statistics of `BatchNorm`).
     pub fn keep_graphs(mut self) -> Self {
         self.keep_graphs = true;
         self
@@ -72,20 +73,21 @@ impl ScanOptions {
     }
 }
 
-/// Runs `step` over the rows of `xs`, carrying a state: `(carry, y) = step(carry, x)` for each row `x` along axis 0. Gives
-/// the last carry and all `y`, stacked along axis 0.
+/// Runs `step` over the rows of `xs`, carrying a state: `(carry, y) = step(carry, x)` for each row `x` along axis 0.
+/// Returns the last carry and all `y`, stacked along axis 0.
 ///
-/// The whole is one node of Candle's graph: `backward` runs segments of the steps again instead of saving them, at a cost
-/// that is linear in the number of steps, and at a constant depth of the stack. Variables that the closure captures have
-/// gradients, as have `init` and `xs`; other tensors that have a graph are better passed to [`scan_captured`].
+/// The whole loop is one node of Candle's graph. `backward` reruns segments of the steps instead of saving them, in
+/// time linear in the number of steps and with constant stack depth. Variables that the closure captures have
+/// gradients, and so do `init` and `xs`. Pass other tensors that have a graph to [`scan_captured`].
 ///
-/// `init`, `xs` and the ys are any [`TensorTree`]. The next carry has exactly the types of `init`; leaves that are no floats
-/// are carried without a gradient. Without steps, the closure is called once, on zeros, to learn what it gives. The
-/// closure must depend on its arguments alone: that it gives the same when it runs again is checked, on the CPU.
+/// `init`, `xs` and the ys can be any [`TensorTree`]. The next carry must have exactly the types of `init`; leaves
+/// that are not floats are carried without a gradient. If the loop has no steps, the closure is called once, on
+/// zeros, to determine the types of the ys. The closure must depend only on its arguments. On the CPU, a rerun is
+/// checked to return the same results.
 ///
-/// The closure must not change anything either, for it runs twice where there is a gradient. `candle_nn`'s `BatchNorm` in training
-/// moves its running statistics in each call, so twice as far as in a loop by hand, and no check sees that:
-/// [`ScanOptions::keep_graphs`] calls the closure once a step.
+/// The closure must not have side effects either, because it runs twice if there is a gradient. `candle_nn`'s
+/// `BatchNorm` in training updates its running statistics in each call, so twice as often as in a handwritten loop, and
+/// no check detects that. [`ScanOptions::keep_graphs`] calls the closure once per step.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};
@@ -114,7 +116,7 @@ pub fn scan<C: TensorTree, X: TensorTree, Y: TensorTree>(
     run(place("scan"), &ScanOptions::new(), init, xs, &(), move |carry, x, ()| step(carry, x))
 }
 
-/// [`scan`] with options.
+/// Runs [`scan`] with options.
 #[track_caller]
 pub fn scan_with<C: TensorTree, X: TensorTree, Y: TensorTree>(
     options: ScanOptions,
@@ -125,11 +127,11 @@ pub fn scan_with<C: TensorTree, X: TensorTree, Y: TensorTree>(
     run(place("scan"), &options, init, xs, &(), move |carry, x, ()| step(carry, x))
 }
 
-/// [`scan_with`], with tensors of the enclosing program that every step is given: `step(carry, x, captured)`.
+/// Runs [`scan_with`] with tensors of the enclosing program that every step receives: `step(carry, x, captured)`.
 ///
-/// What a closure captures by itself has its gradient too, if that is a `Var`; or if Candle recorded how it was computed
-/// from `Var`s, but then the backward of every step runs through that record. A tensor in `captured` is differentiated once,
-/// for all steps: the way for the output of an encoder, or of another loop.
+/// A tensor that a closure captures directly also has a gradient, if it is a `Var`, or if Candle recorded how it was
+/// computed from `Var`s. But in the latter case, the backward pass of every step runs through that record. A tensor
+/// in `captured` is differentiated once for all steps. Use this for the output of an encoder, or of another loop.
 #[track_caller]
 pub fn scan_captured<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
     options: ScanOptions,
@@ -141,7 +143,7 @@ pub fn scan_captured<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>
     run(place("scan"), &options, init, xs, captured, step)
 }
 
-/// The loop on trees.
+/// Runs the loop on trees.
 pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
     at: Place,
     options: &ScanOptions,
@@ -163,7 +165,7 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
         check_names(at, "carry", carry_names, &next)?;
         match seen.get() {
             Some((_, names)) => check_names(at, "y", names, &y)?,
-            // Another thread may have been first, with the same structure.
+            // Another thread may have set the same structure first.
             None => _ = seen.set((detached(&y)?, names(&y, "y"))),
         }
         Ok((leaves(&next), leaves(&y)))
@@ -186,7 +188,7 @@ pub(crate) fn run<C: TensorTree, X: TensorTree, K: TensorTree, Y: TensorTree>(
     Ok((rebuild(init, carry)?, rebuild_ys(&at, &given, ys)?))
 }
 
-/// What the first step gave beside its carry, with the names of its leaves.
+/// The ys of the first step, with the names of their leaves.
 type Given<Y> = (Y, Vec<String>);
 
 fn rebuild_ys<Y: TensorTree>(at: &Place, given: &OnceLock<Given<Y>>, ys: Vec<Tensor>) -> Result<Y> {
@@ -196,7 +198,8 @@ fn rebuild_ys<Y: TensorTree>(at: &Place, given: &OnceLock<Given<Y>>, ys: Vec<Ten
     }
 }
 
-/// The results of a loop without steps: what it starts from, and ys of the types that the closure gives on zeros.
+/// Returns the results of a loop without steps: its initial carry, and ys of the types that the closure returns for
+/// zeros.
 fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
     at: &Place,
     options: &ScanOptions,
@@ -223,26 +226,26 @@ fn without_steps<C: TensorTree, K: TensorTree, Y: TensorTree>(
     Ok((rebuild(init, leaves(init))?, rebuild_ys(at, given, ys)?))
 }
 
-/// The number of steps, on which the sequences and the options agree.
+/// Returns the number of steps, after checking that the sequences and the options agree.
 fn count(at: &Place, options: &ScanOptions, sequences: &[Tensor], names: &[String]) -> Result<usize> {
     let refused = |reason, fix: &str| errors::candle(Error::StepCount { at: at.boxed(), reason, fix: fix.into() });
     let mut rows = options.length.map(|length| (length, "`ScanOptions::length`".to_string()));
     for (xs, name) in sequences.iter().zip(names) {
         let Some(size) = xs.dims().get(options.axis).copied() else {
             let expected = format!("an axis {} for the steps", options.axis);
-            let fix = "give each sequence one row a step, or choose another `ScanOptions::axis`";
+            let fix = "pass sequences with one row per step, or choose another `ScanOptions::axis`";
             let component = format!("sequence `{name}`");
             return Err(errors::candle(at.mismatch(component, expected, errors::type_of(xs), fix)));
         };
         match &rows {
             Some((count, source)) if *count != size => {
-                let reason = format!("{source} gives {count} steps, and `{name}` has {size} rows");
-                return Err(refused(reason, "give all sequences as many rows as there are steps"));
+                let reason = format!("{source} specifies {count} steps, but `{name}` has {size} rows");
+                return Err(refused(reason, "pass sequences with one row per step"));
             }
             _ => rows = Some((size, format!("`{name}`"))),
         }
     }
-    let fix = "give the number of steps: `ScanOptions::new().length(n)`";
+    let fix = "set the number of steps: `ScanOptions::new().length(n)`";
     let missing = || refused("there are no sequences".into(), fix);
     rows.map(|(rows, _)| rows).ok_or_else(missing)
 }

@@ -1,4 +1,5 @@
-//! The steps of a loop over a closure, on lists of leaves. As a node of Candle's graph they run in [`back`](super::back).
+//! Runs the steps of a loop over a closure, on lists of leaves. [`back`](super::back) makes them a node of Candle's
+//! graph.
 
 use std::collections::HashSet;
 
@@ -11,10 +12,12 @@ use crate::autodiff::local;
 use crate::autodiff::node::Scope;
 use crate::errors;
 
-/// A closure on leaves: carry, one row of each sequence, captured; the next carry and the ys.
+/// A closure on leaves: from the carry, one row of each sequence and the captured tensors to the next carry and the
+/// ys.
 pub(super) type Body = dyn Fn(Vec<Tensor>, Vec<Tensor>, &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)> + Send + Sync;
 
-/// How many recorded ops of captured tensors a step may have behind it: each step's backward runs through all of them.
+/// The maximum number of recorded ops behind a step's captured tensors: each step's backward pass runs through all of
+/// them.
 const MAX_CAPTURED: usize = 256;
 
 /// A loop over a closure.
@@ -24,11 +27,11 @@ pub(super) struct Steps {
     /// The names of the carry's leaves.
     pub(super) names: Vec<String>,
     pub(super) xs: Vec<Operand>,
-    /// The axis of the sequences and of the ys along which the steps lie. Without one, the ys are not stacked.
+    /// The axis of the steps in the sequences and in the ys. If `None`, the ys are not stacked.
     pub(super) axis: Option<usize>,
-    /// Tensors by which the loop is differentiated as a whole.
+    /// The captured tensors whose gradients are computed for the loop as a whole.
     pub(super) captured: Vec<Operand>,
-    /// The number of steps; `None` if the loop ends by itself.
+    /// The number of steps; `None` if a condition ends the loop.
     pub(super) rows: Option<usize>,
     pub(super) reverse: bool,
     pub(super) keep: Keep,
@@ -36,7 +39,7 @@ pub(super) struct Steps {
 
 /// A tensor of the enclosing program.
 pub(super) struct Operand {
-    /// Its numbers, without a graph.
+    /// Its elements, without a graph.
     pub(super) value: Tensor,
     /// The tensor itself, if it is tracked.
     pub(super) tracked: Option<Tensor>,
@@ -47,8 +50,8 @@ impl Operand {
         tensors.into_iter().map(Operand::new).collect()
     }
 
-    /// Operands that every step is given as they are. Their elements lie in order, as those of leaves do: a kernel may
-    /// add in another order where they do not, and a step that runs again must give the same bits.
+    /// Creates operands that every step receives unchanged. They are made contiguous, as leaves are: a kernel may add
+    /// in another order otherwise, and a rerun of a step must return the same bits.
     pub(super) fn all_in_order(tensors: Vec<Tensor>) -> Result<Vec<Self>> {
         let in_order = |operand: Operand| Ok(Operand { value: operand.value.contiguous()?, ..operand });
         Operand::all(tensors).into_iter().map(in_order).collect()
@@ -64,19 +67,19 @@ impl Operand {
     }
 }
 
-/// What the steps gave.
+/// The results of the steps.
 pub(super) struct Ran {
     pub(super) record: Record,
     pub(super) ys: Vec<Tensor>,
     /// The variables that the closure captures.
     pub(super) vars: Vec<Tensor>,
-    /// What the steps were given as captured.
+    /// The captured tensors that the steps received.
     pub(super) captured: Vec<Tensor>,
     pub(super) scope: Scope,
 }
 
 impl Steps {
-    /// Runs the steps from these carries, as long as `more` says so.
+    /// Runs the steps from these carries while `more` returns `true`.
     pub(super) fn forward(&self, init: &[Operand], more: &dyn Fn(usize, &[Tensor]) -> Result<bool>) -> Result<Ran> {
         let keeps_graphs = matches!(self.keep, Keep::Graphs);
         let captured = self.captured.iter();
@@ -99,9 +102,9 @@ impl Steps {
             let traced = traced.map_err(|error| errors::plain(error).context(self.failed(step, "")))?;
             captured_vars.collect(&self.at, step, &traced, &ran.captured)?;
             if step > 0 && traced.ys.len() != ran.ys.len() {
-                let expected = format!("{} leaves, as step 0 gave", ran.ys.len());
-                let fix = "give ys of the same structure in every step: they are stacked";
-                let component = format!("what step {step} gives");
+                let expected = format!("{} leaves, as in step 0", ran.ys.len());
+                let fix = "return ys of the same structure in every step, so that they can be stacked";
+                let component = format!("the ys of step {step}");
                 return Err(errors::candle(self.at.mismatch(component, expected, traced.ys.len(), fix)));
             }
             for (index, y) in traced.ys.iter().enumerate() {
@@ -120,7 +123,7 @@ impl Steps {
         Ok(ran)
     }
 
-    /// The row of a step.
+    /// Returns the index of the row of a step.
     pub(super) fn row(&self, step: usize) -> usize {
         match self.rows {
             Some(rows) if self.reverse => rows - 1 - step,
@@ -128,7 +131,7 @@ impl Steps {
         }
     }
 
-    /// What precedes the error of a step.
+    /// Returns the context that precedes the error of a step.
     pub(super) fn failed(&self, step: usize, suffix: &str) -> String {
         match self.rows {
             Some(1) => format!("{}: the closure failed{suffix}", self.at.op),
@@ -142,14 +145,14 @@ impl Steps {
         xs.value.narrow(axis, self.row(step), 1)?.squeeze(axis)
     }
 
-    /// A step without leaves: nothing is recorded but what comes of captured variables.
+    /// Runs a step without leaves: only ops on captured variables are recorded.
     fn plain(&self, step: usize, carry: &[Tensor], captured: &[Tensor]) -> Result<Traced> {
         let xs = self.xs.iter().map(|xs| self.row_of(xs, step)?.contiguous()).collect::<Result<Vec<_>>>()?;
         let (next, ys) = self.call(carry.to_vec(), xs, captured)?;
         Ok(Traced { carry: Vec::new(), xs: Vec::new(), next, ys })
     }
 
-    /// A step between leaves of its own.
+    /// Runs a step between leaves of its own.
     pub(super) fn trace(&self, step: usize, carry: &[Tensor], captured: &[Tensor]) -> Result<Traced> {
         let carry = carry.iter().map(local::leaf).collect::<Result<Vec<_>>>()?;
         let leaf = |xs: &Operand| match &xs.tracked {
@@ -161,25 +164,25 @@ impl Steps {
         Ok(Traced { carry, xs, next, ys })
     }
 
-    /// The captured tensors as leaves.
+    /// Returns the captured tensors as leaves.
     pub(super) fn captured_leaves(&self) -> Result<Vec<Tensor>> {
         self.captured.iter().map(Operand::leaf).collect()
     }
 
-    /// Calls the closure, and checks that it gives a carry of the types that it was given.
+    /// Calls the closure, and checks that the carry keeps its types.
     fn call(&self, carry: Vec<Tensor>, xs: Vec<Tensor>, captured: &[Tensor]) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
         let types: Vec<_> = carry.iter().map(|leaf| (leaf.dtype(), leaf.shape().clone())).collect();
         let (next, ys) = (self.body)(carry, xs, captured)?;
         if next.len() != types.len() {
-            let expected = format!("{} leaves, as the first carry has", types.len());
-            let fix = "give the next carry the structure of the first";
+            let expected = format!("{} leaves, as in the first carry", types.len());
+            let fix = "return a next carry with the structure of the first";
             return Err(errors::candle(self.at.mismatch("the next carry", expected, next.len(), fix)));
         }
         for (index, (next, (dtype, shape))) in next.iter().zip(&types).enumerate() {
             if next.dtype() != *dtype || next.shape() != shape {
                 let component = format!("leaf `{}` of the next carry", self.names[index]);
                 let fix =
-                    "give the next carry the types of the first: convert or reshape it, or start from another carry";
+                    "return a carry with the types of the first: convert or reshape it, or start from another carry";
                 let expected = errors::ty(*dtype, shape.dims());
                 return Err(errors::candle(self.at.mismatch(component, expected, errors::type_of(next), fix)));
             }
@@ -187,7 +190,7 @@ impl Steps {
         Ok((next, ys))
     }
 
-    /// Writes what a step gave into its row.
+    /// Writes a y of a step into its row.
     fn write(&self, ys: &mut Vec<Tensor>, index: usize, step: usize, y: &Tensor) -> Result<()> {
         let (Some(axis), Some(rows)) = (self.axis, self.rows) else {
             ys.push(y.detach());
@@ -195,8 +198,8 @@ impl Steps {
         };
         let mut shape = y.dims().to_vec();
         if axis > shape.len() {
-            let fix = "choose a smaller `ScanOptions::axis`, or give ys of more axes";
-            let expected = format!("at least {axis} axes, for the steps to lie along axis {axis}");
+            let fix = "choose a smaller `ScanOptions::axis`, or return ys with more axes";
+            let expected = format!("at least {axis} axes, so that the steps can be stacked along axis {axis}");
             let component = format!("y {index} of the step");
             return Err(errors::candle(self.at.mismatch(component, expected, errors::type_of(y), fix)));
         }
@@ -208,8 +211,8 @@ impl Steps {
         if all.dtype() != y.dtype() || all.dims() != shape {
             let mut row = all.dims().to_vec();
             row.remove(axis);
-            let expected = format!("{}, as step 0 gave", errors::ty(all.dtype(), &row));
-            let fix = "give ys of the same types in every step: they are stacked";
+            let expected = format!("{}, as in step 0", errors::ty(all.dtype(), &row));
+            let fix = "return ys of the same types in every step, so that they can be stacked";
             let component = format!("y {index} of step {step}");
             return Err(errors::candle(self.at.mismatch(component, expected, errors::type_of(y), fix)));
         }
@@ -220,7 +223,7 @@ impl Steps {
     }
 }
 
-/// The variables that a closure captures, from the graphs of its steps.
+/// The variables that a closure captures, found in the graphs of its steps.
 #[derive(Default)]
 struct CapturedVars {
     vars: Vec<Tensor>,
@@ -246,7 +249,7 @@ impl CapturedVars {
             } else if step == 0 {
                 self.first.insert(id);
             } else if step == 1 && self.first.contains(&id) {
-                // What both of the first two steps have was recorded outside of them.
+                // An op that both of the first two steps have was recorded outside of them.
                 captured_ops += 1;
             }
         }
@@ -256,10 +259,10 @@ impl CapturedVars {
         if captured_ops > MAX_CAPTURED {
             return Err(errors::candle(Error::Type {
                 at: at.boxed(),
-                component: "what the closure captures".into(),
+                component: "the tensors that the closure captures".into(),
                 expected: format!("`Var`s and tensors with at most {MAX_CAPTURED} recorded ops"),
-                found: format!("{captured_ops} recorded ops, which the backward of every step would run through"),
-                fix: "pass the computed tensors to `scan_captured`, or as carry or sequences".into(),
+                found: format!("{captured_ops} recorded ops, which the backward pass of every step would repeat"),
+                fix: "pass the computed tensors to `scan_captured`, or in the carry or the sequences".into(),
             }));
         }
         Ok(())

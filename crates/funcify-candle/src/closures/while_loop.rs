@@ -1,14 +1,14 @@
-//! `while_loop`: a step as long as a condition holds.
+//! `while_loop`, which runs a step while a condition holds.
 
 use super::record::Keep;
 use super::steps::Steps;
 use super::*;
 
-/// Runs `carry = body(carry)` as long as `condition(&carry)` is true, and gives the last carry.
+/// Runs `carry = body(carry)` while `condition(&carry)` is true, and returns the last carry.
 ///
-/// The condition is read on the host; it has no gradient. The gradient is that of the steps that have run: carries at the
-/// starts of segments are saved, as many as the root of the number of steps, and the segments are run again backward. What
-/// is said of closures and captured variables at [`scan`](crate::scan) holds here.
+/// The condition is read on the host and has no gradient. The gradient is that of the steps that have run: the
+/// carries at the starts of segments are saved, as many as the square root of the number of steps, and the backward
+/// pass reruns the segments. The requirements of [`scan`](crate::scan) on closures and captured variables apply.
 ///
 /// ```
 /// use candle_core::{Device, Result, Tensor, Var};

@@ -1,12 +1,12 @@
-//! Elementwise ops of two operands: Candle's for float arithmetic, this crate's elsewhere.
+//! Elementwise ops on two operands: Candle's for float arithmetic, this crate's elsewhere.
 //!
-//! Candle's integers panic where they overflow or divide by zero, its `maximum` depends on the order of a NaN and of zeros, and
-//! its `pow` is NaN for negative bases.
+//! Candle's integers panic on overflow and on division by zero, its `maximum` depends on the order of a NaN and of
+//! zeros, and its `pow` is NaN for negative bases.
 
 use super::prelude::*;
 use crate::cpu::{map_floats, map_integer_pairs, map2};
 
-/// Of floats, and of integers, which are computed in i64 and wrap.
+/// Registers kernels for floats, and for integers, which are computed in i64 and wrap.
 macro_rules! numbers {
     ($($op:ident => |$call:ident, $x:ident, $y:ident| $float:expr, |$a:ident, $b:ident| $integer:expr;)*) => {
         $(funcify!(Candle, ops::$op, |call, [$x, $y]| {

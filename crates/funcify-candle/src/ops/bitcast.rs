@@ -1,11 +1,11 @@
-//! `bitcast`: this crate's kernels, since Candle has none.
+//! `bitcast`: this crate's kernels, because Candle has none.
 
 use super::prelude::*;
 use crate::cpu::{map1, outside_domain};
 
 funcify!(Candle, ops::Bitcast, |call, [x]| bitcast(&call, &x));
 
-/// No gradient passes through bits: what becomes other ones is detached.
+/// Reinterprets the bits of a detached tensor: no gradient flows through them.
 fn bitcast(call: &Call<'_, ops::Bitcast>, x: &Tensor) -> Outcome {
     let bits = x.detach();
     match (call.dtype(0), call.op.dtype) {

@@ -1,4 +1,4 @@
-//! `cast`: Candle's `to_dtype`, except where it rounds twice (integers to halves) and for booleans.
+//! `cast`: Candle's `to_dtype`, except where it rounds twice (integers to half floats) and for booleans.
 
 use funcify_core::types::{integer_to_odd, nearest_bf16, nearest_f16};
 
@@ -8,7 +8,7 @@ use crate::device::stored;
 
 funcify!(Candle, ops::Cast, |call, [x]| cast(&call, &x, call.dtype(0), call.op.dtype));
 
-/// The elements converted from one type to another.
+/// Converts the elements from one type to another.
 pub(super) fn cast<O>(call: &Call<'_, O>, x: &Tensor, from: DType, to: DType) -> Outcome {
     if from == to || (from == DType::Bool && to == DType::U8) {
         return Ok(x.clone());
@@ -24,7 +24,7 @@ pub(super) fn cast<O>(call: &Call<'_, O>, x: &Tensor, from: DType, to: DType) ->
         (DType::U32, DType::BF16) => map1(call, x, |v: u32| nearest_bf16(f64::from(v))),
         (DType::I32, DType::BF16) => map1(call, x, |v: i32| nearest_bf16(f64::from(v))),
         (DType::I64, DType::BF16) => map1(call, x, |v: i64| nearest_bf16(integer_to_odd(v))),
-        // Candle's own rounds twice, or leaves bits out.
+        // Candle's own conversion rounds twice, or drops bits.
         (DType::F64, DType::F16) if x.device().is_cpu() => map1(call, x, nearest_f16),
         (DType::F64, DType::BF16) if x.device().is_cpu() => map1(call, x, nearest_bf16),
         _ => Ok(x.to_dtype(stored(to))?),

@@ -1,6 +1,6 @@
-//! `conv`: the operand is padded first, since Candle pads both sides and both axes alike. Candle's kernels serve one group
-//! whose axes have one stride and one dilation; else the windows become columns, and the convolution a product of matrices
-//! for each group. Halves are computed in f32.
+//! `conv`: the operand is padded first, because Candle pads both sides and both axes alike. Candle's kernels support
+//! one group whose axes have one stride and one dilation. Otherwise the windows become columns, and the convolution a
+//! matrix product for each group. Half floats are computed in f32.
 
 use candle_core::DType;
 
@@ -29,7 +29,7 @@ fn conv(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor) -> Outcome {
     Ok(result.to_dtype(dtype)?)
 }
 
-/// The operand as the window finds it: dilated, cut and with zeros around it. Contiguous.
+/// Returns the operand prepared for the window: dilated, cropped, and padded with zeros. Contiguous.
 fn padded(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
     let zero = Tensor::zeros((), x.dtype(), x.device())?;
     let mut result = x.clone();
@@ -49,7 +49,7 @@ fn padded(call: &Call<'_, ops::Conv>, x: &Tensor) -> Outcome {
     Ok(result.contiguous()?)
 }
 
-/// The convolution as products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
+/// Computes the convolution as products of `[O/g, C/g * window]` with `[C/g * window, positions]`.
 fn by_columns(call: &Call<'_, ops::Conv>, x: &Tensor, kernel: &Tensor, groups: usize, shape: &[usize]) -> Outcome {
     let mut columns = vec![x.clone()];
     for (spatial, (stride, dilation)) in call.op.strides.iter().zip(&call.op.dilation).enumerate() {

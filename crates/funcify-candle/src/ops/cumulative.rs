@@ -1,5 +1,5 @@
-//! `cumulative`: kernels of this crate, since Candle's `cumsum` is a product with a triangular matrix, and it has no other.
-//! Floats are summed and multiplied in f32, and f64 in f64.
+//! `cumulative`: kernels of this crate, because Candle's `cumsum` is a product with a triangular matrix, and it has
+//! no other running reduction. Floats are summed and multiplied in f32, and f64 in f64.
 
 use candle_core::{DType, WithDType};
 use half::{bf16, f16};
@@ -23,7 +23,7 @@ fn cumulative(call: &Call<'_, ops::Cumulative>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Running sums or products; integers are computed in i64 and wrap.
+/// Computes running sums or products; integers are computed in i64 and wrap.
 fn arithmetic(
     call: &Call<'_, ops::Cumulative>,
     x: &Tensor,
@@ -40,7 +40,7 @@ fn arithmetic(
     }
 }
 
-/// A running reduction of elements in the type in which they are computed with.
+/// Computes a running reduction, in the elements' compute type.
 fn running<E: WithDType, W: Copy + 'static>(
     call: &Call<'_, ops::Cumulative>,
     x: &Tensor,

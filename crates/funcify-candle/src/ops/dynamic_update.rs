@@ -1,4 +1,4 @@
-//! `dynamic_update`: the start is read and clamped, the part is joined with what surrounds it.
+//! `dynamic_update`: the start is read and clamped, and the part is joined with the elements around it.
 
 use super::concat::join;
 use super::dynamic_slice::clamped_start;

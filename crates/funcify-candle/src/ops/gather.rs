@@ -1,4 +1,4 @@
-//! `gather`: Candle's, with clamped indices.
+//! `gather`: Candle's own, with clamped indices.
 
 use super::prelude::*;
 use super::take::{clamped, not_empty};

@@ -1,4 +1,4 @@
-//! `iota`: the numbers as i64, converted.
+//! `iota`: the indices as i64, converted.
 
 use super::cast::cast;
 use super::prelude::*;

@@ -1,8 +1,9 @@
-//! `matmul`: of floats on the CPU by the library that Candle calls there, on other devices by Candle, of the shapes and layouts for
-//! which it is right; of integers this crate's, since Candle has none.
+//! `matmul`: for floats on the CPU, the library that Candle calls there; on other devices Candle's own, for the
+//! shapes and layouts that it handles correctly; for integers this crate's own, because Candle has none.
 //!
-//! Candle asks in each product on the CPU how many cores there are. Unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK` is set, that
-//! reads files of the system and takes 50 microseconds, a hundred times what a small product takes. `product.rs` asks once.
+//! On the CPU, Candle queries the number of cores in each product. Unless `RAYON_NUM_THREADS` or `CANDLE_CPU_MASK` is
+//! set, that reads system files and takes 50 microseconds, a hundred times as long as a small product. `product.rs`
+//! queries it once.
 
 use candle_core::{CpuStorage, DType, Layout, Shape, utils};
 use ndarray::{ArrayView3, ShapeBuilder};
@@ -23,7 +24,7 @@ fn matmul(call: &Call<'_, ops::MatMul>, left: &Tensor, right: &Tensor) -> Outcom
         return Ok(multiplied(&left.contiguous()?, &right.contiguous()?, shape)?);
     }
     if left.dtype() == DType::BF16 && left.device().is_cpu() {
-        // Candle widens all that lies behind a view, a whole trace for one of its rows.
+        // Candle converts everything behind a view: a whole trace for one of its rows.
         let [left, right] = [left.to_dtype(DType::F32)?, right.to_dtype(DType::F32)?];
         return Ok(product(&left, &right, shape)?.to_dtype(DType::BF16)?);
     }
@@ -36,7 +37,7 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
         return Ok(multiplied(&readable(left)?, &readable(right)?, shape)?);
     }
     let [left, right] = [one_batch_axis(&readable(left)?)?, one_batch_axis(&readable(right)?)?];
-    // One right matrix for all batches of the left: one tall product. (Candle takes it for that without a look at strides.)
+    // One right matrix for all batches of the left: one tall product. (Candle decides so without checking strides.)
     let is_shared = right.stride()[0] == 0;
     let left = if is_shared { left.contiguous()? } else { left };
     let product = match left.dims3()? {
@@ -50,7 +51,8 @@ fn product(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> Outcome {
     Ok(product)
 }
 
-/// Products of matrices, none of them empty, of that shape: of floats with at most one batch axis and any strides, of integers contiguous.
+/// Multiplies matrices, none of them empty, into this shape. Floats have at most one batch axis and any strides;
+/// integers are contiguous.
 fn multiplied(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::Result<Tensor> {
     let multiply = move |s1: &CpuStorage, l1: &Layout, s2: &CpuStorage, l2: &Layout| {
         let rank = l1.dims().len();
@@ -64,7 +66,7 @@ fn multiplied(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::
                     $(CpuStorage::$integer(_) => {
                         CpuStorage::$integer(ops::integer_products(contiguous(s1, l1)?, contiguous(s2, l2)?, sizes))
                     })*
-                    _ => candle_core::bail!("no kernel for products of these numbers"),
+                    _ => candle_core::bail!("no matrix product for these element types"),
                 }
             };
         }
@@ -74,7 +76,7 @@ fn multiplied(left: &Tensor, right: &Tensor, shape: Vec<usize>) -> candle_core::
     left.apply_op2_no_bwd(right, &Kernel("funcify-products", multiply))
 }
 
-/// The matrices of a tensor of rank 3, or the one of rank 2, where they lie.
+/// Returns a view of the matrices of a tensor of rank 3, or of the one of rank 2.
 fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayView3<'a, T>> {
     let (dims, strides) = match (layout.dims(), layout.stride()) {
         ([rows, columns], [row, column]) => ((1, *rows, *columns), (0, *row, *column)),
@@ -84,14 +86,14 @@ fn view<'a, T>(elements: &'a [T], layout: &Layout) -> candle_core::Result<ArrayV
     ArrayView3::from_shape(dims.strides(strides), elements).map_err(candle_core::Error::wrap)
 }
 
-/// The tensor with matrices that have strides: a matrix that repeats a row or a column is copied.
+/// Returns the tensor with matrices that have nonzero strides: a matrix that repeats a row or a column is copied.
 fn readable(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     let repeats = (rank - 2..rank).any(|axis| x.stride()[axis] == 0 && x.dims()[axis] > 1);
     if repeats { x.contiguous() } else { Ok(x.clone()) }
 }
 
-/// The tensor with all batch axes as one; a view if it is contiguous.
+/// Merges all batch axes into one; a view if the tensor is contiguous.
 fn one_batch_axis(x: &Tensor) -> candle_core::Result<Tensor> {
     let rank = x.rank();
     match rank {
@@ -101,7 +103,7 @@ fn one_batch_axis(x: &Tensor) -> candle_core::Result<Tensor> {
     }
     let batch: usize = x.dims()[..rank - 2].iter().product();
     let (rows, columns) = (x.dims()[rank - 2], x.dims()[rank - 1]);
-    // A transposed matrix in contiguous batches keeps its strides: its transpose is the view.
+    // A transposed matrix in contiguous batches keeps its strides: reshape its transpose, which is a view.
     let transposed = x.t()?;
     if !x.is_contiguous() && transposed.is_contiguous() {
         return transposed.reshape((batch, columns, rows))?.t();

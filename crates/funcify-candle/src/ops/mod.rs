@@ -1,4 +1,4 @@
-//! The lowering rules: one file an op of the core, or a table of elementwise ops, named like the op's file.
+//! The lowering rules: one file per op of the core, or per table of elementwise ops, named like the core's file.
 
 mod argmax;
 mod binary;
@@ -34,7 +34,7 @@ mod threefry;
 mod transpose;
 mod unary;
 
-/// What the kernels of nearly all ops use.
+/// Imports shared by the kernels of nearly all ops.
 mod prelude {
     pub(super) use candle_core::Tensor;
     pub(super) use funcify_core::DType;

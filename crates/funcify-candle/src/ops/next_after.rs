@@ -1,4 +1,4 @@
-//! `nextafter`: this crate's kernel, since Candle has none.
+//! `nextafter`: this crate's kernel, because Candle has none.
 
 use candle_core::WithDType;
 

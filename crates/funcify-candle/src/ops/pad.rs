@@ -1,4 +1,5 @@
-//! `pad`: blocks of the value joined with the operand; between elements on an axis of its own, merged afterwards.
+//! `pad`: joins blocks of the value with the operand. Padding between elements uses a separate axis, merged
+//! afterwards.
 
 use super::concat::join;
 use super::prelude::*;
@@ -17,7 +18,7 @@ fn pad(call: &Call<'_, ops::Pad>, x: &Tensor, value: &Tensor) -> Outcome {
     }
 }
 
-/// A tensor of one value, with `size` in place of an axis.
+/// Returns a tensor of one value, with `size` in place of an axis.
 fn block(shape: &[usize], axis: usize, size: usize, value: &Tensor) -> candle_core::Result<Tensor> {
     let mut shape = shape.to_vec();
     shape[axis] = size;
@@ -27,7 +28,7 @@ fn block(shape: &[usize], axis: usize, size: usize, value: &Tensor) -> candle_co
     value.broadcast_as(shape)?.contiguous()
 }
 
-/// The operand with `interior` values between each two elements of an axis.
+/// Inserts `interior` values between adjacent elements of an axis.
 pub(super) fn interleave(x: &Tensor, value: &Tensor, axis: usize, interior: usize) -> candle_core::Result<Tensor> {
     let size = x.dim(axis)?;
     if interior == 0 || size < 2 || x.elem_count() == 0 {

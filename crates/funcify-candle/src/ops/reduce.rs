@@ -1,7 +1,7 @@
 //! `reduce`: Candle's sum for floats along the last axes, this crate's kernels elsewhere.
 //!
-//! Candle's maximum does not keep NaN and takes either of two zeros, its reductions of no elements are errors, its integer sums panic where they
-//! overflow, and it sums halves in halves.
+//! Candle's maximum does not keep NaN and takes either of two zeros, its reductions of no elements are errors, its
+//! integer sums panic on overflow, and it sums half floats in half precision.
 
 use candle_core::{DType as CandleDType, WithDType};
 use funcify_core::HostTensor;
@@ -9,7 +9,7 @@ use funcify_core::HostTensor;
 use super::prelude::*;
 use crate::cpu::{Shared, fold_columns, map_rows, with_element, with_integer};
 
-/// How long the rows are from which on combining whole rows is faster than moving the axes to the end.
+/// The row length from which combining whole rows is faster than moving the axes to the end.
 const SMALLEST_ROW: usize = 4;
 
 funcify!(Candle, ops::Reduce, |call, [x]| reduce(&call, &x));
@@ -35,7 +35,7 @@ fn reduce(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }
 }
 
-/// Candle's sum is fast along the last axes only: along others this crate adds whole rows.
+/// Sums floats. Candle's sum is fast only along the last axes: along others this crate adds whole rows.
 fn sum_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     let axes = call.op.axes.as_slice();
     match (x.dtype(), whole_rows(x, axes)) {
@@ -48,7 +48,7 @@ fn sum_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }
 }
 
-/// The largest or smallest element, by a function that picks one of two.
+/// Returns the largest or smallest element; `pick` chooses one of two.
 fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn(E, E) -> E + Shared) -> Outcome {
     match whole_rows(x, &call.op.axes) {
         Some(range) => fold_columns(call, x, range, pick),
@@ -56,7 +56,7 @@ fn extreme<E: WithDType>(call: &Call<'_, ops::Reduce>, x: &Tensor, pick: impl Fn
     }
 }
 
-/// The range of the axes, if the elements along the axes after them lie side by side in memory.
+/// Returns the range of the axes if the elements along the later axes are adjacent in memory.
 fn whole_rows(x: &Tensor, axes: &[usize]) -> Option<[usize; 2]> {
     let (first, end) = (*axes.first()?, axes.last()? + 1);
     let row: usize = x.dims()[end..].iter().product();
@@ -70,7 +70,7 @@ fn product_of_floats(call: &Call<'_, ops::Reduce>, x: &Tensor) -> Outcome {
     }))
 }
 
-/// A reduction of integers, computed in i64 and wrapped.
+/// Reduces integers, computed in i64 and wrapped.
 fn integers(call: &Call<'_, ops::Reduce>, x: &Tensor, fold: fn(&mut dyn Iterator<Item = i64>) -> i64) -> Outcome {
     with_integer!(call, x, I => map_rows(call, x, &call.op.axes, move |row: &[I]| {
         fold(&mut row.iter().map(|e| i64::from(*e))) as I

@@ -1,4 +1,4 @@
-//! `reshape`: a view of a contiguous tensor, a copy of another.
+//! `reshape`: a view of a contiguous tensor, else a copy.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `scan`: Candle runs op after op, so a loop is its steps one after the other.
+//! `scan`: Candle runs op after op, so a loop runs its steps one after the other.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `scatter`: a kernel of this crate, since Candle's stops at an index out of range.
+//! `scatter`: a kernel of this crate, because Candle's fails at an index out of range.
 
 use candle_core::{CpuStorage, DType, Layout, WithDType};
 

@@ -1,4 +1,4 @@
-//! `select`: Candle's `where_cond`, which reads views as they are.
+//! `select`: Candle's `where_cond`, which reads views directly.
 
 use super::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `slice`: a view; with a step above 1 a copy of the rows.
+//! `slice`: a view, or a copy of the rows for a step above 1.
 
 use super::prelude::*;
 
@@ -16,20 +16,20 @@ fn slice(call: &Call<'_, ops::Slice>, x: &Tensor) -> Outcome {
     Ok(if *step == 1 { part } else { every(&part, *axis, *step)? })
 }
 
-/// Part of an axis as a view. Without elements it is a new tensor: Candle's copies of an empty view may start
+/// Returns part of an axis as a view. An empty part is a new tensor: Candle's copies of an empty view may start
 /// behind the end of its storage.
 pub(super) fn narrow(x: &Tensor, axis: usize, start: usize, size: usize) -> candle_core::Result<Tensor> {
     let part = x.narrow(axis, start, size)?;
     if part.elem_count() == 0 { Tensor::zeros(part.shape(), part.dtype(), part.device()) } else { Ok(part) }
 }
 
-/// The elements 0, step, 2 step, .. of an axis.
+/// Returns the elements 0, step, 2 step, .. of an axis.
 pub(super) fn every(x: &Tensor, axis: usize, step: usize) -> candle_core::Result<Tensor> {
     let indices: Vec<i64> = (0..x.dim(axis)? as i64).step_by(step).collect();
     pick(x, axis, indices)
 }
 
-/// Elements of an axis by index.
+/// Selects elements of an axis by index.
 pub(super) fn pick(x: &Tensor, axis: usize, indices: Vec<i64>) -> candle_core::Result<Tensor> {
     if x.elem_count() == 0 || indices.is_empty() {
         let mut shape = x.dims().to_vec();

@@ -1,4 +1,4 @@
-//! `sort`: a kernel of this crate, since Candle's sorts the last axis only, not stably, and stops at NaN.
+//! `sort`: a kernel of this crate, because Candle's sorts only the last axis, is not stable, and fails at NaN.
 
 use std::cmp::Ordering;
 
@@ -28,7 +28,7 @@ fn positions<E: WithDType>(call: &Call<'_, ops::Sort>, x: &Tensor) -> Outcome {
     })
 }
 
-/// How two elements compare: NaN is the greatest.
+/// Compares two elements; NaN is the greatest.
 fn compare<E: PartialOrd>(a: E, b: E) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| is_nan(a).cmp(&is_nan(b)))
 }

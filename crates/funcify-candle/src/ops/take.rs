@@ -22,7 +22,7 @@ fn take(call: &Call<'_, ops::Take>, x: &Tensor, indices: &Tensor) -> Outcome {
     Ok(if rows.dims() == shape { rows } else { rows.reshape(shape)? })
 }
 
-/// The size of an axis; an error if it is zero and an index asks for one of its elements.
+/// Returns the size of an axis; an error if it is zero and an index needs one of its elements.
 pub(super) fn not_empty<O>(call: &Call<'_, O>, x: &Tensor, indices: &Tensor, axis: usize) -> Outcome<usize> {
     let size = x.dim(axis)?;
     if size == 0 && indices.elem_count() > 0 {
@@ -33,7 +33,8 @@ pub(super) fn not_empty<O>(call: &Call<'_, O>, x: &Tensor, indices: &Tensor, axi
     Ok(size)
 }
 
-/// Indices as contiguous i64 within `0..size`. As i64 none is the largest of its type, which Candle would skip.
+/// Returns indices as contiguous i64 within `0..size`. As i64 no index is the largest of its type, which Candle would
+/// skip.
 pub(super) fn clamped<O>(call: &Call<'_, O>, indices: &Tensor, size: usize) -> Outcome {
     let last = size.saturating_sub(1) as i64;
     with_integer!(call, indices, I => map1(call, indices, move |index: I| i64::from(index).clamp(0, last)))

@@ -1,9 +1,10 @@
-//! Elementwise ops of one operand: Candle's for floats, this crate's for integers and for what Candle lacks.
+//! Elementwise ops on one operand: Candle's for floats, this crate's for integers and for functions that Candle
+//! lacks.
 
 use super::prelude::*;
 use crate::cpu::{map_floats, map_in_f64, map_integers, map1};
 
-/// Of floats, and of integers.
+/// Registers kernels for floats, and for integers.
 macro_rules! numbers {
     ($($op:ident => |$call:ident, $x:ident| $float:expr, |$v:ident| $integer:expr;)*) => {
         $(funcify!(Candle, ops::$op, |call, [$x]| {
@@ -17,7 +18,7 @@ numbers! {
     Neg => |_call, x| x.neg()?, |v| v.wrapping_neg();
     Abs => |_call, x| x.abs()?, |v| v.wrapping_abs();
     Square => |_call, x| x.sqr()?, |v| v.wrapping_mul(v);
-    // Candle's own gives 0 for NaN.
+    // Candle's own returns 0 for NaN.
     Sign => |call, x| map_floats!(map1(call, x), |v| if v.is_nan() || v == 0.0 { v } else { v.signum() })?, |v| v.signum();
 }
 
@@ -38,19 +39,19 @@ funcify!(Candle, ops::Floor, |_, [x]| x.floor());
 funcify!(Candle, ops::Ceil, |_, [x]| x.ceil());
 funcify!(Candle, ops::StopGradient, |_, [x]| Outcome::Ok(x.detach()));
 
-/// One pass on the CPU; elsewhere a composition of Candle's kernels.
+/// Computes the sigmoid in one pass on the CPU; elsewhere composes Candle's kernels.
 fn sigmoid(call: &Call<'_, ops::Sigmoid>, x: &Tensor) -> Outcome {
     if !x.device().is_cpu() {
         return Ok(x.neg()?.exp()?.affine(1.0, 1.0)?.recip()?);
     }
     map_floats!(map1(call, x), |v| {
-        // That of -x overflows where the result may be subnormal.
+        // exp(-x) would overflow where the result may be subnormal.
         let small = (-v.abs()).exp();
         (if v < 0.0 { small } else { 1.0 }) / (1.0 + small)
     })
 }
 
-/// One pass on the CPU; elsewhere a composition of Candle's kernels.
+/// Computes 1 / sqrt(x) in one pass on the CPU; elsewhere composes Candle's kernels.
 fn rsqrt(call: &Call<'_, ops::Rsqrt>, x: &Tensor) -> Outcome {
     if !x.device().is_cpu() {
         return Ok(x.sqrt()?.recip()?);
@@ -65,7 +66,7 @@ fn not(call: &Call<'_, ops::Not>, x: &Tensor) -> Outcome {
     map_integers(call, x, |v| !v)
 }
 
-/// Kernels in f64.
+/// Registers kernels that compute in f64.
 macro_rules! in_f64 {
     ($($op:ident => $function:expr;)*) => {
         $(funcify!(Candle, ops::$op, |call, [x]| map_in_f64(&call, &x, $function as fn(f64) -> f64));)*

@@ -1,4 +1,4 @@
-//! Cells by hand: from weights, the carry and a row to the next carry and the output.
+//! Handwritten cells, which map weights, the carry and a row to the next carry and the output.
 
 use candle_core::{Result, Tensor};
 use candle_nn::ops::sigmoid;
@@ -32,7 +32,7 @@ pub(crate) fn lstm(w: &[Tensor], carry: Vec<Tensor>, x: Tensor) -> Next {
     Ok((vec![h.clone(), c], h))
 }
 
-/// A diagonal state space of complex numbers, in real and imaginary parts.
+/// A diagonal state space model of complex numbers, in real and imaginary parts.
 pub(crate) fn s5(w: &[Tensor], carry: Vec<Tensor>, u: Tensor) -> Next {
     let decay = w[0].sqr()?.neg()?.exp()?;
     let (re, im) = ((&decay * w[1].cos()?)?, (&decay * w[1].sin()?)?);
@@ -43,7 +43,7 @@ pub(crate) fn s5(w: &[Tensor], carry: Vec<Tensor>, u: Tensor) -> Next {
     Ok((vec![next_x, next_y], out))
 }
 
-/// The core of a selective state space: the decay and what enters depend on the input.
+/// The core of a selective state space model: the decay and the input projection depend on the input.
 pub(crate) fn selective_scan(w: &[Tensor], carry: Vec<Tensor>, u: Tensor) -> Next {
     let delta = (u.matmul(&w[0])?.exp()? + 1.0)?.log()?;
     let (b, c) = (u.matmul(&w[1])?.unsqueeze(1)?, u.matmul(&w[2])?.unsqueeze(2)?);

@@ -1,12 +1,12 @@
-//! What the tests of the plug-in share: numbers, cells, loops by hand, comparison of gradients.
-#![allow(dead_code, reason = "each test program uses a part")]
+//! Helpers that the tests of the plug-in share: numbers, cells, handwritten loops, comparison of gradients.
+#![allow(dead_code, reason = "each test program uses only some helpers")]
 
 pub(crate) mod cells;
 
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-/// Numbers between -1 and 1 that look random, the same in every run.
+/// Returns numbers between -1 and 1 that look random, the same in every run.
 pub(crate) fn numbers(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -18,18 +18,18 @@ pub(crate) fn numbers(seed: u64, count: usize) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
-/// A tensor of such numbers.
+/// Returns a tensor of such numbers.
 pub(crate) fn tensor(seed: u64, shape: &[usize], dtype: DType) -> Tensor {
     let values = numbers(seed, shape.iter().product());
     Tensor::from_vec(values, shape, &Device::Cpu).unwrap().to_dtype(dtype).unwrap()
 }
 
-/// A variable of such numbers.
+/// Returns a variable of such numbers.
 pub(crate) fn var(seed: u64, shape: &[usize], dtype: DType) -> Var {
     Var::from_tensor(&tensor(seed, shape, dtype)).unwrap()
 }
 
-/// The tolerance that gradients are held to, relative to the largest number.
+/// Returns the tolerance for gradients, relative to the largest number.
 pub(crate) fn tolerance(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => 1e-10,
@@ -38,7 +38,7 @@ pub(crate) fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-/// How far two tensors are from one another, relative to the largest number of the second.
+/// Returns the distance between two tensors, relative to the largest number of the second.
 pub(crate) fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     assert_eq!(found.dims(), expected.dims());
     assert_eq!(found.dtype(), expected.dtype());
@@ -52,14 +52,14 @@ pub(crate) fn distance(found: &Tensor, expected: &Tensor) -> f64 {
     if scale == 0.0 { off } else { off / scale }
 }
 
-/// Asserts that a tensor is another one, to the tolerance of its type.
+/// Asserts that two tensors are equal, to the tolerance of their type.
 #[track_caller]
 pub(crate) fn assert_close(found: &Tensor, expected: &Tensor, what: &str) {
     let off = distance(found, expected);
     assert!(off <= tolerance(found.dtype()), "{what}: off by {off:e}\n{found}\n{expected}");
 }
 
-/// A number that depends on every element of all tensors, each with another weight.
+/// Returns a loss that depends on every element of all tensors, each with a different weight.
 pub(crate) fn loss(tensors: &[&Tensor]) -> Result<Tensor> {
     let mut total = Tensor::zeros((), DType::F64, &Device::Cpu)?;
     for (index, x) in tensors.iter().enumerate() {
@@ -69,28 +69,28 @@ pub(crate) fn loss(tensors: &[&Tensor]) -> Result<Tensor> {
     Ok(total)
 }
 
-/// The gradients of that number.
+/// Returns the gradients of that loss.
 pub(crate) fn backward(tensors: &[&Tensor]) -> GradStore {
     loss(tensors).unwrap().backward().unwrap()
 }
 
-/// Asserts that two backward passes give the same gradients of all these variables.
+/// Asserts that two backward passes compute the same gradients of all these variables.
 #[track_caller]
 pub(crate) fn assert_gradients(found: &GradStore, expected: &GradStore, vars: &[&Var], what: &str) {
     for (index, var) in vars.iter().enumerate() {
-        let expected = expected.get(var).unwrap_or_else(|| panic!("{what}: no expected gradient of variable {index}"));
-        let found = found.get(var).unwrap_or_else(|| panic!("{what}: no gradient of variable {index}"));
+        let expected = expected.get(var).unwrap_or_else(|| panic!("{what}: no expected gradient for variable {index}"));
+        let found = found.get(var).unwrap_or_else(|| panic!("{what}: no gradient for variable {index}"));
         assert_close(found, expected, &format!("{what}, variable {index}"));
         assert!(distance(expected, &expected.zeros_like().unwrap()) > 0.0, "{what}: variable {index} is not used");
     }
 }
 
-/// Row `t` of axis 0.
+/// Returns row `t` of axis 0.
 pub(crate) fn row(xs: &Tensor, t: usize) -> Result<Tensor> {
     xs.narrow(0, t, 1)?.squeeze(0)
 }
 
-/// The loop that one writes by hand: every step recorded.
+/// Runs the handwritten loop: every step is recorded.
 pub(crate) fn by_hand<C>(
     init: C,
     steps: usize,

@@ -1,4 +1,4 @@
-//! A tagger of sequences, as candle_nn has its loop.
+//! A sequence tagger with candle_nn's own loop.
 
 use candle_core::{Module, Result, Tensor};
 use candle_nn::rnn::{LSTM, RNN};

@@ -1,4 +1,4 @@
-//! Ops of every kind of tensor: movement, indexing, creation.
+//! Imports the ops that every kind of tensor has: movement, indexing, creation.
 
 use burn::tensor::{IndexingUpdateOp, Slice};
 use burn_ir::{BaseOperationIr, CreationOpIr};
@@ -89,7 +89,7 @@ fn filled(op: &CreationOpIr, element: f64) -> Option<Value> {
     })
 }
 
-/// The part of a value that Burn's ranges name. A negative step goes through its range from the end.
+/// Slices a value by Burn's ranges. A negative step walks its range from the end.
 fn sliced(x: Value, ranges: &[Slice], sizes: &[usize]) -> Value {
     ranges.iter().zip(sizes).enumerate().fold(x, |x, (axis, (range, size))| {
         let (positions, step) = range.to_range_and_step(*size);
@@ -104,7 +104,7 @@ fn sliced(x: Value, ranges: &[Slice], sizes: &[usize]) -> Value {
     })
 }
 
-/// A value with a part, that ranges of step 1 name, replaced.
+/// Replaces the part of a value that the ranges select; their steps are 1.
 fn assigned(x: Value, ranges: &[Slice], sizes: &[usize], axis: usize, part: Value) -> Value {
     let Some(range) = ranges.get(axis) else {
         return part;

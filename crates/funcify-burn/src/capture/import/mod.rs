@@ -1,8 +1,8 @@
-//! From a record of Burn's ops to ops of a funcify graph.
+//! Imports a record of Burn's ops into a funcify graph.
 //!
-//! Each family of Burn's ops has a table in a file of its own: an op, and what it is in funcify. An op without a row is an
-//! error that names it. Every value is compared with the type that Burn recorded, so a row that is wrong about a shape
-//! or a dtype is an error too.
+//! Each family of Burn's ops has a table in a file of its own that maps an op to funcify's ops. An op without a row
+//! is an error that names it. Every value is compared with the type that Burn recorded, so a row with a wrong shape
+//! or dtype is an error too.
 
 mod base;
 mod float;
@@ -16,18 +16,18 @@ use super::record::{Record, dtype_of, op_name, unsupported};
 use super::*;
 use crate::data;
 
-/// What an op's row gives: the values of its results; `None` if there is no row.
+/// The values of an op's results, or `None` if the table has no row for the op.
 type Imported = Option<Vec<Value>>;
 
-/// The environment: the values of the tensors that were recorded so far, by their numbers.
+/// An environment with the values of the tensors recorded so far, by their ids.
 struct Env {
     values: RefCell<HashMap<u64, Value>>,
 }
 
-/// Adds a record's ops to the open trace. Gives its results.
+/// Adds a record's ops to the open trace and returns its results.
 ///
 /// # Errors
-/// `Unsupported` for an op that has no row, with its name.
+/// `Unsupported` for an op without a row; the error names the op.
 pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Vec<Value>> {
     let env = Env { values: RefCell::new((0..).zip(inputs.iter().copied()).collect()) };
     for (number, data) in &record.constants {
@@ -39,7 +39,8 @@ pub(crate) fn import(at: &Place, record: &Record, inputs: &[Value]) -> Result<Ve
         }
     }
     env.add(at, &record.ops)?;
-    let missing = || unsupported(at, "the closure", "a result of it was not recorded", "return what it computes");
+    let missing =
+        || unsupported(at, "the closure", "one of its results was not recorded", "return values that it computes");
     record.outputs.iter().map(|id| env.of(*id).ok_or_else(missing)).collect()
 }
 
@@ -47,16 +48,16 @@ fn no_row(at: &Place, op: &OperationIr) -> funcify_core::Error {
     let name = op_name(op);
     let (reason, fix) = match name.as_str() {
         "Random" | "IntRandom" => {
-            ("what a closure draws would be drawn once, when it is recorded", "draw before, and give it as an argument")
+            ("the values would be drawn once, during recording", "draw them beforehand and pass them as an argument")
         }
-        "Custom" => ("an op of an extension has no meaning here", "write it in Burn's own ops"),
-        _ => ("it has no translation to funcify's ops", "write it in other ops of Burn, or the program in funcify"),
+        "Custom" => ("ops of an extension cannot be translated", "use Burn's own ops"),
+        _ => ("it has no translation to funcify's ops", "use other ops of Burn, or write the program in funcify"),
     };
     unsupported(at, &format!("Burn's op `{name}`"), reason, fix)
 }
 
 impl Env {
-    /// Adds these ops.
+    /// Adds these ops to the open trace.
     fn add(&self, at: &Place, ops: &[OperationIr]) -> Result<()> {
         let mut next = 0;
         while let Some(op) = ops.get(next) {
@@ -74,7 +75,7 @@ impl Env {
         Ok(())
     }
 
-    /// Gives the results of an op their values.
+    /// Binds the results of an op to their values.
     fn bind(&self, at: &Place, op: &OperationIr, values: Vec<Value>) -> Result<()> {
         for (tensor, value) in op.outputs().zip(values) {
             let value = self.checked(at, op, tensor, value)?;
@@ -83,7 +84,7 @@ impl Env {
         Ok(())
     }
 
-    /// Adds a loop, and gives its results.
+    /// Adds a loop and returns its results.
     fn add_loop(
         &self,
         at: &Place,
@@ -127,23 +128,23 @@ impl Env {
         self.values.borrow().get(&id).copied()
     }
 
-    /// The value of an operand.
+    /// Returns the value of an operand.
     fn get(&self, tensor: &TensorIr) -> Option<Value> {
         self.of(tensor.id.value())
     }
 
-    /// The values of two operands, in one dtype: Burn's integers are of several where constants have the default.
+    /// Returns the values of two operands in one dtype. Burn mixes integer dtypes where constants have the default one.
     fn pair(&self, left: &TensorIr, right: &TensorIr) -> Option<(Value, Value)> {
         let (left, right) = (self.get(left)?, self.get(right)?);
         let is_mixed = left.dtype() != right.dtype() && left.dtype().is_int() && right.dtype().is_int();
         Some((left, if is_mixed { right.cast(left.dtype()) } else { right }))
     }
 
-    /// A result with the type that Burn recorded.
+    /// Checks that a result has the type that Burn recorded, and returns it.
     fn checked(&self, at: &Place, op: &OperationIr, tensor: &TensorIr, value: Value) -> Result<Value> {
         let Some(dtype) = dtype_of(tensor) else {
             let what = format!("Burn's op `{}` with a {:?} result", op_name(op), tensor.dtype);
-            return Err(unsupported(at, &what, "funcify has no such dtype", "use another dtype"));
+            return Err(unsupported(at, &what, "funcify does not have this dtype", "use another dtype"));
         };
         let expected = TensorType::new(dtype, shape(tensor));
         let value = match value.dtype() {
@@ -152,18 +153,18 @@ impl Env {
         };
         match value.ty() {
             found if found == expected => Ok(value),
-            // Burn has no scalars: an op before has failed, and the graph has its error.
+            // Burn has no scalars: an earlier op has failed, and the graph holds its error.
             found if found.rank() == 0 => Ok(value.reshape(expected.shape)),
             found => {
                 let what = format!("Burn's op `{}`", op_name(op));
                 let reason = format!("its result is {found} here and {expected} in Burn");
-                Err(unsupported(at, &what, &reason, "report this as a bug of funcify"))
+                Err(unsupported(at, &what, &reason, "report this as a bug in funcify"))
             }
         }
     }
 }
 
-/// The shape that Burn recorded.
+/// Returns the shape that Burn recorded.
 fn shape(tensor: &TensorIr) -> Shape {
     Shape::from(sizes(tensor))
 }
@@ -172,7 +173,7 @@ fn sizes(tensor: &TensorIr) -> &[usize] {
     tensor.shape.as_slice()
 }
 
-/// A number of the dtype of a value.
+/// Returns a scalar as a constant in the dtype of `like`.
 fn number(scalar: &ScalarIr, like: Value) -> Value {
     let host = match *scalar {
         ScalarIr::Float(number) => HostTensor::scalar(number),
@@ -183,7 +184,7 @@ fn number(scalar: &ScalarIr, like: Value) -> Value {
     constant(host.cast(like.dtype()))
 }
 
-/// The number that a scalar is.
+/// Converts a scalar to `f64`.
 fn float_of(scalar: &ScalarIr) -> f64 {
     match *scalar {
         ScalarIr::Float(number) => number,
@@ -193,12 +194,12 @@ fn float_of(scalar: &ScalarIr) -> f64 {
     }
 }
 
-/// A row of one result.
+/// Wraps the value of an op that has one result.
 fn one(value: Value) -> Imported {
     Some(vec![value])
 }
 
-/// Whether a value has booleans.
+/// Returns whether a value is boolean.
 fn is_bool(value: Value) -> bool {
     value.dtype() == DType::Bool
 }

@@ -1,4 +1,4 @@
-//! The ops of Burn's layers.
+//! Imports the ops of Burn's layers.
 
 use burn_ir::{AttentionOpIr, ModuleOperationIr, TensorIr};
 use funcify_core::ops::ConvOptions;
@@ -7,7 +7,7 @@ use funcify_core::{DType, Shape, Value, full, iota, select};
 use super::numeric::at_least;
 use super::{Env, Imported, float_of, number, one, shape, sizes};
 
-/// Gives the convolution of an op, without its bias: Burn has types of their own for one axis and for two.
+/// Computes the convolution of an op without its bias. A macro because Burn has separate types for one and two axes.
 macro_rules! convolved {
     ($env:expr, $op:expr) => {{
         let options = ConvOptions {
@@ -57,7 +57,7 @@ pub(super) fn row(env: &Env, op: &ModuleOperationIr) -> Imported {
     })
 }
 
-/// With a bias, if there is one.
+/// Adds the bias if there is one.
 fn added(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
     match bias {
         None => Some(x),
@@ -65,7 +65,8 @@ fn added(x: Value, bias: Option<Option<Value>>) -> Option<Value> {
     }
 }
 
-/// Burn's `attention_fallback`: scores, a soft cap, masks, a bias, a softmax whose rows may be masked whole.
+/// Computes Burn's `attention_fallback`: scores, a soft cap, masks, a bias, and a softmax that allows fully masked
+/// rows.
 fn attention(env: &Env, op: &AttentionOpIr) -> Option<Value> {
     let (query, key, value) = (env.get(&op.query)?, env.get(&op.key)?, env.get(&op.value)?);
     let width = *sizes(&op.query).last()? as f64;

@@ -1,4 +1,4 @@
-//! Arithmetic, comparisons, reductions, sorts; the ops of integers and booleans.
+//! Imports arithmetic, comparisons, reductions, sorts, and the ops of integers and booleans.
 
 use burn_ir::{
     BoolOperationIr, IntOperationIr, NumericOperationIr, PadModeIr, ReduceDimOpIr, ReduceDimWithIndicesOpIr,
@@ -43,7 +43,7 @@ pub(super) fn row(env: &Env, op: &NumericOperationIr) -> Imported {
             2.0 => env.get(&op.lhs)?.square(),
             _ => with_number(env, op, |x, y| x.pow(y))?,
         },
-        // As Burn's clamp: at a bound the gradient passes.
+        // Like Burn's clamp: at a bound the gradient flows.
         Op::Clamp(op) => {
             let x = env.get(&op.tensor)?;
             at_most(at_least(x, number(&op.min, x)), number(&op.max, x))
@@ -129,45 +129,45 @@ pub(super) fn bool_row(env: &Env, op: &BoolOperationIr) -> Imported {
     })
 }
 
-/// An op of a value and a number.
+/// Imports an op of a value and a scalar.
 pub(super) fn with_number(env: &Env, op: &ScalarOpIr, f: impl FnOnce(Value, Value) -> Value) -> Option<Value> {
     let x = env.get(&op.lhs)?;
     Some(f(x, number(&op.rhs, x)))
 }
 
-/// A reduction of all axes, to one element.
+/// Imports a reduction of all axes to one element.
 fn all(env: &Env, op: &ReduceOpIr, f: impl FnOnce(Value) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?).reshape(shape(&op.out)))
 }
 
-/// A reduction of an axis, which stays with one element.
+/// Imports a reduction along an axis; the axis stays with size 1.
 fn along(env: &Env, op: &ReduceDimOpIr, f: impl FnOnce(Value, i64) -> Value) -> Option<Value> {
     Some(f(env.get(&op.input)?, op.axis as i64).reshape(shape(&op.out)))
 }
 
-/// A reduction of an axis, which stays with one element, and where that was.
+/// Imports a reduction along an axis that also returns the element's position; the axis stays with size 1.
 fn with_position(env: &Env, op: &ReduceDimWithIndicesOpIr, f: impl FnOnce(Value, i64) -> [Value; 2]) -> Imported {
     let [value, position] = f(env.get(&op.tensor)?, op.dim as i64);
     Some(vec![value.reshape(shape(&op.out)), position.reshape(shape(&op.out_indices))])
 }
 
-/// All elements along one axis.
+/// Flattens a value to one axis.
 fn flat(x: Value) -> Value {
     x.reshape([x.shape().elements()])
 }
 
-/// Gives the largest element along an axis.
+/// Returns the largest element along an axis.
 fn largest(x: Value, axis: i64) -> Value {
     first_of_equals(x, axis, |x| x.max(axis), |x| x.argmax(axis))
 }
 
-/// Gives the smallest element along an axis.
+/// Returns the smallest element along an axis.
 fn smallest(x: Value, axis: i64) -> Value {
     first_of_equals(x, axis, |x| x.min(axis), |x| x.argmin(axis))
 }
 
-/// Reduces an axis to the element at a position. As in Burn, the first of equal elements has all of the gradient; the derivative of
-/// funcify's own reductions gives each its share.
+/// Reduces an axis to the element at a position. As in Burn, the first of equal elements receives the whole gradient;
+/// funcify's own reductions share it among them.
 fn first_of_equals(
     x: Value,
     axis: i64,
@@ -188,7 +188,7 @@ fn at_most(x: Value, high: Value) -> Value {
     select(x.gt(high), high, x)
 }
 
-/// Burn's remainder of floats has the sign of the divisor. What its devices do with integers differs.
+/// Computes Burn's remainder of floats, which has the sign of the divisor. Its devices disagree about integers.
 fn remainder(x: Value, y: Value) -> Option<Value> {
     let rest = x % y;
     let differs = rest.ne(0.0) & (rest.lt(0.0) ^ y.lt(0.0));

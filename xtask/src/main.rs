@@ -23,9 +23,9 @@ Usage: cargo xtask COMMAND [ARGUMENTS]; the first eight describe their arguments
   status       Write STATUS.md: the support of each op on each backend
   examples     Run the examples
   bench        Measure each backend and strategy against handwritten loops and other projects
-  fuzz-text    Fuzz the text parser with `cargo-fuzz`; takes libFuzzer options, such as `-max_total_time=600`
   templates    Run random programs drawn from the planner's rules: `--count N`, `--seed S`, `--backend NAME,..`
   weights      Compare layers and models with other libraries, and write the tables of differences
+  fuzz-text    Fuzz the text parser with `cargo-fuzz`; takes libFuzzer options, such as `-max_total_time=600`
   test         Check everything that a change must pass: tidy, tests, conformance, examples, STATUS.md
   lint         Check format, lints and documentation, and build `funcify` with each feature separately
   features     Build the crate `funcify` with each of its features separately

@@ -1,5 +1,5 @@
 //! Category `edge`: step counts, taps, captures and errors for which tensor systems have been seen to differ or to be
-//! wrong. If a case has a line in the list of edge cases, its doc comment starts with the number of the line.
+//! wrong.
 //!
 //! The expected values are literals. They follow from the definition of a case, and the code under test never
 //! computes them.

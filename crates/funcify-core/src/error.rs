@@ -365,8 +365,8 @@ pub enum Error {
         source: BackendError,
     },
 
-    /// What the backend made of a program does not compute what the program means: a fault of funcify or of the backend. Nothing
-    /// was computed with it.
+    /// The backend's compiled form of a program does not compute the same result as the program: a fault of funcify
+    /// or of the backend. It was not run.
     #[error("{}", report(at, format!("internal error: what backend `{backend}` made of `{}` is wrong", at.op), &[("fault", fault)], fix))]
     Internal {
         /// The program or loop and its source location.
@@ -501,8 +501,9 @@ impl Error {
         self
     }
 
-    /// The error of a step of a loop: a stop in its middle is the loop's, and one of a loop in it says within which step
-    /// it was.
+    /// Returns the error of the loop at `loop_at` for an error inside its step `steps`. A cancellation within
+    /// straight-line code is attributed to the loop; a cancellation of an inner loop additionally records the step of
+    /// this one.
     pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
         match self {
             Error::Cancelled { ran: Ran::Ops(_), within, reason, .. } => {
@@ -516,8 +517,8 @@ impl Error {
         }
     }
 
-    /// The error of a program that was read from `file`, for those that run programs by command: it names the file, and no line of
-    /// the command's own source.
+    /// Attributes the error to the program read from `file`, for commands that run programs: the error names the file
+    /// instead of a line of the command's own source.
     #[must_use]
     pub fn in_program(mut self, file: &std::path::Path) -> Self {
         let is_of_another_file = matches!(self, Error::File { .. });

@@ -140,8 +140,7 @@ pub fn categorical(key: Value, logits: Value, axis: i64) -> Value {
 /// Draws integers of `dtype` from `[low, high)`, or returns `low` if the range is empty.
 ///
 /// The bounds are numbers, or values of `dtype` whose shapes broadcast to `shape`; `high` may exceed the largest
-/// value of the type by one. In a range of `n` integers, the probabilities of any two differ by a factor of at most
-/// `1 + n / 2^bits`.
+/// value of the type by one. In a range of `n` integers, none is more likely than another by more than `n` in 2^bits.
 #[track_caller]
 pub fn randint(
     key: Value,

@@ -1,10 +1,10 @@
-//! What tells a graph from every other one: a number, not an address, which memory gives again.
+//! Identifies graphs by a unique number rather than by address, because addresses are reused.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tells a graph from every other one of the process, its copies included: what maps are keyed by that hold what is known
-/// of a graph.
+/// Identifies a graph uniquely within the process; copies of a graph have other ids. Caches of facts about graphs use
+/// it as their key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct GraphId(NonZeroU64);
 
@@ -17,7 +17,7 @@ impl GraphId {
     }
 }
 
-/// The identity of one graph. A copy of it is another one.
+/// The id of one graph. Cloning creates a new id.
 pub(super) struct Identity(pub(super) GraphId);
 
 impl Default for Identity {

@@ -1,11 +1,11 @@
-//! Why an input is disconnected: where the paths from it to the results end.
+//! Explains why an input is disconnected: finds the ops at which the paths from it to the results end.
 
 use super::active::active_values;
 use super::*;
 use crate::ops::Unary;
 
-/// The error of an input of `graph` to which no cotangent leads. `at` is the function that was asked, `component` what
-/// it calls the input.
+/// Creates the error for an input of `graph` that receives no cotangent. `at` is the function that was called,
+/// `component` its name for the input.
 pub(super) fn disconnected(at: &Place, component: &str, graph: &Graph, input: usize) -> Error {
     let (reason, fix) = why(graph, input);
     let zeros = "ask for zeros: `GradOptions::new().disconnected(Disconnected::Zeros)`";
@@ -58,7 +58,7 @@ fn why(graph: &Graph, input: usize) -> (String, &'static str) {
     (reason, "do not ask for it")
 }
 
-/// Whether the op makes random bits, also in a body.
+/// Returns whether the op generates random bits, directly or in a body.
 fn draws(op: &Op) -> bool {
     matches!(op, Op::Threefry(_)) || op.bodies().into_iter().any(|body| body.nodes().iter().any(|node| draws(&node.op)))
 }

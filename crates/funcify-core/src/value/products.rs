@@ -1,11 +1,12 @@
-//! Products of tensors along any axes, as compositions to products of matrices.
+//! Products of tensors along any axes, composed from matrix products.
 
 use super::*;
 
 impl Value {
-    /// The sum of products along pairs of axes, the left value's and the right one's, for each position along the pairs of
-    /// `batch` axes. The result's axes are StableHLO's `dot_general`: the batch axes, what is left of the left value, what
-    /// is left of the right one. Numbers of one dtype, of which integers wrap; sums of nothing are 0.
+    /// Computes the sum of products along pairs of axes (one of the left value, one of the right), for each position along
+    /// the pairs of `batch` axes. The axes of the result are ordered as in StableHLO's `dot_general`: the batch axes, the
+    /// remaining axes of the left value, the remaining axes of the right one. Both have one dtype; integers wrap; empty
+    /// sums are 0.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -56,7 +57,7 @@ impl Value {
     }
 }
 
-/// An operand with the roles of its axes.
+/// An operand with its axes sorted by role.
 struct Arranged {
     value: Value,
     shape: Shape,
@@ -75,7 +76,7 @@ impl Arranged {
         axes.iter().map(|axis| self.shape[*axis].clone()).collect()
     }
 
-    /// Matrices of the free and the contracted axes, in that order for the left operand.
+    /// Reshapes to matrices of the free and the contracted axes, in that order for the left operand.
     #[track_caller]
     fn matrices(&self, is_left: bool) -> Value {
         let (rows, columns) = if is_left { (&self.free, &self.contracted) } else { (&self.contracted, &self.free) };
@@ -88,10 +89,11 @@ impl Arranged {
     }
 }
 
-/// A sum of products written with one letter an axis, as NumPy's: `einsum("bij,bjk->bik", &[x, y])`. The operands are
-/// multiplied from left to right, each product summed over the letters that nothing after it has. Numbers of one dtype, of
-/// which integers wrap. A letter is at most once in an operand, its sizes are equal (1 is not repeated), and the result is
-/// written out.
+/// Computes a sum of products written with one letter per axis, like NumPy's `einsum("bij,bjk->bik", &[x, y])`.
+///
+/// The operands are multiplied from left to right; each product is summed over the letters that neither later
+/// operands nor the result contain. All have one dtype; integers wrap. A letter occurs at most once in an operand,
+/// its sizes must be equal (1 is not broadcast), and the result must be explicit.
 #[track_caller]
 pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     if operands.iter().any(|operand| operand.is_failed()) {
@@ -132,7 +134,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     if order.iter().copied().eq(0..order.len()) || value.is_failed() { value } else { value.transpose(order) }
 }
 
-/// The sum over the axes whose letters are not kept.
+/// Sums over the axes whose letters are not kept.
 #[track_caller]
 fn summed((value, term): (Value, Vec<char>), keep: impl Fn(&char) -> bool) -> (Value, Vec<char>) {
     let axes: Vec<i64> = (0..term.len()).filter(|axis| !keep(&term[*axis])).map(|axis| axis as i64).collect();
@@ -142,7 +144,7 @@ fn summed((value, term): (Value, Vec<char>), keep: impl Fn(&char) -> bool) -> (V
     (value.sum(super::Axes::These(axes)), term.into_iter().filter(keep).collect())
 }
 
-/// The letters of each operand and of the result; else the component, what was expected and what was found.
+/// The letters of each operand, and those of the result.
 type Parsed = (Vec<Vec<char>>, Vec<char>);
 
 fn parse(equation: &str, operands: &[Value]) -> Result<Parsed, (String, String, String)> {
@@ -202,7 +204,7 @@ mod tests {
         })
     }
 
-    /// The sum over all letters, element by element.
+    /// Computes the sum over all letters element by element.
     fn plain(equation: &str, operands: &[HostTensor]) -> HostTensor {
         let (terms, result) = equation.split_once("->").unwrap();
         let terms: Vec<Vec<char>> = terms.split(',').map(|term| term.chars().collect()).collect();

@@ -1,4 +1,4 @@
-//! Reading the elements of constants: `1.5`, `[1.0, nan]`, exact in every element type.
+//! Parses the elements of constants: `1.5`, `[1.0, nan]`, exact in every element type.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::lexer::{Cursor, Token, error_at};
 use crate::types::{DType, TensorType, nearest_bf16, nearest_f16};
 
-/// The elements of a constant of this type.
+/// Parses the elements of a constant of this type.
 pub(super) fn parse_elements(cursor: &mut Cursor, ty: &TensorType) -> Result<HostTensor> {
     let site = cursor.site();
     let Some(shape) = ty.shape.constant() else {
@@ -41,7 +41,7 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
         DType::U32 => text.parse::<u32>().ok().map(|e| Scalar::Int(e.into())),
         DType::I32 => text.parse::<i32>().ok().map(|e| Scalar::Int(e.into())),
         DType::I64 => text.parse().ok().map(Scalar::Int),
-        // Reading an f32 as an f64 first would round twice.
+        // Parsing an f32 as an f64 first would round twice.
         DType::F32 => text.parse::<f32>().ok().map(|e| Scalar::Float(e.into())),
         DType::F16 => half(&text, |e| nearest_f16(e).to_f64()),
         DType::BF16 => half(&text, |e| nearest_bf16(e).to_f64()),
@@ -61,8 +61,8 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
     }
 }
 
-/// The nearest number of a type of 16 bits. By way of an f64, which rounds too, only where that does not decide on it: not if
-/// the f64 is halfway between two numbers of the type and is not the text's number itself.
+/// Rounds a literal to the nearest 16-bit float. Goes by way of an f64, which rounds too, unless the f64 is halfway
+/// between two numbers of the type; then the literal is compared with the midpoint exactly.
 fn half(text: &str, round: impl Fn(f64) -> f64) -> Option<Scalar> {
     let nearest: f64 = text.parse().ok()?;
     let rounded = round(nearest);
@@ -83,7 +83,7 @@ fn half(text: &str, round: impl Fn(f64) -> f64) -> Option<Scalar> {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Decimal {
     power: i64,
-    /// Without zeros at the ends.
+    /// The digits, without leading and trailing zeros.
     digits: String,
 }
 
@@ -111,7 +111,8 @@ mod tests {
         Ok((*constant.value).clone())
     }
 
-    /// Just above, at and below the middle of two numbers of the type, closer than an f64 can say.
+    /// Tests literals just above, at and below the midpoint of two numbers of the type, closer than an f64 can
+    /// represent.
     #[test]
     fn literals_are_rounded_once() {
         for (dtype, digits, fraction) in [

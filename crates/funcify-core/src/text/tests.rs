@@ -1,4 +1,5 @@
-//! Round trips: printing, parsing and printing again gives the same text, an equal graph, and the same numbers.
+//! Tests round trips: printing, parsing and printing again yields the same text, an equal graph, and the same
+//! results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use crate::{
     scan, scan_with, select, size,
 };
 
-/// Arguments for a graph, with every symbol 3.
+/// Returns arguments for a graph, with every symbol bound to 3.
 fn arguments(graph: &Graph) -> Vec<HostTensor> {
     let mut sizes = Sizes::new();
     let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone()).collect();
@@ -32,7 +33,7 @@ fn arguments(graph: &Graph) -> Vec<HostTensor> {
     types.iter().map(tensor).collect()
 }
 
-/// The whole promise of the text form, for one graph.
+/// Checks the full round trip of one graph.
 fn round_trips(graph: &Graph) -> String {
     let text = print(graph);
     let parsed = parse(&text).unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
@@ -401,7 +402,7 @@ fn excerpts_show_the_last_equations() {
     assert_eq!(excerpt(&Graph::new(""), "sin", &[]), ["sin"]);
 }
 
-/// The text of a function with these lines, which is refused with this message, at this line and column.
+/// Checks that a function with these lines is rejected with this message, at this line and column.
 fn rejects(lines: &str, kind: &str, message: &str, place: Option<(usize, usize)>) {
     let text = format!("fn @f(%x: f32[T,3], %w: f32[3], %s: f32[1,3]) {{\n{lines}\n}}\n");
     let error: Error = parse(&text).expect_err(&text);

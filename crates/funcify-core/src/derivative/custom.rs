@@ -27,17 +27,17 @@ const COMPARED_RULES: usize = 2;
 /// `backward` receives the residuals and the cotangents of the results, and returns those of `xs`. All three closures
 /// are traced immediately.
 ///
-/// A rule may call its own function, as in JAX's idiom: `fn f(x)` is `custom_vjp(x, .., |x| (f(x), x), ..)`.
-/// The inner call has the same rule, in derivatives of every order. It is recognised by its line and by the graph of the
-/// function; the rule is traced twice, and it is an error if the two traces differ. Such a function and its rule must not
-/// capture values of the enclosing graph.
+/// A rule may call its own function, as in JAX's idiom: `fn f(x)` is `custom_vjp(x, .., |x| (f(x), x), ..)`. The inner
+/// call has the same rule, in derivatives of every order. It is recognised by its line and by the graph of the
+/// function; the rule is traced twice, and it is an error if the two traces differ. Such a function and its rule must
+/// not capture values of the enclosing graph.
 ///
 /// - `xs`, the results and the residuals are any [`Tree`]s, of any dtypes. The results of `forward` have exactly the
 ///   structure and the types of those of `function`. None of them may have a size that only a loop inside determines.
 /// - `backward` returns a cotangent for each float leaf of `xs`, at the same path and of exactly its type. At other
 ///   leaves it may return anything, such as `()`. It receives zeros as the cotangents of results that are not floats.
-/// - `backward` must be linear in the cotangents if [`jvp`](crate::jvp) is to be applied: forward mode is its transpose.
-///   A nonlinear rule, such as the one in the example, supports only reverse mode; forward mode reports
+/// - `backward` must be linear in the cotangents if [`jvp`](crate::jvp) is to be applied: forward mode is its
+///   transpose. A nonlinear rule, such as the one in the example, supports only reverse mode; forward mode reports
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
 /// - Values of the enclosing graph that `function` and `forward` capture are constants: differentiating one is an
 ///   error, never a derivative of zero. Pass it in `xs`.
@@ -82,10 +82,10 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
 ///
 /// - `xs` and the results are any [`Tree`]s, of any dtypes. None of them may have a size that only a loop inside
 ///   determines.
-/// - `tangent` returns a tangent for each float result, at the same path and of exactly its type. At other results it may
-///   return anything, such as `()`. It receives zeros as the tangents of leaves that are not floats.
-/// - `tangent` must be linear in the tangents if [`grad`](crate::grad()) or [`vjp`](crate::vjp()) is to be applied: reverse
-///   mode is its transpose. For a nonlinear rule, reverse mode reports
+/// - `tangent` returns a tangent for each float result, at the same path and of exactly its type. At other results it
+///   may return anything, such as `()`. It receives zeros as the tangents of leaves that are not floats.
+/// - `tangent` must be linear in the tangents if [`grad`](crate::grad()) or [`vjp`](crate::vjp()) is to be applied:
+///   reverse mode is its transpose. For a nonlinear rule, reverse mode reports
 ///   [`Error::NoDerivative`](crate::Error::NoDerivative).
 /// - Values of the enclosing graph that `function` and `tangent` capture are constants: differentiating one is an
 ///   error, never a derivative of zero. Pass it in `xs`.

@@ -1,7 +1,7 @@
 //! Parses the text form (`.fir`) of graphs, and exports Graphviz. The printer is in `graph/print.rs`.
 //!
-//! The text has one equation per line, a type on every binder, and attributes in braces; `//` begins a comment. Printing,
-//! parsing and printing again yields the same text.
+//! The text has one equation per line, a type on every binder, and attributes in braces; `//` begins a comment.
+//! Printing, parsing and printing again yields the same text.
 //!
 //! ```text
 //! fn @sums(%xs: f32[T,3], %rows: f32[1,3], %init: f32[3], %w: f32[3]) {
@@ -37,22 +37,22 @@
 //! }
 //! ```
 //!
-//! The first form is for ops with named bodies, the second for ops that have a single unnamed body, such as a scan. In the
-//! second form, lines describe which rows of which operand or result each parameter is, and where the results are
+//! The first form is for ops with named bodies, the second for ops that have a single unnamed body, such as a scan. In
+//! the second form, lines describe which rows of which operand or result each parameter is, and where the results are
 //! written; the remaining results follow the op's own word. Empty parts are omitted. Inside a body, the values after
 //! `with` keep their outer names. The index of the step is always called `t`.
 //!
 //! The attributes of a scan are `steps`, `until`, `order=down`, `unroll=3`; `policy=save_all`, `segments=[32]` or
 //! `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)); `truncate=3` (see
 //! [`ScanOptions::truncate`](crate::ScanOptions::truncate)). With an operand, as in `scan %n {steps=$1}`, the number of
-//! steps is the value of `%n`, and the symbol `$1` is bound to it from there on. With `{steps=20, until=$1}`, the loop ends
-//! after the first step in which the value of the body's last line, `until %stop`, is `true`, and `$1` is the number of
-//! steps that ran. The lines are ordered: sequences, buffers, carries.
-//! The words seq, nit-sot, sit-sot, mit-sot, mit-mot follow from the rest and are checked. A buffer that starts
-//! with given rows, in an upward loop, writes row `t`; elsewhere a tap is the index of a row.
+//! steps is the value of `%n`, and the symbol `$1` is bound to it from there on. With `{steps=20, until=$1}`, the loop
+//! ends after the first step in which the value of the body's last line, `until %stop`, is `true`, and `$1` is the
+//! number of steps that ran. The lines are ordered: sequences, buffers, carries. The words seq, nit-sot, sit-sot,
+//! mit-sot, mit-mot follow from the rest and are checked. A buffer that starts with given rows, in an upward loop,
+//! writes row `t`; elsewhere a tap is the index of a row.
 //!
-//! `bind_size %n {size=$1}` has no results: it binds `$1` to the value of `%n` from there on, as in `%0: f32[$1] = slice
-//! %xs {axis=0, start=0, limit=$1, step=1}`.
+//! `bind_size %n {size=$1}` has no results: it binds `$1` to the value of `%n` from there on, as in `%0: f32[$1] =
+//! slice %xs {axis=0, start=0, limit=$1, step=1}`.
 //!
 //! A switch shows its branches as blocks, which end with their results; for a boolean, `false` selects case 0:
 //!

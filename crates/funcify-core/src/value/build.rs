@@ -129,12 +129,12 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// Turns an integer scalar computed by the program into a dimension, such as the number of rows of a slice. It is the
 /// inverse of [`size`].
 ///
-/// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol that is bound to that size from here
-/// on. In the body of a loop or a branch, each step binds it anew, so a value of that size cannot leave the body: reduce it
-/// there, or write it into a buffer of a fixed size. Programs of every backend read the number on the host. The number has
-/// no derivative; values of that size are differentiated as usual. Under [`vmap`](fn@crate::vmap), each lane may have its
-/// own size, provided that values of that size are reduced over that axis, as for loops whose number of steps differs
-/// between lanes.
+/// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol that is bound to that size from
+/// here on. In the body of a loop or a branch, each step binds it anew, so a value of that size cannot leave the body:
+/// reduce it there, or write it into a buffer of a fixed size. Programs of every backend read the number on the host.
+/// The number has no derivative; values of that size are differentiated as usual. Under [`vmap`](fn@crate::vmap), each
+/// lane may have its own size, provided that values of that size are reduced over that axis, as for loops whose number
+/// of steps differs between lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -150,10 +150,9 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 ///
-/// # Errors
-/// Building the program fails if `number` is not an integer scalar. A call fails if the number is negative, with an error
-/// that names the op, the number and this line, or if another value does not match the size, such as a slice beyond the
-/// existing rows.
+/// # Errors Building the program fails if `number` is not an integer scalar. A call fails if the number is negative,
+/// with an error that names the op, the number and this line, or if another value does not match the size, such as a
+/// slice beyond the existing rows.
 #[track_caller]
 pub fn bind_size(number: Value) -> Dim {
     let size = fresh_symbol();

@@ -47,9 +47,10 @@ impl Value {
         Operand::elementwise(NextAfter, self.into(), right.into())
     }
 
-    /// Splits floats into fraction and exponent, `x = fraction * 2^exponent` with |fraction| in [0.5, 1). The fraction has
-    /// the type of x, the exponent is `i32`. Zeros, infinities and NaN are their own fractions, with the exponent 0. The
-    /// derivative of the fraction is `2^-exponent`; none passes through the exponent. Corresponds to JAX's `jnp.frexp`.
+    /// Splits floats into fraction and exponent, `x = fraction * 2^exponent` with |fraction| in [0.5, 1). The fraction
+    /// has the type of x, the exponent is `i32`. Zeros, infinities and NaN are their own fractions, with the exponent
+    /// 0. The derivative of the fraction is `2^-exponent`; none passes through the exponent. Corresponds to JAX's
+    /// `jnp.frexp`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

@@ -3,10 +3,10 @@
 use super::*;
 
 impl Value {
-    /// Computes the sum of products along pairs of axes (one of the left value, one of the right), for each position along
-    /// the pairs of `batch` axes. The axes of the result are ordered as in StableHLO's `dot_general`: the batch axes, the
-    /// remaining axes of the left value, the remaining axes of the right one. Both have one dtype; integers wrap; empty
-    /// sums are 0.
+    /// Computes the sum of products along pairs of axes (one of the left value, one of the right), for each position
+    /// along the pairs of `batch` axes. The axes of the result are ordered as in StableHLO's `dot_general`: the batch
+    /// axes, the remaining axes of the left value, the remaining axes of the right one. Both have one dtype; integers
+    /// wrap; empty sums are 0.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

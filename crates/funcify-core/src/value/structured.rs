@@ -86,8 +86,8 @@ impl Value {
         opposite.argmax(axis)
     }
 
-    /// Computes the convolution (cross-correlation) with a kernel: `[N, C, L]` with `[O, C/groups, K]`, or `[N, C, H, W]`
-    /// with `[O, C/groups, K, L]`. Both are floats of one dtype.
+    /// Computes the convolution (cross-correlation) with a kernel: `[N, C, L]` with `[O, C/groups, K]`, or `[N, C, H,
+    /// W]` with `[O, C/groups, K, L]`. Both are floats of one dtype.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

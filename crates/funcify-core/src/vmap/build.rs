@@ -165,12 +165,12 @@ fn bad_axis(at: &Place, name: &str, axis: i64, rank: usize, ty: &TensorType) -> 
     at.mismatch(format!("the axis of lanes of leaf `{name}`"), expected, found, "name an axis that the leaf has")
 }
 
-/// Applies `body`, which is written for one lane, to all lanes of `xs` at once. The batch axis is axis 0 of each leaf and
-/// of each result.
+/// Applies `body`, which is written for one lane, to all lanes of `xs` at once. The batch axis is axis 0 of each leaf
+/// and of each result.
 ///
 /// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the body captures are shared by all lanes.
-/// The body is traced once; each op in it, including loops, becomes an op on all lanes, and values shared by all lanes are
-/// computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and selects; a
+/// The body is traced once; each op in it, including loops, becomes an op on all lanes, and values shared by all lanes
+/// are computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and selects; a
 /// [`while_loop`](crate::while_loop) whose condition differs runs until the last lane is done, and a lane that is done
 /// keeps its carry.
 ///

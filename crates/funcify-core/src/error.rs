@@ -33,7 +33,7 @@ impl fmt::Display for Site {
         match self {
             Site::Rust(location) => write!(f, "{location}"),
             Site::Text { line, column } => write!(f, "line {line}, column {column}"),
-            Site::Unknown => f.write_str("an unknown place"),
+            Site::Unknown => f.write_str("an unknown location"),
         }
     }
 }
@@ -126,7 +126,7 @@ pub enum Error {
     },
 
     /// The number of steps is missing or negative, or two parts of the loop disagree about it.
-    #[error("{}", report(at, "there is no usable number of steps".into(), &[("reason", reason)], fix))]
+    #[error("{}", report(at, "the number of steps is missing or invalid".into(), &[("reason", reason)], fix))]
     StepCount {
         /// The op and its source location.
         at: Box<Place>,
@@ -165,7 +165,7 @@ pub enum Error {
     },
 
     /// A name is not an identifier, or is used twice.
-    #[error("{}", report(at, format!("{component} has a name that cannot be used"), &[("name", name), ("rule", rule)], fix))]
+    #[error("{}", report(at, format!("{component} has an invalid name"), &[("name", name), ("rule", rule)], fix))]
     Name {
         /// The op and its source location.
         at: Box<Place>,
@@ -193,7 +193,7 @@ pub enum Error {
     },
 
     /// A graph violates one of the invariants that the checker lists.
-    #[error("{}", report(at, format!("{component} breaks an invariant of the graph"), &[("invariant", invariant), ("found", found)], "rebuild the graph with the builder or the parser, which keep it"))]
+    #[error("{}", report(at, format!("{component} violates an invariant of the graph"), &[("invariant", invariant), ("found", found)], "rebuild the graph with the builder or the parser, which maintain the invariants"))]
     Invalid {
         /// The op and its source location.
         at: Box<Place>,
@@ -256,7 +256,7 @@ pub enum Error {
     },
 
     /// A loop must be unrolled, but its number of steps is not static.
-    #[error("{}", report(at, format!("backend `{backend}` unrolls loops, and this one has no static number of steps"), &[("reason", reason)], fix))]
+    #[error("{}", report(at, format!("backend `{backend}` unrolls loops, but this one has no static number of steps"), &[("reason", reason)], fix))]
     StepCountNotStatic {
         /// The op and its source location.
         at: Box<Place>,
@@ -269,7 +269,7 @@ pub enum Error {
     },
 
     /// Unrolling would produce a program with more kernels than the limit.
-    #[error("{}", report(at, format!("unrolling for backend `{backend}` passes the limit"), &[("kernels", &kernels.to_string()), ("limit", &limit.to_string())], fix))]
+    #[error("{}", report(at, format!("unrolling for backend `{backend}` exceeds the limit"), &[("kernels", &kernels.to_string()), ("limit", &limit.to_string())], fix))]
     ProgramTooLarge {
         /// The op and its source location.
         at: Box<Place>,
@@ -284,7 +284,7 @@ pub enum Error {
     },
 
     /// Tensors would exceed the memory budget. No memory was allocated for them.
-    #[error("{}", report(at, format!("{what} would pass the memory budget"), &[("needed", &budget_facts(*needed, *held)), ("budget", &shown_bytes(*budget))], "use smaller sizes or fewer steps, or raise `CompileOptions::memory_budget` or FUNCIFY_MEMORY_BUDGET"))]
+    #[error("{}", report(at, format!("{what} would exceed the memory budget"), &[("needed", &budget_facts(*needed, *held)), ("budget", &shown_bytes(*budget))], "use smaller sizes or fewer steps, or raise `CompileOptions::memory_budget` or FUNCIFY_MEMORY_BUDGET"))]
     OverBudget {
         /// The op and its source location.
         at: Box<Place>,
@@ -327,7 +327,7 @@ pub enum Error {
     },
 
     /// The backend is linked, but its device is not available.
-    #[error("{}", report(at, format!("backend `{backend}` is absent on this machine"), &[("reason", reason)], fix))]
+    #[error("{}", report(at, format!("backend `{backend}` is not available on this machine"), &[("reason", reason)], fix))]
     Absent {
         /// The function that was called.
         at: Box<Place>,
@@ -367,7 +367,7 @@ pub enum Error {
 
     /// The backend's compiled form of a program does not compute the same result as the program: a fault of funcify
     /// or of the backend. It was not run.
-    #[error("{}", report(at, format!("internal error: what backend `{backend}` made of `{}` is wrong", at.op), &[("fault", fault)], fix))]
+    #[error("{}", report(at, format!("internal error: backend `{backend}` compiled `{}` incorrectly", at.op), &[("fault", fault)], fix))]
     Internal {
         /// The program or loop and its source location.
         at: Box<Place>,
@@ -541,7 +541,7 @@ impl Error {
 
 /// Formats the bytes needed and the bytes already held.
 fn budget_facts(needed: u64, held: u64) -> String {
-    let beside = if held == 0 { String::new() } else { format!(", beside {} in use", shown_bytes(held)) };
+    let beside = if held == 0 { String::new() } else { format!(", in addition to {} in use", shown_bytes(held)) };
     format!("{}{beside}", shown_bytes(needed))
 }
 

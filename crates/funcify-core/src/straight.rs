@@ -182,7 +182,8 @@ fn run_scan(scan: &Scan, node: &Node, operands: &[Concrete], sizes: &mut Sizes) 
         buffers.push(rows);
     }
     let row = |rows: &[Option<Concrete>], row: usize| {
-        let lost = || at.mismatch("a row that is read", "one that was given or written", row.to_string(), "check it");
+        let expected = "a row that was given or written";
+        let lost = || at.mismatch("a row that is read", expected, row.to_string(), "run `Graph::check`");
         rows.get(row).cloned().flatten().ok_or_else(lost)
     };
     let mut carries = operands[places.carries.clone()].to_vec();

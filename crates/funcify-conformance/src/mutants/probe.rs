@@ -187,7 +187,7 @@ fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
         Error::StepCount { .. } => is_unrolled,
         Error::OverBudget { .. } | Error::Cancelled { .. } => true,
         // The rows of an associative scan's pairs are twice as long.
-        _ => error.to_string().contains("a size has 64 bits"),
+        _ => error.to_string().contains("sizes are 64-bit integers"),
     }
 }
 

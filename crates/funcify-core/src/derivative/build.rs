@@ -217,7 +217,7 @@ impl<'a> Sweep<'a> {
 pub(super) fn check_float(at: &Place, name: &str, value: Value) {
     let ty = value.ty();
     if !value.is_failed() && !ty.dtype.is_float() {
-        let fix = "let the closure capture it instead: what is no float has no derivative";
+        let fix = "let the closure capture it instead: only floats have derivatives";
         fail_mismatch(at, &[value], format!("leaf `{name}`"), "a float tensor", &ty, fix);
     }
 }
@@ -237,7 +237,7 @@ fn check_cotangents(at: &Place, results: &[Value], given: &[(String, Value)]) {
 fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value) {
     let (expected, found) = (value.ty(), derivative.ty());
     if !value.is_failed() && !derivative.is_failed() && expected != found {
-        let fix = "give it the type of the value that it belongs to";
+        let fix = "give it the type of the corresponding value";
         fail_mismatch(at, &[derivative], component, expected, found, fix);
     }
 }

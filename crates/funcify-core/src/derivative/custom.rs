@@ -153,9 +153,9 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
             if depth() <= MAX_DEPTH {
                 return Ok(function);
             }
-            let fix = "write the function's formula in the rule, or use the results that the rule is given";
-            let found = format!("rules in rules, {MAX_DEPTH} deep: it calls the function that it is the rule of");
-            Err(fail_mismatch(&at, &[], "the rule", "one that is traced and ends", found, fix))
+            let fix = "write the function's formula in the rule, or use the results that the rule receives";
+            let found = format!("rules nested {MAX_DEPTH} deep: the rule calls its own function");
+            Err(fail_mismatch(&at, &[], "the rule", "a rule whose tracing terminates", found, fix))
         });
         let function = checked.map_err(|failed| tree::rebuild_or_failed(&ys, Err(failed)))?;
         let typed =
@@ -203,7 +203,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         let (trace, values) = self.open(&self.arguments);
         let (ys, residuals) = forward(tree::rebuild(&self.xs, &values));
         let found = tree::leaves(&ys, "y");
-        self.check_structure("what `forward` gives", &self.results, &found);
+        self.check_structure("the results of `forward`", &self.results, &found);
         for ((name, expected), (_, value)) in self.results.iter().zip(&found) {
             self.check_type(&format!("result `{name}` of `forward`"), expected, *value);
         }
@@ -303,13 +303,13 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     /// Checks that a rule returns the same structure as the function.
     fn check_structure(&self, component: &str, expected: &Typed, found: &[(String, Value)]) {
         if !found.iter().any(|(_, value)| value.is_failed()) {
-            let fix = "return values of the structure that the function gives";
+            let fix = "return values with the structure of the function's results";
             have_names(&self.at, &format!("the structure of {component}"), expected, found, fix);
         }
     }
 
     fn check_type(&self, component: &str, expected: &TensorType, value: Value) {
-        let fixes = ["it", "reshape it, or sum over the axes that were broadcast", "give a value of that type"];
+        let fixes = ["it", "reshape it, or sum over the axes that were broadcast", "return a value of that type"];
         check_type(&self.at, component, expected, value, fixes);
     }
 
@@ -323,14 +323,14 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
                     derivatives.push((name.clone(), *value));
                 }
                 None => {
-                    let fix = "give one for each float, at the same path; zeros if it has none";
+                    let fix = "return one for each float, at the same path; zeros if there is none";
                     fail_mismatch(&self.at, &[], format!("{component} `{name}`"), expected, listed(found), fix);
                 }
             }
         }
         let unknown = found.iter().find(|(name, _)| of.iter().all(|(other, _)| other != name));
         if let Some((name, value)) = unknown.filter(|(_, value)| !value.is_failed()) {
-            let fix = "give one for each float, at the same path, and nothing else";
+            let fix = "return one for each float, at the same path, and nothing else";
             fail_mismatch(&self.at, &[*value], format!("{component} `{name}`"), listed(of), value.ty(), fix);
         }
         derivatives

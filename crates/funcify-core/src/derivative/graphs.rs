@@ -285,7 +285,7 @@ impl Graph {
             };
             let ty = self.input_type(index);
             if !ty.dtype.is_float() {
-                let fix = "leave it out: what is no float has no derivative";
+                let fix = "leave it out: only floats have derivatives";
                 return Err(at.mismatch(format!("input `{name}` in `wrt`"), "a float tensor", ty, fix));
             }
             flags[index] = true;
@@ -350,5 +350,5 @@ fn fitted(value: Value, ty: &TensorType) -> Value {
 /// Returns `name`, or appends the first number that makes it unique: `tan_x`, `tan_x_2`, `tan_x_3`.
 pub(super) fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number: usize| format!("{name}_{number}"));
-    std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).expect("there are names enough")
+    std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).expect("the numbers never run out")
 }

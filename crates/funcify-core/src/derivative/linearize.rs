@@ -67,7 +67,7 @@ impl Split {
         let along = |tangents: &[Value]| reached.iter().map(|place| Some(tangents[*place])).collect();
         let Some(transpose) = Transpose::of(&pull.graph.pruned(), &given, &params, choices, along)? else {
             let reason = "a rule of a `custom_vjp` in it is not linear in the cotangents";
-            let fix = "use `vjp`, which asks for no more than the rule gives";
+            let fix = "use `vjp`, which does not need a linear rule";
             return Err(no_derivative(&at.op, &[], "the function", reason, fix));
         };
         let (split, saved) = Split::of(transpose, params.len(), is_apart)?;

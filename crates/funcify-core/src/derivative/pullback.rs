@@ -270,7 +270,7 @@ impl<'a> Cut<'a> {
         (0..self.outputs)
             .filter(is_float)
             .nth(input - self.inputs)
-            .expect("an input behind those of the program is a cotangent")
+            .expect("the inputs after those of the program are cotangents")
     }
 }
 

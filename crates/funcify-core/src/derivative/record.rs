@@ -36,5 +36,5 @@ pub(crate) enum Record {
 /// Records the error that a reverse rule did not receive the record it needs.
 pub(crate) fn no_record(op: &str) -> Failed {
     let fix = "differentiate a program that `Graph::check` accepts";
-    no_derivative(op, &[], "the op", "its forward pass has not kept what its reverse rule takes", fix)
+    no_derivative(op, &[], "the op", "its forward pass has not saved the data that its reverse rule needs", fix)
 }

@@ -45,7 +45,7 @@ impl Graph {
     fn sizes_of(&self, at: &Place, inputs: &[Value]) -> Result<BTreeMap<Symbol, Dim>> {
         self.checked()?;
         if inputs.len() != self.inputs().len() {
-            let fix = "pass one value an input, in the order of the inputs";
+            let fix = "pass one value per input, in order";
             return Err(at.mismatch("the inputs", self.inputs().len(), inputs.len(), fix));
         }
         let mut sizes = BTreeMap::new();
@@ -71,7 +71,7 @@ impl Graph {
             Ok(()) => return Ok(sizes),
             Err(Unsolved { index, waits: None }) => (index, agreement("value", sizes.iter())),
             Err(Unsolved { index, waits: Some(dim) }) => {
-                (index, format!("let an input have each of the symbols of `{dim}` as a size of its own"))
+                (index, format!("declare inputs in which each symbol of `{dim}` is a dimension by itself"))
             }
         };
         Err(self.misfit(at, index, &inputs[index].ty(), &fix))
@@ -161,7 +161,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(error(&["f64[3]"]), "the inputs: 2, not 1: pass one value an input, in the order of the inputs");
+        assert_eq!(error(&["f64[3]"]), "the inputs: 2, not 1: pass one value per input, in order");
         assert_eq!(
             error(&["f64[3]", "f32[6]"]),
             "input 1 (`a`): f64[2*N], not f32[6]: pass a value of that dtype and rank"

@@ -9,7 +9,7 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
     let inputs = graph.inputs().len();
     if arguments.len() != inputs {
         let (expected, found) = (format!("{inputs} arguments"), format!("{} arguments", arguments.len()));
-        let fix = "pass one tensor an input, in the order of the inputs";
+        let fix = "pass one tensor per input, in order";
         return Err(call_error(at, "the argument list", expected, found, fix));
     }
     let mut pending: Vec<(usize, Dim, i64)> = Vec::new();
@@ -20,7 +20,7 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
         }
         for (dim, found) in expected.shape.dims().iter().zip(argument.shape.dims()) {
             let Some(size) = found.constant() else {
-                return Err(argument_error(at, graph, index, argument, "pass a tensor whose sizes have 64 bits"));
+                return Err(argument_error(at, graph, index, argument, "pass a tensor whose sizes fit in 64 bits"));
             };
             pending.push((index, dim.clone(), size));
         }

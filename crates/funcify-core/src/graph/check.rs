@@ -86,7 +86,7 @@ impl Checker<'_> {
             if let Source::Node(node, _) = value.source
                 && node.index() >= graph.nodes.len()
             {
-                let found = format!("node {}, of {} nodes", node.index(), graph.nodes.len());
+                let found = format!("node {}, but the graph has {} nodes", node.index(), graph.nodes.len());
                 self.report(&at, "graph-c1", format!("the source of value {index}"), found);
             }
             if defined[index] == 0 {
@@ -145,13 +145,14 @@ impl Checker<'_> {
         let (index, count) = (value.index(), defined.len());
         let component = format!("value {index}");
         let Some(times) = defined.get_mut(index) else {
-            return self.report(at, "graph-c1", component, format!("a definition of it, and {count} values"));
+            let found = format!("a definition of it, but the graph has {count} values");
+            return self.report(at, "graph-c1", component, found);
         };
         *times += 1;
         if *times > 1 {
             self.report(at, "graph-c2", component, "a second definition".into());
         } else if self.graph.values[index].source != source {
-            let found = format!("{:?}, and the source {:?}", source, self.graph.values[index].source);
+            let found = format!("a definition as {:?}, but the source {:?}", source, self.graph.values[index].source);
             self.report(at, "graph-c2", component, found);
         }
     }
@@ -160,9 +161,9 @@ impl Checker<'_> {
     fn usage(&mut self, defined: &[usize], at: &Place, component: &str, value: ValueId) -> bool {
         let index = value.index();
         let (invariant, found) = match defined.get(index) {
-            Some(0) => ("graph-c3", format!("value {index}, which is not defined before")),
+            Some(0) => ("graph-c3", format!("value {index}, which is not defined yet")),
             Some(_) => return true,
-            None => ("graph-c1", format!("value {index}, of {} values", defined.len())),
+            None => ("graph-c1", format!("value {index}, but the graph has {} values", defined.len())),
         };
         self.report(at, invariant, component.to_string(), found);
         false
@@ -177,8 +178,8 @@ impl Checker<'_> {
         // graph-c7: the value of an operand becomes the size of the symbol.
         for symbol in node.op.binds() {
             if self.symbols.contains(symbol) {
-                let found = format!("the symbol `{symbol}`, which has a size before");
-                self.report(&at, "graph-c7", format!("what node {index} binds"), found);
+                let found = format!("the symbol `{symbol}`, which already has a size");
+                self.report(&at, "graph-c7", format!("the symbol bound by node {index}"), found);
             }
         }
         let sizes = node.op.sizes();
@@ -224,12 +225,12 @@ impl Checker<'_> {
             Err(error) => return self.errors.push(error.with_excerpt(|| graph.excerpt_before(index))),
         };
         if inferred.len() != node.outputs.len() {
-            let found = format!("{} results of an op that gives {}", node.outputs.len(), inferred.len());
+            let found = format!("{} results, where the op returns {}", node.outputs.len(), inferred.len());
             self.report(at, "graph-c4", format!("node {index}"), found);
         }
         for (number, (value, ty)) in node.outputs.iter().zip(&inferred).enumerate() {
             if let Some(declared) = graph.try_ty(*value).filter(|declared| *declared != ty) {
-                let found = format!("{declared}, where the op gives {ty}");
+                let found = format!("{declared}, where the op returns {ty}");
                 self.report(at, "graph-c4", format!("the type of result {number} of node {index}"), found);
             }
         }
@@ -326,7 +327,7 @@ mod tests {
 
     #[test]
     fn c4_types() {
-        check(|g| g.values[2].ty = ty("f32[3]"), &["graph-c4", "f32[3], where the op gives f32[T]"]);
+        check(|g| g.values[2].ty = ty("f32[3]"), &["graph-c4", "f32[3], where the op returns f32[T]"]);
         check(|g| g.nodes[0].op = g.nodes[1].op.clone(), &["add: the operand list does not fit"]);
     }
 
@@ -357,7 +358,7 @@ mod tests {
             let Op::Scan(scan) = &mut g.nodes[3].op else { panic!("node 3 is the loop") };
             scan.steps = "T".into();
         };
-        check(twice, &["graph-c7", "what node 3 binds", "`T`, which has a size before"]);
+        check(twice, &["graph-c7", "the symbol bound by node 3", "`T`, which already has a size"]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub fn check<R>(build: impl Fn() -> crate::error::Result<R>) {
         LEFT.set(Some(number));
         let built = build();
         let is_over = LEFT.take().is_some();
-        assert!(built.is_err() || is_over, "op {number} failed, and the program was built");
+        assert!(built.is_err() || is_over, "op {number} failed, but the program was built");
         if is_over {
             return;
         }

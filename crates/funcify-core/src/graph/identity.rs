@@ -13,7 +13,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 impl GraphId {
     fn fresh() -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        GraphId(NonZeroU64::new(number).expect("2^64 graphs are not made in the life of a process"))
+        GraphId(NonZeroU64::new(number).expect("a process never creates 2^64 graphs"))
     }
 }
 

@@ -434,8 +434,8 @@ impl Graph {
 
 /// Creates the error for bodies that are nested too deeply.
 fn too_deep(at: &Place, depth: usize) -> Error {
-    let fix = "carry more values through fewer loops, or build a part of the program as a graph of its own";
-    at.mismatch("the nesting of bodies", format!("at most {MAX_DEPTH} in each other"), depth, fix)
+    let fix = "carry more values through fewer loops, or build a part of the program as a separate graph";
+    at.mismatch("the nesting of bodies", format!("at most {MAX_DEPTH} levels"), depth, fix)
 }
 
 impl fmt::Display for Graph {

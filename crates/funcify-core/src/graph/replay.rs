@@ -84,7 +84,7 @@ impl Graph {
             at: Place::new(self.name(), Site::Unknown).boxed(),
             invariant: "graph-c3".into(),
             component,
-            found: "nothing that gives it".into(),
+            found: "no definition".into(),
         }
     }
 }

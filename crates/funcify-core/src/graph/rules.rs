@@ -23,7 +23,7 @@ impl Graph {
     pub(crate) fn text_to_compare(&self) -> String {
         let text = self.to_string();
         let mut parts = text.split('$');
-        let mut compared = parts.next().expect("a text has a first part").to_string();
+        let mut compared = parts.next().expect("`split` yields at least one part").to_string();
         let mut seen: Vec<&str> = Vec::new();
         for part in parts {
             let end = part.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(part.len());

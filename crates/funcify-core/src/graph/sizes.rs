@@ -3,7 +3,7 @@
 use super::*;
 
 /// The fix for a dimension beyond 64 bits.
-const FIX: &str = "use smaller numbers: a size has 64 bits";
+const FIX: &str = "use smaller numbers: sizes are 64-bit integers";
 
 impl Attribute {
     /// Returns the dimensions in the attribute.
@@ -18,7 +18,7 @@ impl Attribute {
 /// Rejects attributes beyond range. Attributes may be negative.
 pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
     let beyond = |component: &str| {
-        Err(at.mismatch(component, "a dimension whose numbers have 64 bits", "a sum or a product beyond that", FIX))
+        Err(at.mismatch(component, "a dimension that fits in 64 bits", "a sum or product that overflows", FIX))
     };
     if let Some((name, _)) = op.sizes().dim.filter(|(_, dim)| dim.is_beyond_range()) {
         return beyond(name);
@@ -40,7 +40,7 @@ pub(super) fn check_types(types: &[TensorType], at: &Place) -> Result<()> {
 pub(super) fn check_type(component: &str, ty: &TensorType, at: &Place) -> Result<(), Error> {
     match ty.shape.unusable() {
         None => Ok(()),
-        Some(dim) if dim.is_beyond_range() => Err(at.mismatch(component, "sizes of 64 bits", ty, FIX)),
+        Some(dim) if dim.is_beyond_range() => Err(at.mismatch(component, "sizes that fit in 64 bits", ty, FIX)),
         Some(_) => Err(at.mismatch(component, "sizes that are 0 or more", ty, "use sizes that are 0 or more")),
     }
 }

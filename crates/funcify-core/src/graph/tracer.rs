@@ -294,13 +294,13 @@ pub fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
                 at: at.boxed(),
                 component: "an input".into(),
                 name: format!("`{name}`"),
-                rule: "inputs are declared outside the bodies of loops".into(),
+                rule: "inputs must be declared outside the bodies of loops".into(),
                 fix: "declare it before the loop; the body captures it".into(),
             }));
         }
         let taken = trace.has_input(name);
         if taken || !is_identifier(name) {
-            let rule = if taken { "an input of that name exists" } else { "it is not an identifier" };
+            let rule = if taken { "an input with that name already exists" } else { "it is not an identifier" };
             return Err(trace.fail(name_error(&at, "an input", name, rule)));
         }
         let component = format!("the type of input `{name}`");
@@ -459,7 +459,7 @@ impl Trace {
         let site = self.site.unwrap_or(site);
         let at = Place::new(op.name(), site);
         if super::failing::is_due() {
-            self.fail(name_error(&at, "an op", op.name(), "it is to fail"));
+            self.fail(name_error(&at, "an op", op.name(), "a test requested this failure"));
         }
         let ids = self.resolve_all(&at, operands)?;
         let (body, name) = (self.innermost(), op.name());
@@ -546,7 +546,7 @@ fn escaped(at: &Place, index: usize) -> Error {
     Error::Escaped {
         at: at.boxed(),
         component: format!("operand {index}"),
-        home: "a graph or a loop body that is finished, or not begun".into(),
+        home: "a graph or loop body that is finished or not yet open".into(),
         fix: "return the value from the body as a carry or a y, and use what the loop returns".into(),
     }
 }

@@ -306,7 +306,7 @@ impl HostTensor {
     pub fn row(&self, row: usize) -> HostTensor {
         let shape = &self.shape[1..];
         let size: usize = shape.iter().product();
-        assert!(row < self.shape[0], "row {row} of a tensor with {} rows", self.shape[0]);
+        assert!(row < self.shape[0], "row {row} is out of range for a tensor with {} rows", self.shape[0]);
         let scalars = (row * size..(row + 1) * size).map(|index| self.get(index));
         HostTensor { shape: shape.to_vec(), storage: Storage::from_scalars(self.dtype(), scalars) }
     }

@@ -50,8 +50,8 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
     let is_number = matches!(cursor.peek(), Token::Number(_));
     match scalar {
         Some(Scalar::Float(number)) if is_number && number.is_infinite() => {
-            let expected = format!("a number that {dtype} holds, or `inf`");
-            Err(error_at(site, expected, format!("`{text}`, which is beyond the largest")))
+            let expected = format!("a number that {dtype} can represent, or `inf`");
+            Err(error_at(site, expected, format!("`{text}`, which exceeds the largest one")))
         }
         Some(scalar) => {
             cursor.bump();
@@ -144,7 +144,7 @@ mod tests {
             for sign in ["", "-"] {
                 assert!(read(dtype, &format!("{sign}{largest}")).unwrap().get(0).as_f64().is_finite());
                 let error = read(dtype, &format!("{sign}{beyond}")).unwrap_err().to_string();
-                assert!(error.contains(&format!("a number that {dtype} holds")), "{error}");
+                assert!(error.contains(&format!("a number that {dtype} can represent")), "{error}");
                 assert!(read(dtype, &format!("{sign}inf")).unwrap().get(0).as_f64().is_infinite());
             }
             assert!(read(dtype, "nan").unwrap().get(0).as_f64().is_nan());
@@ -157,6 +157,6 @@ mod tests {
             assert!(Graph::build("f", |_| crate::full([2], dtype, f64::INFINITY)).is_ok());
         }
         let int = Graph::build("f", |g| g.input("x", "f16[]") * 100_000);
-        assert!(int.unwrap_err().to_string().contains("one that f16"));
+        assert!(int.unwrap_err().to_string().contains("a number that f16"));
     }
 }

@@ -41,14 +41,14 @@ fn without_size(cursor: &Cursor, graph: &Graph, symbol: &Symbol) -> Error {
     let given = (0..graph.inputs().len()).flat_map(|index| graph.input_type(index).shape.dims());
     let given: BTreeSet<&str> = given.flat_map(|dim| dim.symbols()).map(Symbol::name).collect();
     let expected = match given.is_empty() {
-        true => "a number: no input has a size with a name".to_string(),
-        false => format!("a size that an input has: {}", Vec::from_iter(given.iter().copied()).join(", ")),
+        true => "a number: no input has a named size".to_string(),
+        false => format!("a size of an input: {}", Vec::from_iter(given.iter().copied()).join(", ")),
     };
     let fix = match nearest(symbol.name(), given) {
         Some(given) => format!("write `{given}`, or add an input with the size `{symbol}`"),
         None => format!("add an input with the size `{symbol}`, or write a number"),
     };
-    let found = format!("`{symbol}`, which has no size: no input has it, and no loop before gives it");
+    let found = format!("`{symbol}`, which has no size: no input has it, and no earlier loop binds it");
     Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix }
 }
 
@@ -108,7 +108,7 @@ fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) ->
 pub(super) fn only(site: Site, name: &str, attributes: &Attributes, known: &[&str]) -> Result<()> {
     let Some((key, _)) = attributes.iter().find(|(key, _)| !known.contains(key)) else { return Ok(()) };
     let expected = match known.is_empty() {
-        true => format!("no attributes, for `{name}` has none"),
+        true => format!("no attributes: `{name}` has none"),
         false => format!("only the attributes of `{name}`: {}", known.join(", ")),
     };
     Err(unknown_word(site, expected, key, known.iter().copied()))
@@ -186,12 +186,12 @@ impl Parser {
         let is_static = self.cursor.take_word("static");
         let binder = self.binder("an input such as `%x: f32[3]`")?;
         if is_number(&binder.name) {
-            return Err(error_at(binder.site, "an identifier, for inputs have names", format!("`%{}`", binder.name)));
+            return Err(error_at(binder.site, "an identifier: inputs have names", format!("`%{}`", binder.name)));
         }
         if is_static && !(binder.ty.dtype.is_int() && binder.ty.rank() == 0) {
             let at = Place::new("input", binder.site);
             let component = format!("static input `%{}`", binder.name);
-            return Err(at.mismatch(component, "an integer scalar", &binder.ty, "leave `static` out, or use `i64[]`"));
+            return Err(at.mismatch(component, "an integer scalar", &binder.ty, "remove `static`, or use `i64[]`"));
         }
         self.define(&binder.name, binder.site)?;
         let value = body.graph.push_input(&binder.name, binder.ty, is_static);
@@ -211,7 +211,7 @@ impl Parser {
             self.cursor.expect_mark('=')?;
             graph.push_output(&name, self.value(names)?);
             if !listed.insert(name.clone()) {
-                return Err(duplicate_name(site, "an output", &name, "an output of that name exists"));
+                return Err(duplicate_name(site, "an output", &name, "an output with that name already exists"));
             }
         }
         self.cursor.expect_line_end()
@@ -231,7 +231,7 @@ impl Parser {
         while binders.is_empty() || self.cursor.take_mark(',') {
             let mut binder = self.binder(expected)?;
             if self.cursor.take_word("last") {
-                binder.last = Some(self.cursor.expect_count("how many of the last rows are wanted")?);
+                binder.last = Some(self.cursor.expect_count("the number of last rows to return")?);
             }
             binders.push(binder);
         }
@@ -252,7 +252,8 @@ impl Parser {
         if self.defined.insert(name.to_string()) {
             return Ok(());
         }
-        Err(duplicate_name(site, "a value", &format!("%{name}"), "a value of that name exists in this function"))
+        let rule = "a value with that name already exists in this function";
+        Err(duplicate_name(site, "a value", &format!("%{name}"), rule))
     }
 
     /// Parses the name of a value that was defined earlier in this body.
@@ -267,7 +268,7 @@ impl Parser {
             let expected = if self.defined.contains(name) {
                 "a value of this body, which lists the outer values that it uses after `with`"
             } else {
-                "a value that is defined before"
+                "a value that is already defined"
             };
             error_at(site, expected, format!("`%{name}`"))
         })
@@ -352,7 +353,7 @@ impl Parser {
             if *inferred != binder.ty {
                 let at = Place::new(at.op.clone(), binder.site);
                 let component = format!("the declared type of `%{}`", binder.name);
-                let error = at.mismatch(component, inferred, &binder.ty, "declare the type that the op gives");
+                let error = at.mismatch(component, inferred, &binder.ty, "declare the type that the op returns");
                 return Err(with_excerpt(error, &body.graph));
             }
             if !is_number(&binder.name) {

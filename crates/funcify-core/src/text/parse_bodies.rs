@@ -101,7 +101,7 @@ impl Parser {
         }
         let (is_own, word) = (spelling.is_own_body(), spelling.gives());
         let expected = match is_own {
-            true => "an equation, a row that is written, or `}`".to_string(),
+            true => "an equation, a write such as `%ys[t] = %0`, or `}`".to_string(),
             false => format!("an equation or `{word}`"),
         };
         while !self.cursor.at_word(word) && !(is_own && (self.at_write() || *self.cursor.peek() == Token::Mark('}'))) {
@@ -202,7 +202,7 @@ impl Parser {
     /// Parses the name of the value whose rows a line describes, and returns its location.
     fn source(&mut self) -> Result<(String, Site)> {
         let site = self.cursor.site();
-        Ok((self.cursor.expect_value("a row such as `%xs[t]`, or what has the rows")?, site))
+        Ok((self.cursor.expect_value("a row such as `%xs[t]`, or a value such as `%xs`")?, site))
     }
 
     /// Parses `[t+1]`, or nothing.
@@ -213,7 +213,7 @@ impl Parser {
         let site = self.cursor.site();
         if !self.cursor.take_word("t") {
             let fix = match self.cursor.peek() {
-                Token::Name(_) => "write `t`: the number of the step is always called so",
+                Token::Name(_) => "write `t`, which is always the name of the step's index",
                 _ => "",
             };
             return Err(self.cursor.error_with("`t`", fix));
@@ -234,7 +234,7 @@ impl Parser {
     /// Parses `%ys[t] = %0`.
     fn write(&mut self, results: &[Binder], body: &Body) -> Result<Write> {
         if !self.at_write() {
-            return Err(self.cursor.error("a row that is written, such as `%ys[t] = %0`, or `}`"));
+            return Err(self.cursor.error("a write such as `%ys[t] = %0`, or `}`"));
         }
         let (name, site) = self.source()?;
         let result = results.iter().position(|binder| binder.name == name);
@@ -252,7 +252,7 @@ impl Parser {
         for binder in binders {
             if is_number(&binder.name) {
                 let found = format!("`%{}`", binder.name);
-                return Err(error_at(binder.site, "an identifier, for parameters have names", found));
+                return Err(error_at(binder.site, "an identifier: parameters have names", found));
             }
             self.define(&binder.name, binder.site)?;
             let value = body.graph.push_input(&binder.name, binder.ty, false);

@@ -22,7 +22,7 @@ pub(crate) fn expectation(error: Error) -> String {
     match error {
         Error::Parse { at, expected, found, fix } => {
             let fix = if fix.is_empty() { fix } else { format!("; {fix}") };
-            format!("{expected} at {}, where {found} stands{fix}", at.site)
+            format!("{expected} at {}, found {found}{fix}", at.site)
         }
         other => other.to_string(),
     }
@@ -59,7 +59,7 @@ pub(crate) fn dim(cursor: &mut Cursor) -> Result<Dim> {
     }
     let sum = Dim::sum(terms);
     if sum.is_beyond_range() {
-        return Err(error_at(site, "a dimension whose numbers have 64 bits", "a sum or a product beyond that"));
+        return Err(error_at(site, "a dimension that fits in 64 bits", "a sum or product that overflows"));
     }
     Ok(sum)
 }
@@ -81,7 +81,7 @@ fn product(cursor: &mut Cursor) -> Result<Dim> {
     }
     match i64::try_from(number) {
         Ok(number) => Ok(Dim::product(number, symbols)),
-        Err(_) => Err(error_at(site, "a dimension whose numbers have 64 bits", "a product beyond that")),
+        Err(_) => Err(error_at(site, "a dimension that fits in 64 bits", "a product that overflows")),
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
             let error = parse_type(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");
         };
-        rejects("f32[T,]", "a dimension: a whole number or a symbol at line 1, column 7, where `]` stands");
+        rejects("f32[T,]", "a dimension: a whole number or a symbol at line 1, column 7, found `]`");
         rejects("f32[3", "`,` or `]`");
         rejects("q32[3]", "a dtype (bool, u8,");
         rejects("f32[T B]", "`,` or `]`");

@@ -73,7 +73,7 @@ pub(crate) fn unknown_word<'a>(
 }
 
 fn write_nearest(word: &str) -> String {
-    format!("write `{word}`, the nearest")
+    format!("did you mean `{word}`?")
 }
 
 fn is_name(word: &str) -> bool {

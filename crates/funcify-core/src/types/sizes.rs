@@ -56,7 +56,7 @@ pub enum SizeError {
 impl fmt::Display for SizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SizeError::Unbound(symbol) => write!(f, "nothing gives a size to `{symbol}`"),
+            SizeError::Unbound(symbol) => write!(f, "no size is bound to `{symbol}`"),
             SizeError::TooLarge(dim) => write!(f, "the value of `{dim}` does not fit in 64 bits"),
             SizeError::Negative(dim, value) => write!(f, "the size `{dim}` is {value}"),
         }

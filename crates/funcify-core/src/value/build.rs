@@ -47,8 +47,8 @@ impl Builder {
         fail_value("input", site, &[], |at| Error::Escaped {
             at: at.boxed(),
             component: format!("the builder that declares input `{name}`"),
-            home: "another `Graph::build`, around this one or finished".into(),
-            fix: "declare the input with the builder that the closure of this graph is given".into(),
+            home: "another `Graph::build`, either enclosing or finished".into(),
+            fix: "declare the input with the builder passed to this graph's closure".into(),
         })
     }
 }
@@ -107,8 +107,8 @@ pub fn constant(value: impl Into<HostTensor>) -> Value {
 pub fn full(shape: impl Into<Shape>, dtype: DType, value: f64) -> Value {
     if !super::operand::is_in_range(value, dtype) {
         return fail_value("full", Site::caller(), &[], |at| {
-            let fix = "write a number that it holds, or `f64::INFINITY`";
-            at.mismatch("the number", format!("one that {dtype} holds"), format!("{value:?}"), fix)
+            let fix = "use a number that the dtype can represent, or `f64::INFINITY`";
+            at.mismatch("the number", format!("a number that {dtype} can represent"), format!("{value:?}"), fix)
         });
     }
     constant(HostTensor::scalar(value).cast(dtype)).broadcast_to(shape)

@@ -100,7 +100,8 @@ impl Value {
         };
         if rows != columns {
             return fail_value("diagonal", Site::caller(), &[self], |at| {
-                at.mismatch("the operand", "square matrices", self.ty(), "slice to as many rows as columns")
+                let fix = "slice it to equal numbers of rows and columns";
+                at.mismatch("the operand", "square matrices", self.ty(), fix)
             });
         }
         let shape = self.shape().with_dim(self.rank() - 1, 1);
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn refusals_name_what_the_user_called() {
         let refused = |f: fn(Value) -> Value| {
-            Graph::build("f", |b| f(b.input("x", "f32[2,3]"))).expect_err("it is refused").to_string()
+            Graph::build("f", |b| f(b.input("x", "f32[2,3]"))).expect_err("it is rejected").to_string()
         };
         for (f, expected) in [
             (Value::diagonal as fn(Value) -> Value, "square matrices"),

@@ -256,7 +256,8 @@ impl Value {
         let size = self.dim(axis);
         if !self.is_failed() && size != Dim::from(N) {
             fail("unstack", Site::caller(), &[self], |at| {
-                at.mismatch("the axis", format!("size {N}"), size, "take as many parts as the axis has")
+                let fix = "unstack into as many parts as the axis has elements";
+                at.mismatch("the axis", format!("size {N}"), size, fix)
             });
         }
         let mut parts = [Value::failed(); N];
@@ -351,7 +352,7 @@ impl Value {
             Some(shape) => Some((left.broadcast_to(&shape), right.broadcast_to(&shape))),
             None => {
                 fail(op, Site::caller(), &[left, right], |at| {
-                    let fix = "make each dimension equal, or 1; `unsqueeze` adds dimensions of 1";
+                    let fix = "make the dimensions equal, or 1; `unsqueeze` adds dimensions of size 1";
                     at.mismatch("the right operand", format!("a shape that broadcasts with {a}"), b, fix)
                 });
                 None

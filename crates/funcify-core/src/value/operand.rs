@@ -138,8 +138,8 @@ impl Operand {
             let others = if let Operand::Value(value) = other { vec![value] } else { vec![] };
             return fail_value(op, Site::caller(), &others, |at| {
                 let found = crate::host::print_elements(&scalar);
-                let expected = format!("one that {dtype}, the dtype of the other operand, holds");
-                let fix = "cast the other operand, say `.cast(DType::F32)`, or write a number that it holds";
+                let expected = format!("a number that {dtype}, the dtype of the other operand, can represent");
+                let fix = "cast the other operand, as in `.cast(DType::F32)`, or use a number that its dtype can represent";
                 at.mismatch("the number", expected, found, fix)
             });
         }
@@ -186,7 +186,7 @@ pub(super) fn normal_axis(op: &str, axis: i64, rank: usize, operands: &[Value]) 
             0 => "no axis: the value is a scalar".to_string(),
             _ => format!("an axis from -{rank} to {}", rank - 1),
         };
-        at.mismatch("the axis", expected, axis, "name an axis that the value has")
+        at.mismatch("the axis", expected, axis, "use an axis of the value")
     });
     None
 }

@@ -37,14 +37,15 @@ impl Value {
         for (index, (a, b)) in all.iter().enumerate() {
             if all[..index].iter().any(|(other_a, other_b)| a == other_a || b == other_b) {
                 return fail_value("dot_general", Site::caller(), &operands, |at| {
-                    let found = format!("axis {a} of the left and axis {b} of the right operand again");
-                    at.mismatch("the axes", "each axis in one pair", found, "name each axis once")
+                    let found = format!("axis {a} of the left operand or axis {b} of the right one twice");
+                    at.mismatch("the axes", "each axis in one pair", found, "use each axis once")
                 });
             }
             if shape[*a] != right_shape[*b] {
                 return fail_value("dot_general", Site::caller(), &operands, |at| {
-                    let expected = format!("the size {}, as axis {a} of the left one", shape[*a]);
-                    at.mismatch(format!("axis {b} of the right operand"), expected, right.ty(), "pair axes of one size")
+                    let expected = format!("the size {}, like axis {a} of the left operand", shape[*a]);
+                    let component = format!("axis {b} of the right operand");
+                    at.mismatch(component, expected, right.ty(), "pair axes of the same size")
                 });
             }
         }
@@ -103,7 +104,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
         Ok(parsed) => parsed,
         Err((component, expected, found)) => {
             return fail_value("einsum", Site::caller(), operands, |at| {
-                at.mismatch(component, expected, found, "write one letter an axis, as in \"bij,bjk->bik\"")
+                at.mismatch(component, expected, found, "write one letter per axis, as in \"bij,bjk->bik\"")
             });
         }
     };
@@ -118,7 +119,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
         let left = summed(product.clone(), |letter| later(letter) || next.1.contains(letter));
         let right = summed(next, |letter| later(letter) || left.1.contains(letter));
         let place = |term: &[char], letter: &char| {
-            term.iter().position(|other| other == letter).expect("both terms have what they share") as i64
+            term.iter().position(|other| other == letter).expect("a shared letter occurs in both terms") as i64
         };
         let shared: Vec<char> = left.1.iter().copied().filter(|letter| right.1.contains(letter)).collect();
         let (batch, contracted): (Vec<char>, Vec<char>) = shared.iter().partition(|letter| later(letter));
@@ -277,7 +278,7 @@ mod tests {
     fn refusals() {
         let refused = |f: fn(Value, Value) -> Value| {
             let graph = Graph::build("f", |b| f(b.input("x", "f32[2,3]"), b.input("y", "f32[3,4]")));
-            graph.expect_err("it is refused").to_string()
+            graph.expect_err("it is rejected").to_string()
         };
         for (f, expected) in [
             ((|x, y| einsum("ij,jk", &[x, y])) as fn(Value, Value) -> Value, "`->`"),

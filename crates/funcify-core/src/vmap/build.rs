@@ -105,17 +105,17 @@ impl VmapOptions {
         };
         if axes.len() != count {
             let (expected, found) = (format!("{count} axes, one for each leaf"), format!("{} axes", axes.len()));
-            return Err(at.mismatch("`in_axes`", expected, found, "give an `Option` for each leaf, in their order"));
+            return Err(at.mismatch("`in_axes`", expected, found, "pass one `Option` per leaf, in order"));
         }
         if axes.iter().all(Option::is_none) {
             let fix = "map a leaf, or call the body without `vmap`";
-            return Err(at.mismatch("`in_axes`", "a leaf with an axis of lanes", "none", fix));
+            return Err(at.mismatch("`in_axes`", "at least one leaf with a batch axis", "none", fix));
         }
         let normal = |(axis, (name, ty)): (Option<i64>, (&str, &TensorType))| {
             let Some(axis) = axis else { return Ok(None) };
             if rank(ty) == 0 {
-                let fix = "give the leaf an axis of lanes, or `None` in `in_axes` if all lanes share it";
-                return Err(at.mismatch(format!("leaf `{name}`"), "rank 1 or more, to have lanes", ty, fix));
+                let fix = "give the leaf a batch axis, or pass `None` in `in_axes` if all lanes share it";
+                return Err(at.mismatch(format!("leaf `{name}`"), "rank 1 or more, for the batch axis", ty, fix));
             }
             normal_axis(axis, rank(ty)).map(Some).ok_or_else(|| bad_axis(at, name, axis, rank(ty), ty))
         };
@@ -146,7 +146,7 @@ fn by_name(at: &Place, named: &[(String, i64)], leaves: &[(&str, &TensorType)]) 
         let Some(slot) = index.map(|index| &mut axes[index]) else {
             let names: Vec<&str> = leaves.iter().map(|(leaf, _)| *leaf).collect();
             let expected = format!("names among {}", names.join(", "));
-            return Err(at.mismatch("`in_axes`", expected, format!("`{name}`"), "name what has lanes"));
+            return Err(at.mismatch("`in_axes`", expected, format!("`{name}`"), "use the name of a leaf"));
         };
         if slot.replace(*axis).is_some() {
             return Err(at.mismatch("`in_axes`", "each name once", format!("`{name}` twice"), "remove one of them"));
@@ -162,7 +162,7 @@ fn normal_axis(axis: i64, rank: usize) -> Option<usize> {
 
 fn bad_axis(at: &Place, name: &str, axis: i64, rank: usize, ty: &TensorType) -> Error {
     let (expected, found) = (format!("an axis below {rank}"), format!("axis {axis} of {ty}"));
-    at.mismatch(format!("the axis of lanes of leaf `{name}`"), expected, found, "name an axis that the leaf has")
+    at.mismatch(format!("the batch axis of leaf `{name}`"), expected, found, "use an axis of the leaf")
 }
 
 /// Applies `body`, which is written for one lane, to all lanes of `xs` at once. The batch axis is axis 0 of each leaf
@@ -267,9 +267,9 @@ fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Resul
         let size = &ty.shape[*axis];
         let (other, expected) = *first.get_or_insert((name.as_str(), size));
         if expected != size {
-            let expected = format!("{expected} lanes along axis {axis}, as leaf `{other}` has");
-            let fix = "give all leaves as many lanes, or `None` in `in_axes` to those that all lanes share";
-            let error = at.mismatch(format!("leaf `{name}`"), expected, format!("{size} lanes, in {ty}"), fix);
+            let expected = format!("{expected} lanes along axis {axis}, like leaf `{other}`");
+            let fix = "use the same number of lanes for all leaves, and `None` in `in_axes` for shared leaves";
+            let error = at.mismatch(format!("leaf `{name}`"), expected, format!("{size} lanes in {ty}"), fix);
             return Err(refused(error, &[*value]));
         }
     }

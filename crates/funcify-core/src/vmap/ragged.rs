@@ -378,7 +378,9 @@ impl Types<'_> {
 
 /// Records the error that a ragged value is not supported.
 pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) -> Failed {
-    let reason = format!("the size `{symbol}`, which values give, differs between lanes: what has it would be ragged");
+    let reason = format!(
+        "the size `{symbol}` depends on values and differs between lanes: a tensor of that size would be ragged"
+    );
     let fix = "reduce it over that axis, keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size";
     fail(op, site, &[], |at| at.step_count(reason, fix))
 }

@@ -396,7 +396,7 @@ mod tests {
         refused("--only k --grad", ROWS, &["--grad: grad: the list of outputs", "a float output", "`k` of i64[]"]);
         refused("--only loss", ROWS, &["outputs among y, k"]);
         refused("--vmap z", LOSS, &["--vmap z=0: vmap: `in_axes`", "names among x, w, n"]);
-        refused("--vmap x=2", LOSS, &["axis of lanes of leaf `x`", "an axis below 2"]);
+        refused("--vmap x=2", LOSS, &["batch axis of leaf `x`", "an axis below 2"]);
     }
 
     #[test]

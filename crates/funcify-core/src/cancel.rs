@@ -1,9 +1,9 @@
-//! Stopping what runs: a handle that another thread, a signal or a deadline sets, and that loops look at between steps.
+//! Cancels running calls: loops check a handle between steps that another thread, a signal or a deadline can set.
 //!
-//! A handle reaches all that a closure runs on its thread ([`Cancellation::scope`]): the reference evaluation, functions of
-//! every backend, loops over closures, and backward passes that a framework's autodiff starts. So no call needs an
-//! argument for it. Each call reads once which handles are in force, as a [`Watch`]; a step then costs one relaxed load for
-//! each of them.
+//! A handle covers everything that a closure runs on its thread ([`Cancellation::scope`]): the reference evaluator,
+//! functions of every backend, loops over closures, and backward passes started by a framework's autodiff. No call
+//! needs an extra argument. Each call reads the active handles once, as a [`Watch`]; each step then costs one relaxed
+//! load per handle.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,11 +15,13 @@ use smallvec::SmallVec;
 pub use crate::error::Ran;
 use crate::error::{Error, Place, Result};
 
-/// Stops what runs in its [`scope`](Cancellation::scope), with [`Error::Cancelled`]. Clones are the same handle.
+/// A handle that stops the calls in its [`scope`](Cancellation::scope) with [`Error::Cancelled`]. Clones share one
+/// state.
 ///
-/// Loops look at it before each step, programs before each kernel, and what is traced, differentiated, batched or rewritten before
-/// each op; a kernel that runs is not interrupted. What was computed is lost, and functions may be called again. The memory of a call
-/// may be freed some time after it has returned, as the system may take longer for it than the call for its end.
+/// The handle is checked before each step of a loop, before each kernel of a program, and before each op that is
+/// traced, differentiated, batched or rewritten; a running kernel is not interrupted. The results of the cancelled
+/// call are lost, but its function can be called again. The call may return before its memory is freed, because the
+/// system can take longer to free the memory than the call takes to stop.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -49,37 +51,37 @@ pub struct Cancellation {
 }
 
 impl Cancellation {
-    /// A handle that nothing but [`cancel`](Cancellation::cancel) sets.
+    /// Creates a handle that only [`cancel`](Cancellation::cancel) sets.
     pub fn new() -> Self {
         Cancellation::default()
     }
 
-    /// A handle that is set when this time has passed, if it is not set before. With it, a look costs a reading of the
-    /// clock, too.
+    /// Creates a handle that is set after `time`, or earlier by [`cancel`](Cancellation::cancel). Each check of such
+    /// a handle also reads the clock.
     pub fn after(time: Duration) -> Self {
-        // A deadline that no clock can show is none.
+        // A deadline beyond the range of the clock never passes.
         let deadline = Instant::now().checked_add(time).map(|at| (time, at));
         Cancellation { cancelled: Arc::default(), deadline }
     }
 
-    /// A handle that is set while this flag is: for what sets flags, as handlers of signals do.
+    /// Creates a handle that is set while `flag` is `true`, such as a flag set by a signal handler.
     pub fn from_flag(flag: Arc<AtomicBool>) -> Self {
         Cancellation { cancelled: flag, deadline: None }
     }
 
-    /// Stops what runs in its scopes, on any thread, and what will.
+    /// Stops all current and future calls in the handle's scopes, on any thread.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is set.
+    /// Returns whether the handle is set.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         let passed = |(_, at): &(Duration, Instant)| Instant::now() >= *at;
         self.cancelled.load(Ordering::Relaxed) || self.deadline.as_ref().is_some_and(passed)
     }
 
-    /// Runs `f`, with this handle in force on this thread, beside those of the scopes around it.
+    /// Runs `f` with this handle active on the current thread, in addition to those of enclosing scopes.
     pub fn scope<T>(&self, f: impl FnOnce() -> T) -> T {
         struct Leave;
         impl Drop for Leave {
@@ -92,7 +94,7 @@ impl Cancellation {
         f()
     }
 
-    /// Why it is set.
+    /// Returns the reason why the handle is set.
     fn reason(&self) -> String {
         match (&self.deadline, self.cancelled.load(Ordering::Relaxed)) {
             (Some((time, _)), false) => format!("the deadline of {time:?} has passed"),
@@ -105,32 +107,34 @@ thread_local! {
     static IN_FORCE: RefCell<Watch> = RefCell::default();
 }
 
-/// The handles that are in force for a call. What runs loops outside of funcify's own programs, a plug-in's loop over
-/// closures, asks it before each step.
+/// The handles that are active for a call.
+///
+/// Code that runs loops outside of funcify's own programs, such as a plug-in's loop over closures, checks it before
+/// each step.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     handles: SmallVec<[Cancellation; 1]>,
 }
 
 impl Watch {
-    /// The handles whose scopes the caller is in.
+    /// Returns the handles whose scopes enclose the caller.
     pub fn current() -> Self {
         IN_FORCE.with_borrow(Watch::clone)
     }
 
-    /// Whether one of them is set.
+    /// Returns whether any of the handles is set.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.handles.iter().any(Cancellation::is_cancelled)
     }
 
-    /// An error if one of them is set. `ran` is what `at` has done so far.
+    /// Returns an error if any of the handles is set. `ran` is the progress of `at` so far.
     #[inline]
     pub fn check(&self, at: &Place, ran: Ran) -> Result<()> {
         self.check_at(|| at.clone(), ran)
     }
 
-    /// As [`check`](Watch::check), with a place that is made only for an error.
+    /// Like [`check`](Watch::check), but builds the place only for an error.
     #[inline]
     pub fn check_at(&self, at: impl FnOnce() -> Place, ran: Ran) -> Result<()> {
         match self.handles.iter().find(|handle| handle.is_cancelled()) {
@@ -140,30 +144,31 @@ impl Watch {
     }
 }
 
-/// Returns an error if a handle is set whose scope the caller is in: for what asks once, as each op that is traced.
+/// Returns an error if a handle whose scope encloses the caller is set. Intended for a single check, such as for one
+/// traced op.
 #[inline]
 pub fn check_in_force(at: impl FnOnce() -> Place, ran: Ran) -> Result<()> {
     IN_FORCE.with_borrow(|watch| watch.check_at(at, ran))
 }
 
-/// Frees what a call held that ends with this error, [elsewhere](free_elsewhere) if it was cancelled.
+/// Frees `held` after a call failed with `error`, [on another thread](free_elsewhere) if the call was cancelled.
 pub fn free_after<T: Send + 'static>(error: &Error, held: T) {
     if matches!(error, Error::Cancelled { .. }) {
         free_elsewhere(move || drop(held));
     }
 }
 
-/// Gives a cancelled call time to return before its memory is freed.
+/// The delay before memory is freed, so that a cancelled call can return first.
 const RETURNS_WITHIN: Duration = Duration::from_millis(20);
 
-/// Frees what a cancelled call held, on another thread and after the call has returned. The system takes some 65 ms to take back a
-/// gigabyte, and in that time lets the process neither map nor free other memory.
+/// Frees the memory of a cancelled call on another thread, after the call has returned. The system takes about 65 ms
+/// to reclaim a gigabyte, and during that time the process can neither map nor free other memory.
 pub fn free_elsewhere(free: impl FnOnce() + Send + 'static) {
     let later = move || {
         std::thread::sleep(RETURNS_WITHIN);
         free();
     };
-    // Without another thread it is freed here: the closure is dropped.
+    // If no thread can be started, the memory is freed here: the closure is dropped.
     let _ = std::thread::Builder::new().name("funcify frees".into()).spawn(later);
 }
 
@@ -180,7 +185,7 @@ mod tests {
     use super::*;
     use crate::error::Site;
 
-    /// Says by which thread it is freed.
+    /// A value that reports which thread frees it.
     struct Held(Sender<ThreadId>);
 
     impl Drop for Held {

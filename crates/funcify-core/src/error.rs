@@ -1,27 +1,27 @@
-//! Errors: which op, where in the user's program, which component, what was found, what to do.
+//! Typed errors that name the op, its source location, the component at fault, the requirement and the fix.
 
 use std::fmt;
 use std::panic::Location;
 
-/// A place in the user's program: the call that made an op.
+/// Identifies a source location in the user's program: the call that created an op.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Site {
-    /// A line of Rust, recorded by `#[track_caller]`.
+    /// A line of Rust code, recorded by `#[track_caller]`.
     Rust(&'static Location<'static>),
     /// A line of a `.fir` text, counted from 1.
     Text {
-        /// The line.
+        /// The line number.
         line: usize,
-        /// The column.
+        /// The column number.
         column: usize,
     },
-    /// There is no place: the op was made by a transformation.
+    /// An unknown location: a transformation created the op.
     #[default]
     Unknown,
 }
 
 impl Site {
-    /// The place of the caller.
+    /// Returns the location of the caller.
     #[track_caller]
     pub fn caller() -> Self {
         Site::Rust(Location::caller())
@@ -33,32 +33,32 @@ impl fmt::Display for Site {
         match self {
             Site::Rust(location) => write!(f, "{location}"),
             Site::Text { line, column } => write!(f, "line {line}, column {column}"),
-            Site::Unknown => f.write_str("an unknown place"),
+            Site::Unknown => f.write_str("an unknown location"),
         }
     }
 }
 
-/// What an error is about: an op, the user's line that made it, and the graph around it.
+/// The subject of an error: an op, the user's line that created it, and the surrounding graph.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Place {
-    /// The op's name, or the function's for errors outside an op.
+    /// The name of the op, or of the function for errors outside an op.
     pub op: String,
     /// The user's line.
     pub site: Site,
-    /// The last lines of the graph before the op, and the op itself, in the text form. Of a text that does not parse: the
-    /// line, and a line with a caret below the place.
+    /// The last lines of the graph before the op, and the op itself, in the text form. For a text that does not parse:
+    /// the line at fault, and a line with a caret below the error.
     pub excerpt: Vec<String>,
-    /// The file of a text, if it was read from one.
+    /// The file that the text was read from, if any.
     pub file: Option<String>,
 }
 
 impl Place {
-    /// The place of `op` at `site`, without an excerpt.
+    /// Creates the place of `op` at `site`, without an excerpt.
     pub fn new(op: impl Into<String>, site: Site) -> Self {
         Place { op: op.into(), site, excerpt: Vec::new(), file: None }
     }
 
-    /// A component whose type is not what the op needs.
+    /// Creates an [`Error::Type`] for a component that the op does not accept.
     pub fn mismatch(
         &self,
         component: impl Into<String>,
@@ -75,349 +75,350 @@ impl Place {
         }
     }
 
-    /// A copy on the heap, as the errors hold it.
+    /// Returns a boxed copy, as stored in errors.
     pub fn boxed(&self) -> Box<Place> {
         Box::new(self.clone())
     }
 
-    /// Makes the error of a number of steps that cannot be used.
+    /// Creates an [`Error::StepCount`].
     pub(crate) fn step_count(&self, reason: impl Into<String>, fix: impl Into<String>) -> Error {
         Error::StepCount { at: self.boxed(), reason: reason.into(), fix: fix.into() }
     }
 }
 
-/// What a backend's own library reports.
+/// An error reported by a backend's own library.
 pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Every way in which funcify refuses. Its text names the op, the component, what was expected and found,
-/// the fix, and the user's line.
+/// An error of funcify.
+///
+/// The message names the op, the component at fault, the requirement, the value found, the fix, and the user's line.
 #[derive(thiserror::Error, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// A component has a type, a structure or an attribute that the op does not allow.
     #[error("{}", report(at, format!("{component} does not fit"), &[("expected", expected), ("found", found)], fix))]
     Type {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// Which operand, attribute or leaf.
+        /// The operand, attribute or leaf at fault.
         component: String,
-        /// What the op needs.
+        /// The type, structure or attribute that the op requires.
         expected: String,
-        /// What it got.
+        /// The type, structure or attribute that it received.
         found: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
     /// A tap that the loop does not allow.
     #[error("{}", report(at, format!("{component} has a tap that is not allowed"), &[("tap", &tap.to_string()), ("rule", rule)], fix))]
     Tap {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// Which sequence, state or buffer.
+        /// The sequence, state or buffer at fault.
         component: String,
         /// The tap.
         tap: i64,
-        /// The rule that it breaks.
+        /// The rule that it violates.
         rule: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// The number of steps is missing, negative, or two parts of the loop disagree about it.
-    #[error("{}", report(at, "there is no usable number of steps".into(), &[("reason", reason)], fix))]
+    /// The number of steps is missing or negative, or two parts of the loop disagree about it.
+    #[error("{}", report(at, "the number of steps is missing or invalid".into(), &[("reason", reason)], fix))]
     StepCount {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// What is missing or disagrees, with both numbers.
+        /// The missing number, or both numbers that disagree.
         reason: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// A step would touch a row outside its tensor.
+    /// A step would access a row outside its tensor.
     #[error("{}", report(at, format!("{component} has too few rows"), &[("needed", needed), ("found", found)], fix))]
     Rows {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// Which sequence or buffer.
+        /// The sequence or buffer at fault.
         component: String,
-        /// How many rows the steps touch.
+        /// The number of rows that the steps access.
         needed: String,
-        /// How many there are.
+        /// The number of rows present.
         found: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// A value was used outside the graph or the loop body in which it was made.
+    /// A value was used outside the graph or body that created it.
     #[error("{}", report(at, format!("{component} belongs to another body"), &[("made in", home)], fix))]
     Escaped {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// Which operand.
+        /// The operand at fault.
         component: String,
-        /// The body in which the value was made.
+        /// The body in which the value was created.
         home: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// A name that is not an identifier, or is used twice.
-    #[error("{}", report(at, format!("{component} has a name that cannot be used"), &[("name", name), ("rule", rule)], fix))]
+    /// A name is not an identifier, or is used twice.
+    #[error("{}", report(at, format!("{component} has an invalid name"), &[("name", name), ("rule", rule)], fix))]
     Name {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// What has the name.
+        /// The named item.
         component: String,
         /// The name.
         name: String,
-        /// The rule that it breaks.
+        /// The rule that it violates.
         rule: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// A `.fir` text, or a type, that does not follow the grammar.
+    /// A `.fir` text or a type does not follow the grammar.
     #[error("{}", report(at, "the text does not parse".into(), &[("expected", expected), ("found", found)], fix))]
     Parse {
-        /// The place in the text.
+        /// The location in the text.
         at: Box<Place>,
-        /// What the grammar allows there.
+        /// The tokens that the grammar allows there.
         expected: String,
-        /// What stands there.
+        /// The token found there.
         found: String,
-        /// What may have been meant; empty if nothing is near.
+        /// The likely intended spelling; empty if no known word is close.
         fix: String,
     },
 
-    /// A graph breaks one of the invariants that the checker lists.
-    #[error("{}", report(at, format!("{component} breaks an invariant of the graph"), &[("invariant", invariant), ("found", found)], "rebuild the graph with the builder or the parser, which keep it"))]
+    /// A graph violates one of the invariants that the checker lists.
+    #[error("{}", report(at, format!("{component} violates an invariant of the graph"), &[("invariant", invariant), ("found", found)], "rebuild the graph with the builder or the parser, which maintain the invariants"))]
     Invalid {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// The invariant, by number.
+        /// The violated invariant, by number.
         invariant: String,
-        /// Which value, node or attribute.
+        /// The value, node or attribute at fault.
         component: String,
-        /// What was found.
+        /// The offending type, value or attribute.
         found: String,
     },
 
-    /// A derivative is asked for where there is no rule for it.
+    /// A derivative was requested, but no rule for it exists.
     #[error("{}", report(at, format!("{component} has no derivative"), &[("reason", reason)], fix))]
     NoDerivative {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// Which operand or result.
+        /// The operand or result at fault.
         component: String,
-        /// Why there is none.
+        /// The reason why it has no derivative.
         reason: String,
-        /// What to use in its place.
+        /// The suggested alternative.
         fix: String,
     },
 
-    /// A gradient is asked for where no path leads to the input.
+    /// A gradient was requested for an input that the result does not depend on.
     #[error("{}", report(at, format!("{component} is disconnected from the result"), &[("reason", reason)], fix))]
     Disconnected {
-        /// The function that was asked.
+        /// The function that was called.
         at: Box<Place>,
-        /// Which input.
+        /// The disconnected input.
         component: String,
-        /// Where the paths from the input end.
+        /// The ops at which the paths from the input end.
         reason: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// A part of a program needs more than the steps so far, so the program is not one step at a time.
+    /// A part of the program needs data from later steps, so the program cannot run one step at a time.
     #[error("{}", report(at, format!("{component} cannot be computed one step at a time"), &[("reason", reason)], fix))]
     NotSteppable {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// Which result, operand, input or output.
+        /// The result, operand, input or output at fault.
         component: String,
-        /// What it needs.
+        /// The data that it needs.
         reason: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// No crate that is linked has a lowering rule of the op for the backend.
+    /// No linked crate provides a lowering rule of the op for the backend.
     #[error("{}", report(at, format!("backend `{backend}` has no lowering rule for `{}`", at.op), &[], fix))]
     NoLoweringRule {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// The backend.
+        /// The name of the backend.
         backend: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// A loop must be unrolled, and its number of steps is not static.
-    #[error("{}", report(at, format!("backend `{backend}` unrolls loops, and this one has no static number of steps"), &[("reason", reason)], fix))]
+    /// A loop must be unrolled, but its number of steps is not static.
+    #[error("{}", report(at, format!("backend `{backend}` unrolls loops, but this one has no static number of steps"), &[("reason", reason)], fix))]
     StepCountNotStatic {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// The backend.
+        /// The name of the backend.
         backend: String,
-        /// Where the number of steps comes from.
+        /// The origin of the number of steps.
         reason: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// Unrolling would give a program with more kernels than the limit.
-    #[error("{}", report(at, format!("unrolling for backend `{backend}` passes the limit"), &[("kernels", &kernels.to_string()), ("limit", &limit.to_string())], fix))]
+    /// Unrolling would produce a program with more kernels than the limit.
+    #[error("{}", report(at, format!("unrolling for backend `{backend}` exceeds the limit"), &[("kernels", &kernels.to_string()), ("limit", &limit.to_string())], fix))]
     ProgramTooLarge {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// The backend.
+        /// The name of the backend.
         backend: String,
-        /// How many kernels the program has where the limit is passed.
+        /// The number of kernels at the point where the limit is exceeded.
         kernels: usize,
-        /// The limit.
+        /// The maximum number of kernels.
         limit: usize,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// Tensors would take more than the memory budget. Nothing was allocated for them.
-    #[error("{}", report(at, format!("{what} would pass the memory budget"), &[("needed", &budget_facts(*needed, *held)), ("budget", &shown_bytes(*budget))], "use smaller sizes or fewer steps, or raise `CompileOptions::memory_budget` or FUNCIFY_MEMORY_BUDGET"))]
+    /// Tensors would exceed the memory budget. No memory was allocated for them.
+    #[error("{}", report(at, format!("{what} would exceed the memory budget"), &[("needed", &budget_facts(*needed, *held)), ("budget", &shown_bytes(*budget))], "use smaller sizes or fewer steps, or raise `CompileOptions::memory_budget` or FUNCIFY_MEMORY_BUDGET"))]
     OverBudget {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// The tensors.
+        /// The tensors to be allocated.
         what: String,
-        /// How many bytes they take, at least.
+        /// The minimum number of bytes that the tensors take.
         needed: u64,
-        /// How many bytes the program holds beside them.
+        /// The number of bytes that the program already holds.
         held: u64,
         /// The budget, in bytes.
         budget: u64,
     },
 
-    /// The backend's device cannot hold or compute this.
+    /// The backend or its device does not support this.
     #[error("{}", report(at, format!("backend `{backend}` does not support {what}"), &[("reason", reason)], fix))]
     Unsupported {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// The backend.
+        /// The name of the backend.
         backend: String,
-        /// What it does not support: a dtype, a rank, a mode of an op.
+        /// The unsupported feature: a dtype, a rank, a mode of an op.
         what: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
     /// The registered lowering rules or backends are inconsistent.
     #[error("{}", report(at, format!("the registry cannot serve backend `{backend}`"), &[("problem", problem)], fix))]
     Registry {
-        /// The function that asked.
+        /// The function that was called.
         at: Box<Place>,
-        /// The backend.
+        /// The name of the backend.
         backend: String,
-        /// Duplicates, emptiness, or an unknown name.
+        /// The inconsistency: duplicate entries, an empty registry, or an unknown name.
         problem: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// The backend is linked, and its device is not there.
-    #[error("{}", report(at, format!("backend `{backend}` is absent on this machine"), &[("reason", reason)], fix))]
+    /// The backend is linked, but its device is not available.
+    #[error("{}", report(at, format!("backend `{backend}` is not available on this machine"), &[("reason", reason)], fix))]
     Absent {
-        /// The function that asked.
+        /// The function that was called.
         at: Box<Place>,
-        /// The backend.
+        /// The name of the backend.
         backend: String,
-        /// What is missing.
+        /// The missing device or library.
         reason: String,
-        /// What to install.
+        /// The suggested installation step.
         fix: String,
     },
 
-    /// The arguments of a call do not fit the program's inputs.
+    /// The arguments of a call do not match the program's inputs.
     #[error("{}", report(at, format!("{component} does not fit the program"), &[("expected", expected), ("found", found)], fix))]
     Call {
-        /// The program.
+        /// The program that was called.
         at: Box<Place>,
-        /// Which argument.
+        /// The argument at fault.
         component: String,
-        /// What the program takes.
+        /// The types that the program accepts.
         expected: String,
-        /// What the call gave.
+        /// The types that the call passed.
         found: String,
-        /// What to change.
+        /// The suggested fix.
         fix: String,
     },
 
-    /// A kernel of the backend failed while running.
+    /// A kernel of the backend failed at run time.
     #[error("{}", report(at, format!("backend `{backend}` failed while running `{}`", at.op), &[("message", &source.to_string())], ""))]
     Execution {
-        /// The op and its place.
+        /// The op and its source location.
         at: Box<Place>,
-        /// The backend.
+        /// The name of the backend.
         backend: String,
-        /// What the backend's library reported.
+        /// The error reported by the backend's library.
         source: BackendError,
     },
 
-    /// What the backend made of a program does not compute what the program means: a fault of funcify or of the backend. Nothing
-    /// was computed with it.
-    #[error("{}", report(at, format!("internal error: what backend `{backend}` made of `{}` is wrong", at.op), &[("fault", fault)], fix))]
+    /// The backend's compiled form of a program does not compute the same result as the program: a fault of funcify
+    /// or of the backend. It was not run.
+    #[error("{}", report(at, format!("internal error: backend `{backend}` compiled `{}` incorrectly", at.op), &[("fault", fault)], fix))]
     Internal {
-        /// The program or loop and its place.
+        /// The program or loop and its source location.
         at: Box<Place>,
-        /// The backend.
+        /// The name of the backend.
         backend: String,
-        /// What is wrong, and the instructions that make it so.
+        /// The fault, and the instructions that cause it.
         fault: String,
-        /// What to do.
+        /// The suggested action.
         fix: String,
     },
 
-    /// What ran was stopped, by a [`Cancellation`](crate::Cancellation).
+    /// A [`Cancellation`](crate::Cancellation) stopped the call.
     #[error("{}", report(at, format!("stopped after {ran}"), &[("reason", reason), ("within", &within.join(", "))], ""))]
     Cancelled {
-        /// The innermost loop that ran, or the next op of a straight line.
+        /// The innermost running loop, or the next op of straight-line code.
         at: Box<Place>,
-        /// How far it was.
+        /// The progress made before it was stopped.
         ran: Ran,
-        /// The loops around it, with their steps, from the innermost.
+        /// The enclosing loops with their current steps, innermost first.
         within: Vec<String>,
-        /// Who stopped it.
+        /// The reason for the stop: a cancellation or a deadline.
         reason: String,
     },
 
-    /// A file could not be read or written, or holds something else.
+    /// A file could not be read or written, or has unexpected content.
     #[error("{}", report(at, format!("file `{path}` cannot be used"), &[("reason", reason)], fix))]
     File {
-        /// The function.
+        /// The function that was called.
         at: Box<Place>,
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What to do; empty if the reason says it.
+        /// The suggested action; empty if the reason implies it.
         fix: String,
     },
 }
 
-/// How far something was when it was stopped.
+/// The progress of a call at the time it was stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ran {
-    /// The steps of a loop that were done.
+    /// The number of completed steps of a loop.
     Steps(usize),
-    /// The ops of a straight line that were done: of a program without loops, or of loops that are unrolled.
+    /// The number of completed ops of straight-line code: a program without loops, or an unrolled loop.
     Ops(usize),
-    /// Part of what runs as a whole, which does not count its steps.
+    /// An unknown part of a loop that runs as a whole and does not count its steps.
     Part,
 }
 
 impl Ran {
-    /// The number; 0 of what does not count.
+    /// Returns the number of completed steps or ops, or 0 if they are not counted.
     pub fn count(self) -> usize {
         match self {
             Ran::Steps(count) | Ran::Ops(count) => count,
@@ -437,14 +438,14 @@ impl fmt::Display for Ran {
     }
 }
 
-/// What most functions of this crate return.
+/// The result type of most functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What is asked of every error.
+/// Implements the accessors that every variant supports.
 macro_rules! of_each_variant {
     ($($variant:ident),* $(,)?) => {
         impl Error {
-            /// The op, the user's line and the excerpt.
+            /// Returns the op, the user's line and the excerpt.
             pub fn place(&self) -> &Place {
                 match self { $(Error::$variant { at, .. } => at,)* }
             }
@@ -453,7 +454,7 @@ macro_rules! of_each_variant {
                 match self { $(Error::$variant { at, .. } => at,)* }
             }
 
-            /// The name of the variant, as declared expectations state it.
+            /// Returns the name of the variant, as declared expectations spell it.
             pub fn kind(&self) -> &'static str {
                 match self { $(Error::$variant { .. } => stringify!($variant),)* }
             }
@@ -467,7 +468,7 @@ of_each_variant! {
 }
 
 impl Error {
-    /// With the user's line, if it is at none yet.
+    /// Sets the user's line, unless the error already has one.
     pub(crate) fn with_site(mut self, site: Site) -> Self {
         let place = self.place_mut();
         if place.site == Site::Unknown {
@@ -476,8 +477,8 @@ impl Error {
         self
     }
 
-    /// Names the line of a library's user where the error names a line of the library: `sources` is how the paths of its
-    /// sources begin, as `file!()` gives them. Errors of ops keep the lines of the graph's author.
+    /// Replaces a site inside a library by the line of the library's user, `site`. `sources` is the path prefix of the
+    /// library's sources, as in `file!()`. Errors of ops keep the lines of the graph's author.
     pub fn for_caller(mut self, sources: &str, site: Site) -> Self {
         let place = self.place_mut();
         let is_own = match place.site {
@@ -491,7 +492,7 @@ impl Error {
         self
     }
 
-    /// With the lines of the graph around the op, if it has none yet.
+    /// Adds the lines of the graph around the op, unless the error already has an excerpt.
     pub(crate) fn with_excerpt(mut self, excerpt: impl FnOnce() -> Vec<String>) -> Self {
         let place = self.place_mut();
         if place.excerpt.is_empty() {
@@ -500,8 +501,9 @@ impl Error {
         self
     }
 
-    /// The error of a step of a loop: a stop in its middle is the loop's, and one of a loop in it says within which step
-    /// it was.
+    /// Returns the error of the loop at `loop_at` for an error inside its step `steps`. A cancellation within
+    /// straight-line code is attributed to the loop; a cancellation of an inner loop additionally records the step of
+    /// this one.
     pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
         match self {
             Error::Cancelled { ran: Ran::Ops(_), within, reason, .. } => {
@@ -515,8 +517,8 @@ impl Error {
         }
     }
 
-    /// The error of a program that was read from `file`, for those that run programs by command: it names the file, and no line of
-    /// the command's own source.
+    /// Attributes the error to the program read from `file`, for commands that run programs: the error names the file
+    /// instead of a line of the command's own source.
     #[must_use]
     pub fn in_program(mut self, file: &std::path::Path) -> Self {
         let is_of_another_file = matches!(self, Error::File { .. });
@@ -530,20 +532,20 @@ impl Error {
         self
     }
 
-    /// With the file that the text was read from.
+    /// Adds the file that the text was read from.
     pub(crate) fn in_file(mut self, file: &std::path::Path) -> Self {
         self.place_mut().file = Some(file.display().to_string());
         self
     }
 }
 
-/// What is needed, and what is held.
+/// Formats the bytes needed and the bytes already held.
 fn budget_facts(needed: u64, held: u64) -> String {
-    let beside = if held == 0 { String::new() } else { format!(", beside {} in use", shown_bytes(held)) };
+    let beside = if held == 0 { String::new() } else { format!(", in addition to {} in use", shown_bytes(held)) };
     format!("{}{beside}", shown_bytes(needed))
 }
 
-/// A number of bytes as a person reads it.
+/// Formats a number of bytes in a human-readable unit.
 fn shown_bytes(bytes: u64) -> String {
     let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
@@ -553,7 +555,7 @@ fn shown_bytes(bytes: u64) -> String {
     }
 }
 
-/// The one layout of all messages.
+/// Formats a message in the common layout of all errors.
 fn report(at: &Place, headline: String, facts: &[(&str, &str)], fix: &str) -> String {
     let mut text = format!("{}: {headline}", at.op);
     for (name, fact) in facts.iter().filter(|(_, fact)| !fact.is_empty()) {

@@ -1,4 +1,4 @@
-//! The reference evaluation of a graph: node after node, by each op's own rule. The oracle.
+//! Evaluates a graph node by node with the reference rule of each op. Serves as the oracle.
 
 use crate::error::{Place, Result, Site};
 use crate::graph::{Graph, bind_sizes};
@@ -6,7 +6,7 @@ use crate::host::HostTensor;
 use crate::ops::evaluate_in;
 use crate::types::TensorType;
 
-/// Evaluates a graph on host tensors, in the order of its inputs; sizes are bound from their shapes.
+/// Evaluates a graph on host tensors, given in the order of its inputs. Sizes are bound from the tensors' shapes.
 #[track_caller]
 pub fn evaluate(graph: &Graph, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let at = Place::new(graph.name(), Site::caller());

@@ -1,6 +1,7 @@
-//! Rounds until nothing changes.
+//! Iterates until nothing changes.
 
-/// What a round of `next` gives again, from `start` on. It ends if rounds only add to something that is bounded.
+/// Applies `next` to `start` repeatedly and returns the first value that it leaves unchanged. Terminates if `next`
+/// only adds to a bounded value.
 pub(crate) fn fixpoint<T: PartialEq>(start: T, mut next: impl FnMut(&T) -> T) -> T {
     let mut now = start;
     loop {
@@ -12,7 +13,7 @@ pub(crate) fn fixpoint<T: PartialEq>(start: T, mut next: impl FnMut(&T) -> T) ->
     }
 }
 
-/// The flags that are set in either.
+/// Returns the elementwise "or" of two lists of flags.
 pub(crate) fn union(one: &[bool], other: impl IntoIterator<Item = bool>) -> Vec<bool> {
     one.iter().zip(other).map(|(one, other)| *one || other).collect()
 }

@@ -1,6 +1,6 @@
-//! Names of values: in a finished graph, and in a program that is being built; and what an op gives that failed.
+//! Identifies values in a finished graph and in a trace, and represents the result of a failed op.
 
-/// A value of one graph: an input, or one result of a node.
+/// Identifies a value of one graph: an input, or one result of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ValueId(u32);
 
@@ -9,16 +9,16 @@ impl ValueId {
         ValueId(index as u32)
     }
 
-    /// Its index in the arena.
+    /// Returns its index in the graph's arena of values.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A tensor in the program that is being built: a small name, free to copy.
+/// A tensor in the program that is being traced: a small handle that is cheap to copy.
 ///
-/// Nothing in a building closure fails at once. The first op that does not fit is remembered with the caller's
-/// line and returned by [`Graph::build`](crate::Graph::build); what is computed from it is ignored.
+/// Ops in a closure do not fail immediately. The trace records the first error with the caller's line, and
+/// [`Graph::build`](crate::Graph::build) returns it. Ops on the result of a failed op are ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
     home: u64,
@@ -30,7 +30,7 @@ impl Value {
         Value { home, id: Some(id) }
     }
 
-    /// Returns what an op gives that failed.
+    /// Returns the result of a failed op.
     pub(crate) fn failed() -> Self {
         Value { home: 0, id: None }
     }
@@ -46,9 +46,11 @@ impl From<Failed> for Value {
     }
 }
 
-/// Says that the open trace has kept an error: building the program gives that, and nothing is added after it.
+/// A marker that the open trace has recorded an error. Building the program returns that error, and no further nodes
+/// are added.
 ///
-/// A rule returns it when it cannot go on. `?` makes it of an [`Error`](crate::Error), and lets the trace keep that.
+/// A rule that cannot continue returns it. The `?` operator converts an [`Error`](crate::Error) to it after recording
+/// the error in the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failed(());
 

@@ -1,16 +1,17 @@
-//! Tensor programs with differentiable control flow: what a program is, what it means, and its derivatives.
+//! Tensor programs with differentiable control flow: their definition, their meaning, and their derivatives.
 //!
-//! This is the ground that the crates of funcify stand on. Programs are written with the crate `funcify`, which offers
-//! everything here by the same names; backends, rewrites and layers are crates above this one, which knows none of them.
+//! All other crates of funcify build on this one. Write programs with the crate `funcify`, which re-exports
+//! everything here under the same names. Backends, rewrites and layers are crates above this one, which depends on
+//! none of them.
 //!
-//! - [`graph`]: programs as values, built from closures, checked for all sizes. [`Value`]: what they are written with.
+//! - [`graph`]: programs as values, traced from closures and checked for all sizes. [`Value`]: a tensor in a program.
 //! - [`ops`]: every op with its type rule and its meaning.
-//! - [`derivative`]: derivatives of programs as programs. [`vmap()`]: programs on many lanes.
-//! - [`evaluate`]: the reference evaluation, which is the meaning of a program.
-//! - [`types`]: element types, dimensions with symbols, shapes. [`HostTensor`]: tensors with numbers.
-//! - [`Error`]: every way in which funcify refuses. [`Cancellation`], [`memory`]: what stops a call, and what it may take.
+//! - [`derivative`]: derivatives of programs as programs. [`vmap()`]: programs batched over many lanes.
+//! - [`evaluate`]: the reference evaluator, which defines the meaning of a program.
+//! - [`types`]: element types, symbolic dimensions, shapes. [`HostTensor`]: tensors in host memory.
+//! - [`Error`]: all typed errors. [`Cancellation`]: stops a running call. [`memory`]: limits its memory.
 
-// The derive names the crate of users, also here.
+// The derive macro refers to the user-facing crate `funcify`; this alias makes the name resolve here as well.
 extern crate self as funcify;
 
 #[doc(hidden)]
@@ -60,7 +61,7 @@ pub use value::{
 };
 pub use vmap::{VmapOptions, vmap, vmap_with};
 
-/// What most programs are written with: `use funcify::prelude::*`.
+/// The items that most programs need: `use funcify::prelude::*`.
 pub mod prelude {
     pub use crate::{
         Builder, DType, Dim, Error, GradOptions, Graph, HostTensor, Recurrence, Result, Scalar, ScanOptions,

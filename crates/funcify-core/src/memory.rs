@@ -1,11 +1,11 @@
-//! The memory budget: how many bytes a program may take for tensors, estimated before they are allocated.
+//! Limits the memory of a program: estimates the bytes of its tensors before they are allocated.
 //!
-//! A size may follow from data, so a mistaken number may ask for more than a machine has, where an allocator ends the
-//! process. `CompileOptions::memory_budget` gives a function a budget of
-//! its own; the others, and [`evaluate`](crate::evaluate), have that of the process.
+//! A size may depend on data, so a wrong number can request more memory than the machine has, and the allocator would
+//! then abort the process. `CompileOptions::memory_budget` sets the budget of one function; all other functions, and
+//! [`evaluate`](crate::evaluate), use the budget of the process.
 //!
-//! The estimate counts the tensors that are alive, the traces of loops, and a size of 0 as 1, as libraries compute the
-//! strides of tensors without elements, too. It does not count what a library takes for a while inside of a kernel.
+//! The estimate counts live tensors and the histories of loops. It counts a size of 0 as 1, because libraries compute
+//! strides even for tensors without elements. It excludes temporary memory that a library allocates inside a kernel.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,24 +13,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Place, Result};
 use crate::types::{DType, Dim, Sizes, TensorType};
 
-/// The environment variable that gives the budget of the process: bytes, or `512MiB`, `4GiB`, `1TiB`.
+/// The environment variable that sets the budget of the process: bytes, or `512MiB`, `4GiB`, `1TiB`.
 pub const MEMORY_BUDGET_VARIABLE: &str = "FUNCIFY_MEMORY_BUDGET";
 
-/// The budget where the machine does not tell its memory.
+/// The budget on a machine whose memory size is unknown.
 const UNKNOWN_MACHINE: u64 = 16 << 30;
 
-/// The budget of the process; 0 before it is asked for.
+/// The budget of the process; 0 until it is first read.
 static BUDGET: AtomicU64 = AtomicU64::new(0);
 
-/// How many bytes of tensors a program may hold at once, unless its options say otherwise: what
-/// [`set_memory_budget`] was given, else `FUNCIFY_MEMORY_BUDGET`, else three quarters of the memory of the machine or of the
-/// control group in which the process runs; 16 GiB where neither is told.
+/// Returns the number of bytes of tensors that a program may hold at once, unless its options say otherwise.
+///
+/// This is the value passed to [`set_memory_budget`], else `FUNCIFY_MEMORY_BUDGET`, else three quarters of the memory
+/// of the machine or of the process's control group, else 16 GiB.
 pub fn memory_budget() -> u64 {
     match BUDGET.load(Ordering::Relaxed) {
         0 => {
             let given = std::env::var(MEMORY_BUDGET_VARIABLE).ok().and_then(|text| parse_bytes(&text));
             let budget = given.unwrap_or_else(|| machine_bytes().map_or(UNKNOWN_MACHINE, |bytes| bytes / 4 * 3)).max(1);
-            // A number that was set in the meantime stays.
+            // A budget that another thread has set in the meantime wins.
             let earlier = BUDGET.compare_exchange(0, budget, Ordering::Relaxed, Ordering::Relaxed);
             earlier.map_or_else(|set| set, |_| budget)
         }
@@ -43,7 +44,7 @@ pub fn set_memory_budget(bytes: u64) {
     BUDGET.store(bytes.max(1), Ordering::Relaxed);
 }
 
-/// `1024`, `64KiB`, `512MiB`, `4GiB`, `1TiB`.
+/// Parses `1024`, `64KiB`, `512MiB`, `4GiB`, `1TiB`.
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -58,7 +59,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
     text[..digits].parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// The memory of the machine, or of the control group if that is less.
+/// Returns the memory of the machine or of the control group, whichever is smaller.
 fn machine_bytes() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -69,24 +70,25 @@ fn machine_bytes() -> Option<u64> {
     [machine, group].into_iter().flatten().min()
 }
 
-/// The bytes of a tensor whose elements take so many bytes, saturating; `None` if a size is not bound or negative.
+/// Returns the bytes of a tensor of type `ty` with `element` bytes per element, saturating. Returns `None` if a size
+/// is unbound or negative.
 pub fn bytes_of(ty: &TensorType, sizes: &Sizes, element: usize) -> Option<u64> {
     let size = |dim: &Dim| u64::try_from(dim.value(sizes).ok()?).ok();
     let dims = ty.shape.dims().iter();
     dims.map(size).try_fold(element as u64, |product, size| Some(product.saturating_mul(size?.max(1))))
 }
 
-/// The error of tensors that take more than the budget. `held` is what is alive beside them.
+/// Creates the error for tensors that exceed the budget. `held` is the number of bytes already in use.
 pub fn over_budget(at: &Place, what: String, needed: u64, held: u64, budget: u64) -> Error {
     Error::OverBudget { at: at.boxed(), what, needed, held, budget }
 }
 
 thread_local! {
-    /// The bytes that the reference evaluations that are under way in this thread hold.
+    /// The bytes held by the reference evaluations that are running on this thread.
     static HELD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What one reference evaluation of a graph, or of a loop, holds until it ends.
+/// The bytes that one reference evaluation of a graph or a loop holds until it ends.
 pub(crate) struct Held {
     bytes: u64,
 }
@@ -96,9 +98,10 @@ impl Held {
         Held { bytes: 0 }
     }
 
-    /// Adds tensors that are about to be made, so many of this type.
+    /// Reserves memory for `count` tensors of type `ty` that are about to be created.
     pub(crate) fn add(&mut self, at: &Place, count: u64, ty: &TensorType, sizes: &Sizes) -> Result<()> {
-        // While they are made, each element is a scalar of 16 bytes, too. A list of tensors has one of these for each.
+        // During creation, each element also exists as a scalar of 16 bytes. A list of tensors adds one `HostTensor`
+        // per entry.
         let of_tensor = size_of::<crate::host::HostTensor>() as u64;
         let Some(lasting) = bytes_of(ty, sizes, ty.dtype.size()) else { return Ok(()) };
         let peak = bytes_of(ty, sizes, while_made(ty.dtype)).unwrap_or(u64::MAX);
@@ -120,7 +123,7 @@ impl Drop for Held {
     }
 }
 
-/// The bytes that an element takes while the reference evaluation makes a tensor.
+/// Returns the bytes per element while the reference evaluator creates a tensor.
 pub fn while_made(dtype: DType) -> usize {
     dtype.size() + size_of::<crate::host::Scalar>()
 }

@@ -1,11 +1,13 @@
-//! Random numbers as values of a program: from a key, by a generator that only counts, the same on every backend.
+//! Random numbers as values of a program, generated from a key by a counter-based generator. All backends produce the
+//! same numbers.
 //!
-//! A key is an ordinary value, `u32[2]`, so it can be an input, the carry of a loop, or mapped over. Each function
-//! takes a key and gives the same numbers for the same key: split a key to get independent ones, and use each once.
+//! A key is an ordinary value of type `u32[2]`, so it can be an input, the carry of a loop, or mapped over. Each
+//! function takes a key and returns the same numbers for the same key: split a key to get independent keys, and use
+//! each key once.
 //!
-//! The bits are exactly those of JAX (its Threefry keys, `jax_threefry_partitionable` as is its default, 64-bit types
+//! The bits equal those of JAX (its Threefry keys, with the default `jax_threefry_partitionable` and 64-bit types
 //! enabled), and the distributions follow its formulas, so `uniform(key(0), [3], DType::F32, 0, 1)` is 0.947667,
-//! 0.9785799, 0.33229148 here as there. Keys in `u32[.., 2]` give numbers for each, along leading axes.
+//! 0.9785799, 0.33229148 in both. Keys of type `u32[.., 2]` generate numbers for each key, along leading axes.
 //!
 //! ```
 //! # extern crate funcify_core as funcify;
@@ -32,25 +34,26 @@ use crate::ops::{Threefry, Words};
 use crate::types::{DType, Dim, Shape};
 use crate::value::{Operand, Value, constant, select, stack};
 
-/// The key of a seed, a constant of the program: its high and its low word.
+/// Returns the key of a seed as a constant of the program: the high and low words of the seed.
 #[track_caller]
 pub fn key(seed: i64) -> Value {
     constant(host_key(seed))
 }
 
-/// The key of a seed, to be passed to a program as an argument.
+/// Returns the key of a seed as a host tensor, to be passed to a program as an argument.
 pub fn host_key(seed: i64) -> HostTensor {
     HostTensor::from([(seed >> 32) as u32, seed as u32])
 }
 
-/// `n` independent keys, `u32[n,2]`: JAX's `split`. `let [key, step] = split(key, 2).unstack(0);`
+/// Splits a key into `n` independent keys, `u32[n,2]`, like JAX's `split`: `let [key, step] = split(key,
+/// 2).unstack(0);`
 #[track_caller]
 pub fn split(key: Value, n: impl Into<Dim>) -> Value {
     threefry(key, key.zeros_like(), [n.into()].into(), Words::Both)
 }
 
-/// The key for the step, the layer or the worker of a number: JAX's `fold_in`. `data` is an integer scalar (or one for
-/// each key), of which the lower 32 bits count.
+/// Derives a key from `key` and the number of a step, layer or worker, like JAX's `fold_in`. `data` is an integer
+/// scalar (or one per key); only its lower 32 bits are used.
 #[track_caller]
 pub fn fold_in(key: Value, data: impl Into<Operand>) -> Value {
     let (data, _) = Operand::pair("fold_in", data.into(), key.into());
@@ -64,13 +67,13 @@ pub fn fold_in(key: Value, data: impl Into<Operand>) -> Value {
     threefry(key, counter, Shape::scalar(), Words::Both)
 }
 
-/// Uniformly random bits, `u32[shape]`.
+/// Draws uniformly random bits, `u32[shape]`.
 #[track_caller]
 pub fn bits(key: Value, shape: impl Into<Shape>) -> Value {
     threefry(key, key.zeros_like(), shape.into(), Words::Mixed)
 }
 
-/// Floats that are uniform in `[low, high)`.
+/// Draws floats uniformly from `[low, high)`.
 #[track_caller]
 pub fn uniform(
     key: Value,
@@ -89,10 +92,10 @@ pub fn uniform(
     (unit * (high - low) + low).maximum(low)
 }
 
-/// Floats with the standard normal distribution.
+/// Draws floats from the standard normal distribution.
 #[track_caller]
 pub fn normal(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
-    // Above -1 by half the distance of the floats there, so that no number is infinite.
+    // Half the spacing of floats above -1, so that no result is infinite.
     let low = match dtype {
         DType::BF16 => -1.0 + 2f64.powi(-8),
         DType::F16 => -1.0 + 2f64.powi(-11),
@@ -102,7 +105,7 @@ pub fn normal(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     uniform(key, shape, dtype, low, 1.0).erf_inv() * std::f64::consts::SQRT_2
 }
 
-/// Booleans that are true with probability `p`: a number, or floats whose shape broadcasts to `shape`.
+/// Draws booleans that are `true` with probability `p`: a number, or floats whose shape broadcasts to `shape`.
 #[track_caller]
 pub fn bernoulli(key: Value, shape: impl Into<Shape>, p: impl Into<Operand>) -> Value {
     let p = p.into();
@@ -110,13 +113,13 @@ pub fn bernoulli(key: Value, shape: impl Into<Shape>, p: impl Into<Operand>) -> 
     uniform(key, shape, dtype, 0.0, 1.0).lt(p)
 }
 
-/// Floats with the exponential distribution of rate 1.
+/// Draws floats from the exponential distribution of rate 1.
 #[track_caller]
 pub fn exponential(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     -(-uniform(key, shape, dtype, 0.0, 1.0)).log1p()
 }
 
-/// Floats with the standard Gumbel distribution.
+/// Draws floats from the standard Gumbel distribution.
 #[track_caller]
 pub fn gumbel(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     let smallest_normal = match dtype {
@@ -127,16 +130,17 @@ pub fn gumbel(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     -(-uniform(key, shape, dtype, smallest_normal, 1.0).log()).log()
 }
 
-/// Positions (i64) along an axis of `logits`, which disappears, each with the probability of its softmax. The key is
-/// one, `u32[2]`.
+/// Draws indices (i64) along an axis of `logits`, which is removed, with the probabilities of its softmax. `key` is a
+/// single key, `u32[2]`.
 #[track_caller]
 pub fn categorical(key: Value, logits: Value, axis: i64) -> Value {
     (logits + gumbel(key, logits.shape(), logits.dtype())).argmax(axis)
 }
 
-/// Integers of `dtype` in `[low, high)`; `low` where that is empty. The bounds are numbers, or values of `dtype` whose
-/// shapes broadcast to `shape`; `high` may be one above the largest number of the type. Of `n` integers none is
-/// likelier than another by more than `n` in 2^bits.
+/// Draws integers of `dtype` from `[low, high)`, or returns `low` if the range is empty.
+///
+/// The bounds are numbers, or values of `dtype` whose shapes broadcast to `shape`; `high` may exceed the largest
+/// value of the type by one. In a range of `n` integers, none is more likely than another by more than `n` in 2^bits.
 #[track_caller]
 pub fn randint(
     key: Value,
@@ -166,9 +170,9 @@ pub fn randint(
     };
     let ((low, _), (high, _)) =
         (Operand::pair("randint", low.into(), typed.into()), Operand::pair("randint", high, typed.into()));
-    // 0 for all integers of the type, by which a remainder leaves its dividend.
+    // 0 stands for the full range of the type: the remainder by 0 is the dividend.
     let span = select(high.le(low), 1, high - low + excess).cast(unsigned);
-    // 2^bits modulo the span, by which the higher bits count.
+    // 2^bits modulo the span: the weight of the higher bits.
     let root = remainder((typed.zeros_like().cast(unsigned) + 1) << (4 * dtype.size() as i32), span);
     let multiplier = remainder(root * root, span);
     let offset = remainder(remainder(high_bits, span) * multiplier + remainder(low_bits, span), span);
@@ -180,14 +184,14 @@ fn threefry(key: Value, counter: Value, shape: Shape, words: Words) -> Value {
     emit_value(Threefry { shape, words }, &[key, counter], Site::caller())
 }
 
-/// Both words of the 64-bit numbers that a key gives: high, low.
+/// Draws 64-bit numbers and returns their two words: high, low.
 #[track_caller]
 fn both_words(key: Value, shape: &Shape) -> [Value; 2] {
     let words = threefry(key, key.zeros_like(), shape.clone(), Words::Both);
     [words.index(-1, 0), words.index(-1, 1)]
 }
 
-/// As many random bits as an element of an integer type has, in its unsigned type; in i64 for 64 bits.
+/// Draws as many random bits as an element of an integer type has, in its unsigned type; in i64 for 64 bits.
 #[track_caller]
 fn integer_bits(key: Value, shape: &Shape, dtype: DType) -> Value {
     if dtype == DType::I64 {
@@ -198,13 +202,14 @@ fn integer_bits(key: Value, shape: &Shape, dtype: DType) -> Value {
     if dtype == DType::U8 { bits.cast(dtype) } else { bits }
 }
 
-/// Floats that are uniform in [0, 1): as many bits as the fraction of the type has, so that each is exact.
+/// Draws floats uniformly from [0, 1). Uses as many bits as the fraction of the type has, so that each value is
+/// exact.
 #[track_caller]
 fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     let scaled = |bits: Value, exponent: i32| bits.cast(dtype) * 2f64.powi(exponent);
     match dtype {
         DType::F32 => scaled(bits(key, shape) >> 9, -23),
-        // Of the lower 16 and 8 bits, which JAX draws for these types.
+        // JAX draws 16 and 8 bits for these types; they are the lower bits of the word.
         DType::F16 => scaled((bits(key, shape) & 0xffff) >> 6, -10),
         DType::BF16 => scaled((bits(key, shape) & 0xff) >> 1, -7),
         DType::F64 => {
@@ -217,27 +222,28 @@ fn unit_interval(key: Value, shape: Shape, dtype: DType) -> Value {
     }
 }
 
-/// The remainder of unsigned integers. Those of 64 bits are held in i64, for which it is composed.
+/// Computes the remainder of unsigned integers. 64-bit ones are held in i64, where the remainder is composed of other
+/// ops.
 #[track_caller]
 fn remainder(x: Value, divisor: Value) -> Value {
     if x.dtype() != DType::I64 {
         return x % divisor;
     }
-    // Half of x is not negative. Twice its quotient is the quotient of x or one less.
+    // Half of x is not negative. Twice its quotient equals the quotient of x or is one less.
     let quotient = (x.shift_right_logical(1) / divisor) << 1;
     let rest = x - quotient * divisor;
     let small = select(at_least(rest, divisor), rest - divisor, rest);
-    // A divisor above the largest i64 fits once at most.
+    // A divisor above the largest i64 fits at most once.
     select(divisor.lt(0), select(at_least(x, divisor), x - divisor, x), small)
 }
 
-/// `x >= y` as unsigned integers.
+/// Computes `x >= y` as unsigned integers.
 #[track_caller]
 fn at_least(x: Value, y: Value) -> Value {
     (x ^ i64::MIN).ge(y ^ i64::MIN)
 }
 
-/// Whether an operand is that number.
+/// Returns whether an operand is the number `number`.
 fn is_number(operand: Operand, number: f64) -> bool {
     match operand {
         Operand::Float(float) => float == number,

@@ -1,6 +1,8 @@
-//! The straight-line program that some arguments run: each step of each loop, and of each choice the branch that is taken.
+//! Converts a program with loops into the straight-line program that runs for given arguments: each step of each
+//! loop, and the chosen branch of each switch.
 //!
-//! It is what a derivative of a loop is the derivative of, so it checks those: its own go through no rule of control flow.
+//! Derivatives of the straight-line program use no rule of control flow, so they serve to check the derivatives of
+//! loops.
 
 use crate::error::{Place, Result, Site};
 use crate::graph::{Failed, Graph, Node, Replay, at_site, bind_sizes, emit, tracer};
@@ -12,11 +14,13 @@ use crate::types::{Sizes, TensorType};
 use crate::value::{Value, concat, full};
 
 impl Graph {
-    /// The program that these arguments run, without loops and choices: at the sizes of the arguments, with the steps that
-    /// run and the branches that are taken one after the other. It has the inputs and outputs of the graph, and the same
-    /// derivatives at these arguments. Calls of functions with derivative rules stay what they are.
+    /// Returns the straight-line program that runs for these arguments, without loops and branches.
     ///
-    /// It is meant for small programs: to look at what a loop does, and to check its derivatives.
+    /// It is specialised to the sizes of the arguments and contains the steps that run and the branches that are
+    /// chosen, one after the other. It has the inputs and outputs of the graph, and the same derivatives at these
+    /// arguments. Calls of functions with custom derivative rules are kept.
+    ///
+    /// It is meant for small programs: to inspect what a loop does, and to check its derivatives.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -49,7 +53,7 @@ impl Graph {
     }
 }
 
-/// A value of the program, and the tensor that it is.
+/// A value of the program together with its concrete tensor.
 #[derive(Clone)]
 struct Concrete {
     value: Value,
@@ -57,13 +61,13 @@ struct Concrete {
 }
 
 impl Concrete {
-    /// One row.
+    /// Returns one row.
     fn row(&self, row: usize) -> Concrete {
         Concrete { value: self.value.index(0, row as i64), tensor: self.tensor.row(row) }
     }
 }
 
-/// Adds what a graph runs to the open trace; gives its outputs.
+/// Adds the executed ops of a graph to the open trace and returns the graph's outputs.
 fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let concrete = Replay::new(graph, inputs).some(&graph.live_nodes(), |_, node, operands| {
         at_site(node.site, || match node.op.class() {
@@ -71,7 +75,7 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
             OpClass::Control(Control::Switch(switch)) => run_switch(switch, &operands, sizes),
             OpClass::Control(Control::While(op)) => run_while(op, node, &operands, sizes),
             OpClass::Control(Control::AssociativeScan(op)) => run_associative(op, node, &operands, sizes),
-            // The sizes of the program are numbers.
+            // All sizes of the straight-line program are constants.
             OpClass::Binding(op) => {
                 let size = op.checked(&node.place(), operands[0].tensor.get(0).as_i64())?;
                 sizes.set(&op.size, size);
@@ -91,7 +95,7 @@ fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Co
     Ok(concrete.outputs()?)
 }
 
-/// An op at the sizes that it has here.
+/// Emits an op with its sizes bound.
 fn run_op(
     op: &Op,
     node: &Node,
@@ -158,7 +162,7 @@ fn run_associative(
     (0..op.leaves).map(leaf).collect()
 }
 
-/// As the reference evaluation of the loop runs it.
+/// Runs a scan in the same order as its reference evaluation.
 fn run_scan(scan: &Scan, node: &Node, operands: &[Concrete], sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let (places, at) = (scan.operands(), node.place());
     if let (Some(operand), Some(symbol)) = (places.steps, scan.steps.as_symbol()) {
@@ -178,7 +182,8 @@ fn run_scan(scan: &Scan, node: &Node, operands: &[Concrete], sizes: &mut Sizes) 
         buffers.push(rows);
     }
     let row = |rows: &[Option<Concrete>], row: usize| {
-        let lost = || at.mismatch("a row that is read", "one that was given or written", row.to_string(), "check it");
+        let expected = "a row that was given or written";
+        let lost = || at.mismatch("a row that is read", expected, row.to_string(), "run `Graph::check`");
         rows.get(row).cloned().flatten().ok_or_else(lost)
     };
     let mut carries = operands[places.carries.clone()].to_vec();
@@ -222,7 +227,7 @@ fn run_scan(scan: &Scan, node: &Node, operands: &[Concrete], sizes: &mut Sizes) 
     Ok(outputs)
 }
 
-/// Rows after one another.
+/// Stacks rows along a new leading axis.
 fn stacked(at: &Place, row: &TensorType, rows: Vec<Concrete>, sizes: &mut Sizes) -> Result<Concrete, Failed> {
     let context = EvalContext { at: at.clone(), sizes };
     let tensors: Vec<HostTensor> = rows.iter().map(|row| row.tensor.clone()).collect();

@@ -1,13 +1,13 @@
-//! Trees of values: what a program takes and gives, and what a loop carries.
+//! Trees of values: the inputs and outputs of programs, and the carries of loops.
 
 use std::collections::BTreeMap;
 
 use crate::handle::{Failed, Value};
 
-/// A structure whose leaves are [`Value`]s: values themselves, tuples, arrays, `Vec`, `Option`, maps, and structs
-/// with `#[derive(Tree)]`.
+/// A structure whose leaves are [`Value`]s: single values, tuples, arrays, `Vec`, `Option`, maps, and structs with
+/// `#[derive(Tree)]`.
 ///
-/// A leaf has a path: the field names, keys and indices that lead to it, joined by `_`.
+/// The name of a leaf is its path: the field names, keys and indices that lead to it, joined by `_`.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -31,7 +31,7 @@ use crate::handle::{Failed, Value};
 /// # Ok::<(), funcify::Error>(())
 /// ```
 ///
-/// An enum is refused: the structure of a program does not depend on values.
+/// The derive rejects enums, because the structure of a program does not depend on values.
 ///
 /// ```compile_fail
 /// # extern crate funcify_core as funcify;
@@ -45,33 +45,33 @@ pub trait Tree: Sized {
     /// Calls `visit` with the path and the value of each leaf, in a fixed order.
     fn visit(&self, path: &Path<'_>, visit: &mut dyn FnMut(&Path<'_>, Value));
 
-    /// The same structure with other leaves, taken in the order of [`visit`](Tree::visit).
+    /// Rebuilds the structure with other leaves, taken in the order of [`visit`](Tree::visit).
     fn rebuild(&self, next: &mut dyn FnMut() -> Value) -> Self;
 }
 
-/// The way to a leaf.
+/// The path from the root of a tree to a leaf.
 #[derive(Clone, Copy, Debug)]
 pub enum Path<'a> {
     /// The whole tree.
     Root,
-    /// A field, key or index of a tree.
+    /// A field or key of a tree.
     Key(&'a Path<'a>, &'a str),
-    /// A position in a tree.
+    /// An index in a tree.
     Index(&'a Path<'a>, usize),
 }
 
 impl Path<'_> {
-    /// The field, key or index of a tree.
+    /// Appends a field or key to the path.
     pub fn key<'a>(&'a self, key: &'a str) -> Path<'a> {
         Path::Key(self, key)
     }
 
-    /// The position in a tree.
+    /// Appends an index to the path.
     pub fn index(&self, index: usize) -> Path<'_> {
         Path::Index(self, index)
     }
 
-    /// The path as one identifier: its parts joined by `_`, after `root` if it is not empty.
+    /// Returns the path as one identifier: its parts joined by `_`, preceded by `root` if that is not empty.
     pub fn name(&self, root: &str) -> String {
         match self {
             Path::Root => root.to_string(),
@@ -85,14 +85,14 @@ fn join(parent: String, part: &str) -> String {
     if parent.is_empty() { part.to_string() } else { format!("{parent}_{part}") }
 }
 
-/// The leaves of a tree with their names, which begin with `root`.
+/// Returns the leaves of a tree with their names, which begin with `root`.
 pub(crate) fn leaves<T: Tree>(tree: &T, root: &str) -> Vec<(String, Value)> {
     let mut leaves = Vec::new();
     tree.visit(&Path::Root, &mut |path, value| leaves.push((path.name(root), value)));
     leaves
 }
 
-/// The same structure with these leaves. What is missing is a value that stands for an error.
+/// Rebuilds the structure with these leaves. Missing leaves become failed values.
 pub(crate) fn rebuild<T: Tree>(tree: &T, leaves: &[Value]) -> T {
     let mut index = 0;
     tree.rebuild(&mut || {
@@ -101,7 +101,7 @@ pub(crate) fn rebuild<T: Tree>(tree: &T, leaves: &[Value]) -> T {
     })
 }
 
-/// The same structure with these results; after a failure, with values that stand for the error.
+/// Rebuilds the structure with these results, or with failed values after an error.
 pub(crate) fn rebuild_or_failed<T: Tree>(tree: &T, results: Result<Vec<Value>, Failed>) -> T {
     rebuild(tree, &results.unwrap_or_default())
 }
@@ -173,7 +173,7 @@ impl<K: Ord + Clone + AsRef<str>, T: Tree> Tree for BTreeMap<K, T> {
     }
 }
 
-/// Calls a macro with all tuples of up to twelve parts, each as the types of its parts and their numbers: `(A 0, B 1)`.
+/// Calls a macro with all tuples of up to twelve parts, each as its type parameters and their indices: `(A 0, B 1)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_tuples {

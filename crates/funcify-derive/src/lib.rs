@@ -1,13 +1,13 @@
-//! The `Tree` derive of funcify.
+//! The derive macro `Tree` of funcify.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Fields, Index, parse_macro_input, parse_quote};
 
-/// Makes a struct a tree of values: its leaves are those of its fields, under the names of the fields, or their
-/// numbers in a tuple struct.
+/// Implements `Tree` for a struct: its leaves are those of its fields. The paths consist of the field names, or of
+/// the field indices for a tuple struct.
 ///
-/// Every type parameter must be a tree. Enums and unions are refused, for a program has one structure.
+/// Every type parameter must be a tree. Enums and unions are rejected, because the structure of a program is fixed.
 #[proc_macro_derive(Tree)]
 pub fn derive_tree(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
@@ -39,7 +39,7 @@ fn tree(mut input: DeriveInput) -> Result<TokenStream, Error> {
         }
         Fields::Unit => (quote!(), quote!(#name)),
     };
-    // Without fields there is nothing to visit, and the arguments are not used.
+    // Without fields, the arguments are unused.
     let visits = if fields.is_empty() { quote!(let _ = (path, visit);) } else { visits };
     let ignored = fields.is_empty().then(|| quote!(let _ = next;));
     Ok(quote! {

@@ -74,7 +74,7 @@ fn a_symbol_is_bound_once() {
         let again = if twice.contains('N') { "" } else { "  bind_size %n {size=N}\n" };
         let text = format!("fn @f({twice}, %n: i64[]) {{\n{again}  bind_size %n {{size=N}}\n  return\n}}");
         let errors = Graph::parse(&text).unwrap().check().unwrap_err();
-        assert!(errors[0].to_string().contains("`N`, which has a size before"), "{}", errors[0]);
+        assert!(errors[0].to_string().contains("`N`, which already has a size"), "{}", errors[0]);
     }
     let text = "fn @f(%x: f32[]) {\n  %0: f32[$1] = broadcast %x {shape=[$1]}\n  return y=%0\n}";
     let error = Graph::parse(text).unwrap_err().to_string();

@@ -157,7 +157,7 @@ fn a_function_has_a_budget_of_its_own() {
         };
         assert_eq!(call(None).unwrap(), expected);
         assert_eq!(call(Some(1 << 20)).unwrap(), expected);
-        let says = ["would pass the memory budget", "needed:", "budget:   10.0 KiB", "fix:", "limits.rs"];
+        let says = ["would exceed the memory budget", "needed:", "budget:   10.0 KiB", "fix:", "limits.rs"];
         refused(call(Some(10 << 10)), "OverBudget", &says);
         // Between zero and enough, the outcome changes from an error to success exactly once.
         let first = (1..64).find(|step| call(Some(step * 2048)).is_ok()).unwrap() * 2048;

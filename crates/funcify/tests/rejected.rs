@@ -150,10 +150,10 @@ const RULES: [&str; 7] = [
 /// Literals that are not part of an error, or whose error no program reaches because a type rule rejects it first.
 const EXCEPT: [&str; 21] = [
     "differentiate a program that `Graph::check` accepts",
-    "its forward pass has not kept what its reverse rule takes",
+    "its forward pass has not saved the data that its reverse rule needs",
     "case {number}",
     "output `{}`",
-    "nothing that gives it",
+    "no definition",
     "a switch needs at least one branch",
     "every op to be registered once, but `{twice}` is registered twice",
     "it is not inside a rule, so it refers to no function",
@@ -169,7 +169,7 @@ const EXCEPT: [&str; 21] = [
     "call the function on values of the same types as outside of its rule",
     "the function's types",
     "each variant is documented at the type that it holds",
-    "it is to fail",
+    "a test requested this failure",
 ];
 
 /// The sentences of the sources, each with its places: a sentence is a literal with words, split at its placeholders.

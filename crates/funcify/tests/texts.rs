@@ -21,7 +21,7 @@ fn the_line_is_shown_with_a_caret() {
     let expected = "parse: the text does not parse
   expected: the name of an op
   found:    `tnah`
-  fix:      write `tanh`, the nearest
+  fix:      did you mean `tanh`?
   at:       line 2, column 18
   >   %0: f32[2,3] = tnah %x
                      ^";
@@ -120,16 +120,16 @@ fn a_size_that_no_input_has_is_marked() {
         )
     };
     assert!(Graph::parse(&text("T+1", "2*T")).is_ok());
-    let found = "`N`, which has no size: no input has it, and no loop before gives it";
+    let found = "`N`, which has no size: no input has it, and no earlier loop binds it";
     let fix = "add an input with the size `N`, or write a number";
     let header = "%l: f32[] = scan {steps=";
     let caret = |line: &str, column: usize| format!("\n  >   {line}\n    {}^", " ".repeat(column + 2));
     let marked = caret(&format!("{header}N}} {{"), header.len());
-    refused(&text("N", "T"), &["expected: a size that an input has: T", found, fix, "line 3, column 27", &marked]);
+    refused(&text("N", "T"), &["expected: a size of an input: T", found, fix, "line 3, column 27", &marked]);
     refused(&text("T", "N"), &[found, "line 8, column 11"]);
     let time = |header: &str| text(header, "2").replace("f32[T]", "f32[Time]");
     refused(&time("Tmie"), &["`Tmie`, which has no size", "write `Time`, or add an input with the size `Tmie`"]);
-    refused(&text("N", "2").replace("f32[T]", "f32[3]"), &["expected: a number: no input has a size with a name"]);
+    refused(&text("N", "2").replace("f32[T]", "f32[3]"), &["expected: a number: no input has a named size"]);
 }
 
 /// A name without its `@`, and a misnamed step index.
@@ -145,7 +145,7 @@ fn a_name_without_its_mark_is_answered_with_it() {
     assert!(Graph::parse(&text).is_ok());
     refused(&text.replace("fn @f(", "fn rnn("), &["expected: a name after `@`", "found:    `rnn`", "write `@rnn`"]);
     refused(&text.replace("scan @step {", "scan step {"), &["found:    `step`", "write `@step`"]);
-    let number = "write `t`: the number of the step is always called so";
+    let number = "write `t`, which is always the name of the step's index";
     refused(&text.replace("%x[t]", "%x[i]"), &["expected: `t`", "found:    `i`", number, "line 4, column 25"]);
     let choice = "%0: f32[2,3] = switch %i {\n    case 0 left with %x {";
     refused(&program(choice), &["found:    `left`", "write `@left`"]);

@@ -186,8 +186,8 @@ fn may_be_refused(error: &Error, strategy: LoopStrategy) -> bool {
         Error::StepCountNotStatic { .. } | Error::ProgramTooLarge { .. } | Error::Rows { .. } => is_unrolled,
         Error::StepCount { .. } => is_unrolled,
         Error::OverBudget { .. } | Error::Cancelled { .. } => true,
-        // The rows of an associative scan's pairs are twice as long, so their size may overflow.
-        _ => error.to_string().contains("a size has 64 bits"),
+        // The rows of an associative scan's pairs are twice as long.
+        _ => error.to_string().contains("sizes are 64-bit integers"),
     }
 }
 

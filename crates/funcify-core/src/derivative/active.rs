@@ -1,10 +1,10 @@
-//! Which values a derivative goes through: those of float types that an input leads to by which it is taken.
+//! Finds the active values of a derivative: those of float types that depend on a differentiated input.
 
 use super::*;
 use crate::fixpoint::fixpoint;
 
-/// Which values have a float type and depend on an input in `wrt`, as far as the graph's structure says and
-/// `stop_gradient` does not end it.
+/// Returns which values have a float type and depend on an input in `wrt`. The analysis is structural and stops at
+/// `stop_gradient`.
 pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     let mut active = vec![false; graph.values().count()];
     let is_float = |id: ValueId| graph.ty(id).dtype.is_float();
@@ -20,8 +20,8 @@ pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     active
 }
 
-/// [`active_values`] of a body's parameters, where results of a step are parameters of the next one: pairs of their
-/// numbers.
+/// Like [`active_values`], for the parameters of a body whose results are parameters of the next step. `feeds` lists
+/// the pairs of indices of results and parameters.
 pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, usize)]) -> Vec<bool> {
     fixpoint(active, |active| {
         let (values, mut active) = (active_values(body, active), active.clone());
@@ -33,9 +33,9 @@ pub(crate) fn active_params(body: &Graph, active: Vec<bool>, feeds: &[(usize, us
 }
 
 impl Op {
-    /// The op as the forward pass of a derivative by the operands in `wrt` runs it. In its bodies, the nodes of
-    /// `forward` take the place of each call through which the derivative goes, as they do outside of bodies: so the
-    /// next derivative is that of these nodes, and not the rule again.
+    /// Returns the op that the forward pass of a derivative with respect to the operands in `wrt` runs. In its
+    /// bodies, the nodes of `forward` replace each active call, as they do outside bodies. The next derivative thus
+    /// differentiates these nodes instead of applying the rule again.
     pub(crate) fn with_forward_rules(&self, wrt: &[bool]) -> Result<Op, Failed> {
         let bodies = self.bodies();
         if !bodies.iter().any(|body| has_rules(body)) {
@@ -47,7 +47,7 @@ impl Op {
     }
 }
 
-/// [`Op::with_forward_rules`], for one body.
+/// Like [`Op::with_forward_rules`], for one body.
 pub(crate) fn forward_body(body: &Arc<Graph>, active: impl FnOnce() -> Vec<bool>) -> Result<Arc<Graph>, Failed> {
     if !has_rules(body) {
         return Ok(body.clone());
@@ -56,13 +56,13 @@ pub(crate) fn forward_body(body: &Arc<Graph>, active: impl FnOnce() -> Vec<bool>
     if active.contains(&true) { Ok(Arc::new(forward_graph(body, &active)?)) } else { Ok(body.clone()) }
 }
 
-/// Whether a graph, or a body in it, calls a function with a rule for reverse mode.
+/// Returns whether a graph, or a body in it, calls a function with a custom reverse rule.
 fn has_rules(graph: &Graph) -> bool {
     let has_rule = |op: &Op| op.is_replaced() || op.bodies().into_iter().any(|body| has_rules(body));
     graph.nodes().iter().any(|node| has_rule(&node.op))
 }
 
-/// The graph as a forward pass runs it.
+/// Returns the graph that a forward pass runs.
 fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
     let input = |index: usize| (graph.input_name(index).to_string(), graph.input_type(index).clone());
     let params: Vec<_> = (0..graph.inputs().len()).map(input).collect();
@@ -72,7 +72,8 @@ fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
     Ok(closed.graph)
 }
 
-/// Adds the nodes of a graph that its outputs need to the open trace, as a forward pass runs them; gives its outputs.
+/// Adds the nodes that the outputs of a graph need to the open trace, as a forward pass runs them, and returns the
+/// outputs.
 fn run_forward(graph: &Graph, inputs: &[Value], wrt: &[bool]) -> Result<Vec<Value>, Failed> {
     let graph = &*graph.with_free_symbols();
     let active = active_values(graph, wrt);

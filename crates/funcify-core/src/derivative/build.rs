@@ -1,4 +1,4 @@
-//! The entry points inside a trace: `grad(xs, |xs| loss)` and its family.
+//! Derivatives inside a trace: `grad(xs, |xs| loss)` and its family.
 
 use super::disconnected::disconnected;
 use super::*;
@@ -8,17 +8,17 @@ use crate::tree;
 use crate::value::constant;
 use crate::vmap::vmap;
 
-/// What a gradient is where no path leads from the result to an input.
+/// The treatment of inputs that the result does not depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Disconnected {
-    /// [`Error::Disconnected`](crate::Error::Disconnected): as a rule it is a mistake to ask for it.
+    /// Reports [`Error::Disconnected`](crate::Error::Disconnected), because such a request is usually a mistake.
     #[default]
     Error,
-    /// Zeros of the input's type.
+    /// Returns zeros of the input's type.
     Zeros,
 }
 
-/// How gradients are taken.
+/// Options of gradients.
 #[derive(Clone, Debug, Default)]
 pub struct GradOptions {
     pub(super) disconnected: Disconnected,
@@ -27,42 +27,43 @@ pub struct GradOptions {
 }
 
 impl GradOptions {
-    /// A disconnected input is an error.
+    /// Creates the default options. A disconnected input is an error.
     pub fn new() -> Self {
         GradOptions::default()
     }
 
-    /// What a gradient is where no path leads to an input.
+    /// Sets the treatment of inputs that the result does not depend on.
     pub fn disconnected(mut self, disconnected: Disconnected) -> Self {
         self.disconnected = disconnected;
         self
     }
 
-    /// What loops keep for their backward loops, if they say nothing themselves.
+    /// Sets the checkpoint policy of loops that do not specify their own.
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
         self.choices.policy = policy;
         self
     }
 
-    /// Goes back over associative scans step by step, as over loops, also where a derivative of logarithmic depth is known.
-    /// Where loops are compiled that is less work; the plug-ins ask for it there.
+    /// Differentiates associative scans step by step, like loops, even where a derivative of logarithmic depth is
+    /// known. This is less work where loops are compiled; the plug-ins request it there.
     pub fn stepwise(mut self, stepwise: bool) -> Self {
         self.choices.stepwise = stepwise;
         self
     }
 
-    /// Of a graph with several outputs, the one that is the loss.
+    /// Selects the output that is the loss, for a graph with several outputs.
     pub fn of(mut self, output: &str) -> Self {
         self.of = Some(output.to_string());
         self
     }
 }
 
-/// The gradient of `loss`, a float scalar, with respect to each leaf of `xs`, in its type.
+/// Computes the gradient of `loss`, a float scalar, with respect to each leaf of `xs`. Each gradient has the type of
+/// its leaf.
 ///
-/// `xs` is any [`Tree`] of floats. Values of the enclosing graph that the closure uses are constants. The gradient is part
-/// of the program, and may be differentiated, batched, and put into loops. A leaf on which the loss does not depend is
-/// an error; [`grad_with`] gives zeros on request.
+/// `xs` is any [`Tree`] of floats. Values of the enclosing graph that the closure captures are constants. The
+/// gradient is part of the program, and can be differentiated, batched, and used in loops. A leaf that the loss does
+/// not depend on is an error; [`grad_with`] can return zeros instead.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -80,13 +81,13 @@ pub fn grad<X: Tree>(xs: X, loss: impl FnOnce(X) -> Value) -> X {
     grad_with(GradOptions::new(), xs, loss)
 }
 
-/// [`grad`] with options.
+/// Like [`grad`], with options.
 #[track_caller]
 pub fn grad_with<X: Tree>(options: GradOptions, xs: X, loss: impl FnOnce(X) -> Value) -> X {
     gradient(&Place::new("grad", Site::caller()), &options, xs, loss).1
 }
 
-/// The loss and its gradient, as [`grad`].
+/// Computes the loss and its gradient. See [`grad`].
 #[track_caller]
 pub fn value_and_grad<X: Tree>(xs: X, loss: impl FnOnce(X) -> Value) -> (Value, X) {
     gradient(&Place::new("value_and_grad", Site::caller()), &GradOptions::new(), xs, loss)
@@ -101,7 +102,7 @@ fn gradient<X: Tree>(at: &Place, options: &GradOptions, xs: X, loss: impl FnOnce
     pull_back(at, options, xs, checked, |loss| loss.ones_like())
 }
 
-/// The loss is a float scalar.
+/// Checks that the loss is a float scalar.
 pub(super) fn check_loss(at: &Place, component: &str, loss: Value) {
     let ty = loss.ty();
     if !loss.is_failed() && (!ty.dtype.is_float() || ty.rank() != 0) {
@@ -110,11 +111,11 @@ pub(super) fn check_loss(at: &Place, component: &str, loss: Value) {
     }
 }
 
-/// The results of `f`, and the cotangents of `xs` that `cotangents` of the results lead to: the product of the transposed
-/// Jacobian and a vector.
+/// Computes the results of `f` and the cotangents of `xs` for given cotangents of the results: the vector-Jacobian
+/// product. `cotangents` receives the results and returns their cotangents.
 ///
-/// `xs` and the results are any [`Tree`]; the cotangents have the structure and the types of the results. Cotangents of
-/// integers are not looked at. A leaf of `xs` that is no float, or to which no path leads, is an error.
+/// `xs` and the results are any [`Tree`]; the cotangents have the structure and the types of the results. Cotangents
+/// of integers are ignored. A leaf of `xs` that is not a float, or that the results do not depend on, is an error.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -133,7 +134,7 @@ pub fn vjp<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y, cotangents: impl FnO
     vjp_with(GradOptions::new(), xs, f, cotangents)
 }
 
-/// [`vjp`] with options.
+/// Like [`vjp`], with options.
 #[track_caller]
 pub fn vjp_with<X: Tree, Y: Tree>(
     options: GradOptions,
@@ -164,7 +165,7 @@ fn pull_back<X: Tree, Y: Tree>(
     (tree::rebuild(&ys, &values), tree::rebuild(&xs, &gradients))
 }
 
-/// A function in a trace of its own, which waits for the cotangents of its results.
+/// A function recorded in its own trace, which waits for the cotangents of its results.
 struct Sweep<'a> {
     at: &'a Place,
     options: &'a GradOptions,
@@ -189,7 +190,7 @@ impl<'a> Sweep<'a> {
         Ok(Sweep { at, options, leaves, function: &function.graph, trace, results: tape.outputs()?, tape })
     }
 
-    /// The results of the function, and the cotangents of the leaves.
+    /// Returns the results of the function, and the cotangents of the leaves.
     fn close(self, cotangents: &[(String, Value)]) -> Result<(Vec<Value>, Vec<Value>), Failed> {
         let Sweep { at, leaves, .. } = self;
         let count = self.results.len();
@@ -216,12 +217,12 @@ impl<'a> Sweep<'a> {
 pub(super) fn check_float(at: &Place, name: &str, value: Value) {
     let ty = value.ty();
     if !value.is_failed() && !ty.dtype.is_float() {
-        let fix = "let the closure capture it instead: what is no float has no derivative";
+        let fix = "let the closure capture it instead: only floats have derivatives";
         fail_mismatch(at, &[value], format!("leaf `{name}`"), "a float tensor", &ty, fix);
     }
 }
 
-/// Cotangents have the types of the results.
+/// Checks that the cotangents have the types of the results.
 fn check_cotangents(at: &Place, results: &[Value], given: &[(String, Value)]) {
     if results.len() != given.len() {
         let (expected, found) = (format!("{} leaves", results.len()), format!("{} leaves", given.len()));
@@ -236,15 +237,15 @@ fn check_cotangents(at: &Place, results: &[Value], given: &[(String, Value)]) {
 fn check_same_type(at: &Place, component: &str, value: Value, derivative: Value) {
     let (expected, found) = (value.ty(), derivative.ty());
     if !value.is_failed() && !derivative.is_failed() && expected != found {
-        let fix = "give it the type of the value that it belongs to";
+        let fix = "give it the type of the corresponding value";
         fail_mismatch(at, &[derivative], component, expected, found, fix);
     }
 }
 
-/// The results of `f`, and their derivative along `tangents`: the product of the Jacobian and a vector.
+/// Computes the results of `f` and their derivatives along `tangents`: the Jacobian-vector product.
 ///
-/// `xs` and the results are any [`Tree`]; the tangents have the structure and the types of `xs`. The tangent of an
-/// integer is not looked at. A result that does not depend on `xs`, or is no float, has a tangent of zeros.
+/// `xs` and the results are any [`Tree`]; the tangents have the structure and the types of `xs`. Tangents of integers
+/// are ignored. A result that does not depend on `xs`, or is not a float, has a tangent of zeros.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -275,7 +276,7 @@ pub fn jvp<X: Tree, Y: Tree>(xs: X, tangents: X, f: impl FnOnce(X) -> Y) -> (Y, 
     (tree::rebuild(&ys, &values), tree::rebuild(&ys, &tangents))
 }
 
-/// Tangents have the types of the leaves.
+/// Checks that the tangents have the types of the leaves.
 pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &[(String, Value)]) {
     if leaves.len() != tangents.len() {
         let (expected, found) = (format!("{} leaves", leaves.len()), format!("{} leaves", tangents.len()));
@@ -287,7 +288,7 @@ pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &
     }
 }
 
-/// The results of a function of these leaves, and their tangents.
+/// Computes the results of a function of these leaves, and their tangents.
 fn pushed(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result<(Vec<Value>, Vec<Value>), Failed> {
     let captured = function.captures.iter().map(|value| Dual::constant(*value));
     let inputs: Vec<Dual> = leaves.into_iter().chain(captured).collect();
@@ -300,14 +301,16 @@ fn pushed(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result<(Vec<V
     Ok((values, tangents))
 }
 
-/// The derivative of the gradient of `loss` along `vs`: the product of the Hessian and a vector, without the Hessian.
+/// Computes the Hessian-vector product: the derivative of the gradient of `loss` along `vs`. The Hessian is not
+/// formed.
 #[track_caller]
 pub fn hvp<X: Tree>(xs: X, vs: X, loss: impl FnOnce(X) -> Value) -> X {
     let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
     jvp(xs, vs, |xs| grad_with(zeros, xs, loss)).1
 }
 
-/// The Jacobian of `f`, whose shape is that of the result and then that of `x`: by forward mode along all axes at once.
+/// Computes the Jacobian of `f`, whose shape is that of the result followed by that of `x`. Uses forward mode along
+/// all axes at once.
 #[track_caller]
 pub fn jacobian(x: Value, f: impl FnOnce(Value) -> Value) -> Value {
     check_float(&Place::new("jacobian", Site::caller()), "x", x);
@@ -329,23 +332,26 @@ pub fn jacobian(x: Value, f: impl FnOnce(Value) -> Value) -> Value {
     rows.reshape(Shape::from(dims))
 }
 
-/// The Hessian of `loss`, a float scalar: second derivatives by each pair of elements of `x`.
+/// Computes the Hessian of `loss`, a float scalar: the second derivatives with respect to each pair of elements of
+/// `x`.
 #[track_caller]
 pub fn hessian(x: Value, loss: impl FnOnce(Value) -> Value) -> Value {
     let zeros = GradOptions::new().disconnected(Disconnected::Zeros);
     jacobian(x, |x| grad_with(zeros, x, loss))
 }
 
-/// What `f` gives. In reverse mode nothing that it computes is kept: the backward pass computes it again.
+/// Returns the results of `f`, and makes reverse mode recompute `f` in the backward pass instead of saving its
+/// intermediate values.
 ///
-/// The results are any [`Tree`]; the closure captures what it needs.
+/// The results are any [`Tree`]; the closure captures its inputs.
 #[track_caller]
 pub fn checkpoint<Y: Tree>(f: impl Fn() -> Y) -> Y {
-    // A choice without an alternative: its reverse rule computes the branch again.
+    // A switch with a single branch: its reverse rule recomputes the branch.
     switch(constant(HostTensor::scalar(0i64)), [&f])
 }
 
-/// Traces `f` on these leaves: its graph, whose inputs are the leaves and what it captures, and what it gave.
+/// Traces `f` on these leaves. Returns its graph, whose inputs are the leaves and the captured values, and the result
+/// of `f`.
 pub(super) fn trace_function<X: Tree, Y: Tree>(
     at: &Place,
     leaves: &[(String, Value)],
@@ -363,8 +369,8 @@ fn open_function(at: &Place, leaves: &[(String, Value)]) -> (BodyTrace, Vec<Valu
     BodyTrace::open(at, "", &params)
 }
 
-/// Traces a derivative on its own, leaves out what is not needed, and adds the rest to the open trace.
-/// `f` may give something beside it.
+/// Traces a derivative separately, prunes it, and adds the rest to the open trace. `f` may return a second result,
+/// which is passed on.
 pub(super) fn derived<T>(
     at: &Place,
     f: impl FnOnce() -> Result<(Vec<Value>, T), Failed>,
@@ -374,7 +380,7 @@ pub(super) fn derived<T>(
     Ok((add_pruned(trace, &values)?, beside))
 }
 
-/// Closes a trace with these results, leaves out what is not needed, and adds the rest to the enclosing one.
+/// Closes a trace with these results, prunes it, and adds the rest to the enclosing trace.
 fn add_pruned(trace: BodyTrace, results: &[Value]) -> Result<Vec<Value>, Failed> {
     let named = results.iter().enumerate().map(|(index, value)| (format!("r{index}"), *value));
     let closed = trace.close(&named.collect::<Vec<_>>())?;

@@ -1,12 +1,14 @@
-//! Which reverse rule is taken where there is a choice.
+//! Options that select among reverse rules.
 
 use crate::ops::scan::CheckpointPolicy;
 
-/// What [`GradOptions`](crate::GradOptions) says of reverse rules; a derivative hands it to all that are in it.
+/// The part of [`GradOptions`](crate::GradOptions) that selects reverse rules. Derivatives pass it on to the bodies
+/// in them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choices {
-    /// What loops keep for their backward loops, if they say nothing themselves.
+    /// The checkpoint policy of loops that do not specify their own.
     pub(crate) policy: CheckpointPolicy,
-    /// Whether associative scans are gone back over step by step, and what is computed again costs little: where loops are compiled.
+    /// `true` if associative scans are differentiated step by step, and recomputation is cheap: where loops are
+    /// compiled.
     pub(crate) stepwise: bool,
 }

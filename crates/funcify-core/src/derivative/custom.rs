@@ -1,4 +1,4 @@
-//! The entry points of functions with derivative rules of their own: `custom_vjp` and `custom_jvp`.
+//! Functions with custom derivative rules: `custom_vjp` and `custom_jvp`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,40 +13,41 @@ use crate::ops::leaves::{check_type, have_names, listed};
 use crate::ops::{Call, Rule};
 use crate::tree;
 
-/// How many bodies may be open where a rule is traced. More means that a rule calls the function that it is the rule of.
+/// The maximum number of open bodies while a rule is traced. Exceeding it means that a rule calls its own function
+/// endlessly.
 const MAX_DEPTH: usize = 64;
 
-/// In how many rules of one function, in one another, the function is traced before its call is taken for `itself`. The rules
+/// The number of nested rules of one function that are traced before a call is treated as `itself`. The traced rules
 /// are compared.
 const COMPARED_RULES: usize = 2;
 
-/// What `function` gives for `xs`, with a reverse rule in place of its derivative, as JAX's `custom_vjp`.
+/// Applies `function` to `xs`, with a custom reverse rule instead of its derivative, like JAX's `custom_vjp`.
 ///
-/// When it is differentiated, `forward` runs instead of `function`: it gives the same results, and residuals. `backward`
-/// is given the residuals and the cotangents of the results, and gives those of `xs`. All are traced at once.
+/// When the call is differentiated, `forward` runs instead of `function`: it returns the same results, and residuals.
+/// `backward` receives the residuals and the cotangents of the results, and returns those of `xs`. All three closures
+/// are traced immediately.
 ///
-/// A rule may call the function that it is the rule of, as in JAX's idiom: `fn f(x)` is `custom_vjp(x, .., |x| (f(x), x), ..)`.
-/// The call there has this rule too, in derivatives of every order. It is known by its line and by what the function
-/// computes; the rule is traced twice, and it is an error if it is not the same both times. Such a function and its rule
-/// capture no values of the enclosing graph.
+/// A rule may call its own function, as in JAX's idiom: `fn f(x)` is `custom_vjp(x, .., |x| (f(x), x), ..)`. The inner
+/// call has the same rule, in derivatives of every order. It is recognised by its line and by the graph of the
+/// function; the rule is traced twice, and it is an error if the two traces differ. Such a function and its rule must
+/// not capture values of the enclosing graph.
 ///
-/// - `xs`, the results and the residuals are any [`Tree`]s, of any dtypes. The results of `forward` have the structure and
-///   exactly the types of those of `function`. A size that only a loop inside determines is in none of them.
-/// - `backward` gives a cotangent for each leaf of `xs` that is a float, at the same path, of exactly its type. Elsewhere
-///   it may give anything, such as `()`. The cotangents that it is given of results that are no floats are zeros.
-/// - It is linear in the cotangents, if [`jvp`](crate::jvp) is to go through the function: forward mode is its transpose.
-///   One that is not, such as the example's, has reverse mode alone, and [`Error::NoDerivative`](crate::Error::NoDerivative)
-///   in forward mode.
-/// - Values of the enclosing graph that `function` and `forward` use are constants: if one is differentiated, that is an
+/// - `xs`, the results and the residuals are any [`Tree`]s, of any dtypes. The results of `forward` have exactly the
+///   structure and the types of those of `function`. None of them may have a size that only a loop inside determines.
+/// - `backward` returns a cotangent for each float leaf of `xs`, at the same path and of exactly its type. At other
+///   leaves it may return anything, such as `()`. It receives zeros as the cotangents of results that are not floats.
+/// - `backward` must be linear in the cotangents if [`jvp`](crate::jvp) is to be applied: forward mode is its
+///   transpose. A nonlinear rule, such as the one in the example, supports only reverse mode; forward mode reports
+///   [`Error::NoDerivative`](crate::Error::NoDerivative).
+/// - Values of the enclosing graph that `function` and `forward` capture are constants: differentiating one is an
 ///   error, never a derivative of zero. Pass it in `xs`.
-/// - The derivative of the derivative is that of the nodes of `forward` and `backward`, in the bodies of loops as outside of
-///   them.
+/// - Higher derivatives differentiate the nodes of `forward` and `backward`, inside and outside the bodies of loops.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
 /// use funcify::{Graph, HostTensor, custom_vjp, evaluate, grad};
 ///
-/// // Gives x; what comes back is kept between -1 and 1.
+/// // Returns x; clips the gradient to [-1, 1].
 /// let clipped = Graph::build("clipped", |g| {
 ///     let x = g.input("x", "f64[2]");
 ///     grad(x, |x| {
@@ -72,21 +73,23 @@ pub fn custom_vjp<X: Tree, Y: Tree, R: Tree, C: Tree>(
     tree::rebuild_or_failed(&tracing.ys, tracing.with_vjp(forward, backward))
 }
 
-/// What `function` gives for `xs`, with a forward rule in place of its derivative, as JAX's `custom_jvp` with
+/// Applies `function` to `xs`, with a custom forward rule instead of its derivative, like JAX's `custom_jvp` with
 /// `defjvps`.
 ///
-/// `tangent` is given `xs`, the results and the tangents of `xs`, and gives the tangents of the results. It is traced at
-/// once. As it is given the results, it need not call the function that it is the rule of; it may, as [`custom_vjp`]
-/// says.
+/// `tangent` receives `xs`, the results and the tangents of `xs`, and returns the tangents of the results. It is traced
+/// immediately. Because it receives the results, it need not call its own function; it may, as described at
+/// [`custom_vjp`].
 ///
-/// - `xs` and the results are any [`Tree`]s, of any dtypes; a size that only a loop inside determines is in none of them.
-/// - `tangent` gives a tangent for each result that is a float, at the same path, of exactly its type. Elsewhere it may
-///   give anything, such as `()`. The tangents that it is given of leaves that are no floats are zeros.
-/// - It is linear in the tangents, if [`grad`](crate::grad()) or [`vjp`](crate::vjp()) are to go through the function: reverse
-///   mode is its transpose. One that is not is [`Error::NoDerivative`](crate::Error::NoDerivative) there.
-/// - Values of the enclosing graph that `function` and `tangent` use are constants: if one is differentiated, that is an
+/// - `xs` and the results are any [`Tree`]s, of any dtypes. None of them may have a size that only a loop inside
+///   determines.
+/// - `tangent` returns a tangent for each float result, at the same path and of exactly its type. At other results it
+///   may return anything, such as `()`. It receives zeros as the tangents of leaves that are not floats.
+/// - `tangent` must be linear in the tangents if [`grad`](crate::grad()) or [`vjp`](crate::vjp()) is to be applied:
+///   reverse mode is its transpose. For a nonlinear rule, reverse mode reports
+///   [`Error::NoDerivative`](crate::Error::NoDerivative).
+/// - Values of the enclosing graph that `function` and `tangent` capture are constants: differentiating one is an
 ///   error, never a derivative of zero. Pass it in `xs`.
-/// - The derivative of the derivative is that of the nodes of `tangent`; the results in it have this rule.
+/// - Higher derivatives differentiate the nodes of `tangent`; the results that it receives have this rule.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -113,31 +116,31 @@ pub fn custom_jvp<X: Tree, Y: Tree, T: Tree>(
     tree::rebuild_or_failed(&tracing.ys, tracing.with_jvp(tangent))
 }
 
-/// Without what a rule was offered and does not use.
+/// Removes the parts of a rule's graph that its outputs do not need.
 fn pruned(graph: Graph) -> Arc<Graph> {
     Arc::new(graph.pruned())
 }
 
-/// Names with types.
+/// Names with their types.
 type Typed = Vec<(String, TensorType)>;
 
 /// A function whose rule is being traced.
 struct Tracing<X, Y> {
     at: Place,
     xs: X,
-    /// What the function gave.
+    /// The results of the function.
     ys: Y,
     leaves: Vec<(String, Value)>,
     arguments: Typed,
     results: Typed,
     function: ClosedBody,
-    /// Where the rule is known by the calls in it.
+    /// The record by which calls inside the rule recognise it.
     rule: Rc<OpenRule>,
 }
 
 impl<X: Tree, Y: Tree> Tracing<X, Y> {
-    /// Traces the function. The results themselves if it is called by its own rule, in a rule of the same function; or after
-    /// a failure.
+    /// Traces the function. Returns the results themselves as the error if the function is called by its own rule
+    /// within a rule of the same function, or after a failure.
     fn function(op: &str, site: Site, xs: X, function: impl FnOnce(X) -> Y) -> Result<Self, Y> {
         let at = Place::new(op, site);
         let leaves = tree::leaves(&xs, "x");
@@ -150,9 +153,9 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
             if depth() <= MAX_DEPTH {
                 return Ok(function);
             }
-            let fix = "write the function's formula in the rule, or use the results that the rule is given";
-            let found = format!("rules in rules, {MAX_DEPTH} deep: it calls the function that it is the rule of");
-            Err(fail_mismatch(&at, &[], "the rule", "one that is traced and ends", found, fix))
+            let fix = "write the function's formula in the rule, or use the results that the rule receives";
+            let found = format!("rules nested {MAX_DEPTH} deep: the rule calls its own function");
+            Err(fail_mismatch(&at, &[], "the rule", "a rule whose tracing terminates", found, fix))
         });
         let function = checked.map_err(|failed| tree::rebuild_or_failed(&ys, Err(failed)))?;
         let typed =
@@ -171,7 +174,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         }
     }
 
-    /// Adds the call with a rule for reverse mode.
+    /// Adds the call with a reverse rule.
     fn with_vjp<R: Tree, C: Tree>(
         &self,
         forward: impl FnOnce(X) -> (Y, R),
@@ -183,24 +186,24 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         self.finish(Rule::Vjp { forward: pruned(forward.graph), backward: pruned(backward.graph) }, captures)
     }
 
-    /// Adds the call with a rule for forward mode.
+    /// Adds the call with a forward rule.
     fn with_jvp<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Result<Vec<Value>, Failed> {
         let tangent = self.tangent(tangent)?;
         self.finish(Rule::Jvp { tangent: pruned(tangent.graph) }, tangent.captures)
     }
 
-    /// Adds the call of the function in its own rule.
+    /// Adds a call of the function inside its own rule.
     fn itself(&self, around: &OpenRule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         around.says_itself.set(true);
         self.call(Rule::Itself, captures)
     }
 
-    /// Traces `forward`, and gives the structure of its residuals.
+    /// Traces `forward`, and returns its graph and the structure of its residuals.
     fn forward<R: Tree>(&self, forward: impl FnOnce(X) -> (Y, R)) -> Result<(ClosedBody, R), Failed> {
         let (trace, values) = self.open(&self.arguments);
         let (ys, residuals) = forward(tree::rebuild(&self.xs, &values));
         let found = tree::leaves(&ys, "y");
-        self.check_structure("what `forward` gives", &self.results, &found);
+        self.check_structure("the results of `forward`", &self.results, &found);
         for ((name, expected), (_, value)) in self.results.iter().zip(&found) {
             self.check_type(&format!("result `{name}` of `forward`"), expected, *value);
         }
@@ -242,15 +245,15 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         trace.close(&renamed("tan", outputs))
     }
 
-    /// Opens a graph of the rule.
+    /// Opens a body for a graph of the rule.
     fn open(&self, params: &Typed) -> (BodyTrace, Vec<Value>) {
         let opened = BodyTrace::open(&self.at, "", params);
         tracer::set_rule(&self.rule);
         opened
     }
 
-    /// Adds the call, with what its rule captures. In a rule of the same function, with a rule that says `itself`, it is
-    /// that.
+    /// Adds the call with the captures of its rule. Inside a rule of the same function, a call whose rule uses
+    /// `itself` becomes `itself`.
     fn finish(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let graphs = match &rule {
             Rule::Vjp { forward, backward } => vec![forward, backward],
@@ -276,7 +279,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         }
     }
 
-    /// Adds the call.
+    /// Adds the call with the given captures.
     fn call(&self, rule: Rule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
         let arguments = self.leaves.len();
         let values = self.leaves.iter().map(|(_, value)| *value);
@@ -285,7 +288,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         emit_at(call, &operands, self.at.site)
     }
 
-    /// A tree of the derivatives of float leaves, and zeros for the others.
+    /// Builds a tree with the derivatives of float leaves, and with zeros for the other leaves.
     fn derivatives<T: Tree>(&self, of: &T, types: &Typed, given: &[Value]) -> T {
         let mut given = given.iter().copied();
         at_site(self.at.site, || {
@@ -297,20 +300,20 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         })
     }
 
-    /// What a rule gives has the structure of the function's.
+    /// Checks that a rule returns the same structure as the function.
     fn check_structure(&self, component: &str, expected: &Typed, found: &[(String, Value)]) {
         if !found.iter().any(|(_, value)| value.is_failed()) {
-            let fix = "return values of the structure that the function gives";
+            let fix = "return values with the structure of the function's results";
             have_names(&self.at, &format!("the structure of {component}"), expected, found, fix);
         }
     }
 
     fn check_type(&self, component: &str, expected: &TensorType, value: Value) {
-        let fixes = ["it", "reshape it, or sum over the axes that were broadcast", "give a value of that type"];
+        let fixes = ["it", "reshape it, or sum over the axes that were broadcast", "return a value of that type"];
         check_type(&self.at, component, expected, value, fixes);
     }
 
-    /// The derivatives of the float leaves, found by their paths; the others are left out.
+    /// Returns the derivatives of the float leaves, found by their paths; other leaves are ignored.
     fn check_derivatives(&self, component: &str, of: &Typed, found: &[(String, Value)]) -> Vec<(String, Value)> {
         let mut derivatives = Vec::new();
         for (name, expected) in of.iter().filter(|(_, ty)| ty.dtype.is_float()) {
@@ -320,21 +323,21 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
                     derivatives.push((name.clone(), *value));
                 }
                 None => {
-                    let fix = "give one for each float, at the same path; zeros if it has none";
+                    let fix = "return one for each float, at the same path; zeros if there is none";
                     fail_mismatch(&self.at, &[], format!("{component} `{name}`"), expected, listed(found), fix);
                 }
             }
         }
         let unknown = found.iter().find(|(name, _)| of.iter().all(|(other, _)| other != name));
         if let Some((name, value)) = unknown.filter(|(_, value)| !value.is_failed()) {
-            let fix = "give one for each float, at the same path, and nothing else";
+            let fix = "return one for each float, at the same path, and nothing else";
             fail_mismatch(&self.at, &[*value], format!("{component} `{name}`"), listed(of), value.ty(), fix);
         }
         derivatives
     }
 }
 
-/// The float ones, with a prefix to their names.
+/// Returns the float entries, with a prefix added to their names.
 fn prefixed(prefix: &str, typed: &Typed) -> Typed {
     let floats = typed.iter().filter(|(_, ty)| ty.dtype.is_float());
     floats.map(|(name, ty)| (format!("{prefix}_{name}"), ty.clone())).collect()

@@ -1,14 +1,14 @@
-//! Why an input is disconnected: where the paths from it to the results end.
+//! Explains why an input is disconnected: finds the ops at which the paths from it to the results end.
 
 use super::active::active_values;
 use super::*;
 use crate::ops::Unary;
 
-/// The error of an input of `graph` to which no cotangent leads. `at` is the function that was asked, `component` what
-/// it calls the input.
+/// Creates the error for an input of `graph` that receives no cotangent. `at` is the function that was called,
+/// `component` its name for the input.
 pub(super) fn disconnected(at: &Place, component: &str, graph: &Graph, input: usize) -> Error {
     let (reason, fix) = why(graph, input);
-    let zeros = "ask for zeros: `GradOptions::new().disconnected(Disconnected::Zeros)`";
+    let zeros = "request zeros: `GradOptions::new().disconnected(Disconnected::Zeros)`";
     Error::Disconnected { at: at.boxed(), component: component.to_string(), reason, fix: format!("{fix}, or {zeros}") }
 }
 
@@ -24,7 +24,7 @@ fn why(graph: &Graph, input: usize) -> (String, &'static str) {
         }
     }
     if !graph.outputs().iter().any(|output| reached[output.value.index()]) {
-        return ("the result does not depend on it".to_string(), "do not ask for it");
+        return ("the result does not depend on it".to_string(), "do not differentiate with respect to it");
     }
     let wrt: Vec<bool> = (0..graph.inputs().len()).map(|index| index == input).collect();
     let active = active_values(graph, &wrt);
@@ -37,10 +37,10 @@ fn why(graph: &Graph, input: usize) -> (String, &'static str) {
         let types: Vec<String> = node.outputs.iter().map(|output| graph.ty(*output).to_string()).collect();
         match node.op {
             Op::Unary(Unary::StopGradient) => "they end at `stop_gradient`".to_string(),
-            _ => format!("they end at `{}`, which gives {}", node.op.name(), types.join(", ")),
+            _ => format!("they end at `{}`, which returns {}", node.op.name(), types.join(", ")),
         }
     });
-    let scaled = "let it scale or shift what is drawn, as in `mean + deviation * random::normal(..)`";
+    let scaled = "let it scale or shift the random numbers, as in `mean + deviation * random::normal(..)`";
     if path.iter().any(|node| matches!(node.op, Op::Threefry(_))) {
         let end = end.map_or(String::new(), |end| format!(": {end}"));
         return (format!("paths to the result lead through random bits, which have no derivative{end}"), scaled);
@@ -52,13 +52,14 @@ fn why(graph: &Graph, input: usize) -> (String, &'static str) {
     }
     let reason = match end {
         Some(end) => format!("paths to the result have no derivative: {end}"),
-        None => "no differentiable path leads from it to the result: integers, comparisons and `stop_gradient` end one"
+        None => "no differentiable path leads from it to the result: integers, comparisons and `stop_gradient` block \
+                 derivatives"
             .to_string(),
     };
-    (reason, "do not ask for it")
+    (reason, "do not differentiate with respect to it")
 }
 
-/// Whether the op makes random bits, also in a body.
+/// Returns whether the op generates random bits, directly or in a body.
 fn draws(op: &Op) -> bool {
     matches!(op, Op::Threefry(_)) || op.bodies().into_iter().any(|body| body.nodes().iter().any(|node| draws(&node.op)))
 }

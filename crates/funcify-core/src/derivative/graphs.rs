@@ -1,5 +1,5 @@
-//! The entry points from graph to graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`, `Graph::hvp`,
-//! `Graph::jacobian`, `Graph::hessian`.
+//! Derivatives from graph to graph: `Graph::grad`, `Graph::vjp`, `Graph::jvp`, `Graph::hvp`, `Graph::jacobian`,
+//! `Graph::hessian`.
 
 use std::ops::RangeFull;
 
@@ -9,12 +9,12 @@ use super::*;
 use crate::graph::fresh_symbol;
 use crate::tree::Named;
 
-/// The inputs of a graph by which it is differentiated: names, or `..` for all that have a float type.
+/// The inputs being differentiated: names, or `..` for all inputs of a float type.
 #[derive(Clone, Debug)]
 pub enum Wrt {
-    /// Every input of a float type.
+    /// All inputs of a float type.
     Floats,
-    /// These.
+    /// The inputs with these names.
     Names(Vec<String>),
 }
 
@@ -43,8 +43,8 @@ impl From<&[&str]> for Wrt {
 }
 
 impl Graph {
-    /// The gradients of the graph's loss: a graph of the same inputs, whose outputs are `grad_x` for each input `x` in
-    /// `wrt`. The loss is the only output, or the one that the options name; it is a float scalar.
+    /// Returns the gradient graph: it has the same inputs, and an output `grad_x` for each input `x` in `wrt`. The
+    /// loss is the only output, or the one selected by the options; it must be a float scalar.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -60,7 +60,7 @@ impl Graph {
         self.gradient(&Place::new("grad", Site::caller()), &wrt.into(), &options, false)
     }
 
-    /// [`grad`](Graph::grad), with the graph's outputs in front of the gradients.
+    /// Like [`grad`](Graph::grad), with the graph's outputs before the gradients.
     #[track_caller]
     pub fn value_and_grad(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
         self.gradient(&Place::new("value_and_grad", Site::caller()), &wrt.into(), &options, true)
@@ -90,11 +90,11 @@ impl Graph {
         })
     }
 
-    /// The product of the transposed Jacobian and a vector: a graph with a further input `ct_y` for each output `y` of a
-    /// float type, and a further output `grad_x` for each input `x` in `wrt`.
+    /// Returns the graph of the vector-Jacobian product: it has an additional input `ct_y` for each output `y` of a
+    /// float type, and an additional output `grad_x` for each input `x` in `wrt`.
     ///
-    /// If only a loop that has run knows how many rows `y` has, `ct_y` has a symbol of its own there, and at least as
-    /// many rows; those after them are not looked at.
+    /// If the number of rows of `y` is known only after a loop has run, the axis of `ct_y` has its own symbol and
+    /// must have at least as many rows; the rows beyond are ignored.
     #[track_caller]
     pub fn vjp(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
         let at = Place::new("vjp", Site::caller());
@@ -115,9 +115,9 @@ impl Graph {
         })
     }
 
-    /// The product of the Jacobian and a vector: a graph with a further input `tan_x` for each input `x` in `wrt`, and a
-    /// further output `tan_y` for each output `y` of a float type. An output that does not depend on these inputs has
-    /// a tangent of zeros.
+    /// Returns the graph of the Jacobian-vector product: it has an additional input `tan_x` for each input `x` in
+    /// `wrt`, and an additional output `tan_y` for each output `y` of a float type. An output that does not depend on
+    /// these inputs has a tangent of zeros.
     #[track_caller]
     pub fn jvp(&self, wrt: impl Into<Wrt>) -> Result<Graph> {
         self.push(&Place::new("jvp", Site::caller()), &wrt.into())
@@ -142,9 +142,9 @@ impl Graph {
         })
     }
 
-    /// The derivative of the gradient of the graph's loss along a vector: the product of the Hessian and the vector, without
-    /// the Hessian. A graph with a further input `tan_x` for each input `x` in `wrt`, whose outputs are `hvp_x` for each.
-    /// The loss is as in [`grad`](Graph::grad); what it does not depend on has zeros.
+    /// Returns the graph of the Hessian-vector product: the derivative of the gradient of the graph's loss along a
+    /// vector. The Hessian is not formed. The graph has an additional input `tan_x` and an output `hvp_x` for each
+    /// input `x` in `wrt`. The loss is as in [`grad`](Graph::grad); inputs that it does not depend on have zeros.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -175,8 +175,9 @@ impl Graph {
         Ok(product.with_outputs(outputs).pruned())
     }
 
-    /// The Jacobians: a graph of the same inputs, with an output `jac_y_x` for each output `y` of a float type and each input
-    /// `x` in `wrt`, whose shape is that of `y` and then that of `x`. Zeros where no path leads from `x` to `y`.
+    /// Returns the graph of the Jacobians: it has the same inputs, and an output `jac_y_x` for each output `y` of a
+    /// float type and each input `x` in `wrt`, whose shape is that of `y` followed by that of `x`. The Jacobian is
+    /// zero if `y` does not depend on `x`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -214,8 +215,9 @@ impl Graph {
         })
     }
 
-    /// The second derivatives of the graph's loss: an output `hess_x_w` for each two inputs `x` and `w` in `wrt`, whose shape
-    /// is that of `x` and then that of `w`. The loss is as in [`grad`](Graph::grad); what it does not depend on has zeros.
+    /// Returns the graph of the Hessian of the loss: it has an output `hess_x_w` for each pair of inputs `x` and `w`
+    /// in `wrt`, whose shape is that of `x` followed by that of `w`. The loss is as in [`grad`](Graph::grad); inputs
+    /// that it does not depend on have zeros.
     #[track_caller]
     pub fn hessian(&self, wrt: impl Into<Wrt>, options: GradOptions) -> Result<Graph> {
         let at = Place::new("hessian", Site::caller());
@@ -226,7 +228,7 @@ impl Graph {
         Ok(second.with_outputs(second.outputs().iter().map(named).collect()))
     }
 
-    /// The graph with the outputs of these names alone, and what they need. It has the same inputs.
+    /// Returns the graph reduced to the outputs with these names and the nodes they need. It has the same inputs.
     #[track_caller]
     pub fn only(&self, outputs: &[&str]) -> Result<Graph> {
         let at = Place::new("only", Site::caller());
@@ -242,7 +244,7 @@ impl Graph {
         Ok(self.with_outputs(outputs).pruned())
     }
 
-    /// Traces a derivative: `f` is given the inputs, and which of them are in `wrt`.
+    /// Traces a derivative: `f` receives the inputs, and flags for those in `wrt`.
     pub(super) fn derive(
         &self,
         at: &Place,
@@ -283,7 +285,7 @@ impl Graph {
             };
             let ty = self.input_type(index);
             if !ty.dtype.is_float() {
-                let fix = "leave it out: what is no float has no derivative";
+                let fix = "leave it out: only floats have derivatives";
                 return Err(at.mismatch(format!("input `{name}` in `wrt`"), "a float tensor", ty, fix));
             }
             flags[index] = true;
@@ -311,7 +313,8 @@ impl Graph {
         named
     }
 
-    /// The type of a cotangent: dimensions that no input determines get symbols. `rows` are those that have one already.
+    /// Returns the type of a cotangent: dimensions that no input determines get new symbols. `rows` holds the
+    /// dimensions that already have one.
     fn given_type(&self, ty: &TensorType, rows: &mut Vec<(Dim, Dim)>) -> TensorType {
         let of_inputs = |symbol: &Symbol| {
             (0..self.inputs().len()).any(|index| {
@@ -332,20 +335,20 @@ impl Graph {
     }
 }
 
-/// An input of the derivative that the graph does not have.
+/// Adds an input of the derivative that the graph does not have.
 fn further_input(at: &Place, name: &str, ty: &TensorType) -> Value {
     tracer::input(&free_name(name, tracer::has_input), ty.clone(), false, at.site)
 }
 
-/// A cotangent cut to the rows that the loop has given.
+/// Cuts a cotangent to the rows that the loop has produced.
 fn fitted(value: Value, ty: &TensorType) -> Value {
     let differ = |axis: &usize| value.shape()[*axis] != ty.shape[*axis];
     let axes: Vec<usize> = (0..ty.rank()).filter(differ).collect();
     axes.into_iter().fold(value, |value, axis| value.slice(axis as i64, Dim::from(0)..ty.shape[axis].clone()))
 }
 
-/// The name, or with the first number that makes it free: `tan_x`, `tan_x_2`, `tan_x_3`.
+/// Returns `name`, or appends the first number that makes it unique: `tan_x`, `tan_x_2`, `tan_x_3`.
 pub(super) fn free_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number: usize| format!("{name}_{number}"));
-    std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).expect("there are names enough")
+    std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).expect("the numbers never run out")
 }

@@ -1,8 +1,8 @@
-//! The forward sweep: a graph in the open trace, with the tangents of its values.
+//! The forward sweep: adds a graph to the open trace together with the tangents of its values.
 
 use super::*;
 
-/// Adds the nodes of `graph` that its outputs need to the open trace, and their tangents; gives its outputs.
+/// Adds the nodes that the outputs of `graph` need to the open trace with their tangents, and returns the outputs.
 pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let graph = &*graph.with_free_symbols();
     let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
@@ -13,7 +13,7 @@ pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(replayed.outputs()?)
 }
 
-/// Applies the rule of one op, if any operand has a tangent. It is given values that have not failed, and gives such.
+/// Applies the rule of one op, if any operand has a tangent. Checks that no operand and no result has failed.
 fn jvp_node(op: &Op, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     check(op.name(), Site::Unknown, values(operands))?;
     if operands.iter().all(|operand| operand.tangent.is_none()) {
@@ -24,7 +24,7 @@ fn jvp_node(op: &Op, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     Ok(results)
 }
 
-/// The values, and the tangents that there are.
+/// Returns the values and the existing tangents.
 fn values(duals: &[Dual]) -> impl Iterator<Item = Value> {
     duals.iter().flat_map(|dual| [Some(dual.primal), dual.tangent]).flatten()
 }

@@ -1,24 +1,24 @@
-//! Programs that are linear in some of their inputs, and their transposes.
+//! Transposes programs that are linear in some of their inputs.
 //!
-//! The reverse mode of a linear program, with respect to the inputs in which it is linear, is its transpose, wherever it
-//! is taken. So it is taken nowhere: those inputs are parameters of a body, of which no value is needed in the end. If one
-//! is needed, the program's derivative depends on it, and the program is not linear in it.
+//! Reverse mode of a linear program, with respect to its linear inputs, is its transpose and does not depend on the
+//! point of linearisation. No point is needed: the linear inputs are parameters of a body, and in the end no node
+//! uses their values. If one is used, the program's derivative depends on it, and the program is not linear in it.
 
 use super::*;
 
-/// The transpose of a graph as a graph.
+/// The transpose of a graph.
 pub(super) struct Transpose {
-    /// Its inputs: parameters, and the values of the open trace that it captures.
+    /// The transpose. Its inputs are the parameters, followed by the captured values of the open trace.
     pub(super) graph: Graph,
     pub(super) captures: Vec<Value>,
-    /// To which of the inputs in which the graph is linear a cotangent comes. Those are the outputs.
+    /// For each linear input, `true` if it receives a cotangent. Those cotangents are the outputs.
     pub(super) passes: Vec<bool>,
 }
 
 impl Transpose {
-    /// The transpose with respect to the inputs that have no value. `cotangents` is given the values of the parameters, and
-    /// gives the cotangents of the outputs. `None` if the graph is not linear in these inputs, as far as its derivative tells:
-    /// steps such as those of `sign` hide it.
+    /// Transposes `graph` with respect to the inputs without a value. `cotangents` receives the values of the
+    /// parameters and returns the cotangents of the outputs. Returns `None` if the derivative shows that the graph is
+    /// not linear in these inputs; steps such as those of `sign` go unnoticed.
     pub(super) fn of(
         graph: &Graph,
         inputs: &[Option<Value>],
@@ -52,8 +52,9 @@ impl Transpose {
     }
 }
 
-/// Adds the transpose of a graph to the open trace, with respect to the inputs that have no value: from cotangents of its
-/// outputs to theirs, `None` where nothing passes. `None` if the graph is not linear in these inputs.
+/// Adds the transpose of a graph with respect to the inputs without a value to the open trace: maps cotangents of the
+/// outputs to those of the inputs, `None` where the input has none. Returns `None` if the graph is not linear in
+/// these inputs.
 pub(crate) fn transposed(
     graph: &Graph,
     inputs: &[Option<Value>],

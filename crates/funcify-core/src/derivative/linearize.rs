@@ -1,9 +1,10 @@
-//! Linearisation: a function is computed once, and its derivative there is a linear function that may be applied many
-//! times.
+//! Linearisation: computes a function once, and its derivative at that point as a linear function that can be applied
+//! many times.
 //!
-//! Reverse mode saves what its backward pass needs, and that pass is linear in the cotangents. Its transpose goes from
-//! tangents to tangents by what was saved, without the function. What in it does not depend on the tangents is computed
-//! once too. (JAX evaluates the forward mode partially instead; its loops would have to be split for that.)
+//! Reverse mode saves the residuals of its backward pass, and that pass is linear in the cotangents. The transpose of
+//! the backward pass maps tangents to tangents using only the residuals, without the function. Its nodes that do not
+//! depend on the tangents are also computed once. (JAX partially evaluates forward mode instead; that would require
+//! splitting loops.)
 
 use std::collections::BTreeSet;
 
@@ -12,29 +13,31 @@ use super::linear::Transpose;
 use super::*;
 use crate::tree::{self, Named};
 
-/// A graph's derivative at some inputs.
+/// The derivative of a graph at a point, split into nodes that run once and nodes that run for each tangent.
 pub(super) struct Split {
-    /// From tangents of the inputs in `wrt`, and values of the forward pass, to tangents of the outputs.
+    /// The derivative: maps tangents of the inputs in `wrt`, and values of the forward pass, to tangents of the
+    /// outputs.
     graph: Graph,
-    /// The values of the graph that are computed once.
+    /// The values of the graph that are computed once and saved.
     saved: Vec<ValueId>,
-    /// Which nodes are computed for each tangent.
+    /// The nodes that are computed for each tangent.
     again: Vec<bool>,
-    /// Which float outputs depend on the inputs. The graph has those.
+    /// For each float output, `true` if it depends on the inputs and so is an output of the graph.
     connected: Vec<bool>,
 }
 
-/// What [`Split::record`] adds to a trace.
+/// The result of [`Split::record`].
 pub(super) struct Recorded {
     /// The outputs of the graph.
     pub(super) outputs: Vec<Value>,
-    /// What the derivative needs.
+    /// The residuals of the derivative.
     pub(super) saved: Vec<Value>,
     pub(super) split: Split,
 }
 
 impl Split {
-    /// Adds a graph to the open trace, for its derivative by the inputs in `wrt`, in the same trace or apart from it.
+    /// Adds a graph to the open trace, so that its derivative with respect to the inputs in `wrt` can be applied, in
+    /// the same trace or, if `is_apart`, in another one.
     pub(super) fn record(
         at: &Place,
         graph: &Graph,
@@ -48,7 +51,7 @@ impl Split {
         let typed = |output: &Output| (output.name.clone(), graph.ty(output.value).clone());
         let floats: Vec<(String, TensorType)> = graph.outputs().iter().filter(is_float).map(typed).collect();
         let directions: Vec<usize> = (0..inputs.len()).filter(|index| wrt[*index]).collect();
-        // Which of them a cotangent comes to.
+        // The directions that receive a cotangent.
         let mut reached: Vec<usize> = Vec::new();
         let pull = trace_body(&at.op, "", &floats, |cotangents| {
             let has_cotangent: Vec<bool> = graph.outputs().iter().map(|output| is_float(&output)).collect();
@@ -64,14 +67,15 @@ impl Split {
         let along = |tangents: &[Value]| reached.iter().map(|place| Some(tangents[*place])).collect();
         let Some(transpose) = Transpose::of(&pull.graph.pruned(), &given, &params, choices, along)? else {
             let reason = "a rule of a `custom_vjp` in it is not linear in the cotangents";
-            let fix = "use `vjp`, which asks for no more than the rule gives";
+            let fix = "use `vjp`, which does not need a linear rule";
             return Err(no_derivative(&at.op, &[], "the function", reason, fix));
         };
         let (split, saved) = Split::of(transpose, params.len(), is_apart)?;
         Ok(Recorded { outputs: tape.outputs()?, saved, split })
     }
 
-    /// Adds what does not depend on the tangents, the first inputs, to the open trace; gives what is saved of it.
+    /// Adds the nodes that do not depend on the tangents, which are the first inputs, to the open trace. Returns the
+    /// saved values.
     fn of(transpose: Transpose, tangents: usize, is_apart: bool) -> Result<(Split, Vec<Value>), Failed> {
         let Transpose { graph, captures, passes: connected } = transpose;
         let count = graph.values().count();
@@ -82,13 +86,13 @@ impl Split {
         let (mut once, mut again) = (vec![false; live.len()], vec![false; live.len()]);
         for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             again[index] = node.inputs.iter().any(|input| linear[input.index()]);
-            // A loop that gives a size gives it once.
+            // A loop that binds a size must run only once.
             let depends = node.inputs.iter().any(|input| fixed[input.index()]) || node.op.binds().next().is_some();
             once[index] = depends && !again[index];
             node.outputs.iter().for_each(|output| linear[output.index()] = again[index]);
             node.outputs.iter().for_each(|output| fixed[output.index()] = once[index]);
         }
-        // What depends on no input is a constant. It is added wherever it is used, and not saved.
+        // A value that depends on no input is a constant. It is recomputed wherever it is used, and not saved.
         let (mut used_once, mut used_again) = (vec![false; count], vec![false; count]);
         graph.outputs().iter().for_each(|output| used_again[output.value.index()] = true);
         for (index, node) in graph.nodes().iter().enumerate().rev().filter(|(index, _)| live[*index]) {
@@ -107,7 +111,7 @@ impl Split {
         graph.inputs()[tangents..].iter().zip(&captures).for_each(|(input, value)| values.set(input.value, *value));
         let values = with_nodes(values, &graph, &once)?;
         let mut results = saved.iter().map(|id| values.value(*id)).collect::<Result<Vec<Value>>>()?;
-        // A vector of that size keeps the loop that gives a size, and tells it to a graph of its own.
+        // A vector of that size keeps the loop that binds it alive, and carries the size to a separate graph.
         let sizes = sizes(&graph, tangents, &again);
         let sizes = sizes.iter().filter(|size| is_apart || size.name().starts_with('$'));
         results.extend(sizes.map(|symbol| iota(Dim::symbol(symbol), DType::U8)));
@@ -124,7 +128,8 @@ impl Split {
     }
 }
 
-/// The sizes that some nodes of a graph use and the types of the tangents, its first inputs, do not have.
+/// Returns the symbols that some nodes of a graph use and that do not occur in the types of the tangents, its first
+/// inputs.
 fn sizes(graph: &Graph, tangents: usize, which: &[bool]) -> BTreeSet<Symbol> {
     let mut symbols = BTreeSet::new();
     graph.visit_symbols(&mut |symbol| _ = symbols.insert(symbol.clone()));
@@ -144,13 +149,13 @@ fn with_nodes<'g>(values: Replay<'g, Value>, graph: &Graph, which: &[bool]) -> R
     })
 }
 
-/// A function's derivative at a point: what [`linearize`] gives.
+/// The derivative of a function at a point, returned by [`linearize`].
 ///
-/// It is a value of the trace in which it was made, and may be applied in the bodies of loops in it.
+/// It is valid in the trace that created it, including the bodies of loops in that trace.
 pub struct LinearMap<X, Y> {
-    /// Those of `xs`.
+    /// The leaves of `xs`.
     leaves: Vec<(String, Value)>,
-    /// What the function gave.
+    /// The results of the function.
     ys: Y,
     results: Vec<Value>,
     saved: Vec<Value>,
@@ -159,9 +164,9 @@ pub struct LinearMap<X, Y> {
 }
 
 impl<X: Tree, Y: Tree> LinearMap<X, Y> {
-    /// The derivative of the results along `tangents`, which have the structure and the types of `xs`.
+    /// Computes the derivative of the results along `tangents`, which have the structure and the types of `xs`.
     ///
-    /// The tangent of an integer is not looked at. A result that does not depend on `xs`, or is no float, has a tangent of
+    /// Tangents of integers are ignored. A result that does not depend on `xs`, or is not a float, has a tangent of
     /// zeros.
     #[track_caller]
     pub fn apply(&self, tangents: X) -> Y {
@@ -182,12 +187,12 @@ impl<X: Tree, Y: Tree> LinearMap<X, Y> {
     }
 }
 
-/// The results of `f`, and its derivative at `xs` as a function of tangents, as JAX's `linearize`.
+/// Computes the results of `f`, and its derivative at `xs` as a function of tangents, like JAX's `linearize`.
 ///
-/// `f` is computed once, by this call; each [`LinearMap::apply`] costs what the derivative alone does. Loops save all that
-/// their derivatives read; [`linearize_with`] saves less. Every op in `f` needs a rule for reverse mode.
+/// This call computes `f` once; each [`LinearMap::apply`] costs only as much as the derivative. Loops save all values
+/// that their derivatives read; [`linearize_with`] can save less. Every op in `f` needs a rule for reverse mode.
 ///
-/// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the closure uses are constants.
+/// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the closure captures are constants.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -209,7 +214,7 @@ pub fn linearize<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearM
     linearized(Place::new("linearize", Site::caller()), &choices, xs, f)
 }
 
-/// [`linearize`] with options, of which it heeds what loops save.
+/// Like [`linearize`], with options. Only the checkpoint policy and the choice of reverse rules have an effect.
 #[track_caller]
 pub fn linearize_with<X: Tree, Y: Tree>(options: GradOptions, xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearMap<X, Y>) {
     linearized(Place::new("linearize", Site::caller()), &options.choices, xs, f)
@@ -238,11 +243,12 @@ fn linearized<X: Tree, Y: Tree>(at: Place, choices: &Choices, xs: X, f: impl FnO
 }
 
 impl Graph {
-    /// The graph with what its derivative needs, and its derivative as a linear graph.
+    /// Returns the graph with the residuals of its derivative, and its derivative as a linear graph.
     ///
-    /// The first has the inputs and outputs of this graph, and further outputs `residual_0`, `residual_1` and so on. The second has an input
-    /// `tan_x` for each input `x` in `wrt` and then the residuals, and an output `tan_y` for each output `y` of a float type.
-    /// It is linear in the `tan_x`; an output that does not depend on these inputs has zeros.
+    /// The first graph has the inputs and outputs of this graph, and additional outputs `residual_0`, `residual_1`
+    /// and so on. The second has an input `tan_x` for each input `x` in `wrt`, followed by the residuals, and an
+    /// output `tan_y` for each output `y` of a float type. It is linear in the `tan_x`; an output that does not
+    /// depend on these inputs is zero.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

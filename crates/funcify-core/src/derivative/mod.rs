@@ -1,13 +1,12 @@
 //! Derivatives: forward and reverse mode, of any order, through every loop.
 //!
-//! Each op has two rules beside its type rule: [`OpRules::jvp`] adds the op and its tangents
-//! to the open trace, [`OpRules::vjp`] adds the cotangents of its operands. The sweeps are in
-//! `jvp` and `vjp`; they run over a closed graph and give a closed graph, so derivatives are differentiated, batched
-//! and printed as any other program.
+//! Each op has two rules in addition to its type rule: [`OpRules::jvp`] adds the op and its tangents to the open
+//! trace, [`OpRules::vjp`] adds the cotangents of its operands. The sweeps are in `jvp` and `vjp`; they map a closed
+//! graph to a closed graph, so derivatives are differentiated, batched and printed like any other program.
 //!
-//! Three answers are kept apart. *Disconnected*: no path leads from one value to the other; the rules say `None`. *Zero*:
-//! there is a path, and the derivative along it is zero, as that of `sign`. *Undefined*: nobody has written the rule;
-//! that is [`Error::NoDerivative`], never zeros.
+//! Three cases are distinguished. *Disconnected*: no path leads from one value to the other; the rules return `None`.
+//! *Zero*: a path exists, but the derivative along it is zero, as for `sign`. *Undefined*: no rule has been written;
+//! this is reported as [`Error::NoDerivative`], never as zeros.
 
 mod active;
 mod build;
@@ -51,22 +50,23 @@ use crate::tree::Tree;
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, full, iota, or_failed};
 
-/// A value and its tangent, if an input that has one leads to it.
+/// A value with its tangent, if it depends on an input that has one.
 #[derive(Clone, Copy, Debug)]
 pub struct Dual {
     /// The value.
     pub primal: Value,
-    /// Its derivative along the direction of the inputs' tangents; of the value's type, which is a float type.
+    /// The derivative along the direction of the inputs' tangents. It has the type of the value, which is a float
+    /// type.
     pub tangent: Option<Value>,
 }
 
 impl Dual {
-    /// A value without a tangent.
+    /// Creates a value without a tangent.
     pub fn constant(primal: Value) -> Self {
         Dual { primal, tangent: None }
     }
 
-    /// Values with their tangents: after each value that has one stands its tangent.
+    /// Pairs values with their tangents: in `values`, each value that has a tangent is followed by it.
     pub(crate) fn paired(values: impl IntoIterator<Item = Value>, has_tangent: &[bool]) -> Vec<Dual> {
         let mut values = values.into_iter();
         let mut next = |has_tangent: &bool| {
@@ -75,8 +75,8 @@ impl Dual {
         has_tangent.iter().filter_map(&mut next).collect()
     }
 
-    /// Values with the names of a graph's outputs: after each that `has_tangent` stands its tangent. Notes in `found` which
-    /// of them have one.
+    /// Returns values under the names of a graph's outputs, with a tangent after each value marked in `has_tangent`.
+    /// Sets `found` for the values that do have a tangent.
     pub(crate) fn named(
         duals: &[Dual],
         graph: &Graph,
@@ -94,48 +94,48 @@ impl Dual {
         named
     }
 
-    /// The tangent, zeros if there is none.
+    /// Returns the tangent, or zeros if there is none.
     pub fn tangent_or_zeros(&self) -> Value {
         self.tangent.unwrap_or_else(|| self.primal.zeros_like())
     }
 }
 
-/// The cotangents of several values, in their order; `None` where nothing passes.
+/// The cotangents of several values, in order; `None` for a value that receives none.
 pub type Cotangents = Vec<Option<Value>>;
 
-/// What a reverse rule knows of the forward pass.
+/// The data of the forward pass that a reverse rule receives.
 #[derive(Clone, Copy, Debug)]
 pub struct VjpContext<'a> {
     /// The operands.
     pub operands: &'a [Value],
     /// The results.
     pub results: &'a [Value],
-    /// What the forward pass kept for the rule, which only control flow does.
+    /// The record that the forward pass kept for the rule; only control flow keeps one.
     pub(crate) record: &'a Record,
-    /// Of which operands a cotangent is asked for. A rule may give others too.
+    /// For each operand, `true` if its cotangent is requested. A rule may return others as well.
     pub wrt: &'a [bool],
-    /// Which reverse rules are taken.
+    /// The options that select reverse rules.
     pub(crate) choices: &'a Choices,
 }
 
 impl VjpContext<'_> {
-    /// The derivative of an operand if it is in `wrt`, for each of the operands.
+    /// Computes the cotangents of the operands in `wrt`; the others are `None`.
     pub fn each<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Cotangents {
         of.iter().zip(self.wrt).map(|(of, wrt)| if *wrt { of() } else { None }).collect()
     }
 
-    /// No cotangents: nothing leads through the op.
+    /// Returns no cotangents, for an op that passes none to its operands.
     pub fn none(&self) -> Cotangents {
         vec![None; self.operands.len()]
     }
 }
 
-/// The forward rule of an op through which no derivative passes.
+/// Applies the forward rule of an op that passes no derivative.
 pub fn jvp_none(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     jvp_with(op, operands, |_, results| vec![None; results.len()])
 }
 
-/// The forward rule of an op that is linear in its float operands together: the op itself, on their tangents.
+/// Applies the forward rule of an op that is jointly linear in its float operands: the op itself, on their tangents.
 pub fn jvp_linear(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let op = op.into();
     let results = emit(op.clone(), &primals(operands))?;
@@ -150,8 +150,8 @@ pub fn jvp_linear(op: impl Into<Op>, operands: &[Dual]) -> Result<Vec<Dual>, Fai
     Ok(results.into_iter().zip(tangents).map(|(primal, tangent)| Dual { primal, tangent }).collect())
 }
 
-/// A forward rule: adds the op, and the tangents of its results by `tangents`, which is given the operands' values and
-/// the results.
+/// Applies a forward rule: adds the op, and the tangents that `tangents` computes from the operands' values and the
+/// results.
 pub fn jvp_with(
     op: impl Into<Op>,
     operands: &[Dual],
@@ -163,12 +163,12 @@ pub fn jvp_with(
     Ok(results.into_iter().zip(tangents).map(|(primal, tangent)| Dual { primal, tangent }).collect())
 }
 
-/// The values without their tangents.
+/// Returns the values without their tangents.
 pub(crate) fn primals(operands: &[Dual]) -> Vec<Value> {
     operands.iter().map(|operand| operand.primal).collect()
 }
 
-/// That an op has no derivative, as the error of the program that is built.
+/// Records the error that an op has no derivative.
 pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str, fix: &str) -> Failed {
     fail(op, Site::Unknown, operands, |at| Error::NoDerivative {
         at: at.boxed(),
@@ -178,13 +178,13 @@ pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str
     })
 }
 
-/// Values in the places that have one.
+/// Distributes values to the positions marked in `has`.
 pub(crate) fn placed(has: &[bool], values: impl IntoIterator<Item = Value>) -> Vec<Option<Value>> {
     let mut values = values.into_iter();
     has.iter().map(|has| if *has { values.next() } else { None }).collect()
 }
 
-/// The sum of two contributions.
+/// Adds two contributions to a cotangent.
 pub(crate) fn add(left: Option<Value>, right: Option<Value>) -> Option<Value> {
     match (left, right) {
         (Some(left), Some(right)) => Some(left + right),

@@ -1,8 +1,8 @@
-//! Reverse mode as two programs: one before the cotangents are known, one after.
+//! Reverse mode as two programs: one that runs before the cotangents are known, and one after.
 //!
 //! A tensor library's own autodiff calls the backward pass later than the forward pass, if at all. [`Graph::vjp`] is
-//! one graph of both; here it is cut where the cotangents come in. What the second part needs of the first is saved, but
-//! for what only lays out numbers anew (a broadcast, a reshape), which is done again.
+//! a single graph of both; this module cuts it where the cotangents enter. Values of the first part that the second
+//! part needs are saved, except for the results of layout ops (a broadcast, a reshape), which are recomputed.
 
 use std::collections::BTreeSet;
 
@@ -14,33 +14,35 @@ use crate::graph::Source;
 use crate::host::HostTensor;
 use crate::ops::{Broadcast, Constant, Movement, OpClass, Transpose};
 
-/// A graph's forward pass and its backward pass, as [`Graph::pullback`] makes them.
+/// The forward pass and the backward pass of a graph, returned by [`Graph::pullback`].
 #[derive(Clone, Debug)]
 pub struct Pullback {
-    /// The graph's inputs give its outputs, and after them what the backward pass needs.
+    /// The forward pass. It has the inputs of the graph; its outputs are those of the graph, followed by the
+    /// residuals.
     pub forward: Graph,
-    /// What it [`takes`](Pullback::takes) gives `grad_x` for each input `x` in `wrt`, in their order.
+    /// The backward pass. Its inputs are listed in [`takes`](Pullback::takes); its outputs are `grad_x` for each
+    /// input `x` in `wrt`, in order.
     pub backward: Graph,
-    /// What each input of the backward pass is.
+    /// The origin of each input of the backward pass.
     pub takes: Vec<BackwardInput>,
 }
 
-/// What an input of a backward pass is.
+/// The origin of an input of a backward pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BackwardInput {
-    /// The input of that number of the forward pass.
+    /// The input of the forward pass with this index.
     Input(usize),
-    /// The output of that number of the forward pass: one of the graph's, or one that is saved.
+    /// The output of the forward pass with this index: an output of the graph, or a residual.
     Output(usize),
-    /// The cotangent of the graph's output of that number; zeros of its type if there is none.
+    /// The cotangent of the graph's output with this index; zeros of its type if it has none.
     Cotangent(usize),
 }
 
 impl Graph {
-    /// The forward pass and the backward pass of the product of the transposed Jacobian and a vector, as two graphs.
+    /// Returns the forward pass and the backward pass of the vector-Jacobian product, as two graphs.
     ///
-    /// They are what [`vjp`](Graph::vjp) is together, for a caller who knows the cotangents later. Errors are those of
-    /// `vjp`.
+    /// Together they are equivalent to [`vjp`](Graph::vjp), for a caller who knows the cotangents only later. The
+    /// errors are those of `vjp`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -70,8 +72,9 @@ impl Graph {
 }
 
 impl Pullback {
-    /// The same two programs, between which what is saved has another layout: `innermost` names for each output of the forward
-    /// pass the axis that becomes its last one, if any. Outputs that are the graph's own, the first `outputs`, keep theirs.
+    /// Returns the same two programs with other layouts for the residuals: `innermost` names, for each output of the
+    /// forward pass, the axis that becomes its last one, if any. The graph's own outputs, the first `outputs`, keep
+    /// their layout.
     pub fn laid_out(&self, outputs: usize, innermost: &[Option<usize>]) -> Result<Pullback> {
         let orders = self.forward.outputs().iter().zip(innermost).enumerate().map(|(index, (output, axis))| {
             let rank = self.forward.ty(output.value).rank();
@@ -96,7 +99,7 @@ impl Pullback {
     }
 }
 
-/// A graph that takes some of its inputs with their axes in another order.
+/// Returns a graph that takes some of its inputs with their axes in another order.
 fn with_transposed_inputs(graph: &Graph, orders: &[Option<&[usize]>]) -> Result<Graph> {
     let mut transposed = Graph::new(graph.name());
     let mut values = Replay::new(graph, []);
@@ -125,7 +128,8 @@ fn with_transposed_inputs(graph: &Graph, orders: &[Option<&[usize]>]) -> Result<
     Ok(transposed)
 }
 
-/// Adds, for each size that a loop of the graph gives, a tensor with so many rows: a program that takes it knows the size.
+/// Adds a tensor with that many rows for each size that a loop of the graph binds. A program that takes the tensor
+/// knows the size.
 fn add_sizes(joint: &mut Graph) -> Result<Vec<(Symbol, ValueId)>> {
     let symbols: Vec<Symbol> = joint.nodes().iter().flat_map(|node| node.op.binds()).cloned().collect();
     let mut sizes = Vec::with_capacity(symbols.len());
@@ -138,15 +142,15 @@ fn add_sizes(joint: &mut Graph) -> Result<Vec<(Symbol, ValueId)>> {
     Ok(sizes)
 }
 
-/// A graph of a forward pass and its backward pass, and where it is cut.
+/// A joint graph of a forward pass and its backward pass, and the place where it is cut.
 struct Cut<'a> {
     joint: &'a Graph,
-    /// How many inputs and outputs the forward pass has; the others are cotangents.
+    /// The number of inputs of the forward pass; the other inputs are cotangents.
     inputs: usize,
     outputs: usize,
-    /// Which nodes the backward pass needs, late ones and those that it does again.
+    /// The nodes that the backward pass runs: those that depend on cotangents, and those that are recomputed.
     in_backward: Vec<bool>,
-    /// Which values it takes.
+    /// The values that are inputs of the backward pass.
     taken: Vec<bool>,
 }
 
@@ -211,8 +215,8 @@ impl<'a> Cut<'a> {
         Ok(Pullback { forward, backward: backward.pruned(), takes })
     }
 
-    /// Takes what the sizes that the backward pass uses are known from: an input of the forward pass, or else one of
-    /// `sizes`.
+    /// Adds values to `taken` whose shapes determine the sizes that the backward pass uses: an input of the forward
+    /// pass, or else one of `sizes`.
     fn take_sizes(&mut self, sizes: &[(Symbol, ValueId)]) {
         let joint = self.joint;
         let nodes = || joint.nodes().iter().zip(&self.in_backward).filter(|(_, is_in)| **is_in).map(|(node, _)| node);
@@ -243,7 +247,7 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// The sizes that are known from the shapes of what is taken: those of dimensions with one unknown.
+    /// Returns the sizes determined by the shapes of the values in `taken`: those of dimensions with one unknown.
     fn known_sizes(&self) -> BTreeSet<Symbol> {
         let taken = self.joint.values().filter(|value| self.taken[value.index()]);
         let dims: Vec<&Dim> = taken.flat_map(|value| self.joint.ty(value).shape.dims()).collect();
@@ -260,17 +264,18 @@ impl<'a> Cut<'a> {
         })
     }
 
-    /// The output whose cotangent an input is: outputs of float types have one each, in their order.
+    /// Returns the output whose cotangent an input is: the outputs of float types have one each, in order.
     fn output_of(&self, input: usize) -> usize {
         let is_float = |output: &usize| self.joint.output_type(*output).dtype.is_float();
         (0..self.outputs)
             .filter(is_float)
             .nth(input - self.inputs)
-            .expect("an input behind those of the program is a cotangent")
+            .expect("the inputs after those of the program are cotangents")
     }
 }
 
-/// Which nodes depend on an input after the first `inputs`: by an operand, or by a size that only such a node gives.
+/// Returns which nodes depend on an input after the first `inputs`, through an operand or through a size that only
+/// such a node binds.
 fn late_nodes(joint: &Graph, inputs: usize) -> Vec<bool> {
     let mut late = vec![false; joint.values().count()];
     let (before, after) = joint.inputs().split_at(inputs);
@@ -291,12 +296,13 @@ fn late_nodes(joint: &Graph, inputs: usize) -> Vec<bool> {
     nodes
 }
 
-/// The symbols in the type of a value.
+/// Returns the symbols in the type of a value.
 fn symbols(graph: &Graph, value: ValueId) -> impl Iterator<Item = &Symbol> {
     graph.ty(value).shape.dims().iter().flat_map(Dim::symbols)
 }
 
-/// Whether an op only lays out anew what it takes: to do it again costs less than to keep its result.
+/// Returns whether an op only changes the layout of its operand, so that recomputing it is cheaper than saving its
+/// result.
 fn is_layout(op: &Op) -> bool {
     match op.class() {
         OpClass::Creation(_)
@@ -307,8 +313,8 @@ fn is_layout(op: &Op) -> bool {
     }
 }
 
-/// Whether a node joins the rows of a loop, the states say, and inputs: a backward loop finds each row where it is, and the
-/// states may be results of the forward pass anyway.
+/// Returns whether a node concatenates only inputs and the results of a loop, such as its states. A backward loop
+/// finds each row in place, and the states may be results of the forward pass anyway.
 fn is_joined_from_given(joint: &Graph, node: &Node) -> bool {
     let is_given = |value: &ValueId| match joint.source(*value) {
         Source::Input(_) => true,
@@ -329,7 +335,7 @@ mod tests {
             .collect()
     }
 
-    /// Runs the two programs with cotangents of ones; gives the gradients.
+    /// Runs the two programs with cotangents of ones, and returns the gradients.
     fn pull(graph: &Graph, pullback: &Pullback, inputs: &[HostTensor]) -> Vec<HostTensor> {
         pullback.forward.check().unwrap();
         pullback.backward.check().unwrap();

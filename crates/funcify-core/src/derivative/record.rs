@@ -1,40 +1,40 @@
-//! What forward passes keep for reverse rules.
+//! The data that forward passes keep for reverse rules.
 
 use super::*;
 use crate::ops::scan::LoopRecord;
 
-/// An op that a forward pass has added.
+/// An op added by a forward pass.
 pub(crate) struct Forward {
     /// Its results.
     pub(crate) results: Vec<Value>,
-    /// What its reverse rule is given besides operands and results.
+    /// The data that its reverse rule receives besides operands and results.
     pub(crate) record: Record,
 }
 
 impl Forward {
-    /// An op that keeps nothing.
+    /// Creates an op that keeps no record.
     pub(crate) fn of(results: Vec<Value>) -> Self {
         Forward { results, record: Record::Nothing }
     }
 }
 
-/// What an op keeps, each kind its own.
+/// The data that an op keeps for its reverse rule.
 #[derive(Debug)]
 pub(crate) enum Record {
-    /// Nothing: operands and results are enough.
+    /// No data: operands and results suffice.
     Nothing,
-    /// Of a loop.
+    /// The record of a scan.
     Loop(LoopRecord),
-    /// Of a choice: for each branch the values that were kept of it.
+    /// The record of a switch: the residuals of each branch.
     Choice(Vec<Vec<(ValueId, Value)>>),
-    /// Of a conditional loop: the number of its steps.
+    /// The record of a while loop: its number of steps.
     Steps(Value),
-    /// Of a function with a reverse rule of its own: what its `forward` gave after the results.
+    /// The record of a function with a custom reverse rule: the residuals that its `forward` returned.
     Residuals(Vec<Value>),
 }
 
-/// The error of a reverse rule whose forward pass has kept something else for it.
+/// Records the error that a reverse rule did not receive the record it needs.
 pub(crate) fn no_record(op: &str) -> Failed {
     let fix = "differentiate a program that `Graph::check` accepts";
-    no_derivative(op, &[], "the op", "its forward pass has not kept what its reverse rule takes", fix)
+    no_derivative(op, &[], "the op", "its forward pass has not saved the data that its reverse rule needs", fix)
 }

@@ -1,4 +1,4 @@
-//! Every rule against central differences, both modes against each other, and what is refused.
+//! Tests every rule against central differences, both modes against each other, and the rejected programs.
 
 use crate::error::{Place, Site};
 use crate::ops::scan::Scan;
@@ -21,7 +21,7 @@ fn matrix() -> HostTensor {
 #[test]
 fn elementwise_ops_of_one_operand() {
     let operands = [[matrix()], [tensor(&[3], [1.3, 2.2, 5.1])], [tensor(&[3], [0.3, -0.6, 0.8])]];
-    // Nothing flows back through what is stopped, and no difference shows that.
+    // `stop_gradient` blocks cotangents, which finite differences cannot show.
     let ops = Unary::ALL.iter().filter(|op| **op != Unary::StopGradient);
     ops.for_each(|op| check_inside(op, &operands));
 }
@@ -35,7 +35,7 @@ fn elementwise_ops_of_two_operands() {
     Binary::ALL.iter().for_each(|op| check_inside(op, &operands));
 }
 
-/// The derivatives of an elementwise op at those of these operands where it is finite, if it takes floats.
+/// Checks the derivatives of an elementwise op at those of these operands where it is finite, if it accepts floats.
 fn check_inside<const N: usize>(op: &impl OpRules, operands: &[[HostTensor; N]]) {
     let name = op.name();
     if op.infer(&Place::new(name, Site::Unknown), &operands[0].each_ref().map(HostTensor::ty)).is_err() {
@@ -96,7 +96,7 @@ fn indexing() {
         let text = format!("scatter {{axis=1, mode={mode}}}");
         check_derivative(&text, &[matrix(), indices.clone(), updates.clone()]);
     }
-    // Zeros that are multiplied: one, two and an element; along the other axis, and without updates.
+    // Products with zeros: one, two and an updated element; along the other axis, and without updates.
     let x = tensor(&[4, 1], [2.0, 3.0, 0.0, 5.0]);
     let indices = HostTensor::from([[3i64], [0], [1], [0], [1], [3], [2], [1], [-1]]);
     let updates = tensor(&[9, 1], [0.5, 0.0, 0.0, 3.0, 4.0, -1.5, 7.0, 0.0, f64::NAN]);
@@ -159,7 +159,7 @@ fn disconnected_is_reported() {
     refused(program, "Disconnected", "leaf `x_1` is disconnected");
     let graph = Graph::build("graph", |g| g.input("x", "f32[2]").sum(0) + g.input("w", "f32[]").floor());
     let graph = graph.unwrap();
-    // The derivative of `floor` is zero; that is not disconnected.
+    // The derivative of `floor` is zero, which is not the same as disconnected.
     assert!(graph.grad(["x", "w"], GradOptions::new()).is_ok());
     let constant = Graph::build("constant", |g| g.input("x", "f32[2]").gt(0.0).cast(crate::DType::F32).sum(0)).unwrap();
     is_refused(constant.grad("x", GradOptions::new()), "Disconnected", "input `x`");
@@ -175,7 +175,7 @@ fn cotangents_have_the_types_of_the_results() {
     refused(program, "Type", "the tangent of leaf `x`");
 }
 
-/// The only loop of a graph that runs downward.
+/// Returns the only loop of a graph that runs in reverse.
 fn backward(graph: &Graph) -> Scan {
     let scans = graph.nodes().iter().filter_map(|node| match &node.op {
         Op::Scan(scan) if scan.reverse => Some(scan.clone()),
@@ -186,8 +186,8 @@ fn backward(graph: &Graph) -> Scan {
     scans.into_iter().next().unwrap()
 }
 
-/// The backward loop of a recurrence has these taps, in PyTensor's coordinates: rows counted from the last, and taps from
-/// the first of what `origin` is the offset of.
+/// Checks the taps of the backward loop of a recurrence, in PyTensor's coordinates: rows counted from the last one,
+/// and taps from the first row of the buffer, whose offset is `origin`.
 #[track_caller]
 fn check_taps(program: impl FnOnce(&Builder) -> Value, origin: i64, reads: &[i64], writes: &[i64]) {
     let forward = Graph::build("forward", program).unwrap();
@@ -198,7 +198,7 @@ fn check_taps(program: impl FnOnce(&Builder) -> Value, origin: i64, reads: &[i64
     assert!(found.contains(&(reads.to_vec(), writes.to_vec())), "{found:?}");
 }
 
-/// The table in the documentation of PyTensor's `Scan.L_op`.
+/// Checks the table in the documentation of PyTensor's `Scan.L_op`.
 #[test]
 fn taps_of_the_backward_loop_are_those_of_pytensor() {
     let sit_sot = |g: &Builder| {
@@ -243,7 +243,8 @@ fn taps_of_the_backward_loop_are_those_of_pytensor() {
     check_taps(both_written, 1, &[0, 1], &[1, 0]);
 }
 
-/// What the backward loop does not read is not saved, and a state that it reads is not saved twice.
+/// Checks that values that the backward loop does not read are not saved, and that a state that it reads is not saved
+/// twice.
 #[test]
 fn only_what_the_backward_loop_reads_is_saved() {
     let sums = Graph::build("sums", |g| scan(g.input("init", "f64[]"), g.input("xs", "f64[T]"), |c, x| (c + x, ())).0);
@@ -278,7 +279,7 @@ fn zeros_on_request_inside_a_trace() {
     assert_eq!(results, [HostTensor::from([0f64, 0.])]);
 }
 
-/// The same gradient whatever is saved; and what is saved is what the policy says.
+/// Checks that the gradient does not depend on the policy, and that the policy determines the saved values.
 #[test]
 fn policies_change_no_value() {
     let program = |g: &Builder| {
@@ -316,7 +317,7 @@ fn policies_change_no_value() {
     }
 }
 
-/// A region that is computed again: the same gradient, and its body is in the backward pass.
+/// Checks that a recomputed region has the same gradient, and that its body is in the backward pass.
 #[test]
 fn a_checkpoint_is_computed_again() {
     let program = |is_region: bool| {
@@ -335,7 +336,7 @@ fn a_checkpoint_is_computed_again() {
     assert_eq!(regions, 2, "forward and backward");
 }
 
-/// An op of another crate without rules for derivatives.
+/// An op of another crate without derivative rules.
 #[derive(Debug)]
 struct Opaque;
 
@@ -370,7 +371,7 @@ fn an_op_from_outside_without_a_rule_is_an_error() {
     refused(|g| grad(g.input("x", "f32[]"), opaque), "NoDerivative", "implement `CustomOp::vjp`");
     let pushed = |g: &Builder| jvp(g.input("x", "f32[]"), g.input("v", "f32[]"), opaque).1;
     refused(pushed, "NoDerivative", "implement `CustomOp::jvp`");
-    // What is not asked for needs no rule.
+    // An op outside the requested derivative needs no rule.
     let beside = |g: &Builder| {
         let (x, y) = (g.input("x", "f32[]"), g.input("y", "f32[]"));
         grad(x, |x| x * opaque(y))
@@ -396,7 +397,7 @@ fn a_hessian_is_multiplied_without_being_made() {
     is_refused(graph.hvp("y", GradOptions::new()), "Type", "hvp: `wrt` does not fit");
 }
 
-/// x0^2 x1 w, and the state of a loop beside it.
+/// Differentiates x0^2 x1 w, and the state of a loop.
 #[test]
 fn jacobians_and_hessians_from_graph_to_graph() {
     let graph = Graph::build("pair", |g| {

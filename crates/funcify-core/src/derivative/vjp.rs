@@ -1,4 +1,4 @@
-//! The reverse sweep: a graph in the open trace, and then the cotangents of its inputs.
+//! The reverse sweep: adds a graph to the open trace, and then the cotangents of its inputs.
 
 use std::borrow::Cow;
 
@@ -6,22 +6,22 @@ use super::active::active_values;
 use super::*;
 use crate::graph::tracer::keep_name;
 
-/// A graph whose nodes were added to the open trace, as the backward pass needs them.
+/// A graph whose nodes were added to the open trace in the form that the backward pass needs.
 pub(crate) struct Tape<'a> {
     graph: Cow<'a, Graph>,
     choices: &'a Choices,
     values: Vec<Option<Value>>,
-    /// Which values an input in `wrt` leads to.
+    /// The values that depend on an input in `wrt`.
     active: Vec<bool>,
-    /// What the nodes have kept.
+    /// The record of each node.
     records: Vec<Record>,
-    /// The programs that were added in place of nodes.
+    /// The programs that were added instead of nodes.
     instead: Vec<Option<Tape<'a>>>,
 }
 
 impl<'a> Tape<'a> {
-    /// Adds the nodes of `graph` that its outputs need to the open trace. Cotangents of the inputs in `wrt` will be
-    /// asked for.
+    /// Adds the nodes that the outputs of `graph` need to the open trace, so that cotangents of the inputs in `wrt`
+    /// can be requested.
     pub(crate) fn record(
         graph: &'a Graph,
         inputs: &[Value],
@@ -31,7 +31,7 @@ impl<'a> Tape<'a> {
         Tape::record_with(graph, inputs, wrt, choices, &[])
     }
 
-    /// [`record`](Tape::record), where some values of the graph are residuals: nothing is computed for them.
+    /// Like [`record`](Tape::record), but takes some values of the graph from residuals instead of computing them.
     pub(crate) fn record_with(
         graph: &'a Graph,
         inputs: &[Value],
@@ -47,7 +47,7 @@ impl<'a> Tape<'a> {
         Ok(tape)
     }
 
-    /// A graph of which nothing was added yet.
+    /// Creates a tape without any nodes added.
     fn of(graph: Cow<'a, Graph>, wrt: &[bool], choices: &'a Choices) -> Self {
         let (values, nodes) = (graph.values().count(), graph.nodes().len());
         Tape {
@@ -86,7 +86,7 @@ impl<'a> Tape<'a> {
         Ok(())
     }
 
-    /// Adds one node; gives its results.
+    /// Adds one node and returns its results.
     fn run_node(&mut self, index: usize, node: &Node, operands: &[Value]) -> Result<Vec<Value>, Failed> {
         if !node.outputs.iter().any(|output| self.active[output.index()]) {
             return emit(node.op.clone(), operands);
@@ -105,7 +105,7 @@ impl<'a> Tape<'a> {
         Ok(forward.results)
     }
 
-    /// What a value of the graph is in the trace.
+    /// Returns the value in the trace for a value of the graph.
     pub(crate) fn value(&self, id: ValueId) -> Result<Value, Failed> {
         let nothing = || self.graph.nothing_gives(format!("value {}", id.index()));
         Ok(self.values[id.index()].ok_or_else(nothing)?)
@@ -115,23 +115,23 @@ impl<'a> Tape<'a> {
         ids.iter().map(|id| self.value(*id)).collect()
     }
 
-    /// The outputs of the graph.
+    /// Returns the outputs of the graph.
     pub(crate) fn outputs(&self) -> Result<Vec<Value>, Failed> {
         self.graph.outputs().iter().map(|output| self.value(output.value)).collect()
     }
 
-    /// Adds the cotangents of the inputs to the open trace, from those of the outputs. `None` for an input to which no
-    /// cotangent leads.
+    /// Adds the cotangents of the inputs to the open trace, computed from those of the outputs. Returns `None` for an
+    /// input that receives none.
     pub(crate) fn pull(&self, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&self.active, cotangents)
     }
 
-    /// [`pull`](Tape::pull), of fewer inputs than `wrt` had when the graph was recorded.
+    /// Like [`pull`](Tape::pull), for a subset of the inputs in `wrt` for which the graph was recorded.
     pub(crate) fn pull_to(&self, wrt: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         self.pull_through(&active_values(&self.graph, wrt), cotangents)
     }
 
-    /// Goes back through the values that are active.
+    /// Propagates cotangents back through the active values.
     fn pull_through(&self, active: &[bool], cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
         let graph = &self.graph;
         let mut sums: Vec<Option<Value>> = vec![None; self.values.len()];
@@ -175,7 +175,7 @@ impl<'a> Tape<'a> {
     }
 }
 
-/// The operands of a node of which a cotangent is asked for.
+/// Returns which operands of a node need a cotangent.
 fn wrt(node: &Node, active: &[bool]) -> Vec<bool> {
     node.inputs.iter().map(|input| active[input.index()]).collect()
 }

@@ -1,14 +1,16 @@
-//! A graph as a part of another one.
+//! Inserts a graph into another one.
 
 use super::bind::{Solved, Unsolved, agreement, solve};
 use super::tracer::check;
 use super::*;
 
 impl Graph {
-    /// Adds the graph to the program that is being built, with these values for its inputs, in order; gives its outputs.
+    /// Inserts this graph into the program being traced and returns its outputs. `inputs` are the values of its inputs,
+    /// in order.
     ///
-    /// Its symbols take the sizes of the values, which may be symbols of the program: `f32[N]` takes an `f32[2*T]`. What no
-    /// output needs is left out. It stands wherever an op can: in a loop's body, on lanes, in a gradient.
+    /// The graph's symbols are bound to the sizes of the values, which may contain symbols of the program: an input of
+    /// type `f32[N]` accepts an `f32[2*T]`. Nodes that no output needs are left out. The call is allowed wherever an op
+    /// is: in the body of a loop, under `vmap`, in a gradient.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -24,7 +26,8 @@ impl Graph {
     /// ```
     ///
     /// # Errors
-    /// Of the program, when it is built: another number of values, another dtype or rank, sizes that do not agree.
+    /// Building the program fails if the number, a dtype or a rank of the values differs from the inputs, or if their
+    /// sizes disagree.
     #[track_caller]
     pub fn apply(&self, inputs: &[Value]) -> Vec<Value> {
         let site = Site::caller();
@@ -38,11 +41,11 @@ impl Graph {
         inline(&self.with_fresh_symbols().resized(&sizes), inputs)
     }
 
-    /// The sizes that the symbols of the inputs have in these values.
+    /// Returns the sizes of the inputs' symbols, derived from these values.
     fn sizes_of(&self, at: &Place, inputs: &[Value]) -> Result<BTreeMap<Symbol, Dim>> {
         self.checked()?;
         if inputs.len() != self.inputs().len() {
-            let fix = "pass one value an input, in the order of the inputs";
+            let fix = "pass one value per input, in order";
             return Err(at.mismatch("the inputs", self.inputs().len(), inputs.len(), fix));
         }
         let mut sizes = BTreeMap::new();
@@ -68,7 +71,7 @@ impl Graph {
             Ok(()) => return Ok(sizes),
             Err(Unsolved { index, waits: None }) => (index, agreement("value", sizes.iter())),
             Err(Unsolved { index, waits: Some(dim) }) => {
-                (index, format!("let an input have each of the symbols of `{dim}` as a size of its own"))
+                (index, format!("declare inputs in which each symbol of `{dim}` is a dimension by itself"))
             }
         };
         Err(self.misfit(at, index, &inputs[index].ty(), &fix))
@@ -79,13 +82,13 @@ impl Graph {
     }
 }
 
-/// The size that the one symbol of `expected` which has none yet takes from `found`.
+/// Solves `expected == found` for the only symbol of `expected` that has no size yet.
 fn solved(expected: &Dim, found: &Dim, sizes: &BTreeMap<Symbol, Dim>) -> Option<(Symbol, Dim)> {
     let is_new = |symbol: &Symbol| !sizes.contains_key(symbol);
     if let Some(symbol) = expected.as_symbol() {
         return is_new(symbol).then(|| (symbol.clone(), found.clone()));
     }
-    // Among numbers, `2*T` is 6 where `T` is 3.
+    // Between constants, `2*T` is 6 where `T` is 3.
     if !expected.symbols().into_iter().all(|symbol| sizes.get(symbol).is_none_or(|size| size.constant().is_some())) {
         return None;
     }
@@ -98,7 +101,7 @@ mod tests {
     use crate::error::Site;
     use crate::{DType, Dim, Error, GradOptions, Graph, HostTensor, Value, VmapOptions, evaluate, iota, scan};
 
-    /// A loop over `N` rows, and sizes in attributes and types.
+    /// Builds a loop over `N` rows, with sizes in attributes and types.
     fn running() -> Graph {
         let graph = Graph::build("running", |g| {
             let (xs, a) = (g.input("xs", "f64[N]"), g.input("a", "f64[2*N]"));
@@ -108,7 +111,7 @@ mod tests {
         graph.unwrap()
     }
 
-    /// The same written in place, of `T + 1` numbers that are made there.
+    /// Compares with the same program written directly, on `T + 1` elements computed there.
     #[test]
     fn a_graph_takes_the_sizes_of_its_values() {
         let one = running();
@@ -136,7 +139,7 @@ mod tests {
         let rows = HostTensor::from([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]);
         let of_row =
             evaluate(&sum.grad("xs", GradOptions::new()).unwrap(), &[row, ones.clone()]).unwrap()[0].to_f64_vec();
-        // A number adds itself once to each later sum, halved each time; the sums are there twice.
+        // Each element adds itself once to every later sum, halved each time; the sums occur twice.
         assert_eq!(of_row, [3.0, 2.0, 0.0]);
         assert_eq!(evaluate(&gradient, &[rows, ones]).unwrap()[0].to_f64_vec(), [3.0, 2.0, 0.0, 3.0, 2.0, 0.0]);
     }
@@ -158,7 +161,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(error(&["f64[3]"]), "the inputs: 2, not 1: pass one value an input, in the order of the inputs");
+        assert_eq!(error(&["f64[3]"]), "the inputs: 2, not 1: pass one value per input, in order");
         assert_eq!(
             error(&["f64[3]", "f32[6]"]),
             "input 1 (`a`): f64[2*N], not f32[6]: pass a value of that dtype and rank"

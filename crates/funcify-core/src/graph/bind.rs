@@ -1,15 +1,15 @@
-//! What the symbols of a graph's inputs are in the shapes that they are given: numbers in a call, dimensions in a program.
+//! Binds the symbols of a graph's inputs to sizes: to numbers in a call, to dimensions in a program.
 
 use super::*;
 
-/// Binds each symbol of the inputs' types from the types of a call's arguments, and checks that they agree.
+/// Binds each symbol in the input types to a size of the call's arguments, and checks that all sizes agree.
 ///
 /// A symbol is determined by a dimension that is linear in it once the others are known: `T` alone, `T+1`, `2*T`.
 pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result<Sizes> {
     let inputs = graph.inputs().len();
     if arguments.len() != inputs {
         let (expected, found) = (format!("{inputs} arguments"), format!("{} arguments", arguments.len()));
-        let fix = "pass one tensor an input, in the order of the inputs";
+        let fix = "pass one tensor per input, in order";
         return Err(call_error(at, "the argument list", expected, found, fix));
     }
     let mut pending: Vec<(usize, Dim, i64)> = Vec::new();
@@ -20,7 +20,7 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
         }
         for (dim, found) in expected.shape.dims().iter().zip(argument.shape.dims()) {
             let Some(size) = found.constant() else {
-                return Err(argument_error(at, graph, index, argument, "pass a tensor whose sizes have 64 bits"));
+                return Err(argument_error(at, graph, index, argument, "pass a tensor whose sizes fit in 64 bits"));
             };
             pending.push((index, dim.clone(), size));
         }
@@ -51,23 +51,24 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
     }
 }
 
-/// What became of a dimension beside what it is to be.
+/// The result of matching a dimension against its required size.
 pub(super) enum Solved {
-    /// They are the same, as far as the symbols of the dimension are known by now.
+    /// They are equal, as far as the symbols of the dimension are known.
     Agrees,
-    /// They are not.
+    /// They differ.
     Differs,
-    /// It has symbols that others may tell.
+    /// The dimension has several unknown symbols, which other dimensions may determine.
     Waits,
 }
 
-/// The input whose dimension is not what it is to be; or which waits for symbols that nothing tells.
+/// An input with a dimension that differs from its required size, or that waits for symbols that nothing determines.
 pub(super) struct Unsolved {
     pub(super) index: usize,
     pub(super) waits: Option<Dim>,
 }
 
-/// Goes over dimensions of inputs, each with what it is to be, until all agree; `step` remembers the symbols that one tells.
+/// Matches the dimensions of inputs against their required sizes until all agree. `step` records the symbols that a
+/// dimension determines.
 pub(super) fn solve<S>(
     mut pending: Vec<(usize, Dim, S)>,
     mut step: impl FnMut(&Dim, &S) -> Solved,
@@ -92,7 +93,7 @@ pub(super) fn solve<S>(
     }
 }
 
-/// How to mend what differs: `pass a tensor whose shape agrees with T = 3`.
+/// Returns the fix for a size that differs: `pass a tensor whose shape agrees with T = 3`.
 pub(super) fn agreement<'a, S: fmt::Display>(what: &str, bound: impl Iterator<Item = (&'a Symbol, S)>) -> String {
     let bound: Vec<String> = bound.map(|(symbol, size)| format!("{symbol} = {size}")).collect();
     match bound.is_empty() {
@@ -106,7 +107,7 @@ fn argument_error(at: &Place, graph: &Graph, index: usize, found: &TensorType, f
     call_error(at, &component, graph.input_type(index).to_string(), found.to_string(), fix)
 }
 
-/// The error of an argument that does not fit.
+/// Creates the error for an argument that does not match an input.
 pub fn call_error(at: &Place, component: &str, expected: String, found: String, fix: &str) -> Error {
     Error::Call { at: at.boxed(), component: component.to_string(), expected, found, fix: fix.to_string() }
 }

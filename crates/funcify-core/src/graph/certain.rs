@@ -1,7 +1,7 @@
-//! Which ops certainly end, and are not refused when they run.
+//! Determines which ops certainly terminate without a run-time error.
 //!
-//! One that may be must not run where it would not have (before a loop, which may have no steps), and must not be left out
-//! where it would have: the error would become a value.
+//! An op that may fail must not be moved to a position where it would not have run (such as before a loop, which may
+//! have no steps), and must not be removed where it would have run: that would turn the error into a value.
 
 use smallvec::SmallVec;
 
@@ -9,8 +9,9 @@ use super::live::uses_any;
 use super::*;
 use crate::ops::{Movement, OpClass};
 
-/// Whether an op is not refused when it runs, whatever its operands hold: no size that it makes can be negative, no axis
-/// that it indexes is empty, the rows that it reads are there, and it ends. `sizes` are those that are known.
+/// Returns whether an op cannot fail at run time, whatever its operands hold: no size that it computes can be
+/// negative, no axis that it indexes is empty, the rows that it reads exist, and it terminates. `sizes` are the known
+/// sizes.
 pub fn is_certain(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
     let (known, op) = (Known(sizes), &node.op);
     let operands: SmallVec<[&TensorType; 4]> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
@@ -22,11 +23,11 @@ pub fn is_certain(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
         && op.bodies().iter().all(|body| body.nodes().iter().all(|node| is_certain(body, node, sizes)))
 }
 
-/// What is known of sizes.
+/// The known sizes.
 pub struct Known<'a>(pub(crate) &'a Sizes);
 
 impl Known<'_> {
-    /// Whether one size surely is at least the other.
+    /// Returns whether `large` is certainly at least `small`.
     pub(crate) fn is_at_least(&self, large: &Dim, small: &Dim) -> bool {
         if let (Some(large), Some(small)) = (large.constant(), small.constant()) {
             return large >= small;
@@ -34,7 +35,7 @@ impl Known<'_> {
         large.substitute(self.0).is_at_least(&small.substitute(self.0)) == Some(true)
     }
 
-    /// Whether a size surely is not negative.
+    /// Returns whether a size is certainly not negative.
     pub(crate) fn is_natural(&self, dim: &Dim) -> bool {
         match dim.constant() {
             Some(number) => number >= 0,
@@ -51,7 +52,7 @@ fn attributes_are_natural(op: &Op, known: &Known<'_>) -> bool {
     let are_natural =
         || op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_natural(dim)));
     match op.class() {
-        // Their sizes are those of their results.
+        // Their sizes are those of their results, which the caller checks.
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Reshape(_) | Movement::Broadcast(_)) => true,
         OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => are_natural(),
         OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => are_natural(),
@@ -59,7 +60,8 @@ fn attributes_are_natural(op: &Op, known: &Known<'_>) -> bool {
     }
 }
 
-/// Which values of a graph are certainly computed: no op that they depend on may be refused, by an operand or by a size.
+/// Returns, by index, which values are certainly computed: no op that they depend on can fail, because of an operand
+/// or of a size.
 pub(super) fn certain_values(graph: &Graph) -> Vec<bool> {
     let mut certain = vec![true; graph.values.len()];
     let mut uncertain_sizes: Vec<&Symbol> = Vec::new();

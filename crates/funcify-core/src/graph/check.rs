@@ -1,17 +1,18 @@
-//! The checker. It verifies these invariants of a graph, and of the bodies in it, and reports all that are broken:
+//! The checker. It verifies these invariants of a graph and of its bodies, and reports all violations:
 //!
-//! - **graph-c1** every value that a node, an input or an output names is in the graph, and every node that a value
-//!   names is.
-//! - **graph-c2** a value has one definition, the input or the result of a node that its source says.
+//! - **graph-c1** every value that a node, an input or an output names is in the graph, and so is every node that a
+//!   value names.
+//! - **graph-c2** a value has one definition: the input or the node result that its source names.
 //! - **graph-c3** a node uses values that are inputs or results of earlier nodes; outputs are defined.
-//! - **graph-c4** the type rule of each op accepts its operands, and gives the types that its results have.
-//! - **graph-c5** the names of the graph, its inputs and its outputs are identifiers. Inputs have different names,
-//!   and so have outputs; in a body, which is called by position, they may share them.
+//! - **graph-c4** the type rule of each op accepts its operands and returns the types of its results.
+//! - **graph-c5** the names of the graph, its inputs and its outputs are identifiers. Inputs have distinct names, and
+//!   so have outputs; in a body, which is called by position, names may repeat.
 //! - **graph-c6** static inputs are integer scalars, and inputs of the whole program, not of a body.
-//! - **graph-c7** each symbol in the type of a value is in the type of an input, or is bound by an earlier `bind_size`, or is
-//!   the number of steps of an earlier loop, which an operand gives or which is known when the loop has run; so is each
-//!   symbol in a loop's number of steps. A symbol that an op binds has no size before.
-//! - **graph-c8** the bodies of a loop and the branches of a choice satisfy all of these.
+//! - **graph-c7** each symbol in the type of a value is in the type of an input, or is bound by an earlier
+//!   `bind_size`, or is the number of steps of an earlier loop, which is either an operand or known after the loop
+//!   has run. The same holds for each symbol in a loop's number of steps. A symbol that an op binds was unbound
+//!   before.
+//! - **graph-c8** the bodies of a loop and the branches of a switch satisfy all of these.
 
 use super::tracer::is_identifier;
 use super::*;
@@ -28,7 +29,7 @@ fn symbols_of(ty: &TensorType) -> Vec<&Symbol> {
     ty.shape.dims().iter().flat_map(|dim| dim.symbols()).collect()
 }
 
-/// The first symbol that has no size where it stands (graph-c7), of a graph whose values are all there.
+/// Returns the first symbol that is used without a size (graph-c7). All values must exist.
 pub(super) fn unbound_symbol(graph: &Graph) -> Option<Symbol> {
     let symbols = graph.inputs.iter().flat_map(|input| symbols_of(graph.ty(input.value)));
     unbound_in(graph, symbols.cloned().collect())
@@ -57,7 +58,7 @@ fn unbound_in(graph: &Graph, mut symbols: BTreeSet<Symbol>) -> Option<Symbol> {
 
 struct Checker<'a> {
     graph: &'a Graph,
-    /// Where the body is, for errors: ` in the body of node 3 (scan)`, or nothing.
+    /// The location of the body, for errors: ` in the body of node 3 (scan)`, or empty.
     context: String,
     /// The symbols that have a size.
     symbols: BTreeSet<Symbol>,
@@ -85,7 +86,7 @@ impl Checker<'_> {
             if let Source::Node(node, _) = value.source
                 && node.index() >= graph.nodes.len()
             {
-                let found = format!("node {}, of {} nodes", node.index(), graph.nodes.len());
+                let found = format!("node {}, but the graph has {} nodes", node.index(), graph.nodes.len());
                 self.report(&at, "graph-c1", format!("the source of value {index}"), found);
             }
             if defined[index] == 0 {
@@ -139,29 +140,30 @@ impl Checker<'_> {
         }
     }
 
-    /// graph-c1 and graph-c2, where a value is defined.
+    /// Checks graph-c1 and graph-c2 at the definition of a value.
     fn define(&mut self, defined: &mut [usize], at: &Place, value: ValueId, source: Source) {
         let (index, count) = (value.index(), defined.len());
         let component = format!("value {index}");
         let Some(times) = defined.get_mut(index) else {
-            return self.report(at, "graph-c1", component, format!("a definition of it, and {count} values"));
+            let found = format!("a definition of it, but the graph has {count} values");
+            return self.report(at, "graph-c1", component, found);
         };
         *times += 1;
         if *times > 1 {
             self.report(at, "graph-c2", component, "a second definition".into());
         } else if self.graph.values[index].source != source {
-            let found = format!("{:?}, and the source {:?}", source, self.graph.values[index].source);
+            let found = format!("a definition as {:?}, but the source {:?}", source, self.graph.values[index].source);
             self.report(at, "graph-c2", component, found);
         }
     }
 
-    /// graph-c1 and graph-c3, where a value is used. Whether it may be.
+    /// Checks graph-c1 and graph-c3 at a use of a value. Returns whether the use is allowed.
     fn usage(&mut self, defined: &[usize], at: &Place, component: &str, value: ValueId) -> bool {
         let index = value.index();
         let (invariant, found) = match defined.get(index) {
-            Some(0) => ("graph-c3", format!("value {index}, which is not defined before")),
+            Some(0) => ("graph-c3", format!("value {index}, which is not defined yet")),
             Some(_) => return true,
-            None => ("graph-c1", format!("value {index}, of {} values", defined.len())),
+            None => ("graph-c1", format!("value {index}, but the graph has {} values", defined.len())),
         };
         self.report(at, invariant, component.to_string(), found);
         false
@@ -173,11 +175,11 @@ impl Checker<'_> {
         for (operand, value) in node.inputs.iter().enumerate() {
             is_usable &= self.usage(defined, &at, &format!("operand {operand} of node {index}"), *value);
         }
-        // graph-c7: an operand's value becomes the size of the symbol.
+        // graph-c7: the value of an operand becomes the size of the symbol.
         for symbol in node.op.binds() {
             if self.symbols.contains(symbol) {
-                let found = format!("the symbol `{symbol}`, which has a size before");
-                self.report(&at, "graph-c7", format!("what node {index} binds"), found);
+                let found = format!("the symbol `{symbol}`, which already has a size");
+                self.report(&at, "graph-c7", format!("the symbol bound by node {index}"), found);
             }
         }
         let sizes = node.op.sizes();
@@ -198,7 +200,7 @@ impl Checker<'_> {
             body.run();
             self.errors.append(&mut body.errors);
         }
-        // graph-c7: known when the loop has run, so not in its body.
+        // graph-c7: these sizes are known only after the loop has run, so not in its body.
         self.symbols.extend(sizes.bound_after.cloned());
         if is_usable {
             self.types(index, node, &at);
@@ -215,7 +217,7 @@ impl Checker<'_> {
         let graph = self.graph;
         let operands: Vec<TensorType> = node.inputs.iter().filter_map(|value| graph.try_ty(*value)).cloned().collect();
         if !node.op.bodies().into_iter().all(|body| has_typed_ends(body)) {
-            // The type rule reads the types of the body's inputs and outputs, and graph-c1 is reported there.
+            // The type rule reads the types of the body's inputs and outputs; a missing one is reported as graph-c1.
             return;
         }
         let inferred = match node.op.infer(at, &operands) {
@@ -223,12 +225,12 @@ impl Checker<'_> {
             Err(error) => return self.errors.push(error.with_excerpt(|| graph.excerpt_before(index))),
         };
         if inferred.len() != node.outputs.len() {
-            let found = format!("{} results of an op that gives {}", node.outputs.len(), inferred.len());
+            let found = format!("{} results, where the op returns {}", node.outputs.len(), inferred.len());
             self.report(at, "graph-c4", format!("node {index}"), found);
         }
         for (number, (value, ty)) in node.outputs.iter().zip(&inferred).enumerate() {
             if let Some(declared) = graph.try_ty(*value).filter(|declared| *declared != ty) {
-                let found = format!("{declared}, where the op gives {ty}");
+                let found = format!("{declared}, where the op returns {ty}");
                 self.report(at, "graph-c4", format!("the type of result {number} of node {index}"), found);
             }
         }
@@ -243,7 +245,7 @@ impl Checker<'_> {
     }
 }
 
-/// Whether every input and output of a body is one of its values.
+/// Returns whether every input and output of a body is one of its values.
 fn has_typed_ends(body: &Graph) -> bool {
     let inputs = body.inputs.iter().map(|input| input.value);
     let outputs = body.outputs.iter().map(|output| output.value);
@@ -325,7 +327,7 @@ mod tests {
 
     #[test]
     fn c4_types() {
-        check(|g| g.values[2].ty = ty("f32[3]"), &["graph-c4", "f32[3], where the op gives f32[T]"]);
+        check(|g| g.values[2].ty = ty("f32[3]"), &["graph-c4", "f32[3], where the op returns f32[T]"]);
         check(|g| g.nodes[0].op = g.nodes[1].op.clone(), &["add: the operand list does not fit"]);
     }
 
@@ -356,7 +358,7 @@ mod tests {
             let Op::Scan(scan) = &mut g.nodes[3].op else { panic!("node 3 is the loop") };
             scan.steps = "T".into();
         };
-        check(twice, &["graph-c7", "what node 3 binds", "`T`, which has a size before"]);
+        check(twice, &["graph-c7", "the symbol bound by node 3", "`T`, which already has a size"]);
     }
 
     #[test]

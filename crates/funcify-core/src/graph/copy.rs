@@ -1,30 +1,30 @@
-//! Nodes of one graph in another one.
+//! Copies nodes from one graph to another.
 
 use super::*;
 
-/// What the values of a graph are in another one, of which they become a part.
+/// A map from the values of a graph to their copies in another one.
 pub struct Copied<'a> {
     from: &'a Graph,
     ids: Vec<Option<ValueId>>,
 }
 
 impl<'a> Copied<'a> {
-    /// Nothing yet.
+    /// Creates an empty map.
     pub fn new(from: &'a Graph) -> Self {
         Copied { from, ids: vec![None; from.values().count()] }
     }
 
-    /// What a value is. `None` if nothing gives it yet.
+    /// Returns the copy of a value, or `None` if it has none yet.
     pub fn get(&self, value: ValueId) -> Option<ValueId> {
         self.ids[value.index()]
     }
 
-    /// Says what a value is.
+    /// Sets the copy of a value.
     pub fn set(&mut self, value: ValueId, id: ValueId) {
         self.ids[value.index()] = Some(id);
     }
 
-    /// Says what a value is, and gives it the name that it had, unless it has one.
+    /// Sets the copy of a value, and names it like the original unless it already has a name.
     pub fn set_named(&mut self, to: &mut Graph, value: ValueId, id: ValueId) {
         self.set(value, id);
         if let Some(name) = self.from.value_name(value).filter(|_| to.value_name(id).is_none()) {
@@ -32,14 +32,14 @@ impl<'a> Copied<'a> {
         }
     }
 
-    /// Makes a value an input of the other graph, with its name, or this one if it has none.
+    /// Adds an input to the other graph for a value, with the value's name, or `name` if it has none.
     pub fn input(&mut self, to: &mut Graph, value: ValueId, name: &str) {
         let name = self.from.value_name(value).unwrap_or(name);
         self.ids[value.index()] = Some(to.push_input(name, self.from.ty(value).clone(), false));
     }
 
-    /// Adds a node, or another op in its place. Results that are there stay what they are. `None` if an operand is not there, or
-    /// does not fit the op.
+    /// Copies a node with the op `op`. Results that already have a copy keep it. Returns `None` if an operand has no
+    /// copy or the op rejects the operands.
     pub fn node(&mut self, to: &mut Graph, node: &Node, op: Op) -> Option<()> {
         let operands: Vec<ValueId> = node.inputs.iter().map(|input| self.get(*input)).collect::<Option<_>>()?;
         let results = to.push_node(op, &operands, node.site).ok()?;
@@ -51,7 +51,7 @@ impl<'a> Copied<'a> {
         Some(())
     }
 
-    /// Adds outputs that the other graph is to have.
+    /// Copies the outputs. Returns `None` if one of them has no copy.
     pub fn outputs(&self, to: &mut Graph) -> Option<()> {
         self.from.outputs().iter().try_for_each(|output| {
             to.push_output(&output.name, self.get(output.value)?);
@@ -60,7 +60,7 @@ impl<'a> Copied<'a> {
     }
 }
 
-/// A graph that is put together from the nodes of another one, with the same inputs and outputs.
+/// A graph under construction from the nodes of another one, with the same inputs and outputs.
 pub struct Copy<'a> {
     /// The graph so far.
     pub graph: Graph,
@@ -68,7 +68,7 @@ pub struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    /// The inputs alone.
+    /// Creates a graph with the inputs of `from` only.
     pub fn of(from: &'a Graph) -> Self {
         let mut copy = Copy { graph: Graph::new(from.name()), copied: Copied::new(from) };
         for (index, input) in from.inputs().iter().enumerate() {
@@ -79,22 +79,22 @@ impl<'a> Copy<'a> {
         copy
     }
 
-    /// What a value is in the graph. `None` if nothing gives it yet.
+    /// Returns the copy of a value, or `None` if it has none yet.
     pub fn get(&self, value: ValueId) -> Option<ValueId> {
         self.copied.get(value)
     }
 
-    /// Says what a value is, and gives it the name that it had.
+    /// Sets the copy of a value, and names it like the original.
     pub fn set(&mut self, value: ValueId, id: ValueId) {
         self.copied.set_named(&mut self.graph, value, id);
     }
 
-    /// Adds a node as it is, or with another op in its place.
+    /// Copies a node with the op `op`.
     pub fn node(&mut self, node: &Node, op: Op) -> Option<()> {
         self.copied.node(&mut self.graph, node, op)
     }
 
-    /// The graph with the outputs.
+    /// Adds the outputs and returns the graph. Returns `None` if one of them has no copy.
     pub fn finished(mut self) -> Option<Graph> {
         self.copied.outputs(&mut self.graph)?;
         Some(self.graph)

@@ -1,16 +1,17 @@
-//! Whether two graphs are the same program: node by node, and op by op with every field that an op has.
+//! Compares two graphs node by node, and their ops by all fields.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::*;
 
-/// `Ok`, or where two things differ.
+/// `Ok`, or a description of the first difference.
 type Same = Result<(), String>;
 
 impl Graph {
-    /// Where two graphs first differ as programs; `None` if they do not. What the text form does not hold may differ: the
-    /// numbers of values, the names of values that are no inputs and outputs of the program, and the lines that made ops.
+    /// Describes the first difference between two graphs as programs, or returns `None` if they are equal. Ignores
+    /// everything that the text form does not contain: the indices of values, the names of values other than the
+    /// program's inputs and outputs, and the sites of ops.
     pub fn difference(&self, other: &Graph) -> Option<String> {
         same_graph(self, other, false).err()
     }
@@ -53,7 +54,7 @@ fn same_node((left, a): (&Graph, &Node), (right, b): (&Graph, &Node)) -> Same {
     same_op(&a.op, &b.op)
 }
 
-/// All fields, as they are debugged, and then the bodies.
+/// Compares all fields in their debug format, and then the bodies.
 fn same_op(left: &Op, right: &Op) -> Same {
     let (of_left, of_right) = (left.bodies(), right.bodies());
     let nothing = Arc::new(Graph::default());
@@ -78,7 +79,7 @@ mod tests {
         graph.nodes()[0].op.clone()
     }
 
-    /// Each field of the ops whose text is not their attributes, changed alone.
+    /// Changes each field of the ops whose text form is more than their attributes, one at a time.
     #[test]
     fn every_field_makes_a_difference() {
         let graph = Graph::build("f", |g| {

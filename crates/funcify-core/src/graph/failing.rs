@@ -1,4 +1,4 @@
-//! Ops that fail when a test says so, wherever they are added: for the tests of this crate and those above it.
+//! Makes ops fail on demand, for the tests of this crate and of those above it.
 
 use std::cell::Cell;
 
@@ -6,20 +6,20 @@ thread_local! {
     static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Tells whether the op that is added now is to fail.
+/// Returns whether the op being added is to fail.
 pub(super) fn is_due() -> bool {
     let left = LEFT.get();
     LEFT.set(left.and_then(|left| left.checked_sub(1)));
     left == Some(0)
 }
 
-/// Builds again and again, and lets each op fail once: that is an error and no panic.
+/// Builds repeatedly and makes each op fail once. Asserts that each failure is an error, not a panic.
 pub fn check<R>(build: impl Fn() -> crate::error::Result<R>) {
     for number in 0.. {
         LEFT.set(Some(number));
         let built = build();
         let is_over = LEFT.take().is_some();
-        assert!(built.is_err() || is_over, "op {number} failed, and the program was built");
+        assert!(built.is_err() || is_over, "op {number} failed, but the program was built");
         if is_over {
             return;
         }

@@ -1,10 +1,10 @@
-//! What tells a graph from every other one: a number, not an address, which memory gives again.
+//! Identifies graphs by a unique number rather than by address, because addresses are reused.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Tells a graph from every other one of the process, its copies included: what maps are keyed by that hold what is known
-/// of a graph.
+/// Identifies a graph uniquely within the process; copies of a graph have other ids. Caches of facts about graphs use
+/// it as their key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct GraphId(NonZeroU64);
 
@@ -13,11 +13,11 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 impl GraphId {
     fn fresh() -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        GraphId(NonZeroU64::new(number).expect("2^64 graphs are not made in the life of a process"))
+        GraphId(NonZeroU64::new(number).expect("a process never creates 2^64 graphs"))
     }
 }
 
-/// The identity of one graph. A copy of it is another one.
+/// The id of one graph. Cloning creates a new id.
 pub(super) struct Identity(pub(super) GraphId);
 
 impl Default for Identity {

@@ -1,9 +1,9 @@
-//! The nodes of a graph in the open trace.
+//! Inlines a graph into the open trace.
 
 use super::tracer::keep_names;
 use super::*;
 
-/// Adds the nodes of `graph` that its outputs need to the open trace; gives its outputs.
+/// Adds the nodes that the outputs of `graph` need to the open trace, and returns the outputs.
 pub fn inline(graph: &Graph, inputs: &[Value]) -> Result<Vec<Value>, Failed> {
     let graph = &*graph.with_free_symbols();
     let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {

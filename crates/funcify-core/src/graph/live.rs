@@ -1,15 +1,17 @@
-//! What the outputs of a graph depend on: through operands, and through the sizes that loops bind.
+//! Computes the values and nodes that the outputs of a graph depend on: through operands, and through sizes bound by
+//! loops.
 
 use super::*;
 
-/// Which values and nodes the outputs of a graph depend on, by index.
+/// The values and nodes that the outputs of a graph depend on, by index.
 pub(super) struct Live {
     pub(super) values: Vec<bool>,
     pub(super) nodes: Vec<bool>,
 }
 
 impl Node {
-    /// Returns the operands that running the node takes: of a call those of its function, as only derivatives use its rule.
+    /// Returns the operands needed to run the node. A call needs only the operands of its function, because its rule
+    /// is used only by derivatives.
     pub(crate) fn run_operands(&self) -> &[ValueId] {
         match &self.op {
             Op::Call(call) => &self.inputs[..call.function.inputs().len()],
@@ -17,10 +19,10 @@ impl Node {
         }
     }
 
-    /// Whether running the node takes the size of one of these symbols.
+    /// Returns whether running the node uses the size of one of these symbols.
     fn runs_with(&self, graph: &Graph, symbols: &[&Symbol]) -> bool {
         match &self.op {
-            // call-c6: its results have no size that only a loop tells.
+            // call-c6: no result has a size that only a loop determines.
             Op::Call(call) => {
                 let function = &call.function;
                 function.nodes().iter().any(|node| node.runs_with(function, symbols))
@@ -35,7 +37,7 @@ impl Live {
         Live::with(graph, |node| &node.inputs, |node, symbol| uses_any(graph, node, &[symbol]))
     }
 
-    /// Leaves out what only derivative rules use.
+    /// Like `of`, without values and nodes that only derivative rules use.
     pub(super) fn of_run(graph: &Graph) -> Live {
         Live::with(graph, Node::run_operands, |node, symbol| node.runs_with(graph, &[symbol]))
     }
@@ -62,7 +64,7 @@ impl Live {
     }
 }
 
-/// Whether a node uses the size of one of these symbols: in its attributes, its results, or the body of a loop.
+/// Returns whether a node uses the size of one of these symbols: in its attributes, its results, or its bodies.
 pub fn uses_any(graph: &Graph, node: &Node, symbols: &[&Symbol]) -> bool {
     let uses = |dim: &Dim| dim.symbols().iter().any(|symbol| symbols.contains(symbol));
     if symbols.is_empty() {

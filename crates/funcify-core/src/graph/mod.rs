@@ -1,4 +1,4 @@
-//! The graph: an arena of typed nodes, in an order in which each uses only what came before it.
+//! The graph: an arena of typed nodes in topological order.
 
 mod apply;
 mod bind;
@@ -45,23 +45,23 @@ use crate::tree::Tree;
 use crate::types::{Dim, Sizes, Symbol, TensorType};
 use crate::value::{Builder, Value, or_failed};
 
-/// A node of one graph.
+/// Identifies a node of one graph.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct NodeId(u32);
 
 impl NodeId {
-    /// Its index in the arena.
+    /// Returns its index in the arena.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Where a value comes from.
+/// The definition of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// The input of that number.
+    /// The input with this index.
     Input(usize),
-    /// A node, and which of its results.
+    /// A node, and the index of one of its results.
     Node(NodeId, usize),
 }
 
@@ -81,12 +81,12 @@ pub struct Node {
     pub inputs: Vec<ValueId>,
     /// Its results.
     pub outputs: Vec<ValueId>,
-    /// The user's line that made it.
+    /// The user's line that created it.
     pub site: Site,
 }
 
 impl Node {
-    /// The node's op and line, as errors name them.
+    /// Returns the node's op and site, as used in errors.
     pub fn place(&self) -> Place {
         Place::new(self.op.name(), self.site)
     }
@@ -97,23 +97,23 @@ impl Node {
 pub struct Input {
     /// Its value.
     pub value: ValueId,
-    /// Whether its number may be compiled into a program (an integer scalar, such as a step count).
+    /// `true` if its value may be compiled into a program (an integer scalar, such as a step count).
     pub is_static: bool,
 }
 
 /// An output of a graph.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Its name: the path of the leaf that the building closure returned.
+    /// Its name: the path of the leaf in the tree that the closure returned.
     pub name: String,
     /// Its value.
     pub value: ValueId,
 }
 
-/// A tensor program, or the body of a loop: inputs, nodes, outputs.
+/// A tensor program or the body of an op: inputs, nodes, outputs.
 ///
-/// A graph is closed: its nodes use its own values only. What a loop's body captures is an operand of
-/// the loop and an input of the body.
+/// A graph is closed: its nodes use only its own values. A value that a loop's body captures is an operand of the
+/// loop and an input of the body.
 #[derive(Clone, Default)]
 pub struct Graph {
     id: Identity,
@@ -122,18 +122,18 @@ pub struct Graph {
     nodes: Vec<Node>,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    /// How deep the bodies of its ops are nested.
+    /// The nesting depth of the bodies of its ops.
     depth: usize,
 }
 
-/// How deep bodies may be nested in each other, in a graph and in its text: passes over them are recursive.
+/// The maximum nesting depth of bodies, in a graph and in its text form. Passes over bodies are recursive.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 impl Graph {
-    /// Traces a closure once. It declares inputs with [`Builder::input`], combines them, and returns a
-    /// tree of values, whose leaves become the outputs, named by their paths.
+    /// Traces a closure once. The closure declares inputs with [`Builder::input`], combines them, and returns a tree
+    /// of values, whose leaves become the outputs, named by their paths.
     ///
-    /// The first op that fails is remembered with the caller's line and returned here.
+    /// If an op fails, the first such error is returned here, with the caller's line.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -152,67 +152,67 @@ impl Graph {
         tracer::build(name, Site::caller(), |builder| Ok(body(builder)))
     }
 
-    /// A graph without inputs, nodes or outputs.
+    /// Creates a graph without inputs, nodes or outputs.
     pub fn new(name: impl Into<String>) -> Graph {
         Graph { name: name.into(), ..Graph::default() }
     }
 
-    /// Returns what tells it from every other graph. A copy has another one; graphs are not changed once they are built.
+    /// Returns the unique id of the graph. A clone has another one; graphs are not modified after they are built.
     pub fn id(&self) -> GraphId {
         self.id.0
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The inputs, in the order of a call.
+    /// Returns the inputs, in the order of a call's arguments.
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
     }
 
-    /// The outputs, in the order of a result.
+    /// Returns the outputs, in the order of a call's results.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
     }
 
-    /// The nodes, each after what it uses.
+    /// Returns the nodes in topological order.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The node that was added last.
+    /// Returns the id of the node that was added last.
     pub fn last_node(&self) -> Option<NodeId> {
         self.nodes.len().checked_sub(1).map(|index| NodeId(index as u32))
     }
 
-    /// One node.
+    /// Returns the node with this id.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
 
-    /// Every value, in the order of the arena.
+    /// Iterates over all values, in the order of the arena.
     pub fn values(&self) -> impl Iterator<Item = ValueId> + use<> {
         (0..self.values.len()).map(ValueId::new)
     }
 
-    /// The type of a value.
+    /// Returns the type of a value.
     pub fn ty(&self, value: ValueId) -> &TensorType {
         &self.values[value.index()].ty
     }
 
-    /// The name that was given to a value, if any. Every input has one.
+    /// Returns the name of a value, if it has one. Every input has a name.
     pub fn value_name(&self, value: ValueId) -> Option<&str> {
         self.values[value.index()].name.as_deref()
     }
 
-    /// Where a value comes from.
+    /// Returns the definition of a value.
     pub fn source(&self, value: ValueId) -> Source {
         self.values[value.index()].source
     }
 
-    /// The node that a value comes from, if it is no input.
+    /// Returns the node that defines a value, or `None` for an input.
     pub fn node_of(&self, value: ValueId) -> Option<&Node> {
         match self.source(value) {
             Source::Node(node, _) => Some(self.node(node)),
@@ -220,53 +220,54 @@ impl Graph {
         }
     }
 
-    /// The type of the input of that number.
+    /// Returns the type of the input with this index.
     pub fn input_type(&self, index: usize) -> &TensorType {
         self.ty(self.inputs[index].value)
     }
 
-    /// The name of the input of that number.
+    /// Returns the name of the input with this index.
     pub fn input_name(&self, index: usize) -> &str {
         self.value_name(self.inputs[index].value).expect("every input has a name")
     }
 
-    /// The type of the output of that number.
+    /// Returns the type of the output with this index.
     pub fn output_type(&self, index: usize) -> &TensorType {
         self.ty(self.outputs[index].value)
     }
 
-    /// What its outputs are, with their names.
+    /// Pairs these values, one per output, with the names of the outputs.
     pub fn named_outputs(&self, values: impl IntoIterator<Item = Value>) -> Vec<(String, Value)> {
         self.outputs.iter().map(|output| output.name.clone()).zip(values).collect()
     }
 
-    /// The types of several values.
+    /// Returns the types of several values.
     pub fn types(&self, values: &[ValueId]) -> Vec<TensorType> {
         values.iter().map(|value| self.ty(*value).clone()).collect()
     }
 
-    /// Which values the outputs depend on, by index.
+    /// Returns, by index, which values the outputs depend on.
     pub fn live_values(&self) -> Vec<bool> {
         live::Live::of(self).values
     }
 
-    /// Which nodes the outputs depend on, by index: through their results, or through a size that a loop binds.
+    /// Returns, by index, which nodes the outputs depend on: through their results, or through a size that a loop
+    /// binds.
     pub fn live_nodes(&self) -> Vec<bool> {
         live::Live::of(self).nodes
     }
 
-    /// Returns which nodes a run takes, by index: [`live_nodes`](Graph::live_nodes) without what only derivative rules use.
+    /// Returns, by index, which nodes a run needs: [`live_nodes`](Graph::live_nodes) without those that only
+    /// derivative rules use.
     pub(crate) fn run_nodes(&self) -> Vec<bool> {
         live::Live::of_run(self).nodes
     }
 
-    /// The nodes that the outputs depend on.
+    /// Iterates over the nodes that the outputs depend on.
     pub fn live(&self) -> impl DoubleEndedIterator<Item = &Node> {
         self.nodes.iter().zip(self.live_nodes()).filter(|(_, live)| *live).map(|(node, _)| node)
     }
 
-    /// Calls `visit` with every symbol in the types of the values, in numbers of steps, and in the bodies of loops and
-    /// choices.
+    /// Calls `visit` with every symbol in the types of values, in numbers of steps, and in the bodies of ops.
     pub fn visit_symbols(&self, visit: &mut dyn FnMut(&Symbol)) {
         for info in &self.values {
             info.ty.shape.dims().iter().flat_map(Dim::symbols).for_each(&mut *visit);
@@ -278,31 +279,31 @@ impl Graph {
         }
     }
 
-    /// The graph with other ops in the places of its own, of which the results have the same types.
+    /// Returns the graph with each op replaced by `op` of it. The results must keep their types.
     pub(crate) fn map_ops(&self, op: impl Fn(&Op) -> Op) -> Graph {
         let mut graph = self.clone();
         graph.nodes.iter_mut().for_each(|node| node.op = op(&node.op));
         graph
     }
 
-    /// Verifies every invariant of the graph and of the bodies in it, and returns all that are broken.
+    /// Verifies every invariant of the graph and of its bodies, and returns all violations.
     pub fn check(&self) -> Result<(), Vec<Error>> {
         let errors = check::check(self);
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// The first symbol that has no size where it stands, in a graph whose values are all there.
+    /// Returns the first symbol that is used without a size. All values must exist.
     pub(crate) fn unbound_symbol(&self) -> Option<Symbol> {
         check::unbound_symbol(self)
     }
 
-    /// The first of what [`check`](Graph::check) finds.
+    /// Like [`check`](Graph::check), but returns only the first violation.
     pub fn checked(&self) -> Result<()> {
         check::check(self).into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// The lines of the graph around the op at a place, found by its name and line. None if the place is unknown, or
-    /// is not that of an op.
+    /// Returns the lines of the graph around the op at a place, found by its name and site. Returns no lines if the
+    /// site is unknown or is not that of an op.
     pub(crate) fn excerpt_of(&self, place: &Place) -> Vec<String> {
         if place.site == Site::Unknown {
             return Vec::new();
@@ -319,25 +320,25 @@ impl Graph {
         Vec::new()
     }
 
-    /// The error with the lines of the graph around the op that failed while the graph was compiled or ran.
+    /// Adds the lines of the graph around the failed op to a compile-time or run-time error.
     pub fn explain(&self, error: Error) -> Error {
         let place = error.place().clone();
         error.with_excerpt(|| self.excerpt_of(&place))
     }
 
-    /// The lines of the graph before the node of that index, and its op.
+    /// Returns the lines of the graph before the node with this index, followed by its op.
     pub(crate) fn excerpt_before(&self, index: usize) -> Vec<String> {
         let node = &self.nodes[index];
         let before = Graph { nodes: self.nodes[..index].to_vec(), ..self.clone() };
         print::excerpt(&before, node.op.name(), &node.inputs)
     }
 
-    /// The type of a value, if the graph has it.
+    /// Returns the type of a value, if the value exists in the graph.
     pub(crate) fn try_ty(&self, value: ValueId) -> Option<&TensorType> {
         self.values.get(value.index()).map(|info| &info.ty)
     }
 
-    /// The name of a value, if the graph has it and it has one.
+    /// Returns the name of a value, if the value exists in the graph and has a name.
     pub(crate) fn try_value_name(&self, value: ValueId) -> Option<&str> {
         self.values.get(value.index())?.name.as_deref()
     }
@@ -350,7 +351,7 @@ impl Graph {
         value
     }
 
-    /// Adds a node after its type rule has accepted it.
+    /// Adds a node. Fails if its type rule rejects the operands.
     pub fn push_node(&mut self, op: Op, inputs: &[ValueId], site: Site) -> Result<Vec<ValueId>> {
         let place = Place::new(op.name(), site);
         sizes::check_attributes(&op, &place)?;
@@ -359,7 +360,8 @@ impl Graph {
         self.push_typed(op, inputs, types, site)
     }
 
-    /// Adds a node whose results are known to have these types: one that another graph has on operands of the same types.
+    /// Adds a node whose result types are already known, for example from another graph with operands of the same
+    /// types.
     pub fn push_typed(
         &mut self,
         op: Op,
@@ -386,13 +388,14 @@ impl Graph {
         self.outputs.push(Output { name: name.to_string(), value });
     }
 
-    /// The graph of one op on inputs of the types of these values.
+    /// Builds the graph of one op on inputs with the types of these values.
     pub(crate) fn of_op(op: impl Into<Op>, operands: &[Value]) -> Result<Graph> {
         let types = operands.iter().map(|operand| operand.ty()).collect();
         Graph::of_typed_op(["", "x", "y"], op.into(), types, Site::Unknown)
     }
 
-    /// The graph of one op on inputs of these types. `names`: its own, and those of its inputs and outputs, before a number.
+    /// Builds the graph of one op on inputs of these types. `names` are the name of the graph, and the prefixes of
+    /// the names of its inputs and outputs, which are followed by an index.
     pub fn of_typed_op(names: [&str; 3], op: Op, types: Vec<TensorType>, site: Site) -> Result<Graph> {
         let [name, input, output] = names;
         let mut graph = Graph::new(name);
@@ -403,17 +406,17 @@ impl Graph {
         Ok(graph)
     }
 
-    /// The same graph with other outputs.
+    /// Returns the same graph with other outputs.
     pub fn with_outputs(&self, outputs: Vec<Output>) -> Graph {
         Graph { outputs, ..self.clone() }
     }
 
-    /// Gives a value a name, which the text form uses.
+    /// Names a value, for the text form.
     pub(crate) fn set_value_name(&mut self, value: ValueId, name: &str) {
         self.values[value.index()].name = Some(name.to_string());
     }
 
-    /// Gives values the names that the results of a node have in another graph, unless they have one.
+    /// Names values like the results of a node in another graph, unless they already have names.
     pub fn keep_names(&mut self, from: &Graph, node: &Node, values: &[ValueId]) {
         for (output, value) in node.outputs.iter().zip(values) {
             if let Some(name) = from.value_name(*output).filter(|_| self.value_name(*value).is_none()) {
@@ -429,10 +432,10 @@ impl Graph {
     }
 }
 
-/// The error of bodies that are nested too deep.
+/// Creates the error for bodies that are nested too deeply.
 fn too_deep(at: &Place, depth: usize) -> Error {
-    let fix = "carry more values through fewer loops, or build a part of the program as a graph of its own";
-    at.mismatch("the nesting of bodies", format!("at most {MAX_DEPTH} in each other"), depth, fix)
+    let fix = "carry more values through fewer loops, or build a part of the program as a separate graph";
+    at.mismatch("the nesting of bodies", format!("at most {MAX_DEPTH} levels"), depth, fix)
 }
 
 impl fmt::Display for Graph {

@@ -1,9 +1,9 @@
-//! Printing a graph in the text form.
+//! Prints a graph in the text form.
 //!
-//! All names in one printed function are unique, those in the bodies of loops included: a value keeps its name if
-//! no value before it has the same, else gets a number after it (`x_1`). Values without a name are numbered.
-//! Printing a broken graph does not panic: what is missing prints as `%?`. An op with bodies says
-//! what stands in its text (`ops/form.rs`).
+//! All names in one printed function are unique, including those in the bodies of loops: a value keeps its name if no
+//! earlier value has the same one; otherwise a number is appended (`x_1`). Values without a name are numbered.
+//! Printing a broken graph does not panic: missing parts print as `%?`. An op with bodies defines its own text
+//! (`ops/form.rs`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,14 +15,14 @@ use crate::ops::form::Spelling;
 use crate::ops::form::{Form, FormBody, Line, Source, Tap, Write, value_at};
 use crate::ops::{Attribute, Attributes, Op, OpRules};
 
-/// The text of a graph.
+/// Prints a graph.
 pub(crate) fn print(graph: &Graph) -> String {
     let mut printer = Printer::default();
     printer.function(graph);
     printer.lines.join("\n") + "\n"
 }
 
-/// The text of a graph with other words for its ops with bodies.
+/// Prints a graph with another spelling for its ops with bodies.
 #[cfg(test)]
 pub(crate) fn print_as(graph: &Graph, spelling: &'static Spelling) -> String {
     let mut printer = Printer { spelling: Some(spelling), ..Printer::default() };
@@ -30,13 +30,14 @@ pub(crate) fn print_as(graph: &Graph, spelling: &'static Spelling) -> String {
     printer.lines.join("\n") + "\n"
 }
 
-/// How many equations an excerpt shows.
+/// The number of equations that an excerpt shows.
 const EXCERPT_EQUATIONS: usize = 3;
 
-/// How many characters of a line an excerpt shows.
+/// The number of characters of a line that an excerpt shows.
 const EXCERPT_WIDTH: usize = 160;
 
-/// The last equations of a graph, which may be incomplete, and then an op that is not in it, with its operands.
+/// Prints the last equations of a graph, which may be incomplete, followed by an op that is not in the graph and its
+/// operands.
 pub(crate) fn excerpt(graph: &Graph, op: &str, operands: &[ValueId]) -> Vec<String> {
     let mut printer = Printer::default();
     let names = printer.function(graph);
@@ -59,17 +60,17 @@ fn shortened(line: String) -> String {
     }
 }
 
-/// The names that the values of one body have in the text.
+/// The printed names of the values of one body.
 #[derive(Default)]
 pub(crate) struct Names(HashMap<ValueId, String>);
 
 impl Names {
-    /// `%x`
+    /// Returns the name with its sigil: `%x`.
     pub(crate) fn get(&self, value: ValueId) -> String {
         format!("%{}", self.0.get(&value).map_or("?", String::as_str))
     }
 
-    /// Of several values.
+    /// Returns the names of several values.
     fn all(&self, values: &[ValueId]) -> Vec<String> {
         values.iter().map(|value| self.get(*value)).collect()
     }
@@ -79,7 +80,7 @@ fn type_text(graph: &Graph, value: ValueId) -> String {
     graph.try_ty(value).map_or("?".to_string(), ToString::to_string)
 }
 
-/// ` {axis=0, limit=T+1}`, or nothing.
+/// Formats attributes as ` {axis=0, limit=T+1}`, or as nothing.
 pub(crate) fn attributes_text(attributes: &Attributes) -> String {
     let attribute = |(key, value): (&str, &Attribute)| match value {
         Attribute::Dim(dim) => format!("{key}={dim}"),
@@ -92,18 +93,18 @@ pub(crate) fn attributes_text(attributes: &Attributes) -> String {
     if texts.is_empty() { String::new() } else { format!(" {{{}}}", texts.join(", ")) }
 }
 
-/// Writes lines.
+/// Collects the lines of a text.
 #[derive(Default)]
 pub(crate) struct Printer {
     lines: Vec<String>,
-    /// The lines on which the equations of the outermost body begin.
+    /// The indices of the lines on which the equations of the outermost body begin.
     equations: Vec<usize>,
     depth: usize,
     taken: HashSet<String>,
-    /// The number after the name of the next value that shares it, from which on numbers may be free.
+    /// For each name, the first suffix number that may still be free.
     numbered: HashMap<String, usize>,
     next_number: usize,
-    /// Words that stand for those of each op with bodies.
+    /// The spelling that replaces that of each op with bodies.
     #[cfg(test)]
     spelling: Option<&'static Spelling>,
 }
@@ -113,7 +114,7 @@ impl Printer {
         self.lines.push(format!("{}{}", "  ".repeat(self.depth), text.as_ref()));
     }
 
-    /// A name that no other value has.
+    /// Returns a name that no other value has.
     fn claim(&mut self, name: Option<&str>) -> String {
         let Some(name) = name.filter(|name| is_identifier(name)) else {
             self.next_number += 1;
@@ -132,13 +133,13 @@ impl Printer {
         }
     }
 
-    /// `%x: f32[3]`, for a value that is defined here, with that name if no other value has it.
+    /// Formats the binder of a value defined here, `%x: f32[3]`, with the given name if no other value has it.
     fn binder(&mut self, graph: &Graph, names: &mut Names, value: ValueId, name: Option<&str>) -> String {
         names.0.insert(value, self.claim(name));
         format!("{}: {}", names.get(value), type_text(graph, value))
     }
 
-    /// The binder of an input, which always has a name.
+    /// Formats the binder of an input, which always has a name.
     fn input(&mut self, graph: &Graph, names: &mut Names, index: usize) -> String {
         let Some(input) = graph.inputs().get(index) else { return "%?: ?".to_string() };
         let fallback = format!("in{index}");
@@ -203,7 +204,7 @@ impl Printer {
         }
     }
 
-    /// What stands between a line that ends with `{`, and `}`.
+    /// Prints a block: a line that ends with `{`, the inner lines, and `}`.
     fn braced(&mut self, head: impl AsRef<str>, inner: impl FnOnce(&mut Self)) {
         self.line(format!("{} {{", head.as_ref()));
         self.depth += 1;
@@ -212,8 +213,8 @@ impl Printer {
         self.line("}");
     }
 
-    /// The outer values that a body uses. Inside, each has the same name; one that is passed twice has another
-    /// name the second time: `%w as %w_1`.
+    /// Returns the outer values that a body captures. Each keeps its name inside the body; one that is captured twice
+    /// gets another name the second time: `%w as %w_1`.
     fn captured(
         &mut self,
         names: &Names,
@@ -242,7 +243,7 @@ impl Printer {
         texts
     }
 
-    /// A body with its parameters, what it captures, its lines and equations, and what it writes and gives.
+    /// Prints a body: its parameters, captures, lines and equations, and its writes and results.
     fn body(&mut self, mut head: String, names: &Names, form: &Form, body: &FormBody, results: &[ValueId]) {
         let (graph, mut inner, mut next) = (&body.graph, Names::default(), 0);
         let mut binders = |printer: &mut Self, inner: &mut Names, count: usize| {
@@ -285,12 +286,12 @@ impl Printer {
     }
 }
 
-/// ` @step`, or nothing.
+/// Formats the name of a graph as ` @step`, or as nothing.
 pub(crate) fn name_text(graph: &Graph) -> String {
     if graph.name().is_empty() { String::new() } else { format!(" @{}", graph.name()) }
 }
 
-/// `[t]`, `[t+1]`, `[t-2]`, or nothing.
+/// Formats a tap as `[t]`, `[t+1]`, `[t-2]`, or as nothing.
 fn tap_text(tap: &Tap) -> String {
     match tap.row {
         None => String::new(),

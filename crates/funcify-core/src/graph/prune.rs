@@ -1,8 +1,8 @@
-//! Leaving out what no output needs: nodes, and in loops and choices the results that nobody reads, with the states that
+//! Removes dead code: nodes that no output needs, and in loops and switches the unused results, with the states that
 //! feed only those and the operands that only those use.
 //!
-//! The forward loop of a derivative saves all its states; pruning leaves those that the backward loop reads. Nothing that
-//! an output needs is changed, and no row that is read is left out.
+//! The forward loop of a derivative saves all its states; pruning keeps only those that the backward loop reads.
+//! Pruning never changes a value that an output needs, and never removes a row that is read.
 
 use std::ops::Range;
 
@@ -11,13 +11,14 @@ use super::live::uses_any;
 use super::*;
 
 impl Graph {
-    /// The graph with the same inputs and outputs, without what no output needs.
+    /// Returns the graph with the same inputs and outputs, without dead code.
     pub fn pruned(&self) -> Graph {
         self.pruned_without(0..0).unwrap_or_else(|| self.clone())
     }
 
-    /// [`pruned`](Graph::pruned), but loops and choices that may be refused when they run stay as they are, and so does what
-    /// they take: an error that a program gives, it gives without its dead parts, too. `None` if nothing is left out.
+    /// Like [`pruned`](Graph::pruned), but keeps loops and switches that may fail at run time unchanged, together
+    /// with their operands, so that a program that fails also fails after pruning. Returns `None` if nothing can be
+    /// removed.
     pub fn pruned_certain(&self) -> Option<Graph> {
         let keep = Keep { inputs: vec![true; self.inputs.len()], outputs: vec![true; self.outputs.len()] };
         let mut need = Need::of(self, true);
@@ -25,7 +26,7 @@ impl Graph {
         if need.is_all(self) { None } else { self.kept(&keep, &need) }
     }
 
-    /// How much there is to a graph: its nodes with their operands and results, also inside of bodies. Pruning leaves less.
+    /// Returns the total number of nodes, operands and results, including those in bodies. Pruning reduces it.
     fn extent(&self) -> usize {
         let of_node = |node: &Node| {
             let bodies = node.op.bodies().into_iter().map(|body| body.extent());
@@ -34,7 +35,7 @@ impl Graph {
         self.inputs.len() + self.outputs.len() + self.nodes.iter().map(of_node).sum::<usize>()
     }
 
-    /// [`pruned`](Graph::pruned), without these inputs. `None` if an output needs one of them.
+    /// Like [`pruned`](Graph::pruned), but also removes these inputs. Returns `None` if an output needs one of them.
     pub(crate) fn pruned_without(&self, inputs: Range<usize>) -> Option<Graph> {
         let inputs = (0..self.inputs.len()).map(|index| !inputs.contains(&index)).collect();
         let keep = Keep { inputs, outputs: vec![true; self.outputs.len()] };
@@ -43,12 +44,13 @@ impl Graph {
         self.kept(&keep, &need)
     }
 
-    /// Which inputs these outputs need.
+    /// Returns which inputs these outputs need.
     pub(crate) fn needed_inputs(&self, outputs: &[bool]) -> Vec<bool> {
         Need::of(self, false).add(self, outputs)
     }
 
-    /// With these inputs and outputs alone, and what they need. `None` if an output needs an input that is left out.
+    /// Returns the graph reduced to these inputs and outputs and the nodes they need. Returns `None` if an output
+    /// needs a removed input.
     pub(crate) fn kept(&self, keep: &Keep, need: &Need) -> Option<Graph> {
         let (mut graph, mut copied) = (Graph::new(self.name()), Copied::new(self));
         for (input, _) in self.inputs.iter().zip(&keep.inputs).filter(|(_, keep)| **keep) {
@@ -81,30 +83,30 @@ impl Graph {
     }
 }
 
-/// What is left of a graph.
+/// The inputs and outputs of a graph that are kept.
 pub(crate) struct Keep {
     pub(crate) inputs: Vec<bool>,
     pub(crate) outputs: Vec<bool>,
 }
 
-/// What is left of an op: which operands it takes, and which results it gives.
+/// A pruned op, with the indices of the operands and results that it keeps.
 pub(crate) struct PrunedOp {
     pub(crate) op: Op,
     pub(crate) operands: Vec<usize>,
     pub(crate) results: Vec<usize>,
 }
 
-/// What some outputs of a graph need. A body is gone through again only if more of its outputs are needed, so the work does
-/// not multiply with each level of a nest.
+/// The parts of a graph that some outputs need. A body is visited again only if more of its outputs are needed, so
+/// the work does not multiply with each level of nesting.
 pub(crate) struct Need {
     values: Vec<bool>,
     nodes: Vec<bool>,
-    /// What is needed of the bodies of each node.
+    /// The needed parts of the bodies of each node.
     bodies: Vec<Vec<Need>>,
     is_asked: bool,
-    /// Whether what may be refused stays as it is.
+    /// `true` if ops that may fail are kept unchanged.
     is_strict: bool,
-    /// The nodes that stay as they are.
+    /// The nodes that are kept unchanged.
     whole: Vec<bool>,
 }
 
@@ -120,7 +122,7 @@ impl Need {
         }
     }
 
-    /// Adds what these outputs need; gives which inputs are needed.
+    /// Adds everything that these outputs need, and returns which inputs are needed.
     pub(crate) fn add(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
         let mut is_new = !self.is_asked;
         for (output, _) in graph.outputs.iter().zip(outputs).filter(|(_, keep)| **keep) {
@@ -133,7 +135,7 @@ impl Need {
         graph.inputs.iter().map(|input| self.values[input.value.index()]).collect()
     }
 
-    /// Whether all of a graph is needed: its nodes, with all that they take and give.
+    /// Returns whether all of a graph is needed: its nodes, with all their operands and results.
     fn is_all(&self, graph: &Graph) -> bool {
         let mut nodes = graph.nodes.iter().enumerate();
         nodes.all(|(index, node)| {
@@ -143,7 +145,7 @@ impl Need {
     }
 
     fn follow(&mut self, graph: &Graph) {
-        // A loop is also needed for the size of a symbol that it binds.
+        // A loop is also needed if the size of a symbol that it binds is.
         let bound: BTreeSet<&Symbol> = graph.nodes.iter().flat_map(|node| node.op.binds()).collect();
         let mut sizes: BTreeSet<&Symbol> = BTreeSet::new();
         let certain = if self.is_strict { certain_values(graph) } else { Vec::new() };
@@ -178,18 +180,18 @@ impl Need {
         }
     }
 
-    /// Whether an input is needed.
+    /// Returns whether an input is needed.
     pub(crate) fn has(&self, graph: &Graph, input: usize) -> bool {
         self.values[graph.inputs[input].value.index()]
     }
 
-    /// Which inputs are needed.
+    /// Returns which inputs are needed.
     pub(crate) fn inputs(&self, graph: &Graph) -> Vec<bool> {
         (0..graph.inputs.len()).map(|input| self.has(graph, input)).collect()
     }
 }
 
-/// Whether nothing is left out of an op if only these results are needed, and of its bodies that.
+/// Returns whether an op cannot be pruned if these results, and these parts of its bodies, are needed.
 fn all_of_op(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
     let Some(pruned) = node.op.bodied().and_then(|op| op.pruned_for(results, bodies)) else { return true };
     let pairs = node.op.bodies().into_iter().zip(pruned.op.bodies());
@@ -203,7 +205,7 @@ mod tests {
     use super::*;
     use crate::{HostTensor, evaluate};
 
-    /// The second leaf reads the first one, and nothing reads the third.
+    /// Prunes a scan whose second leaf reads the first one, and whose third leaf is unused.
     #[test]
     fn an_associative_scan_keeps_the_leaves_that_are_read() {
         let text = "fn @f(%a: f64[3], %b: f64[3], %c: f64[3]) {

@@ -1,41 +1,41 @@
-//! Going through the nodes of a graph in order, with something for each value: a value of another trace, a tangent, lanes, a
-//! tensor.
+//! Walks the nodes of a graph in order and maps each value to something else: a value of another trace, a tangent, a
+//! batched value, a tensor.
 
 use super::*;
 
-/// What the values of a graph are to who goes through it.
+/// A map from the values of a graph to their counterparts, filled by walking the nodes.
 pub struct Replay<'g, V> {
     graph: &'g Graph,
     values: Vec<Option<V>>,
 }
 
 impl<'g, V: Clone> Replay<'g, V> {
-    /// With what the inputs are, in order.
+    /// Creates the map from the counterparts of the inputs, in order.
     pub fn new(graph: &'g Graph, inputs: impl IntoIterator<Item = V>) -> Self {
         let mut replay = Replay { graph, values: vec![None; graph.values().count()] };
         graph.inputs().iter().zip(inputs).for_each(|(input, value)| replay.set(input.value, value));
         replay
     }
 
-    /// Says what a value is.
+    /// Sets the counterpart of a value.
     pub fn set(&mut self, id: ValueId, value: V) {
         self.values[id.index()] = Some(value);
     }
 
-    /// What a value is, if it is known.
+    /// Returns the counterpart of a value, if it is known.
     pub fn get(&self, id: ValueId) -> Option<V> {
         self.values[id.index()].clone()
     }
 
-    /// Goes through the nodes that the outputs need, up to the first node whose rule fails. `rule` is given the number of a
-    /// node, the node, and what its operands are, and gives what its results are. A node with an operand that is not known is
-    /// left out.
+    /// Walks the nodes that the outputs need, up to the first node whose rule fails. `rule` receives the index of a
+    /// node, the node, and the counterparts of its operands, and returns those of its results. A node with an unknown
+    /// operand is skipped.
     pub fn live<E>(self, rule: impl FnMut(usize, &'g Node, Vec<V>) -> Result<Vec<V>, E>) -> Result<Self, E> {
         let live = self.graph.live_nodes();
         self.some(&live, rule)
     }
 
-    /// [`live`](Replay::live), of the nodes that are marked.
+    /// Like [`live`](Replay::live), but walks the marked nodes.
     pub fn some<E>(
         self,
         marked: &[bool],
@@ -44,7 +44,7 @@ impl<'g, V: Clone> Replay<'g, V> {
         self.some_with(marked, |node| &node.inputs, rule)
     }
 
-    /// [`some`](Replay::some), where `rule` is given these operands of each node.
+    /// Like [`some`](Replay::some), but passes to `rule` only the operands that `operands_of` selects.
     pub(crate) fn some_with<E>(
         mut self,
         marked: &[bool],
@@ -60,30 +60,31 @@ impl<'g, V: Clone> Replay<'g, V> {
         Ok(self)
     }
 
-    /// What a value is. The error is of a graph that [`check`](Graph::check) refuses.
+    /// Returns the counterpart of a value. Fails only for a graph that [`check`](Graph::check) rejects.
     pub fn value(&self, id: ValueId) -> Result<V> {
         self.get(id).ok_or_else(|| self.graph.nothing_gives(format!("value {}", id.index())))
     }
 
-    /// What the outputs are, in order. The error is of a graph that [`check`](Graph::check) refuses.
+    /// Returns the counterparts of the outputs, in order. Fails only for a graph that [`check`](Graph::check)
+    /// rejects.
     pub fn outputs(&self) -> Result<Vec<V>> {
         self.graph.outputs().iter().map(|output| self.output(output)).collect()
     }
 
-    /// What an output is.
+    /// Returns the counterpart of an output.
     pub(crate) fn output(&self, output: &Output) -> Result<V> {
         self.get(output.value).ok_or_else(|| self.graph.nothing_gives(format!("output `{}`", output.name)))
     }
 }
 
 impl Graph {
-    /// The error of a value without a node or an input (graph-c3).
+    /// Creates the error for a value that no node or input defines (graph-c3).
     pub fn nothing_gives(&self, component: String) -> Error {
         Error::Invalid {
             at: Place::new(self.name(), Site::Unknown).boxed(),
             invariant: "graph-c3".into(),
             component,
-            found: "nothing that gives it".into(),
+            found: "no definition".into(),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Other sizes for the symbols of a graph, and other names for those that its loops bind, so that its nodes can be put
-//! where symbols have sizes already (graph-c7).
+//! Replaces the symbols of a graph by sizes, and renames the symbols that its loops bind, so that its nodes can be
+//! inserted where those symbols are already bound (graph-c7).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::ops::{Op, OpRules, parse_op};
 use crate::types::{Dim, Replacements, Shape, Symbol};
 
 impl Graph {
-    /// The graph, where no loop binds a symbol that has a size in the open trace.
+    /// Returns the graph with the symbols of its loops renamed where the open trace already binds them.
     pub(crate) fn with_free_symbols(&self) -> Cow<'_, Graph> {
         let mut bound = self.bound_symbols();
         if !bound.is_empty() {
@@ -19,8 +19,8 @@ impl Graph {
         self.with_fresh(bound)
     }
 
-    /// The graph, where each symbol that a loop binds is one that nothing else has: to be put among nodes whose own
-    /// symbols are not there yet.
+    /// Returns the graph with every symbol that a loop binds replaced by a fresh one, so that it can be inserted
+    /// among nodes whose own symbols are not known yet.
     pub fn with_fresh_symbols(&self) -> Cow<'_, Graph> {
         self.with_fresh(self.bound_symbols())
     }
@@ -33,13 +33,13 @@ impl Graph {
         Cow::Owned(self.resized(&symbols.into_iter().map(|symbol| (symbol, Dim::symbol(&fresh_symbol()))).collect()))
     }
 
-    /// Whether a loop binds a symbol, also inside of bodies.
+    /// Returns whether a loop binds a symbol, including loops in bodies.
     pub fn binds_any(&self) -> bool {
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.op.binds().next().is_some() || node.op.bodies().into_iter().any(|body| body.binds_any()))
     }
 
-    /// The symbols that loops bind, also inside of bodies.
+    /// Returns the symbols that loops bind, including loops in bodies.
     fn bound_symbols(&self) -> Vec<Symbol> {
         let mut bound = Vec::new();
         for node in &self.nodes {
@@ -51,7 +51,8 @@ impl Graph {
         bound
     }
 
-    /// The same nodes and values, with other sizes; what a loop binds is to be given another name only.
+    /// Returns the same nodes and values with symbols replaced. A symbol that a loop binds may only be replaced by
+    /// another symbol.
     pub fn resized(&self, sizes: &Replacements) -> Graph {
         let mut graph = self.clone();
         for info in &mut graph.values {
@@ -63,8 +64,8 @@ impl Graph {
 }
 
 impl Op {
-    /// The op where these symbols have these sizes, and where what loops in its bodies bind are symbols that nothing else
-    /// has.
+    /// Returns the op with these symbols replaced by their sizes, and with fresh symbols for those that loops in its
+    /// bodies bind.
     pub fn at_sizes(&self, sizes: &crate::types::Sizes) -> Op {
         let mut sizes: Replacements = sizes.iter().map(|(symbol, size)| (symbol.clone(), Dim::from(size))).collect();
         for symbol in self.bodies().into_iter().flat_map(|body| body.bound_symbols()) {
@@ -83,7 +84,7 @@ fn resized(op: &Op, sizes: &Replacements) -> Op {
     }
 }
 
-/// An op with symbols in its attributes; `None` if it has none of these.
+/// Replaces symbols in the attributes of an op. Returns `None` if the attributes contain none of them.
 fn resized_attributes(op: &Op, sizes: &Replacements) -> Option<Op> {
     let has = |dim: &Dim| dim.symbols().into_iter().any(|symbol| sizes.contains_key(symbol));
     let mut attributes = op.attributes();
@@ -91,7 +92,7 @@ fn resized_attributes(op: &Op, sizes: &Replacements) -> Option<Op> {
         return None;
     }
     attributes.map_dims(|dim| dim.replaced(sizes));
-    // What an op prints, it reads: the text form asks for that.
+    // The text form guarantees that each op can parse its own attributes.
     parse_op(op.name(), &mut attributes)?.ok()
 }
 
@@ -101,7 +102,7 @@ mod tests {
         DType, GradOptions, Graph, HostTensor, Recurrence, Value, VmapOptions, cond, evaluate, fori_loop, size,
     };
 
-    /// The rows of a loop that ends early, and their number as a float.
+    /// Sums the rows of a loop that ends early, and adds their number as a float.
     fn counted(x: Value, limit: f64) -> Value {
         let mut loop_ = Recurrence::new();
         let state = loop_.sit_sot(x);
@@ -115,8 +116,8 @@ mod tests {
         rows.broadcast_to(rows.shape()).sum(0) + size(rows.dim(0), DType::F64)
     }
 
-    /// Each branch of a choice has a loop that binds a symbol; on lanes, all branches are put side by side, in the gradient
-    /// twice.
+    /// Each branch of a switch has a loop that binds a symbol; on lanes, all branches run side by side, and in the
+    /// gradient they occur twice.
     #[test]
     fn branches_on_lanes_bind_symbols_of_their_own() {
         let one = Graph::build("one", |g| {
@@ -136,7 +137,8 @@ mod tests {
         assert_eq!(results[0], HostTensor::from(xs.map(one)));
     }
 
-    /// One program twice in another: the rows of its loop are in types, attributes and sizes.
+    /// Inserts one program repeatedly into another: the number of rows of its loop occurs in types, attributes and
+    /// sizes.
     #[test]
     fn a_program_is_put_into_another_twice() {
         let one = Graph::build("one", |g| counted(g.input("x", "f64[]"), 3.0)).unwrap();
@@ -151,7 +153,8 @@ mod tests {
         assert_eq!(evaluate(&twice, &[HostTensor::scalar(2.0)]).unwrap(), [of(2.0), of(0.2), of(2.0)]);
     }
 
-    /// The rows of a loop that ends early are the size of a graph with another such loop: both bind a symbol of one name.
+    /// Binds a graph's size to the number of rows of a loop that ends early, where the graph has such a loop as well.
+    /// Both bind a symbol of the same name.
     #[test]
     fn a_size_that_a_loop_binds_is_not_that_of_the_graph_that_takes_it() {
         let one = Graph::build("one", |g| {

@@ -5,25 +5,25 @@ use super::*;
 /// A rule that is being traced.
 #[derive(Debug)]
 pub(crate) struct OpenRule {
-    /// The line of the call.
+    /// The site of the call.
     pub(crate) site: Site,
-    /// The function, as a text to compare.
+    /// The function, as a text for comparison.
     pub(crate) function: String,
-    /// How many rules of the same function it is in.
+    /// The number of enclosing rules of the same function.
     pub(crate) level: usize,
-    /// Whether it says `itself`.
+    /// `true` if the rule uses `itself`.
     pub(crate) says_itself: Cell<bool>,
-    /// The rules of its function that were traced inside of it, as texts.
+    /// The rules of its function that were traced inside it, as texts.
     pub(crate) inner: RefCell<Vec<String>>,
 }
 
 impl Graph {
-    /// A text that two graphs have that were traced by the same closure: the names of symbols that were made for it are
-    /// numbered as they come.
+    /// Returns a text that is equal for two graphs traced by the same closure: fresh symbols are renumbered in order
+    /// of appearance.
     pub(crate) fn text_to_compare(&self) -> String {
         let text = self.to_string();
         let mut parts = text.split('$');
-        let mut compared = parts.next().expect("a text has a first part").to_string();
+        let mut compared = parts.next().expect("`split` yields at least one part").to_string();
         let mut seen: Vec<&str> = Vec::new();
         for part in parts {
             let end = part.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(part.len());

@@ -1,12 +1,12 @@
-//! Dimensions that are no size: a graph refuses them where an op would have them, so that nothing after it meets one.
+//! Rejects dimensions that cannot be sizes when a node is added, so that no later pass encounters one.
 
 use super::*;
 
-/// How to mend a dimension beyond 64 bits.
-const FIX: &str = "use smaller numbers: a size has 64 bits";
+/// The fix for a dimension beyond 64 bits.
+const FIX: &str = "use smaller numbers: sizes are 64-bit integers";
 
 impl Attribute {
-    /// The numbers, polynomials and words in it.
+    /// Returns the dimensions in the attribute.
     pub(crate) fn dims(&self) -> &[Dim] {
         match self {
             Attribute::Dim(dim) => std::slice::from_ref(dim),
@@ -15,10 +15,10 @@ impl Attribute {
     }
 }
 
-/// Refuses attributes beyond range. They may be negative.
+/// Rejects attributes beyond range. Attributes may be negative.
 pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
     let beyond = |component: &str| {
-        Err(at.mismatch(component, "a dimension whose numbers have 64 bits", "a sum or a product beyond that", FIX))
+        Err(at.mismatch(component, "a dimension that fits in 64 bits", "a sum or product that overflows", FIX))
     };
     if let Some((name, _)) = op.sizes().dim.filter(|(_, dim)| dim.is_beyond_range()) {
         return beyond(name);
@@ -31,16 +31,16 @@ pub(super) fn check_attributes(op: &Op, at: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Refuses types with a dimension that is negative for all sizes, or beyond range.
+/// Rejects types with a dimension that is negative for all sizes, or beyond range.
 pub(super) fn check_types(types: &[TensorType], at: &Place) -> Result<()> {
     types.iter().try_for_each(|ty| check_type("a result", ty, at))
 }
 
-/// Refuses a type with a dimension that is negative for all sizes, or beyond range.
+/// Rejects a type with a dimension that is negative for all sizes, or beyond range.
 pub(super) fn check_type(component: &str, ty: &TensorType, at: &Place) -> Result<(), Error> {
     match ty.shape.unusable() {
         None => Ok(()),
-        Some(dim) if dim.is_beyond_range() => Err(at.mismatch(component, "sizes of 64 bits", ty, FIX)),
+        Some(dim) if dim.is_beyond_range() => Err(at.mismatch(component, "sizes that fit in 64 bits", ty, FIX)),
         Some(_) => Err(at.mismatch(component, "sizes that are 0 or more", ty, "use sizes that are 0 or more")),
     }
 }

@@ -1,8 +1,8 @@
-//! The trace that is being built: a stack of open bodies, kept for the thread.
+//! Records graphs: a thread-local stack of open traces and their open bodies.
 //!
-//! A [`Value`] is a small copyable name of a value in one of them. That keeps formulas free of references
-//! and clones; in exchange the open trace is a thread-local. A value that outlives its body is recognised by its
-//! home and refused.
+//! A [`Value`] is a small copyable handle to a value in one of the bodies. Handles keep formulas free of references
+//! and clones, at the price of a thread-local trace. A value that outlives its body is recognised by its home and
+//! rejected.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,8 @@ thread_local! {
     static TRACES: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The home of the next body that any thread opens: a value may be sent to a thread in which it means nothing.
+/// The home of the next body opened on any thread. Homes are unique across threads, because a value may be sent to a
+/// thread where it is invalid.
 static NEXT_HOME: AtomicU64 = AtomicU64::new(1);
 
 impl From<Error> for Failed {
@@ -27,42 +28,42 @@ impl From<Error> for Failed {
     }
 }
 
-/// One graph being built, with the bodies of its loops that are open.
+/// A graph that is being traced, with its open bodies.
 struct Trace {
     bodies: Vec<OpenBody>,
-    /// The first failure; nothing is added after it.
+    /// The first error; nothing is added after it.
     error: Option<Error>,
-    /// How many symbols were made.
+    /// The number of fresh symbols created so far.
     fresh: usize,
     /// The sizes that differ between the lanes of a batched program: step counts of loops.
     by_lane: Vec<SizeByLane>,
-    /// The lanes that run what is added, `bool[lanes]`: those where all of these are true.
+    /// Masks of type `bool[lanes]`: only lanes where all of them are `true` run the ops being added.
     running: Vec<Value>,
-    /// The line that what is added is for, if it is not the caller's: a rule adds ops for the line of the op that it
-    /// is the rule of.
+    /// The site of the ops being added, if it is not the caller's: a rule adds ops for the site of the op it belongs
+    /// to.
     site: Option<Site>,
 }
 
 /// A size that differs between lanes.
 #[derive(Clone)]
 pub(crate) struct SizeByLane {
-    /// The symbol that has it in one lane.
+    /// The symbol that stands for the size in one lane.
     pub(crate) symbol: Symbol,
     /// The size in each lane, `i64[lanes]`.
     pub(crate) counts: Value,
-    /// The largest of them.
+    /// The largest of these sizes.
     pub(crate) largest: Dim,
-    /// What no lane has more of, if the loop has a largest number of steps.
+    /// An upper bound of all lanes' sizes, if the loop has a maximum number of steps.
     pub(crate) at_most: Option<Dim>,
 }
 
-/// A body that is open.
+/// A body that is being traced.
 struct OpenBody {
     home: u64,
     graph: Graph,
-    /// Values of the enclosing body and the parameters that they are in this one.
+    /// Pairs of a value of the enclosing body and the parameter of this body that stands for it.
     captures: Vec<(ValueId, ValueId)>,
-    /// The rule of which it is a graph.
+    /// The derivative rule that this graph belongs to.
     rule: Option<Rc<OpenRule>>,
 }
 
@@ -73,7 +74,7 @@ impl OpenBody {
     }
 }
 
-/// Closes what was opened when the user's closure ends, also when it panics.
+/// Closes the traces and bodies that the user's closure opened, also if it panics.
 struct Guard {
     traces: usize,
     bodies: usize,
@@ -102,12 +103,12 @@ pub fn build<T: Tree>(name: &str, site: Site, body: impl FnOnce(&Builder) -> Res
     OpenGraph::new(name, site).trace(body)
 }
 
-/// Traces `body` into a graph of the same name as `graph`: a program made anew, or a body, which may have no name.
+/// Traces `body` into a graph with the same name as `graph`: a rebuilt program, or a body, whose name may be empty.
 pub fn rebuild<T: Tree>(graph: &Graph, site: Site, body: impl FnOnce(&Builder) -> Result<T, Failed>) -> Result<Graph> {
     OpenGraph::named(graph.name(), site, None).trace(body)
 }
 
-/// A graph that was opened and waits for its outputs.
+/// An open trace that waits for its outputs.
 struct OpenGraph {
     guard: Guard,
     at: Place,
@@ -121,7 +122,7 @@ impl OpenGraph {
         Self::named(name, site, is_wrong.then(|| name_error(&at, "the graph", name, "it is not an identifier")))
     }
 
-    /// Opens a graph whose trace begins with this error.
+    /// Opens a trace that starts with the given error, if any.
     fn named(name: &str, site: Site, error: Option<Error>) -> Self {
         let guard = guard();
         let (body, at) = (OpenBody::new(name), Place::new("build", site));
@@ -150,13 +151,13 @@ impl OpenGraph {
         match (trace.error, added) {
             (None, Ok(())) => Ok(trace.bodies.swap_remove(0).graph),
             (Some(error), _) => Err(error),
-            // Another trace has kept it.
+            // Another trace has recorded the error.
             (None, Err(_)) => Err(escaped(&self.at, 0)),
         }
     }
 }
 
-/// The outputs with names that can stand in the text form: of a single value and of the parts of a tuple, too.
+/// Turns the names of outputs into identifiers, also for a single value and for the parts of a tuple.
 fn with_names(outputs: Vec<(String, Value)>) -> Vec<(String, Value)> {
     let named = |(name, value): (String, Value)| match name.chars().next() {
         None => ("out".to_string(), value),
@@ -166,13 +167,13 @@ fn with_names(outputs: Vec<(String, Value)>) -> Vec<(String, Value)> {
     outputs.into_iter().map(named).collect()
 }
 
-/// A body that was opened and waits for its results.
+/// An open body that waits for its results.
 pub(crate) struct BodyTrace {
     guard: Guard,
     at: Place,
 }
 
-/// A body that was closed: the graph, and the enclosing values that its last parameters are.
+/// A closed body: its graph, and the outer values that its last parameters stand for.
 pub(crate) struct ClosedBody {
     pub(crate) graph: Graph,
     pub(crate) captures: Vec<Value>,
@@ -183,7 +184,7 @@ impl BodyTrace {
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
         let guard = guard();
         let values = in_trace(|trace| {
-            // One more than there may be: a rule that calls its own function is told so first.
+            // One more than the limit, so that the error for a rule that calls its own function comes first.
             if trace.bodies.len() > MAX_DEPTH + 1 {
                 trace.fail(super::too_deep(at, trace.bodies.len()));
             }
@@ -210,8 +211,8 @@ impl BodyTrace {
     }
 }
 
-/// Traces a body: `body` is given the values of the parameters and gives the results by
-/// name. Outer values that it uses are captured.
+/// Traces a body: `body` receives the values of the parameters and returns the named results. Outer values that it
+/// uses are captured.
 pub(crate) fn trace_body(
     op: &str,
     name: &str,
@@ -223,39 +224,39 @@ pub(crate) fn trace_body(
     trace.close(&outputs)
 }
 
-/// Adds an op to the open body, for a rule.
+/// Adds an op to the open body, on behalf of a rule.
 pub fn emit(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Value>, Failed> {
     emit_at(op, operands, Site::Unknown)
 }
 
-/// Adds an op to the open body, for a line of the user.
+/// Adds an op to the open body, with the user's line `site`.
 pub fn emit_at(op: impl Into<Op>, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
     let op = op.into();
-    // Derivatives, lanes and rewrites of a large program take a while, too.
+    // Differentiating, batching and rewriting a large program can take long, so each op checks for cancellation.
     if let Err(error) = check_in_force(|| Place::new(op.name(), site), Ran::Ops(0)) {
         return Err(keep(error, operands));
     }
     in_trace(|trace| trace.emit(op, operands, site))
 }
 
-/// Adds an op of one result to the open body, for a method of values: after a failure its result is a failed value.
+/// Adds an op with one result to the open body, for a method of [`Value`]. Returns a failed value on error.
 pub fn emit_value(op: impl Into<Op>, operands: &[Value], site: Site) -> Value {
     or_failed(emit_at(op, operands, site), 1)[0]
 }
 
-/// Lets the open trace keep an error. `operands` are shown in its excerpt.
+/// Records an error in the open trace. Its excerpt shows `operands`.
 pub fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Failed {
     let site = with_trace(|trace| trace.site).flatten().unwrap_or(site);
-    // Made before the trace is borrowed: it may ask for the types of values.
+    // Created before the trace is borrowed, because it may query the types of values.
     keep(error(&Place::new(op, site)), operands)
 }
 
-/// [`fail`], for a function that gives a value.
+/// Like [`fail`], for a function that returns a value.
 pub fn fail_value(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Value {
     fail(op, site, operands, error).into()
 }
 
-/// Lets the open trace keep an error, with the lines around it.
+/// Records an error in the open trace, with the lines around it.
 fn keep(error: Error, operands: &[Value]) -> Failed {
     let kept = in_trace(|trace| {
         let op = error.place().op.clone();
@@ -268,18 +269,18 @@ fn keep(error: Error, operands: &[Value]) -> Failed {
     kept.unwrap_or_else(|failed| failed)
 }
 
-/// Checks that nothing has failed, and that these values, which `op` is given or gives, are of bodies that are open.
+/// Checks that no op has failed, and that these operands or results of `op` belong to open bodies.
 pub(crate) fn check(op: &str, site: Site, values: impl IntoIterator<Item = Value>) -> Result<(), Failed> {
     let values: Vec<Value> = values.into_iter().collect();
     in_trace(|trace| trace.find_all(op, trace.site.unwrap_or(site), &values).map(drop))
 }
 
-/// The type of a value; `None` if its op failed, or if its body is closed.
+/// Returns the type of a value, or `None` if its op failed or its body is closed.
 pub(crate) fn type_of(value: Value) -> Option<TensorType> {
     with_trace(|trace| trace.find(value).map(|(level, id)| trace.bodies[level].graph.ty(id).clone())).flatten()
 }
 
-/// Whether the graph that is being built has that home.
+/// Returns whether `home` identifies the graph being traced.
 pub(crate) fn is_building(home: u64) -> bool {
     with_trace(|trace| trace.bodies[0].home == home).unwrap_or(false)
 }
@@ -293,13 +294,13 @@ pub fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
                 at: at.boxed(),
                 component: "an input".into(),
                 name: format!("`{name}`"),
-                rule: "inputs are declared outside the bodies of loops".into(),
+                rule: "inputs must be declared outside the bodies of loops".into(),
                 fix: "declare it before the loop; the body captures it".into(),
             }));
         }
         let taken = trace.has_input(name);
         if taken || !is_identifier(name) {
-            let rule = if taken { "an input of that name exists" } else { "it is not an identifier" };
+            let rule = if taken { "an input with that name already exists" } else { "it is not an identifier" };
             return Err(trace.fail(name_error(&at, "an input", name, rule)));
         }
         let component = format!("the type of input `{name}`");
@@ -310,12 +311,12 @@ pub fn input(name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
     value.unwrap_or_else(Value::from)
 }
 
-/// Whether the graph that is being built has an input of that name.
+/// Returns whether the graph being traced has an input with this name.
 pub fn has_input(name: &str) -> bool {
     with_trace(|trace| trace.has_input(name)).unwrap_or(false)
 }
 
-/// Gives a value a name for the text form.
+/// Names a value, for the text form.
 pub(crate) fn set_name(value: Value, name: &str, site: Site) {
     with_trace(|trace| {
         if !is_identifier(name) {
@@ -328,7 +329,7 @@ pub(crate) fn set_name(value: Value, name: &str, site: Site) {
     });
 }
 
-/// Gives a value a name, unless it has one.
+/// Names a value, unless it already has a name.
 pub(crate) fn keep_name(value: Value, name: &str) {
     with_trace(|trace| {
         let Some((level, id)) = trace.find(value) else { return };
@@ -339,7 +340,7 @@ pub(crate) fn keep_name(value: Value, name: &str) {
     });
 }
 
-/// Gives the results of a node the names that they have in its graph, unless they have one.
+/// Names the results of a node like the originals in `graph`, unless they already have names.
 pub fn keep_names(graph: &Graph, node: &Node, results: impl IntoIterator<Item = Value>) {
     for (output, result) in node.outputs.iter().zip(results) {
         if let Some(name) = graph.value_name(*output) {
@@ -348,7 +349,7 @@ pub fn keep_names(graph: &Graph, node: &Node, results: impl IntoIterator<Item = 
     }
 }
 
-/// Lets [`fresh_symbol`] make none that a graph has.
+/// Prevents [`fresh_symbol`] from returning a symbol of `graph`.
 pub fn reserve_symbols(graph: &Graph) {
     let mut symbols = Vec::new();
     graph.visit_symbols(&mut |symbol| symbols.push(symbol.clone()));
@@ -358,7 +359,7 @@ pub fn reserve_symbols(graph: &Graph) {
     }
 }
 
-/// A symbol that no other part of the trace uses.
+/// Returns a symbol that no other part of the trace uses.
 pub fn fresh_symbol() -> Symbol {
     let number = with_trace(|trace| {
         trace.fresh += 1;
@@ -367,7 +368,7 @@ pub fn fresh_symbol() -> Symbol {
     Symbol::new(&format!("${}", number.unwrap_or(0)))
 }
 
-/// The symbols that loops in the open bodies bind.
+/// Returns the symbols that loops in the open bodies bind.
 pub(super) fn bound_symbols() -> Vec<Symbol> {
     let bound = with_trace(|trace| {
         let nodes = trace.bodies.iter().flat_map(|body| body.graph.nodes());
@@ -376,18 +377,18 @@ pub(super) fn bound_symbols() -> Vec<Symbol> {
     bound.unwrap_or_default()
 }
 
-/// Remembers that the size of a symbol differs between lanes.
+/// Records that the size of a symbol differs between lanes.
 pub(crate) fn add_size_by_lane(size: SizeByLane) {
     remove_size_by_lane(&size.symbol);
     with_trace(|trace| trace.by_lane.push(size));
 }
 
-/// Forgets it: a loop gives the symbol another size.
+/// Removes the record for a symbol, because a loop binds it to another size.
 pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
     with_trace(|trace| trace.by_lane.retain(|size| size.symbol != *symbol));
 }
 
-/// Runs `f`: what it adds, only the lanes run where the mask is true.
+/// Runs `f`; only the lanes where `mask` is `true` run the ops that it adds.
 pub(crate) fn where_running<R>(mask: Value, f: impl FnOnce() -> R) -> R {
     with_trace(|trace| trace.running.push(mask));
     let result = f();
@@ -395,17 +396,17 @@ pub(crate) fn where_running<R>(mask: Value, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The masks of the lanes that run what is added.
+/// Returns the masks of the lanes that run the ops being added.
 pub(crate) fn running() -> Vec<Value> {
     with_trace(|trace| trace.running.clone()).unwrap_or_default()
 }
 
-/// How many bodies are open.
+/// Returns the number of open bodies.
 pub(crate) fn depth() -> usize {
     with_trace(|trace| trace.bodies.len()).unwrap_or(0)
 }
 
-/// Says of which rule the innermost body is a graph.
+/// Marks the innermost body as a graph of this derivative rule.
 pub(crate) fn set_rule(rule: &Rc<OpenRule>) {
     with_trace(|trace| {
         if let Some(body) = trace.bodies.last_mut() {
@@ -414,18 +415,18 @@ pub(crate) fn set_rule(rule: &Rc<OpenRule>) {
     });
 }
 
-/// The innermost rule of which a graph is open.
+/// Returns the innermost derivative rule with an open graph.
 pub(crate) fn open_rule() -> Option<Rc<OpenRule>> {
     with_trace(|trace| trace.bodies.iter().rev().find_map(|body| body.rule.clone())).flatten()
 }
 
-/// The sizes that differ between lanes.
+/// Returns the sizes that differ between lanes.
 pub(crate) fn sizes_by_lane() -> Vec<SizeByLane> {
     with_trace(|trace| trace.by_lane.clone()).unwrap_or_default()
 }
 
-/// Runs `f`; the ops that it adds are for the line `site`: what imports a program of another library names the line of
-/// its user, not its own.
+/// Runs `f` with `site` as the site of all ops that it adds. An importer of another library's programs uses it to
+/// record the line of its user instead of its own.
 pub fn at_site<R>(site: Site, f: impl FnOnce() -> R) -> R {
     let outer = set_site(Some(site));
     let result = f();
@@ -433,7 +434,7 @@ pub fn at_site<R>(site: Site, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Sets the line that what is added is for; gives the one before.
+/// Sets the site of the ops being added, and returns the previous one.
 fn set_site(site: Option<Site>) -> Option<Site> {
     with_trace(|trace| std::mem::replace(&mut trace.site, site)).flatten()
 }
@@ -442,13 +443,13 @@ fn with_trace<R>(f: impl FnOnce(&mut Trace) -> R) -> Option<R> {
     TRACES.with_borrow_mut(|traces| traces.last_mut().map(f))
 }
 
-/// Runs `f` on the open trace. Where none is open, nothing can be built.
+/// Runs `f` on the open trace. Fails if no trace is open.
 fn in_trace<R>(f: impl FnOnce(&mut Trace) -> Result<R, Failed>) -> Result<R, Failed> {
     with_trace(f).unwrap_or(Err(Failed::new()))
 }
 
 impl Trace {
-    /// Keeps an error, if it is the first.
+    /// Records an error, if it is the first.
     fn fail(&mut self, error: Error) -> Failed {
         self.error.get_or_insert(error);
         Failed::new()
@@ -458,7 +459,7 @@ impl Trace {
         let site = self.site.unwrap_or(site);
         let at = Place::new(op.name(), site);
         if super::failing::is_due() {
-            self.fail(name_error(&at, "an op", op.name(), "it is to fail"));
+            self.fail(name_error(&at, "an op", op.name(), "a test requested this failure"));
         }
         let ids = self.resolve_all(&at, operands)?;
         let (body, name) = (self.innermost(), op.name());
@@ -471,19 +472,19 @@ impl Trace {
         }
     }
 
-    /// Whether the graph that is being built has an input of that name.
+    /// Returns whether the graph being traced has an input with this name.
     fn has_input(&self, name: &str) -> bool {
         let graph = &self.bodies[0].graph;
         (0..graph.inputs().len()).any(|index| graph.input_name(index) == name)
     }
 
-    /// Which body has a value, and its id there.
+    /// Returns the index of the body that contains a value, and the value's id in it.
     fn find(&self, value: Value) -> Option<(usize, ValueId)> {
         let (home, id) = value.parts()?;
         Some((self.bodies.iter().position(|body| body.home == home)?, id))
     }
 
-    /// The body that was opened last.
+    /// Returns the innermost open body.
     fn innermost(&mut self) -> &mut OpenBody {
         let last = self.bodies.len() - 1;
         &mut self.bodies[last]
@@ -503,13 +504,13 @@ impl Trace {
         Ok(())
     }
 
-    /// The ids that values have in the innermost body, captured if need be.
+    /// Returns the ids of values in the innermost body, capturing them if necessary.
     fn resolve_all(&mut self, at: &Place, values: &[Value]) -> Result<Vec<ValueId>, Failed> {
         let places = self.find_all(&at.op, at.site, values)?;
         Ok(places.into_iter().map(|(level, id)| self.capture(level, id)).collect())
     }
 
-    /// Which bodies have values, and their ids there. Nothing is found after a failure.
+    /// Returns the bodies that contain values, and the values' ids in them. Fails if an error is already recorded.
     fn find_all(&mut self, op: &str, site: Site, values: &[Value]) -> Result<Vec<(usize, ValueId)>, Failed> {
         if self.error.is_some() {
             return Err(Failed::new());
@@ -524,7 +525,7 @@ impl Trace {
         Err(self.fail(escaped(&Place::new(op, site), index).with_excerpt(|| excerpt)))
     }
 
-    /// The id in the innermost body of a value of body `level`: each body between takes it as a parameter.
+    /// Returns the id in the innermost body of a value of body `level`, adding a parameter to each body in between.
     fn capture(&mut self, level: usize, mut id: ValueId) -> ValueId {
         for inner in level + 1..self.bodies.len() {
             let (outer, rest) = self.bodies.split_at_mut(inner);
@@ -545,7 +546,7 @@ fn escaped(at: &Place, index: usize) -> Error {
     Error::Escaped {
         at: at.boxed(),
         component: format!("operand {index}"),
-        home: "a graph or a loop body that is finished, or not begun".into(),
+        home: "a graph or loop body that is finished or not yet open".into(),
         fix: "return the value from the body as a carry or a y, and use what the loop returns".into(),
     }
 }
@@ -560,7 +561,7 @@ fn name_error(at: &Place, component: &str, name: &str, rule: &str) -> Error {
     }
 }
 
-/// Whether a name can stand in the text form.
+/// Returns whether a name is an identifier of the text form.
 pub fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')

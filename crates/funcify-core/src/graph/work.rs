@@ -1,4 +1,4 @@
-//! How much the passes do, counted for tests: a node that is added, or gone through, is one unit of work.
+//! Counts the work of passes, for tests: adding or visiting a node is one unit of work.
 
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ pub fn count() {
     DONE.with(|done| done.set(done.get().wrapping_add(1)));
 }
 
-/// Returns what `f` returns, and how much work it was.
+/// Returns the result of `f` and the units of work that it took.
 pub fn of<R>(f: impl FnOnce() -> R) -> (R, usize) {
     let before = DONE.with(Cell::get);
     let result = f();

@@ -1,10 +1,10 @@
-//! How elements are shown: `1.5`, `[1.0, nan]`, exact in every element type.
+//! Formats elements: `1.5`, `[1.0, nan]`, exact in every element type.
 
 use super::{HostTensor, Storage};
 use crate::types::{nearest_bf16, nearest_f16};
 
-/// A scalar's element, else the flat, row-major list of elements. Every element is exact, except that there is
-/// one NaN.
+/// Formats the element of a scalar, or the flat, row-major list of elements. Every element is exact, except that all
+/// NaNs print alike.
 pub(crate) fn print_elements(tensor: &HostTensor) -> String {
     let elements: Vec<String> = match tensor.storage() {
         Storage::Bool(elements) => elements.iter().map(bool::to_string).collect(),
@@ -36,10 +36,11 @@ fn special(element: f64) -> Option<String> {
     }
 }
 
-/// Integers above this may be shown with fewer digits than they have.
+/// The bound up to which integers are printed with all their digits.
 const LARGEST_EXACT: f64 = 1e6;
 
-/// The fewest digits that `round` brings back to the element; all digits of an integer that is not large.
+/// Formats an element with the fewest digits that `round` maps back to it. Integers below the bound keep all their
+/// digits.
 fn shortest(element: f64, round: impl Fn(f64) -> f64) -> String {
     if let Some(text) = special(element) {
         return text;

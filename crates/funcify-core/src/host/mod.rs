@@ -1,4 +1,4 @@
-//! Tensors in host memory: constants, inputs and outputs by backend name, the reference evaluation.
+//! Tensors in host memory: constants, the inputs and outputs of backends, and the values of the reference evaluator.
 
 mod elements;
 
@@ -10,10 +10,10 @@ pub(crate) use elements::print_elements;
 
 use crate::types::{DType, Shape, TensorType, integer_to_odd, nearest_bf16, nearest_f16};
 
-/// One element, in the type in which it is computed with: integers as `i64`, floats as `f64`.
+/// One element in the type used for computation: integers as `i64`, floats as `f64`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Scalar {
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// An element of an integer type.
     Int(i64),
@@ -22,7 +22,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Its value as a float; `true` is 1.
+    /// Converts to a float; `true` becomes 1.
     pub fn as_f64(self) -> f64 {
         match self {
             Scalar::Bool(value) => f64::from(u8::from(value)),
@@ -31,7 +31,7 @@ impl Scalar {
         }
     }
 
-    /// Its value as an integer: a float is cut toward zero and saturates, NaN is 0, `true` is 1.
+    /// Converts to an integer: floats are truncated toward zero and saturate, NaN becomes 0, `true` becomes 1.
     pub fn as_i64(self) -> i64 {
         match self {
             Scalar::Bool(value) => i64::from(value),
@@ -40,7 +40,7 @@ impl Scalar {
         }
     }
 
-    /// The scalar as an element of `dtype`, by the rule of [`cast`](crate::ops::Cast).
+    /// Converts to an element of `dtype` by the rule of [`cast`](crate::ops::Cast).
     pub(crate) fn cast(self, dtype: DType) -> Scalar {
         let saturated = |x: f64| match dtype {
             DType::U8 => i64::from(x as u8),
@@ -52,14 +52,14 @@ impl Scalar {
             (_, DType::Bool) => Scalar::Bool(self.as_bool()),
             (Scalar::Float(x), _) if dtype.is_int() => Scalar::Int(saturated(x)),
             (_, _) if dtype.is_int() => Scalar::Int(self.as_i64()),
-            // An i64 goes to narrower floats by one rounding, not by way of f64.
+            // An i64 is rounded once to a narrower float, not by way of f64.
             (Scalar::Int(x), DType::F32) => Scalar::Float(f64::from(x as f32)),
             (Scalar::Int(x), DType::F16 | DType::BF16) => Scalar::Float(integer_to_odd(x)),
             _ => Scalar::Float(self.as_f64()),
         }
     }
 
-    /// Whether it is not zero. NaN is not zero.
+    /// Returns whether the scalar is not zero. NaN is not zero.
     pub fn as_bool(self) -> bool {
         match self {
             Scalar::Bool(value) => value,
@@ -73,9 +73,9 @@ impl Scalar {
 pub trait Element: Copy + 'static {
     /// The element type.
     const DTYPE: DType;
-    /// Wraps elements.
+    /// Wraps elements in a [`Storage`].
     fn into_storage(elements: Vec<Self>) -> Storage;
-    /// The elements, if they have this type.
+    /// Returns the elements, if they have this type.
     fn from_storage(storage: &Storage) -> Option<&[Self]>;
 }
 
@@ -88,41 +88,41 @@ macro_rules! storage {
         }
 
         impl Storage {
-            /// The element type.
+            /// Returns the element type.
             pub fn dtype(&self) -> DType {
                 match self { $(Storage::$variant(_) => DType::$dtype,)* }
             }
 
-            /// The number of elements.
+            /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 match self { $(Storage::$variant(elements) => elements.len(),)* }
             }
 
-            /// Whether there are no elements.
+            /// Returns whether the storage has no elements.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
-            /// The element at a flat index.
+            /// Returns the element at a flat index.
             pub fn get(&self, index: usize) -> Scalar {
                 match self { $(Storage::$variant(elements) => { let $from = elements[index]; $read })* }
             }
 
-            /// Elements of `dtype` from scalars: integers wrap, floats round to nearest even.
+            /// Converts scalars to elements of `dtype`: integers wrap, floats round to nearest even.
             pub fn from_scalars(dtype: DType, scalars: impl IntoIterator<Item = Scalar>) -> Self {
                 match dtype {
                     $(DType::$dtype => Storage::$variant(scalars.into_iter().map(|$to| $write).collect()),)*
                 }
             }
 
-            /// The elements' little-endian bytes.
+            /// Returns the elements' little-endian bytes.
             pub fn to_le_bytes(&self) -> Vec<u8> {
                 match self {
                     $(Storage::$variant(elements) => elements.iter().flat_map(|e| Bytes::to_le(*e)).collect(),)*
                 }
             }
 
-            /// Elements of `dtype` from little-endian bytes; an incomplete last element is dropped.
+            /// Reads elements of `dtype` from little-endian bytes; an incomplete last element is dropped.
             pub fn from_le_bytes(dtype: DType, bytes: &[u8]) -> Self {
                 match dtype {
                     $(DType::$dtype => Storage::$variant(
@@ -156,7 +156,7 @@ storage! {
     F64, f64, F64, |e| Scalar::Float(e), |s| s.as_f64();
 }
 
-/// Little-endian bytes of one element.
+/// A type that converts to and from little-endian bytes.
 trait Bytes: Copy {
     fn to_le(self) -> Vec<u8>;
     fn from_le(bytes: &[u8]) -> Self;
@@ -196,14 +196,14 @@ pub struct HostTensor {
 }
 
 impl HostTensor {
-    /// A tensor with these elements; `None` if their number is not that of the shape, or if the sizes that are not 0 have
-    /// a product that memory cannot have.
+    /// Creates a tensor with these elements. Returns `None` if their number does not match the shape, or if the
+    /// product of the nonzero sizes exceeds the address space.
     pub fn new(shape: impl Into<Vec<usize>>, storage: Storage) -> Option<Self> {
         let shape = shape.into();
         (element_count(&shape) == Some(storage.len())).then_some(HostTensor { shape, storage })
     }
 
-    /// A tensor with these elements; `None` if their number is not that of the shape.
+    /// Creates a tensor with these elements. Returns `None` if their number does not match the shape.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -216,102 +216,102 @@ impl HostTensor {
         HostTensor::new(shape, E::into_storage(elements))
     }
 
-    /// A scalar.
+    /// Creates a scalar.
     pub fn scalar<E: Element>(element: E) -> Self {
         HostTensor { shape: Vec::new(), storage: E::into_storage(vec![element]) }
     }
 
-    /// A tensor whose element at each multi-index is `f` of it: integers wrap to `dtype`, floats round.
+    /// Creates a tensor by calling `f` with each multi-index. Integers wrap to `dtype`, floats round.
     pub fn from_fn(dtype: DType, shape: &[usize], mut f: impl FnMut(&[usize]) -> Scalar) -> Self {
         let mut elements = Vec::with_capacity(element_count(shape).unwrap_or(0));
         for_each_index(shape, |index| elements.push(f(index)));
         HostTensor { shape: shape.to_vec(), storage: Storage::from_scalars(dtype, elements) }
     }
 
-    /// A tensor of zeros (`false` for booleans).
+    /// Creates a tensor of zeros (`false` for booleans).
     pub fn zeros(dtype: DType, shape: &[usize]) -> Self {
         HostTensor::from_fn(dtype, shape, |_| Scalar::Int(0))
     }
 
-    /// The sizes.
+    /// Returns the sizes.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The element type.
+    /// Returns the element type.
     pub fn dtype(&self) -> DType {
         self.storage.dtype()
     }
 
-    /// The element type and the shape.
+    /// Returns the element type and the shape.
     pub fn ty(&self) -> TensorType {
         TensorType::new(self.dtype(), Shape::from(self.shape.as_slice()))
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.storage.len()
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the tensor has no elements.
     pub fn is_empty(&self) -> bool {
         self.storage.is_empty()
     }
 
-    /// The elements.
+    /// Returns the elements.
     pub fn storage(&self) -> &Storage {
         &self.storage
     }
 
-    /// The elements, if they have this type.
+    /// Returns the elements as a slice, if they have this type.
     pub fn as_slice<E: Element>(&self) -> Option<&[E]> {
         E::from_storage(&self.storage)
     }
 
-    /// The element at a flat, row-major index.
+    /// Returns the element at a flat, row-major index.
     pub fn get(&self, index: usize) -> Scalar {
         self.storage.get(index)
     }
 
-    /// The element at a multi-index.
+    /// Returns the element at a multi-index.
     pub fn at(&self, index: &[usize]) -> Scalar {
         self.storage.get(self.flat(index))
     }
 
-    /// All elements in order.
+    /// Iterates over all elements in row-major order.
     pub fn scalars(&self) -> impl Iterator<Item = Scalar> + '_ {
         (0..self.len()).map(|index| self.get(index))
     }
 
-    /// The elements as `f64`.
+    /// Returns the elements as `f64`.
     pub fn to_f64_vec(&self) -> Vec<f64> {
         self.scalars().map(Scalar::as_f64).collect()
     }
 
-    /// The same elements with another shape; `None` if their number differs.
+    /// Returns the same elements with another shape, or `None` if their number does not match it.
     pub fn reshaped(self, shape: impl Into<Vec<usize>>) -> Option<Self> {
         HostTensor::new(shape, self.storage)
     }
 
-    /// The elements converted to `dtype` by the rule of [`cast`](crate::ops::Cast).
+    /// Converts the elements to `dtype` by the rule of [`cast`](crate::ops::Cast).
     pub fn cast(&self, dtype: DType) -> Self {
         let scalars = self.scalars().map(|scalar| scalar.cast(dtype));
         HostTensor { shape: self.shape.clone(), storage: Storage::from_scalars(dtype, scalars) }
     }
 
-    /// Row `row` of axis 0.
+    /// Returns row `row` along axis 0.
     ///
     /// # Panics
-    /// If the tensor is a scalar or has no such row.
+    /// Panics if the tensor is a scalar or has no such row.
     pub fn row(&self, row: usize) -> HostTensor {
         let shape = &self.shape[1..];
         let size: usize = shape.iter().product();
-        assert!(row < self.shape[0], "row {row} of a tensor with {} rows", self.shape[0]);
+        assert!(row < self.shape[0], "row {row} is out of range for a tensor with {} rows", self.shape[0]);
         let scalars = (row * size..(row + 1) * size).map(|index| self.get(index));
         HostTensor { shape: shape.to_vec(), storage: Storage::from_scalars(self.dtype(), scalars) }
     }
 
-    /// The flat index of a multi-index.
+    /// Returns the flat index of a multi-index.
     fn flat(&self, index: &[usize]) -> usize {
         index.iter().zip(&self.shape).fold(0, |flat, (i, size)| flat * size + i)
     }
@@ -349,7 +349,7 @@ impl fmt::Debug for HostTensor {
     }
 }
 
-/// The number of elements of a shape; `None` if it, or a stride, is more than memory can have.
+/// Returns the number of elements of a shape, or `None` if it or a stride exceeds the address space.
 pub fn element_count(shape: &[usize]) -> Option<usize> {
     let product = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)))?;
     isize::try_from(product).ok()?;
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(rounded.get(0), Scalar::Float(f64::from(0.1f32)));
     }
 
-    /// Next to the middle of two numbers of 16 bits, by one bit of an f64.
+    /// Tests numbers that are one bit of an f64 away from the midpoint of two 16-bit numbers.
     #[test]
     fn narrow_floats_are_rounded_once() {
         for (dtype, digits) in [(DType::F16, 11), (DType::BF16, 8)] {

@@ -1,11 +1,11 @@
-//! Attributes: `{axis=0, axes=[1,2], mode=add}`.
+//! Parses attributes: `{axis=0, axes=[1,2], mode=add}`.
 
 use crate::error::Result;
 use crate::ops::{Attribute, Attributes};
 use crate::types::grammar::{dim, dims};
 use crate::types::lexer::{Cursor, error_at};
 
-/// `{axis=0, start=[1,T]}`, or nothing.
+/// Parses `{axis=0, start=[1,T]}`, or nothing.
 pub(super) fn attributes(cursor: &mut Cursor) -> Result<Attributes> {
     let mut attributes = Attributes::new();
     if !cursor.take_mark('{') {

@@ -1,16 +1,15 @@
-//! A graph as a Graphviz digraph.
+//! Exports a graph as a Graphviz digraph.
 
 use crate::graph::print::attributes_text;
 use crate::graph::{Graph, ValueId};
 use crate::host::print_elements;
 use crate::ops::{Op, OpRules};
 
-/// How many characters of a constant a node shows.
+/// The number of characters of a constant that a node shows.
 const ELEMENTS_WIDTH: usize = 40;
 
-/// The graph in the language of Graphviz: a node for each input, op and output, labelled with the op and its
-/// attributes; an edge for each use, labelled with the type; a cluster for each body of a loop or a
-/// choice.
+/// Returns the graph in the language of Graphviz: a node for each input, op and output, labelled with the op and its
+/// attributes; an edge for each use, labelled with the type; a cluster for each body.
 pub fn to_dot(graph: &Graph) -> String {
     let mut dot = Dot { lines: vec![format!("digraph {} {{", quoted(graph.name()))] };
     dot.lines.push("  node [shape=box];".into());
@@ -32,7 +31,7 @@ impl Dot {
         self.lines.push(format!("{}{text}", "  ".repeat(depth)));
     }
 
-    /// The nodes of a body. `prefix` begins the names of all of them.
+    /// Writes the nodes of a body. All their names begin with `prefix`.
     fn body(&mut self, graph: &Graph, prefix: &str, depth: usize) {
         let mut makers: std::collections::HashMap<ValueId, String> = Default::default();
         for (index, input) in graph.inputs().iter().enumerate() {

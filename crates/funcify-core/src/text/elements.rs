@@ -1,4 +1,4 @@
-//! Reading the elements of constants: `1.5`, `[1.0, nan]`, exact in every element type.
+//! Parses the elements of constants: `1.5`, `[1.0, nan]`, exact in every element type.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use crate::host::{HostTensor, Scalar, Storage};
 use crate::types::lexer::{Cursor, Token, error_at};
 use crate::types::{DType, TensorType, nearest_bf16, nearest_f16};
 
-/// The elements of a constant of this type.
+/// Parses the elements of a constant of this type.
 pub(super) fn parse_elements(cursor: &mut Cursor, ty: &TensorType) -> Result<HostTensor> {
     let site = cursor.site();
     let Some(shape) = ty.shape.constant() else {
@@ -41,7 +41,7 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
         DType::U32 => text.parse::<u32>().ok().map(|e| Scalar::Int(e.into())),
         DType::I32 => text.parse::<i32>().ok().map(|e| Scalar::Int(e.into())),
         DType::I64 => text.parse().ok().map(Scalar::Int),
-        // Reading an f32 as an f64 first would round twice.
+        // Parsing an f32 as an f64 first would round twice.
         DType::F32 => text.parse::<f32>().ok().map(|e| Scalar::Float(e.into())),
         DType::F16 => half(&text, |e| nearest_f16(e).to_f64()),
         DType::BF16 => half(&text, |e| nearest_bf16(e).to_f64()),
@@ -50,8 +50,8 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
     let is_number = matches!(cursor.peek(), Token::Number(_));
     match scalar {
         Some(Scalar::Float(number)) if is_number && number.is_infinite() => {
-            let expected = format!("a number that {dtype} holds, or `inf`");
-            Err(error_at(site, expected, format!("`{text}`, which is beyond the largest")))
+            let expected = format!("a number that {dtype} can represent, or `inf`");
+            Err(error_at(site, expected, format!("`{text}`, which exceeds the largest one")))
         }
         Some(scalar) => {
             cursor.bump();
@@ -61,8 +61,8 @@ fn element(cursor: &mut Cursor, dtype: DType) -> Result<Scalar> {
     }
 }
 
-/// The nearest number of a type of 16 bits. By way of an f64, which rounds too, only where that does not decide on it: not if
-/// the f64 is halfway between two numbers of the type and is not the text's number itself.
+/// Rounds a literal to the nearest 16-bit float. Goes by way of an f64, which rounds too, unless the f64 is halfway
+/// between two numbers of the type; then the literal is compared with the midpoint exactly.
 fn half(text: &str, round: impl Fn(f64) -> f64) -> Option<Scalar> {
     let nearest: f64 = text.parse().ok()?;
     let rounded = round(nearest);
@@ -83,7 +83,7 @@ fn half(text: &str, round: impl Fn(f64) -> f64) -> Option<Scalar> {
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Decimal {
     power: i64,
-    /// Without zeros at the ends.
+    /// The digits, without leading and trailing zeros.
     digits: String,
 }
 
@@ -111,7 +111,8 @@ mod tests {
         Ok((*constant.value).clone())
     }
 
-    /// Just above, at and below the middle of two numbers of the type, closer than an f64 can say.
+    /// Tests literals just above, at and below the midpoint of two numbers of the type, closer than an f64 can
+    /// represent.
     #[test]
     fn literals_are_rounded_once() {
         for (dtype, digits, fraction) in [
@@ -143,7 +144,7 @@ mod tests {
             for sign in ["", "-"] {
                 assert!(read(dtype, &format!("{sign}{largest}")).unwrap().get(0).as_f64().is_finite());
                 let error = read(dtype, &format!("{sign}{beyond}")).unwrap_err().to_string();
-                assert!(error.contains(&format!("a number that {dtype} holds")), "{error}");
+                assert!(error.contains(&format!("a number that {dtype} can represent")), "{error}");
                 assert!(read(dtype, &format!("{sign}inf")).unwrap().get(0).as_f64().is_infinite());
             }
             assert!(read(dtype, "nan").unwrap().get(0).as_f64().is_nan());
@@ -156,6 +157,6 @@ mod tests {
             assert!(Graph::build("f", |_| crate::full([2], dtype, f64::INFINITY)).is_ok());
         }
         let int = Graph::build("f", |g| g.input("x", "f16[]") * 100_000);
-        assert!(int.unwrap_err().to_string().contains("one that f16"));
+        assert!(int.unwrap_err().to_string().contains("a number that f16"));
     }
 }

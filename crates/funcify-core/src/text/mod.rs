@@ -1,7 +1,7 @@
-//! The text form (`.fir`), read, and Graphviz. Graphs print themselves (`graph/print.rs`).
+//! Parses the text form (`.fir`) of graphs, and exports Graphviz. The printer is in `graph/print.rs`.
 //!
-//! One equation a line, a type on every binder, attributes in braces; `//` begins a comment. Printing, parsing and
-//! printing again gives the same text.
+//! The text has one equation per line, a type on every binder, and attributes in braces; `//` begins a comment.
+//! Printing, parsing and printing again yields the same text.
 //!
 //! ```text
 //! fn @sums(%xs: f32[T,3], %rows: f32[1,3], %init: f32[3], %w: f32[3]) {
@@ -20,7 +20,7 @@
 //! }
 //! ```
 //!
-//! All ops with bodies have one grammar; an op brings only its words ([`Spelling`](crate::ops::form::Spelling)):
+//! All ops with bodies share one grammar; an op supplies only its words ([`Spelling`](crate::ops::form::Spelling)):
 //!
 //! ```text
 //! NAME %operand, .. {attribute=.., ..} {
@@ -37,24 +37,24 @@
 //! }
 //! ```
 //!
-//! The first form is for ops with named bodies, the second for those that are one body, such as the loop. There, lines say
-//! which rows of which operand or result each parameter is, and where the results go; what is left follows the op's own
-//! word. Each part is left out where it is empty. Inside, the values after `with` have the names that they have outside.
-//! The number of the step is always called `t`.
+//! The first form is for ops with named bodies, the second for ops that have a single unnamed body, such as a scan. In
+//! the second form, lines describe which rows of which operand or result each parameter is, and where the results are
+//! written; the remaining results follow the op's own word. Empty parts are omitted. Inside a body, the values after
+//! `with` keep their outer names. The index of the step is always called `t`.
 //!
-//! The attributes of a loop are `steps`, `until`, `order=down`, `unroll=3`; `policy=save_all`, `segments=[32]` or `budget=65536` (see
-//! [`CheckpointPolicy`](crate::CheckpointPolicy)); `truncate=3` (see [`ScanOptions::truncate`](crate::ScanOptions::truncate)). With
-//! an operand, `scan %n {steps=$1}`, the number of steps is the value of `%n`, which the symbol `$1` stands for from there on.
-//! With `{steps=20, until=$1}` the loop ends after the first step in which the value of its
-//! body's last line, `until %stop`, is true, and `$1` is the number of steps that ran. The lines come in
-//! the order sequences, buffers, carries.
-//! The words seq, nit-sot, sit-sot, mit-sot, mit-mot follow from the rest and are checked. A buffer that starts
-//! with given rows, in an upward loop, writes row `t`; elsewhere a tap is a row's number.
+//! The attributes of a scan are `steps`, `until`, `order=down`, `unroll=3`; `policy=save_all`, `segments=[32]` or
+//! `budget=65536` (see [`CheckpointPolicy`](crate::CheckpointPolicy)); `truncate=3` (see
+//! [`ScanOptions::truncate`](crate::ScanOptions::truncate)). With an operand, as in `scan %n {steps=$1}`, the number of
+//! steps is the value of `%n`, and the symbol `$1` is bound to it from there on. With `{steps=20, until=$1}`, the loop
+//! ends after the first step in which the value of the body's last line, `until %stop`, is `true`, and `$1` is the
+//! number of steps that ran. The lines are ordered: sequences, buffers, carries. The words seq, nit-sot, sit-sot,
+//! mit-sot, mit-mot follow from the rest and are checked. A buffer that starts with given rows, in an upward loop,
+//! writes row `t`; elsewhere a tap is the index of a row.
 //!
-//! `bind_size %n {size=$1}` has no results: `$1` stands for the value of `%n` from there on, as in `%0: f32[$1] = slice %xs
-//! {axis=0, start=0, limit=$1, step=1}`.
+//! `bind_size %n {size=$1}` has no results: it binds `$1` to the value of `%n` from there on, as in `%0: f32[$1] =
+//! slice %xs {axis=0, start=0, limit=$1, step=1}`.
 //!
-//! A choice shows its branches as blocks, which end with what they give; the branch of a boolean that is false is case 0:
+//! A switch shows its branches as blocks, which end with their results; for a boolean, `false` selects case 0:
 //!
 //! ```text
 //! %y: f32[] = switch %p {
@@ -69,7 +69,7 @@
 //! }
 //! ```
 //!
-//! A conditional loop names its initial carries, and shows the condition and the step:
+//! A while loop names its initial carries, and shows the condition and the step:
 //!
 //! ```text
 //! %x: f32[] = while %start {bound=20} {
@@ -84,7 +84,7 @@
 //! }
 //! ```
 //!
-//! An associative scan names its leaves, may say `order=down`, and shows the combination of two elements:
+//! An associative scan names its leaves, may have `order=down`, and shows the combination of two elements:
 //!
 //! ```text
 //! %p: f32[T], %h: f32[T] = associative_scan %a, %b {order=down} {
@@ -97,7 +97,7 @@
 //! }
 //! ```
 //!
-//! The call of a function with a derivative rule of its own names its arguments, and shows the function and the graphs of
+//! The call of a function with a custom derivative rule names its arguments, and shows the function and the graphs of
 //! the rule: `forward` and `backward` of a `custom_vjp`, or `tangent` of a `custom_jvp`.
 //!
 //! ```text
@@ -115,10 +115,10 @@
 //! }
 //! ```
 //!
-//! In the graphs of a rule, `%r: f32[] = itself %a` calls the function that it is the rule of.
+//! In the graphs of a rule, `%r: f32[] = itself %a` calls the function that the rule belongs to.
 //!
-//! The text does not hold: the names of a body's results, which follow from what they are written to, and names
-//! that two values share, of which the second gets a number.
+//! The text does not preserve the names of a body's results, which follow from the targets of the writes, nor a name
+//! shared by two values: the second one gets a number.
 
 mod attributes;
 mod dot;
@@ -137,12 +137,12 @@ use crate::error::{Error, Place, Result, Site};
 use crate::graph::Graph;
 
 impl Graph {
-    /// Reads a graph from its text form.
+    /// Parses a graph from its text form.
     pub fn parse(text: &str) -> Result<Graph> {
         parse::parse(text)
     }
 
-    /// Reads a graph from a file in the text form, which an error names.
+    /// Reads a graph from a file in the text form. Errors name the file.
     #[track_caller]
     pub fn read(path: impl AsRef<std::path::Path>) -> Result<Graph> {
         let (path, site) = (path.as_ref(), Site::caller());

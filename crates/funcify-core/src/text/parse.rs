@@ -1,4 +1,4 @@
-//! Parsing the text form. The nodes are built by [`Graph::push_node`], so the type rules run.
+//! Parses the text form. Nodes are built with [`Graph::push_node`], so the type rules are checked.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::types::grammar::tensor_type;
 use crate::types::lexer::{Cursor, Token, error_at, is_number, unknown_word};
 use crate::types::nearest::nearest;
 
-/// Reads one function.
+/// Parses one function.
 pub(crate) fn parse(text: &str) -> Result<Graph> {
     let read = || {
         let cursor = Cursor::new(text)?;
@@ -35,32 +35,33 @@ pub(crate) fn parse(text: &str) -> Result<Graph> {
     })
 }
 
-/// The error of a symbol that has no size where it stands (graph-c7).
+/// Creates the error for a symbol that is used without a size (graph-c7).
 fn without_size(cursor: &Cursor, graph: &Graph, symbol: &Symbol) -> Error {
     let site = cursor.first_word(symbol.name()).unwrap_or_default();
     let given = (0..graph.inputs().len()).flat_map(|index| graph.input_type(index).shape.dims());
     let given: BTreeSet<&str> = given.flat_map(|dim| dim.symbols()).map(Symbol::name).collect();
     let expected = match given.is_empty() {
-        true => "a number: no input has a size with a name".to_string(),
-        false => format!("a size that an input has: {}", Vec::from_iter(given.iter().copied()).join(", ")),
+        true => "a number: no input has a named size".to_string(),
+        false => format!("a size of an input: {}", Vec::from_iter(given.iter().copied()).join(", ")),
     };
     let fix = match nearest(symbol.name(), given) {
         Some(given) => format!("write `{given}`, or add an input with the size `{symbol}`"),
         None => format!("add an input with the size `{symbol}`, or write a number"),
     };
-    let found = format!("`{symbol}`, which has no size: no input has it, and no loop before gives it");
+    let found = format!("`{symbol}`, which has no size: no input has it, and no earlier loop binds it");
     Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix }
 }
 
-/// How many characters of a line an error shows, at most.
+/// The maximum number of characters of a line that an error shows.
 const SHOWN_WIDTH: usize = 120;
 
-/// The line of that place, and a line with a caret below the place. Of a long line, what is around the place.
+/// Returns the line at fault, and a line with a caret below the location. A long line is cut to the part around the
+/// location.
 fn marked_line(text: &str, site: Site) -> Vec<String> {
     let Site::Text { line, column } = site else { return Vec::new() };
     let shown = text.split('\n').nth(line - 1).unwrap_or_default().trim_end();
     let skipped = if shown.chars().count() <= SHOWN_WIDTH { 0 } else { (column - 1).saturating_sub(SHOWN_WIDTH / 2) };
-    // A tab stays one, so that the caret stands below its character.
+    // Tabs are kept, so that the caret lines up with its character.
     let blank = |c: char| if c == '\t' { c } else { ' ' };
     let before: String = shown.chars().skip(skipped).take(column - 1 - skipped).map(blank).collect();
     let padding = " ".repeat((column - 1 - skipped).saturating_sub(before.chars().count()));
@@ -68,7 +69,7 @@ fn marked_line(text: &str, site: Site) -> Vec<String> {
     vec![part, format!("{before}{padding}^")]
 }
 
-/// Reads an op's name and attributes. The error says what was expected.
+/// Parses an op's name and attributes. The error describes the expected text.
 #[cfg(test)]
 pub(crate) fn parse_op_text(text: &str) -> Result<Op, String> {
     let read = || {
@@ -82,7 +83,7 @@ pub(crate) fn parse_op_text(text: &str) -> Result<Op, String> {
     read().map_err(expectation)
 }
 
-/// `slice %x {axis=0}`: the operands are read in between by `operands`.
+/// Parses an op such as `slice %x {axis=0}`; `operands` parses the operands in between.
 fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) -> Result<()>) -> Result<Op> {
     let site = cursor.site();
     let name = cursor.expect_name("an op")?;
@@ -103,17 +104,17 @@ fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) ->
     Ok(op)
 }
 
-/// Checks that there are no attributes but those that an op may have.
+/// Checks that an op has no attributes other than the known ones.
 pub(super) fn only(site: Site, name: &str, attributes: &Attributes, known: &[&str]) -> Result<()> {
     let Some((key, _)) = attributes.iter().find(|(key, _)| !known.contains(key)) else { return Ok(()) };
     let expected = match known.is_empty() {
-        true => format!("no attributes, for `{name}` has none"),
+        true => format!("no attributes: `{name}` has none"),
         false => format!("only the attributes of `{name}`: {}", known.join(", ")),
     };
     Err(unknown_word(site, expected, key, known.iter().copied()))
 }
 
-/// A body that is being read.
+/// A body that is being parsed.
 pub(super) struct Body {
     pub(super) graph: Graph,
     pub(super) names: HashMap<String, ValueId>,
@@ -125,12 +126,12 @@ impl Body {
     }
 }
 
-/// Reads a function.
+/// A parser of functions.
 pub(super) struct Parser {
     pub(super) cursor: Cursor,
-    /// Every name of the function, those in the bodies of loops included.
+    /// All names of values in the function, including those in bodies.
     defined: HashSet<String>,
-    /// The ops around, each with its bodies that have ended.
+    /// The enclosing ops, each with its finished bodies.
     pub(super) around: Vec<(&'static Spelling, Vec<FormBody>)>,
 }
 
@@ -165,7 +166,8 @@ impl Parser {
         Ok(body.graph)
     }
 
-    /// The name after `@`, if there is one. A word where it stands, before one of the tokens that may follow it, lacks its `@`.
+    /// Parses the name after `@`, if there is one. Reports a missing `@` for a word in its place that is followed by
+    /// one of `followers`.
     pub(super) fn function_name(&mut self, followers: &[&str]) -> Result<String> {
         match self.cursor.peek().clone() {
             Token::Function(name) => {
@@ -184,12 +186,12 @@ impl Parser {
         let is_static = self.cursor.take_word("static");
         let binder = self.binder("an input such as `%x: f32[3]`")?;
         if is_number(&binder.name) {
-            return Err(error_at(binder.site, "an identifier, for inputs have names", format!("`%{}`", binder.name)));
+            return Err(error_at(binder.site, "an identifier: inputs have names", format!("`%{}`", binder.name)));
         }
         if is_static && !(binder.ty.dtype.is_int() && binder.ty.rank() == 0) {
             let at = Place::new("input", binder.site);
             let component = format!("static input `%{}`", binder.name);
-            return Err(at.mismatch(component, "an integer scalar", &binder.ty, "leave `static` out, or use `i64[]`"));
+            return Err(at.mismatch(component, "an integer scalar", &binder.ty, "remove `static`, or use `i64[]`"));
         }
         self.define(&binder.name, binder.site)?;
         let value = body.graph.push_input(&binder.name, binder.ty, is_static);
@@ -209,13 +211,13 @@ impl Parser {
             self.cursor.expect_mark('=')?;
             graph.push_output(&name, self.value(names)?);
             if !listed.insert(name.clone()) {
-                return Err(duplicate_name(site, "an output", &name, "an output of that name exists"));
+                return Err(duplicate_name(site, "an output", &name, "an output with that name already exists"));
             }
         }
         self.cursor.expect_line_end()
     }
 
-    /// `%x: f32[3]`
+    /// Parses `%x: f32[3]`.
     pub(super) fn binder(&mut self, expected: &str) -> Result<Binder> {
         let site = self.cursor.site();
         let name = self.cursor.expect_value(expected)?;
@@ -223,20 +225,20 @@ impl Parser {
         Ok(Binder { name, site, ty: tensor_type(&mut self.cursor)?, last: None })
     }
 
-    /// Several binders with commas between them.
+    /// Parses binders separated by commas.
     pub(super) fn binders(&mut self, expected: &str) -> Result<Vec<Binder>> {
         let mut binders = Vec::new();
         while binders.is_empty() || self.cursor.take_mark(',') {
             let mut binder = self.binder(expected)?;
             if self.cursor.take_word("last") {
-                binder.last = Some(self.cursor.expect_count("how many of the last rows are wanted")?);
+                binder.last = Some(self.cursor.expect_count("the number of last rows to return")?);
             }
             binders.push(binder);
         }
         Ok(binders)
     }
 
-    /// Values with commas between them, or none.
+    /// Parses values separated by commas, or none.
     pub(super) fn values(&mut self, names: &HashMap<String, ValueId>) -> Result<Vec<ValueId>> {
         let mut values = Vec::new();
         while matches!(self.cursor.peek(), Token::Value(_)) && values.is_empty() || self.cursor.take_mark(',') {
@@ -245,15 +247,16 @@ impl Parser {
         Ok(values)
     }
 
-    /// Notes that a name is used, which may happen once in a function.
+    /// Records the definition of a name, which must be unique within a function.
     pub(super) fn define(&mut self, name: &str, site: Site) -> Result<()> {
         if self.defined.insert(name.to_string()) {
             return Ok(());
         }
-        Err(duplicate_name(site, "a value", &format!("%{name}"), "a value of that name exists in this function"))
+        let rule = "a value with that name already exists in this function";
+        Err(duplicate_name(site, "a value", &format!("%{name}"), rule))
     }
 
-    /// The value of a name that was defined before, in this body.
+    /// Parses the name of a value that was defined earlier in this body.
     pub(super) fn value(&mut self, names: &HashMap<String, ValueId>) -> Result<ValueId> {
         let site = self.cursor.site();
         let name = self.cursor.expect_value("a value such as `%x`")?;
@@ -265,13 +268,13 @@ impl Parser {
             let expected = if self.defined.contains(name) {
                 "a value of this body, which lists the outer values that it uses after `with`"
             } else {
-                "a value that is defined before"
+                "a value that is already defined"
             };
             error_at(site, expected, format!("`%{name}`"))
         })
     }
 
-    /// One line, or a loop up to its closing brace. `expected` is what can stand here.
+    /// Parses one line, or an op with bodies up to its closing brace. `expected` describes what is allowed here.
     pub(super) fn equation(&mut self, body: &mut Body, expected: &str) -> Result<()> {
         let binders = match self.cursor.peek() {
             Token::Value(_) => {
@@ -350,7 +353,7 @@ impl Parser {
             if *inferred != binder.ty {
                 let at = Place::new(at.op.clone(), binder.site);
                 let component = format!("the declared type of `%{}`", binder.name);
-                let error = at.mismatch(component, inferred, &binder.ty, "declare the type that the op gives");
+                let error = at.mismatch(component, inferred, &binder.ty, "declare the type that the op returns");
                 return Err(with_excerpt(error, &body.graph));
             }
             if !is_number(&binder.name) {
@@ -362,13 +365,13 @@ impl Parser {
     }
 }
 
-/// Checks that all rows are wanted, as of all but the buffers of a loop.
+/// Checks that no result is limited to its last rows, which only the buffers of a loop may be.
 pub(super) fn without_last(binders: &[Binder]) -> Result<()> {
     let Some(binder) = binders.iter().find(|binder| binder.last.is_some()) else { return Ok(()) };
     Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)))
 }
 
-/// The error of a name that is used twice.
+/// Creates the error for a name that is used twice.
 pub(super) fn duplicate_name(site: Site, component: &str, name: &str, rule: &str) -> Error {
     Error::Name {
         at: Place::new("parse", site).boxed(),
@@ -383,7 +386,7 @@ pub(super) fn duplicate_name(site: Site, component: &str, name: &str, rule: &str
 mod tests {
     use super::parse;
 
-    /// Each of these texts is refused, or read and then printed the same.
+    /// Each of these texts is rejected, or parses and prints the same.
     #[test]
     fn damaged_texts_do_not_panic() {
         let text = include_str!("mod.rs").replace("//!", "");

@@ -1,4 +1,5 @@
-//! Parsing ops with bodies, all by one grammar: `NAME operands {attributes} { bodies }`, with the words of the op's spelling.
+//! Parses ops with bodies by one common grammar, `NAME operands {attributes} { bodies }`, with the words of the op's
+//! spelling.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::ops::form::{Binder, Bodies, Form, FormBody, Line, Reading, Source, Sp
 use crate::types::lexer::{Token, error_at, is_number};
 
 impl Parser {
-    /// Reads an op with bodies, up to its closing brace, and adds it to `outer`.
+    /// Parses an op with bodies, up to its closing brace, and adds it to `outer`.
     pub(super) fn op_with_bodies(
         &mut self,
         outer: &mut Body,
@@ -51,7 +52,7 @@ impl Parser {
         self.push(outer, op, &operands, binders, site)
     }
 
-    /// The brace before the first line of an op or a body.
+    /// Parses the brace before the first line of an op or a body.
     fn open_brace(&mut self, spelling: &Spelling) -> Result<()> {
         let opens = *self.cursor.peek() == Token::Mark('{') && *self.cursor.peek_at(1) == Token::NewLine;
         if !opens {
@@ -61,7 +62,8 @@ impl Parser {
         self.cursor.expect_line_end()
     }
 
-    /// The error of a first line that does not go on as an op with bodies does, as in texts of earlier versions.
+    /// Creates the error for a first line that does not continue like an op with bodies, as in texts of earlier
+    /// versions.
     fn wrong_head(&self, spelling: &Spelling) -> Error {
         let attributes = match spelling.attributes {
             [] => String::new(),
@@ -71,7 +73,7 @@ impl Parser {
         self.cursor.error_with(expected, format!("write as in `{}`", spelling.example))
     }
 
-    /// A body after its name, `(%c: f32[]) with %x { .. give %1 }`, which is added to those of the op that is open.
+    /// Parses a body after its name, `(%c: f32[]) with %x { .. give %1 }`, and adds it to the bodies of the open op.
     fn body(&mut self, outer: &Body, results: &[Binder], spelling: &Spelling, name: String) -> Result<()> {
         if self.around.len() > MAX_DEPTH {
             return Err(error_at(self.cursor.site(), format!("at most {MAX_DEPTH} nested bodies"), "one more"));
@@ -99,7 +101,7 @@ impl Parser {
         }
         let (is_own, word) = (spelling.is_own_body(), spelling.gives());
         let expected = match is_own {
-            true => "an equation, a row that is written, or `}`".to_string(),
+            true => "an equation, a write such as `%ys[t] = %0`, or `}`".to_string(),
             false => format!("an equation or `{word}`"),
         };
         while !self.cursor.at_word(word) && !(is_own && (self.at_write() || *self.cursor.peek() == Token::Mark('}'))) {
@@ -133,7 +135,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The names that a body uses for outer values, and those values: `%x, %w as %w_1`.
+    /// Parses the captured outer values and their names in the body: `%x, %w as %w_1`.
     fn captured(&mut self, outer: &Body) -> Result<Vec<(String, ValueId)>> {
         let mut captured: Vec<(String, ValueId)> = Vec::new();
         loop {
@@ -157,7 +159,8 @@ impl Parser {
         }
     }
 
-    /// `seq %a: f32[], %b: f32[] = %xs[t], %xs[t+1]`, `mit-mot %m from %g`: a line about the parameters that follow `%xs`.
+    /// Parses a line that describes parameters which follow `%xs`: `seq %a: f32[], %b: f32[] = %xs[t], %xs[t+1]`, or
+    /// `mit-mot %m from %g`.
     fn line(
         &mut self,
         outer: &Body,
@@ -196,13 +199,13 @@ impl Parser {
         Ok(Line { role, site, source, named, taps, from })
     }
 
-    /// The name of what a line follows, and its place.
+    /// Parses the name of the value whose rows a line describes, and returns its location.
     fn source(&mut self) -> Result<(String, Site)> {
         let site = self.cursor.site();
-        Ok((self.cursor.expect_value("a row such as `%xs[t]`, or what has the rows")?, site))
+        Ok((self.cursor.expect_value("a row such as `%xs[t]`, or a value such as `%xs`")?, site))
     }
 
-    /// `[t+1]`, or nothing.
+    /// Parses `[t+1]`, or nothing.
     fn tap(&mut self) -> Result<Tap> {
         if !self.cursor.take_mark('[') {
             return Ok(Tap { row: None, site: self.cursor.site() });
@@ -210,7 +213,7 @@ impl Parser {
         let site = self.cursor.site();
         if !self.cursor.take_word("t") {
             let fix = match self.cursor.peek() {
-                Token::Name(_) => "write `t`: the number of the step is always called so",
+                Token::Name(_) => "write `t`, which is always the name of the step's index",
                 _ => "",
             };
             return Err(self.cursor.error_with("`t`", fix));
@@ -222,16 +225,16 @@ impl Parser {
         Ok(Tap { row: Some(sign.map_or(0, |(_, sign)| sign * distance)), site })
     }
 
-    /// Whether a line that says what a step writes is next: `%ys[t] = %0` or `%c = %1`.
+    /// Returns whether the next line is a write of the step: `%ys[t] = %0` or `%c = %1`.
     fn at_write(&self) -> bool {
         matches!(self.cursor.peek(), Token::Value(_))
             && matches!(self.cursor.peek_at(1), Token::Mark('[') | Token::Mark('='))
     }
 
-    /// `%ys[t] = %0`
+    /// Parses `%ys[t] = %0`.
     fn write(&mut self, results: &[Binder], body: &Body) -> Result<Write> {
         if !self.at_write() {
-            return Err(self.cursor.error("a row that is written, such as `%ys[t] = %0`, or `}`"));
+            return Err(self.cursor.error("a write such as `%ys[t] = %0`, or `}`"));
         }
         let (name, site) = self.source()?;
         let result = results.iter().position(|binder| binder.name == name);
@@ -249,7 +252,7 @@ impl Parser {
         for binder in binders {
             if is_number(&binder.name) {
                 let found = format!("`%{}`", binder.name);
-                return Err(error_at(binder.site, "an identifier, for parameters have names", found));
+                return Err(error_at(binder.site, "an identifier: parameters have names", found));
             }
             self.define(&binder.name, binder.site)?;
             let value = body.graph.push_input(&binder.name, binder.ty, false);

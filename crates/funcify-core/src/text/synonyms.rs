@@ -1,7 +1,7 @@
-//! Names that ops have elsewhere: in the builder, in NumPy, JAX, PyTorch and StableHLO. A text that uses one is answered with what
-//! the text form has for it.
+//! Names of ops in other places: the builder, NumPy, JAX, PyTorch and StableHLO. If a text uses one, the error
+//! suggests the equivalent in the text form.
 
-/// What to write for `name`, which is not the name of an op, if it is one elsewhere.
+/// Returns the equivalent in the text form of `name`, which is not the name of an op, if it is known elsewhere.
 pub(super) fn written_as(name: &str) -> Option<String> {
     let name = name.to_lowercase();
     let bare = name.strip_prefix("reduce_").unwrap_or(&name);
@@ -21,7 +21,7 @@ pub(super) fn written_as(name: &str) -> Option<String> {
     ELSEWHERE.iter().find(|(names, _)| names.contains(&name.as_str())).map(|(_, written)| (*written).to_string())
 }
 
-/// Names, and what is written for them.
+/// Names from elsewhere with their equivalents.
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["dot", "mm", "bmm", "dot_general", "einsum"], "matmul %x, %y"),
     (&["maximum"], "max %x, %y"),
@@ -70,7 +70,7 @@ mod tests {
     use crate::ops::all_names;
     use crate::text::parse_op_text;
 
-    /// What is written parses, and is no op of that name already.
+    /// Checks that each suggestion parses, and that no name is already an op.
     #[test]
     fn each_answer_is_an_op() {
         let names = all_names();

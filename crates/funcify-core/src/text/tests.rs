@@ -1,4 +1,5 @@
-//! Round trips: printing, parsing and printing again gives the same text, an equal graph, and the same numbers.
+//! Tests round trips: printing, parsing and printing again yields the same text, an equal graph, and the same
+//! results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use crate::{
     scan, scan_with, select, size,
 };
 
-/// Arguments for a graph, with every symbol 3.
+/// Returns arguments for a graph, with every symbol bound to 3.
 fn arguments(graph: &Graph) -> Vec<HostTensor> {
     let mut sizes = Sizes::new();
     let types: Vec<_> = (0..graph.inputs().len()).map(|index| graph.input_type(index).clone()).collect();
@@ -32,7 +33,7 @@ fn arguments(graph: &Graph) -> Vec<HostTensor> {
     types.iter().map(tensor).collect()
 }
 
-/// The whole promise of the text form, for one graph.
+/// Checks the full round trip of one graph.
 fn round_trips(graph: &Graph) -> String {
     let text = print(graph);
     let parsed = parse(&text).unwrap_or_else(|error| panic!("{error}\nin\n{text}"));
@@ -401,7 +402,7 @@ fn excerpts_show_the_last_equations() {
     assert_eq!(excerpt(&Graph::new(""), "sin", &[]), ["sin"]);
 }
 
-/// The text of a function with these lines, which is refused with this message, at this line and column.
+/// Checks that a function with these lines is rejected with this message, at this line and column.
 fn rejects(lines: &str, kind: &str, message: &str, place: Option<(usize, usize)>) {
     let text = format!("fn @f(%x: f32[T,3], %w: f32[3], %s: f32[1,3]) {{\n{lines}\n}}\n");
     let error: Error = parse(&text).expect_err(&text);
@@ -417,10 +418,10 @@ fn rejects(lines: &str, kind: &str, message: &str, place: Option<(usize, usize)>
 fn equations_that_are_refused() {
     let p = |message, lines: &str, place| rejects(lines, "Parse", message, place);
     p("the name of an op", "%0: f32[3] = sine %w\nreturn", Some((2, 14)));
-    p("no attributes, for `sin` has none", "%0: f32[3] = sin %w {axis=0}\nreturn", None);
+    p("no attributes: `sin` has none", "%0: f32[3] = sin %w {axis=0}\nreturn", None);
     p("the attribute `axis`", "%0: f32[3] = reverse %w\nreturn", None);
     p("the attribute `axis` once", "%0: f32[3] = reverse %w {axis=0, axis=0}\nreturn", None);
-    p("a value that is defined before", "%0: f32[3] = sin %q\nreturn", Some((2, 18)));
+    p("a value that is already defined", "%0: f32[3] = sin %q\nreturn", Some((2, 18)));
     p("the end of the line", "%0: f32[3] = sin %w %w\nreturn", Some((2, 21)));
     p("`:`", "%0 = sin %w\nreturn", None);
     p("a dtype", "%0: q32[3] = sin %w\nreturn", None);
@@ -432,7 +433,7 @@ fn equations_that_are_refused() {
     p("`last` only on a buffer", "%0: f32[3] last 2 = sin %w\nreturn", None);
     p("a token", "%0: f32[3] = sin %w;\nreturn", None);
     rejects("%x: f32[3] = sin %w\nreturn", "Name", "exists in this function", Some((2, 1)));
-    rejects("return a=%x, a=%w", "Name", "an output of that name", None);
+    rejects("return a=%x, a=%w", "Name", "an output with that name", None);
     rejects("%0: f32[4] = sin %w\nreturn", "Type", "f32[4]", Some((2, 1)));
     rejects("%0: f32[3], %1: f32[3] = sin %w\nreturn", "Type", "2 results", None);
     rejects("%0: f32[3] = add %w, %x\nreturn", "Type", "add", Some((2, 14)));
@@ -499,7 +500,7 @@ fn ops_are_read_with_their_attributes() {
     for (text, expected) in [
         ("sine", "the name of an op"),
         ("slice {axis=0}", "the attribute `start`"),
-        ("sin {axis=0}", "no attributes, for `sin` has none"),
+        ("sin {axis=0}", "no attributes: `sin` has none"),
         ("slice {axis=0", "`,` or `}`"),
         ("reverse {axis=[0]}", "not a list"),
         ("scan", "the name of an op"),

@@ -1,12 +1,12 @@
 //! Dimensions: integer polynomials over named symbols, in a canonical form.
 //!
-//! `T`, `T+1` and `2*B*T` are dimensions. Terms are sorted and without zero coefficients, so two
-//! dimensions are equal for all sizes exactly when they compare equal. A symbol stands for a size, so
-//! for an integer that is not negative; [`Dim::is_at_least`] uses that.
+//! `T`, `T+1` and `2*B*T` are dimensions. Terms are sorted and have nonzero coefficients, so two dimensions are equal
+//! for all sizes exactly when they compare equal. A symbol stands for a size and is therefore not negative;
+//! [`Dim::is_at_least`] relies on that.
 //!
-//! Arithmetic is checked. A result with a coefficient beyond 64 bits, or a product of polynomials with very many terms, is
-//! [beyond range](Dim::is_beyond_range): no size, equal to no size, known to be neither smaller nor larger than one. A
-//! graph refuses types and attributes with it.
+//! Arithmetic is checked. A result with a coefficient beyond 64 bits, or a product of polynomials with very many
+//! terms, is [beyond range](Dim::is_beyond_range): it is not a size, equals no size, and is known to be neither
+//! smaller nor larger than one. Graphs reject types and attributes that contain it.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 
 use super::{SizeError, Sizes};
 
-/// The name of a size that is bound when a program is called.
+/// Identifies a size that is bound when a program is called.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol(Arc<str>);
 
 impl Symbol {
-    /// The symbol of that name. Names are identifiers; those that start with `$` are made by the builder.
+    /// Returns the symbol named `name`. Names are identifiers; the builder generates those that start with `$`.
     pub fn new(name: &str) -> Self {
         Symbol(name.into())
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.0
     }
@@ -40,30 +40,30 @@ impl fmt::Display for Symbol {
 /// A product of symbols, sorted; empty for the constant term.
 type Monomial = Vec<Symbol>;
 
-/// How many products of terms one multiplication, and how many steps one division, may take.
+/// The maximum number of products of terms in one multiplication, and of steps in one division.
 const MAX_TERMS: usize = 1 << 16;
 
 /// One dimension: an integer polynomial over symbols.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Dim {
-    /// Sorted by degree, then by name; no coefficient is zero.
+    /// The terms, sorted by degree, then by name; no coefficient is zero.
     terms: Vec<(Monomial, i64)>,
-    /// There are no terms then.
+    /// `true` if arithmetic left the range of 64 bits; `terms` is then empty.
     beyond_range: bool,
 }
 
-/// What stands for symbols.
+/// A map from symbols to the dimensions that replace them.
 pub type Replacements = std::collections::BTreeMap<Symbol, Dim>;
 
 impl Dim {
     const BEYOND_RANGE: Dim = Dim { terms: Vec::new(), beyond_range: true };
 
-    /// The dimension that is one symbol.
+    /// Returns the dimension that consists of one symbol.
     pub fn symbol(symbol: &Symbol) -> Self {
         Dim { terms: vec![(vec![symbol.clone()], 1)], beyond_range: false }
     }
 
-    /// The sum of these dimensions: the terms are sorted once.
+    /// Returns the sum of these dimensions. Sorts the terms only once.
     pub(crate) fn sum(dims: impl IntoIterator<Item = Dim>) -> Self {
         let (mut terms, mut beyond_range) = (Vec::new(), false);
         for dim in dims {
@@ -73,24 +73,24 @@ impl Dim {
         if beyond_range { Dim::BEYOND_RANGE } else { Dim::from_terms(terms) }
     }
 
-    /// The product of a number and symbols.
+    /// Returns the product of a number and symbols.
     pub(crate) fn product(coefficient: i64, mut symbols: Vec<Symbol>) -> Self {
         symbols.sort();
         Dim::from_terms(vec![(symbols, coefficient)])
     }
 
-    /// Whether this is no size, whatever its symbols stand for: negative, or beyond range.
+    /// Returns whether this cannot be a size for any values of its symbols: it is negative or beyond range.
     pub fn is_unusable(&self) -> bool {
         let has_negative_constant = || self.terms.last().is_some_and(|(monomial, c)| monomial.is_empty() && *c < 0);
         self.beyond_range || (has_negative_constant() && self.terms.iter().all(|(_, c)| *c <= 0))
     }
 
-    /// Whether this is the result of arithmetic that left the range of 64 bits, and no size.
+    /// Returns whether this is the result of arithmetic that left the range of 64 bits, and so not a size.
     pub fn is_beyond_range(&self) -> bool {
         self.beyond_range
     }
 
-    /// Its value, if it has no symbols.
+    /// Returns its value, if it has no symbols.
     pub fn constant(&self) -> Option<i64> {
         match self.terms.as_slice() {
             [] if self.beyond_range => None,
@@ -100,7 +100,7 @@ impl Dim {
         }
     }
 
-    /// The symbol, if it is just one symbol.
+    /// Returns the symbol, if the dimension is a single symbol.
     pub fn as_symbol(&self) -> Option<&Symbol> {
         match self.terms.as_slice() {
             [(monomial, 1)] if monomial.len() == 1 => Some(&monomial[0]),
@@ -108,7 +108,7 @@ impl Dim {
         }
     }
 
-    /// Every symbol in it, in order, without repetition.
+    /// Returns its symbols, sorted and without duplicates.
     pub fn symbols(&self) -> Vec<&Symbol> {
         let mut all: Vec<&Symbol> = self.terms.iter().flat_map(|(monomial, _)| monomial).collect();
         all.sort();
@@ -116,7 +116,7 @@ impl Dim {
         all
     }
 
-    /// Whether `self >= other` for all sizes; `None` if that depends on the sizes.
+    /// Returns whether `self >= other` for all sizes, or `None` if the answer depends on the sizes.
     ///
     /// A symbol is not negative, so a difference without negative coefficients is not negative.
     pub fn is_at_least(&self, other: &Dim) -> Option<bool> {
@@ -137,7 +137,8 @@ impl Dim {
         (constant_is_negative && none_is_positive).then_some(false)
     }
 
-    /// Its value under `sizes`. It may be negative: [`Shape::value`](super::Shape::value) refuses that.
+    /// Returns its value under `sizes`. The value may be negative: [`Shape::value`](super::Shape::value) rejects
+    /// that.
     pub fn value(&self, sizes: &Sizes) -> Result<i64, SizeError> {
         if let Some(constant) = self.constant() {
             return Ok(constant);
@@ -158,7 +159,7 @@ impl Dim {
         i64::try_from(sum).map_err(|_| too_large())
     }
 
-    /// With every symbol that `sizes` binds replaced by its size.
+    /// Replaces every symbol that `sizes` binds by its size.
     pub fn substitute(&self, sizes: &Sizes) -> Dim {
         let mut terms = Vec::with_capacity(self.terms.len());
         for (monomial, coefficient) in &self.terms {
@@ -176,7 +177,7 @@ impl Dim {
         if self.beyond_range { Dim::BEYOND_RANGE } else { Dim::from_terms(terms) }
     }
 
-    /// With these dimensions in place of these symbols, all at once.
+    /// Replaces symbols by dimensions, all at once.
     pub fn replaced(&self, by: &Replacements) -> Dim {
         let concerned = |(monomial, _): &(Monomial, i64)| monomial.iter().any(|symbol| by.contains_key(symbol));
         if self.beyond_range || !self.terms.iter().any(concerned) {
@@ -188,12 +189,12 @@ impl Dim {
         }))
     }
 
-    /// The polynomial that is this one when it is multiplied by `divisor`, if there is one.
+    /// Returns the polynomial whose product with `divisor` is this one, if it exists.
     pub fn divided_by(&self, divisor: &Dim) -> Option<Dim> {
         let (divisor_monomial, divisor_coefficient) = divisor.terms.first()?;
         let mut steps = 0;
         let (mut rest, mut quotient) = (self.clone(), Dim::default());
-        // The leading term of `rest` gets smaller each time.
+        // The leading term of `rest` gets smaller in each iteration.
         while let Some((monomial, coefficient)) = rest.terms.first() {
             steps += divisor.terms.len();
             if steps > MAX_TERMS {
@@ -213,7 +214,7 @@ impl Dim {
         (!rest.beyond_range).then_some(quotient)
     }
 
-    /// Solves `self == value` for its only symbol, when it is linear in it: `k+1 == 8` gives `(k, 7)`.
+    /// Solves `self == value` for its only symbol, if it is linear in that symbol: `k+1 == 8` yields `(k, 7)`.
     pub fn solve(&self, value: i64) -> Option<(Symbol, i64)> {
         let mut constant = 0;
         let mut unknown = None;
@@ -225,7 +226,7 @@ impl Dim {
             }
         }
         let (symbol, factor) = unknown?;
-        // Of 128 bits, as the difference of two numbers of 64 bits may have 65.
+        // Computed in 128 bits, because the difference of two 64-bit numbers may need 65.
         let (rest, factor) = (i128::from(value) - i128::from(constant), i128::from(factor));
         let size = i64::try_from(rest / factor).ok().filter(|size| *size >= 0 && rest % factor == 0)?;
         Some((symbol, size))
@@ -233,7 +234,7 @@ impl Dim {
 
     fn from_terms(mut terms: Vec<(Monomial, i64)>) -> Dim {
         terms.sort_by(|(a, _), (b, _)| (Reverse(a.len()), a).cmp(&(Reverse(b.len()), b)));
-        // Sums of 128 bits: what cancels does not depend on the order of the terms.
+        // Sums in 128 bits, so that cancellation does not depend on the order of the terms.
         let mut merged: Vec<(Monomial, i128)> = Vec::with_capacity(terms.len());
         for (monomial, coefficient) in terms {
             match merged.last_mut() {
@@ -295,8 +296,8 @@ impl From<usize> for Dim {
 }
 
 impl From<&str> for Dim {
-    /// The dimension that is the symbol of that name. A polynomial is written with operators, or read
-    /// from text by [`TensorType::parse`](crate::TensorType::parse).
+    /// Returns the dimension that consists of the symbol `name`. Polynomials are built with operators, or parsed with
+    /// [`TensorType::parse`](crate::TensorType::parse).
     fn from(name: &str) -> Self {
         Dim::symbol(&Symbol::new(name))
     }
@@ -319,7 +320,7 @@ impl<D: Into<Dim>> Sub<D> for Dim {
     type Output = Dim;
     fn sub(self, other: D) -> Dim {
         let other = other.into();
-        // The smallest number has no negation.
+        // `i64::MIN` has no negation.
         let negated = other.terms.iter().map(|(monomial, c)| Some((monomial.clone(), c.checked_neg()?)));
         match negated.collect::<Option<Vec<_>>>() {
             Some(terms) => Dim::sum([self, Dim { terms, ..other }]),
@@ -402,7 +403,7 @@ mod tests {
         assert_eq!((dim("k") + 1).solve(0), None);
     }
 
-    /// What leaves the range of 64 bits is no size, in any order of operations.
+    /// Results beyond 64 bits are not sizes, in any order of operations.
     #[test]
     fn arithmetic_beyond_range_is_no_size() {
         let (largest, smallest) = (Dim::from(i64::MAX), Dim::from(i64::MIN));

@@ -26,11 +26,11 @@ pub enum DType {
 }
 
 impl DType {
-    /// Every element type, from the narrowest kind to the widest.
+    /// All element types: `bool`, integers, floats, each group from narrow to wide.
     pub const ALL: [DType; 9] =
         [DType::Bool, DType::U8, DType::U32, DType::I32, DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64];
 
-    /// The name in the text form: `f32`, `i64`, `bool`, ...
+    /// Returns its name in the text form: `f32`, `i64`, `bool`, ...
     pub fn name(self) -> &'static str {
         match self {
             DType::Bool => "bool",
@@ -45,27 +45,27 @@ impl DType {
         }
     }
 
-    /// The element type of that name, if there is one.
+    /// Returns the element type with this name, if it exists.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// Whether this is one of the floating point types.
+    /// Returns whether this is a floating-point type.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
     }
 
-    /// Whether this is one of the integer types (`bool` is not).
+    /// Returns whether this is an integer type (`bool` is not).
     pub fn is_int(self) -> bool {
         matches!(self, DType::U8 | DType::U32 | DType::I32 | DType::I64)
     }
 
-    /// Whether it is an integer type without negative numbers.
+    /// Returns whether this is an unsigned integer type.
     pub fn is_unsigned(self) -> bool {
         matches!(self, DType::U8 | DType::U32)
     }
 
-    /// Bytes that one element takes in host memory.
+    /// Returns the number of bytes that one element takes in host memory.
     pub fn size(self) -> usize {
         match self {
             DType::Bool | DType::U8 => 1,

@@ -1,10 +1,10 @@
-//! The grammar of dimensions and types: `2*B*T-3`, `f32[T,64]`.
+//! Parses dimensions and types: `2*B*T-3`, `f32[T,64]`.
 
 use super::lexer::{Cursor, Token, error_at, unknown_word};
 use super::{DType, Dim, Symbol, TensorType};
 use crate::error::{Error, Result};
 
-/// Reads a type that is a text by itself. The error says what was expected, and where.
+/// Parses a text that consists of one type. The error names the expected tokens and their location.
 pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
     let read = || {
         let mut cursor = Cursor::new(text)?;
@@ -17,18 +17,18 @@ pub(crate) fn parse_type(text: &str) -> Result<TensorType, String> {
     read().map_err(expectation)
 }
 
-/// What a parse error expected, as one sentence.
+/// Formats a parse error as one sentence.
 pub(crate) fn expectation(error: Error) -> String {
     match error {
         Error::Parse { at, expected, found, fix } => {
             let fix = if fix.is_empty() { fix } else { format!("; {fix}") };
-            format!("{expected} at {}, where {found} stands{fix}", at.site)
+            format!("{expected} at {}, found {found}{fix}", at.site)
         }
         other => other.to_string(),
     }
 }
 
-/// `f32[T,64]`
+/// Parses `f32[T,64]`.
 pub(crate) fn tensor_type(cursor: &mut Cursor) -> Result<TensorType> {
     let site = cursor.site();
     let name = cursor.expect_name("a type such as `f32[T,3]`")?;
@@ -44,27 +44,27 @@ pub(crate) fn tensor_type(cursor: &mut Cursor) -> Result<TensorType> {
     }
 }
 
-/// Dimensions up to the closing bracket: `T,B+1]`.
+/// Parses dimensions up to the closing bracket: `T,B+1]`.
 pub(crate) fn dims(cursor: &mut Cursor) -> Result<Vec<Dim>> {
     cursor.list(']', "`,` or `]`, or `+`, `-` or `*` in a dimension", dim)
 }
 
-/// A sum of products.
+/// Parses a sum of products.
 pub(crate) fn dim(cursor: &mut Cursor) -> Result<Dim> {
     let site = cursor.site();
     let mut terms = vec![product(cursor)?];
-    // A minus sign is part of the product after it.
+    // A minus sign is part of the product that follows it.
     while cursor.take_mark('+') || *cursor.peek() == Token::Mark('-') {
         terms.push(product(cursor)?);
     }
     let sum = Dim::sum(terms);
     if sum.is_beyond_range() {
-        return Err(error_at(site, "a dimension whose numbers have 64 bits", "a sum or a product beyond that"));
+        return Err(error_at(site, "a dimension that fits in 64 bits", "a sum or product that overflows"));
     }
     Ok(sum)
 }
 
-/// A product of numbers and symbols, with its sign.
+/// Parses a signed product of numbers and symbols.
 fn product(cursor: &mut Cursor) -> Result<Dim> {
     let site = cursor.site();
     let mut number: i128 = if cursor.take_mark('-') { -1 } else { 1 };
@@ -72,7 +72,7 @@ fn product(cursor: &mut Cursor) -> Result<Dim> {
     loop {
         match factor(cursor)? {
             Factor::Symbol(symbol) => symbols.push(symbol),
-            // Of 128 bits, as the magnitude of the smallest number of 64 bits is larger than the largest.
+            // Computed in 128 bits, because the magnitude of `i64::MIN` exceeds `i64::MAX`.
             Factor::Number(factor) => number = number.saturating_mul(factor.into()),
         }
         if !cursor.take_mark('*') {
@@ -81,7 +81,7 @@ fn product(cursor: &mut Cursor) -> Result<Dim> {
     }
     match i64::try_from(number) {
         Ok(number) => Ok(Dim::product(number, symbols)),
-        Err(_) => Err(error_at(site, "a dimension whose numbers have 64 bits", "a product beyond that")),
+        Err(_) => Err(error_at(site, "a dimension that fits in 64 bits", "a product that overflows")),
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
             let error = parse_type(text).expect_err(text);
             assert!(error.contains(expected), "{text}: {error}");
         };
-        rejects("f32[T,]", "a dimension: a whole number or a symbol at line 1, column 7, where `]` stands");
+        rejects("f32[T,]", "a dimension: a whole number or a symbol at line 1, column 7, found `]`");
         rejects("f32[3", "`,` or `]`");
         rejects("q32[3]", "a dtype (bool, u8,");
         rejects("f32[T B]", "`,` or `]`");

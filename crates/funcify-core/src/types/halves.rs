@@ -1,9 +1,11 @@
-//! Numbers of 16 bits, each by one rounding. The conversions of `half` from f64 leave out the last 32 bits, or go by way of f32, and
-//! so take what lies next to the middle of two numbers for the middle.
+//! Rounds numbers to 16-bit floats exactly once.
+//!
+//! The conversions of `half` from f64 ignore the last 32 bits or convert by way of f32, and so mistake numbers close
+//! to the midpoint of two floats for the midpoint.
 
 use half::{bf16, f16};
 
-/// The nearest number of f16; of two, the even one.
+/// Returns the nearest f16, rounding ties to even.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -14,7 +16,7 @@ pub fn nearest_f16(number: f64) -> f16 {
     f16::from_f32(rounded_to_odd(number))
 }
 
-/// The nearest number of bf16; of two, the even one.
+/// Returns the nearest bf16, rounding ties to even.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -25,7 +27,8 @@ pub fn nearest_bf16(number: f64) -> bf16 {
     bf16::from_f32(rounded_to_odd(number))
 }
 
-/// An integer as an f64 that [`nearest_f16`] and [`nearest_bf16`] round as they would the integer.
+/// Converts an integer to an f64 that [`nearest_f16`] and [`nearest_bf16`] round in the same way as the integer
+/// itself.
 pub fn integer_to_odd(integer: i64) -> f64 {
     let nearest = integer as f64;
     let toward_zero = match (nearest as i128).unsigned_abs().cmp(&i128::from(integer).unsigned_abs()) {
@@ -36,8 +39,9 @@ pub fn integer_to_odd(integer: i64) -> f64 {
     f64::from_bits(toward_zero | 1)
 }
 
-/// The f32 next to a number, toward zero, whose last bit says that something was left out: rounded once more to a type of
-/// 16 bits, it gives what the number itself would (Boldo, Melquiond 2008).
+/// Rounds to odd: returns the neighbouring f32 toward zero, with its last bit set if the conversion is inexact.
+/// Rounding that again to a 16-bit type gives the same result as rounding the number directly (Boldo, Melquiond
+/// 2008).
 fn rounded_to_odd(number: f64) -> f32 {
     let nearest = number as f32;
     if f64::from(nearest) == number || number.is_nan() || number.is_infinite() {
@@ -52,7 +56,7 @@ fn rounded_to_odd(number: f64) -> f32 {
 mod tests {
     use super::*;
 
-    /// The nearer of the two neighbours, found by comparing distances.
+    /// Compares distances to find the nearer of the two neighbours.
     #[test]
     fn numbers_next_to_the_middle_of_two_are_rounded_to_the_nearer_one() {
         for bits in (0u16..0x7c00).step_by(7) {

@@ -1,4 +1,4 @@
-//! The tokens of the text form, and the cursor that the parsers read them through.
+//! Splits the text form into tokens, and provides the cursor from which the parsers read them.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ pub(crate) enum Token {
     Function(String),
     /// A word or a symbol: `matmul`, `T`, `$1`.
     Name(String),
-    /// Digits, with a fraction and an exponent where they stand: `3`, `1.5`, `1e-7`.
+    /// Digits with an optional fraction and exponent: `3`, `1.5`, `1e-7`.
     Number(String),
-    /// One character that is a token by itself.
+    /// A character that is a token by itself.
     Mark(char),
-    /// `..`
+    /// The token `..`.
     Range,
     /// The end of a line. Lines do not end inside parentheses and brackets.
     NewLine,
@@ -41,7 +41,7 @@ impl fmt::Display for Token {
 }
 
 impl Token {
-    /// Whether it is this word or mark.
+    /// Returns whether the token is this word or mark.
     pub(crate) fn is(&self, text: &str) -> bool {
         match self {
             Token::Name(name) | Token::Number(name) => name == text,
@@ -51,8 +51,8 @@ impl Token {
     }
 }
 
-/// The error of a place in the text that does not follow the grammar. A word that is nearly one of those that are expected is
-/// answered with that one.
+/// Creates an error for a location in the text that does not follow the grammar. If the word found is close to an
+/// expected word, the fix suggests it.
 pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
     let (expected, found) = (expected.into(), found.to_string());
     let word = quoted(&found).next().filter(|word| is_name(word));
@@ -61,7 +61,7 @@ pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt:
     Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix }
 }
 
-/// The error of a word that is none of the words of the language.
+/// Creates an error for a word that the language does not have.
 pub(crate) fn unknown_word<'a>(
     site: Site,
     expected: impl Into<String>,
@@ -73,7 +73,7 @@ pub(crate) fn unknown_word<'a>(
 }
 
 fn write_nearest(word: &str) -> String {
-    format!("write `{word}`, the nearest")
+    format!("did you mean `{word}`?")
 }
 
 fn is_name(word: &str) -> bool {
@@ -88,7 +88,7 @@ struct Lexer<'a> {
     rest: std::iter::Peekable<std::str::Chars<'a>>,
     line: usize,
     column: usize,
-    /// How many parentheses and brackets are open.
+    /// The number of open parentheses and brackets.
     open: usize,
     tokens: Vec<(Token, Site)>,
 }
@@ -180,7 +180,7 @@ impl Lexer<'_> {
         Ok(self.tokens)
     }
 
-    /// An identifier, or digits alone.
+    /// Reads an identifier, or digits alone.
     fn value_name(&mut self, site: Site) -> Result<String> {
         let name = self.take_while(is_word);
         let starts_with_digit = name.starts_with(|c: char| c.is_ascii_digit());
@@ -216,12 +216,12 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Whether a value's printed name is a number, so that the value has no name.
+/// Returns whether a value's printed name is a number, which means that the value has no name.
 pub(crate) fn is_number(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_digit())
 }
 
-/// The tokens of a text, and the next one to read.
+/// The tokens of a text, with the position of the next one.
 pub(crate) struct Cursor {
     tokens: Vec<(Token, Site)>,
     next: usize,
@@ -237,33 +237,33 @@ impl Cursor {
         self.peek_at(0)
     }
 
-    /// The token so many places after the next one.
+    /// Returns the token `distance` tokens after the next one.
     pub(crate) fn peek_at(&self, distance: usize) -> &Token {
         self.tokens.get(self.next + distance).map_or(&Token::End, |(token, _)| token)
     }
 
-    /// Where the next token stands.
+    /// Returns the location of the next token.
     pub(crate) fn site(&self) -> Site {
         self.tokens.get(self.next).or(self.tokens.last()).map_or(Site::Unknown, |(_, site)| *site)
     }
 
-    /// Takes the next token. The end of the text stays.
+    /// Advances to the next token, but not beyond the end of the text.
     pub(crate) fn bump(&mut self) {
         self.next = (self.next + 1).min(self.tokens.len());
     }
 
-    /// The error that the next token is not what the grammar allows.
+    /// Creates an error for a next token that the grammar does not allow.
     pub(crate) fn error(&self, expected: impl Into<String>) -> Error {
         error_at(self.site(), expected, self.peek())
     }
 
-    /// The error that the next token is not what the grammar allows, with what to do.
+    /// Like [`error`](Cursor::error), with a suggested fix.
     pub(crate) fn error_with(&self, expected: impl Into<String>, fix: impl Into<String>) -> Error {
         let (expected, found) = (expected.into(), self.peek().to_string());
         Error::Parse { at: Place::new("parse", self.site()).boxed(), expected, found, fix: fix.into() }
     }
 
-    /// The place of the first word that is this one.
+    /// Returns the location of the first occurrence of a word.
     pub(crate) fn first_word(&self, word: &str) -> Option<Site> {
         self.tokens.iter().find_map(|(token, site)| token.is(word).then_some(*site))
     }
@@ -275,7 +275,7 @@ impl Cursor {
         is_next
     }
 
-    /// Takes the mark if it is next.
+    /// Consumes the mark if it is next.
     pub(crate) fn take_mark(&mut self, mark: char) -> bool {
         self.take_if(*self.peek() == Token::Mark(mark))
     }
@@ -284,17 +284,17 @@ impl Cursor {
         if self.take_mark(mark) { Ok(()) } else { Err(self.error(format!("`{mark}`"))) }
     }
 
-    /// Whether the word is next.
+    /// Returns whether the word is next.
     pub(crate) fn at_word(&self, word: &str) -> bool {
         matches!(self.peek(), Token::Name(name) if name == word)
     }
 
-    /// Takes the word if it is next.
+    /// Consumes the word if it is next.
     pub(crate) fn take_word(&mut self, word: &str) -> bool {
         self.take_if(self.at_word(word))
     }
 
-    /// Takes several words and marks if they are next: `case 0`, `nit-sot`.
+    /// Consumes several words and marks if they are next: `case 0`, `nit-sot`.
     pub(crate) fn take_phrase(&mut self, phrase: &str) -> bool {
         let spaced = phrase.replace('-', " - ");
         let is_next = spaced.split(' ').enumerate().all(|(index, word)| self.peek_at(index).is(word));
@@ -318,7 +318,7 @@ impl Cursor {
         Ok(name)
     }
 
-    /// A whole number that is not negative.
+    /// Reads a nonnegative integer.
     pub(crate) fn expect_count(&mut self, expected: &str) -> Result<usize> {
         let count = match self.peek() {
             Token::Number(text) => text.parse().ok(),
@@ -335,7 +335,7 @@ impl Cursor {
         }
     }
 
-    /// The end of an equation: the end of the line.
+    /// Reads the end of the line, which ends an equation.
     pub(crate) fn expect_line_end(&mut self) -> Result<()> {
         if *self.peek() != Token::NewLine && *self.peek() != Token::End {
             return Err(self.error("the end of the line"));
@@ -344,7 +344,8 @@ impl Cursor {
         Ok(())
     }
 
-    /// Items with commas between them, up to the mark that closes them. `expected` is what may follow an item.
+    /// Reads items separated by commas, up to the closing mark. `expected` describes the tokens that may follow an
+    /// item.
     pub(crate) fn list<T>(
         &mut self,
         close: char,

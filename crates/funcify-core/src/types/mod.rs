@@ -1,4 +1,4 @@
-//! What a value is before it has numbers: its element type, its dimensions, its shape.
+//! Element types, dimensions and shapes: the type of a value, without its elements.
 
 mod dim;
 mod dtype;

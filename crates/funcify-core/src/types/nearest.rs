@@ -1,12 +1,12 @@
-//! The word of the language that a misspelt one is nearest to.
+//! Finds the known word that is closest to a misspelt one.
 
 use strsim::osa_distance;
 
-/// The candidate with the fewest letters that differ, if they are few: a letter that is missing, added, another, or
-/// swapped with its neighbour counts 1. Of several, one of the same letters, then one that the word begins with, then one of the
-/// same length, then the first.
+/// Returns the candidate at the smallest edit distance, if that is small: a missing, extra, different or transposed
+/// letter counts 1. Ties are resolved in favour of a candidate with the same letters, then of one that the word
+/// begins with, then of one of the same length, then of the first.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer ones are no words of the language.
+    // The language has no longer words.
     const LONGEST: usize = 40;
     let (word, length) = (word.to_lowercase(), word.chars().count());
     if length > LONGEST {
@@ -24,14 +24,14 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     near.min_by_key(|(slip, _)| *slip).map(|(_, candidate)| candidate)
 }
 
-/// The letters of a word, in order.
+/// Returns the letters of a word, sorted.
 fn sorted(word: &str) -> Vec<char> {
     let mut letters: Vec<char> = word.chars().collect();
     letters.sort_unstable();
     letters
 }
 
-/// The words between backticks in a text, without a `=` at their end.
+/// Returns the words between backticks in a text, without a trailing `=`.
 pub(crate) fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2).map(|word| word.trim_end_matches('=')).filter(|word| !word.is_empty())
 }

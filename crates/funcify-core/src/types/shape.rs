@@ -1,4 +1,4 @@
-//! Shapes and tensor types, and how they are written: `f32[T,B,64]`.
+//! Shapes and tensor types, and their notation: `f32[T,B,64]`.
 
 use std::fmt;
 use std::ops::Index;
@@ -6,37 +6,37 @@ use std::sync::Arc;
 
 use super::{DType, Dim, SizeError, Sizes};
 
-/// A list of dimensions, the outermost first. Clones share it.
+/// A list of dimensions, outermost first. Cloning is cheap: clones share the list.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Shape(Arc<[Dim]>);
 
 impl Shape {
-    /// The shape with these dimensions.
+    /// Creates a shape with these dimensions.
     pub fn new(dims: impl IntoIterator<Item = impl Into<Dim>>) -> Self {
         Shape(dims.into_iter().map(Into::into).collect())
     }
 
-    /// The shape of a scalar.
+    /// Returns the shape of a scalar.
     pub fn scalar() -> Self {
         Shape::default()
     }
 
-    /// How many dimensions it has.
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.0.len()
     }
 
-    /// Its dimensions.
+    /// Returns the dimensions.
     pub fn dims(&self) -> &[Dim] {
         &self.0
     }
 
-    /// The number of elements, as a polynomial.
+    /// Returns the number of elements, as a polynomial.
     pub fn elements(&self) -> Dim {
         self.0.iter().fold(Dim::from(1), |product, dim| product * dim)
     }
 
-    /// The concrete sizes under `sizes`.
+    /// Returns the concrete sizes under `sizes`.
     pub fn value(&self, sizes: &Sizes) -> Result<Vec<usize>, SizeError> {
         let size = |dim: &Dim| {
             let value = dim.value(sizes)?;
@@ -45,41 +45,42 @@ impl Shape {
         self.0.iter().map(size).collect()
     }
 
-    /// The first dimension that is no size for any sizes of its symbols: negative, or beyond range.
+    /// Returns the first dimension that cannot be a size for any values of its symbols: one that is negative or
+    /// beyond range.
     pub fn unusable(&self) -> Option<&Dim> {
         self.0.iter().find(|dim| dim.is_unusable())
     }
 
-    /// The concrete sizes, if no dimension has a symbol or is negative.
+    /// Returns the concrete sizes, if no dimension has a symbol or is negative.
     pub fn constant(&self) -> Option<Vec<usize>> {
         self.value(&Sizes::new()).ok()
     }
 
-    /// With every symbol that `sizes` binds replaced by its size.
+    /// Replaces every symbol that `sizes` binds by its size.
     pub fn substitute(&self, sizes: &Sizes) -> Shape {
         Shape(self.0.iter().map(|dim| dim.substitute(sizes)).collect())
     }
 
-    /// With `dim` put in front.
+    /// Returns the shape with `dim` inserted at the front.
     pub fn with_leading(&self, dim: impl Into<Dim>) -> Shape {
         self.with_inserted(0, dim)
     }
 
-    /// With `dim` inserted before axis `axis`.
+    /// Returns the shape with `dim` inserted before axis `axis`.
     pub fn with_inserted(&self, axis: usize, dim: impl Into<Dim>) -> Shape {
         let mut dims = self.0.to_vec();
         dims.insert(axis, dim.into());
         Shape(dims.into())
     }
 
-    /// With the dimension of `axis` replaced.
+    /// Returns the shape with the dimension of `axis` replaced by `dim`.
     pub fn with_dim(&self, axis: usize, dim: impl Into<Dim>) -> Shape {
         let mut dims = self.0.to_vec();
         dims[axis] = dim.into();
         Shape(dims.into())
     }
 
-    /// Without the dimension of `axis`.
+    /// Returns the shape without the dimension of `axis`.
     pub fn without(&self, axis: usize) -> Shape {
         let mut dims = self.0.to_vec();
         dims.remove(axis);
@@ -128,50 +129,50 @@ impl fmt::Display for Shape {
 /// The type of a value: its element type and its shape.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TensorType {
-    /// The type of the elements.
+    /// The element type.
     pub dtype: DType,
-    /// The dimensions.
+    /// The shape.
     pub shape: Shape,
 }
 
 impl TensorType {
-    /// The type with that element type and shape.
+    /// Creates a type from an element type and a shape.
     pub fn new(dtype: DType, shape: impl Into<Shape>) -> Self {
         TensorType { dtype, shape: shape.into() }
     }
 
-    /// The type of a scalar.
+    /// Returns the type of a scalar.
     pub fn scalar(dtype: DType) -> Self {
         TensorType { dtype, shape: Shape::scalar() }
     }
 
-    /// Reads a type as it is printed: `f32[T,B,64]`, `i64[]`, `f64[2*n+1]`. White space is ignored.
-    /// The error says what was expected and where.
+    /// Parses a type as it is printed: `f32[T,B,64]`, `i64[]`, `f64[2*n+1]`. White space is ignored. The error names
+    /// the expected tokens and their location.
     pub fn parse(text: &str) -> Result<TensorType, String> {
         super::grammar::parse_type(text)
     }
 
-    /// How many dimensions it has.
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.shape.rank()
     }
 
-    /// The type of one row: without axis 0. `None` for a scalar.
+    /// Returns the type of one row, which lacks axis 0, or `None` for a scalar.
     pub fn row(&self) -> Option<TensorType> {
         (self.rank() > 0).then(|| TensorType::new(self.dtype, self.shape.without(0)))
     }
 
-    /// The type of `n` such values stacked.
+    /// Returns the type of `n` such values stacked along a new leading axis.
     pub fn stacked(&self, n: impl Into<Dim>) -> TensorType {
         TensorType::new(self.dtype, self.shape.with_leading(n))
     }
 
-    /// The same shape with another element type.
+    /// Returns the type with the same shape and another element type.
     pub fn with_dtype(&self, dtype: DType) -> TensorType {
         TensorType { dtype, shape: self.shape.clone() }
     }
 
-    /// The same element type with another shape.
+    /// Returns the type with the same element type and another shape.
     pub fn with_shape(&self, shape: impl Into<Shape>) -> TensorType {
         TensorType { dtype: self.dtype, shape: shape.into() }
     }

@@ -1,10 +1,10 @@
-//! The sizes of a call, and why a dimension may have none.
+//! Binds symbols to the sizes of a call.
 
 use std::fmt;
 
 use super::{Dim, Symbol};
 
-/// The sizes that a call gives to symbols.
+/// A map from symbols to their sizes in a call.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Sizes {
     /// Sorted by symbol, so that equal bindings are equal values.
@@ -12,18 +12,18 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// No sizes.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Sizes::default()
     }
 
-    /// The size of `symbol`, if it has one.
+    /// Returns the size of `symbol`, if it is bound.
     pub fn get(&self, symbol: &Symbol) -> Option<usize> {
         let index = self.bound.binary_search_by(|(bound, _)| bound.cmp(symbol)).ok()?;
         Some(self.bound[index].1)
     }
 
-    /// Gives `symbol` a size, replacing what it had.
+    /// Binds `symbol` to a size, replacing any previous one.
     pub fn set(&mut self, symbol: &Symbol, size: usize) {
         match self.bound.binary_search_by(|(bound, _)| bound.cmp(symbol)) {
             Ok(index) => self.bound[index].1 = size,
@@ -31,32 +31,32 @@ impl Sizes {
         }
     }
 
-    /// Takes the size of `symbol` away.
+    /// Removes the size of `symbol`.
     pub fn remove(&mut self, symbol: &Symbol) {
         self.bound.retain(|(bound, _)| bound != symbol);
     }
 
-    /// Each symbol with its size, by name.
+    /// Iterates over symbols and their sizes, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Symbol, usize)> {
         self.bound.iter().map(|(symbol, size)| (symbol, *size))
     }
 }
 
-/// Why a dimension has no size in a call.
+/// The reason why a dimension has no size in a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SizeError {
-    /// No input's shape determines this symbol.
+    /// No input's shape determines the symbol.
     Unbound(Symbol),
-    /// Its value does not fit in 64 bits.
+    /// The dimension's value does not fit in 64 bits.
     TooLarge(Dim),
-    /// Its value is negative, and it is a size.
+    /// The dimension's value is negative.
     Negative(Dim, i64),
 }
 
 impl fmt::Display for SizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SizeError::Unbound(symbol) => write!(f, "nothing gives a size to `{symbol}`"),
+            SizeError::Unbound(symbol) => write!(f, "no size is bound to `{symbol}`"),
             SizeError::TooLarge(dim) => write!(f, "the value of `{dim}` does not fit in 64 bits"),
             SizeError::Negative(dim, value) => write!(f, "the size `{dim}` is {value}"),
         }

@@ -1,4 +1,4 @@
-//! Building graphs: inputs, constants, and the functions that are not methods of a value.
+//! Builds graphs: inputs, constants, and the functions that are not methods of a value.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use crate::error::Error;
 use crate::graph::{emit_at, fresh_symbol};
 use crate::ops::{BindSize, Concat, Constant, Iota, Select, Size};
 
-/// What [`Graph::build`](crate::Graph::build) gives to the building closure: it declares the inputs.
+/// The argument of the closure of [`Graph::build`](crate::Graph::build), which declares the inputs.
 pub struct Builder {
-    /// The home of the graph that is being built.
+    /// The home of the graph that is being traced.
     pub(crate) home: u64,
 }
 
 impl Builder {
-    /// Declares an input. The type is a [`TensorType`] or its text: `"f32[T,B,64]"`. A dimension is a number,
+    /// Declares an input. The type is a [`TensorType`] or its text, such as `"f32[T,B,64]"`. A dimension is a number,
     /// a symbol or a polynomial over symbols; symbols are bound by the shapes of a call's arguments.
     #[track_caller]
     pub fn input(&self, name: &str, ty: impl IntoType) -> Value {
@@ -26,8 +26,8 @@ impl Builder {
         }
     }
 
-    /// Declares an integer scalar input whose value may be compiled into a program: a number of steps, say,
-    /// that a backend which unrolls loops has to know. Each new value compiles anew.
+    /// Declares an integer scalar input whose value may be compiled into a program, such as a number of steps that a
+    /// backend which unrolls loops needs to know. Each new value triggers a compilation.
     #[track_caller]
     pub fn static_input(&self, name: &str, dtype: DType) -> Value {
         let site = Site::caller();
@@ -39,7 +39,7 @@ impl Builder {
         self.add(name, TensorType::scalar(dtype), true, site)
     }
 
-    /// Adds an input to this builder's graph, which must be the innermost one that is being built.
+    /// Adds an input to this builder's graph, which must be the innermost graph being traced.
     fn add(&self, name: &str, ty: TensorType, is_static: bool, site: Site) -> Value {
         if tracer::is_building(self.home) {
             return tracer::input(name, ty, is_static, site);
@@ -47,8 +47,8 @@ impl Builder {
         fail_value("input", site, &[], |at| Error::Escaped {
             at: at.boxed(),
             component: format!("the builder that declares input `{name}`"),
-            home: "another `Graph::build`, around this one or finished".into(),
-            fix: "declare the input with the builder that the closure of this graph is given".into(),
+            home: "another `Graph::build`, either enclosing or finished".into(),
+            fix: "declare the input with the builder passed to this graph's closure".into(),
         })
     }
 }
@@ -60,11 +60,11 @@ fn bad_type(name: &str, site: Site, expected: String, text: &str) -> Value {
     })
 }
 
-/// What can be given as an input's type.
+/// A type or text that can declare the type of an input.
 pub trait IntoType {
-    /// The type, or what was expected of its text.
+    /// Returns the type, or a description of the expected text.
     fn into_type(self) -> Result<TensorType, String>;
-    /// How it is written.
+    /// Returns the type as text.
     fn text(&self) -> String;
 }
 
@@ -95,45 +95,46 @@ impl IntoType for &str {
     }
 }
 
-/// A tensor that is part of the program.
+/// Adds a constant tensor to the program.
 #[track_caller]
 pub fn constant(value: impl Into<HostTensor>) -> Value {
     let value = Arc::new(value.into());
     emit_value(Constant { value }, &[], Site::caller())
 }
 
-/// A tensor filled with one value: `full([3], DType::F32, 0.0)`.
+/// Creates a tensor filled with one value: `full([3], DType::F32, 0.0)`.
 #[track_caller]
 pub fn full(shape: impl Into<Shape>, dtype: DType, value: f64) -> Value {
     if !super::operand::is_in_range(value, dtype) {
         return fail_value("full", Site::caller(), &[], |at| {
-            let fix = "write a number that it holds, or `f64::INFINITY`";
-            at.mismatch("the number", format!("one that {dtype} holds"), format!("{value:?}"), fix)
+            let fix = "use a number that the dtype can represent, or `f64::INFINITY`";
+            at.mismatch("the number", format!("a number that {dtype} can represent"), format!("{value:?}"), fix)
         });
     }
     constant(HostTensor::scalar(value).cast(dtype)).broadcast_to(shape)
 }
 
-/// The numbers 0, 1, .. as a vector of `size` elements.
+/// Creates the vector 0, 1, .. with `size` elements.
 #[track_caller]
 pub fn iota(size: impl Into<Dim>, dtype: DType) -> Value {
     emit_value(Iota { size: size.into(), dtype }, &[], Site::caller())
 }
 
-/// A dimension as a scalar that the program can compute with.
+/// Returns a dimension as a scalar that the program can compute with.
 #[track_caller]
 pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
     emit_value(Size { dim: dim.into(), dtype }, &[], Site::caller())
 }
 
-/// An integer scalar that the program computes, as a dimension: how many rows a slice has, or what is to be allocated. It is
-/// the inverse of [`size`].
+/// Turns an integer scalar computed by the program into a dimension, such as the number of rows of a slice. It is the
+/// inverse of [`size`].
 ///
-/// `number` is any integer scalar, `i64[]` say. The dimension is a fresh symbol, which has that size from here on; in the body
-/// of a loop or a branch each step binds it anew, so nothing of that size leaves the body: reduce it there, or write it into
-/// a buffer of a fixed size. Programs of every backend read the number on the host. It has no derivative, and
-/// what has the size is differentiated as anything else. In a [`vmap`](fn@crate::vmap) each lane may have a size of its own, if
-/// what has it is reduced over that axis, as for loops whose number of steps differs between lanes.
+/// `number` is any integer scalar, such as an `i64[]`. The dimension is a fresh symbol that is bound to that size from
+/// here on. In the body of a loop or a branch, each step binds it anew, so a value of that size cannot leave the body:
+/// reduce it there, or write it into a buffer of a fixed size. Programs of every backend read the number on the host.
+/// The number has no derivative; values of that size are differentiated as usual. Under [`vmap`](fn@crate::vmap), each
+/// lane may have its own size, provided that values of that size are reduced over that axis, as for loops whose number
+/// of steps differs between lanes.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -149,20 +150,20 @@ pub fn size(dim: impl Into<Dim>, dtype: DType) -> Value {
 /// # Ok::<(), funcify::Error>(())
 /// ```
 ///
-/// # Errors
-/// Of the program, when it is built: a value that is no integer scalar. Of a call: a negative number, by the name of the op, the
-/// number and this line; and whatever does not fit the size, as a slice beyond the rows that there are.
+/// # Errors Building the program fails if `number` is not an integer scalar. A call fails if the number is negative,
+/// with an error that names the op, the number and this line, or if another value does not match the size, such as a
+/// slice beyond the existing rows.
 #[track_caller]
 pub fn bind_size(number: Value) -> Dim {
     let size = fresh_symbol();
     let dim = Dim::symbol(&size);
-    // A failure is kept by the open trace, as that of any op.
+    // The open trace records a failure, as for any op.
     _ = emit_at(BindSize { size }, &[number], Site::caller());
     dim
 }
 
-/// Elementwise, `left` where `predicate` is true, else `right`; shapes are broadcast to a common one. One of
-/// the two may be a number.
+/// Selects elementwise: `left` where `predicate` is `true`, else `right`. Shapes are broadcast to a common one. One
+/// of the two may be a number.
 #[track_caller]
 pub fn select(predicate: Value, left: impl Into<Operand>, right: impl Into<Operand>) -> Value {
     let (left, right) = Operand::pair("select", left.into(), right.into());
@@ -176,7 +177,7 @@ pub fn select(predicate: Value, left: impl Into<Operand>, right: impl Into<Opera
     emit_value(Select, &[predicate, left, right], Site::caller())
 }
 
-/// Several tensors after one another along an axis, which may be negative to count from the end.
+/// Concatenates tensors along an axis, which may be negative to count from the end.
 #[track_caller]
 pub fn concat(parts: &[Value], axis: i64) -> Value {
     let rank = parts.first().map_or(0, |part| part.rank());
@@ -186,7 +187,7 @@ pub fn concat(parts: &[Value], axis: i64) -> Value {
     emit_value(Concat { axis }, parts, Site::caller())
 }
 
-/// Several tensors of one type along a new axis.
+/// Stacks tensors of one type along a new axis.
 #[track_caller]
 pub fn stack(parts: &[Value], axis: i64) -> Value {
     let mut rows = Vec::with_capacity(parts.len());
@@ -196,7 +197,7 @@ pub fn stack(parts: &[Value], axis: i64) -> Value {
     concat(&rows, axis)
 }
 
-/// Adds an op with explicit operands: how an op from another crate is used.
+/// Adds an op with explicit operands, such as an op from another crate.
 #[track_caller]
 pub fn apply(op: impl Into<Op>, operands: &[Value]) -> Vec<Value> {
     or_failed(emit_at(op, operands, Site::caller()), 1)

@@ -1,15 +1,16 @@
-//! The methods of a value that are compositions: functions of whole rows, statistics, triangles and diagonals.
+//! Methods of a value that are composed from ops: functions of whole rows, statistics, triangles and diagonals.
 
 use super::*;
 
-/// `true` on and below a diagonal of a matrix with that many rows and columns: at row `i` and column `j <= i + diagonal`.
+/// Creates a boolean matrix that is `true` on and below a diagonal: at row `i` and column `j` where `j <= i +
+/// diagonal`.
 #[track_caller]
 pub fn tri_mask(rows: impl Into<Dim>, columns: impl Into<Dim>, diagonal: i64) -> Value {
     let rows = iota(rows, DType::I64).unsqueeze(1) + diagonal;
     rows.ge(iota(columns, DType::I64))
 }
 
-/// The matrix with ones on the diagonal.
+/// Creates the identity matrix.
 #[track_caller]
 pub fn eye(size: impl Into<Dim>, dtype: DType) -> Value {
     let positions = iota(size, DType::I64);
@@ -17,8 +18,8 @@ pub fn eye(size: impl Into<Dim>, dtype: DType) -> Value {
 }
 
 impl Value {
-    /// log(sum(exp(x))) along an axis, which disappears, without overflow. As in JAX it is -inf where all are -inf, inf
-    /// where some are inf, and NaN where some are NaN.
+    /// Computes log(sum(exp(x))) along an axis, which is removed, without overflow. As in JAX, the result is -inf
+    /// where all elements are -inf, inf where some are inf, and NaN where some are NaN.
     #[track_caller]
     pub fn logsumexp(self, axis: i64) -> Value {
         let largest = self.max(axis).stop_gradient();
@@ -28,30 +29,30 @@ impl Value {
         shifted.exp().sum(axis).log() + largest
     }
 
-    /// exp(x) / sum(exp(x)) along an axis, without overflow. As in JAX a row of -inf alone gives NaN, and so does a row
-    /// with inf.
+    /// Computes exp(x) / sum(exp(x)) along an axis without overflow. As in JAX, a row of only -inf yields NaN, and so
+    /// does a row with inf.
     #[track_caller]
     pub fn softmax(self, axis: i64) -> Value {
         let weights = (self - self.max(axis).stop_gradient().unsqueeze(axis)).exp();
         weights / weights.sum(axis).unsqueeze(axis)
     }
 
-    /// log(softmax(x)) along an axis, without overflow, and exact for elements that are all large. As in JAX a row of -inf
-    /// alone gives NaN, and so does a row with inf.
+    /// Computes log(softmax(x)) along an axis without overflow, accurate even if all elements are large. As in JAX, a
+    /// row of only -inf yields NaN, and so does a row with inf.
     #[track_caller]
     pub fn log_softmax(self, axis: i64) -> Value {
         let shifted = self - self.max(axis).stop_gradient().unsqueeze(axis);
         shifted - shifted.exp().sum(axis).log().unsqueeze(axis)
     }
 
-    /// The Euclidean norm along some axes, which disappear: sqrt(sum(x^2)).
+    /// Computes the Euclidean norm, sqrt(sum(x^2)), along some axes, which are removed.
     #[track_caller]
     pub fn norm(self, axes: impl Into<Axes>) -> Value {
         self.square().sum(axes).sqrt()
     }
 
-    /// The variance along some axes, which disappear: the mean squared distance from the mean (NumPy's, with `ddof` 0).
-    /// NaN over nothing.
+    /// Computes the variance along some axes, which are removed: the mean squared distance from the mean (NumPy's,
+    /// with `ddof` 0). The variance of no elements is NaN.
     #[track_caller]
     pub fn var(self, axes: impl Into<Axes>) -> Value {
         let axes = axes.into();
@@ -65,13 +66,14 @@ impl Value {
         (self - mean).square().mean(axes)
     }
 
-    /// The standard deviation along some axes, which disappear: the root of [`var`](Value::var).
+    /// Computes the standard deviation along some axes, which are removed: the square root of [`var`](Value::var).
     #[track_caller]
     pub fn std(self, axes: impl Into<Axes>) -> Value {
         self.var(axes).sqrt()
     }
 
-    /// The matrices of the last two axes with zeros above a diagonal (0 is the main one, 1 the next above).
+    /// Sets the elements above a diagonal to zero, in the matrices of the last two axes (0 is the main diagonal, 1
+    /// the next above).
     #[track_caller]
     pub fn tril(self, diagonal: i64) -> Value {
         match self.matrix("tril") {
@@ -80,7 +82,8 @@ impl Value {
         }
     }
 
-    /// The matrices of the last two axes with zeros below a diagonal (0 is the main one, 1 the next above).
+    /// Sets the elements below a diagonal to zero, in the matrices of the last two axes (0 is the main diagonal, 1
+    /// the next above).
     #[track_caller]
     pub fn triu(self, diagonal: i64) -> Value {
         match self.matrix("triu") {
@@ -89,7 +92,7 @@ impl Value {
         }
     }
 
-    /// The diagonals of the square matrices of the last two axes: `[.., n, n]` gives `[.., n]`.
+    /// Extracts the diagonals of the square matrices of the last two axes: `[.., n, n]` becomes `[.., n]`.
     #[track_caller]
     pub fn diagonal(self) -> Value {
         let Some([rows, columns]) = self.matrix("diagonal") else {
@@ -97,14 +100,15 @@ impl Value {
         };
         if rows != columns {
             return fail_value("diagonal", Site::caller(), &[self], |at| {
-                at.mismatch("the operand", "square matrices", self.ty(), "slice to as many rows as columns")
+                let fix = "slice it to equal numbers of rows and columns";
+                at.mismatch("the operand", "square matrices", self.ty(), fix)
             });
         }
         let shape = self.shape().with_dim(self.rank() - 1, 1);
         self.gather(-1, iota(rows, DType::I64).unsqueeze(1).broadcast_to(shape)).squeeze(-1)
     }
 
-    /// The sizes of the last two axes.
+    /// Returns the sizes of the last two axes.
     #[track_caller]
     fn matrix(self, op: &str) -> Option<[Dim; 2]> {
         let shape = self.shape();
@@ -124,7 +128,7 @@ mod tests {
     use super::*;
     use crate::{Graph, HostTensor, evaluate};
 
-    /// A function of one tensor gives this.
+    /// Checks the result of a function of one tensor.
     fn check(x: impl Into<HostTensor>, f: impl Fn(Value) -> Value, expected: impl Into<HostTensor>) {
         let (x, expected) = (x.into(), expected.into());
         let graph = Graph::build("f", |b| f(b.input("x", x.ty()))).unwrap_or_else(|error| panic!("{error}"));
@@ -197,7 +201,7 @@ mod tests {
     #[test]
     fn refusals_name_what_the_user_called() {
         let refused = |f: fn(Value) -> Value| {
-            Graph::build("f", |b| f(b.input("x", "f32[2,3]"))).expect_err("it is refused").to_string()
+            Graph::build("f", |b| f(b.input("x", "f32[2,3]"))).expect_err("it is rejected").to_string()
         };
         for (f, expected) in [
             (Value::diagonal as fn(Value) -> Value, "square matrices"),

@@ -1,4 +1,4 @@
-//! Functions of values that stand for an error: each goes on without a panic, and the program is that error.
+//! Tests functions of failed values: each continues without a panic, and building the program returns the error.
 
 use super::*;
 use crate::graph::failing;
@@ -7,7 +7,7 @@ use crate::{
     Graph, ScanOptions, associative_scan, cond, custom_jvp, fori_loop, map, scan, scan_until_with, switch, while_loop,
 };
 
-/// Lets each op of a program fail once.
+/// Makes each op of a program fail once.
 fn check(body: impl Fn(&Builder) -> Vec<Value>) {
     let build = || Graph::build("f", |b| body(b));
     build().unwrap_or_else(|error| panic!("{error}"));

@@ -1,20 +1,21 @@
-//! The methods of a value that take floats apart and put them together: bits, signs, neighbours, fractions and exponents.
+//! Methods of a value that decompose and compose floats: bits, signs, neighbours, fractions and exponents.
 
 use super::*;
 use crate::ops::{Bitcast, NextAfter};
 
 impl Value {
-    /// The bits of each element, read as another type of as many bits: `f32`, `i32` and `u32` into one another, `f64` and
-    /// `i64` into one another. The shape stays. Every bit is kept, the payload of NaN too. The value itself if it has that
-    /// dtype; else no derivative passes through it. As JAX's `lax.bitcast_convert_type`.
+    /// Reinterprets the bits of each element as another type of the same width: `f32`, `i32` and `u32` convert to each
+    /// other, and so do `f64` and `i64`. The shape is unchanged. Every bit is preserved, including the payload of NaN.
+    /// Returns the value itself if it already has that dtype; otherwise no derivative passes through it. Corresponds to
+    /// JAX's `lax.bitcast_convert_type`.
     ///
-    /// Other pairs are [`Error::Type`](crate::Error::Type), with what fits. The halves have no integer type of
-    /// their width: cast them to `f32` first.
+    /// Other pairs are an [`Error::Type`](crate::Error::Type) that lists the supported types. The 16-bit floats have no
+    /// integer type of their width: cast them to `f32` first.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
     /// use funcify::{DType, Graph, evaluate};
-    /// // The upper half of the numbers from 1 to 2 for bits whose highest is 1.
+    /// // Maps random bits to floats in [1, 2); those whose highest bit is 1 land in the upper half.
     /// let graph = Graph::build("unit", |g| ((g.input("bits", "u32[N]") >> 9) | 0x3f80_0000).bitcast(DType::F32))?;
     /// assert_eq!(evaluate(&graph, &[[0u32, 1 << 31].into()])?, [[1f32, 1.5].into()]);
     /// # Ok::<(), funcify::Error>(())
@@ -24,8 +25,9 @@ impl Value {
         if self.dtype() == dtype && !self.is_failed() { self } else { self.emit(Bitcast { dtype }) }
     }
 
-    /// Whether the sign is negative, that of -0 and of NaN too: booleans of the same shape. Of numbers of every type;
-    /// integers are negative below 0. No derivative passes through it. As JAX's `jnp.signbit`.
+    /// Returns whether the sign bit is set, as booleans of the same shape; this includes -0 and negative NaN. Numbers
+    /// of every type are accepted; integers are negative below 0. No derivative passes through it. Corresponds to
+    /// JAX's `jnp.signbit`.
     #[track_caller]
     pub fn signbit(self) -> Value {
         if !self.dtype().is_float() || self.is_failed() {
@@ -35,18 +37,20 @@ impl Value {
         self.cast(layout.float).bitcast(layout.bits).lt(0)
     }
 
-    /// The float next to x in the direction of `right`, elementwise: `right` itself where they are equal, NaN where either
-    /// is NaN. Floats of one dtype, whose shapes broadcast; a neighbour is one of that dtype. As JAX's `jnp.nextafter`; as
-    /// there, it has no derivative: [`Error::NoDerivative`](crate::Error::NoDerivative). Say what it is with
-    /// [`custom_jvp`](crate::custom_jvp), or keep it out with [`stop_gradient`](Value::stop_gradient).
+    /// Returns the next float after x toward `right`, elementwise: `right` itself where they are equal, NaN where
+    /// either is NaN. Both are floats of one dtype whose shapes broadcast; the result has that dtype. Corresponds to
+    /// JAX's `jnp.nextafter`; as there, it has no derivative and reports
+    /// [`Error::NoDerivative`](crate::Error::NoDerivative). Define one with [`custom_jvp`](crate::custom_jvp), or
+    /// exclude it with [`stop_gradient`](Value::stop_gradient).
     #[track_caller]
     pub fn nextafter(self, right: impl Into<Operand>) -> Value {
         Operand::elementwise(NextAfter, self.into(), right.into())
     }
 
-    /// Fraction and exponent, `x = fraction * 2^exponent` with |fraction| in [0.5, 1), of floats: the fraction of x's type,
-    /// the exponent `i32`. Zeros, infinities and NaN are their own fractions, with the exponent 0. The fraction's derivative is
-    /// `2^-exponent`; through the exponent none passes. As JAX's `jnp.frexp`.
+    /// Splits floats into fraction and exponent, `x = fraction * 2^exponent` with |fraction| in [0.5, 1). The fraction
+    /// has the type of x, the exponent is `i32`. Zeros, infinities and NaN are their own fractions, with the exponent
+    /// 0. The derivative of the fraction is `2^-exponent`; none passes through the exponent. Corresponds to JAX's
+    /// `jnp.frexp`.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -67,21 +71,22 @@ impl Value {
         let x = self.cast(layout.float);
         let magnitude = x.bitcast(layout.bits) & layout.largest();
         let biased = magnitude >> layout.fraction;
-        // A subnormal number has no leading 1: its exponent is that of its highest bit.
+        // A subnormal number has no leading 1: the position of its highest bit determines its exponent.
         let width = 8 * layout.bits.size() as i64;
         let subnormal = -magnitude.count_leading_zeros() + (width + 1 - layout.bias - layout.fraction);
         let exponent = select(biased.eq(0), subnormal, biased - (layout.bias - 1));
         let has_none = magnitude.eq(0) | biased.eq(2 * layout.bias + 1);
         let exponent = select(has_none, 0, exponent);
-        // Two powers: 2 to the power of most is beyond the normal numbers. No product is rounded.
+        // Two powers are needed, because the full power of 2 may exceed the normal numbers. No product is rounded.
         let first = (-exponent).clamp(1 - layout.bias, layout.bias);
         let fraction = x * layout.power(first) * layout.power(-exponent - first);
         (fraction.cast(dtype), exponent.cast(DType::I32))
     }
 
-    /// `x * 2^exponent`, elementwise, rounded once where it is subnormal, infinite where it is too large. `x` are floats; the
-    /// exponents an integer, or integers of any type whose shape broadcasts with that of x. Linear in x, without a derivative
-    /// by the exponents. As C's `ldexp` and JAX's `jnp.ldexp`, whose power of 2 may overflow on its own.
+    /// Computes `x * 2^exponent` elementwise, rounded once where the result is subnormal, infinite where it is too
+    /// large. `x` must be floats; the exponent is an integer, or integers of any type whose shape broadcasts with
+    /// that of x. Linear in x; no derivative passes through the exponents. Corresponds to C's `ldexp` and to JAX's
+    /// `jnp.ldexp`, whose power of 2 may itself overflow.
     #[track_caller]
     pub fn ldexp(self, exponent: impl Into<Operand>) -> Value {
         let dtype = self.dtype();
@@ -122,15 +127,16 @@ impl Value {
     }
 }
 
-/// How the floats are made in which a float type is taken apart: `f64` itself, `f32` for the others, which it holds.
+/// The layout of the floats used to decompose a float type: `f64` for `f64`, and `f32` for the narrower ones, which
+/// it can represent.
 #[derive(Clone, Copy)]
 struct Layout {
     float: DType,
-    /// The integers with its bits.
+    /// The integer type of the same width.
     bits: DType,
-    /// How many bits the fraction has.
+    /// The number of bits of the fraction.
     fraction: i64,
-    /// What is added to an exponent; also the largest one. The smallest of a normal number is `1 - bias`.
+    /// The exponent bias, which is also the largest exponent. The smallest exponent of a normal number is `1 - bias`.
     bias: i64,
 }
 
@@ -142,26 +148,27 @@ impl Layout {
         }
     }
 
-    /// All bits but the sign.
+    /// Returns the mask of all bits except the sign.
     fn largest(self) -> i64 {
         i64::MAX >> (64 - 8 * self.bits.size())
     }
 
-    /// 2 to the power of exponents of normal numbers.
+    /// Computes 2 to the power of exponents of normal numbers.
     #[track_caller]
     fn power(self, exponent: Value) -> Value {
         ((exponent + self.bias) << self.fraction).bitcast(self.float)
     }
 
-    /// 2 to the power of the exponent of a normal number.
+    /// Computes 2 to the power of the exponent of a normal number, as a constant.
     #[track_caller]
     fn constant(self, exponent: i64) -> Value {
         let power = f64::from_bits(((1023 + exponent) as u64) << 52);
         constant(HostTensor::scalar(power).cast(self.float))
     }
 
-    /// A first part of an exponent that is not one of a normal number. A downward one leaves so much to the last part that
-    /// what the first rounds to a subnormal number ends as 0: nothing is rounded twice (as in musl's `scalbn`).
+    /// Returns a first part of an exponent that exceeds the normal numbers. A part that scales down leaves so much to
+    /// the last part that a product which the first part rounds to a subnormal number becomes 0 in the end: nothing
+    /// is rounded twice (as in musl's `scalbn`).
     fn part(self, exponent: i64) -> i64 {
         match exponent {
             _ if exponent > self.bias => self.bias,
@@ -174,12 +181,12 @@ impl Layout {
         2 - self.bias + self.fraction
     }
 
-    /// Every exponent beyond this makes zeros and infinities of all numbers, as this one does.
+    /// Returns the exponent beyond which scaling turns every number into zero or infinity.
     fn reach(self) -> i64 {
         4 * self.bias
     }
 
-    /// The exponents of normal numbers whose powers of 2 scale by that one, in order.
+    /// Splits an exponent into exponents of normal numbers, whose powers of 2 are applied in order.
     fn steps(self, exponent: i64) -> Vec<i64> {
         let mut rest = exponent.clamp(-self.reach(), self.reach());
         let mut steps = Vec::new();
@@ -192,7 +199,8 @@ impl Layout {
         steps
     }
 
-    /// The powers of 2 that scale by those of exponents, in order: [`steps`](Layout::steps) of each.
+    /// Returns the powers of 2 for exponents computed by the program, in order: [`steps`](Layout::steps) of each
+    /// exponent.
     #[track_caller]
     fn powers(self, exponent: Value) -> [Value; 3] {
         let part = |rest: Value| {
@@ -219,7 +227,7 @@ mod tests {
 
     const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
-    /// What a function of these inputs gives.
+    /// Evaluates a function on these inputs.
     fn results<const N: usize>(inputs: [HostTensor; N], f: impl Fn([Value; N]) -> Vec<Value>) -> Vec<HostTensor> {
         let graph = Graph::build("f", |g| {
             let mut number = 0;
@@ -235,11 +243,11 @@ mod tests {
         tensor.storage().to_le_bytes()
     }
 
-    /// Numbers of every size that a type has, with every sign, zeros and what is not finite among them.
+    /// Returns numbers of every magnitude of a type, with both signs, including zeros and non-finite numbers.
     fn spread(dtype: DType) -> HostTensor {
         let numbers = (-1080..1030).flat_map(|exponent: i32| {
             let power = 2f64.powi(exponent / 2) * 2f64.powi(exponent - exponent / 2);
-            // 1.3 units of what a first product leaves are 1, and 2 if it is rounded before.
+            // 1.3 units of the last place left by a first product round to 1, but to 2 if rounded before.
             [power, -power * 1.5, power * 1.998046875, power * 1.3]
         });
         let special = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
@@ -273,7 +281,7 @@ mod tests {
         }
     }
 
-    /// A sum of two powers of 2 that f64 holds, times 2^exponent, rounded by a cast from it.
+    /// Scales a sum of two powers of 2, which f64 represents exactly, and compares with a rounding cast from f64.
     #[test]
     fn scaling_is_rounded_once() {
         for dtype in FLOATS.into_iter().filter(|dtype| *dtype != DType::F64) {
@@ -290,7 +298,7 @@ mod tests {
         }
     }
 
-    /// Halves of the distance of subnormal numbers go to the even one, and what lies beyond them does not.
+    /// Checks that ties between subnormal numbers round to even, and that numbers beyond the tie do not.
     #[test]
     fn f64_is_rounded_once_too() {
         let unit = f64::from_bits(1);
@@ -337,7 +345,8 @@ mod tests {
         assert_eq!(ints, [[false, true].into(), [false, false].into()]);
     }
 
-    /// JAX's: the fraction's slope is 2^-exponent, a scaled number's 2^exponent, a copied sign's that of |x|.
+    /// Compares with JAX: the slope of the fraction is 2^-exponent, that of a scaled number 2^exponent, that of a
+    /// copied sign that of |x|.
     #[test]
     fn derivatives_of_every_order() {
         let slopes = |x: f64, f: &dyn Fn(Value) -> Value| {

@@ -1,7 +1,7 @@
-//! A value of the trace that is being built, its operators and its methods.
+//! Values of the trace, their operators and their methods.
 //!
-//! Shapes are broadcast to a common one by NumPy's rule, by ops that the builder inserts. Dtypes are never
-//! promoted: a number written in Rust takes the dtype of the value that it meets.
+//! Shapes are broadcast to a common one by NumPy's rule, with ops that the builder inserts. Dtypes are never
+//! promoted: a Rust number takes the dtype of the value that it is combined with.
 
 mod activations;
 mod build;
@@ -31,100 +31,102 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, TensorType};
 use operand::{broadcast_batches, common_shape, normal_axis};
 
-/// The results, or as many values that stand for the error: what the user's functions give.
+/// Returns the results, or `count` failed values after an error. Used by user-facing functions.
 pub(crate) fn or_failed(results: Result<Vec<Value>, Failed>, count: usize) -> Vec<Value> {
     results.unwrap_or_else(|failed| vec![failed.into(); count])
 }
 
 impl Value {
-    /// Whether two names are of one value.
+    /// Returns whether two handles refer to the same value.
     pub(crate) fn same_as(self, other: Value) -> bool {
         self.parts().is_some() && self.parts() == other.parts()
     }
 
-    /// Whether an op has failed, so that nothing more is built from this value.
+    /// Returns whether the value is the result of a failed op, so that nothing more is built from it.
     pub(crate) fn is_failed(self) -> bool {
         tracer::type_of(self).is_none()
     }
 
-    /// The value, if nothing has failed: for a rule that looks at the type of what it has computed.
+    /// Returns the value, or an error if it has failed. For rules that inspect the type of a value they have
+    /// computed.
     #[track_caller]
     pub fn checked(self) -> Result<Value, Failed> {
         tracer::check("value", Site::caller(), [self]).map(|()| self)
     }
 
-    /// Its type. After a failure it is that of a scalar.
+    /// Returns its type; that of a scalar after a failure.
     pub fn ty(self) -> TensorType {
         tracer::type_of(self).unwrap_or_else(|| TensorType::scalar(DType::F32))
     }
 
-    /// The type of a row along axis 0. After a failure, and of a scalar, it is that of the value.
+    /// Returns the type of a row along axis 0; the value's own type for a scalar or after a failure.
     pub(crate) fn row_type(self) -> TensorType {
         let ty = self.ty();
         ty.row().unwrap_or(ty)
     }
 
-    /// Its element type.
+    /// Returns its element type.
     pub fn dtype(self) -> DType {
         self.ty().dtype
     }
 
-    /// Its shape.
+    /// Returns its shape.
     pub fn shape(self) -> Shape {
         self.ty().shape
     }
 
-    /// How many dimensions it has.
+    /// Returns its number of dimensions.
     pub fn rank(self) -> usize {
         self.ty().rank()
     }
 
-    /// The size of an axis, which may be negative to count from the end.
+    /// Returns the size of an axis, which may be negative to count from the end.
     #[track_caller]
     pub fn dim(self, axis: i64) -> Dim {
         let shape = self.shape();
         normal_axis("dim", axis, shape.rank(), &[self]).map_or(Dim::from(0), |axis| shape[axis].clone())
     }
 
-    /// Gives it a name, which the text form shows.
+    /// Names the value. The text form shows the name.
     #[track_caller]
     pub fn named(self, name: &str) -> Self {
         tracer::set_name(self, name, Site::caller());
         self
     }
 
-    /// Adds an op of one operand and one result, for the line of the caller.
+    /// Adds an op with one operand and one result, with the caller's line as its site.
     #[track_caller]
     pub fn emit(self, op: impl Into<Op>) -> Value {
         emit_value(op, &[self], Site::caller())
     }
 
-    /// Elementwise conversion to another dtype; the value itself if it has that dtype.
+    /// Converts elementwise to another dtype; returns the value itself if it already has that dtype.
     #[track_caller]
     pub fn cast(self, dtype: DType) -> Value {
         if self.dtype() == dtype && !self.is_failed() { self } else { self.emit(Cast { dtype }) }
     }
 
-    /// Zeros (`false` for booleans) of its type.
+    /// Returns zeros (`false` for booleans) of its type.
     #[track_caller]
     pub fn zeros_like(self) -> Value {
         self.full_like(0.0)
     }
 
-    /// Ones (`true` for booleans) of its type.
+    /// Returns ones (`true` for booleans) of its type.
     #[track_caller]
     pub fn ones_like(self) -> Value {
         self.full_like(1.0)
     }
 
-    /// One number, converted to its dtype, in its shape.
+    /// Returns a tensor of its type filled with `number`, converted to its dtype.
     #[track_caller]
     pub fn full_like(self, number: f64) -> Value {
         full(self.shape(), self.dtype(), number)
     }
 
-    /// The product of matrices, as NumPy's `@`: batched over leading axes, which are broadcast; a vector on the
-    /// left is a row, on the right a column, and that axis disappears again. Numbers of one dtype; integers wrap.
+    /// Multiplies matrices like NumPy's `@`: batched over leading axes, which are broadcast. A vector on the left is
+    /// treated as a row, on the right as a column, and that axis is removed from the result. Both have one dtype;
+    /// integers wrap.
     #[track_caller]
     pub fn matmul(self, right: Value) -> Value {
         if self.is_failed() || right.is_failed() {
@@ -152,7 +154,7 @@ impl Value {
         }
     }
 
-    /// The mean along some axes. NaN over nothing.
+    /// Computes the mean along some axes, which are removed. The mean of no elements is NaN.
     #[track_caller]
     pub fn mean(self, axes: impl Into<Axes>) -> Value {
         let axes = axes.into();
@@ -164,32 +166,32 @@ impl Value {
         self.sum(axes) / size(count, self.dtype())
     }
 
-    /// The position (i64) of the largest element along an axis, which disappears.
+    /// Returns the position (i64) of the largest element along an axis, which is removed.
     #[track_caller]
     pub fn argmax(self, axis: i64) -> Value {
         self.with_axis("argmax", axis, |axis| ArgMax { axis })
     }
 
-    /// Repetition to a larger shape by NumPy's rule; the value itself if it has that shape.
+    /// Broadcasts to a larger shape by NumPy's rule; returns the value itself if it already has that shape.
     #[track_caller]
     pub fn broadcast_to(self, shape: impl Into<Shape>) -> Value {
         let shape = shape.into();
         if self.shape() == shape && !self.is_failed() { self } else { self.emit(Broadcast { shape }) }
     }
 
-    /// The same elements under another shape.
+    /// Returns the same elements with another shape.
     #[track_caller]
     pub fn reshape(self, shape: impl Into<Shape>) -> Value {
         self.emit(Reshape { shape: shape.into() })
     }
 
-    /// The axes in another order: axis `i` of the result is axis `axes[i]`.
+    /// Permutes the axes: axis `i` of the result is axis `axes[i]`.
     #[track_caller]
     pub fn transpose(self, axes: impl Into<Vec<usize>>) -> Value {
         self.emit(Transpose { axes: axes.into() })
     }
 
-    /// The last two axes exchanged.
+    /// Exchanges the last two axes.
     #[track_caller]
     pub fn t(self) -> Value {
         let rank = self.rank();
@@ -200,7 +202,7 @@ impl Value {
         self.transpose(axes)
     }
 
-    /// One axis moved to another position, the others in their order.
+    /// Moves one axis to another position; the other axes keep their order.
     #[track_caller]
     pub fn move_axis(self, from: i64, to: i64) -> Value {
         let rank = self.rank();
@@ -216,7 +218,7 @@ impl Value {
         self.transpose(axes)
     }
 
-    /// A new axis of size one.
+    /// Inserts a new axis of size one.
     #[track_caller]
     pub fn unsqueeze(self, axis: i64) -> Value {
         let shape = self.shape();
@@ -226,20 +228,20 @@ impl Value {
         }
     }
 
-    /// Without an axis of size one.
+    /// Removes an axis of size one.
     #[track_caller]
     pub fn squeeze(self, axis: i64) -> Value {
         self.with_axis("squeeze", axis, |axis| Reshape { shape: self.shape().without(axis) })
     }
 
-    /// The elements of an axis in a range: `x.slice(0, 1..)`, `x.slice(-1, ..3)`, `x.slice(0, 2..x.dim(0) - 1)`. Negative
+    /// Returns a range of an axis: `x.slice(0, 1..)`, `x.slice(-1, ..3)`, `x.slice(0, 2..x.dim(0) - 1)`. Negative
     /// numbers count from the end.
     #[track_caller]
     pub fn slice(self, axis: i64, range: impl SliceRange) -> Value {
         self.slice_step(axis, range, 1)
     }
 
-    /// Every `step`-th element of an axis in a range.
+    /// Returns every `step`-th element of a range of an axis.
     #[track_caller]
     pub fn slice_step(self, axis: i64, range: impl SliceRange, step: usize) -> Value {
         self.with_axis("slice", axis, |axis| {
@@ -248,13 +250,14 @@ impl Value {
         })
     }
 
-    /// The slices of an axis one by one; the axis must have just `N`.
+    /// Splits an axis into its slices; the axis must have size `N`.
     #[track_caller]
     pub fn unstack<const N: usize>(self, axis: i64) -> [Value; N] {
         let size = self.dim(axis);
         if !self.is_failed() && size != Dim::from(N) {
             fail("unstack", Site::caller(), &[self], |at| {
-                at.mismatch("the axis", format!("size {N}"), size, "take as many parts as the axis has")
+                let fix = "unstack into as many parts as the axis has elements";
+                at.mismatch("the axis", format!("size {N}"), size, fix)
             });
         }
         let mut parts = [Value::failed(); N];
@@ -264,7 +267,7 @@ impl Value {
         parts
     }
 
-    /// The slice of an axis at a fixed position, negative to count from the end; the axis disappears.
+    /// Returns the slice of an axis at a fixed position, negative to count from the end; the axis is removed.
     #[track_caller]
     pub fn index(self, axis: i64, position: i64) -> Value {
         let slice = self.with_axis("index", axis, |axis| {
@@ -274,13 +277,13 @@ impl Value {
         slice.squeeze(axis)
     }
 
-    /// An axis in the opposite order.
+    /// Reverses an axis.
     #[track_caller]
     pub fn reverse(self, axis: i64) -> Value {
         self.with_axis("reverse", axis, |axis| Reverse { axis })
     }
 
-    /// A number before and after the elements of an axis.
+    /// Pads an axis with `number`, before and after its elements.
     #[track_caller]
     pub fn pad(self, axis: i64, low: impl Into<Dim>, high: impl Into<Dim>, number: f64) -> Value {
         let value = constant(HostTensor::scalar(number).cast(self.dtype()));
@@ -288,38 +291,40 @@ impl Value {
         self.with_axis_and("pad", axis, &[value], |axis| Pad { axis, low, high, interior: 0 })
     }
 
-    /// `size` elements of an axis from a start that the program computes, clamped into the axis.
+    /// Returns `size` elements of an axis from a computed start, which is clamped to the axis.
     #[track_caller]
     pub fn dynamic_slice(self, axis: i64, start: Value, size: impl Into<Dim>) -> Value {
         let size = size.into();
         self.with_axis_and("dynamic_slice", axis, &[start], |axis| DynamicSlice { axis, size })
     }
 
-    /// The slice of an axis at a position that the program computes, clamped into the axis, which disappears.
+    /// Returns the slice of an axis at a computed position, which is clamped to the axis; the axis is removed.
     #[track_caller]
     pub fn dynamic_index(self, axis: i64, position: Value) -> Value {
         self.dynamic_slice(axis, position, 1).squeeze(axis)
     }
 
-    /// With a part of an axis replaced, from a start that the program computes, clamped into the axis.
+    /// Replaces a part of an axis from a computed start, which is clamped to the axis.
     #[track_caller]
     pub fn dynamic_update(self, axis: i64, part: Value, start: Value) -> Value {
         self.with_axis_and("dynamic_update", axis, &[part, start], |axis| DynamicUpdate { axis })
     }
 
-    /// Whole slices of an axis by integer indices, clamped into it; their axes replace the axis.
+    /// Takes whole slices of an axis at integer indices, which are clamped to the axis; the axes of the indices
+    /// replace the axis.
     #[track_caller]
     pub fn take(self, axis: i64, indices: Value) -> Value {
         self.with_axis_and("take", axis, &[indices], |axis| Take { axis })
     }
 
-    /// One element an index along an axis; the indices have the shape of the value except in that axis.
+    /// Gathers one element per index along an axis; the indices have the shape of the value except along that axis.
     #[track_caller]
     pub fn gather(self, axis: i64, indices: Value) -> Value {
         self.with_axis_and("gather", axis, &[indices], |axis| Gather { axis })
     }
 
-    /// With one element an update replaced by or combined with it, along an axis; out of range indices are skipped.
+    /// Scatters updates along an axis: each replaces one element or is combined with it. Indices out of range are
+    /// skipped.
     #[track_caller]
     pub fn scatter(self, axis: i64, indices: Value, updates: Value, mode: ScatterMode) -> Value {
         self.with_axis_and("scatter", axis, &[indices, updates], |axis| Scatter { axis, mode })
@@ -338,7 +343,7 @@ impl Value {
         }
     }
 
-    /// Both values with the shape that they have in common; `None` after a failure.
+    /// Broadcasts both values to their common shape. Returns `None` after a failure.
     #[track_caller]
     fn broadcast_shapes(op: &str, left: Value, right: Value) -> Option<(Value, Value)> {
         tracer::check(op, Site::caller(), [left, right]).ok()?;
@@ -347,7 +352,7 @@ impl Value {
             Some(shape) => Some((left.broadcast_to(&shape), right.broadcast_to(&shape))),
             None => {
                 fail(op, Site::caller(), &[left, right], |at| {
-                    let fix = "make each dimension equal, or 1; `unsqueeze` adds dimensions of 1";
+                    let fix = "make the dimensions equal, or 1; `unsqueeze` adds dimensions of size 1";
                     at.mismatch("the right operand", format!("a shape that broadcasts with {a}"), b, fix)
                 });
                 None

@@ -1,13 +1,13 @@
-//! What a value's methods and operators take: ranges, axes, numbers, and shapes that broadcast.
+//! The parameters of a value's methods and operators: ranges, axes, numbers, and shapes that broadcast.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
 use super::*;
 use crate::ops::OpRules;
 
-/// A range of positions of an axis; negative numbers count from the end.
+/// A range of positions along an axis; negative numbers count from the end.
 pub trait SliceRange {
-    /// The first position, and the one that ends the range, of an axis of that size.
+    /// Returns the start and the end of the range, for an axis of this size.
     fn bounds(self, size: &Dim) -> (Dim, Dim);
 }
 
@@ -40,12 +40,12 @@ impl SliceRange for RangeFull {
     }
 }
 
-/// Axes to reduce over: one, several, or all (`..`). Negative ones count from the end.
+/// The axes of a reduction: one, several, or all (`..`). Negative axes count from the end.
 #[derive(Clone, Debug)]
 pub enum Axes {
-    /// Every axis.
+    /// All axes.
     All,
-    /// These.
+    /// The listed axes.
     These(Vec<i64>),
 }
 
@@ -88,16 +88,16 @@ impl<const N: usize> From<[i64; N]> for Axes {
     }
 }
 
-/// An operand of an elementwise op: a value, or a number that takes the dtype of the value it meets.
+/// An operand of an elementwise op: a value, or a number that takes the dtype of the other operand.
 #[derive(Clone, Copy, Debug)]
 pub enum Operand {
     /// A value.
     Value(Value),
-    /// A number with a fraction.
+    /// A float.
     Float(f64),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
 }
 
@@ -120,7 +120,7 @@ operand_from! {
 }
 
 impl Operand {
-    /// The operand as a value of `dtype`; a number that the dtype cannot hold is a failure.
+    /// Converts the operand to a value of `dtype`. Fails for a number that the dtype cannot represent.
     #[track_caller]
     fn into_value(self, op: &str, dtype: DType, other: Operand) -> Value {
         let (exact, scalar) = match self {
@@ -138,15 +138,15 @@ impl Operand {
             let others = if let Operand::Value(value) = other { vec![value] } else { vec![] };
             return fail_value(op, Site::caller(), &others, |at| {
                 let found = crate::host::print_elements(&scalar);
-                let expected = format!("one that {dtype}, the dtype of the other operand, holds");
-                let fix = "cast the other operand, say `.cast(DType::F32)`, or write a number that it holds";
+                let expected = format!("a number that {dtype}, the dtype of the other operand, can represent");
+                let fix = "cast the other operand, as in `.cast(DType::F32)`, or use a number that its dtype can represent";
                 at.mismatch("the number", expected, found, fix)
             });
         }
         constant(scalar.cast(dtype))
     }
 
-    /// Two operands as values: a number takes the dtype of the other.
+    /// Converts two operands to values: a number takes the dtype of the other operand.
     #[track_caller]
     pub(crate) fn pair(op: &str, left: Operand, right: Operand) -> (Value, Value) {
         let dtype = match (left, right) {
@@ -168,13 +168,13 @@ impl Operand {
     }
 }
 
-/// Whether a finite number is one in this dtype, too: not infinite, in a float type.
+/// Returns whether a finite number stays finite in this float type.
 pub(super) fn is_in_range(number: f64, dtype: DType) -> bool {
     let cast = HostTensor::scalar(number).cast(dtype).get(0).as_f64();
     cast.is_finite() || !number.is_finite()
 }
 
-/// The axis from 0 on that `axis` means.
+/// Converts an axis that may be negative to one that counts from 0.
 #[track_caller]
 pub(super) fn normal_axis(op: &str, axis: i64, rank: usize, operands: &[Value]) -> Option<usize> {
     let normal = if axis < 0 { axis + rank as i64 } else { axis };
@@ -186,7 +186,7 @@ pub(super) fn normal_axis(op: &str, axis: i64, rank: usize, operands: &[Value]) 
             0 => "no axis: the value is a scalar".to_string(),
             _ => format!("an axis from -{rank} to {}", rank - 1),
         };
-        at.mismatch("the axis", expected, axis, "name an axis that the value has")
+        at.mismatch("the axis", expected, axis, "use an axis of the value")
     });
     None
 }
@@ -205,7 +205,8 @@ pub(super) fn common_shape(left: &Shape, right: &Shape) -> Option<Shape> {
     dims.collect::<Option<Vec<Dim>>>().map(Shape::from)
 }
 
-/// Two matrices with common batch axes; `None` if they have none in common, which the type rule reports.
+/// Broadcasts the batch axes of two stacks of matrices. Returns `None` if they do not broadcast, which the type rule
+/// reports.
 #[track_caller]
 pub(super) fn broadcast_batches(left: Value, right: Value) -> Option<(Value, Value)> {
     let (a, b) = (left.shape(), right.shape());

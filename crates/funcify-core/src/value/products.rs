@@ -1,11 +1,12 @@
-//! Products of tensors along any axes, as compositions to products of matrices.
+//! Products of tensors along any axes, composed from matrix products.
 
 use super::*;
 
 impl Value {
-    /// The sum of products along pairs of axes, the left value's and the right one's, for each position along the pairs of
-    /// `batch` axes. The result's axes are StableHLO's `dot_general`: the batch axes, what is left of the left value, what
-    /// is left of the right one. Numbers of one dtype, of which integers wrap; sums of nothing are 0.
+    /// Computes the sum of products along pairs of axes (one of the left value, one of the right), for each position
+    /// along the pairs of `batch` axes. The axes of the result are ordered as in StableHLO's `dot_general`: the batch
+    /// axes, the remaining axes of the left value, the remaining axes of the right one. Both have one dtype; integers
+    /// wrap; empty sums are 0.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -36,14 +37,15 @@ impl Value {
         for (index, (a, b)) in all.iter().enumerate() {
             if all[..index].iter().any(|(other_a, other_b)| a == other_a || b == other_b) {
                 return fail_value("dot_general", Site::caller(), &operands, |at| {
-                    let found = format!("axis {a} of the left and axis {b} of the right operand again");
-                    at.mismatch("the axes", "each axis in one pair", found, "name each axis once")
+                    let found = format!("axis {a} of the left operand or axis {b} of the right one twice");
+                    at.mismatch("the axes", "each axis in one pair", found, "use each axis once")
                 });
             }
             if shape[*a] != right_shape[*b] {
                 return fail_value("dot_general", Site::caller(), &operands, |at| {
-                    let expected = format!("the size {}, as axis {a} of the left one", shape[*a]);
-                    at.mismatch(format!("axis {b} of the right operand"), expected, right.ty(), "pair axes of one size")
+                    let expected = format!("the size {}, like axis {a} of the left operand", shape[*a]);
+                    let component = format!("axis {b} of the right operand");
+                    at.mismatch(component, expected, right.ty(), "pair axes of the same size")
                 });
             }
         }
@@ -56,7 +58,7 @@ impl Value {
     }
 }
 
-/// An operand with the roles of its axes.
+/// An operand with its axes sorted by role.
 struct Arranged {
     value: Value,
     shape: Shape,
@@ -75,7 +77,7 @@ impl Arranged {
         axes.iter().map(|axis| self.shape[*axis].clone()).collect()
     }
 
-    /// Matrices of the free and the contracted axes, in that order for the left operand.
+    /// Reshapes to matrices of the free and the contracted axes, in that order for the left operand.
     #[track_caller]
     fn matrices(&self, is_left: bool) -> Value {
         let (rows, columns) = if is_left { (&self.free, &self.contracted) } else { (&self.contracted, &self.free) };
@@ -88,10 +90,11 @@ impl Arranged {
     }
 }
 
-/// A sum of products written with one letter an axis, as NumPy's: `einsum("bij,bjk->bik", &[x, y])`. The operands are
-/// multiplied from left to right, each product summed over the letters that nothing after it has. Numbers of one dtype, of
-/// which integers wrap. A letter is at most once in an operand, its sizes are equal (1 is not repeated), and the result is
-/// written out.
+/// Computes a sum of products written with one letter per axis, like NumPy's `einsum("bij,bjk->bik", &[x, y])`.
+///
+/// The operands are multiplied from left to right; each product is summed over the letters that neither later
+/// operands nor the result contain. All have one dtype; integers wrap. A letter occurs at most once in an operand,
+/// its sizes must be equal (1 is not broadcast), and the result must be explicit.
 #[track_caller]
 pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     if operands.iter().any(|operand| operand.is_failed()) {
@@ -101,7 +104,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
         Ok(parsed) => parsed,
         Err((component, expected, found)) => {
             return fail_value("einsum", Site::caller(), operands, |at| {
-                at.mismatch(component, expected, found, "write one letter an axis, as in \"bij,bjk->bik\"")
+                at.mismatch(component, expected, found, "write one letter per axis, as in \"bij,bjk->bik\"")
             });
         }
     };
@@ -116,7 +119,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
         let left = summed(product.clone(), |letter| later(letter) || next.1.contains(letter));
         let right = summed(next, |letter| later(letter) || left.1.contains(letter));
         let place = |term: &[char], letter: &char| {
-            term.iter().position(|other| other == letter).expect("both terms have what they share") as i64
+            term.iter().position(|other| other == letter).expect("a shared letter occurs in both terms") as i64
         };
         let shared: Vec<char> = left.1.iter().copied().filter(|letter| right.1.contains(letter)).collect();
         let (batch, contracted): (Vec<char>, Vec<char>) = shared.iter().partition(|letter| later(letter));
@@ -132,7 +135,7 @@ pub fn einsum(equation: &str, operands: &[Value]) -> Value {
     if order.iter().copied().eq(0..order.len()) || value.is_failed() { value } else { value.transpose(order) }
 }
 
-/// The sum over the axes whose letters are not kept.
+/// Sums over the axes whose letters are not kept.
 #[track_caller]
 fn summed((value, term): (Value, Vec<char>), keep: impl Fn(&char) -> bool) -> (Value, Vec<char>) {
     let axes: Vec<i64> = (0..term.len()).filter(|axis| !keep(&term[*axis])).map(|axis| axis as i64).collect();
@@ -142,7 +145,7 @@ fn summed((value, term): (Value, Vec<char>), keep: impl Fn(&char) -> bool) -> (V
     (value.sum(super::Axes::These(axes)), term.into_iter().filter(keep).collect())
 }
 
-/// The letters of each operand and of the result; else the component, what was expected and what was found.
+/// The letters of each operand, and those of the result.
 type Parsed = (Vec<Vec<char>>, Vec<char>);
 
 fn parse(equation: &str, operands: &[Value]) -> Result<Parsed, (String, String, String)> {
@@ -202,7 +205,7 @@ mod tests {
         })
     }
 
-    /// The sum over all letters, element by element.
+    /// Computes the sum over all letters element by element.
     fn plain(equation: &str, operands: &[HostTensor]) -> HostTensor {
         let (terms, result) = equation.split_once("->").unwrap();
         let terms: Vec<Vec<char>> = terms.split(',').map(|term| term.chars().collect()).collect();
@@ -275,7 +278,7 @@ mod tests {
     fn refusals() {
         let refused = |f: fn(Value, Value) -> Value| {
             let graph = Graph::build("f", |b| f(b.input("x", "f32[2,3]"), b.input("y", "f32[3,4]")));
-            graph.expect_err("it is refused").to_string()
+            graph.expect_err("it is rejected").to_string()
         };
         for (f, expected) in [
             ((|x, y| einsum("ij,jk", &[x, y])) as fn(Value, Value) -> Value, "`->`"),

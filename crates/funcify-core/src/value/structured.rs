@@ -1,41 +1,45 @@
-//! The methods of a value that go along an axis in order, or slide over it: running reductions, sorting, convolution.
+//! Methods of a value that process an axis in order or slide over it: running reductions, sorting, convolution.
 
 use super::*;
 use crate::graph::emit_at;
 use crate::ops::{Conv, ConvOptions, Cumulative, Sort};
 
 impl Value {
-    /// The running reduction of an axis: element `i` combines those up to and with `i`, or in reverse those from `i` on.
+    /// Computes the running reduction along an axis: element `i` combines those up to and including `i`, or, in
+    /// reverse, those from `i` on.
     #[track_caller]
     pub fn cumulative(self, kind: ReduceKind, axis: i64, reverse: bool) -> Value {
         self.with_axis("cumulative", axis, |axis| Cumulative { kind, axis, reverse })
     }
 
-    /// The running sum of an axis; integers wrap. `reverse` starts from the end.
+    /// Computes the running sum along an axis; integers wrap. `reverse` starts from the end.
     #[track_caller]
     pub fn cumsum(self, axis: i64, reverse: bool) -> Value {
         self.cumulative(ReduceKind::Sum, axis, reverse)
     }
 
-    /// The running product of an axis; integers wrap. `reverse` starts from the end.
+    /// Computes the running product along an axis; integers wrap. `reverse` starts from the end.
     #[track_caller]
     pub fn cumprod(self, axis: i64, reverse: bool) -> Value {
         self.cumulative(ReduceKind::Prod, axis, reverse)
     }
 
-    /// The largest so far along an axis; NaN wins from where it stands on. `reverse` starts from the end.
+    /// Computes the running maximum along an axis. NaN propagates to all later elements. `reverse` starts from the
+    /// end.
     #[track_caller]
     pub fn cummax(self, axis: i64, reverse: bool) -> Value {
         self.cumulative(ReduceKind::Max, axis, reverse)
     }
 
-    /// The smallest so far along an axis; NaN wins from where it stands on. `reverse` starts from the end.
+    /// Computes the running minimum along an axis. NaN propagates to all later elements. `reverse` starts from the
+    /// end.
     #[track_caller]
     pub fn cummin(self, axis: i64, reverse: bool) -> Value {
         self.cumulative(ReduceKind::Min, axis, reverse)
     }
 
-    /// The elements of an axis in order, and the position (i64) that each had. Stable; NaN is the greatest number.
+    /// Sorts along an axis, and returns the sorted elements and their original positions (i64). Stable; NaN sorts as
+    /// the greatest number.
     #[track_caller]
     pub fn sort(self, axis: i64, descending: bool) -> (Value, Value) {
         match normal_axis("sort", axis, self.rank(), &[self]) {
@@ -47,15 +51,15 @@ impl Value {
         }
     }
 
-    /// The positions (i64) that put an axis in order: `x.take_along(axis, x.argsort(axis, false))` is sorted, and so can
-    /// other values be put in the order of `x`. Stable; NaN is the greatest number.
+    /// Returns the positions (i64) that sort an axis: `x.take_along(axis, x.argsort(axis, false))` is sorted. The
+    /// positions can also put other values in the order of `x`. Stable; NaN sorts as the greatest number.
     #[track_caller]
     pub fn argsort(self, axis: i64, descending: bool) -> Value {
         self.sort(axis, descending).1
     }
 
-    /// The `k` greatest elements of an axis, the greatest first, and their positions (i64). NaN is the greatest number; of
-    /// equals the first come first.
+    /// Returns the `k` greatest elements along an axis, in descending order, and their positions (i64). NaN is the
+    /// greatest number; equal elements keep their order.
     #[track_caller]
     pub fn top_k(self, axis: i64, k: impl Into<Dim>) -> (Value, Value) {
         let (sorted, positions) = self.sort(axis, true);
@@ -66,24 +70,24 @@ impl Value {
         (sorted.slice(axis, Dim::from(0)..k.clone()), positions.slice(axis, Dim::from(0)..k))
     }
 
-    /// One element an index along an axis, as [`gather`](Value::gather): what [`argsort`](Value::argsort) gives is taken
-    /// from any value of that shape.
+    /// Takes one element per index along an axis, like [`gather`](Value::gather). Applies the result of
+    /// [`argsort`](Value::argsort) to any value of the same shape.
     #[track_caller]
     pub fn take_along(self, axis: i64, positions: Value) -> Value {
         self.gather(axis, positions)
     }
 
-    /// The position (i64) of the smallest element along an axis, which disappears: the first of equals, the first NaN if
-    /// there is one.
+    /// Returns the position (i64) of the smallest element along an axis, which is removed: the first of equal
+    /// elements, or the first NaN if there is one.
     #[track_caller]
     pub fn argmin(self, axis: i64) -> Value {
-        // The bits of an integer turned over put all integers of its type in the opposite order; a minus sign would not.
+        // Bitwise not reverses the order of all integers of a type; negation would overflow for the smallest one.
         let opposite = if self.dtype().is_int() { !self } else { -self };
         opposite.argmax(axis)
     }
 
-    /// The convolution (cross-correlation) with a kernel: `[N, C, L]` with `[O, C/groups, K]`, or `[N, C, H, W]` with
-    /// `[O, C/groups, K, L]`. Floats of one dtype.
+    /// Computes the convolution (cross-correlation) with a kernel: `[N, C, L]` with `[O, C/groups, K]`, or `[N, C, H,
+    /// W]` with `[O, C/groups, K, L]`. Both are floats of one dtype.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;
@@ -100,14 +104,15 @@ impl Value {
         emit_value(Conv::from(options), &[self, kernel], Site::caller())
     }
 
-    /// Rows of this table by integer indices, whose axes come first: `[V, ..]` and `[N, T]` give `[N, T, ..]`. Indices are
-    /// clamped.
+    /// Looks up rows of this table by integer indices: a table `[V, ..]` and indices `[N, T]` yield `[N, T, ..]`.
+    /// Indices are clamped.
     #[track_caller]
     pub fn embedding(self, indices: Value) -> Value {
         self.take(0, indices)
     }
 
-    /// 1 at each integer's own place along a new last axis of that size, else 0; all 0 for an integer outside of it.
+    /// Encodes each integer along a new last axis of size `size`: 1 at the integer's position, 0 elsewhere. An
+    /// integer out of range becomes all zeros.
     #[track_caller]
     pub fn one_hot(self, size: impl Into<Dim>, dtype: DType) -> Value {
         if !self.is_failed() && !self.dtype().is_int() {

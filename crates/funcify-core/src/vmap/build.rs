@@ -1,4 +1,4 @@
-//! The entry points: `vmap(xs, |x| y)` inside a trace, and `Graph::vmap` from graph to graph.
+//! Batching inside a trace, `vmap(xs, |x| y)`, and from graph to graph, `Graph::vmap`.
 
 use super::ragged::refuse_outputs;
 use super::{Batched, inline};
@@ -9,21 +9,22 @@ use crate::tree::{self, Named, Tree};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 
-/// Which axes [`vmap_with`] and [`Graph::vmap`] run over.
+/// Options that select the batch axes of [`vmap_with`] and [`Graph::vmap`].
 #[derive(Clone, Debug, Default)]
 pub struct VmapOptions {
     in_axes: InAxes,
     out_axis: i64,
 }
 
-/// The axes of what a program takes along which its lanes lie.
+/// The batch axes of a program's inputs.
 #[derive(Clone, Debug)]
 pub enum InAxes {
-    /// This axis of each leaf.
+    /// The same axis for all leaves.
     All(i64),
-    /// An axis for each leaf, in their order; a leaf with `None` is the same for all lanes.
+    /// An axis for each leaf, in order; a leaf with `None` is shared by all lanes.
     Each(Vec<Option<i64>>),
-    /// An axis for each leaf that is named; the others are the same for all lanes. The leaves of a [`Graph`] are its inputs.
+    /// An axis for each named leaf; the other leaves are shared by all lanes. The leaves of a [`Graph`] are its
+    /// inputs.
     Named(Vec<(String, i64)>),
 }
 
@@ -70,25 +71,26 @@ impl From<Vec<Option<i64>>> for InAxes {
 }
 
 impl VmapOptions {
-    /// Over axis 0 of each leaf, and the results along axis 0.
+    /// Creates the default options: axis 0 of each leaf and of each result.
     pub fn new() -> Self {
         VmapOptions::default()
     }
 
-    /// The axes along which lanes lie: one number for all leaves, an `Option` for each, or `[("x", 0), ("y", 1)]` for those
-    /// that have lanes; negative ones count from the end.
+    /// Sets the batch axes: one number for all leaves, an `Option` for each leaf, or `[("x", 0), ("y", 1)]` for the
+    /// leaves that are batched; negative axes count from the end.
     pub fn in_axes(mut self, axes: impl Into<InAxes>) -> Self {
         self.in_axes = axes.into();
         self
     }
 
-    /// The axis of each result along which its lanes lie, negative to count from the end.
+    /// Sets the batch axis of each result, negative to count from the end.
     pub fn out_axis(mut self, axis: i64) -> Self {
         self.out_axis = axis;
         self
     }
 
-    /// The axis of each leaf, normalised; `rank` is that of a leaf with its lanes.
+    /// Returns the batch axis of each leaf, counted from 0; `rank` returns the rank of a leaf including its batch
+    /// axis.
     fn axes<'a>(
         &self,
         at: &Place,
@@ -103,24 +105,24 @@ impl VmapOptions {
         };
         if axes.len() != count {
             let (expected, found) = (format!("{count} axes, one for each leaf"), format!("{} axes", axes.len()));
-            return Err(at.mismatch("`in_axes`", expected, found, "give an `Option` for each leaf, in their order"));
+            return Err(at.mismatch("`in_axes`", expected, found, "pass one `Option` per leaf, in order"));
         }
         if axes.iter().all(Option::is_none) {
             let fix = "map a leaf, or call the body without `vmap`";
-            return Err(at.mismatch("`in_axes`", "a leaf with an axis of lanes", "none", fix));
+            return Err(at.mismatch("`in_axes`", "at least one leaf with a batch axis", "none", fix));
         }
         let normal = |(axis, (name, ty)): (Option<i64>, (&str, &TensorType))| {
             let Some(axis) = axis else { return Ok(None) };
             if rank(ty) == 0 {
-                let fix = "give the leaf an axis of lanes, or `None` in `in_axes` if all lanes share it";
-                return Err(at.mismatch(format!("leaf `{name}`"), "rank 1 or more, to have lanes", ty, fix));
+                let fix = "give the leaf a batch axis, or pass `None` in `in_axes` if all lanes share it";
+                return Err(at.mismatch(format!("leaf `{name}`"), "rank 1 or more, for the batch axis", ty, fix));
             }
             normal_axis(axis, rank(ty)).map(Some).ok_or_else(|| bad_axis(at, name, axis, rank(ty), ty))
         };
         axes.into_iter().zip(leaves).map(normal).collect()
     }
 
-    /// The results with their lanes where they are wanted.
+    /// Moves the batch axis of a result to the requested position.
     fn place(&self, at: &Place, name: &str, result: Batched, size: &Dim) -> Value {
         let value = result.materialized(size);
         if value.is_failed() {
@@ -136,7 +138,7 @@ impl VmapOptions {
     }
 }
 
-/// The axis of each leaf, of those that are named.
+/// Returns the batch axis of each leaf, from the named ones.
 fn by_name(at: &Place, named: &[(String, i64)], leaves: &[(&str, &TensorType)]) -> Result<Vec<Option<i64>>> {
     let mut axes = vec![None; leaves.len()];
     for (name, axis) in named {
@@ -144,7 +146,7 @@ fn by_name(at: &Place, named: &[(String, i64)], leaves: &[(&str, &TensorType)]) 
         let Some(slot) = index.map(|index| &mut axes[index]) else {
             let names: Vec<&str> = leaves.iter().map(|(leaf, _)| *leaf).collect();
             let expected = format!("names among {}", names.join(", "));
-            return Err(at.mismatch("`in_axes`", expected, format!("`{name}`"), "name what has lanes"));
+            return Err(at.mismatch("`in_axes`", expected, format!("`{name}`"), "use the name of a leaf"));
         };
         if slot.replace(*axis).is_some() {
             return Err(at.mismatch("`in_axes`", "each name once", format!("`{name}` twice"), "remove one of them"));
@@ -160,16 +162,16 @@ fn normal_axis(axis: i64, rank: usize) -> Option<usize> {
 
 fn bad_axis(at: &Place, name: &str, axis: i64, rank: usize, ty: &TensorType) -> Error {
     let (expected, found) = (format!("an axis below {rank}"), format!("axis {axis} of {ty}"));
-    at.mismatch(format!("the axis of lanes of leaf `{name}`"), expected, found, "name an axis that the leaf has")
+    at.mismatch(format!("the batch axis of leaf `{name}`"), expected, found, "use an axis of the leaf")
 }
 
-/// Runs `body`, which is written for one lane, on all lanes of `xs` at once: axis 0 of each leaf. The results have
-/// their lanes along axis 0.
+/// Applies `body`, which is written for one lane, to all lanes of `xs` at once. The batch axis is axis 0 of each leaf
+/// and of each result.
 ///
-/// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the body uses are the same for all lanes.
-/// The body is traced once; each op in it becomes the op on all lanes, loops included, and what no lane differs in is
-/// computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and selects; a
-/// [`while_loop`](crate::while_loop) whose condition does runs until the last lane is done, and a lane that is done
+/// `xs` and the results are any [`Tree`]. Values of the enclosing graph that the body captures are shared by all lanes.
+/// The body is traced once; each op in it, including loops, becomes an op on all lanes, and values shared by all lanes
+/// are computed once. A [`cond`](crate::cond) whose predicate differs between lanes runs both branches and selects; a
+/// [`while_loop`](crate::while_loop) whose condition differs runs until the last lane is done, and a lane that is done
 /// keeps its carry.
 ///
 /// ```
@@ -189,7 +191,7 @@ pub fn vmap<X: Tree, Y: Tree>(xs: X, body: impl FnOnce(X) -> Y) -> Y {
     vmap_with(VmapOptions::new(), xs, body)
 }
 
-/// [`vmap`] with options.
+/// Like [`vmap`], with options.
 ///
 /// ```
 /// # extern crate funcify_core as funcify;
@@ -224,8 +226,8 @@ pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnc
     tree::rebuild_or_failed(&ys, batched)
 }
 
-/// Traces `body` on one lane of these leaves. Gives the graph, whose inputs are one lane of the mapped leaves and what
-/// the body captures, and what the body gave.
+/// Traces `body` on one lane of these leaves. Returns the graph, whose inputs are one lane of the mapped leaves and
+/// the captured values, and the result of the body.
 pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     at: &Place,
     leaves: &[Batched],
@@ -237,7 +239,7 @@ pub(crate) fn trace_lane<X: Tree, Y: Tree>(
     (trace.close(&tree::leaves(&ys, "y")), ys)
 }
 
-/// The trace of one lane, and the leaves as they are there.
+/// Opens the trace of one lane, and returns the leaves in it.
 fn open_lane(at: &Place, leaves: &[Batched], names: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     let mapped = names.iter().zip(leaves).filter(|(_, leaf)| leaf.mapped);
     let params: Vec<(String, TensorType)> =
@@ -248,13 +250,13 @@ fn open_lane(at: &Place, leaves: &[Batched], names: &[(String, Value)]) -> (Body
     (trace, leaves.iter().filter_map(argument).collect())
 }
 
-/// The number of lanes, and the leaves with their lanes in front.
+/// Returns the number of lanes, and the leaves with their batch axis moved to the front.
 fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Result<(Dim, Vec<Batched>), Failed> {
     let types: Vec<TensorType> = leaves.iter().map(|(_, value)| value.ty()).collect();
     let named = leaves.iter().zip(&types).map(|((name, _), ty)| (name.as_str(), ty));
     let all: Vec<Value> = leaves.iter().map(|(_, value)| *value).collect();
     let refused = |error: Error, about: &[Value]| {
-        // A leaf without a type comes of an earlier failure, which is the one that is reported.
+        // A leaf without a type is the result of an earlier failure, which is reported instead.
         let earlier = tracer::check(&at.op, at.site, all.iter().copied()).err();
         earlier.unwrap_or_else(|| fail(&at.op, at.site, about, |_| error))
     };
@@ -265,9 +267,9 @@ fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Resul
         let size = &ty.shape[*axis];
         let (other, expected) = *first.get_or_insert((name.as_str(), size));
         if expected != size {
-            let expected = format!("{expected} lanes along axis {axis}, as leaf `{other}` has");
-            let fix = "give all leaves as many lanes, or `None` in `in_axes` to those that all lanes share";
-            let error = at.mismatch(format!("leaf `{name}`"), expected, format!("{size} lanes, in {ty}"), fix);
+            let expected = format!("{expected} lanes along axis {axis}, like leaf `{other}`");
+            let fix = "use the same number of lanes for all leaves, and `None` in `in_axes` for shared leaves";
+            let error = at.mismatch(format!("leaf `{name}`"), expected, format!("{size} lanes in {ty}"), fix);
             return Err(refused(error, &[*value]));
         }
     }
@@ -281,10 +283,10 @@ fn lanes(at: &Place, options: &VmapOptions, leaves: &[(String, Value)]) -> Resul
 }
 
 impl Graph {
-    /// The graph for `lanes` lanes, with the same names: `graph.vmap("B", VmapOptions::new())`.
+    /// Returns the graph for `lanes` lanes, with the same names: `graph.vmap("B", VmapOptions::new())`.
     ///
-    /// The axes are those that the inputs have with their lanes. An input that is static and has lanes is static no
-    /// more. If `lanes` is a symbol that the graph has already, both sizes are the same.
+    /// The axes refer to the batched inputs. A static input that is batched is no longer static. If `lanes` is a symbol
+    /// that the graph already uses, both sizes are equal.
     ///
     /// ```
     /// # extern crate funcify_core as funcify;

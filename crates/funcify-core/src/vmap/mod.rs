@@ -1,9 +1,9 @@
-//! Batching: a program on one lane becomes a program on many.
+//! Batching: turns a program for one lane into a program for many.
 //!
-//! Each op has a rule, [`OpRules::batch`], beside its type rule. Lanes lie along axis 0
-//! of a value inside of a batched program; the entry points, [`vmap`], [`vmap_with`] and
-//! [`Graph::vmap`](crate::Graph::vmap), move the axes that the user names there and back. What no lane differs in is
-//! computed once. The meaning is that of JAX's `vmap`.
+//! Each op has a rule, [`OpRules::batch`], in addition to its type rule. Inside a batched program, the batch axis is
+//! axis 0 of a value; the entry points, [`vmap`], [`vmap_with`] and [`Graph::vmap`](crate::Graph::vmap), move the
+//! axes named by the user there and back. Values that are the same for all lanes are computed once. The semantics are
+//! those of JAX's `vmap`.
 
 mod build;
 pub(crate) mod ragged;
@@ -18,32 +18,32 @@ use crate::ops::{Op, OpRules, Select};
 use crate::types::{Dim, TensorType};
 use crate::value::Value;
 
-/// A value of a batched program: one slice a lane along axis 0, or the same for all lanes.
+/// A value of a batched program: one slice per lane along axis 0, or shared by all lanes.
 #[derive(Clone, Copy, Debug)]
 pub struct Batched {
     /// The value.
     pub value: Value,
-    /// Whether axis 0 is that of the lanes.
+    /// `true` if axis 0 is the batch axis.
     pub mapped: bool,
 }
 
 impl Batched {
-    /// A value with one slice a lane along axis 0.
+    /// Creates a value with one slice per lane along axis 0.
     pub fn mapped(value: Value) -> Self {
         Batched { value, mapped: true }
     }
 
-    /// A value that is the same for all lanes.
+    /// Creates a value that is shared by all lanes.
     pub fn unmapped(value: Value) -> Self {
         Batched { value, mapped: false }
     }
 
-    /// The rank that one lane has.
+    /// Returns the rank of one lane.
     pub fn lane_rank(&self) -> usize {
         self.value.rank().saturating_sub(usize::from(self.mapped))
     }
 
-    /// With one slice for each of `size` lanes along axis 0: repeated, if all share it.
+    /// Returns the value with one slice for each of `size` lanes along axis 0. A shared value is broadcast.
     pub fn materialized(&self, size: &Dim) -> Value {
         match self.mapped {
             true => self.value,
@@ -51,19 +51,20 @@ impl Batched {
         }
     }
 
-    /// With lanes, if `mapped` or if it has them already.
+    /// Adds the batch axis if `mapped` is `true`, unless the value already has it.
     pub(crate) fn materialized_if(self, mapped: bool, size: &Dim) -> Self {
         if mapped { Batched::mapped(self.materialized(size)) } else { self }
     }
 }
 
-/// The type of a value with lanes, from that of one lane; as it is if all lanes share it. Padded, if it is ragged.
+/// Returns the type of a batched value, from the type of one lane: padded if it is ragged, and with a batch axis if
+/// it is mapped.
 pub(crate) fn lanes_type(ty: &TensorType, mapped: bool, size: &Dim) -> TensorType {
     let ty = ragged::padded_shape(&ty.shape).map_or_else(|| ty.clone(), |shape| ty.with_shape(shape));
     if mapped { ty.stacked(size) } else { ty }
 }
 
-/// For each lane `yes` where the mask, a boolean a lane, is true, else `no`.
+/// Selects per lane: `yes` where the mask, one boolean per lane, is `true`, else `no`.
 pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -> Batched {
     let (yes, no) = (yes.materialized(size), no.materialized(size));
     let others = std::iter::repeat_n(Dim::from(1), yes.rank().saturating_sub(1));
@@ -72,7 +73,8 @@ pub(crate) fn select_lanes(mask: Value, size: &Dim, yes: Batched, no: Batched) -
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
-/// A value of what only some lanes run: no derivative comes back from the others, where the program may be undefined.
+/// Guards a value that only some lanes compute: no cotangent flows back from the other lanes, where the program may
+/// be undefined.
 pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
     if !value.value.dtype().is_float() {
         return value;
@@ -81,8 +83,8 @@ pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
     select_lanes(mask, size, value, stopped)
 }
 
-/// Adds the nodes of `graph` to the open trace, for `size` lanes; gives its outputs. Nodes whose operands all lanes
-/// share are added as they are, nodes that no output needs are not.
+/// Adds the nodes of `graph` to the open trace for `size` lanes, and returns the outputs. Nodes whose operands are
+/// all shared are added unchanged; nodes that no output needs are left out.
 pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let graph = &*graph.with_free_symbols();
     let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
@@ -97,7 +99,8 @@ pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batch
     Ok(replayed.outputs()?)
 }
 
-/// [`inline`], of a body that only the lanes run where the mask is true: the sizes that others would give do not count.
+/// Like [`inline`], for a body that only the lanes with a `true` mask run: sizes bound by the other lanes are
+/// ignored.
 pub(crate) fn inline_where(
     mask: Option<Value>,
     graph: &Graph,
@@ -110,7 +113,7 @@ pub(crate) fn inline_where(
     }
 }
 
-/// Applies the rule of one op, if any operand has lanes. It is given values that have not failed, and gives such.
+/// Applies the rule of one op, if any operand is mapped. Checks that no operand and no result has failed.
 fn batch_node(op: &Op, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let operands = checked_all(op, operands)?;
     if operands.iter().all(|operand| !operand.mapped) {
@@ -123,7 +126,7 @@ fn batch_node(op: &Op, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>,
     checked_all(op, op.batch(size, operands)?)
 }
 
-/// Values of which none has failed.
+/// Returns the values, or an error if one of them has failed.
 fn checked_all<V: AsRef<[Batched]>>(op: &Op, values: V) -> Result<V, Failed> {
     check(op.name(), Site::Unknown, values.as_ref().iter().map(|value| value.value)).map(|()| values)
 }

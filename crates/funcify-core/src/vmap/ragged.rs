@@ -1,13 +1,15 @@
-//! Sizes that differ between lanes: the numbers of steps of their loops, and others that their values give.
+//! Ragged values: values with sizes that differ between lanes, such as numbers of steps of loops and sizes bound by
+//! `bind_size`.
 //!
-//! - **ragged-c1** what has such a size has the largest one of all lanes. A lane's own elements are the first ones along the
-//!   axis; those behind them are padding, of which nobody sees the values.
-//! - **ragged-c2** padding has no part in what is not ragged: reductions, products and what looks from the end mask it, and no
-//!   derivative comes back from it to what has no padding.
-//! - **ragged-c3** what an op reads is surely there in each lane: types prove it, for padding would hide that it is missing.
+//! - **ragged-c1** a ragged value has the largest size of all lanes. A lane's own elements are the first ones along
+//!   the axis; those behind them are padding, whose values are never visible.
+//! - **ragged-c2** padding does not contribute to values that are not ragged: reductions, products and ops that count
+//!   from the end mask it, and no cotangent flows from it to values without padding.
+//! - **ragged-c3** the elements that an op reads exist in each lane: the types prove it, because padding would hide
+//!   missing elements.
 //!
-//! Loops have their rule beside their type rule; the other ops that can be ragged have theirs here. All that is left is
-//! refused, as is a ragged result: lanes of one tensor have one size.
+//! Loops have their ragged rules with their other rules; the rules of the other ops are here. All other ops reject
+//! ragged values, and so do outputs: all lanes of one tensor have the same size.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +26,7 @@ use crate::ops::{
 use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, concat, constant, iota, select, size};
 
-/// A symbol of a dimension whose size differs between lanes.
+/// Returns a symbol of a dimension whose size differs between lanes.
 pub(crate) fn symbol_of(dim: &Dim) -> Option<Symbol> {
     let sizes = sizes_by_lane();
     dim.symbols().into_iter().find(|symbol| sizes.iter().any(|size| size.symbol == **symbol)).cloned()
@@ -34,7 +36,7 @@ pub(crate) fn is_ragged(dim: &Dim) -> bool {
     symbol_of(dim).is_some()
 }
 
-/// Whether one dimension is surely at least the other in each lane.
+/// Returns whether one dimension is certainly at least the other in each lane.
 fn proves(larger: &Dim, smaller: &Dim) -> bool {
     let mut difference = larger.clone() - smaller;
     for SizeByLane { symbol, at_most, .. } in sizes_by_lane() {
@@ -46,13 +48,13 @@ fn proves(larger: &Dim, smaller: &Dim) -> bool {
     difference.is_at_least(&Dim::from(0)) == Some(true)
 }
 
-/// How much a dimension grows with a symbol.
+/// Returns the growth of a dimension per unit of a symbol.
 fn slope(dim: &Dim, symbol: &Symbol) -> Dim {
     dim.replaced(&BTreeMap::from([(symbol.clone(), Dim::symbol(symbol) + 1)])) - dim
 }
 
-/// The largest size of all lanes, or more (ragged-c1): with the largest size of each symbol that it grows with, and none of
-/// those that it shrinks with. `None` if that is not known.
+/// Returns an upper bound of the sizes of all lanes (ragged-c1): symbols with which the dimension grows are replaced
+/// by their largest size, symbols with which it shrinks by 0. Returns `None` if the direction is unknown.
 pub(crate) fn padded(dim: &Dim) -> Option<Dim> {
     let mut sizes = BTreeMap::new();
     for SizeByLane { symbol, largest, .. } in sizes_by_lane() {
@@ -72,7 +74,8 @@ pub(crate) fn padded_shape(shape: &Shape) -> Option<Shape> {
     Some(Shape::new(shape.dims().iter().map(padded).collect::<Option<Vec<Dim>>>()?))
 }
 
-/// The size in each lane, or the one of all lanes. `None` if it is not linear in what differs.
+/// Returns the size in each lane, or the shared size. Returns `None` if the dimension is not linear in the ragged
+/// symbols.
 pub(crate) fn of_lanes(dim: &Dim) -> Option<Batched> {
     let sizes = sizes_by_lane();
     let Some(by_lane) = sizes.iter().rev().find(|size| dim.symbols().contains(&&size.symbol)) else {
@@ -87,47 +90,49 @@ pub(crate) fn of_lanes(dim: &Dim) -> Option<Batched> {
     Some(Batched::mapped(if rest == Dim::from(0) { counts } else { counts + of_lanes(&rest)?.value }))
 }
 
-/// Which elements of all lanes, of this shape, are among the first `own` of their lane along `axis` of one lane.
+/// Returns a mask of this shape: `true` for the first `own` elements of each lane along `axis`, where axes are
+/// counted within a lane.
 fn below(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
     let rows = [lanes, &shape[axis + 1]];
     let positions = iota(rows[1], DType::I64).broadcast_to(rows);
     along(own.materialized(lanes).unsqueeze(1).broadcast_to(rows).gt(positions), axis, shape)
 }
 
-/// A row a lane along `axis` of one lane, repeated along the other axes of `shape`, which has the lanes.
+/// Broadcasts rows, one per lane along `axis` of a lane, along the other axes of `shape`, which includes the batch
+/// axis.
 fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
     let mut dims = vec![Dim::from(1); shape.rank()];
     (dims[0], dims[axis + 1]) = (shape[0].clone(), shape[axis + 1].clone());
     rows.reshape(dims).broadcast_to(shape)
 }
 
-/// With `fill`, a scalar, in place of what is behind the first `own` positions along `axis`.
+/// Replaces the elements behind the first `own` positions along `axis` by `fill`, a scalar.
 fn masked(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Result<Batched, Failed> {
     let value = value.materialized(lanes).checked()?;
     let shape = value.shape();
     Ok(chosen(below(own, axis, &shape, lanes), value, fill.broadcast_to(&shape)))
 }
 
-/// For each element `yes` where the mask is true, else `no`; of one shape.
+/// Selects elementwise: `yes` where the mask is `true`, else `no`. All have one shape.
 fn chosen(mask: Value, yes: Value, no: Value) -> Batched {
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
-/// The largest count of the lanes, 0 of none; a negative one if there is any, so that it is refused as it is in one
-/// lane.
+/// Returns the largest count of the lanes, or 0 without lanes. If any count is negative, returns a negative one, so
+/// that it is rejected as it would be in a single lane.
 pub(crate) fn largest(counts: Value) -> Value {
     let counts = concat(&[counts, constant(HostTensor::from([0i64]))], 0);
     let (smallest, largest) = (counts.min(0), counts.max(0));
     select(smallest.lt(0), smallest, largest)
 }
 
-/// The sizes that lanes give, `i64[lanes]`: 0 of lanes that do not run what gives them, whose numbers nobody sees.
+/// Returns the sizes bound by the lanes, `i64[lanes]`, with 0 for lanes that do not run the op that binds them.
 pub(crate) fn counts_that_run(counts: Value) -> Value {
     let of_lanes = running().into_iter().filter(|mask| mask.shape() == counts.shape());
     of_lanes.fold(counts, |counts, mask| select(mask, counts, 0))
 }
 
-/// A size that all lanes share: 0 if none runs what gives it.
+/// Returns a size shared by all lanes, or 0 if no lane runs the op that binds it.
 pub(crate) fn count_if_any_runs(count: Value) -> Value {
     let mask = running().into_iter().reduce(|all, mask| all & mask);
     mask.map_or(count, |mask| select(mask.any(0), count, 0))
@@ -137,8 +142,8 @@ fn zero(dtype: DType) -> Value {
     constant(HostTensor::zeros(dtype, &[]))
 }
 
-/// `rows` positions along `axis`, of which each lane's number `i` is number `i - offset` of the first `own` of the operand,
-/// and zero where that is none of them.
+/// Returns `rows` positions along `axis`: position `i` of each lane is position `i - offset` of the first `own` ones
+/// of the operand, or zero if that is out of range.
 pub(crate) fn shifted(
     value: Batched,
     axis: usize,
@@ -148,7 +153,7 @@ pub(crate) fn shifted(
     lanes: &Dim,
 ) -> Result<Batched, Failed> {
     let dtype = value.value.dtype();
-    // One more, so that there is something to take.
+    // Pads by one element, so that the axis is not empty.
     let more = Op::from(Pad { axis, low: 0.into(), high: 1.into(), interior: 0 });
     let longer = batch_node(&more, lanes, &[value, Batched::unmapped(zero(dtype))])?[0];
     let shape = [lanes.clone(), rows.clone()];
@@ -160,7 +165,7 @@ pub(crate) fn shifted(
     Ok(chosen(mask, taken, zero(dtype).broadcast_to(taken.shape())))
 }
 
-/// The symbol by which a node is ragged: in its attributes, its results, or in the bodies of a loop.
+/// Returns the ragged symbol that a node uses: in its operands, its attributes, its results, or its bodies.
 pub(super) fn symbol_in(graph: &Graph, node: &Node) -> Option<Symbol> {
     let uses = |size: &SizeByLane| {
         let of_operands = node.inputs.iter().flat_map(|input| graph.ty(*input).shape.dims());
@@ -170,7 +175,7 @@ pub(super) fn symbol_in(graph: &Graph, node: &Node) -> Option<Symbol> {
     sizes_by_lane().into_iter().find(uses).map(|size| size.symbol)
 }
 
-/// The rule of a node that is ragged by this symbol. One that has none is refused.
+/// Applies the rule of a node that is ragged in this symbol. Rejects a node without such a rule.
 pub(super) fn batch(
     graph: &Graph,
     node: &Node,
@@ -276,7 +281,7 @@ pub(super) fn batch(
         OpClass::Along(Along::Reduce(op)) => {
             let mut operand = operands[0];
             for axis in op.axes.iter().copied().filter(|axis| types.is_ragged_along(0, *axis)) {
-                // What the reduction of nothing is.
+                // The result of reducing no elements.
                 let nothing = constant(HostTensor::zeros(operand.value.dtype(), &[0]));
                 let nothing = emit(Reduce { kind: op.kind, axes: vec![0] }, &[nothing])?[0];
                 operand = masked(operand, axis, of_lanes(&types.operands[0].shape[axis])?, nothing, lanes)?;
@@ -311,7 +316,7 @@ pub(super) fn batch(
     }
 }
 
-/// Whether what a `pad` puts around is zero.
+/// Returns whether a `pad` pads with zeros.
 fn is_zero(graph: &Graph, node: &Node) -> bool {
     match node.inputs.get(1).and_then(|fill| graph.node_of(*fill)) {
         Some(Node { op: Op::Constant(fill), .. }) => fill.value.to_f64_vec().iter().all(|number| *number == 0.0),
@@ -330,7 +335,8 @@ impl Types<'_> {
         self.operands[operand].shape.dims().get(axis).is_some_and(is_ragged)
     }
 
-    /// ragged-c3: whether ragged sequences and buffers have the rows that the steps of each lane touch.
+    /// Checks ragged-c3: returns whether ragged sequences and buffers have the rows that the steps of each lane
+    /// access.
     pub(crate) fn have_rows(&self, scan: &Scan) -> bool {
         let places = scan.operands();
         let has = |operand: usize, reach: usize| {
@@ -346,7 +352,7 @@ impl Types<'_> {
             })
     }
 
-    /// Whether the axis along which an op looks at other elements is not ragged, and nothing in its attributes is.
+    /// Returns whether the axis along which an op reads other elements is not ragged, and neither are its attributes.
     fn works_on_whole_axes(&self, op: &Op) -> bool {
         let attributes = op.attributes();
         if attributes.iter().any(|(_, attribute)| attribute.dims().iter().any(is_ragged)) {
@@ -357,8 +363,8 @@ impl Types<'_> {
         axis.is_some_and(|axis| !self.is_ragged_along(0, axis as usize))
     }
 
-    /// Whether a reshape leaves the elements of each lane in front: it has one ragged axis before and after, behind as
-    /// many elements of the axes before it.
+    /// Returns whether a reshape keeps each lane's own elements in front: there is one ragged axis before and after,
+    /// and the axes in front of it have the same number of elements.
     fn keeps_prefixes(&self) -> bool {
         let ragged_axis = |shape: &Shape| {
             let mut axes = (0..shape.rank()).filter(|axis| is_ragged(&shape[*axis]));
@@ -370,14 +376,16 @@ impl Types<'_> {
     }
 }
 
-/// Refuses what has a size that differs between lanes.
+/// Records the error that a ragged value is not supported.
 pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) -> Failed {
-    let reason = format!("the size `{symbol}`, which values give, differs between lanes: what has it would be ragged");
+    let reason = format!(
+        "the size `{symbol}` depends on values and differs between lanes: a tensor of that size would be ragged"
+    );
     let fix = "reduce it over that axis, keep what you need in a carry, or write into a full buffer (mit-mot) of a fixed size";
     fail(op, site, &[], |at| at.step_count(reason, fix))
 }
 
-/// Refuses ragged outputs: lanes of one tensor have one size.
+/// Rejects ragged outputs: all lanes of one tensor have the same size.
 pub(crate) fn refuse_outputs(graph: &Graph, op: &str, site: Site) -> Result<(), Failed> {
     for output in graph.outputs() {
         let dims = graph.ty(output.value).shape.dims();

@@ -138,7 +138,7 @@ mod tests {
         }
         let bits = Graph::build("f", |g| g.input("x", "f32[]").bitcast(DType::I32).bitcast(DType::F32)).unwrap();
         let error = bits.grad("x", GradOptions::new()).unwrap_err();
-        assert!(error.to_string().contains("they end at `bitcast`, which gives i32[]"), "{error}");
+        assert!(error.to_string().contains("they end at `bitcast`, which returns i32[]"), "{error}");
         let zeros = bits.grad("x", GradOptions::new().disconnected(Disconnected::Zeros)).unwrap();
         assert_eq!(evaluate(&zeros, &[2f32.into()]).unwrap(), [0f32.into()]);
     }

@@ -35,18 +35,43 @@ use crate::types::{DType, Dim, Shape};
 use crate::value::{Operand, Value, constant, select, stack};
 
 /// Returns the key of a seed as a constant of the program: the high and low words of the seed.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, random};
+///
+/// let graph = Graph::build("key", |_| random::key(7))?;
+/// assert_eq!(evaluate(&graph, &[])?, [random::host_key(7)]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn key(seed: i64) -> Value {
     constant(host_key(seed))
 }
 
 /// Returns the key of a seed as a host tensor, to be passed to a program as an argument.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{HostTensor, random};
+///
+/// assert_eq!(random::host_key(7), HostTensor::from([0u32, 7]));
+/// ```
 pub fn host_key(seed: i64) -> HostTensor {
     HostTensor::from([(seed >> 32) as u32, seed as u32])
 }
 
 /// Splits a key into `n` independent keys, `u32[n,2]`, like JAX's `split`: `let [key, step] = split(key,
 /// 2).unstack(0);`
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, random};
+///
+/// let graph = Graph::build("split", |_| random::split(random::key(0), 3))?;
+/// assert_eq!(evaluate(&graph, &[])?[0].shape(), [3, 2]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn split(key: Value, n: impl Into<Dim>) -> Value {
     threefry(key, key.zeros_like(), [n.into()].into(), Words::Both)
@@ -54,6 +79,18 @@ pub fn split(key: Value, n: impl Into<Dim>) -> Value {
 
 /// Derives a key from `key` and the number of a step, layer or worker, like JAX's `fold_in`. `data` is an integer
 /// scalar (or one per key); only its lower 32 bits are used.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, random};
+///
+/// let graph = Graph::build("keys", |g| {
+///     let worker = g.input("worker", "i64[]");
+///     random::fold_in(random::key(0), worker)
+/// })?;
+/// assert_ne!(evaluate(&graph, &[1i64.into()])?, evaluate(&graph, &[2i64.into()])?);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn fold_in(key: Value, data: impl Into<Operand>) -> Value {
     let (data, _) = Operand::pair("fold_in", data.into(), key.into());
@@ -68,12 +105,31 @@ pub fn fold_in(key: Value, data: impl Into<Operand>) -> Value {
 }
 
 /// Draws uniformly random bits, `u32[shape]`.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, evaluate, random};
+///
+/// let graph = Graph::build("bits", |_| random::bits(random::key(0), [4]))?;
+/// assert_eq!(evaluate(&graph, &[])?[0].dtype(), DType::U32);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn bits(key: Value, shape: impl Into<Shape>) -> Value {
     threefry(key, key.zeros_like(), shape.into(), Words::Mixed)
 }
 
 /// Draws floats uniformly from `[low, high)`.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, evaluate, random};
+///
+/// let graph = Graph::build("dice", |_| random::uniform(random::key(0), [3], DType::F32, 0.0, 1.0))?;
+/// let drawn = evaluate(&graph, &[])?[0].to_f64_vec();
+/// assert!((drawn[0] - 0.947_667).abs() < 1e-6 && drawn.iter().all(|x| (0.0..1.0).contains(x)));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn uniform(
     key: Value,
@@ -93,6 +149,15 @@ pub fn uniform(
 }
 
 /// Draws floats from the standard normal distribution.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, evaluate, random};
+///
+/// let graph = Graph::build("noise", |_| random::normal(random::key(0), [1000], DType::F64).mean(0))?;
+/// assert!(evaluate(&graph, &[])?[0].to_f64_vec()[0].abs() < 0.1);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn normal(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     // Half the spacing of floats above -1, so that no result is infinite.
@@ -106,6 +171,16 @@ pub fn normal(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
 }
 
 /// Draws booleans that are `true` with probability `p`: a number, or floats whose shape broadcasts to `shape`.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, evaluate, random};
+///
+/// // Dropout keeps nine elements of ten.
+/// let graph = Graph::build("kept", |_| random::bernoulli(random::key(0), [1000], 0.9).cast(DType::F32).mean(0))?;
+/// assert!((evaluate(&graph, &[])?[0].to_f64_vec()[0] - 0.9).abs() < 0.05);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn bernoulli(key: Value, shape: impl Into<Shape>, p: impl Into<Operand>) -> Value {
     let p = p.into();
@@ -114,12 +189,35 @@ pub fn bernoulli(key: Value, shape: impl Into<Shape>, p: impl Into<Operand>) -> 
 }
 
 /// Draws floats from the exponential distribution of rate 1.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, evaluate, random};
+///
+/// let graph = Graph::build("waits", |_| random::exponential(random::key(0), [1000], DType::F64).mean(0))?;
+/// assert!((evaluate(&graph, &[])?[0].to_f64_vec()[0] - 1.0).abs() < 0.2);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn exponential(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     -(-uniform(key, shape, dtype, 0.0, 1.0)).log1p()
 }
 
 /// Draws floats from the standard Gumbel distribution.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, evaluate, random};
+///
+/// // A softmax sample: the largest of the logits with noise.
+/// let graph = Graph::build("sample", |g| {
+///     let logits = g.input("logits", "f32[4]");
+///     (logits + random::gumbel(random::key(0), [4], DType::F32)).argmax(0)
+/// })?;
+/// let sample = evaluate(&graph, &[[0f32, -100.0, -100.0, -100.0].into()])?;
+/// assert_eq!(sample[0].to_f64_vec(), [0.0]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn gumbel(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
     let smallest_normal = match dtype {
@@ -132,6 +230,16 @@ pub fn gumbel(key: Value, shape: impl Into<Shape>, dtype: DType) -> Value {
 
 /// Draws indices (i64) along an axis of `logits`, which is removed, with the probabilities of its softmax. `key` is a
 /// single key, `u32[2]`.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{Graph, evaluate, random};
+///
+/// let graph = Graph::build("sample", |g| random::categorical(random::key(0), g.input("logits", "f32[4]"), 0))?;
+/// let sample = evaluate(&graph, &[[-100f32, 0.0, -100.0, -100.0].into()])?;
+/// assert_eq!(sample[0].to_f64_vec(), [1.0]);
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn categorical(key: Value, logits: Value, axis: i64) -> Value {
     (logits + gumbel(key, logits.shape(), logits.dtype())).argmax(axis)
@@ -141,6 +249,15 @@ pub fn categorical(key: Value, logits: Value, axis: i64) -> Value {
 ///
 /// The bounds are numbers, or values of `dtype` whose shapes broadcast to `shape`; `high` may exceed the largest
 /// value of the type by one. In a range of `n` integers, none is more likely than another by more than `n` in 2^bits.
+///
+/// ```
+/// # extern crate funcify_core as funcify;
+/// use funcify::{DType, Graph, evaluate, random};
+///
+/// let graph = Graph::build("dice", |_| random::randint(random::key(0), [10], DType::I64, 1, 7))?;
+/// assert!(evaluate(&graph, &[])?[0].to_f64_vec().iter().all(|n| (1.0..7.0).contains(n)));
+/// # Ok::<(), funcify::Error>(())
+/// ```
 #[track_caller]
 pub fn randint(
     key: Value,

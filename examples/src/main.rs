@@ -205,7 +205,7 @@ fn backends(named: &[String]) -> Result<Vec<(String, std::sync::Arc<dyn Executor
         }
         match open_backend(name) {
             Ok(executor) => opened.push((name.to_string(), executor)),
-            Err(absent @ funcify::Error::Absent { .. }) if named.is_empty() => println!("{absent}"),
+            Err(absent @ funcify::Error::Unavailable { .. }) if named.is_empty() => println!("{absent}"),
             Err(error) => return Err(error).with_context(|| format!("the backend `{name}`")),
         }
     }

@@ -42,7 +42,7 @@ fn subject(name: &str) -> Result<Subject> {
     };
     let executor = match open_backend(name) {
         Ok(executor) => Ok(executor),
-        Err(error @ funcify::Error::Absent { .. }) => Err(error.to_string()),
+        Err(error @ funcify::Error::Unavailable { .. }) => Err(error.to_string()),
         Err(error) => return Err(error.into()),
     };
     Ok(Subject { name: name.to_string(), executor, expectations })

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rules::OpenRule;
 use super::*;
-use crate::cancel::{Ran, check_in_force};
+use crate::cancel::{Progress, check_cancelled};
 use crate::handle::Failed;
 use crate::tree;
 
@@ -233,7 +233,7 @@ pub fn emit(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Value>, Failed>
 pub fn emit_at(op: impl Into<Op>, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
     let op = op.into();
     // Differentiating, batching and rewriting a large program can take long, so each op checks for cancellation.
-    if let Err(error) = check_in_force(|| Place::new(op.name(), site), Ran::Ops(0)) {
+    if let Err(error) = check_cancelled(|| Place::new(op.name(), site), Progress::Ops(0)) {
         return Err(keep(error, operands));
     }
     in_trace(|trace| trace.emit(op, operands, site))
@@ -546,7 +546,7 @@ fn escaped(at: &Place, index: usize) -> Error {
     Error::Escaped {
         at: at.boxed(),
         component: format!("operand {index}"),
-        home: "a graph or loop body that is finished or not yet open".into(),
+        body: "a graph or loop body that is finished or not yet open".into(),
         fix: "return the value from the body as a carry or a y, and use what the loop returns".into(),
     }
 }

@@ -9,7 +9,7 @@
 //! [`Guess`].
 
 use crate::derivative::active_values;
-use crate::fixpoint::{fixpoint, union};
+use crate::fixpoint::{fixpoint, or_flags};
 use crate::graph::{Failed, Graph, ValueId, work};
 use crate::ops::{AssociativeScan, Call, Op, Scan, Switch, Unary, While};
 use crate::types::TensorType;
@@ -255,7 +255,7 @@ impl Connected for AssociativeScan {
     fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         let (leaves, captured) = operands.split_at(self.leaves);
         fixpoint(leaves.to_vec(), |leaves| {
-            union(leaves, bodies[0].follow(&self.combine, kind, &[leaves.as_slice(), leaves, captured].concat()))
+            or_flags(leaves, bodies[0].follow(&self.combine, kind, &[leaves.as_slice(), leaves, captured].concat()))
         })
     }
 
@@ -277,9 +277,9 @@ impl AssociativeScan {
         let mut found = Vec::new();
         let active = fixpoint(results.to_vec(), |active| {
             found = body.follow(&self.combine, active);
-            union(active, found.iter().copied())
+            or_flags(active, found.iter().copied())
         });
-        let elements = union(&active, found[self.leaves..].iter().copied());
+        let elements = or_flags(&active, found[self.leaves..].iter().copied());
         (elements.into_iter().chain(found[2 * self.leaves..].iter().copied()).collect(), active)
     }
 }

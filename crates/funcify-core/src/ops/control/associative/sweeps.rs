@@ -5,7 +5,7 @@
 
 use super::*;
 
-use crate::fixpoint::union;
+use crate::fixpoint::or_flags;
 use crate::graph::tracer::{self, input};
 use crate::value::concat;
 use crate::vmap::inline;
@@ -77,7 +77,7 @@ impl AssociativeScan {
 
     /// Returns the used leaves, and the leaves that their combinations read from the first element.
     fn needed(&self, used: &[bool]) -> Vec<usize> {
-        flagged(&fixpoint(used.to_vec(), |needed| union(needed, self.combine.needed_inputs(needed))))
+        flagged(&fixpoint(used.to_vec(), |needed| or_flags(needed, self.combine.needed_inputs(needed))))
     }
 
     /// Combines elements, and returns these leaves of the combinations.

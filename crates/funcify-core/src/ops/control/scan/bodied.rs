@@ -1,7 +1,7 @@
 //! Implements [`Bodied`] and [`Prunable`] for scans.
 
 use super::*;
-use crate::fixpoint::union;
+use crate::fixpoint::or_flags;
 use crate::ops::chosen;
 
 impl Bodied for Scan {
@@ -58,7 +58,7 @@ impl Scan {
     /// Returns which buffers and carries are needed, because their results are needed or because a needed step reads
     /// them.
     fn needed_states(&self, results: &[bool], body: &Need) -> Vec<bool> {
-        union(results, self.params().states(&body.inputs(&self.body)))
+        or_flags(results, self.params().states(&body.inputs(&self.body)))
     }
 
     /// Returns which results of a step are needed for these buffers and carries. The result of `until` is always

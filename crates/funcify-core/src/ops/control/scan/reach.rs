@@ -2,7 +2,7 @@
 //! Converts between flags of operands, of states (buffers, then carries), and of the corresponding values in a step.
 
 use super::*;
-use crate::fixpoint::union;
+use crate::fixpoint::or_flags;
 use crate::ops::reach::Pull;
 
 impl Operands {
@@ -74,7 +74,7 @@ impl Scan {
             }
             let given = body.follow(&self.body, kind, &params);
             let stops = kind == Kind::Lanes && results.until.is_some_and(|until| given[until]);
-            (union(&states, results.states(&given)), stops)
+            (or_flags(&states, results.states(&given)), stops)
         })
     }
 
@@ -90,7 +90,7 @@ impl Scan {
         let mut params = Vec::new();
         let states = fixpoint(of_results.to_vec(), |states| {
             params = body.follow(&self.body, &results.of_states(states));
-            union(states, layout.states(&params))
+            or_flags(states, layout.states(&params))
         });
         (self.reached_operands(&params, &states), states)
     }

@@ -1,4 +1,4 @@
-//! Checks the answers that ops give to passes (`Op::lanes_along`, `Op::linearity`, `is_certain`) by running the ops.
+//! Checks the answers that ops give to passes (`Op::lanes_along`, `Op::linearity`, `cannot_fail`) by running the ops.
 //!
 //! Every node of every case is run alone by the reference evaluator on random operands. The checks share no code with
 //! the answers: a lane is independent if other lanes change and it does not, and an op is linear if sums pass through it.
@@ -10,7 +10,7 @@ use funcify::graph::Node;
 use funcify::ops::{Linearity, Op, OpClass, OpRules};
 use funcify::{DType, Graph, HostTensor, Scalar, Sizes, TensorType, evaluate};
 use funcify_conformance::all_cases;
-use funcify_core::graph::is_certain;
+use funcify_core::graph::cannot_fail;
 
 /// One op with its operands' and results' types.
 struct Applied {
@@ -154,7 +154,7 @@ fn sums_pass_through_an_op_in_the_operands_in_which_it_is_linear() {
     for applied in APPLIED.iter().filter(|applied| applied.operands.iter().chain(&applied.results).all(|ty| in_double(&ty))) {
         let all: Vec<usize> = (0..applied.operands.len()).collect();
         let groups: Vec<&[usize]> = match applied.op().linearity() {
-            Linearity::None | Linearity::OfBodies => continue,
+            Linearity::None | Linearity::DependsOnBodies => continue,
             Linearity::InAll => vec![&all],
             Linearity::Together(group) => vec![group],
             Linearity::Each(each) => each.chunks(1).collect(),
@@ -189,7 +189,7 @@ fn sums_pass_through_an_op_in_the_operands_in_which_it_is_linear() {
 #[test]
 fn an_op_that_is_certain_runs_on_any_operands() {
     let (mut draw, mut checked) = (Draw(0x1234_5678_9abc_def1), 0);
-    for applied in APPLIED.iter().filter(|applied| is_certain(&applied.graph, applied.node(), &Sizes::new())) {
+    for applied in APPLIED.iter().filter(|applied| cannot_fail(&applied.graph, applied.node(), &Sizes::new())) {
         let result = evaluate(&applied.graph, &draw.tensors(&applied.operands));
         assert!(result.is_ok(), "{:?} on {:?}: {}", applied.op(), applied.operands, result.unwrap_err());
         checked += 1;

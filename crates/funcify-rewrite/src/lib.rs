@@ -42,7 +42,7 @@ pub use rule::{RULES, Rule};
 
 use funcify_core::cancel::{Progress, check_cancelled};
 use funcify_core::error::{Place, Result, Site};
-use funcify_core::graph::{Copy, Graph, Node, Source, ValueId, is_certain, uses_any};
+use funcify_core::graph::{Graph, GraphCopy, Node, Source, ValueId, cannot_fail, uses_any};
 use funcify_core::ops::scan::{Returned, Scan};
 use funcify_core::ops::{Binary, Constant, Movement, Op, OpClass, OpRules, Slice};
 use funcify_core::types::{Dim, Sizes, Symbol, TensorType};

@@ -23,7 +23,7 @@ pub enum Disconnected {
 pub struct GradOptions {
     pub(super) disconnected: Disconnected,
     pub(super) of: Option<String>,
-    pub(super) choices: Choices,
+    pub(super) vjp_options: VjpOptions,
 }
 
 impl GradOptions {
@@ -40,14 +40,14 @@ impl GradOptions {
 
     /// Sets the checkpoint policy of loops that do not specify their own.
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
-        self.choices.policy = policy;
+        self.vjp_options.policy = policy;
         self
     }
 
     /// Differentiates associative scans step by step, like loops, even where a derivative of logarithmic depth is
     /// known. This is less work where loops are compiled; the plug-ins request it there.
     pub fn stepwise(mut self, stepwise: bool) -> Self {
-        self.choices.stepwise = stepwise;
+        self.vjp_options.stepwise = stepwise;
         self
     }
 
@@ -186,7 +186,7 @@ impl<'a> Sweep<'a> {
         let (trace, _) = BodyTrace::open(at, "", &[]);
         let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(function.captures.clone()).collect();
         let wrt: Vec<bool> = (0..inputs.len()).map(|index| index < leaves.len()).collect();
-        let tape = at_site(at.site, || Tape::record(&function.graph, &inputs, &wrt, &options.choices))?;
+        let tape = at_site(at.site, || Tape::record(&function.graph, &inputs, &wrt, &options.vjp_options))?;
         Ok(Sweep { at, options, leaves, function: &function.graph, trace, results: tape.outputs()?, tape })
     }
 

@@ -9,7 +9,7 @@ use crate::graph::emit_at;
 use crate::graph::rules::OpenRule;
 use crate::graph::tracer::{self, depth};
 use crate::ops::call::check_sizes;
-use crate::ops::leaves::{check_type, have_names, listed};
+use crate::ops::leaves::{check_type, check_names, listed};
 use crate::ops::{Call, Rule};
 use crate::tree;
 
@@ -164,7 +164,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         let text = function.graph.text_to_compare();
         let around = tracer::open_rule().filter(|around| around.site == site && around.function == text);
         let level = around.as_ref().map_or(0, |around| around.level + 1);
-        let rule = OpenRule { site, function: text, level, says_itself: Cell::default(), inner: RefCell::default() };
+        let rule = OpenRule { site, function: text, level, uses_itself: Cell::default(), inner: RefCell::default() };
         let tracing = Tracing { at, xs, ys, leaves, arguments, results, function, rule: Rc::new(rule) };
         match around {
             Some(around) if around.level + 1 == COMPARED_RULES => {
@@ -194,7 +194,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
 
     /// Adds a call of the function inside its own rule.
     fn itself(&self, around: &OpenRule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
-        around.says_itself.set(true);
+        around.uses_itself.set(true);
         self.call(Rule::Itself, captures)
     }
 
@@ -262,7 +262,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         };
         let text = || graphs.iter().map(|graph| graph.text_to_compare()).collect::<String>();
         match tracer::open_rule() {
-            Some(around) if self.rule.level > 0 && self.rule.says_itself.get() => {
+            Some(around) if self.rule.level > 0 && self.rule.uses_itself.get() => {
                 around.inner.borrow_mut().push(text());
                 self.itself(&around, captures)
             }
@@ -304,7 +304,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     fn check_structure(&self, component: &str, expected: &Typed, found: &[(String, Value)]) {
         if !found.iter().any(|(_, value)| value.is_failed()) {
             let fix = "return values with the structure of the function's results";
-            have_names(&self.at, &format!("the structure of {component}"), expected, found, fix);
+            check_names(&self.at, &format!("the structure of {component}"), expected, found, fix);
         }
     }
 

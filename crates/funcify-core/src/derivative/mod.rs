@@ -10,7 +10,7 @@
 
 mod active;
 mod build;
-mod choices;
+mod vjp_options;
 mod custom;
 mod disconnected;
 mod graphs;
@@ -27,11 +27,11 @@ pub(crate) use active::{active_params, active_values, forward_body};
 pub use build::{
     Disconnected, GradOptions, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vjp_with,
 };
-pub(crate) use choices::Choices;
+pub(crate) use vjp_options::VjpOptions;
 pub use custom::{custom_jvp, custom_vjp};
 pub use graphs::Wrt;
 pub(crate) use jvp::jvp as push_forward;
-pub(crate) use linear::transposed;
+pub(crate) use linear::emit_transpose;
 pub use linearize::{LinearMap, linearize, linearize_with};
 pub use pullback::{BackwardInput, Pullback};
 pub(crate) use record::{Forward, Record, no_record};
@@ -115,17 +115,17 @@ pub struct VjpContext<'a> {
     /// For each operand, `true` if its cotangent is requested. A rule may return others as well.
     pub wrt: &'a [bool],
     /// The options that select reverse rules.
-    pub(crate) choices: &'a Choices,
+    pub(crate) vjp_options: &'a VjpOptions,
 }
 
 impl VjpContext<'_> {
     /// Computes the cotangents of the operands in `wrt`; the others are `None`.
-    pub fn each<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Cotangents {
+    pub fn cotangents<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Cotangents {
         of.iter().zip(self.wrt).map(|(of, wrt)| if *wrt { of() } else { None }).collect()
     }
 
     /// Returns no cotangents, for an op that passes none to its operands.
-    pub fn none(&self) -> Cotangents {
+    pub fn no_cotangents(&self) -> Cotangents {
         vec![None; self.operands.len()]
     }
 }
@@ -179,7 +179,7 @@ pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str
 }
 
 /// Distributes values to the positions marked in `has`.
-pub(crate) fn placed(has: &[bool], values: impl IntoIterator<Item = Value>) -> Vec<Option<Value>> {
+pub(crate) fn place_marked(has: &[bool], values: impl IntoIterator<Item = Value>) -> Vec<Option<Value>> {
     let mut values = values.into_iter();
     has.iter().map(|has| if *has { values.next() } else { None }).collect()
 }

@@ -1,6 +1,6 @@
 //! Inserts a graph into another one.
 
-use super::bind::{Solved, Unsolved, agreement, solve};
+use super::bind::{Match, SizeMismatch, size_fix, solve};
 use super::tracer::check;
 use super::*;
 
@@ -61,16 +61,16 @@ impl Graph {
         let solved = solve(pending, |expected, found| match solved(expected, found, &sizes) {
             Some((symbol, size)) => {
                 sizes.insert(symbol, size);
-                Solved::Agrees
+                Match::Equal
             }
-            None if expected.symbols().into_iter().any(|symbol| !sizes.contains_key(symbol)) => Solved::Waits,
-            None if expected.replaced(&sizes) == *found => Solved::Agrees,
-            None => Solved::Differs,
+            None if expected.symbols().into_iter().any(|symbol| !sizes.contains_key(symbol)) => Match::Undetermined,
+            None if expected.replaced(&sizes) == *found => Match::Equal,
+            None => Match::Different,
         });
         let (index, fix) = match solved {
             Ok(()) => return Ok(sizes),
-            Err(Unsolved { index, waits: None }) => (index, agreement("value", sizes.iter())),
-            Err(Unsolved { index, waits: Some(dim) }) => {
+            Err(SizeMismatch { index, undetermined: None }) => (index, size_fix("value", sizes.iter())),
+            Err(SizeMismatch { index, undetermined: Some(dim) }) => {
                 (index, format!("declare inputs in which each symbol of `{dim}` is a dimension by itself"))
             }
         };

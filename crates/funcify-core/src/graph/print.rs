@@ -185,7 +185,7 @@ impl Printer {
         };
         match (form, &node.op) {
             (Some(form), _) => {
-                let own = form.bodies.first().filter(|_| form.spelling.is_own_body());
+                let own = form.bodies.first().filter(|_| form.spelling.has_inline_body());
                 let name = form.spelling.name.to_string() + &own.map_or(String::new(), |body| name_text(&body.graph));
                 let head = with_operands(name, &form.operands, &form.attributes);
                 match (own, &form.bodies[..]) {
@@ -278,9 +278,9 @@ impl Printer {
             for Write { result: index, tap, value, .. } in &body.writes {
                 printer.line(format!("{}{} = {}", result(*index), tap_text(tap), inner.get(*value)));
             }
-            if !(form.spelling.is_own_body() && body.gives.is_empty()) {
-                let gives = inner.all(&body.gives).join(", ");
-                printer.line(format!("{} {gives}", form.spelling.gives()).trim_end());
+            if !(form.spelling.has_inline_body() && body.unwritten_results.is_empty()) {
+                let gives = inner.all(&body.unwritten_results).join(", ");
+                printer.line(format!("{} {gives}", form.spelling.result_keyword()).trim_end());
             }
         });
     }

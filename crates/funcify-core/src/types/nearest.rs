@@ -5,7 +5,7 @@ use strsim::osa_distance;
 /// Returns the candidate at the smallest edit distance, if that is small: a missing, extra, different or transposed
 /// letter counts 1. Ties are resolved in favour of a candidate with the same letters, then of one that the word
 /// begins with, then of one of the same length, then of the first.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn closest_word<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // The language has no longer words.
     const LONGEST: usize = 40;
     let (word, length) = (word.to_lowercase(), word.chars().count());
@@ -38,12 +38,12 @@ pub(crate) fn quoted(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{nearest, quoted};
+    use super::{closest_word, quoted};
 
     #[test]
     fn a_slip_of_the_pen_is_near() {
         let words = ["tan", "tanh", "matmul", "reduce", "reverse", "f64", "f32", "and", "add"];
-        let near = |word: &str| nearest(word, words);
+        let near = |word: &str| closest_word(word, words);
         for (word, expected) in [
             ("tnah", "tanh"),
             ("tahn", "tanh"),

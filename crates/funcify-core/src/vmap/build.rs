@@ -1,6 +1,6 @@
 //! Batching inside a trace, `vmap(xs, |x| y)`, and from graph to graph, `Graph::vmap`.
 
-use super::ragged::refuse_outputs;
+use super::ragged::reject_ragged_outputs;
 use super::{Batched, inline};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::tracer::{self, BodyTrace, ClosedBody};
@@ -219,7 +219,7 @@ pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnc
         let inputs: Vec<Batched> = mapped.chain(captures.into_iter().map(Batched::unmapped)).collect();
         at_site(at.site, || {
             let results = inline(&graph, &size, &inputs)?.into_iter().zip(tree::leaves(&ys, "y"));
-            refuse_outputs(&graph, &at.op, at.site)?;
+            reject_ragged_outputs(&graph, &at.op, at.site)?;
             Ok(results.map(|(result, (name, _))| options.place(&at, &name, result, &size)).collect())
         })
     });
@@ -318,7 +318,7 @@ impl Graph {
                 };
                 let values: Vec<Batched> = axes.iter().enumerate().map(input).collect();
                 let results = inline(self, &lanes, &values)?.into_iter().zip(self.outputs());
-                refuse_outputs(self, &at.op, at.site)?;
+                reject_ragged_outputs(self, &at.op, at.site)?;
                 let place = |(result, output): (Batched, &Output)| {
                     (output.name.clone(), options.place(&at, &output.name, result, &lanes))
                 };

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use super::{Batched, batch_node, checked_all};
 use crate::error::{Result, Site};
-use crate::graph::tracer::{SizeByLane, running, sizes_by_lane};
+use crate::graph::tracer::{SizeByLane, lane_masks, sizes_by_lane};
 use crate::graph::{Failed, Graph, Node, emit, emit_value, fail};
 use crate::host::HostTensor;
 use crate::ops::scan::{Returned, Scan, Start};
@@ -37,7 +37,7 @@ pub(crate) fn is_ragged(dim: &Dim) -> bool {
 }
 
 /// Returns whether one dimension is certainly at least the other in each lane.
-fn proves(larger: &Dim, smaller: &Dim) -> bool {
+fn is_certainly_at_least(larger: &Dim, smaller: &Dim) -> bool {
     let mut difference = larger.clone() - smaller;
     for SizeByLane { symbol, at_most, .. } in sizes_by_lane() {
         if let Some(at_most) = at_most.filter(|_| slope(&difference, &symbol).is_at_least(&Dim::from(0)) == Some(false))
@@ -92,7 +92,7 @@ pub(crate) fn of_lanes(dim: &Dim) -> Option<Batched> {
 
 /// Returns a mask of this shape: `true` for the first `own` elements of each lane along `axis`, where axes are
 /// counted within a lane.
-fn below(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
+fn own_elements_mask(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
     let rows = [lanes, &shape[axis + 1]];
     let positions = iota(rows[1], DType::I64).broadcast_to(rows);
     along(own.materialized(lanes).unsqueeze(1).broadcast_to(rows).gt(positions), axis, shape)
@@ -110,11 +110,11 @@ fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
 fn masked(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Result<Batched, Failed> {
     let value = value.materialized(lanes).checked()?;
     let shape = value.shape();
-    Ok(chosen(below(own, axis, &shape, lanes), value, fill.broadcast_to(&shape)))
+    Ok(select_values(own_elements_mask(own, axis, &shape, lanes), value, fill.broadcast_to(&shape)))
 }
 
 /// Selects elementwise: `yes` where the mask is `true`, else `no`. All have one shape.
-fn chosen(mask: Value, yes: Value, no: Value) -> Batched {
+fn select_values(mask: Value, yes: Value, no: Value) -> Batched {
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
@@ -128,13 +128,13 @@ pub(crate) fn largest(counts: Value) -> Value {
 
 /// Returns the sizes bound by the lanes, `i64[lanes]`, with 0 for lanes that do not run the op that binds them.
 pub(crate) fn counts_that_run(counts: Value) -> Value {
-    let of_lanes = running().into_iter().filter(|mask| mask.shape() == counts.shape());
+    let of_lanes = lane_masks().into_iter().filter(|mask| mask.shape() == counts.shape());
     of_lanes.fold(counts, |counts, mask| select(mask, counts, 0))
 }
 
 /// Returns a size shared by all lanes, or 0 if no lane runs the op that binds it.
 pub(crate) fn count_if_any_runs(count: Value) -> Value {
-    let mask = running().into_iter().reduce(|all, mask| all & mask);
+    let mask = lane_masks().into_iter().reduce(|all, mask| all & mask);
     mask.map_or(count, |mask| select(mask.any(0), count, 0))
 }
 
@@ -162,7 +162,7 @@ pub(crate) fn shifted(
     let is_own = positions.ge(0) & spread(own).gt(positions);
     let taken = batch_node(&Take { axis }.into(), lanes, &[longer, Batched::mapped(positions)])?[0].materialized(lanes);
     let mask = along(is_own, axis, &taken.checked()?.shape());
-    Ok(chosen(mask, taken, zero(dtype).broadcast_to(taken.shape())))
+    Ok(select_values(mask, taken, zero(dtype).broadcast_to(taken.shape())))
 }
 
 /// Returns the ragged symbol that a node uses: in its operands, its attributes, its results, or its bodies.
@@ -184,7 +184,7 @@ pub(super) fn batch(
     operands: &[Batched],
 ) -> Result<Vec<Batched>, Failed> {
     let operands = checked_all(&node.op, operands)?;
-    let refused = || refuse(node.op.name(), node.site, symbol);
+    let refused = || reject_ragged(node.op.name(), node.site, symbol);
     let of_lanes = |dim: &Dim| of_lanes(dim).ok_or_else(refused);
     let padded = |dim: &Dim| padded(dim).ok_or_else(refused);
     let types = Types {
@@ -219,7 +219,7 @@ pub(super) fn batch(
             for axis in (0..types.results[0].rank()).filter(|axis| is_ragged(&types.results[0].shape[*axis])) {
                 let own = of_lanes(&types.results[0].shape[axis])?;
                 let value = result.materialized(lanes).checked()?;
-                result = chosen(below(own, axis, &value.shape(), lanes), value, value.stop_gradient());
+                result = select_values(own_elements_mask(own, axis, &value.shape(), lanes), value, value.stop_gradient());
             }
             Ok(vec![result])
         }
@@ -232,7 +232,7 @@ pub(super) fn batch(
                 return plain();
             }
             // ragged-c3
-            let is_there = proves(dim, &op.limit) && proves(&op.limit, &op.start) && proves(&op.start, &Dim::from(0));
+            let is_there = is_certainly_at_least(dim, &op.limit) && is_certainly_at_least(&op.limit, &op.start) && is_certainly_at_least(&op.start, &Dim::from(0));
             if !is_there {
                 return Err(refused());
             }
@@ -271,7 +271,7 @@ pub(super) fn batch(
                     None => part,
                     Some(before) => {
                         let shape = part.value.checked()?.shape();
-                        chosen(below(of_lanes(&start)?, axis, &shape, lanes), before.value, part.value)
+                        select_values(own_elements_mask(of_lanes(&start)?, axis, &shape, lanes), before.value, part.value)
                     }
                 });
                 start = next;
@@ -341,7 +341,7 @@ impl Types<'_> {
         let places = scan.operands();
         let has = |operand: usize, reach: usize| {
             let rows = &self.operands[operand].shape[0];
-            !is_ragged(rows) || proves(rows, &(scan.steps.clone() + reach))
+            !is_ragged(rows) || is_certainly_at_least(rows, &(scan.steps.clone() + reach))
         };
         let sequences = scan.sequences.iter().zip(places.sequences);
         let buffers = scan.buffers.iter().zip(places.buffers);
@@ -377,7 +377,7 @@ impl Types<'_> {
 }
 
 /// Records the error that a ragged value is not supported.
-pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) -> Failed {
+pub(crate) fn reject_ragged(op: &str, site: Site, symbol: &Symbol) -> Failed {
     let reason = format!(
         "the size `{symbol}` depends on values and differs between lanes: a tensor of that size would be ragged"
     );
@@ -386,12 +386,12 @@ pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) -> Failed {
 }
 
 /// Rejects ragged outputs: all lanes of one tensor have the same size.
-pub(crate) fn refuse_outputs(graph: &Graph, op: &str, site: Site) -> Result<(), Failed> {
+pub(crate) fn reject_ragged_outputs(graph: &Graph, op: &str, site: Site) -> Result<(), Failed> {
     for output in graph.outputs() {
         let dims = graph.ty(output.value).shape.dims();
         if let Some(symbol) = dims.iter().find_map(symbol_of) {
             let of_node = graph.node_of(output.value).map(|node| node.site).filter(|site| *site != Site::Unknown);
-            return Err(refuse(op, of_node.unwrap_or(site), &symbol));
+            return Err(reject_ragged(op, of_node.unwrap_or(site), &symbol));
         }
     }
     Ok(())

@@ -211,7 +211,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         registers: Replay<'g, Slot>,
         marked: &[bool],
     ) -> Result<Replay<'g, Slot>> {
-        registers.some(marked, |index, node, operands| {
+        registers.walk_marked(marked, |index, node, operands| {
             work::count();
             let call = NodeCall { graph, index, node, operands: &operands };
             match &node.op {

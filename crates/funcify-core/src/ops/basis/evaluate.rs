@@ -37,7 +37,7 @@ impl EvalContext<'_> {
 pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Sizes) -> Result<Vec<HostTensor>> {
     let (mut held, watch, mut ran) = (MemoryReservation::empty(), ActiveHandles::current(), 0);
     let replay = Replay::new(graph, inputs);
-    let evaluated = replay.some_with(&graph.run_nodes(), Node::run_operands, |_, node, operands| {
+    let evaluated = replay.walk_marked_with(&graph.run_nodes(), Node::run_operands, |_, node, operands| {
         watch.check_at(|| node.place(), Progress::Ops(ran))?;
         ran += 1;
         let (at, types) = (node.place(), graph.types(&node.outputs));

@@ -160,7 +160,7 @@ fn check_combined(
         return;
     }
     let fix = "return an element with the structure of the given ones";
-    if have_names(at, "the structure of the result of `combine`", leaves, results, fix) {
+    if check_names(at, "the structure of the result of `combine`", leaves, results, fix) {
         let shape = "return a value of the element's shape: it is not broadcast";
         let fixes = ["the result", shape, "return a value of the element's type"];
         for ((_, expected), (name, value)) in params.iter().zip(results) {

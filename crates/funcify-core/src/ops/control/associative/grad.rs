@@ -15,7 +15,7 @@ use crate::value::{iota, size};
 pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let (xs, captured) = operands.split_at(op.leaves);
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
-    let guess = op.reached(Kind::Tangents, &has_tangent, &mut [Reach::of(&op.combine)]);
+    let guess = op.reached(ReachKind::Tangents, &has_tangent, &mut [Reach::of(&op.combine)]);
     let guess = Guess::new(has_tangent[..op.leaves].to_vec(), guess);
     let (active, closed) = guess.confirmed(|active, found| {
         let mut params: Vec<(String, TensorType)> = Vec::new();
@@ -58,8 +58,8 @@ pub(super) fn vjp(
     }
     let order = Order::of(op, &count);
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let (_, reached) = op.leaves_pulled(&given, &mut op.pull(context.wrt));
-    if !context.choices.stepwise
+    let (_, reached) = op.leaves_pulled(&given, &mut op.cotangent_reach(context.wrt));
+    if !context.vjp_options.stepwise
         && let Some(found) = parallel::vjp(op, context, cotangents, &order, &reached)?
     {
         return Ok(found);

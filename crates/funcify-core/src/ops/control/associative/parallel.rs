@@ -17,7 +17,7 @@
 
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;
-use super::jacobian::{Coefficient, Factor, Matrix, closed, then_numbers};
+use super::jacobian::{Coefficient, Factor, Matrix, closed_under_products, compose_coefficients};
 use super::*;
 use crate::derivative::active_values;
 use crate::ops::elementwise::partials::{Passes, passes};
@@ -40,7 +40,7 @@ pub(super) fn vjp(
     let rows: Vec<Shape> = xs.iter().map(|leaf| leaf.row_type().shape).collect();
     let fits = |(value, wrt): (&Value, &bool)| !*wrt || rows.iter().any(|row| broadcasts(&value.shape(), row));
     let all_fit = captured.iter().zip(of_captured).all(fits);
-    let Some(chooses) = chooses(op, &wrt, reached).filter(|_| all_fit) else { return Ok(None) };
+    let Some(chooses) = path_selects_operands(op, &wrt, reached).filter(|_| all_fit) else { return Ok(None) };
 
     // 1. Captured values whose cotangents are needed also have lanes: each element contributes its own cotangent.
     let batched = |(index, value): (usize, &Value)| match of_captured[index] {
@@ -56,7 +56,7 @@ pub(super) fn vjp(
     flags.resize(inputs.len(), true);
     flags.resize(all.graph.inputs().len(), false);
     let inputs = [inputs, all.captures].concat();
-    let tape = Tape::record(&all.graph, &inputs, &flags, context.choices)?;
+    let tape = Tape::record(&all.graph, &inputs, &flags, context.vjp_options)?;
 
     // 2.
     let mut of_first = flags.clone();
@@ -99,7 +99,7 @@ pub(super) fn vjp(
 /// and ignores another. Returns `None` if the path contains an op that does not work element by element, if the
 /// leaves have several dtypes, or if `combine` contains a loop or a switch, which would save too much for all
 /// elements at once.
-fn chooses(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool> {
+fn path_selects_operands(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool> {
     let combine = &op.combine;
     if combine.nodes().iter().any(|node| !node.op.bodies().is_empty() || matches!(node.op, Op::Custom(_))) {
         return None;
@@ -181,7 +181,7 @@ fn jacobians(
             *has |= factor.kind() != Factor::Zero;
         }
     }
-    let leaves = flagged(&has);
+    let leaves = flagged_indices(&has);
     let among = |row: &Vec<Factor<Coefficient>>| leaves.iter().map(|leaf| row[*leaf]).collect();
     let factors = leaves.iter().map(|leaf| among(&rows[*leaf])).collect();
     Ok((leaves, factors))
@@ -195,7 +195,7 @@ fn accumulated(
     factors: &Matrix<Coefficient>,
     given: Vec<Value>,
 ) -> Vec<Value> {
-    let kinds = closed(factors.iter().map(|row| row.iter().map(|factor| factor.kind()).collect()).collect());
+    let kinds = closed_under_products(factors.iter().map(|row| row.iter().map(|factor| factor.kind()).collect()).collect());
     if kinds.iter().flatten().all(|kind| *kind == Factor::Zero) {
         return given;
     }
@@ -216,7 +216,7 @@ fn accumulated(
             ways.flatten().fold(given[leaf], |sum, way| sum + way)
         };
         let cotangents: Vec<Value> = (0..given.len()).map(arrive).collect();
-        let both = then_numbers(&first, &next, &given, chooses);
+        let both = compose_coefficients(&first, &next, &given, chooses);
         packed(&kinds, &both, &given, chooses).into_iter().chain(cotangents).collect()
     });
     results[results.len() - given.len()..].to_vec()

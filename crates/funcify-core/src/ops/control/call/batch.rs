@@ -17,7 +17,7 @@ pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Result<Vec
     };
     let operands = spread.as_slice();
     let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
-    let guess = call.reached(Kind::Lanes, &has_lanes, &mut [Reach::of(&call.function)]);
+    let guess = call.reached(ReachKind::Lanes, &has_lanes, &mut [Reach::of(&call.function)]);
     let guess = guess.into_iter().map(|reached| reached || is_recursive).collect::<Vec<bool>>();
     let guess = Guess::new(vec![is_recursive; guess.len()], guess);
     let (results, bodies) = guess.confirmed(|results, found| {

@@ -15,12 +15,12 @@ use super::parts::bind;
 use super::*;
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
 use crate::value::size as size_of;
-use crate::vmap::ragged::{counts_that_run, largest, of_lanes, padded, refuse, shifted, symbol_of};
+use crate::vmap::ragged::{counts_that_run, largest, of_lanes, padded, reject_ragged, shifted, symbol_of};
 use crate::vmap::{guarded, inline_where, lanes_type};
 
 pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
-    let (mut buffers, ends) = scan.states_reached(Kind::Lanes, &mapped, &mut Reach::of(&scan.body));
+    let (mut buffers, ends) = scan.states_reached(ReachKind::Lanes, &mapped, &mut Reach::of(&scan.body));
     let carries = buffers.split_off(scan.buffers.len());
     let steps = Steps::of(scan, operands)?;
     Lanes { scan, size, operands, steps, buffers, carries, ends: false }.batch(ends)
@@ -43,7 +43,7 @@ impl Steps {
         let Some(operand) = scan.operands().steps.map(|operand| operands[operand]) else {
             let Some(symbol) = symbol_of(&scan.steps) else { return Ok(same(None)) };
             let (Some(counts), Some(count)) = (of_lanes(&scan.steps), padded(&scan.steps)) else {
-                return Err(refuse("scan", Site::Unknown, &symbol));
+                return Err(reject_ragged("scan", Site::Unknown, &symbol));
             };
             return Ok(Steps { count, operand: None, by_lane: Some(counts.value) });
         };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixpoint::or_flags;
-use crate::ops::chosen;
+use crate::ops::select_flagged;
 
 impl Bodied for Scan {
     fn bodies(&self) -> Vec<&Arc<Graph>> {
@@ -10,7 +10,7 @@ impl Bodied for Scan {
     }
 
     fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
-        let [body] = replaced([&self.body], bodies);
+        let [body] = with_new_bodies([&self.body], bodies);
         Scan { body, ..self.clone() }.into()
     }
 
@@ -44,8 +44,8 @@ impl Bodied for Scan {
         types.have_rows(self)
     }
 
-    fn forward(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
-        self.forward_pass(operands, wrt, &choices.policy)
+    fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed> {
+        self.forward_pass(operands, wrt, &vjp_options.policy)
     }
 }
 
@@ -101,12 +101,12 @@ impl Prunable for Scan {
         let (of_buffers, of_carries) = needed.split_at(self.buffers.len());
         let op = Scan {
             body: Arc::new(self.body.kept(&Keep { inputs, outputs: self.needed_results(&needed) }, need)?),
-            sequences: chosen(&operands[places.sequences], &self.sequences),
-            buffers: chosen(of_buffers, &self.buffers),
-            carries: flagged(of_carries).len(),
-            invariants: flagged(&operands[places.invariants]).len(),
+            sequences: select_flagged(&operands[places.sequences], &self.sequences),
+            buffers: select_flagged(of_buffers, &self.buffers),
+            carries: flagged_indices(of_carries).len(),
+            invariants: flagged_indices(&operands[places.invariants]).len(),
             ..self.clone()
         };
-        Some(PrunedOp { op: op.into(), operands: flagged(&operands), results: flagged(&needed) })
+        Some(PrunedOp { op: op.into(), operands: flagged_indices(&operands), results: flagged_indices(&needed) })
     }
 }

@@ -225,7 +225,7 @@ impl<'a> OpenLoop<'a> {
         check_carry(at, &init, next);
         let ends = stop.map(|stop| ("until".to_string(), checked_until(at, stop)));
         let outputs: Vec<(String, Value)> = ys.iter().chain(next).cloned().chain(ends).collect();
-        let closed = trace.close(&outputs).and_then(|body| with_known_sizes(at, "body", body));
+        let closed = trace.close(&outputs).and_then(|body| reject_bound_sizes(at, "body", body));
         let results = closed.and_then(|closed| {
             let scan = Scan {
                 body: Arc::new(closed.graph),
@@ -304,7 +304,7 @@ pub(super) fn checked_until(at: &Place, stop: Value) -> Value {
 pub(in crate::ops) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String, Value)]) {
     let (component, fix) =
         ("the structure of the carry that the body returns", "return a carry with the structure of the initial one");
-    if next.iter().any(|(_, value)| value.is_failed()) || !have_names(at, component, init, next, fix) {
+    if next.iter().any(|(_, value)| value.is_failed()) || !check_names(at, component, init, next, fix) {
         return;
     }
     for ((name, before), (_, after)) in init.iter().zip(next).filter(|((_, before), _)| !before.is_failed()) {

@@ -10,7 +10,7 @@ use super::*;
 pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
     let least = scan.operands().states(&has_tangent);
-    let (guess, _) = scan.states_reached(Kind::Tangents, &has_tangent, &mut Reach::of(&scan.body));
+    let (guess, _) = scan.states_reached(ReachKind::Tangents, &has_tangent, &mut Reach::of(&scan.body));
     let duals = Duals { scan, operands, buffers: Vec::new(), carries: Vec::new() };
     duals.jvp(Guess::new(least, guess))
 }
@@ -71,7 +71,7 @@ impl Duals<'_> {
             }
         }
         let count = places.steps.map(|operand| self.operands[operand].primal);
-        Parts { like: scan.clone(), count, sequences, buffers, carries }
+        Parts { template: scan.clone(), count, sequences, buffers, carries }
     }
 
     fn step(

@@ -40,7 +40,7 @@
 //! the rows read from each buffer, the carries, the invariants. Results of the body: the rows written to each
 //! buffer, the next carries, the `until` flag. Results of the loop: the buffers, the final carries.
 
-mod at_hand;
+mod readable_values;
 mod batch;
 mod bodied;
 mod build;

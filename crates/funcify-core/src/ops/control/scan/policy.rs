@@ -7,25 +7,25 @@ use super::*;
 const ASSUMED_SIZE: usize = 1024;
 
 /// The largest number of levels of segments that a budget may choose.
-const MOST_LEVELS: u32 = 4;
+const MAX_LEVELS: u32 = 4;
 
 impl Scan {
     /// Returns the policy in effect, with a budget replaced by the policy that it allows.
     pub(super) fn resolved_policy(&self, default: &CheckpointPolicy) -> CheckpointPolicy {
         match self.policy.as_ref().unwrap_or(default) {
-            CheckpointPolicy::Budget(bytes) => within(self, *bytes),
+            CheckpointPolicy::Budget(bytes) => policy_within_budget(self, *bytes),
             policy => policy.clone(),
         }
     }
 }
 
 /// Returns the policy with the least work that keeps no more than `bytes` bytes, or the least memory if none does.
-fn within(scan: &Scan, bytes: usize) -> CheckpointPolicy {
+fn policy_within_budget(scan: &Scan, bytes: usize) -> CheckpointPolicy {
     let costs = Costs::of(scan);
     let whole = [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute];
     let mut policies: Vec<CheckpointPolicy> = whole.to_vec();
     if scan.until.is_none() && scan.truncate.is_none() {
-        policies.extend((1..=MOST_LEVELS).map(|levels| CheckpointPolicy::of_levels(&balanced(costs.steps, levels))));
+        policies.extend((1..=MAX_LEVELS).map(|levels| CheckpointPolicy::of_levels(&balanced(costs.steps, levels))));
     }
     let kept: Vec<(usize, CheckpointPolicy)> =
         policies.into_iter().map(|policy| (costs.kept(scan, &policy), policy)).collect();

@@ -14,7 +14,7 @@ use super::saves::{returned, slice_rows};
 use super::*;
 
 /// The largest number of steps of a segment, which keeps sizes from overflowing.
-const LONGEST: usize = i32::MAX as usize;
+const MAX_SEGMENT_STEPS: usize = i32::MAX as usize;
 
 impl Scan {
     /// Returns the loop on operands of these types as a loop over segments, if only the states between segments are
@@ -34,7 +34,7 @@ impl Scan {
         let Some((length, inner)) = levels.filter(|_| has_state && is_whole && has_rows(self, operands)) else {
             return Ok(None);
         };
-        let (length, inner) = ((*length).clamp(1, LONGEST), CheckpointPolicy::of_levels(inner));
+        let (length, inner) = ((*length).clamp(1, MAX_SEGMENT_STEPS), CheckpointPolicy::of_levels(inner));
         let segments = Segments { scan: self, length, inner };
         let name = |(index, ty): (usize, &TensorType)| (format!("x{index}"), ty.clone());
         let params: Vec<(String, TensorType)> = operands.iter().enumerate().map(name).collect();
@@ -149,7 +149,7 @@ impl Segments<'_> {
                 (Start::Given(_), false) => parts.splice(0..0, given).for_each(drop),
                 _ => parts.extend(given),
             }
-            results.push(returned(scan, buffer, all(&parts)));
+            results.push(returned(scan, buffer, concat_rows(&parts)));
         }
         results.extend(state.carries);
         Ok(results)
@@ -230,7 +230,7 @@ impl Segments<'_> {
         let shared = state.rows.iter().flatten().enumerate().map(|(index, rows)| (format!("shared_{index}"), *rows));
         let names = scan.params().carries.map(|param| scan.body.input_name(param).to_string());
         let parts = Parts {
-            like: Scan { steps: count.clone(), policy: Some(CheckpointPolicy::Recompute), ..scan.clone() },
+            template: Scan { steps: count.clone(), policy: Some(CheckpointPolicy::Recompute), ..scan.clone() },
             count: None,
             sequences,
             buffers: (0..scan.buffers.len()).map(stacks).collect(),
@@ -261,7 +261,7 @@ impl Segments<'_> {
 
     /// Returns the rows of a sequence that a segment may read, cut from its blocks.
     fn cut_blocks(&self, blocks: &[Value], reach: usize) -> Value {
-        self.cut(all(blocks), &StepRange { first: 0.into(), steps: self.length.into() }, reach)
+        self.cut(concat_rows(blocks), &StepRange { first: 0.into(), steps: self.length.into() }, reach)
     }
 
     /// Builds the loop over some steps, and returns the rows that they finish of each buffer and the state after
@@ -282,7 +282,7 @@ impl Segments<'_> {
                 rows.reverse();
             }
             if !rows.is_empty() {
-                operands.push(all(&rows));
+                operands.push(concat_rows(&rows));
             }
         }
         operands.extend(state.carries.iter().copied().chain(invariants.iter().copied()));
@@ -321,7 +321,7 @@ impl Segments<'_> {
 }
 
 /// Concatenates rows.
-fn all(parts: &[Value]) -> Value {
+fn concat_rows(parts: &[Value]) -> Value {
     if let [one] = parts { *one } else { concat(parts, 0) }
 }
 

@@ -51,7 +51,7 @@ impl Span {
     }
 
     /// Returns the cotangent of an initial carry, given the cotangent before the first of these steps.
-    pub(super) fn of_start(&self, cotangent: Value) -> Value {
+    pub(super) fn initial_carry_cotangent(&self, cotangent: Value) -> Value {
         let older = self.older();
         match older.is_at_least(&Dim::from(1)) {
             _ if older == Dim::from(0) => cotangent,
@@ -61,7 +61,7 @@ impl Span {
     }
 
     /// Returns the cotangent of a full buffer, with zeros for the rows that older steps have written.
-    pub(super) fn of_full(&self, buffer: &Buffer, mut rows: Value) -> Value {
+    pub(super) fn full_buffer_cotangent(&self, buffer: &Buffer, mut rows: Value) -> Value {
         let older = self.older();
         if older == Dim::from(0) {
             return rows;

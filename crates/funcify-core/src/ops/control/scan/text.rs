@@ -15,7 +15,7 @@ impl Scan {
         name: "scan",
         example: "scan @step {steps=T} with %w {",
         attributes: &["steps", "until", "order", "unroll", "policy", "segments", "budget", "truncate"],
-        bodies: Bodies::Own { roles: &["seq", "nit-sot", "sit-sot", "mit-sot", "mit-mot", "carry"], gives: "until" },
+        bodies: Bodies::Inline { roles: &["seq", "nit-sot", "sit-sot", "mit-sot", "mit-mot", "carry"], result_keyword: "until" },
         make,
     };
 }
@@ -46,7 +46,7 @@ impl Printable for Scan {
         let body = FormBody {
             lines,
             writes,
-            gives: results.until.map(|index| value_at(&outputs, index)).into_iter().collect(),
+            unwritten_results: results.until.map(|index| value_at(&outputs, index)).into_iter().collect(),
             ..FormBody::block(&self.body, 0, values_at(operands, places.invariants))
         };
         let steps: Vec<ValueId> = places.steps.map(|place| value_at(operands, place)).into_iter().collect();
@@ -253,7 +253,7 @@ impl Scan {
                 }
             }
         }
-        match (&self.until, &body.gives[..]) {
+        match (&self.until, &body.unwritten_results[..]) {
             (Some(_), [until]) => outputs.push(("until".to_string(), *until)),
             (None, []) => {}
             (Some(_), _) => return Err(error_at(body.end, "`until` and the end condition, before `}`", "`}`")),

@@ -18,7 +18,7 @@ pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result
 fn choose(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
     let mut bodies: Vec<Reach> = switch.branches.iter().map(|branch| Reach::of(branch)).collect();
-    let reached = switch.reached(Kind::Lanes, &has_lanes, &mut bodies);
+    let reached = switch.reached(ReachKind::Lanes, &has_lanes, &mut bodies);
     let (mapped, (op, values)) = Guess::certain(reached).confirmed(|mapped, found| {
         switch.retraced(operands[0].value, |_, branch, places| {
             let results = inline(branch, size, &operands[places])?.into_iter().enumerate();

@@ -59,7 +59,7 @@ impl Switch {
     }
 
     /// Returns the branch that an index selects (switch-c1).
-    pub fn chosen(&self, index: i64) -> usize {
+    pub fn selected_branch(&self, index: i64) -> usize {
         crate::ops::clamp_index(index, self.branches.len())
     }
 }
@@ -97,7 +97,7 @@ impl OpRules for Switch {
 
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         // switch-c3
-        let chosen = self.chosen(inputs[0].get(0).as_i64());
+        let chosen = self.selected_branch(inputs[0].get(0).as_i64());
         evaluate_in(&self.branches[chosen], inputs[self.operands()[chosen].clone()].to_vec(), context.sizes)
     }
 

@@ -11,7 +11,7 @@ use crate::vmap::{guarded, inline, inline_where};
 pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
     let mut bodies = [Reach::of(&op.condition), Reach::of(&op.body)];
-    let (carries, by_lane) = op.carries_reached(Kind::Lanes, &mapped, &mut bodies);
+    let (carries, by_lane) = op.carries_reached(ReachKind::Lanes, &mapped, &mut bodies);
     let lanes = Lanes { op, size, operands, carries };
     if by_lane { lanes.by_lane() } else { lanes.batch() }
 }

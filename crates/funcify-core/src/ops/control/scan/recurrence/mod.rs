@@ -239,7 +239,7 @@ impl Recurrence {
         let length = until.as_ref().map_or(steps.clone(), Dim::symbol);
 
         let sizes = [self.buffers.len(), ys.len(), self.carries.len()];
-        let closed = trace.close(&outputs).and_then(|body| with_known_sizes(at, "body", body));
+        let closed = trace.close(&outputs).and_then(|body| reject_bound_sizes(at, "body", body));
         let results = closed.and_then(|closed| {
             let nit_sot = Buffer::nit_sot();
             let scan = Scan {

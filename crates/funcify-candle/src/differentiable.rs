@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use candle_core::{DType, Result, Shape, Tensor};
-use funcify_core::cancel::{Progress, ActiveHandles};
+use funcify_core::cancel::{ActiveHandles, Progress};
 use funcify_core::derivative::BackwardInput;
 use funcify_core::error::Place;
 use funcify_core::graph::Node;

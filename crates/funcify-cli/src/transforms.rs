@@ -160,9 +160,7 @@ impl Transform {
     fn note(&self, name: &str) -> String {
         match (self, name.strip_prefix("ct_"), name.strip_prefix("tan_")) {
             (Transform::Grad(_), Some(output), _) => {
-                format!(
-                    "the cotangent of output `{output}`, because the program does not return a single float scalar"
-                )
+                format!("the cotangent of output `{output}`, because the program does not return a single float scalar")
             }
             (Transform::Hvp(_), _, Some(input)) => {
                 format!("the vector of input `{input}` that is multiplied by the Hessian")

@@ -151,7 +151,8 @@ pub fn check_cancelled(at: impl FnOnce() -> Place, progress: Progress) -> Result
     ACTIVE.with_borrow(|active| active.check_at(at, progress))
 }
 
-/// Frees `held` after a call failed with `error`, [on another thread](free_on_another_thread) if the call was cancelled.
+/// Frees `held` after a call failed with `error`, [on another thread](free_on_another_thread) if the call was
+/// cancelled.
 pub fn free_after<T: Send + 'static>(error: &Error, held: T) {
     if matches!(error, Error::Cancelled { .. }) {
         free_on_another_thread(move || drop(held));

@@ -464,7 +464,8 @@ macro_rules! variant_accessors {
 
 variant_accessors! {
     Type, Tap, StepCount, Rows, Escaped, Name, Parse, Invalid, NoDerivative, Disconnected, NotSteppable,
-    NoLoweringRule, StepCountNotStatic, ProgramTooLarge, OverBudget, Unsupported, Registry, Unavailable, Call, Execution, Internal, Cancelled, File,
+    NoLoweringRule, StepCountNotStatic, ProgramTooLarge, OverBudget, Unsupported, Registry, Unavailable, Call,
+    Execution, Internal, Cancelled, File,
 }
 
 impl Error {
@@ -591,7 +592,10 @@ mod tests {
 
     #[test]
     fn bytes_are_shown_in_the_largest_unit_that_they_fill() {
-        assert_eq!((format_bytes(5), format_bytes(u64::MAX)), ("5 bytes".to_string(), "2^64 bytes or more".to_string()));
+        assert_eq!(
+            (format_bytes(5), format_bytes(u64::MAX)),
+            ("5 bytes".to_string(), "2^64 bytes or more".to_string())
+        );
         assert_eq!(format_bytes(3 << 29), "1.5 GiB");
     }
 }

@@ -17,7 +17,7 @@ use crate::types::{DType, Dim, Sizes, TensorType};
 pub const MEMORY_BUDGET_VARIABLE: &str = "FUNCIFY_MEMORY_BUDGET";
 
 /// The budget on a machine whose memory size is unknown.
-const UNKNOWN_MACHINE: u64 = 16 << 30;
+const DEFAULT_BUDGET: u64 = 16 << 30;
 
 /// The budget of the process; 0 until it is first read.
 static BUDGET: AtomicU64 = AtomicU64::new(0);
@@ -30,7 +30,7 @@ pub fn memory_budget() -> u64 {
     match BUDGET.load(Ordering::Relaxed) {
         0 => {
             let given = std::env::var(MEMORY_BUDGET_VARIABLE).ok().and_then(|text| parse_bytes(&text));
-            let budget = given.unwrap_or_else(|| machine_bytes().map_or(UNKNOWN_MACHINE, |bytes| bytes / 4 * 3)).max(1);
+            let budget = given.unwrap_or_else(|| machine_bytes().map_or(DEFAULT_BUDGET, |bytes| bytes / 4 * 3)).max(1);
             // A budget that another thread has set in the meantime wins.
             let earlier = BUDGET.compare_exchange(0, budget, Ordering::Relaxed, Ordering::Relaxed);
             earlier.map_or_else(|set| set, |_| budget)

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use funcify_analysis::greatest_integer;
-use funcify_core::cancel::{Progress, ActiveHandles, free_on_another_thread};
+use funcify_core::cancel::{ActiveHandles, Progress, free_on_another_thread};
 use funcify_core::error::{BackendError, Place, Site};
 use funcify_core::{DType, HostTensor, Scalar};
 use funcify_runtime::{Declined, Outcome, WholeRequest};
@@ -251,7 +251,8 @@ impl Engine {
     /// Runs the engine on slices of its element type, and writes into the caller's slices. Calls after the first one
     /// allocate nothing. Not for engines that may refuse a call.
     pub(crate) fn call_into<T: Number>(&self, operands: &[&[T]], results: &mut [&mut [T]]) -> Result<(), BackendError> {
-        let executors = T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;
+        let executors =
+            T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;
         let ran = executors.run(&self.plan, operands.iter().copied().map(Some), results, &|| false)?;
         if ran { Ok(()) } else { Err("the call was stopped".into()) }
     }

@@ -89,5 +89,9 @@ pub fn with_residuals_as_planned(pullback: Pullback, outputs: usize, arguments: 
     // The call itself reports arguments that do not fit.
     let Ok(sizes) = bind_sizes(&at, &pullback.forward, &arguments) else { return Ok(pullback) };
     let innermost = innermost_axes(&pullback.forward, &sizes);
-    if innermost[outputs..].iter().all(Option::is_none) { Ok(pullback) } else { pullback.with_layouts(outputs, &innermost) }
+    if innermost[outputs..].iter().all(Option::is_none) {
+        Ok(pullback)
+    } else {
+        pullback.with_layouts(outputs, &innermost)
+    }
 }

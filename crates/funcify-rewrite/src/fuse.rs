@@ -41,7 +41,7 @@ pub(super) fn fused(graph: &Graph) -> Option<(Graph, Site)> {
         next = pair.second + 1;
     }
     nodes[next..].iter().try_for_each(|node| copy.node(node, node.op.clone()))?;
-    Some((copy.finished()?, site))
+    Some((copy.finish()?, site))
 }
 
 /// Returns the loops to merge. No pair begins before the previous one has ended.

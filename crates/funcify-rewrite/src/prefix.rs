@@ -46,7 +46,7 @@ pub(super) fn shortened(graph: &Graph) -> Option<(Graph, Site)> {
             (op, _) => copy.node(node, op.clone())?,
         }
     }
-    Some((copy.finished()?, site))
+    Some((copy.finish()?, site))
 }
 
 /// Adds a loop with fewer steps. If their number may be negative, its sequences are sliced to that many rows first.

@@ -86,5 +86,5 @@ fn moved(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
 fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
     let mut copy = GraphCopy::with_inputs_of(graph);
     graph.nodes().iter().enumerate().try_for_each(|(index, node)| copy.node(node, op(index, node)))?;
-    copy.finished()
+    copy.finish()
 }

@@ -96,7 +96,10 @@ fn a_straight_line_stops_between_ops() {
     ] {
         for strategy in strategies {
             let error = stopped(graph, *strategy, 4);
-            assert!(matches!(&error, Error::Cancelled { at, progress: Progress::Ops(4), .. } if at.op == op), "{error}");
+            assert!(
+                matches!(&error, Error::Cancelled { at, progress: Progress::Ops(4), .. } if at.op == op),
+                "{error}"
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 //! represent.
 
 use burn::tensor::Element;
-use funcify_core::types::{round_integer_to_odd, nearest_bf16, nearest_f16};
+use funcify_core::types::{nearest_bf16, nearest_f16, round_integer_to_odd};
 
 use super::prelude::*;
 use crate::dtypes;

@@ -1,6 +1,6 @@
 //! `cast`: Candle's `to_dtype`, except where it rounds twice (integers to half floats) and for booleans.
 
-use funcify_core::types::{round_integer_to_odd, nearest_bf16, nearest_f16};
+use funcify_core::types::{nearest_bf16, nearest_f16, round_integer_to_odd};
 
 use super::prelude::*;
 use crate::cpu::map1;

@@ -271,7 +271,7 @@ pub fn jvp<X: Tree, Y: Tree>(xs: X, tangents: X, f: impl FnOnce(X) -> Y) -> (Y, 
     };
     let duals = leaves.iter().zip(&tangents).map(dual).collect();
     let (closed, ys) = trace_function(&at, &leaves, &xs, f);
-    let pushed = closed.and_then(|function| pushed(&at, &function, duals));
+    let pushed = closed.and_then(|function| push_tangents(&at, &function, duals));
     let (values, tangents) = pushed.unwrap_or_default();
     (tree::rebuild(&ys, &values), tree::rebuild(&ys, &tangents))
 }
@@ -289,10 +289,10 @@ pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &
 }
 
 /// Computes the results of a function of these leaves, and their tangents.
-fn pushed(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result<(Vec<Value>, Vec<Value>), Failed> {
+fn push_tangents(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result<(Vec<Value>, Vec<Value>), Failed> {
     let captured = function.captures.iter().map(|value| Dual::constant(*value));
     let inputs: Vec<Dual> = leaves.into_iter().chain(captured).collect();
-    let (mut values, ()) = derived(at, || {
+    let (mut values, ()) = derive_separately(at, || {
         let results = push_forward(&function.graph, &inputs)?;
         let tangents = results.iter().map(Dual::tangent_or_zeros);
         Ok((primals(&results).into_iter().chain(tangents).collect(), ()))
@@ -371,7 +371,7 @@ fn open_function(at: &Place, leaves: &[(String, Value)]) -> (BodyTrace, Vec<Valu
 
 /// Traces a derivative separately, prunes it, and adds the rest to the open trace. `f` may return a second result,
 /// which is passed on.
-pub(super) fn derived<T>(
+pub(super) fn derive_separately<T>(
     at: &Place,
     f: impl FnOnce() -> Result<(Vec<Value>, T), Failed>,
 ) -> Result<(Vec<Value>, T), Failed> {

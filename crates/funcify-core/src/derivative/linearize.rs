@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use super::build::{check_tangents, derived, trace_function};
+use super::build::{check_tangents, derive_separately, trace_function};
 use super::linear::Transpose;
 use super::*;
 use crate::tree::{self, Named};
@@ -27,7 +27,7 @@ pub(super) struct Split {
 }
 
 /// The result of [`Split::record`].
-pub(super) struct Recorded {
+pub(super) struct RecordedSplit {
     /// The outputs of the graph.
     pub(super) outputs: Vec<Value>,
     /// The residuals of the derivative.
@@ -45,7 +45,7 @@ impl Split {
         wrt: &[bool],
         vjp_options: &VjpOptions,
         is_apart: bool,
-    ) -> Result<Recorded, Failed> {
+    ) -> Result<RecordedSplit, Failed> {
         let tape = Tape::record(graph, inputs, wrt, vjp_options)?;
         let is_float = |output: &&Output| graph.ty(output.value).dtype.is_float();
         let typed = |output: &Output| (output.name.clone(), graph.ty(output.value).clone());
@@ -71,7 +71,7 @@ impl Split {
             return Err(no_derivative(&at.op, &[], "the function", reason, fix));
         };
         let (split, saved) = Split::of(transpose, params.len(), is_apart)?;
-        Ok(Recorded { outputs: tape.outputs()?, saved, split })
+        Ok(RecordedSplit { outputs: tape.outputs()?, saved, split })
     }
 
     /// Adds the nodes that do not depend on the tangents, which are the first inputs, to the open trace. Returns the
@@ -109,7 +109,7 @@ impl Split {
             graph.values().filter(|value| fixed[value.index()] && used_per_tangent[value.index()]).collect();
         let mut values = Replay::new(&graph, []);
         graph.inputs()[tangents..].iter().zip(&captures).for_each(|(input, value)| values.set(input.value, *value));
-        let values = with_nodes(values, &graph, &once)?;
+        let values = emit_marked_nodes(values, &graph, &once)?;
         let mut results = saved.iter().map(|id| values.value(*id)).collect::<Result<Vec<Value>>>()?;
         // A vector of that size keeps the loop that binds it alive, and carries the size to a separate graph.
         let sizes = sizes(&graph, tangents, &per_tangent);
@@ -123,7 +123,7 @@ impl Split {
         let graph = &self.graph;
         let mut values = Replay::new(graph, tangents.iter().copied());
         self.saved.iter().zip(saved).for_each(|(id, value)| values.set(*id, *value));
-        let values = with_nodes(values, graph, &self.per_tangent)?;
+        let values = emit_marked_nodes(values, graph, &self.per_tangent)?;
         Ok(place_marked(&self.depends_on_inputs, values.outputs()?))
     }
 }
@@ -141,7 +141,11 @@ fn sizes(graph: &Graph, tangents: usize, which: &[bool]) -> BTreeSet<Symbol> {
 }
 
 /// Adds some nodes of a graph to the open trace.
-fn with_nodes<'g>(values: Replay<'g, Value>, graph: &Graph, which: &[bool]) -> Result<Replay<'g, Value>, Failed> {
+fn emit_marked_nodes<'g>(
+    values: Replay<'g, Value>,
+    graph: &Graph,
+    which: &[bool],
+) -> Result<Replay<'g, Value>, Failed> {
     values.walk_marked(which, |_, node, operands| {
         let results = at_site(node.site, || emit(node.op.clone(), &operands))?;
         keep_names(graph, node, results.iter().copied());
@@ -211,21 +215,26 @@ impl<X: Tree, Y: Tree> LinearMap<X, Y> {
 #[track_caller]
 pub fn linearize<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearMap<X, Y>) {
     let vjp_options = VjpOptions { policy: CheckpointPolicy::SaveAll, ..VjpOptions::default() };
-    linearized(Place::new("linearize", Site::caller()), &vjp_options, xs, f)
+    linearize_at(Place::new("linearize", Site::caller()), &vjp_options, xs, f)
 }
 
 /// Like [`linearize`], with options. Only the checkpoint policy and the choice of reverse rules have an effect.
 #[track_caller]
 pub fn linearize_with<X: Tree, Y: Tree>(options: GradOptions, xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearMap<X, Y>) {
-    linearized(Place::new("linearize", Site::caller()), &options.vjp_options, xs, f)
+    linearize_at(Place::new("linearize", Site::caller()), &options.vjp_options, xs, f)
 }
 
-fn linearized<X: Tree, Y: Tree>(at: Place, vjp_options: &VjpOptions, xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearMap<X, Y>) {
+fn linearize_at<X: Tree, Y: Tree>(
+    at: Place,
+    vjp_options: &VjpOptions,
+    xs: X,
+    f: impl FnOnce(X) -> Y,
+) -> (Y, LinearMap<X, Y>) {
     let leaves = tree::leaves(&xs, "x");
     let (closed, ys) = trace_function(&at, &leaves, &xs, f);
     let count = tree::leaves(&ys, "y").len();
     let recorded = closed.and_then(|closed| {
-        derived(&at, || {
+        derive_separately(&at, || {
             let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
             let is_in_wrt = |(index, value): (usize, &Value)| index < leaves.len() && value.dtype().is_float();
             let flags: Vec<bool> = inputs.iter().enumerate().map(is_in_wrt).collect();

@@ -10,7 +10,6 @@
 
 mod active;
 mod build;
-mod vjp_options;
 mod custom;
 mod disconnected;
 mod graphs;
@@ -22,12 +21,12 @@ mod record;
 #[cfg(test)]
 mod tests;
 mod vjp;
+mod vjp_options;
 
 pub(crate) use active::{active_params, active_values, forward_body};
 pub use build::{
     Disconnected, GradOptions, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vjp_with,
 };
-pub(crate) use vjp_options::VjpOptions;
 pub use custom::{custom_jvp, custom_vjp};
 pub use graphs::Wrt;
 pub(crate) use jvp::jvp as push_forward;
@@ -36,6 +35,7 @@ pub use linearize::{LinearMap, linearize, linearize_with};
 pub use pullback::{BackwardInput, Pullback};
 pub(crate) use record::{Forward, Record, no_record};
 pub(crate) use vjp::Tape;
+pub(crate) use vjp_options::VjpOptions;
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Dual {
     }
 
     /// Pairs values with their tangents: in `values`, each value that has a tangent is followed by it.
-    pub(crate) fn paired(values: impl IntoIterator<Item = Value>, has_tangent: &[bool]) -> Vec<Dual> {
+    pub(crate) fn pair(values: impl IntoIterator<Item = Value>, has_tangent: &[bool]) -> Vec<Dual> {
         let mut values = values.into_iter();
         let mut next = |has_tangent: &bool| {
             Some(Dual { primal: values.next()?, tangent: if *has_tangent { values.next() } else { None } })
@@ -77,7 +77,7 @@ impl Dual {
 
     /// Returns values under the names of a graph's outputs, with a tangent after each value marked in `has_tangent`.
     /// Sets `found` for the values that do have a tangent.
-    pub(crate) fn named(
+    pub(crate) fn name_outputs(
         duals: &[Dual],
         graph: &Graph,
         has_tangent: &[bool],

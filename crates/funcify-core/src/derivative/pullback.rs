@@ -20,8 +20,8 @@ pub struct Pullback {
     /// The forward pass. It has the inputs of the graph; its outputs are those of the graph, followed by the
     /// residuals.
     pub forward: Graph,
-    /// The backward pass. Its inputs are listed in [`backward_inputs`](Pullback::backward_inputs); its outputs are `grad_x` for each
-    /// input `x` in `wrt`, in order.
+    /// The backward pass. Its inputs are listed in [`backward_inputs`](Pullback::backward_inputs); its outputs are
+    /// `grad_x` for each input `x` in `wrt`, in order.
     pub backward: Graph,
     /// The origin of each input of the backward pass.
     pub backward_inputs: Vec<BackwardInput>,
@@ -215,8 +215,8 @@ impl<'a> Cut<'a> {
         Ok(Pullback { forward, backward: backward.pruned(), backward_inputs })
     }
 
-    /// Adds values to `is_backward_input` whose shapes determine the sizes that the backward pass uses: an input of the forward
-    /// pass, or else one of `sizes`.
+    /// Adds values to `is_backward_input` whose shapes determine the sizes that the backward pass uses: an input of
+    /// the forward pass, or else one of `sizes`.
     fn take_sizes(&mut self, sizes: &[(Symbol, ValueId)]) {
         let joint = self.joint;
         let nodes = || joint.nodes().iter().zip(&self.in_backward).filter(|(_, is_in)| **is_in).map(|(node, _)| node);
@@ -226,9 +226,9 @@ impl<'a> Cut<'a> {
         let is_used = |symbol: &Symbol| {
             !given.contains(symbol)
                 && (nodes().any(|node| uses_any(joint, node, &[symbol]))
-                    || joint
-                        .values()
-                        .any(|value| self.is_backward_input[value.index()] && symbols(joint, value).any(|s| s == symbol)))
+                    || joint.values().any(|value| {
+                        self.is_backward_input[value.index()] && symbols(joint, value).any(|s| s == symbol)
+                    }))
         };
         used.retain(is_used);
         for symbol in used {
@@ -247,7 +247,8 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Returns the sizes determined by the shapes of the values in `is_backward_input`: those of dimensions with one unknown.
+    /// Returns the sizes determined by the shapes of the values in `is_backward_input`: those of dimensions with one
+    /// unknown.
     fn known_sizes(&self) -> BTreeSet<Symbol> {
         let taken = self.joint.values().filter(|value| self.is_backward_input[value.index()]);
         let dims: Vec<&Dim> = taken.flat_map(|value| self.joint.ty(value).shape.dims()).collect();

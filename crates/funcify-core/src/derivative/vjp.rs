@@ -72,7 +72,7 @@ impl<'a> Tape<'a> {
             if !live[index] || (!node.outputs.is_empty() && node.outputs.iter().all(is_known)) {
                 continue;
             }
-            let operands = self.all(&node.inputs)?;
+            let operands = self.values_of(&node.inputs)?;
             check(node.op.name(), node.site, operands.iter().copied())?;
             let results = at_site(node.site, || self.run_node(index, node, &operands))?;
             check(node.op.name(), node.site, results.iter().copied())?;
@@ -111,7 +111,7 @@ impl<'a> Tape<'a> {
         Ok(self.values[id.index()].ok_or_else(nothing)?)
     }
 
-    fn all(&self, ids: &[ValueId]) -> Result<Vec<Value>, Failed> {
+    fn values_of(&self, ids: &[ValueId]) -> Result<Vec<Value>, Failed> {
         ids.iter().map(|id| self.value(*id)).collect()
     }
 
@@ -147,7 +147,7 @@ impl<'a> Tape<'a> {
             if of_results.iter().all(Option::is_none) {
                 continue;
             }
-            let (operands, results) = (self.all(&node.inputs)?, self.all(&node.outputs)?);
+            let (operands, results) = (self.values_of(&node.inputs)?, self.values_of(&node.outputs)?);
             check(node.op.name(), node.site, of_results.iter().flatten().copied())?;
             let wrt = wrt(node, active);
             let context = VjpContext {

@@ -95,7 +95,7 @@ impl<'a> GraphCopy<'a> {
     }
 
     /// Adds the outputs and returns the graph. Returns `None` if one of them has no copy.
-    pub fn finished(mut self) -> Option<Graph> {
+    pub fn finish(mut self) -> Option<Graph> {
         self.copied.outputs(&mut self.graph)?;
         Some(self.graph)
     }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::certain::{certain_values, cannot_fail};
+use super::certain::{cannot_fail, certain_values};
 use super::live::uses_any;
 use super::*;
 
@@ -23,7 +23,7 @@ impl Graph {
         let keep = Keep { inputs: vec![true; self.inputs.len()], outputs: vec![true; self.outputs.len()] };
         let mut need = Need::of(self, true);
         need.add(self, &keep.outputs);
-        if need.is_all(self) { None } else { self.kept(&keep, &need) }
+        if need.is_all(self) { None } else { self.restricted_to(&keep, &need) }
     }
 
     /// Returns the total number of nodes, operands and results, including those in bodies. Pruning reduces it.
@@ -41,7 +41,7 @@ impl Graph {
         let keep = Keep { inputs, outputs: vec![true; self.outputs.len()] };
         let mut need = Need::of(self, false);
         need.add(self, &keep.outputs);
-        self.kept(&keep, &need)
+        self.restricted_to(&keep, &need)
     }
 
     /// Returns which inputs these outputs need.
@@ -51,7 +51,7 @@ impl Graph {
 
     /// Returns the graph reduced to these inputs and outputs and the nodes they need. Returns `None` if an output
     /// needs a removed input.
-    pub(crate) fn kept(&self, keep: &Keep, need: &Need) -> Option<Graph> {
+    pub(crate) fn restricted_to(&self, keep: &Keep, need: &Need) -> Option<Graph> {
         let (mut graph, mut copied) = (Graph::new(self.name()), ValueMap::new(self));
         for (input, _) in self.inputs.iter().zip(&keep.inputs).filter(|(_, keep)| **keep) {
             let name = self.value_name(input.value).expect("every input has a name");
@@ -140,7 +140,7 @@ impl Need {
         let mut nodes = graph.nodes.iter().enumerate();
         nodes.all(|(index, node)| {
             let results: Vec<bool> = node.outputs.iter().map(|output| self.values[output.index()]).collect();
-            self.nodes[index] && (self.whole[index] || all_of_op(node, &results, &self.bodies[index]))
+            self.nodes[index] && (self.whole[index] || is_op_fully_needed(node, &results, &self.bodies[index]))
         })
     }
 
@@ -192,7 +192,7 @@ impl Need {
 }
 
 /// Returns whether an op cannot be pruned if these results, and these parts of its bodies, are needed.
-fn all_of_op(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
+fn is_op_fully_needed(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
     let Some(pruned) = node.op.bodied().and_then(|op| op.pruned_for(results, bodies)) else { return true };
     let pairs = node.op.bodies().into_iter().zip(pruned.op.bodies());
     pruned.operands.len() == node.inputs.len()

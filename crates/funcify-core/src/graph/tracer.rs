@@ -91,7 +91,7 @@ impl Drop for Guard {
     }
 }
 
-fn guard() -> Guard {
+fn open_guard() -> Guard {
     TRACES.with_borrow(|traces| Guard {
         traces: traces.len(),
         bodies: traces.last().map_or(0, |trace| trace.bodies.len()),
@@ -124,7 +124,7 @@ impl OpenGraph {
 
     /// Opens a trace that starts with the given error, if any.
     fn named(name: &str, site: Site, error: Option<Error>) -> Self {
-        let guard = guard();
+        let guard = open_guard();
         let (body, at) = (OpenBody::new(name), Place::new("build", site));
         let home = body.home;
         TRACES.with_borrow_mut(|traces| {
@@ -152,7 +152,7 @@ impl OpenGraph {
             (None, Ok(())) => Ok(trace.bodies.swap_remove(0).graph),
             (Some(error), _) => Err(error),
             // Another trace has recorded the error.
-            (None, Err(_)) => Err(escaped(&self.at, 0)),
+            (None, Err(_)) => Err(escaped_value_error(&self.at, 0)),
         }
     }
 }
@@ -182,7 +182,7 @@ pub(crate) struct ClosedBody {
 impl BodyTrace {
     /// Opens a body with these parameters.
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
-        let guard = guard();
+        let guard = open_guard();
         let values = in_trace(|trace| {
             // One more than the limit, so that the error for a rule that calls its own function comes first.
             if trace.bodies.len() > MAX_DEPTH + 1 {
@@ -522,7 +522,7 @@ impl Trace {
         }
         let ids: Vec<ValueId> = places.into_iter().map(|(level, id)| self.capture(level, id)).collect();
         let excerpt = print::excerpt(&self.innermost().graph, op, &ids);
-        Err(self.fail(escaped(&Place::new(op, site), index).with_excerpt(|| excerpt)))
+        Err(self.fail(escaped_value_error(&Place::new(op, site), index).with_excerpt(|| excerpt)))
     }
 
     /// Returns the id in the innermost body of a value of body `level`, adding a parameter to each body in between.
@@ -542,7 +542,7 @@ impl Trace {
     }
 }
 
-fn escaped(at: &Place, index: usize) -> Error {
+fn escaped_value_error(at: &Place, index: usize) -> Error {
     Error::Escaped {
         at: at.boxed(),
         component: format!("operand {index}"),

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 
 pub(crate) use elements::print_elements;
 
-use crate::types::{DType, Shape, TensorType, round_integer_to_odd, nearest_bf16, nearest_f16};
+use crate::types::{DType, Shape, TensorType, nearest_bf16, nearest_f16, round_integer_to_odd};
 
 /// One element in the type used for computation: integers as `i64`, floats as `f64`.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::attributes::attributes;
-use super::parse::{Body, Parser, duplicate_name, check_known_attributes, reject_last};
+use super::parse::{Body, Parser, check_known_attributes, duplicate_name, reject_last};
 use crate::error::{Error, Result, Site};
 use crate::graph::{MAX_DEPTH, ValueId};
 use crate::ops::Attributes;

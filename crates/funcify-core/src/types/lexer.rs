@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::nearest::{closest_word, quoted};
+use super::nearest::{closest_word, quoted_words};
 use crate::error::{Error, Place, Result, Site};
 
 /// A token.
@@ -55,8 +55,8 @@ impl Token {
 /// expected word, the fix suggests it.
 pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
     let (expected, found) = (expected.into(), found.to_string());
-    let word = quoted(&found).next().filter(|word| is_name(word));
-    let meant = word.and_then(|word| closest_word(word, quoted(&expected).filter(|word| is_name(word))));
+    let word = quoted_words(&found).next().filter(|word| is_name(word));
+    let meant = word.and_then(|word| closest_word(word, quoted_words(&expected).filter(|word| is_name(word))));
     let fix = meant.map(write_nearest).unwrap_or_default();
     Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix }
 }

@@ -89,7 +89,7 @@ pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batch
     let graph = &*graph.with_free_symbols();
     let replayed = Replay::new(graph, inputs.iter().copied()).walk_live(|_, node, operands| {
         node.op.binds().for_each(remove_size_by_lane);
-        let results = at_site(node.site, || match ragged::symbol_in(graph, node) {
+        let results = at_site(node.site, || match ragged::ragged_symbol_of_node(graph, node) {
             None => batch_node(&node.op, size, &operands),
             Some(symbol) => checked_all(&node.op, ragged::batch(graph, node, &symbol, size, &operands)?),
         })?;

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use funcify_core::cancel::{Progress, ActiveHandles};
+use funcify_core::cancel::{ActiveHandles, Progress};
 use funcify_core::error::{Error, Place, Site};
 use funcify_core::graph::{Node, ValueId};
 use funcify_core::ops::{EvalContext, Op, OpRules, ScatterMode};

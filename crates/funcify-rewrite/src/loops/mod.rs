@@ -37,7 +37,7 @@ pub(super) use states::states;
 pub(super) use steps::few_steps;
 
 use funcify_core::error::Site;
-use funcify_core::graph::{ValueMap, Graph, Node, ValueId, emit, cannot_fail, uses_any};
+use funcify_core::graph::{Graph, Node, ValueId, ValueMap, cannot_fail, emit, uses_any};
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Sequence, Start};
 use funcify_core::ops::{Binary, Broadcast, Constant, Op, Reduce, ReduceKind, Slice, While};
 use funcify_core::types::{Dim, Sizes, Symbol};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use funcify_core::cancel::{Progress, ActiveHandles};
+use funcify_core::cancel::{ActiveHandles, Progress};
 
 use super::*;
 use crate::lower::Lowering;

@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use funcify_core::cancel::{Progress, ActiveHandles};
+use funcify_core::cancel::{ActiveHandles, Progress};
 use funcify_core::element_count;
 use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::graph::{Graph, GraphId, Input, Node, Replay, ValueId, work};

@@ -1,6 +1,6 @@
 //! Lowers a program, or its loops, to code that the backend compiles as a whole.
 
-use funcify_core::graph::{ValueMap, Output};
+use funcify_core::graph::{Output, ValueMap};
 use funcify_core::ops::{Control, Movement};
 
 use super::report::Steps;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use funcify_core::graph::{ValueMap, Failed, Output, Source, at_site, emit, inline};
+use funcify_core::graph::{Failed, Output, Source, ValueMap, at_site, emit, inline};
 use funcify_core::ops::scan::{Returned, Scan, Start};
 use funcify_core::tree::Named;
 use funcify_core::{HostTensor, Scalar, Value, concat, constant, full, select};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::derivative::{VjpOptions, Forward};
+use crate::derivative::{Forward, VjpOptions};
 use crate::graph::print::name_text;
 use crate::graph::{Graph, Need, PrunedOp, ValueId, emit};
 use crate::ops::form::Form;
@@ -164,7 +164,12 @@ impl Op {
 
     /// Adds the op to a forward pass whose backward pass will need the cotangents of the operands in `wrt`. Loops
     /// save their states; loops and switches also save what the policy selects.
-    pub(crate) fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed> {
+    pub(crate) fn forward(
+        &self,
+        operands: &[Value],
+        wrt: &[bool],
+        vjp_options: &VjpOptions,
+    ) -> Result<Forward, Failed> {
         match self.bodied() {
             Some(op) => op.forward(operands, wrt, vjp_options),
             None => Ok(Forward::of(emit(self.clone(), operands)?)),

@@ -1,6 +1,6 @@
 //! Evaluates a graph whose sizes are bound, node by node, with each op's own rule, bodies included.
 
-use crate::cancel::{Progress, ActiveHandles};
+use crate::cancel::{ActiveHandles, Progress};
 use crate::graph::{Graph, Node, Replay};
 use crate::memory::MemoryReservation;
 use crate::ops::no_size;

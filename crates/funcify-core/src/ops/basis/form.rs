@@ -1,8 +1,8 @@
 //! The text form of ops with bodies: each op describes its syntax, and one printer and one parser do the rest.
 //!
 //! An op has a [`Spelling`], the words of its text, and returns a [`Form`], the contents of that text.
-//! [`Spelling::make`] builds the op from a parsed form. The lines of [`Bodies::Inline`] connect each parameter of a body
-//! with an operand or a result.
+//! [`Spelling::make`] builds the op from a parsed form. The lines of [`Bodies::Inline`] connect each parameter of a
+//! body with an operand or a result.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(crate) enum Bodies {
         /// The words that begin lines about its parameters: `seq`, `nit-sot`.
         roles: &'static [&'static str],
         /// The word before the results that are not written to a result of the op.
-        result_keyword:&'static str,
+        result_keyword: &'static str,
     },
 }
 
@@ -210,7 +210,8 @@ impl Form {
 
     /// Takes attributes out of the parsed ones.
     pub(crate) fn read<T>(&mut self, take: impl FnOnce(&mut Attributes) -> Result<T, String>) -> Result<T> {
-        take(&mut self.attributes).map_err(|expected| self.attributes.rejection(self.site, self.spelling.name, expected))
+        take(&mut self.attributes)
+            .map_err(|expected| self.attributes.rejection(self.site, self.spelling.name, expected))
     }
 
     /// Returns the operands, followed by the captured values of each body.
@@ -287,7 +288,7 @@ mod tests {
         name: "sweep",
         example: "sweep {steps=T} {",
         attributes: &["steps", "until"],
-        bodies: Bodies::Inline { roles: &["seq", "sit-sot", "carry"], result_keyword:"stop" },
+        bodies: Bodies::Inline { roles: &["seq", "sit-sot", "carry"], result_keyword: "stop" },
         make: Scan::SPELLING.make,
     };
 

@@ -50,7 +50,7 @@ impl Guess {
 
     /// Traces with the flags until a trace finds exactly these flags; returns them with the traced result. `trace`
     /// takes the flags to trace with, and adds the flags that it finds to the certain ones.
-    pub(crate) fn confirmed<T>(
+    pub(crate) fn confirm<T>(
         mut self,
         mut trace: impl FnMut(&[bool], &mut [bool]) -> Result<T, Failed>,
     ) -> Result<(Vec<bool>, T), Failed> {
@@ -185,7 +185,7 @@ impl Connected for Scan {
     }
 
     fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Vec<bool> {
-        self.states_pulled(results, first(bodies, || self.cotangent_reach(wrt))).0
+        self.states_pulled(results, single_body(bodies, || self.cotangent_reach(wrt))).0
     }
 }
 
@@ -196,13 +196,14 @@ impl Connected for While {
 
     fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Vec<bool> {
         let again = self.as_loop();
-        let (pulled, _) = again.states_pulled(results, first(bodies, || again.cotangent_reach(&self.to_loop_operands(false, wrt))));
+        let (pulled, _) = again
+            .states_pulled(results, single_body(bodies, || again.cotangent_reach(&self.to_loop_operands(false, wrt))));
         self.from_loop_operands(&pulled, false)
     }
 }
 
 /// Returns the single body, and creates it if it is missing.
-fn first(bodies: &mut Vec<CotangentReach>, make: impl FnOnce() -> Pull) -> &mut CotangentReach {
+fn single_body(bodies: &mut Vec<CotangentReach>, make: impl FnOnce() -> CotangentReach) -> &mut CotangentReach {
     if bodies.is_empty() {
         bodies.push(make());
     }
@@ -211,7 +212,12 @@ fn first(bodies: &mut Vec<CotangentReach>, make: impl FnOnce() -> Pull) -> &mut 
 
 impl While {
     /// Returns which carries are reached if these operands are, and whether the condition is.
-    pub(crate) fn carries_reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> (Vec<bool>, bool) {
+    pub(crate) fn carries_reached(
+        &self,
+        kind: ReachKind,
+        operands: &[bool],
+        bodies: &mut [Reach],
+    ) -> (Vec<bool>, bool) {
         let places = self.operands();
         let carries = operands[places.carries.clone()].to_vec();
         fixpoint((carries, false), |(carries, by_lane)| {
@@ -221,7 +227,8 @@ impl While {
             let inputs: Vec<bool> = inputs.map(|(index, reached)| *reached || guarded(index)).collect();
             let next = bodies[1].follow(&self.body, kind, &inputs);
             let of_condition = [carries.as_slice(), &operands[places.condition.clone()]].concat();
-            let holds = kind == ReachKind::Lanes && bodies[0].follow(&self.condition, kind, &of_condition).contains(&true);
+            let holds =
+                kind == ReachKind::Lanes && bodies[0].follow(&self.condition, kind, &of_condition).contains(&true);
             (carries.iter().zip(next).map(|(carry, next)| *carry || next || holds).collect(), holds)
         })
     }
@@ -260,7 +267,7 @@ impl Connected for AssociativeScan {
     }
 
     fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Vec<bool> {
-        self.leaves_pulled(results, first(bodies, || self.cotangent_reach(wrt))).0
+        self.leaves_pulled(results, single_body(bodies, || self.cotangent_reach(wrt))).0
     }
 }
 

@@ -9,8 +9,8 @@ pub(in crate::ops) use crate::ops::elementwise::binary::check_same;
 pub(in crate::ops) use crate::ops::elementwise::table::{op_table, value_method};
 pub(in crate::ops) use crate::ops::elementwise::unary::Domain;
 pub(in crate::ops) use crate::ops::{
-    EvalContext, Failed, Lanes, Linearity, OpRules, arity, batch_elementwise, check_axis, check_except, emit_lanes,
-    emit_shared, op_text, dilated_size, tensor,
+    EvalContext, Failed, Lanes, Linearity, OpRules, arity, batch_elementwise, check_axis, check_except, dilated_size,
+    emit_lanes, emit_shared, op_text, tensor,
 };
 pub(in crate::ops) use crate::types::{DType, Dim, Shape, TensorType};
 pub(in crate::ops) use crate::value::{Value, constant, select};

@@ -1,7 +1,7 @@
 //! `reverse`: one axis in the opposite order.
 
-use crate::ops::rules::*;
 use crate::ops::gather_along;
+use crate::ops::rules::*;
 
 /// The operand with `axis` reversed.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! `slice`: the elements `start, start+step, ..` below `limit` of one axis.
 
+use crate::ops::gather_along;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::rules::*;
-use crate::ops::gather_along;
 
 /// A part of one axis. With a step other than 1 the bounds are numbers, not symbols.
 #[derive(Clone, Debug)]

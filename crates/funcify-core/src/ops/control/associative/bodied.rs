@@ -61,7 +61,7 @@ impl Prunable for AssociativeScan {
         let captured = &used[2 * self.leaves..];
         let operands = [needed.as_slice(), captured].concat();
         let kept = Keep { inputs: [needed.as_slice(), &needed, captured].concat(), outputs: needed.clone() };
-        let combine = Arc::new(self.combine.kept(&kept, need)?);
+        let combine = Arc::new(self.combine.restricted_to(&kept, need)?);
         let results = flagged_indices(&needed);
         let op = AssociativeScan { combine, leaves: results.len(), reverse: self.reverse };
         Some(PrunedOp { op: op.into(), operands: flagged_indices(&operands), results })

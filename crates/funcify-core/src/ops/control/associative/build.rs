@@ -87,7 +87,8 @@ struct OpenCombine<'a> {
 
 impl<'a> OpenCombine<'a> {
     fn new(at: &'a Place, options: &'a AssociativeScanOptions, leaves: Vec<(String, Value)>) -> Self {
-        let in_front = |(name, value): &(String, Value)| (name.clone(), leading(at, name, *value, options.axis));
+        let in_front =
+            |(name, value): &(String, Value)| (name.clone(), move_axis_to_front(at, name, *value, options.axis));
         let in_front: Vec<(String, Value)> = at_site(at.site, || leaves.iter().map(in_front).collect());
         check_lengths(at, &in_front);
         let param = |root: &'static str| {
@@ -112,7 +113,7 @@ impl<'a> OpenCombine<'a> {
 }
 
 /// Returns the leaf with the axis of its elements moved to the front.
-fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
+fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.is_failed() {
         return value;
     }

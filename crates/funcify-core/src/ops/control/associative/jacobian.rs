@@ -72,13 +72,13 @@ impl Factor<Coefficient> {
         match self {
             Factor::Zero => None,
             Factor::One => Some(cotangent),
-            Factor::Of(Coefficient { number, stopped }) => Some(unless(stopped, number * cotangent)),
+            Factor::Of(Coefficient { number, stopped }) => Some(zero_where(stopped, number * cotangent)),
         }
     }
 }
 
 /// Returns `value`, with 0 at stopped elements.
-fn unless(stopped: Option<Value>, value: Value) -> Value {
+fn zero_where(stopped: Option<Value>, value: Value) -> Value {
     stopped.map_or(value, |stopped| select(stopped, 0.0, value))
 }
 
@@ -105,7 +105,7 @@ pub(super) fn compose_coefficients(
 ) -> Matrix<Coefficient> {
     let product = |first: Coefficient, next: Coefficient| {
         let stopped = first.stopped.zip(next.stopped).map(|(first, next)| first | next);
-        Coefficient { number: unless(stopped, first.number * next.number), stopped }
+        Coefficient { number: zero_where(stopped, first.number * next.number), stopped }
     };
     let sum = |leaf: usize, one: Factor<Coefficient>, other: Factor<Coefficient>| {
         let [one, other] = [one, other].map(|factor| factor.coefficient(likes[leaf], may_stop));

@@ -3,8 +3,8 @@
 
 use super::grad::Order;
 use super::*;
-use crate::ops::select_flagged;
 use crate::ops::scan::{ScanOptions, try_repeat};
+use crate::ops::select_flagged;
 use crate::value::full;
 
 /// Returns the cotangents of the leaves and of the captured values, given those of the results. `reached` are the
@@ -26,14 +26,15 @@ pub(super) fn vjp(
 
     // The leaves with cotangents: those of the results, and those that they reach.
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let (_, (of_x, of_xs, sums, totals)) = Guess::new(given, reached).confirmed(|active, found| {
+    let (_, (of_x, of_xs, sums, totals)) = Guess::new(given, reached).confirm(|active, found| {
         let mut of_x = vec![false; op.leaves];
         let mut sums = vec![false; captured.len()];
         let leaves = (0..op.leaves).filter(|leaf| active[*leaf]);
         let given = leaves.map(|leaf| cotangents[leaf].unwrap_or_else(|| xs[leaf].zeros_like())).collect::<Vec<_>>();
         let zeros = |leaf: &Value| full(leaf.row_type().shape, leaf.dtype(), 0.0);
         let states: Vec<Value> = select_flagged(active, xs).iter().map(zeros).collect();
-        let totals: Vec<Value> = select_flagged(&of_captured, captured).iter().map(|value| value.zeros_like()).collect();
+        let totals: Vec<Value> =
+            select_flagged(&of_captured, captured).iter().map(|value| value.zeros_like()).collect();
         let options = ScanOptions::new();
         let options = if op.reverse { options } else { options.reverse() };
         let rows = (before.clone(), xs.to_vec(), given, order.begins);

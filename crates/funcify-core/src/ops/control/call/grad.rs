@@ -8,7 +8,7 @@
 //! rule calls its own function, the call is one of these nodes.
 
 use super::*;
-use crate::derivative::{no_derivative, no_record, primals, emit_transpose};
+use crate::derivative::{emit_transpose, no_derivative, no_record, primals};
 use crate::graph::inline;
 
 impl Call {

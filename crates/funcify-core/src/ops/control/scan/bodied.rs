@@ -51,7 +51,7 @@ impl Bodied for Scan {
 
 impl Scan {
     /// Returns whether the loop is needed only to bind the size of its number of steps.
-    fn only_counts(&self, results: &[bool]) -> bool {
+    fn is_needed_only_for_steps(&self, results: &[bool]) -> bool {
         !results.contains(&true) && self.until.is_none()
     }
 
@@ -75,7 +75,7 @@ impl Prunable for Scan {
     fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
         let (body, places) = (&mut bodies[0], self.operands());
         let mut operands = vec![false; places.count];
-        if !self.only_counts(results) {
+        if !self.is_needed_only_for_steps(results) {
             let states = fixpoint(results.to_vec(), |states| {
                 body.add(&self.body, &self.needed_results(states));
                 self.needed_states(results, body)
@@ -87,7 +87,7 @@ impl Prunable for Scan {
     }
 
     fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
-        if self.only_counts(results) {
+        if self.is_needed_only_for_steps(results) {
             let body = Arc::new(Graph::new(self.body.name()));
             let op = Scan { body, sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..self.clone() };
             let operands = self.operands().steps.into_iter().collect();
@@ -100,7 +100,7 @@ impl Prunable for Scan {
         places.steps.iter().for_each(|steps| operands[*steps] = true);
         let (of_buffers, of_carries) = needed.split_at(self.buffers.len());
         let op = Scan {
-            body: Arc::new(self.body.kept(&Keep { inputs, outputs: self.needed_results(&needed) }, need)?),
+            body: Arc::new(self.body.restricted_to(&Keep { inputs, outputs: self.needed_results(&needed) }, need)?),
             sequences: select_flagged(&operands[places.sequences], &self.sequences),
             buffers: select_flagged(of_buffers, &self.buffers),
             carries: flagged_indices(of_carries).len(),

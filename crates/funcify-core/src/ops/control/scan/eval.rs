@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::cancel::{Progress, ActiveHandles};
+use crate::cancel::{ActiveHandles, Progress};
 use crate::host::Storage;
 use crate::memory::MemoryReservation;
 

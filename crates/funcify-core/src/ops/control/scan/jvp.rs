@@ -26,7 +26,7 @@ struct Duals<'a> {
 
 impl Duals<'_> {
     fn jvp(mut self, states: Guess) -> Result<Vec<Dual>, Failed> {
-        let (_, (parts, body)) = states.confirmed(|states, found| {
+        let (_, (parts, body)) = states.confirm(|states, found| {
             let (buffers, carries) = states.split_at(self.scan.buffers.len());
             (self.buffers, self.carries) = (buffers.to_vec(), carries.to_vec());
             let parts = self.parts();
@@ -35,7 +35,7 @@ impl Duals<'_> {
             Ok((parts, body))
         })?;
         let flags: Vec<bool> = self.buffers.iter().chain(&self.carries).copied().collect();
-        Ok(Dual::paired(parts.emit(body)?, &flags))
+        Ok(Dual::pair(parts.emit(body)?, &flags))
     }
 
     /// Returns each part, followed by its twin.
@@ -97,7 +97,7 @@ impl Duals<'_> {
             inputs.extend(pair(rows.buffer(next), has_tangent.then(|| rows.buffer(next + 1))));
             next += 1 + usize::from(*has_tangent);
         }
-        inputs.extend(Dual::paired(rows.carries().iter().copied(), &self.carries));
+        inputs.extend(Dual::pair(rows.carries().iter().copied(), &self.carries));
         inputs.extend_from_slice(&self.operands[places.invariants]);
 
         let results = push_forward(&scan.body, &inputs)?;

@@ -60,7 +60,12 @@ impl Scan {
     }
 
     /// Returns which buffers and carries are reached if these operands are, and whether `until` is.
-    pub(in crate::ops) fn states_reached(&self, kind: ReachKind, operands: &[bool], body: &mut Reach) -> (Vec<bool>, bool) {
+    pub(in crate::ops) fn states_reached(
+        &self,
+        kind: ReachKind,
+        operands: &[bool],
+        body: &mut Reach,
+    ) -> (Vec<bool>, bool) {
         let (results, places) = (self.results(), self.operands());
         let by_lane = kind == ReachKind::Lanes && places.steps.is_some_and(|steps| operands[steps]);
         fixpoint((places.states(operands), false), |(states, ends)| {

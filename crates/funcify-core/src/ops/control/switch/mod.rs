@@ -44,7 +44,7 @@ impl Switch {
 
     /// Returns a switch between new branches, with its operands. `f` traces each new branch, given the number, the
     /// graph and the operands of the branch that it replaces.
-    fn retraced(
+    fn retrace(
         &self,
         index: Value,
         mut f: impl FnMut(usize, &Graph, Range<usize>) -> Result<Vec<(String, Value)>, Failed>,

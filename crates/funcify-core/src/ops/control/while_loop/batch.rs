@@ -13,7 +13,7 @@ pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Result<Vec<
     let mut bodies = [Reach::of(&op.condition), Reach::of(&op.body)];
     let (carries, by_lane) = op.carries_reached(ReachKind::Lanes, &mapped, &mut bodies);
     let lanes = Lanes { op, size, operands, carries };
-    if by_lane { lanes.by_lane() } else { lanes.batch() }
+    if by_lane { lanes.build_per_lane() } else { lanes.batch() }
 }
 
 struct Lanes<'a> {
@@ -33,13 +33,13 @@ impl Lanes<'_> {
         })?;
         let mut by_lane = false;
         let condition = self.trace(&self.op.condition, &[], |inputs| {
-            let holds = self.holds(inputs)?;
+            let holds = self.evaluate_condition(inputs)?;
             by_lane = holds.mapped;
             Ok(vec![("out".to_string(), holds.value)])
         })?;
         if by_lane {
             self.carries.fill(true);
-            return self.by_lane();
+            return self.build_per_lane();
         }
         self.emit(condition, body, &[])
     }
@@ -58,9 +58,9 @@ impl Lanes<'_> {
     }
 
     /// Builds the loop with a condition for each lane.
-    fn by_lane(&self) -> Result<Vec<Batched>, Failed> {
+    fn build_per_lane(&self) -> Result<Vec<Batched>, Failed> {
         let extra = [("holds".to_string(), TensorType::new(DType::Bool, [self.size.clone()]))];
-        let initial = self.holds(&self.operands[..self.carries.len()])?.materialized(self.size);
+        let initial = self.evaluate_condition(&self.operands[..self.carries.len()])?.materialized(self.size);
         let condition = self.trace(&self.op.condition, &extra, |inputs| {
             Ok(vec![("out".to_string(), inputs[self.carries.len()].value.any(0))])
         })?;
@@ -72,7 +72,7 @@ impl Lanes<'_> {
             let kept =
                 next.into_iter().zip(carries).map(|(next, old)| select_lanes(holds[0].value, self.size, next, *old));
             let kept: Vec<Batched> = kept.collect();
-            let still = self.holds(&kept)?.materialized(self.size);
+            let still = self.evaluate_condition(&kept)?.materialized(self.size);
             let mut outputs = self.op.body.named_outputs(kept.iter().map(|next| next.value));
             outputs.push(("holds".to_string(), still));
             Ok(outputs)
@@ -81,7 +81,7 @@ impl Lanes<'_> {
     }
 
     /// Evaluates the condition on these carries.
-    fn holds(&self, carries: &[Batched]) -> Result<Batched, Failed> {
+    fn evaluate_condition(&self, carries: &[Batched]) -> Result<Batched, Failed> {
         let carries = &carries[..self.carries.len()];
         let holds = inline(&self.op.condition, self.size, &self.with_captured(carries, self.op.operands().condition))?;
         Ok(holds[0])

@@ -65,8 +65,8 @@ impl Prunable for While {
         let operands = flagged_indices(&[needed.as_slice(), &of_condition[count..], &of_body[count..]].concat());
         let inputs = |used: &[bool]| [needed.as_slice(), &used[count..]].concat();
         let condition =
-            self.condition.kept(&Keep { inputs: inputs(&of_condition), outputs: vec![true] }, &bodies[0])?;
-        let body = self.body.kept(&Keep { inputs: inputs(&of_body), outputs: needed.clone() }, &bodies[1])?;
+            self.condition.restricted_to(&Keep { inputs: inputs(&of_condition), outputs: vec![true] }, &bodies[0])?;
+        let body = self.body.restricted_to(&Keep { inputs: inputs(&of_body), outputs: needed.clone() }, &bodies[1])?;
         let op = While { condition: Arc::new(condition), body: Arc::new(body), bound: self.bound.clone() };
         Some(PrunedOp { op: op.into(), operands, results: flagged_indices(&needed) })
     }

@@ -17,7 +17,7 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let mut bodies = [Reach::of(&op.condition), Reach::of(&op.body)];
     let (guess, _) = op.carries_reached(ReachKind::Tangents, &has_tangent, &mut bodies);
     let guess = Guess::new(has_tangent[..carries.len()].to_vec(), guess);
-    let (active, (body, twins, extra)) = guess.confirmed(|active, found| {
+    let (active, (body, twins, extra)) = guess.confirm(|active, found| {
         let twins = flagged_indices(active);
         let twin = |index: &usize| (format!("tan_{}", op.body.input_name(*index)), op.body.input_type(*index).clone());
         let extra: Vec<(String, TensorType)> = twins.iter().map(twin).collect();

@@ -22,7 +22,7 @@ use super::*;
 
 pub use build::{while_loop, while_loop_bounded};
 
-use crate::cancel::{Progress, ActiveHandles};
+use crate::cancel::{ActiveHandles, Progress};
 
 /// A loop that runs while a condition holds.
 #[derive(Clone, Debug)]

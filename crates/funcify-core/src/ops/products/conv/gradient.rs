@@ -23,7 +23,7 @@ impl Conv {
             op.low.push(reach - &self.low[axis]);
             let spread =
                 [(&x[axis + 2], self.input_dilation[axis]), (&cotangent.dim(axis as i64 + 2), self.strides[axis])]
-                    .map(|(size, dilation)| spread_of(size, dilation));
+                    .map(|(size, dilation)| expect_dilated_size(size, dilation));
             op.high.push(spread[0].clone() + &self.low[axis] - &spread[1]);
         }
         let mut flipped = swap_channels_in_groups(kernel, 0, &self.groups);
@@ -38,9 +38,9 @@ impl Conv {
         let mut op =
             Conv { strides: self.dilation.clone(), dilation: self.strides.clone(), high: Vec::new(), ..self.clone() };
         for axis in 0..self.strides.len() {
-            let window = spread_of(&kernel[axis + 2], self.dilation[axis]);
+            let window = expect_dilated_size(&kernel[axis + 2], self.dilation[axis]);
             let reach = (cotangent.dim(axis as i64 + 2) - 1) * self.strides[axis];
-            let size = spread_of(&x.dim(axis as i64 + 2), self.input_dilation[axis]);
+            let size = expect_dilated_size(&x.dim(axis as i64 + 2), self.input_dilation[axis]);
             op.high.push(window + reach - size - &self.low[axis]);
         }
         let x = swap_channels_in_groups(x, 1, &self.groups);
@@ -49,7 +49,7 @@ impl Conv {
 }
 
 /// Returns the size of an axis whose elements are spread `step` apart.
-fn spread_of(size: &Dim, step: usize) -> Dim {
+fn expect_dilated_size(size: &Dim, step: usize) -> Dim {
     dilated_size(size, step).expect("the type rule rejects steps above 1 along axes of symbolic size")
 }
 

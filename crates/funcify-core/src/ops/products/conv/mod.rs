@@ -3,7 +3,7 @@
 //! Layouts are PyTorch's: the operand is `[N, C, spatial..]`, the kernel `[O, C/groups, window..]`, the result
 //! `[N, O, spatial..]`. The attributes are StableHLO's, each with one entry per spatial axis.
 //!
-//! Along each axis the operand is first dilated_size, with `input_dilation - 1` zeros between neighbouring elements. Then
+//! Along each axis the operand is first spread, with `input_dilation - 1` zeros between neighbouring elements. Then
 //! `low` zeros are added before it and `high` after it; a negative number removes elements. The window, whose
 //! elements are `dilation` apart, is applied at every `stride`-th position where it fits. Added zeros are ordinary
 //! elements: multiplied by an infinite element of the kernel they yield NaN. The channels are split into `groups`
@@ -41,7 +41,7 @@ pub struct ConvOptions<const D: usize> {
     pub padding: [(i64, i64); D],
     /// The distance between the elements of the window.
     pub dilation: [usize; D],
-    /// The distance to which the elements of the operand are dilated_size, with zeros between them.
+    /// The distance to which the elements of the operand are spread, with zeros between them.
     pub input_dilation: [usize; D],
     /// The number of runs of channels that are convolved separately; the number of channels for a depthwise
     /// convolution.

@@ -280,7 +280,7 @@ impl AssociativeScan {
 
     /// Returns which operands have cotangents if these results have, and which leaves have cotangents in a
     /// combination.
-    pub(in crate::ops) fn leaves_pulled(&self, results: &[bool], body: &mut Pull) -> (Vec<bool>, Vec<bool>) {
+    pub(in crate::ops) fn leaves_pulled(&self, results: &[bool], body: &mut CotangentReach) -> (Vec<bool>, Vec<bool>) {
         let mut found = Vec::new();
         let active = fixpoint(results.to_vec(), |active| {
             found = body.follow(&self.combine, active);

@@ -27,7 +27,7 @@ struct Lanes<'a> {
 impl Lanes<'_> {
     fn batch(mut self) -> Result<Vec<Batched>, Failed> {
         // A carry that gets lanes in a step has lanes from the start, which may add lanes to other carries.
-        let (_, body) = Guess::certain(self.carries.clone()).confirmed(|carries, found| {
+        let (_, body) = Guess::certain(self.carries.clone()).confirm(|carries, found| {
             self.carries = carries.to_vec();
             self.step(found)
         })?;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Conv;
 use crate::error::{Place, Result};
-use crate::ops::spread;
+use crate::ops::dilated_size;
 use crate::types::{Dim, Shape, Sizes};
 
 /// The part of a spread axis that is kept, and the number of zeros around it.

@@ -67,11 +67,7 @@ const EXAMPLES: &[Example] = &[
         "a branch on a size: attention masks a prompt but not a single token",
         Graph(shape_dependent::show),
     ),
-    (
-        "chunked_loss",
-        "cross-entropy whose logits never exist at once, and its memory",
-        Graph(chunked_loss::show),
-    ),
+    ("chunked_loss", "cross-entropy whose logits never exist at once, and its memory", Graph(chunked_loss::show)),
     ("clamp_invalid", "clamps values that overflowed and leaves others alone", Graph(clamp_invalid::show)),
     ("burn_model", "a Burn module whose loop is replaced by one line", BurnModel(burn_model::run)),
     (
@@ -205,7 +201,7 @@ fn backends(named: &[String]) -> Result<Vec<(String, std::sync::Arc<dyn Executor
         }
         match open_backend(name) {
             Ok(executor) => opened.push((name.to_string(), executor)),
-            Err(absent @ funcify::Error::Absent { .. }) if named.is_empty() => println!("{absent}"),
+            Err(absent @ funcify::Error::Unavailable { .. }) if named.is_empty() => println!("{absent}"),
             Err(error) => return Err(error).with_context(|| format!("the backend `{name}`")),
         }
     }

@@ -87,7 +87,7 @@ pub fn assert_compiled<B: Backend>(backend: &B) {
     let inputs = [HostTensor::from_vec(sequence(5), [5, WIDTH]), HostTensor::from_vec(vec![0.5f32; WIDTH], [WIDTH])];
     let inputs = inputs.map(|input| input.expect("its elements"));
     let results = run(&pullback.forward, &inputs);
-    let backward_inputs = pullback.takes.iter().map(|input| match input {
+    let backward_inputs = pullback.backward_inputs.iter().map(|input| match input {
         BackwardInput::Input(index) => inputs[*index].clone(),
         BackwardInput::Output(index) => results[*index].clone(),
         BackwardInput::Cotangent(_) => HostTensor::scalar(1f32),

@@ -25,7 +25,7 @@ fn every_backend_agrees_with_the_reference_evaluation() {
     for name in backend_names() {
         let executor = match open_backend(name) {
             Ok(executor) => executor,
-            Err(Error::Absent { .. }) => continue,
+            Err(Error::Unavailable { .. }) => continue,
             Err(error) => panic!("{name}: {error}"),
         };
         let holds_doubles = executor.unsupported(funcify::DType::F64, 1).is_none();

@@ -141,7 +141,7 @@ impl Backend for Burn {
                 let empty = call.outputs.iter().map(|ty| self.zeros(ty.dtype, &call.shape(&ty.shape)?));
                 empty.collect::<Result<_, _>>()?
             }
-            op if op.loses_digits() && call.dtype(0) == DType::F16 => {
+            op if op.loses_precision_in_half() && call.dtype(0) == DType::F16 => {
                 kernel(call, operands.map(|x| Dispatch::float_cast(x, FloatDType::F32)).collect())?
             }
             _ => kernel(call, operands.collect())?,

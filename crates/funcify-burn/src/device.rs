@@ -82,12 +82,12 @@ impl Burn {
     /// On this device a u8 tensor is stored as u32 with elements below 256.
     ///
     /// # Errors
-    /// `Absent` if Vulkan has no adapter.
+    /// `Unavailable` if Vulkan has no adapter.
     #[cfg(feature = "wgpu")]
     #[track_caller]
     pub fn wgpu() -> funcify_core::Result<Self> {
         let at = Place::new("Burn::wgpu", Site::caller());
-        let device = vulkan_device().map_err(|reason| funcify_core::Error::Absent {
+        let device = vulkan_device().map_err(|reason| funcify_core::Error::Unavailable {
             at: at.boxed(),
             backend: "burn-wgpu".to_string(),
             reason,

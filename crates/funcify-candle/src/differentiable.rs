@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use candle_core::{DType, Result, Shape, Tensor};
-use funcify_core::cancel::{Ran, Watch};
+use funcify_core::cancel::{ActiveHandles, Progress};
 use funcify_core::derivative::BackwardInput;
 use funcify_core::error::Place;
 use funcify_core::graph::Node;
@@ -237,7 +237,7 @@ impl TrackedPrograms {
         tracked: Vec<bool>,
         arguments: &[Tensor],
     ) -> funcify_core::Result<Option<Arc<Programs>>> {
-        let goes_on = || Watch::current().check(at, Ran::Part);
+        let goes_on = || ActiveHandles::current().check(at, Progress::Uncounted);
         let make = || Ok((tracked.clone(), subject.make_programs(&tracked, arguments)?));
         Ok(self.by_inputs.find_or_make(&tracked, |(of, _)| *of == tracked, goes_on, make)?.1)
     }

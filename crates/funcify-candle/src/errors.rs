@@ -13,7 +13,7 @@ pub(crate) fn candle(error: funcify_core::Error) -> Error {
 
 /// Attributes an error of this crate's own use of funcify to the line of its caller.
 pub(crate) fn for_caller(at: &Place, error: funcify_core::Error) -> funcify_core::Error {
-    error.for_caller(file!().trim_end_matches("errors.rs"), at.site)
+    error.attribute_to_caller(file!().trim_end_matches("errors.rs"), at.site)
 }
 
 /// Converts Candle's error to one of a funcify op.

@@ -101,7 +101,7 @@ fn loops_stop() {
     for (graph, inputs) in [(&endless, vec![x.as_detached_tensor()]), (&long.unwrap(), vec![x.as_detached_tensor(), n])]
     {
         let error = stop().scope(|| compile(graph, LoopStrategy::Native).call(&inputs)).unwrap_err();
-        assert!(matches!(&error, Error::Cancelled { ran, .. } if ran.count() > 0), "{error}");
+        assert!(matches!(&error, Error::Cancelled { progress, .. } if progress.count() > 0), "{error}");
     }
     let function = Differentiable::compile(&endless, &Candle::cpu()).unwrap();
     for x in [x.as_tensor().clone(), x.as_detached_tensor()] {

@@ -173,7 +173,7 @@ mod tests {
         let along: Tensors = inputs.clone().into_iter().chain(tensors(along)).collect();
         let gradients =
             tensors([("grad_xs", [1111f32, 1110., 1100.].into()), ("grad_start", HostTensor::scalar(1111f32))]);
-        let is_absent = |name: &str| matches!(open_backend(name), Err(funcify::Error::Absent { .. }));
+        let is_absent = |name: &str| matches!(open_backend(name), Err(funcify::Error::Unavailable { .. }));
         for backend in backend_names().into_iter().filter(|name| !is_absent(name)) {
             for strategy in ["--native", "--unroll", "--report"] {
                 let options = format!("--backend {backend} {strategy}");
@@ -192,7 +192,7 @@ mod tests {
             let (x, n) = (g.input("x", "f32[]"), g.input("n", "i32[]"));
             funcify::fori_loop(0, n, x, |_, x| x * 0.5)
         });
-        let is_absent = |name: &str| matches!(open_backend(name), Err(funcify::Error::Absent { .. }));
+        let is_absent = |name: &str| matches!(open_backend(name), Err(funcify::Error::Unavailable { .. }));
         for backend in backend_names().into_iter().filter(|name| !is_absent(name)) {
             for (program, op) in [(&endless, "while"), (&long, "scan")] {
                 let mut inputs = tensors([("x", scalar(1.0))]);

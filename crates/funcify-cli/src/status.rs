@@ -14,7 +14,7 @@ pub(crate) fn run(check: bool) -> Result<bool> {
     for name in backend_names() {
         match open_backend(name) {
             Ok(backend) => present.push(backend),
-            Err(funcify::Error::Absent { .. }) if check => absent.push(name),
+            Err(funcify::Error::Unavailable { .. }) if check => absent.push(name),
             Err(error) => return Err(anyhow!("{error}")),
         }
     }

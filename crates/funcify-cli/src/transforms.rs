@@ -121,7 +121,7 @@ impl Transform {
     fn apply(&self, program: &Derived) -> Result<Derived, Error> {
         let graph = &program.graph;
         let derived = match self {
-            Transform::Only(names) => graph.only(&names.iter().map(String::as_str).collect::<Vec<_>>())?,
+            Transform::Only(names) => graph.with_only_outputs(&names.iter().map(String::as_str).collect::<Vec<_>>())?,
             Transform::Grad(names) if is_loss(graph) => graph.grad(wrt(names), options(names))?,
             Transform::Grad(names) => gradients(graph, names)?,
             Transform::Jvp(names) => graph.jvp(wrt(names))?,
@@ -160,9 +160,7 @@ impl Transform {
     fn note(&self, name: &str) -> String {
         match (self, name.strip_prefix("ct_"), name.strip_prefix("tan_")) {
             (Transform::Grad(_), Some(output), _) => {
-                format!(
-                    "the cotangent of output `{output}`, because the program does not return a single float scalar"
-                )
+                format!("the cotangent of output `{output}`, because the program does not return a single float scalar")
             }
             (Transform::Hvp(_), _, Some(input)) => {
                 format!("the vector of input `{input}` that is multiplied by the Hessian")
@@ -274,7 +272,7 @@ fn gradients(graph: &Graph, names: &[String]) -> Result<Graph, Error> {
     let pulled = graph.vjp(wrt(names), options(names))?;
     let added: Vec<&str> =
         pulled.outputs()[graph.outputs().len()..].iter().map(|output| output.name.as_str()).collect();
-    pulled.only(&added)
+    pulled.with_only_outputs(&added)
 }
 
 /// Returns a symbol for the number of lanes that no input uses.

@@ -26,7 +26,7 @@ fn check(case: &Case) -> Option<()> {
     let inputs: Vec<HostTensor> = case.inputs.iter().cloned().chain(cotangents).collect();
     let expected = evaluate(&joint, &inputs).unwrap();
     assert_eq!(format!("{:?}", outputs[..count].to_vec()), format!("{:?}", expected[..count].to_vec()), "{}", what());
-    let backward_inputs = pullback.takes.iter().map(|input| match input {
+    let backward_inputs = pullback.backward_inputs.iter().map(|input| match input {
         BackwardInput::Input(index) => case.inputs[*index].clone(),
         BackwardInput::Output(index) | BackwardInput::Cotangent(index) => outputs[*index].clone(),
     });

@@ -2,8 +2,8 @@
 //!
 //! A handle covers everything that a closure runs on its thread ([`Cancellation::scope`]): the reference evaluator,
 //! functions of every backend, loops over closures, and backward passes started by a framework's autodiff. No call
-//! needs an extra argument. Each call reads the active handles once, as a [`Watch`]; each step then costs one relaxed
-//! load per handle.
+//! needs an extra argument. Each call reads the active handles once, as [`ActiveHandles`]; each step then costs one
+//! relaxed load per handle.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-pub use crate::error::Ran;
+pub use crate::error::Progress;
 use crate::error::{Error, Place, Result};
 
 /// A handle that stops the calls in its [`scope`](Cancellation::scope) with [`Error::Cancelled`]. Clones share one
@@ -86,10 +86,10 @@ impl Cancellation {
         struct Leave;
         impl Drop for Leave {
             fn drop(&mut self) {
-                IN_FORCE.with_borrow_mut(|watch| watch.handles.pop());
+                ACTIVE.with_borrow_mut(|active| active.handles.pop());
             }
         }
-        IN_FORCE.with_borrow_mut(|watch| watch.handles.push(self.clone()));
+        ACTIVE.with_borrow_mut(|active| active.handles.push(self.clone()));
         let _leave = Leave;
         f()
     }
@@ -104,7 +104,7 @@ impl Cancellation {
 }
 
 thread_local! {
-    static IN_FORCE: RefCell<Watch> = RefCell::default();
+    static ACTIVE: RefCell<ActiveHandles> = RefCell::default();
 }
 
 /// The handles that are active for a call.
@@ -112,14 +112,14 @@ thread_local! {
 /// Code that runs loops outside of funcify's own programs, such as a plug-in's loop over closures, checks it before
 /// each step.
 #[derive(Clone, Debug, Default)]
-pub struct Watch {
+pub struct ActiveHandles {
     handles: SmallVec<[Cancellation; 1]>,
 }
 
-impl Watch {
+impl ActiveHandles {
     /// Returns the handles whose scopes enclose the caller.
     pub fn current() -> Self {
-        IN_FORCE.with_borrow(Watch::clone)
+        ACTIVE.with_borrow(ActiveHandles::clone)
     }
 
     /// Returns whether any of the handles is set.
@@ -128,18 +128,18 @@ impl Watch {
         self.handles.iter().any(Cancellation::is_cancelled)
     }
 
-    /// Returns an error if any of the handles is set. `ran` is the progress of `at` so far.
+    /// Returns an error if any of the handles is set. `progress` is the progress of `at` so far.
     #[inline]
-    pub fn check(&self, at: &Place, ran: Ran) -> Result<()> {
-        self.check_at(|| at.clone(), ran)
+    pub fn check(&self, at: &Place, progress: Progress) -> Result<()> {
+        self.check_at(|| at.clone(), progress)
     }
 
-    /// Like [`check`](Watch::check), but builds the place only for an error.
+    /// Like [`check`](ActiveHandles::check), but builds the place only for an error.
     #[inline]
-    pub fn check_at(&self, at: impl FnOnce() -> Place, ran: Ran) -> Result<()> {
+    pub fn check_at(&self, at: impl FnOnce() -> Place, progress: Progress) -> Result<()> {
         match self.handles.iter().find(|handle| handle.is_cancelled()) {
             None => Ok(()),
-            Some(handle) => Err(cancelled(handle, at(), ran)),
+            Some(handle) => Err(cancelled(handle, at(), progress)),
         }
     }
 }
@@ -147,25 +147,26 @@ impl Watch {
 /// Returns an error if a handle whose scope encloses the caller is set. Intended for a single check, such as for one
 /// traced op.
 #[inline]
-pub fn check_in_force(at: impl FnOnce() -> Place, ran: Ran) -> Result<()> {
-    IN_FORCE.with_borrow(|watch| watch.check_at(at, ran))
+pub fn check_cancelled(at: impl FnOnce() -> Place, progress: Progress) -> Result<()> {
+    ACTIVE.with_borrow(|active| active.check_at(at, progress))
 }
 
-/// Frees `held` after a call failed with `error`, [on another thread](free_elsewhere) if the call was cancelled.
+/// Frees `held` after a call failed with `error`, [on another thread](free_on_another_thread) if the call was
+/// cancelled.
 pub fn free_after<T: Send + 'static>(error: &Error, held: T) {
     if matches!(error, Error::Cancelled { .. }) {
-        free_elsewhere(move || drop(held));
+        free_on_another_thread(move || drop(held));
     }
 }
 
 /// The delay before memory is freed, so that a cancelled call can return first.
-const RETURNS_WITHIN: Duration = Duration::from_millis(20);
+const FREE_DELAY: Duration = Duration::from_millis(20);
 
 /// Frees the memory of a cancelled call on another thread, after the call has returned. The system takes about 65 ms
 /// to reclaim a gigabyte, and during that time the process can neither map nor free other memory.
-pub fn free_elsewhere(free: impl FnOnce() + Send + 'static) {
+pub fn free_on_another_thread(free: impl FnOnce() + Send + 'static) {
     let later = move || {
-        std::thread::sleep(RETURNS_WITHIN);
+        std::thread::sleep(FREE_DELAY);
         free();
     };
     // If no thread can be started, the memory is freed here: the closure is dropped.
@@ -173,8 +174,8 @@ pub fn free_elsewhere(free: impl FnOnce() + Send + 'static) {
 }
 
 #[cold]
-fn cancelled(handle: &Cancellation, at: Place, ran: Ran) -> Error {
-    Error::Cancelled { at: Box::new(at), ran, within: Vec::new(), reason: handle.reason() }
+fn cancelled(handle: &Cancellation, at: Place, progress: Progress) -> Error {
+    Error::Cancelled { at: Box::new(at), progress, within: Vec::new(), reason: handle.reason() }
 }
 
 #[cfg(test)]
@@ -202,7 +203,7 @@ mod tests {
             said.recv().unwrap()
         };
         let at = Place::new("call", Site::Unknown);
-        assert_ne!(freed_after(cancelled(&Cancellation::new(), at.clone(), Ran::Part)), current().id());
+        assert_ne!(freed_after(cancelled(&Cancellation::new(), at.clone(), Progress::Uncounted)), current().id());
         assert_eq!(freed_after(at.mismatch("x", "f32", "f64", "cast it")), current().id());
     }
 }

@@ -152,14 +152,14 @@ pub enum Error {
     },
 
     /// A value was used outside the graph or body that created it.
-    #[error("{}", report(at, format!("{component} belongs to another body"), &[("made in", home)], fix))]
+    #[error("{}", report(at, format!("{component} belongs to another body"), &[("made in", body)], fix))]
     Escaped {
         /// The op and its source location.
         at: Box<Place>,
         /// The operand at fault.
         component: String,
         /// The body in which the value was created.
-        home: String,
+        body: String,
         /// The suggested fix.
         fix: String,
     },
@@ -284,7 +284,7 @@ pub enum Error {
     },
 
     /// Tensors would exceed the memory budget. No memory was allocated for them.
-    #[error("{}", report(at, format!("{what} would exceed the memory budget"), &[("needed", &budget_facts(*needed, *held)), ("budget", &shown_bytes(*budget))], "use smaller sizes or fewer steps, or raise `CompileOptions::memory_budget` or FUNCIFY_MEMORY_BUDGET"))]
+    #[error("{}", report(at, format!("{what} would exceed the memory budget"), &[("needed", &format_needed_bytes(*needed, *held)), ("budget", &format_bytes(*budget))], "use smaller sizes or fewer steps, or raise `CompileOptions::memory_budget` or FUNCIFY_MEMORY_BUDGET"))]
     OverBudget {
         /// The op and its source location.
         at: Box<Place>,
@@ -328,7 +328,7 @@ pub enum Error {
 
     /// The backend is linked, but its device is not available.
     #[error("{}", report(at, format!("backend `{backend}` is not available on this machine"), &[("reason", reason)], fix))]
-    Absent {
+    Unavailable {
         /// The function that was called.
         at: Box<Place>,
         /// The name of the backend.
@@ -380,12 +380,12 @@ pub enum Error {
     },
 
     /// A [`Cancellation`](crate::Cancellation) stopped the call.
-    #[error("{}", report(at, format!("stopped after {ran}"), &[("reason", reason), ("within", &within.join(", "))], ""))]
+    #[error("{}", report(at, format!("stopped after {progress}"), &[("reason", reason), ("within", &within.join(", "))], ""))]
     Cancelled {
         /// The innermost running loop, or the next op of straight-line code.
         at: Box<Place>,
         /// The progress made before it was stopped.
-        ran: Ran,
+        progress: Progress,
         /// The enclosing loops with their current steps, innermost first.
         within: Vec<String>,
         /// The reason for the stop: a cancellation or a deadline.
@@ -408,31 +408,31 @@ pub enum Error {
 
 /// The progress of a call at the time it was stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ran {
+pub enum Progress {
     /// The number of completed steps of a loop.
     Steps(usize),
     /// The number of completed ops of straight-line code: a program without loops, or an unrolled loop.
     Ops(usize),
     /// An unknown part of a loop that runs as a whole and does not count its steps.
-    Part,
+    Uncounted,
 }
 
-impl Ran {
+impl Progress {
     /// Returns the number of completed steps or ops, or 0 if they are not counted.
     pub fn count(self) -> usize {
         match self {
-            Ran::Steps(count) | Ran::Ops(count) => count,
-            Ran::Part => 0,
+            Progress::Steps(count) | Progress::Ops(count) => count,
+            Progress::Uncounted => 0,
         }
     }
 }
 
-impl fmt::Display for Ran {
+impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, unit) = match self {
-            Ran::Steps(count) => (count, "step"),
-            Ran::Ops(count) => (count, "op"),
-            Ran::Part => return f.write_str("some of its steps"),
+            Progress::Steps(count) => (count, "step"),
+            Progress::Ops(count) => (count, "op"),
+            Progress::Uncounted => return f.write_str("some of its steps"),
         };
         write!(f, "{count} {unit}{}", if *count == 1 { "" } else { "s" })
     }
@@ -442,7 +442,7 @@ impl fmt::Display for Ran {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Implements the accessors that every variant supports.
-macro_rules! of_each_variant {
+macro_rules! variant_accessors {
     ($($variant:ident),* $(,)?) => {
         impl Error {
             /// Returns the op, the user's line and the excerpt.
@@ -462,9 +462,10 @@ macro_rules! of_each_variant {
     };
 }
 
-of_each_variant! {
+variant_accessors! {
     Type, Tap, StepCount, Rows, Escaped, Name, Parse, Invalid, NoDerivative, Disconnected, NotSteppable,
-    NoLoweringRule, StepCountNotStatic, ProgramTooLarge, OverBudget, Unsupported, Registry, Absent, Call, Execution, Internal, Cancelled, File,
+    NoLoweringRule, StepCountNotStatic, ProgramTooLarge, OverBudget, Unsupported, Registry, Unavailable, Call,
+    Execution, Internal, Cancelled, File,
 }
 
 impl Error {
@@ -479,7 +480,7 @@ impl Error {
 
     /// Replaces a site inside a library by the line of the library's user, `site`. `sources` is the path prefix of the
     /// library's sources, as in `file!()`. Errors of ops keep the lines of the graph's author.
-    pub fn for_caller(mut self, sources: &str, site: Site) -> Self {
+    pub fn attribute_to_caller(mut self, sources: &str, site: Site) -> Self {
         let place = self.place_mut();
         let is_own = match place.site {
             Site::Rust(line) => line.file().starts_with(sources),
@@ -506,12 +507,12 @@ impl Error {
     /// this one.
     pub fn in_step(self, loop_at: &Place, steps: usize) -> Self {
         match self {
-            Error::Cancelled { ran: Ran::Ops(_), within, reason, .. } => {
-                Error::Cancelled { at: loop_at.boxed(), ran: Ran::Steps(steps), within, reason }
+            Error::Cancelled { progress: Progress::Ops(_), within, reason, .. } => {
+                Error::Cancelled { at: loop_at.boxed(), progress: Progress::Steps(steps), within, reason }
             }
-            Error::Cancelled { at, ran, mut within, reason } => {
+            Error::Cancelled { at, progress, mut within, reason } => {
                 within.push(format!("step {steps} of `{}` at {}", loop_at.op, loop_at.site));
-                Error::Cancelled { at, ran, within, reason }
+                Error::Cancelled { at, progress, within, reason }
             }
             error => error,
         }
@@ -540,13 +541,13 @@ impl Error {
 }
 
 /// Formats the bytes needed and the bytes already held.
-fn budget_facts(needed: u64, held: u64) -> String {
-    let beside = if held == 0 { String::new() } else { format!(", in addition to {} in use", shown_bytes(held)) };
-    format!("{}{beside}", shown_bytes(needed))
+fn format_needed_bytes(needed: u64, held: u64) -> String {
+    let beside = if held == 0 { String::new() } else { format!(", in addition to {} in use", format_bytes(held)) };
+    format!("{}{beside}", format_bytes(needed))
 }
 
 /// Formats a number of bytes in a human-readable unit.
-fn shown_bytes(bytes: u64) -> String {
+fn format_bytes(bytes: u64) -> String {
     let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
         Some(_) if bytes == u64::MAX => "2^64 bytes or more".into(),
@@ -587,11 +588,14 @@ fn report(at: &Place, headline: String, facts: &[(&str, &str)], fix: &str) -> St
 
 #[cfg(test)]
 mod tests {
-    use super::shown_bytes;
+    use super::format_bytes;
 
     #[test]
     fn bytes_are_shown_in_the_largest_unit_that_they_fill() {
-        assert_eq!((shown_bytes(5), shown_bytes(u64::MAX)), ("5 bytes".to_string(), "2^64 bytes or more".to_string()));
-        assert_eq!(shown_bytes(3 << 29), "1.5 GiB");
+        assert_eq!(
+            (format_bytes(5), format_bytes(u64::MAX)),
+            ("5 bytes".to_string(), "2^64 bytes or more".to_string())
+        );
+        assert_eq!(format_bytes(3 << 29), "1.5 GiB");
     }
 }

@@ -14,6 +14,6 @@ pub(crate) fn fixpoint<T: PartialEq>(start: T, mut next: impl FnMut(&T) -> T) ->
 }
 
 /// Returns the elementwise "or" of two lists of flags.
-pub(crate) fn union(one: &[bool], other: impl IntoIterator<Item = bool>) -> Vec<bool> {
+pub(crate) fn or_flags(one: &[bool], other: impl IntoIterator<Item = bool>) -> Vec<bool> {
     one.iter().zip(other).map(|(one, other)| *one || other).collect()
 }

@@ -17,7 +17,7 @@ use crate::types::{DType, Dim, Sizes, TensorType};
 pub const MEMORY_BUDGET_VARIABLE: &str = "FUNCIFY_MEMORY_BUDGET";
 
 /// The budget on a machine whose memory size is unknown.
-const UNKNOWN_MACHINE: u64 = 16 << 30;
+const DEFAULT_BUDGET: u64 = 16 << 30;
 
 /// The budget of the process; 0 until it is first read.
 static BUDGET: AtomicU64 = AtomicU64::new(0);
@@ -30,7 +30,7 @@ pub fn memory_budget() -> u64 {
     match BUDGET.load(Ordering::Relaxed) {
         0 => {
             let given = std::env::var(MEMORY_BUDGET_VARIABLE).ok().and_then(|text| parse_bytes(&text));
-            let budget = given.unwrap_or_else(|| machine_bytes().map_or(UNKNOWN_MACHINE, |bytes| bytes / 4 * 3)).max(1);
+            let budget = given.unwrap_or_else(|| machine_bytes().map_or(DEFAULT_BUDGET, |bytes| bytes / 4 * 3)).max(1);
             // A budget that another thread has set in the meantime wins.
             let earlier = BUDGET.compare_exchange(0, budget, Ordering::Relaxed, Ordering::Relaxed);
             earlier.map_or_else(|set| set, |_| budget)
@@ -89,13 +89,13 @@ thread_local! {
 }
 
 /// The bytes that one reference evaluation of a graph or a loop holds until it ends.
-pub(crate) struct Held {
+pub(crate) struct MemoryReservation {
     bytes: u64,
 }
 
-impl Held {
-    pub(crate) fn nothing() -> Self {
-        Held { bytes: 0 }
+impl MemoryReservation {
+    pub(crate) fn empty() -> Self {
+        MemoryReservation { bytes: 0 }
     }
 
     /// Reserves memory for `count` tensors of type `ty` that are about to be created.
@@ -104,7 +104,7 @@ impl Held {
         // per entry.
         let of_tensor = size_of::<crate::host::HostTensor>() as u64;
         let Some(lasting) = bytes_of(ty, sizes, ty.dtype.size()) else { return Ok(()) };
-        let peak = bytes_of(ty, sizes, while_made(ty.dtype)).unwrap_or(u64::MAX);
+        let peak = bytes_of(ty, sizes, bytes_during_creation(ty.dtype)).unwrap_or(u64::MAX);
         let [lasting, peak] = [lasting, peak].map(|bytes| count.saturating_mul(bytes.saturating_add(of_tensor)));
         let (held, budget) = (HELD.get(), memory_budget());
         if held.saturating_add(peak) > budget {
@@ -117,14 +117,14 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         HELD.set(HELD.get().saturating_sub(self.bytes));
     }
 }
 
 /// Returns the bytes per element while the reference evaluator creates a tensor.
-pub fn while_made(dtype: DType) -> usize {
+pub fn bytes_during_creation(dtype: DType) -> usize {
     dtype.size() + size_of::<crate::host::Scalar>()
 }
 

@@ -69,7 +69,7 @@ impl Concrete {
 
 /// Adds the executed ops of a graph to the open trace and returns the graph's outputs.
 fn run(graph: &Graph, inputs: Vec<Concrete>, sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
-    let concrete = Replay::new(graph, inputs).some(&graph.live_nodes(), |_, node, operands| {
+    let concrete = Replay::new(graph, inputs).walk_marked(&graph.live_nodes(), |_, node, operands| {
         at_site(node.site, || match node.op.class() {
             OpClass::Control(Control::Scan(scan)) => run_scan(scan, node, &operands, sizes),
             OpClass::Control(Control::Switch(switch)) => run_switch(switch, &operands, sizes),
@@ -114,7 +114,7 @@ fn run_op(
 
 fn run_switch(switch: &Switch, operands: &[Concrete], sizes: &mut Sizes) -> Result<Vec<Concrete>, Failed> {
     let index = operands[0].tensor.get(0);
-    let chosen = switch.chosen(index.as_i64());
+    let chosen = switch.selected_branch(index.as_i64());
     run(&switch.branches[chosen], operands[switch.operands()[chosen].clone()].to_vec(), sizes)
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use funcify_analysis::greatest_integer;
-use funcify_core::cancel::{Ran, Watch, free_elsewhere};
+use funcify_core::cancel::{ActiveHandles, Progress, free_on_another_thread};
 use funcify_core::error::{BackendError, Place, Site};
 use funcify_core::{DType, HostTensor, Scalar};
 use funcify_runtime::{Declined, Outcome, WholeRequest};
@@ -177,8 +177,8 @@ impl Engine {
             return Ok(None);
         };
         let start = Instant::now();
-        let (watch, at) = (Watch::current(), Place::new("check", Site::Unknown));
-        let is_late = || start.elapsed() > proof::LONGEST || watch.check(&at, Ran::Part).is_err();
+        let (watch, at) = (ActiveHandles::current(), Place::new("check", Site::Unknown));
+        let is_late = || start.elapsed() > proof::LONGEST || watch.check(&at, Progress::Uncounted).is_err();
         let outcome = self.call(&elements, &is_late).map_err(|error| error.to_string())?;
         let Outcome::Done(results) = outcome else { return Ok(None) };
         let typed = results.into_iter().zip(self.results());
@@ -251,7 +251,8 @@ impl Engine {
     /// Runs the engine on slices of its element type, and writes into the caller's slices. Calls after the first one
     /// allocate nothing. Not for engines that may refuse a call.
     pub(crate) fn call_into<T: Number>(&self, operands: &[&[T]], results: &mut [&mut [T]]) -> Result<(), BackendError> {
-        let executors = T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;
+        let executors =
+            T::executors(&self.executors).ok_or("an operand has a different element type than the engine")?;
         let ran = executors.run(&self.plan, operands.iter().copied().map(Some), results, &|| false)?;
         if ran { Ok(()) } else { Err("the call was stopped".into()) }
     }
@@ -284,7 +285,7 @@ impl<T: Number> Executors<T> {
         drop(outputs);
         Ok(match is_done {
             false => {
-                free_elsewhere(move || results.into_iter().for_each(free_in_pieces));
+                free_on_another_thread(move || results.into_iter().for_each(free_in_pieces));
                 Outcome::Stopped
             }
             true if refusal != [T::default()] => Outcome::Refused,

@@ -45,7 +45,7 @@ impl<B: Backend> DerivativePrograms<B> {
         }
         let forward = Function::compile_with(&pullback.forward, backend, compile.clone())?;
         let backward = Function::compile_with(&pullback.backward, backend, compile.clone())?;
-        Ok(Some(DerivativePrograms { forward, backward, takes: pullback.takes, by }))
+        Ok(Some(DerivativePrograms { forward, backward, takes: pullback.backward_inputs, by }))
     }
 }
 
@@ -89,5 +89,9 @@ pub fn with_residuals_as_planned(pullback: Pullback, outputs: usize, arguments: 
     // The call itself reports arguments that do not fit.
     let Ok(sizes) = bind_sizes(&at, &pullback.forward, &arguments) else { return Ok(pullback) };
     let innermost = innermost_axes(&pullback.forward, &sizes);
-    if innermost[outputs..].iter().all(Option::is_none) { Ok(pullback) } else { pullback.laid_out(outputs, &innermost) }
+    if innermost[outputs..].iter().all(Option::is_none) {
+        Ok(pullback)
+    } else {
+        pullback.with_layouts(outputs, &innermost)
+    }
 }

@@ -78,7 +78,7 @@ impl Driver {
 
     /// Removes the nodes that no output needs. Returns `None` if there are none.
     fn without_dead_code(&mut self, graph: &Graph) -> Option<Graph> {
-        let pruned = self.has(DEAD_CODE).then(|| graph.pruned_certain())??;
+        let pruned = self.has(DEAD_CODE).then(|| graph.pruned_strict())??;
         self.log(DEAD_CODE, Site::Unknown, || [graph.to_string(), pruned.to_string()]);
         Some(pruned)
     }
@@ -119,7 +119,7 @@ impl Driver {
     fn place_all(&mut self, graph: &Graph) -> Option<Graph> {
         let certain = vec![true; graph.inputs().len()];
         let mut to = Placing {
-            graph: Copy::of(graph).graph,
+            graph: GraphCopy::with_inputs_of(graph).graph,
             available: Available::of(graph.nodes().len()),
             certain,
             uncertain_sizes: Vec::new(),
@@ -219,7 +219,7 @@ impl Driver {
         op: fn(&mut Self, &Op) -> Op,
     ) -> Option<Vec<ValueId>> {
         let all = vec![true; graph.nodes().len()];
-        let placed = Replay::new(graph, inputs.iter().copied()).some(&all, |_, node, operands| {
+        let placed = Replay::new(graph, inputs.iter().copied()).walk_marked(&all, |_, node, operands| {
             let op = op(self, &node.op);
             let results = self.place(to, op, &operands, graph.types(&node.outputs), node.site, depth).ok_or(())?;
             to.graph.keep_names(graph, node, &results);
@@ -247,7 +247,7 @@ impl Placing {
         let sizes: Vec<&Symbol> = self.uncertain_sizes.iter().collect();
         let is_new_certain = operands.iter().all(|operand| self.certain[operand.index()])
             && self.graph.nodes().last().is_none_or(|node| {
-                !uses_any(&self.graph, node, &sizes) && is_certain(&self.graph, node, &Sizes::new())
+                !uses_any(&self.graph, node, &sizes) && cannot_fail(&self.graph, node, &Sizes::new())
             });
         self.uncertain_sizes.extend(bound.into_iter().filter(|_| !is_new_certain));
         self.certain.resize(self.certain.len() + results.len(), is_new_certain);

@@ -11,7 +11,7 @@
 
 use std::collections::HashSet;
 
-use funcify_core::graph::Copied;
+use funcify_core::graph::ValueMap;
 
 use super::loops::{BufferPart, CarryPart, Loop, SequencePart, traces};
 use super::*;
@@ -29,7 +29,7 @@ pub(super) fn fused(graph: &Graph) -> Option<(Graph, Site)> {
     let pairs = pairs(graph);
     let nodes = graph.nodes();
     let site = nodes[pairs.first()?.second].site;
-    let mut copy = Copy::of(graph);
+    let mut copy = GraphCopy::with_inputs_of(graph);
     let mut next = 0;
     for pair in pairs {
         let is_waiting = |index: &usize| *index == pair.first || pair.waiting.binary_search(index).is_ok();
@@ -41,7 +41,7 @@ pub(super) fn fused(graph: &Graph) -> Option<(Graph, Site)> {
         next = pair.second + 1;
     }
     nodes[next..].iter().try_for_each(|node| copy.node(node, node.op.clone()))?;
-    Some((copy.finished()?, site))
+    Some((copy.finish()?, site))
 }
 
 /// Returns the loops to merge. No pair begins before the previous one has ended.
@@ -75,7 +75,7 @@ fn pairs(graph: &Graph) -> Vec<Pair> {
 fn fusible<'g>(graph: &Graph, node: &'g Node) -> Option<&'g Scan> {
     let Op::Scan(scan) = &node.op else { return None };
     let is_whole = scan.until.is_none() && scan.truncate.is_none() && scan.policy.is_none() && !scan.steps_operand;
-    (is_whole && !scan.body.binds_any() && is_certain(graph, node, &Sizes::new())).then_some(scan)
+    (is_whole && !scan.body.binds_any() && cannot_fail(graph, node, &Sizes::new())).then_some(scan)
 }
 
 /// Pairs two loops if they run the same steps, and the second depends on the first only through rows of traces.
@@ -116,13 +116,13 @@ fn rows_of(first: &Node, second: &Node) -> Vec<Option<ValueId>> {
 }
 
 /// Adds both loops as one.
-fn place(copy: &mut Copy<'_>, graph: &Graph, first: usize, second: usize) -> Option<()> {
+fn place(copy: &mut GraphCopy<'_>, graph: &Graph, first: usize, second: usize) -> Option<()> {
     let (a, b) = (&graph.nodes()[first], &graph.nodes()[second]);
     let (Op::Scan(of_a), Op::Scan(of_b)) = (&a.op, &b.op) else { return None };
     let (mut both, other) = (Loop::of(of_a, &a.inputs), Loop::of(of_b, &b.inputs));
     // The second body becomes part of the first. Rows of a trace that it reads become the values that the first
     // writes.
-    let mut copied = Copied::new(&other.body);
+    let mut copied = ValueMap::new(&other.body);
     let rows = rows_of(a, b);
     for (part, row) in other.sequences.iter().zip(&rows).filter_map(|(part, row)| Some((part, (*row)?))) {
         part.reads.iter().for_each(|(_, param)| copied.set(*param, row));

@@ -59,7 +59,7 @@ fn undone(here: &Here<'_>, op: Unary) -> Option<Patch> {
 pub(super) fn known_choice(here: &Here<'_>) -> Option<Patch> {
     let Op::Switch(switch) = here.op else { return None };
     let index = here.constant(here.operands[0]).filter(|_| switch.branches.len() > 1)?.get(0).as_i64();
-    let chosen = switch.chosen(index);
+    let chosen = switch.selected_branch(index);
     if switch.branches[chosen].binds_any() {
         return None;
     }

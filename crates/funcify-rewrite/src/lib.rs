@@ -40,9 +40,9 @@ pub use bisect::first_wrong;
 pub use options::{Parallel, RewriteOptions, STOP_AFTER_VARIABLE, Tolerance};
 pub use rule::{RULES, Rule};
 
-use funcify_core::cancel::{Ran, check_in_force};
+use funcify_core::cancel::{Progress, check_cancelled};
 use funcify_core::error::{Place, Result, Site};
-use funcify_core::graph::{Copy, Graph, Node, Source, ValueId, is_certain, uses_any};
+use funcify_core::graph::{Graph, GraphCopy, Node, Source, ValueId, cannot_fail, uses_any};
 use funcify_core::ops::scan::{Returned, Scan};
 use funcify_core::ops::{Binary, Constant, Movement, Op, OpClass, OpRules, Slice};
 use funcify_core::types::{Dim, Sizes, Symbol, TensorType};
@@ -141,7 +141,7 @@ pub fn rewritten_at(at: &Place, graph: &Graph, options: &RewriteOptions) -> Resu
     let is_rule = |name: &&String| RULES.iter().any(|rule| rule.name == name.as_str());
     let Some(unknown) = options.named().find(|name| !is_rule(name)) else {
         let rewritten = driver::rewrite(graph, options);
-        check_in_force(|| at.clone(), Ran::Ops(0))?;
+        check_cancelled(|| at.clone(), Progress::Ops(0))?;
         return Ok(rewritten);
     };
     let names: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();

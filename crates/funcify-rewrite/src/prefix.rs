@@ -39,18 +39,18 @@ impl Needed {
 pub(super) fn shortened(graph: &Graph) -> Option<(Graph, Site)> {
     let steps = needed_steps(graph);
     let site = graph.nodes()[*steps.keys().next()?].site;
-    let mut copy = Copy::of(graph);
+    let mut copy = GraphCopy::with_inputs_of(graph);
     for (index, node) in graph.nodes().iter().enumerate() {
         match (&node.op, steps.get(&index)) {
             (Op::Scan(scan), Some(steps)) => place(&mut copy, node, scan, steps)?,
             (op, _) => copy.node(node, op.clone())?,
         }
     }
-    Some((copy.finished()?, site))
+    Some((copy.finish()?, site))
 }
 
 /// Adds a loop with fewer steps. If their number may be negative, its sequences are sliced to that many rows first.
-fn place(copy: &mut Copy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
+fn place(copy: &mut GraphCopy<'_>, node: &Node, scan: &Scan, steps: &Dim) -> Option<()> {
     let mut operands: Vec<ValueId> = node.inputs.iter().map(|input| copy.get(*input)).collect::<Option<_>>()?;
     if !is_natural(steps) {
         for (sequence, operand) in scan.sequences.iter().zip(scan.operands().sequences) {
@@ -101,7 +101,7 @@ fn needed_steps(graph: &Graph) -> BTreeMap<usize, Dim> {
             && steps != scan.steps
             && scan.steps.is_at_least(&steps) == Some(true)
             && (is_natural(&steps) || is_refused(scan, &steps, &needed.limits))
-            && is_certain(graph, node, &Sizes::new());
+            && cannot_fail(graph, node, &Sizes::new());
         is_shorter.then_some((index, steps))
     };
     needed.into_iter().filter_map(shorter).collect()

@@ -153,7 +153,7 @@ impl Here<'_> {
 
     fn certainly_runs(&self, node: &Node) -> bool {
         let sizes: Vec<&Symbol> = self.uncertain_sizes.iter().collect();
-        !uses_any(self.graph, node, &sizes) && is_certain(self.graph, node, &Sizes::new())
+        !uses_any(self.graph, node, &sizes) && cannot_fail(self.graph, node, &Sizes::new())
     }
 
     /// Returns whether a value can be left out while the `used` ones stay, without losing an error on the way to it

@@ -41,7 +41,7 @@ fn the_work_grows_with_the_program() {
         let sizes = if name == "chain" { [250, 1000] } else { [4, 16] };
         let works = sizes.map(|size| {
             let graph = make(size);
-            let (rewritten, work) = work::of(|| graph.rewritten());
+            let (rewritten, work) = work::measure(|| graph.rewritten());
             assert!(graph.difference(&rewritten).is_some(), "{name}");
             work
         });

@@ -63,7 +63,7 @@ fn loop_of(graph: &Graph, value: ValueId) -> Option<&Scan> {
 /// Returns the number of last rows of a trace that an op reads, if it is a slice of them.
 fn last_rows(graph: &Graph, scan: &Scan, trace: ValueId, node: &Node) -> Option<usize> {
     let Op::Slice(Slice { axis: 0, start, limit, step: 1 }) = &node.op else { return None };
-    if !is_certain(graph, node, &Sizes::new()) {
+    if !cannot_fail(graph, node, &Sizes::new()) {
         return None;
     }
     let rows = match scan.reverse {
@@ -84,7 +84,7 @@ fn moved(graph: &Graph, trace: ValueId, slice: &Slice, count: usize) -> Slice {
 
 /// Returns a graph with other ops in its nodes.
 fn with_ops(graph: &Graph, op: impl Fn(usize, &Node) -> Op) -> Option<Graph> {
-    let mut copy = Copy::of(graph);
+    let mut copy = GraphCopy::with_inputs_of(graph);
     graph.nodes().iter().enumerate().try_for_each(|(index, node)| copy.node(node, op(index, node)))?;
-    copy.finished()
+    copy.finish()
 }

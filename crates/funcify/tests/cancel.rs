@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use funcify::cancel::Ran;
+use funcify::cancel::Progress;
 use funcify::dispatch::{
     Backend, CompileOptions, Compiled, Compiles, Declined, Function, Kernel, LoopStrategy, Reference, WholeRequest,
     evaluate_kernel, tensors_of,
@@ -51,8 +51,8 @@ fn stopped(graph: &Graph, strategy: Option<LoopStrategy>, count: usize) -> Error
 fn check(graph: &Graph, strategies: &[Option<LoopStrategy>], op: &str, steps: usize) {
     for strategy in strategies {
         let error = stopped(graph, *strategy, 4);
-        let Error::Cancelled { at, ran, reason, .. } = &error else { panic!("{strategy:?}: {error}") };
-        assert_eq!((at.op.as_str(), *ran), (op, Ran::Steps(steps)), "{strategy:?}: {error}");
+        let Error::Cancelled { at, progress, reason, .. } = &error else { panic!("{strategy:?}: {error}") };
+        assert_eq!((at.op.as_str(), *progress), (op, Progress::Steps(steps)), "{strategy:?}: {error}");
         assert_eq!(reason, "it was cancelled");
         assert!(error.to_string().contains("tests/cancel.rs"), "it names the line: {error}");
     }
@@ -96,7 +96,10 @@ fn a_straight_line_stops_between_ops() {
     ] {
         for strategy in strategies {
             let error = stopped(graph, *strategy, 4);
-            assert!(matches!(&error, Error::Cancelled { at, ran: Ran::Ops(4), .. } if at.op == op), "{error}");
+            assert!(
+                matches!(&error, Error::Cancelled { at, progress: Progress::Ops(4), .. } if at.op == op),
+                "{error}"
+            );
         }
     }
 }
@@ -114,7 +117,7 @@ fn a_nested_loop_says_in_which_steps_it_was() {
         program(|x| while_loop(x, |x| x.ge(0.0), |x| cond(x.ge(0.0), || fori_loop(0, 3, x, |_, x| stopper(x)), || x)));
     for strategy in &STRATEGIES[..2] {
         let error = stopped(&graph, *strategy, 8);
-        let Error::Cancelled { at, ran: Ran::Steps(2), within, .. } = &error else { panic!("{error}") };
+        let Error::Cancelled { at, progress: Progress::Steps(2), within, .. } = &error else { panic!("{error}") };
         assert_eq!(at.op, "scan");
         assert_eq!(within.len(), 1, "{error}");
         assert!(within[0].starts_with("step 2 of `while` at"), "{error}");
@@ -151,8 +154,8 @@ fn deadlines_end_endless_loops() {
         let start = Instant::now();
         let error = Cancellation::after(Duration::from_millis(20)).scope(|| run(&graph, *strategy)).unwrap_err();
         assert!(start.elapsed() >= Duration::from_millis(20));
-        let Error::Cancelled { ran, reason, .. } = &error else { panic!("{error}") };
-        assert!(ran.count() > 0 && reason.contains("20ms"), "{error}");
+        let Error::Cancelled { progress, reason, .. } = &error else { panic!("{error}") };
+        assert!(progress.count() > 0 && reason.contains("20ms"), "{error}");
     }
     let far = Cancellation::after(Duration::MAX);
     assert!(!far.is_cancelled());

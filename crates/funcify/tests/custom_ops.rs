@@ -41,7 +41,7 @@ impl CustomOp for Guarded {
         Attributes::new().with("lanes", word(self.says_lanes)).with("refusals", word(self.says_refusals))
     }
 
-    fn may_be_refused(&self) -> bool {
+    fn may_fail_at_run_time(&self) -> bool {
         self.says_refusals
     }
 

@@ -221,7 +221,7 @@ fn graphs() {
     check("loss_of_an_unknown_name", graph.grad(.., GradOptions::new().of("cost")));
     check("loss_that_is_a_row", graph.grad(.., GradOptions::new().of("out_1")));
     check("wrt_integers", graph.grad("n", GradOptions::new().of("out_0")));
-    check("only_an_unknown_output", graph.only(&["cost"]));
+    check("only_an_unknown_output", graph.with_only_outputs(&["cost"]));
     let put = |name: &str, types: &[&'static str]| {
         refused(name, |g| {
             let inputs = types.iter().enumerate().map(|(index, ty)| g.input(&format!("a{index}"), *ty));

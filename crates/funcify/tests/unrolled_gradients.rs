@@ -19,7 +19,7 @@ fn check(loss: Result<Graph>, options: GradOptions, inputs: &[HostTensor]) -> Ve
     let expected = evaluate(&gradient, inputs).unwrap();
     let found = unrolled(&gradient, inputs).unwrap_or_else(|error| panic!("{error}\n{gradient}"));
     assert_eq!(found, expected, "{gradient}");
-    let second = gradient.only(&["grad_xs"]).and_then(|first| {
+    let second = gradient.with_only_outputs(&["grad_xs"]).and_then(|first| {
         let total = Graph::build("total", |g| {
             let inputs = (0..first.inputs().len())
                 .map(|index| g.input(first.input_name(index), first.input_type(index).clone()));

@@ -18,7 +18,7 @@ impl ParallelAxis {
             let of = |index: usize| self.get(graph, node.inputs[index]);
             let is_share = |value: &ValueId| self.get(graph, *value) == Label::Share;
             let linear = || match node.op.linearity() {
-                Linearity::None | Linearity::OfBodies => false,
+                Linearity::None | Linearity::DependsOnBodies => false,
                 Linearity::InAll => node.inputs.iter().all(is_share),
                 Linearity::Together(of) => of.iter().all(|operand| is_share(&node.inputs[*operand])),
                 Linearity::Each(_) => node.inputs.iter().any(is_share),

@@ -2,7 +2,7 @@
 //! represent.
 
 use burn::tensor::Element;
-use funcify_core::types::{integer_to_odd, nearest_bf16, nearest_f16};
+use funcify_core::types::{nearest_bf16, nearest_f16, round_integer_to_odd};
 
 use super::prelude::*;
 use crate::dtypes;
@@ -58,7 +58,7 @@ fn half<E: Element>(burn: &Burn, x: Tensor, dtype: DType, wide: impl Fn(E) -> f6
 }
 
 fn odd<E: Into<i64>>(integer: E) -> f64 {
-    integer_to_odd(integer.into())
+    round_integer_to_odd(integer.into())
 }
 
 /// Casts integers to another integer type, wrapping.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use burn::backend::{DispatchAutodiffContext, GradientCheckpointingStrategy};
 use burn::tensor::Device;
 use funcify_core::Graph;
-use funcify_core::cancel::{self, Watch};
+use funcify_core::cancel::{self, ActiveHandles};
 use funcify_core::error::{Place, Result, Site};
 use funcify_runtime::{Backend, Cache, Report};
 
@@ -296,7 +296,7 @@ impl Differentiable {
             let new = Derivative::new(at, &self.graph, &device.burn, tracked, &sizes(), &self.options)?;
             Ok((tracked.to_vec(), new.map(Arc::new)))
         };
-        let goes_on = || Watch::current().check(at, cancel::Ran::Part);
+        let goes_on = || ActiveHandles::current().check(at, cancel::Progress::Uncounted);
         Ok(device.derivatives.find_or_make(&tracked.to_vec(), |(by, _)| by == tracked, goes_on, make)?.1)
     }
 

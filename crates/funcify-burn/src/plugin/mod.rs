@@ -17,7 +17,7 @@ pub(crate) use tensors::{leaves_of, structure};
 
 /// Attributes an error of this crate's own use of funcify to the line of its caller.
 pub(crate) fn for_caller(at: &Place, error: Error) -> Error {
-    error.for_caller(file!().trim_end_matches("plugin/mod.rs"), at.site)
+    error.attribute_to_caller(file!().trim_end_matches("plugin/mod.rs"), at.site)
 }
 
 /// Returns the error for a failure of the device.

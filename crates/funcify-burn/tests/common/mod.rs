@@ -38,7 +38,7 @@ fn wgpu() -> Option<Device> {
     match Burn::wgpu() {
         Ok(burn) => return Some(burn.device().clone()),
         Err(error) => {
-            assert_eq!(error.kind(), "Absent", "{error}");
+            assert_eq!(error.kind(), "Unavailable", "{error}");
             let required = std::env::var("FUNCIFY_REQUIRE").unwrap_or_default();
             assert!(!required.split(',').any(|name| name == "burn-wgpu"), "{error}");
             eprintln!("skipping burn-wgpu: {error}");

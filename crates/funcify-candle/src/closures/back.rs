@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use funcify_core::cancel::{Ran as Progress, Watch};
+use funcify_core::cancel::{ActiveHandles, Progress};
 
 use super::record::{Traced, prints, same};
 use super::steps::{Operand, Ran, Steps};
@@ -90,7 +90,7 @@ impl Pull {
             captured_sums: self.steps.captured.iter().map(|_| Sum::default()).collect(),
             var_sums: self.ran.vars.iter().map(|_| Sum::default()).collect(),
         };
-        let watch = Watch::current();
+        let watch = ActiveHandles::current();
         let check = |back: usize| watch.check(&self.steps.at, Progress::Steps(back)).map_err(errors::candle);
         self.ran.scope.run(|| {
             for (step, traced) in record.graphs.iter().enumerate().rev() {
@@ -114,7 +114,7 @@ impl Pull {
     fn again(&self, range: Range<usize>, start: &[Tensor], end: &[Tensor], captured: &[Tensor]) -> Result<Vec<Traced>> {
         let mut segment: Vec<Traced> = Vec::with_capacity(range.len());
         let mut carry = start.to_vec();
-        let watch = Watch::current();
+        let watch = ActiveHandles::current();
         for step in range {
             watch.check(&self.steps.at, Progress::Steps(step)).map_err(errors::candle)?;
             let traced = self.steps.trace(step, &carry, captured);

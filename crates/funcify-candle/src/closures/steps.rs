@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use candle_core::{Result, Tensor, TensorId};
-use funcify_core::cancel::{Ran as Progress, Watch};
+use funcify_core::cancel::{ActiveHandles, Progress};
 use funcify_core::error::{Error, Place};
 
 use super::record::{Keep, Record, Traced, prints};
@@ -89,7 +89,7 @@ impl Steps {
         let mut ran = Ran { record, ys: Vec::new(), vars: Vec::new(), captured, scope: Scope::fresh() };
         let mut carry: Vec<Tensor> = init.iter().map(|operand| operand.value.clone()).collect();
         let mut captured_vars = CapturedVars::default();
-        let watch = Watch::current();
+        let watch = ActiveHandles::current();
         while more(ran.record.steps, &carry)? {
             let step = ran.record.steps;
             watch.check(&self.at, Progress::Steps(step)).map_err(errors::candle)?;

@@ -1,6 +1,6 @@
 //! `cast`: Candle's `to_dtype`, except where it rounds twice (integers to half floats) and for booleans.
 
-use funcify_core::types::{integer_to_odd, nearest_bf16, nearest_f16};
+use funcify_core::types::{nearest_bf16, nearest_f16, round_integer_to_odd};
 
 use super::prelude::*;
 use crate::cpu::map1;
@@ -20,10 +20,10 @@ pub(super) fn cast<O>(call: &Call<'_, O>, x: &Tensor, from: DType, to: DType) ->
         (_, DType::Bool) => Ok(x.ne(0u8)?),
         (DType::U32, DType::F16) => map1(call, x, |v: u32| nearest_f16(f64::from(v))),
         (DType::I32, DType::F16) => map1(call, x, |v: i32| nearest_f16(f64::from(v))),
-        (DType::I64, DType::F16) => map1(call, x, |v: i64| nearest_f16(integer_to_odd(v))),
+        (DType::I64, DType::F16) => map1(call, x, |v: i64| nearest_f16(round_integer_to_odd(v))),
         (DType::U32, DType::BF16) => map1(call, x, |v: u32| nearest_bf16(f64::from(v))),
         (DType::I32, DType::BF16) => map1(call, x, |v: i32| nearest_bf16(f64::from(v))),
-        (DType::I64, DType::BF16) => map1(call, x, |v: i64| nearest_bf16(integer_to_odd(v))),
+        (DType::I64, DType::BF16) => map1(call, x, |v: i64| nearest_bf16(round_integer_to_odd(v))),
         // Candle's own conversion rounds twice, or drops bits.
         (DType::F64, DType::F16) if x.device().is_cpu() => map1(call, x, nearest_f16),
         (DType::F64, DType::BF16) if x.device().is_cpu() => map1(call, x, nearest_bf16),

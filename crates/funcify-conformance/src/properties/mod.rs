@@ -372,7 +372,7 @@ fn derivatives(mut subject: Subject<'_>, level: usize, tally: &mut Tally) -> Che
         let (of, outputs) = if subject.below(4) > 0 { (&vjp, "grad_") } else { (&jvp, "tan_") };
         let names: Vec<&str> = of.outputs().iter().map(|output| output.name.as_str()).skip(count).collect();
         assert!(names.iter().all(|name| name.starts_with(outputs)));
-        let next = derived("only", &graph, of.only(&names))?;
+        let next = derived("only", &graph, of.with_only_outputs(&names))?;
         derivatives(Subject { graph: next, ..subject }, level + 1, tally)?;
     }
     Ok(())
@@ -395,7 +395,7 @@ fn gradient(mut subject: Subject<'_>, tally: &mut Tally) -> Checked {
     tally.count("vjp that is not linear");
     others(&mut subject, &graph, &vjp, &pulled, &policy, tally)?;
     let names: Vec<&str> = vjp.outputs()[values.len()..].iter().map(|output| output.name.as_str()).collect();
-    let next = derived("only", &graph, vjp.only(&names))?;
+    let next = derived("only", &graph, vjp.with_only_outputs(&names))?;
     derivatives(Subject { graph: next, ..subject }, 2, tally)
 }
 

@@ -87,8 +87,8 @@ fn derivatives(subject: &mut Subject<'_>, graph: &Graph, straight: &Graph, level
     };
     if is_next {
         let outputs: Vec<&str> = of_graph.outputs()[values.len()..].iter().map(|output| output.name.as_str()).collect();
-        let next = derived(property, &of_graph, of_graph.only(&outputs))?;
-        let next_straight = derived(property, &of_straight, of_straight.only(&outputs))?;
+        let next = derived(property, &of_graph, of_graph.with_only_outputs(&outputs))?;
+        let next_straight = derived(property, &of_straight, of_straight.with_only_outputs(&outputs))?;
         derivatives(subject, &next, &next_straight, level + 1, tally)?;
     }
     Ok(())

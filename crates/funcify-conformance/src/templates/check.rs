@@ -299,7 +299,7 @@ impl Drawn<'_> {
     fn second(&self, forward: &Run, gradient: &Run) -> Result<Run, &'static str> {
         let own = forward.expected.len();
         let names: Vec<&str> = gradient.graph.outputs().iter().skip(own).map(|output| output.name.as_str()).collect();
-        let graph = gradient.graph.only(&names).map_err(|_| "no derivative")?;
+        let graph = gradient.graph.with_only_outputs(&names).map_err(|_| "no derivative")?;
         let expected = gradient.expected[own..].to_vec();
         let only = Run { stage: Stage::Gradient, graph, inputs: gradient.inputs.clone(), expected };
         self.derivative(&only, Stage::Second)

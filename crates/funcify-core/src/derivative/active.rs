@@ -13,7 +13,7 @@ pub(crate) fn active_values(graph: &Graph, wrt: &[bool]) -> Vec<bool> {
     }
     for node in graph.nodes() {
         let operands: Vec<bool> = node.inputs.iter().map(|input| active[input.index()]).collect();
-        if node.op.leads_through(&operands) {
+        if node.op.passes_derivative(&operands) {
             node.outputs.iter().for_each(|output| active[output.index()] = is_float(*output));
         }
     }
@@ -58,7 +58,7 @@ pub(crate) fn forward_body(body: &Arc<Graph>, active: impl FnOnce() -> Vec<bool>
 
 /// Returns whether a graph, or a body in it, calls a function with a custom reverse rule.
 fn has_rules(graph: &Graph) -> bool {
-    let has_rule = |op: &Op| op.is_replaced() || op.bodies().into_iter().any(|body| has_rules(body));
+    let has_rule = |op: &Op| op.has_user_vjp() || op.bodies().into_iter().any(|body| has_rules(body));
     graph.nodes().iter().any(|node| has_rule(&node.op))
 }
 
@@ -77,7 +77,7 @@ fn forward_graph(graph: &Graph, wrt: &[bool]) -> Result<Graph, Failed> {
 fn run_forward(graph: &Graph, inputs: &[Value], wrt: &[bool]) -> Result<Vec<Value>, Failed> {
     let graph = &*graph.with_free_symbols();
     let active = active_values(graph, wrt);
-    let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
+    let replayed = Replay::new(graph, inputs.iter().copied()).walk_live(|_, node, operands| {
         let is_active = node.outputs.iter().any(|output| active[output.index()]);
         let results = at_site(node.site, || match &node.op {
             op if !is_active => emit(op.clone(), &operands),

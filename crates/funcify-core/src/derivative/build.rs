@@ -23,7 +23,7 @@ pub enum Disconnected {
 pub struct GradOptions {
     pub(super) disconnected: Disconnected,
     pub(super) of: Option<String>,
-    pub(super) choices: Choices,
+    pub(super) vjp_options: VjpOptions,
 }
 
 impl GradOptions {
@@ -40,14 +40,14 @@ impl GradOptions {
 
     /// Sets the checkpoint policy of loops that do not specify their own.
     pub fn policy(mut self, policy: CheckpointPolicy) -> Self {
-        self.choices.policy = policy;
+        self.vjp_options.policy = policy;
         self
     }
 
     /// Differentiates associative scans step by step, like loops, even where a derivative of logarithmic depth is
     /// known. This is less work where loops are compiled; the plug-ins request it there.
     pub fn stepwise(mut self, stepwise: bool) -> Self {
-        self.choices.stepwise = stepwise;
+        self.vjp_options.stepwise = stepwise;
         self
     }
 
@@ -186,7 +186,7 @@ impl<'a> Sweep<'a> {
         let (trace, _) = BodyTrace::open(at, "", &[]);
         let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(function.captures.clone()).collect();
         let wrt: Vec<bool> = (0..inputs.len()).map(|index| index < leaves.len()).collect();
-        let tape = at_site(at.site, || Tape::record(&function.graph, &inputs, &wrt, &options.choices))?;
+        let tape = at_site(at.site, || Tape::record(&function.graph, &inputs, &wrt, &options.vjp_options))?;
         Ok(Sweep { at, options, leaves, function: &function.graph, trace, results: tape.outputs()?, tape })
     }
 
@@ -271,7 +271,7 @@ pub fn jvp<X: Tree, Y: Tree>(xs: X, tangents: X, f: impl FnOnce(X) -> Y) -> (Y, 
     };
     let duals = leaves.iter().zip(&tangents).map(dual).collect();
     let (closed, ys) = trace_function(&at, &leaves, &xs, f);
-    let pushed = closed.and_then(|function| pushed(&at, &function, duals));
+    let pushed = closed.and_then(|function| push_tangents(&at, &function, duals));
     let (values, tangents) = pushed.unwrap_or_default();
     (tree::rebuild(&ys, &values), tree::rebuild(&ys, &tangents))
 }
@@ -289,10 +289,10 @@ pub(super) fn check_tangents(at: &Place, leaves: &[(String, Value)], tangents: &
 }
 
 /// Computes the results of a function of these leaves, and their tangents.
-fn pushed(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result<(Vec<Value>, Vec<Value>), Failed> {
+fn push_tangents(at: &Place, function: &ClosedBody, leaves: Vec<Dual>) -> Result<(Vec<Value>, Vec<Value>), Failed> {
     let captured = function.captures.iter().map(|value| Dual::constant(*value));
     let inputs: Vec<Dual> = leaves.into_iter().chain(captured).collect();
-    let (mut values, ()) = derived(at, || {
+    let (mut values, ()) = derive_separately(at, || {
         let results = push_forward(&function.graph, &inputs)?;
         let tangents = results.iter().map(Dual::tangent_or_zeros);
         Ok((primals(&results).into_iter().chain(tangents).collect(), ()))
@@ -371,7 +371,7 @@ fn open_function(at: &Place, leaves: &[(String, Value)]) -> (BodyTrace, Vec<Valu
 
 /// Traces a derivative separately, prunes it, and adds the rest to the open trace. `f` may return a second result,
 /// which is passed on.
-pub(super) fn derived<T>(
+pub(super) fn derive_separately<T>(
     at: &Place,
     f: impl FnOnce() -> Result<(Vec<Value>, T), Failed>,
 ) -> Result<(Vec<Value>, T), Failed> {

@@ -9,7 +9,7 @@ use crate::graph::emit_at;
 use crate::graph::rules::OpenRule;
 use crate::graph::tracer::{self, depth};
 use crate::ops::call::check_sizes;
-use crate::ops::leaves::{check_type, have_names, listed};
+use crate::ops::leaves::{check_names, check_type, listed};
 use crate::ops::{Call, Rule};
 use crate::tree;
 
@@ -117,12 +117,12 @@ pub fn custom_jvp<X: Tree, Y: Tree, T: Tree>(
 }
 
 /// Removes the parts of a rule's graph that its outputs do not need.
-fn pruned(graph: Graph) -> Arc<Graph> {
+fn prune_rule(graph: Graph) -> Arc<Graph> {
     Arc::new(graph.pruned())
 }
 
 /// Names with their types.
-type Typed = Vec<(String, TensorType)>;
+type NamedTypes = Vec<(String, TensorType)>;
 
 /// A function whose rule is being traced.
 struct Tracing<X, Y> {
@@ -131,8 +131,8 @@ struct Tracing<X, Y> {
     /// The results of the function.
     ys: Y,
     leaves: Vec<(String, Value)>,
-    arguments: Typed,
-    results: Typed,
+    arguments: NamedTypes,
+    results: NamedTypes,
     function: ClosedBody,
     /// The record by which calls inside the rule recognise it.
     rule: Rc<OpenRule>,
@@ -144,7 +144,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     fn function(op: &str, site: Site, xs: X, function: impl FnOnce(X) -> Y) -> Result<Self, Y> {
         let at = Place::new(op, site);
         let leaves = tree::leaves(&xs, "x");
-        let arguments: Typed = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
+        let arguments: NamedTypes = leaves.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
         let (closed, ys) = trace_function(&at, &leaves, &xs, function);
         let names = tree::leaves(&ys, "y");
         let checked = closed.and_then(|function| {
@@ -164,7 +164,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         let text = function.graph.text_to_compare();
         let around = tracer::open_rule().filter(|around| around.site == site && around.function == text);
         let level = around.as_ref().map_or(0, |around| around.level + 1);
-        let rule = OpenRule { site, function: text, level, says_itself: Cell::default(), inner: RefCell::default() };
+        let rule = OpenRule { site, function: text, level, uses_itself: Cell::default(), inner: RefCell::default() };
         let tracing = Tracing { at, xs, ys, leaves, arguments, results, function, rule: Rc::new(rule) };
         match around {
             Some(around) if around.level + 1 == COMPARED_RULES => {
@@ -183,18 +183,18 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         let (forward, residuals) = self.forward(forward)?;
         let backward = self.backward(&forward.graph, &residuals, backward)?;
         let captures = [forward.captures, backward.captures].concat();
-        self.finish(Rule::Vjp { forward: pruned(forward.graph), backward: pruned(backward.graph) }, captures)
+        self.finish(Rule::Vjp { forward: prune_rule(forward.graph), backward: prune_rule(backward.graph) }, captures)
     }
 
     /// Adds the call with a forward rule.
     fn with_jvp<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Result<Vec<Value>, Failed> {
         let tangent = self.tangent(tangent)?;
-        self.finish(Rule::Jvp { tangent: pruned(tangent.graph) }, tangent.captures)
+        self.finish(Rule::Jvp { tangent: prune_rule(tangent.graph) }, tangent.captures)
     }
 
     /// Adds a call of the function inside its own rule.
     fn itself(&self, around: &OpenRule, captures: Vec<Value>) -> Result<Vec<Value>, Failed> {
-        around.says_itself.set(true);
+        around.uses_itself.set(true);
         self.call(Rule::Itself, captures)
     }
 
@@ -220,19 +220,19 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     ) -> Result<ClosedBody, Failed> {
         let names = tree::leaves(residuals, "r").into_iter().map(|(name, _)| name);
         let residual = |(index, name)| (name, forward.output_type(self.results.len() + index).clone());
-        let residuals_typed: Typed = names.enumerate().map(residual).collect();
+        let residuals_typed: NamedTypes = names.enumerate().map(residual).collect();
         let count = residuals_typed.len();
-        let params = [residuals_typed, prefixed("ct", &self.results)].concat();
+        let params = [residuals_typed, with_prefix("ct", &self.results)].concat();
         let (trace, values) = self.open(&params);
         let cotangents = self.derivatives(&self.ys, &self.results, &values[count..]);
         let given = backward(tree::rebuild(residuals, &values[..count]), cotangents);
         let outputs = self.check_derivatives("the cotangent of leaf", &self.arguments, &tree::leaves(&given, "x"));
-        trace.close(&renamed("ct", outputs))
+        trace.close(&rename_with_prefix("ct", outputs))
     }
 
     /// Traces `tangent`.
     fn tangent<T: Tree>(&self, tangent: impl FnOnce(X, Y, X) -> T) -> Result<ClosedBody, Failed> {
-        let params = [self.arguments.clone(), self.results.clone(), prefixed("tan", &self.arguments)].concat();
+        let params = [self.arguments.clone(), self.results.clone(), with_prefix("tan", &self.arguments)].concat();
         let (trace, values) = self.open(&params);
         let (arguments, rest) = values.split_at(self.arguments.len());
         let (results, tangents) = rest.split_at(self.results.len());
@@ -242,11 +242,11 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
             self.derivatives(&self.xs, &self.arguments, tangents),
         );
         let outputs = self.check_derivatives("the tangent of result", &self.results, &tree::leaves(&given, "y"));
-        trace.close(&renamed("tan", outputs))
+        trace.close(&rename_with_prefix("tan", outputs))
     }
 
     /// Opens a body for a graph of the rule.
-    fn open(&self, params: &Typed) -> (BodyTrace, Vec<Value>) {
+    fn open(&self, params: &NamedTypes) -> (BodyTrace, Vec<Value>) {
         let opened = BodyTrace::open(&self.at, "", params);
         tracer::set_rule(&self.rule);
         opened
@@ -262,7 +262,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
         };
         let text = || graphs.iter().map(|graph| graph.text_to_compare()).collect::<String>();
         match tracer::open_rule() {
-            Some(around) if self.rule.level > 0 && self.rule.says_itself.get() => {
+            Some(around) if self.rule.level > 0 && self.rule.uses_itself.get() => {
                 around.inner.borrow_mut().push(text());
                 self.itself(&around, captures)
             }
@@ -289,7 +289,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     }
 
     /// Builds a tree with the derivatives of float leaves, and with zeros for the other leaves.
-    fn derivatives<T: Tree>(&self, of: &T, types: &Typed, given: &[Value]) -> T {
+    fn derivatives<T: Tree>(&self, of: &T, types: &NamedTypes, given: &[Value]) -> T {
         let mut given = given.iter().copied();
         at_site(self.at.site, || {
             let derivative = |(_, ty): &(String, TensorType)| match ty.dtype.is_float() {
@@ -301,10 +301,10 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     }
 
     /// Checks that a rule returns the same structure as the function.
-    fn check_structure(&self, component: &str, expected: &Typed, found: &[(String, Value)]) {
+    fn check_structure(&self, component: &str, expected: &NamedTypes, found: &[(String, Value)]) {
         if !found.iter().any(|(_, value)| value.is_failed()) {
             let fix = "return values with the structure of the function's results";
-            have_names(&self.at, &format!("the structure of {component}"), expected, found, fix);
+            check_names(&self.at, &format!("the structure of {component}"), expected, found, fix);
         }
     }
 
@@ -314,7 +314,7 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
     }
 
     /// Returns the derivatives of the float leaves, found by their paths; other leaves are ignored.
-    fn check_derivatives(&self, component: &str, of: &Typed, found: &[(String, Value)]) -> Vec<(String, Value)> {
+    fn check_derivatives(&self, component: &str, of: &NamedTypes, found: &[(String, Value)]) -> Vec<(String, Value)> {
         let mut derivatives = Vec::new();
         for (name, expected) in of.iter().filter(|(_, ty)| ty.dtype.is_float()) {
             match found.iter().find(|(other, _)| other == name) {
@@ -338,11 +338,11 @@ impl<X: Tree, Y: Tree> Tracing<X, Y> {
 }
 
 /// Returns the float entries, with a prefix added to their names.
-fn prefixed(prefix: &str, typed: &Typed) -> Typed {
+fn with_prefix(prefix: &str, typed: &NamedTypes) -> NamedTypes {
     let floats = typed.iter().filter(|(_, ty)| ty.dtype.is_float());
     floats.map(|(name, ty)| (format!("{prefix}_{name}"), ty.clone())).collect()
 }
 
-fn renamed(prefix: &str, values: Vec<(String, Value)>) -> Vec<(String, Value)> {
+fn rename_with_prefix(prefix: &str, values: Vec<(String, Value)>) -> Vec<(String, Value)> {
     values.into_iter().map(|(name, value)| (format!("{prefix}_{name}"), value)).collect()
 }

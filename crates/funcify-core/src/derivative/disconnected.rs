@@ -7,12 +7,12 @@ use crate::ops::Unary;
 /// Creates the error for an input of `graph` that receives no cotangent. `at` is the function that was called,
 /// `component` its name for the input.
 pub(super) fn disconnected(at: &Place, component: &str, graph: &Graph, input: usize) -> Error {
-    let (reason, fix) = why(graph, input);
+    let (reason, fix) = explain_disconnection(graph, input);
     let zeros = "request zeros: `GradOptions::new().disconnected(Disconnected::Zeros)`";
     Error::Disconnected { at: at.boxed(), component: component.to_string(), reason, fix: format!("{fix}, or {zeros}") }
 }
 
-fn why(graph: &Graph, input: usize) -> (String, &'static str) {
+fn explain_disconnection(graph: &Graph, input: usize) -> (String, &'static str) {
     let mut reached = vec![false; graph.values().count()];
     reached[graph.inputs()[input].value.index()] = true;
     let live = graph.live_nodes();
@@ -45,7 +45,7 @@ fn why(graph: &Graph, input: usize) -> (String, &'static str) {
         let end = end.map_or(String::new(), |end| format!(": {end}"));
         return (format!("paths to the result lead through random bits, which have no derivative{end}"), scaled);
     }
-    if end.is_none() && path.iter().any(|node| draws(&node.op)) {
+    if end.is_none() && path.iter().any(|node| draws_random_bits(&node.op)) {
         let reason = "paths to the result lead through a body that draws random numbers: keys, integers, comparisons and \
                       `stop_gradient` have no derivative";
         return (reason.to_string(), scaled);
@@ -60,6 +60,7 @@ fn why(graph: &Graph, input: usize) -> (String, &'static str) {
 }
 
 /// Returns whether the op generates random bits, directly or in a body.
-fn draws(op: &Op) -> bool {
-    matches!(op, Op::Threefry(_)) || op.bodies().into_iter().any(|body| body.nodes().iter().any(|node| draws(&node.op)))
+fn draws_random_bits(op: &Op) -> bool {
+    matches!(op, Op::Threefry(_))
+        || op.bodies().into_iter().any(|body| body.nodes().iter().any(|node| draws_random_bits(&node.op)))
 }

@@ -79,7 +79,7 @@ impl Graph {
             return Err(at.mismatch("the loss", format!("one of the outputs {}", names.join(", ")), found, fix));
         };
         self.derive(at, wrt, |inputs, flags| {
-            let tape = Tape::record(self, inputs, flags, &options.choices)?;
+            let tape = Tape::record(self, inputs, flags, &options.vjp_options)?;
             let outputs = tape.outputs()?;
             check_loss(at, &format!("output `{}`", names[loss]), outputs[loss]);
             let cotangents: Vec<Option<Value>> =
@@ -106,7 +106,7 @@ impl Graph {
                     ty.dtype.is_float().then(|| further_input(&at, &format!("ct_{name}"), &ty))
                 })
                 .collect();
-            let tape = Tape::record(self, inputs, flags, &options.choices)?;
+            let tape = Tape::record(self, inputs, flags, &options.vjp_options)?;
             let fitted =
                 |(index, given): (usize, &Option<Value>)| given.map(|value| fitted(value, self.output_type(index)));
             let cotangents: Vec<Option<Value>> = given.iter().enumerate().map(fitted).collect();
@@ -230,8 +230,8 @@ impl Graph {
 
     /// Returns the graph reduced to the outputs with these names and the nodes they need. It has the same inputs.
     #[track_caller]
-    pub fn only(&self, outputs: &[&str]) -> Result<Graph> {
-        let at = Place::new("only", Site::caller());
+    pub fn with_only_outputs(&self, outputs: &[&str]) -> Result<Graph> {
+        let at = Place::new("with_only_outputs", Site::caller());
         let find = |name: &&str| {
             let found = self.outputs().iter().find(|output| output.name == **name).cloned();
             found.ok_or_else(|| {

@@ -5,7 +5,7 @@ use super::*;
 /// Adds the nodes that the outputs of `graph` need to the open trace with their tangents, and returns the outputs.
 pub(crate) fn jvp(graph: &Graph, inputs: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let graph = &*graph.with_free_symbols();
-    let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
+    let replayed = Replay::new(graph, inputs.iter().copied()).walk_live(|_, node, operands| {
         let results = at_site(node.site, || jvp_node(&node.op, &operands))?;
         keep_names(graph, node, results.iter().map(|result| result.primal));
         Ok::<_, Failed>(results)

@@ -23,7 +23,7 @@ impl Transpose {
         graph: &Graph,
         inputs: &[Option<Value>],
         params: &[(String, TensorType)],
-        choices: &Choices,
+        vjp_options: &VjpOptions,
         cotangents: impl FnOnce(&[Value]) -> Vec<Option<Value>>,
     ) -> Result<Option<Transpose>, Failed> {
         let linear: Vec<usize> = (0..inputs.len()).filter(|index| inputs[*index].is_none()).collect();
@@ -37,7 +37,7 @@ impl Transpose {
             let wrt: Vec<bool> = inputs.iter().map(Option::is_none).collect();
             let inputs: Vec<Value> = inputs.iter().filter_map(|input| input.or_else(|| absent.next())).collect();
             let given = cotangents(params);
-            let pulled = Tape::record(graph, &inputs, &wrt, choices)?.pull(&given)?;
+            let pulled = Tape::record(graph, &inputs, &wrt, vjp_options)?.pull(&given)?;
             let needed = graph.needed_inputs(&given.iter().map(Option::is_some).collect::<Vec<bool>>());
             let mut outputs = Vec::new();
             for (passes, index) in passes.iter_mut().zip(&linear) {
@@ -55,13 +55,13 @@ impl Transpose {
 /// Adds the transpose of a graph with respect to the inputs without a value to the open trace: maps cotangents of the
 /// outputs to those of the inputs, `None` where the input has none. Returns `None` if the graph is not linear in
 /// these inputs.
-pub(crate) fn transposed(
+pub(crate) fn emit_transpose(
     graph: &Graph,
     inputs: &[Option<Value>],
     cotangents: &[Option<Value>],
-    choices: &Choices,
+    vjp_options: &VjpOptions,
 ) -> Result<Option<Cotangents>, Failed> {
-    let transpose = Transpose::of(graph, inputs, &[], choices, |_| cotangents.to_vec())?;
+    let transpose = Transpose::of(graph, inputs, &[], vjp_options, |_| cotangents.to_vec())?;
     let Some(Transpose { graph, captures, passes }) = transpose else { return Ok(None) };
-    Ok(Some(placed(&passes, inline(&graph, &captures)?)))
+    Ok(Some(place_marked(&passes, inline(&graph, &captures)?)))
 }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use super::build::{check_tangents, derived, trace_function};
+use super::build::{check_tangents, derive_separately, trace_function};
 use super::linear::Transpose;
 use super::*;
 use crate::tree::{self, Named};
@@ -21,13 +21,13 @@ pub(super) struct Split {
     /// The values of the graph that are computed once and saved.
     saved: Vec<ValueId>,
     /// The nodes that are computed for each tangent.
-    again: Vec<bool>,
+    per_tangent: Vec<bool>,
     /// For each float output, `true` if it depends on the inputs and so is an output of the graph.
-    connected: Vec<bool>,
+    depends_on_inputs: Vec<bool>,
 }
 
 /// The result of [`Split::record`].
-pub(super) struct Recorded {
+pub(super) struct RecordedSplit {
     /// The outputs of the graph.
     pub(super) outputs: Vec<Value>,
     /// The residuals of the derivative.
@@ -43,10 +43,10 @@ impl Split {
         graph: &Graph,
         inputs: &[Value],
         wrt: &[bool],
-        choices: &Choices,
+        vjp_options: &VjpOptions,
         is_apart: bool,
-    ) -> Result<Recorded, Failed> {
-        let tape = Tape::record(graph, inputs, wrt, choices)?;
+    ) -> Result<RecordedSplit, Failed> {
+        let tape = Tape::record(graph, inputs, wrt, vjp_options)?;
         let is_float = |output: &&Output| graph.ty(output.value).dtype.is_float();
         let typed = |output: &Output| (output.name.clone(), graph.ty(output.value).clone());
         let floats: Vec<(String, TensorType)> = graph.outputs().iter().filter(is_float).map(typed).collect();
@@ -55,7 +55,7 @@ impl Split {
         let mut reached: Vec<usize> = Vec::new();
         let pull = trace_body(&at.op, "", &floats, |cotangents| {
             let has_cotangent: Vec<bool> = graph.outputs().iter().map(|output| is_float(&output)).collect();
-            let pulled = tape.pull(&placed(&has_cotangent, cotangents.iter().copied()))?;
+            let pulled = tape.pull(&place_marked(&has_cotangent, cotangents.iter().copied()))?;
             reached.extend((0..directions.len()).filter(|place| pulled[directions[*place]].is_some()));
             let named = directions.iter().filter_map(|index| Some((format!("ct_{index}"), pulled[*index]?)));
             Ok(named.collect())
@@ -65,57 +65,57 @@ impl Split {
         let absent = floats.iter().map(|_| None);
         let given: Vec<Option<Value>> = absent.chain(pull.captures.iter().copied().map(Some)).collect();
         let along = |tangents: &[Value]| reached.iter().map(|place| Some(tangents[*place])).collect();
-        let Some(transpose) = Transpose::of(&pull.graph.pruned(), &given, &params, choices, along)? else {
+        let Some(transpose) = Transpose::of(&pull.graph.pruned(), &given, &params, vjp_options, along)? else {
             let reason = "a rule of a `custom_vjp` in it is not linear in the cotangents";
             let fix = "use `vjp`, which does not need a linear rule";
             return Err(no_derivative(&at.op, &[], "the function", reason, fix));
         };
         let (split, saved) = Split::of(transpose, params.len(), is_apart)?;
-        Ok(Recorded { outputs: tape.outputs()?, saved, split })
+        Ok(RecordedSplit { outputs: tape.outputs()?, saved, split })
     }
 
     /// Adds the nodes that do not depend on the tangents, which are the first inputs, to the open trace. Returns the
     /// saved values.
     fn of(transpose: Transpose, tangents: usize, is_apart: bool) -> Result<(Split, Vec<Value>), Failed> {
-        let Transpose { graph, captures, passes: connected } = transpose;
+        let Transpose { graph, captures, passes: depends_on_inputs } = transpose;
         let count = graph.values().count();
         let (mut linear, mut fixed) = (vec![false; count], vec![false; count]);
         graph.inputs()[..tangents].iter().for_each(|input| linear[input.value.index()] = true);
         graph.inputs()[tangents..].iter().for_each(|input| fixed[input.value.index()] = true);
         let live = graph.live_nodes();
-        let (mut once, mut again) = (vec![false; live.len()], vec![false; live.len()]);
+        let (mut once, mut per_tangent) = (vec![false; live.len()], vec![false; live.len()]);
         for (index, node) in graph.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
-            again[index] = node.inputs.iter().any(|input| linear[input.index()]);
+            per_tangent[index] = node.inputs.iter().any(|input| linear[input.index()]);
             // A loop that binds a size must run only once.
             let depends = node.inputs.iter().any(|input| fixed[input.index()]) || node.op.binds().next().is_some();
-            once[index] = depends && !again[index];
-            node.outputs.iter().for_each(|output| linear[output.index()] = again[index]);
+            once[index] = depends && !per_tangent[index];
+            node.outputs.iter().for_each(|output| linear[output.index()] = per_tangent[index]);
             node.outputs.iter().for_each(|output| fixed[output.index()] = once[index]);
         }
         // A value that depends on no input is a constant. It is recomputed wherever it is used, and not saved.
-        let (mut used_once, mut used_again) = (vec![false; count], vec![false; count]);
-        graph.outputs().iter().for_each(|output| used_again[output.value.index()] = true);
+        let (mut used_once, mut used_per_tangent) = (vec![false; count], vec![false; count]);
+        graph.outputs().iter().for_each(|output| used_per_tangent[output.value.index()] = true);
         for (index, node) in graph.nodes().iter().enumerate().rev().filter(|(index, _)| live[*index]) {
             let is_used = |flags: &[bool]| node.outputs.iter().any(|output| flags[output.index()]);
-            if !once[index] && !again[index] {
-                (once[index], again[index]) = (is_used(&used_once), is_used(&used_again));
+            if !once[index] && !per_tangent[index] {
+                (once[index], per_tangent[index]) = (is_used(&used_once), is_used(&used_per_tangent));
             }
             for input in &node.inputs {
                 used_once[input.index()] |= once[index];
-                used_again[input.index()] |= again[index];
+                used_per_tangent[input.index()] |= per_tangent[index];
             }
         }
         let saved: Vec<ValueId> =
-            graph.values().filter(|value| fixed[value.index()] && used_again[value.index()]).collect();
+            graph.values().filter(|value| fixed[value.index()] && used_per_tangent[value.index()]).collect();
         let mut values = Replay::new(&graph, []);
         graph.inputs()[tangents..].iter().zip(&captures).for_each(|(input, value)| values.set(input.value, *value));
-        let values = with_nodes(values, &graph, &once)?;
+        let values = emit_marked_nodes(values, &graph, &once)?;
         let mut results = saved.iter().map(|id| values.value(*id)).collect::<Result<Vec<Value>>>()?;
         // A vector of that size keeps the loop that binds it alive, and carries the size to a separate graph.
-        let sizes = sizes(&graph, tangents, &again);
+        let sizes = sizes(&graph, tangents, &per_tangent);
         let sizes = sizes.iter().filter(|size| is_apart || size.name().starts_with('$'));
         results.extend(sizes.map(|symbol| iota(Dim::symbol(symbol), DType::U8)));
-        Ok((Split { graph, saved, again, connected }, results))
+        Ok((Split { graph, saved, per_tangent, depends_on_inputs }, results))
     }
 
     /// Adds the tangents of the float outputs to the open trace; `None` for those that do not depend on the inputs.
@@ -123,8 +123,8 @@ impl Split {
         let graph = &self.graph;
         let mut values = Replay::new(graph, tangents.iter().copied());
         self.saved.iter().zip(saved).for_each(|(id, value)| values.set(*id, *value));
-        let values = with_nodes(values, graph, &self.again)?;
-        Ok(placed(&self.connected, values.outputs()?))
+        let values = emit_marked_nodes(values, graph, &self.per_tangent)?;
+        Ok(place_marked(&self.depends_on_inputs, values.outputs()?))
     }
 }
 
@@ -141,8 +141,12 @@ fn sizes(graph: &Graph, tangents: usize, which: &[bool]) -> BTreeSet<Symbol> {
 }
 
 /// Adds some nodes of a graph to the open trace.
-fn with_nodes<'g>(values: Replay<'g, Value>, graph: &Graph, which: &[bool]) -> Result<Replay<'g, Value>, Failed> {
-    values.some(which, |_, node, operands| {
+fn emit_marked_nodes<'g>(
+    values: Replay<'g, Value>,
+    graph: &Graph,
+    which: &[bool],
+) -> Result<Replay<'g, Value>, Failed> {
+    values.walk_marked(which, |_, node, operands| {
         let results = at_site(node.site, || emit(node.op.clone(), &operands))?;
         keep_names(graph, node, results.iter().copied());
         Ok(results)
@@ -210,26 +214,31 @@ impl<X: Tree, Y: Tree> LinearMap<X, Y> {
 /// ```
 #[track_caller]
 pub fn linearize<X: Tree, Y: Tree>(xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearMap<X, Y>) {
-    let choices = Choices { policy: CheckpointPolicy::SaveAll, ..Choices::default() };
-    linearized(Place::new("linearize", Site::caller()), &choices, xs, f)
+    let vjp_options = VjpOptions { policy: CheckpointPolicy::SaveAll, ..VjpOptions::default() };
+    linearize_at(Place::new("linearize", Site::caller()), &vjp_options, xs, f)
 }
 
 /// Like [`linearize`], with options. Only the checkpoint policy and the choice of reverse rules have an effect.
 #[track_caller]
 pub fn linearize_with<X: Tree, Y: Tree>(options: GradOptions, xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearMap<X, Y>) {
-    linearized(Place::new("linearize", Site::caller()), &options.choices, xs, f)
+    linearize_at(Place::new("linearize", Site::caller()), &options.vjp_options, xs, f)
 }
 
-fn linearized<X: Tree, Y: Tree>(at: Place, choices: &Choices, xs: X, f: impl FnOnce(X) -> Y) -> (Y, LinearMap<X, Y>) {
+fn linearize_at<X: Tree, Y: Tree>(
+    at: Place,
+    vjp_options: &VjpOptions,
+    xs: X,
+    f: impl FnOnce(X) -> Y,
+) -> (Y, LinearMap<X, Y>) {
     let leaves = tree::leaves(&xs, "x");
     let (closed, ys) = trace_function(&at, &leaves, &xs, f);
     let count = tree::leaves(&ys, "y").len();
     let recorded = closed.and_then(|closed| {
-        derived(&at, || {
+        derive_separately(&at, || {
             let inputs: Vec<Value> = leaves.iter().map(|(_, value)| *value).chain(closed.captures.clone()).collect();
             let is_in_wrt = |(index, value): (usize, &Value)| index < leaves.len() && value.dtype().is_float();
             let flags: Vec<bool> = inputs.iter().enumerate().map(is_in_wrt).collect();
-            let recorded = Split::record(&at, &closed.graph, &inputs, &flags, choices, false)?;
+            let recorded = Split::record(&at, &closed.graph, &inputs, &flags, vjp_options, false)?;
             Ok(([recorded.outputs, recorded.saved].concat(), recorded.split))
         })
     });
@@ -271,13 +280,13 @@ impl Graph {
         let wrt = wrt.into();
         let mut split = None;
         let forward = self.derive(&at, &wrt, |inputs, flags| {
-            let recorded = Split::record(&at, self, inputs, flags, &options.choices, true)?;
+            let recorded = Split::record(&at, self, inputs, flags, &options.vjp_options, true)?;
             split = Some(recorded.split);
             let residuals = recorded.saved.into_iter().enumerate();
             let residuals = residuals.map(|(index, value)| (format!("residual_{index}"), value));
             Ok(self.named_outputs(recorded.outputs).into_iter().chain(residuals).collect())
         })?;
-        let split = split.ok_or_else(|| forward.nothing_gives("the derivative".into()))?;
+        let split = split.ok_or_else(|| forward.undefined_value_error("the derivative".into()))?;
         let flags = self.wrt_flags(&at, &wrt)?;
         let linear = tracer::rebuild(self, at.site, |_| {
             tracer::reserve_symbols(&forward);

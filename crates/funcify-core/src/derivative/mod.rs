@@ -10,7 +10,6 @@
 
 mod active;
 mod build;
-mod choices;
 mod custom;
 mod disconnected;
 mod graphs;
@@ -22,20 +21,21 @@ mod record;
 #[cfg(test)]
 mod tests;
 mod vjp;
+mod vjp_options;
 
 pub(crate) use active::{active_params, active_values, forward_body};
 pub use build::{
     Disconnected, GradOptions, checkpoint, grad, grad_with, hessian, hvp, jacobian, jvp, value_and_grad, vjp, vjp_with,
 };
-pub(crate) use choices::Choices;
 pub use custom::{custom_jvp, custom_vjp};
 pub use graphs::Wrt;
 pub(crate) use jvp::jvp as push_forward;
-pub(crate) use linear::transposed;
+pub(crate) use linear::emit_transpose;
 pub use linearize::{LinearMap, linearize, linearize_with};
 pub use pullback::{BackwardInput, Pullback};
 pub(crate) use record::{Forward, Record, no_record};
 pub(crate) use vjp::Tape;
+pub(crate) use vjp_options::VjpOptions;
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl Dual {
     }
 
     /// Pairs values with their tangents: in `values`, each value that has a tangent is followed by it.
-    pub(crate) fn paired(values: impl IntoIterator<Item = Value>, has_tangent: &[bool]) -> Vec<Dual> {
+    pub(crate) fn pair(values: impl IntoIterator<Item = Value>, has_tangent: &[bool]) -> Vec<Dual> {
         let mut values = values.into_iter();
         let mut next = |has_tangent: &bool| {
             Some(Dual { primal: values.next()?, tangent: if *has_tangent { values.next() } else { None } })
@@ -77,7 +77,7 @@ impl Dual {
 
     /// Returns values under the names of a graph's outputs, with a tangent after each value marked in `has_tangent`.
     /// Sets `found` for the values that do have a tangent.
-    pub(crate) fn named(
+    pub(crate) fn name_outputs(
         duals: &[Dual],
         graph: &Graph,
         has_tangent: &[bool],
@@ -115,17 +115,17 @@ pub struct VjpContext<'a> {
     /// For each operand, `true` if its cotangent is requested. A rule may return others as well.
     pub wrt: &'a [bool],
     /// The options that select reverse rules.
-    pub(crate) choices: &'a Choices,
+    pub(crate) vjp_options: &'a VjpOptions,
 }
 
 impl VjpContext<'_> {
     /// Computes the cotangents of the operands in `wrt`; the others are `None`.
-    pub fn each<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Cotangents {
+    pub fn cotangents<const N: usize>(&self, of: [&dyn Fn() -> Option<Value>; N]) -> Cotangents {
         of.iter().zip(self.wrt).map(|(of, wrt)| if *wrt { of() } else { None }).collect()
     }
 
     /// Returns no cotangents, for an op that passes none to its operands.
-    pub fn none(&self) -> Cotangents {
+    pub fn no_cotangents(&self) -> Cotangents {
         vec![None; self.operands.len()]
     }
 }
@@ -179,7 +179,7 @@ pub fn no_derivative(op: &str, operands: &[Value], component: &str, reason: &str
 }
 
 /// Distributes values to the positions marked in `has`.
-pub(crate) fn placed(has: &[bool], values: impl IntoIterator<Item = Value>) -> Vec<Option<Value>> {
+pub(crate) fn place_marked(has: &[bool], values: impl IntoIterator<Item = Value>) -> Vec<Option<Value>> {
     let mut values = values.into_iter();
     has.iter().map(|has| if *has { values.next() } else { None }).collect()
 }

@@ -20,11 +20,11 @@ pub struct Pullback {
     /// The forward pass. It has the inputs of the graph; its outputs are those of the graph, followed by the
     /// residuals.
     pub forward: Graph,
-    /// The backward pass. Its inputs are listed in [`takes`](Pullback::takes); its outputs are `grad_x` for each
-    /// input `x` in `wrt`, in order.
+    /// The backward pass. Its inputs are listed in [`backward_inputs`](Pullback::backward_inputs); its outputs are
+    /// `grad_x` for each input `x` in `wrt`, in order.
     pub backward: Graph,
     /// The origin of each input of the backward pass.
-    pub takes: Vec<BackwardInput>,
+    pub backward_inputs: Vec<BackwardInput>,
 }
 
 /// The origin of an input of a backward pass.
@@ -54,7 +54,7 @@ impl Graph {
     /// let x = HostTensor::scalar(0f64);
     /// let outputs = evaluate(&pullback.forward, &[x.clone()])?;
     /// let ct = HostTensor::scalar(1f64);
-    /// let inputs: Vec<_> = pullback.takes.iter().map(|taken| match taken {
+    /// let inputs: Vec<_> = pullback.backward_inputs.iter().map(|taken| match taken {
     ///     BackwardInput::Input(_) => x.clone(),
     ///     BackwardInput::Output(index) => outputs[*index].clone(),
     ///     BackwardInput::Cotangent(_) => ct.clone(),
@@ -75,7 +75,7 @@ impl Pullback {
     /// Returns the same two programs with other layouts for the residuals: `innermost` names, for each output of the
     /// forward pass, the axis that becomes its last one, if any. The graph's own outputs, the first `outputs`, keep
     /// their layout.
-    pub fn laid_out(&self, outputs: usize, innermost: &[Option<usize>]) -> Result<Pullback> {
+    pub fn with_layouts(&self, outputs: usize, innermost: &[Option<usize>]) -> Result<Pullback> {
         let orders = self.forward.outputs().iter().zip(innermost).enumerate().map(|(index, (output, axis))| {
             let rank = self.forward.ty(output.value).rank();
             let axis = axis.filter(|_| index >= outputs)?;
@@ -93,9 +93,9 @@ impl Pullback {
             BackwardInput::Output(index) => orders[*index].as_deref(),
             BackwardInput::Input(_) | BackwardInput::Cotangent(_) => None,
         };
-        let given: Vec<Option<&[usize]>> = self.takes.iter().map(order).collect();
+        let given: Vec<Option<&[usize]>> = self.backward_inputs.iter().map(order).collect();
         let backward = with_transposed_inputs(&self.backward, &given)?;
-        Ok(Pullback { forward: forward.with_outputs(saved), backward, takes: self.takes.clone() })
+        Ok(Pullback { forward: forward.with_outputs(saved), backward, backward_inputs: self.backward_inputs.clone() })
     }
 }
 
@@ -117,7 +117,7 @@ fn with_transposed_inputs(graph: &Graph, orders: &[Option<&[usize]>]) -> Result<
         };
         values.set(input.value, value);
     }
-    let values = values.live(|_, node, operands| {
+    let values = values.walk_live(|_, node, operands| {
         let results = transposed.push_node(node.op.clone(), &operands, node.site)?;
         transposed.keep_names(graph, node, &results);
         Ok::<_, Error>(results)
@@ -151,7 +151,7 @@ struct Cut<'a> {
     /// The nodes that the backward pass runs: those that depend on cotangents, and those that are recomputed.
     in_backward: Vec<bool>,
     /// The values that are inputs of the backward pass.
-    taken: Vec<bool>,
+    is_backward_input: Vec<bool>,
 }
 
 impl<'a> Cut<'a> {
@@ -159,7 +159,7 @@ impl<'a> Cut<'a> {
         let late = late_nodes(joint, inputs);
         let mut in_backward = vec![false; late.len()];
         let mut needed = vec![false; joint.values().count()];
-        let mut taken = vec![false; needed.len()];
+        let mut is_backward_input = vec![false; needed.len()];
         joint.outputs()[outputs..].iter().for_each(|output| needed[output.value.index()] = true);
         let live = joint.live_nodes();
         for (index, node) in joint.nodes().iter().enumerate().rev() {
@@ -169,11 +169,11 @@ impl<'a> Cut<'a> {
             if in_backward[index] {
                 node.inputs.iter().for_each(|input| needed[input.index()] = true);
             } else {
-                node.outputs.iter().for_each(|output| taken[output.index()] = needed[output.index()]);
+                node.outputs.iter().for_each(|output| is_backward_input[output.index()] = needed[output.index()]);
             }
         }
-        joint.inputs().iter().for_each(|input| taken[input.value.index()] = needed[input.value.index()]);
-        Cut { joint, inputs, outputs, in_backward, taken }
+        joint.inputs().iter().for_each(|input| is_backward_input[input.value.index()] = needed[input.value.index()]);
+        Cut { joint, inputs, outputs, in_backward, is_backward_input }
     }
 
     fn pullback(mut self, sizes: &[(Symbol, ValueId)]) -> Result<Pullback> {
@@ -182,8 +182,8 @@ impl<'a> Cut<'a> {
         let mut outputs = joint.outputs()[..self.outputs].to_vec();
         let mut backward = Graph::new(format!("{}_backward", joint.name()));
         let mut values = Replay::new(joint, []);
-        let mut takes = Vec::new();
-        for value in joint.values().filter(|value| self.taken[value.index()]) {
+        let mut backward_inputs = Vec::new();
+        for value in joint.values().filter(|value| self.is_backward_input[value.index()]) {
             let (name, taken) = match joint.source(value) {
                 Source::Input(index) if index < self.inputs => (joint.input_name(index), BackwardInput::Input(index)),
                 Source::Input(index) => (joint.input_name(index), BackwardInput::Cotangent(self.output_of(index))),
@@ -197,12 +197,12 @@ impl<'a> Cut<'a> {
                     (outputs[index].name.as_str(), BackwardInput::Output(index))
                 }
             };
-            let is_taken = |name: &str| (0..takes.len()).any(|index| backward.input_name(index) == name);
+            let is_taken = |name: &str| (0..backward_inputs.len()).any(|index| backward.input_name(index) == name);
             let name = free_name(name, is_taken);
             values.set(value, backward.push_input(&name, joint.ty(value).clone(), false));
-            takes.push(taken);
+            backward_inputs.push(taken);
         }
-        let values = values.some(&self.in_backward, |_, node, operands| {
+        let values = values.walk_marked(&self.in_backward, |_, node, operands| {
             let results = backward.push_node(node.op.clone(), &operands, node.site)?;
             backward.keep_names(joint, node, &results);
             Ok::<_, Error>(results)
@@ -212,11 +212,11 @@ impl<'a> Cut<'a> {
         }
         let all = joint.with_outputs(outputs);
         let forward = all.pruned_without(self.inputs..joint.inputs().len()).unwrap_or(all);
-        Ok(Pullback { forward, backward: backward.pruned(), takes })
+        Ok(Pullback { forward, backward: backward.pruned(), backward_inputs })
     }
 
-    /// Adds values to `taken` whose shapes determine the sizes that the backward pass uses: an input of the forward
-    /// pass, or else one of `sizes`.
+    /// Adds values to `is_backward_input` whose shapes determine the sizes that the backward pass uses: an input of
+    /// the forward pass, or else one of `sizes`.
     fn take_sizes(&mut self, sizes: &[(Symbol, ValueId)]) {
         let joint = self.joint;
         let nodes = || joint.nodes().iter().zip(&self.in_backward).filter(|(_, is_in)| **is_in).map(|(node, _)| node);
@@ -226,9 +226,9 @@ impl<'a> Cut<'a> {
         let is_used = |symbol: &Symbol| {
             !given.contains(symbol)
                 && (nodes().any(|node| uses_any(joint, node, &[symbol]))
-                    || joint
-                        .values()
-                        .any(|value| self.taken[value.index()] && symbols(joint, value).any(|s| s == symbol)))
+                    || joint.values().any(|value| {
+                        self.is_backward_input[value.index()] && symbols(joint, value).any(|s| s == symbol)
+                    }))
         };
         used.retain(is_used);
         for symbol in used {
@@ -238,18 +238,19 @@ impl<'a> Cut<'a> {
             let inputs = joint.inputs()[..self.inputs].iter().map(|input| input.value);
             let given = sizes.iter().filter(|(of, _)| *of == symbol).map(|(_, value)| *value);
             for value in inputs.chain(given) {
-                let before = std::mem::replace(&mut self.taken[value.index()], true);
+                let before = std::mem::replace(&mut self.is_backward_input[value.index()], true);
                 if self.known_sizes().contains(&symbol) {
                     break;
                 }
-                self.taken[value.index()] = before;
+                self.is_backward_input[value.index()] = before;
             }
         }
     }
 
-    /// Returns the sizes determined by the shapes of the values in `taken`: those of dimensions with one unknown.
+    /// Returns the sizes determined by the shapes of the values in `is_backward_input`: those of dimensions with one
+    /// unknown.
     fn known_sizes(&self) -> BTreeSet<Symbol> {
-        let taken = self.joint.values().filter(|value| self.taken[value.index()]);
+        let taken = self.joint.values().filter(|value| self.is_backward_input[value.index()]);
         let dims: Vec<&Dim> = taken.flat_map(|value| self.joint.ty(value).shape.dims()).collect();
         fixpoint(BTreeSet::new(), |known| {
             let mut known: BTreeSet<Symbol> = known.clone();
@@ -341,7 +342,7 @@ mod tests {
         pullback.backward.check().unwrap();
         let outputs = evaluate(&pullback.forward, inputs).unwrap();
         assert_eq!(outputs[..graph.outputs().len()], evaluate(graph, inputs).unwrap());
-        let taken = pullback.takes.iter().map(|taken| match taken {
+        let taken = pullback.backward_inputs.iter().map(|taken| match taken {
             BackwardInput::Input(index) => inputs[*index].clone(),
             BackwardInput::Output(index) => outputs[*index].clone(),
             BackwardInput::Cotangent(index) => {
@@ -367,7 +368,7 @@ mod tests {
         .unwrap();
         let pullback = graph.pullback(["w"], GradOptions::new()).unwrap();
         assert_eq!(saved(&pullback, 1), ["f64[T+1,1,2]"]);
-        let taken = pullback.takes.iter().filter(|taken| matches!(taken, BackwardInput::Output(_)));
+        let taken = pullback.backward_inputs.iter().filter(|taken| matches!(taken, BackwardInput::Output(_)));
         assert_eq!(taken.collect::<Vec<_>>(), [&BackwardInput::Output(1)]);
     }
 
@@ -408,7 +409,7 @@ mod tests {
         .unwrap();
         let pullback = graph.pullback(["xs", "w"], GradOptions::new()).unwrap();
         assert_eq!(saved(&pullback, 1), ["f64[T,2,3]"]);
-        let laid_out = pullback.laid_out(1, &[Some(0), Some(1)]).unwrap();
+        let laid_out = pullback.with_layouts(1, &[Some(0), Some(1)]).unwrap();
         assert_eq!(saved(&laid_out, 1), ["f64[T,3,2]"]);
         let xs = HostTensor::from([[0.5f64, 2.], [-1., 0.25], [0.75, -0.5]]);
         let inputs = [xs, HostTensor::from([[0.3f64, -0.2, 0.9], [1.1, 0.4, -0.6]])];
@@ -423,7 +424,7 @@ mod tests {
         })
         .unwrap();
         let pullback = graph.pullback(["x"], GradOptions::new()).unwrap();
-        let cotangents = pullback.takes.iter().filter(|taken| matches!(taken, BackwardInput::Cotangent(_)));
+        let cotangents = pullback.backward_inputs.iter().filter(|taken| matches!(taken, BackwardInput::Cotangent(_)));
         assert_eq!(cotangents.collect::<Vec<_>>(), [&BackwardInput::Cotangent(2)]);
     }
 }

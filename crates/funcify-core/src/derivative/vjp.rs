@@ -9,14 +9,14 @@ use crate::graph::tracer::keep_name;
 /// A graph whose nodes were added to the open trace in the form that the backward pass needs.
 pub(crate) struct Tape<'a> {
     graph: Cow<'a, Graph>,
-    choices: &'a Choices,
+    vjp_options: &'a VjpOptions,
     values: Vec<Option<Value>>,
     /// The values that depend on an input in `wrt`.
     active: Vec<bool>,
     /// The record of each node.
     records: Vec<Record>,
     /// The programs that were added instead of nodes.
-    instead: Vec<Option<Tape<'a>>>,
+    replacements: Vec<Option<Tape<'a>>>,
 }
 
 impl<'a> Tape<'a> {
@@ -26,9 +26,9 @@ impl<'a> Tape<'a> {
         graph: &'a Graph,
         inputs: &[Value],
         wrt: &[bool],
-        choices: &'a Choices,
+        vjp_options: &'a VjpOptions,
     ) -> Result<Self, Failed> {
-        Tape::record_with(graph, inputs, wrt, choices, &[])
+        Tape::record_with(graph, inputs, wrt, vjp_options, &[])
     }
 
     /// Like [`record`](Tape::record), but takes some values of the graph from residuals instead of computing them.
@@ -36,10 +36,10 @@ impl<'a> Tape<'a> {
         graph: &'a Graph,
         inputs: &[Value],
         wrt: &[bool],
-        choices: &'a Choices,
+        vjp_options: &'a VjpOptions,
         residuals: &[(ValueId, Value)],
     ) -> Result<Self, Failed> {
-        let mut tape = Tape::of(graph.with_free_symbols(), wrt, choices);
+        let mut tape = Tape::of(graph.with_free_symbols(), wrt, vjp_options);
         for (id, value) in residuals {
             tape.values[id.index()] = Some(*value);
         }
@@ -48,14 +48,14 @@ impl<'a> Tape<'a> {
     }
 
     /// Creates a tape without any nodes added.
-    fn of(graph: Cow<'a, Graph>, wrt: &[bool], choices: &'a Choices) -> Self {
+    fn of(graph: Cow<'a, Graph>, wrt: &[bool], vjp_options: &'a VjpOptions) -> Self {
         let (values, nodes) = (graph.values().count(), graph.nodes().len());
         Tape {
-            choices,
+            vjp_options,
             values: vec![None; values],
             active: active_values(&graph, wrt),
             records: (0..nodes).map(|_| Record::Nothing).collect(),
-            instead: (0..nodes).map(|_| None).collect(),
+            replacements: (0..nodes).map(|_| None).collect(),
             graph,
         }
     }
@@ -72,7 +72,7 @@ impl<'a> Tape<'a> {
             if !live[index] || (!node.outputs.is_empty() && node.outputs.iter().all(is_known)) {
                 continue;
             }
-            let operands = self.all(&node.inputs)?;
+            let operands = self.values_of(&node.inputs)?;
             check(node.op.name(), node.site, operands.iter().copied())?;
             let results = at_site(node.site, || self.run_node(index, node, &operands))?;
             check(node.op.name(), node.site, results.iter().copied())?;
@@ -93,25 +93,25 @@ impl<'a> Tape<'a> {
         }
         let types: Vec<TensorType> = operands.iter().map(|operand| operand.ty()).collect();
         let wrt = wrt(node, &self.active);
-        if let Some(program) = node.op.differentiated_as(&types, self.choices)? {
-            let mut tape = Tape::of(Cow::Owned(program), &wrt, self.choices);
+        if let Some(program) = node.op.replacement_for_differentiation(&types, self.vjp_options)? {
+            let mut tape = Tape::of(Cow::Owned(program), &wrt, self.vjp_options);
             tape.run(operands)?;
             let results = tape.outputs()?;
-            self.instead[index] = Some(tape);
+            self.replacements[index] = Some(tape);
             return Ok(results);
         }
-        let forward = node.op.forward(operands, &wrt, self.choices)?;
+        let forward = node.op.forward(operands, &wrt, self.vjp_options)?;
         self.records[index] = forward.record;
         Ok(forward.results)
     }
 
     /// Returns the value in the trace for a value of the graph.
     pub(crate) fn value(&self, id: ValueId) -> Result<Value, Failed> {
-        let nothing = || self.graph.nothing_gives(format!("value {}", id.index()));
+        let nothing = || self.graph.undefined_value_error(format!("value {}", id.index()));
         Ok(self.values[id.index()].ok_or_else(nothing)?)
     }
 
-    fn all(&self, ids: &[ValueId]) -> Result<Vec<Value>, Failed> {
+    fn values_of(&self, ids: &[ValueId]) -> Result<Vec<Value>, Failed> {
         ids.iter().map(|id| self.value(*id)).collect()
     }
 
@@ -147,7 +147,7 @@ impl<'a> Tape<'a> {
             if of_results.iter().all(Option::is_none) {
                 continue;
             }
-            let (operands, results) = (self.all(&node.inputs)?, self.all(&node.outputs)?);
+            let (operands, results) = (self.values_of(&node.inputs)?, self.values_of(&node.outputs)?);
             check(node.op.name(), node.site, of_results.iter().flatten().copied())?;
             let wrt = wrt(node, active);
             let context = VjpContext {
@@ -155,10 +155,10 @@ impl<'a> Tape<'a> {
                 results: &results,
                 record: &self.records[index],
                 wrt: &wrt,
-                choices: self.choices,
+                vjp_options: self.vjp_options,
             };
             at_site(node.site, || {
-                let contributions = match &self.instead[index] {
+                let contributions = match &self.replacements[index] {
                     Some(tape) => tape.pull(&of_results)?,
                     None => node.op.vjp(&context, &of_results)?,
                 };

@@ -1,6 +1,6 @@
 //! Inserts a graph into another one.
 
-use super::bind::{Solved, Unsolved, agreement, solve};
+use super::bind::{Match, SizeMismatch, size_fix, solve};
 use super::tracer::check;
 use super::*;
 
@@ -31,10 +31,10 @@ impl Graph {
     #[track_caller]
     pub fn apply(&self, inputs: &[Value]) -> Vec<Value> {
         let site = Site::caller();
-        or_failed(self.applied(site, inputs), self.outputs().len())
+        or_failed(self.try_apply(site, inputs), self.outputs().len())
     }
 
-    fn applied(&self, site: Site, inputs: &[Value]) -> Result<Vec<Value>, Failed> {
+    fn try_apply(&self, site: Site, inputs: &[Value]) -> Result<Vec<Value>, Failed> {
         check(self.name(), site, inputs.iter().copied())?;
         let sizes = self.sizes_of(&Place::new(self.name(), site), inputs);
         let sizes = sizes.map_err(|error| fail(self.name(), site, inputs, |_| error))?;
@@ -53,37 +53,37 @@ impl Graph {
         for (index, input) in inputs.iter().enumerate() {
             let (expected, found) = (self.input_type(index), input.ty());
             if expected.dtype != found.dtype || expected.rank() != found.rank() {
-                return Err(self.misfit(at, index, &found, "pass a value of that dtype and rank"));
+                return Err(self.argument_mismatch(at, index, &found, "pass a value of that dtype and rank"));
             }
             let dims = expected.shape.dims().iter().cloned().zip(found.shape.dims().to_vec());
             pending.extend(dims.map(|(expected, found)| (index, expected, found)));
         }
-        let solved = solve(pending, |expected, found| match solved(expected, found, &sizes) {
+        let solved = solve(pending, |expected, found| match solve_symbol(expected, found, &sizes) {
             Some((symbol, size)) => {
                 sizes.insert(symbol, size);
-                Solved::Agrees
+                Match::Equal
             }
-            None if expected.symbols().into_iter().any(|symbol| !sizes.contains_key(symbol)) => Solved::Waits,
-            None if expected.replaced(&sizes) == *found => Solved::Agrees,
-            None => Solved::Differs,
+            None if expected.symbols().into_iter().any(|symbol| !sizes.contains_key(symbol)) => Match::Undetermined,
+            None if expected.replaced(&sizes) == *found => Match::Equal,
+            None => Match::Different,
         });
         let (index, fix) = match solved {
             Ok(()) => return Ok(sizes),
-            Err(Unsolved { index, waits: None }) => (index, agreement("value", sizes.iter())),
-            Err(Unsolved { index, waits: Some(dim) }) => {
+            Err(SizeMismatch { index, undetermined: None }) => (index, size_fix("value", sizes.iter())),
+            Err(SizeMismatch { index, undetermined: Some(dim) }) => {
                 (index, format!("declare inputs in which each symbol of `{dim}` is a dimension by itself"))
             }
         };
-        Err(self.misfit(at, index, &inputs[index].ty(), &fix))
+        Err(self.argument_mismatch(at, index, &inputs[index].ty(), &fix))
     }
 
-    fn misfit(&self, at: &Place, index: usize, found: &TensorType, fix: &str) -> Error {
+    fn argument_mismatch(&self, at: &Place, index: usize, found: &TensorType, fix: &str) -> Error {
         at.mismatch(format!("input {index} (`{}`)", self.input_name(index)), self.input_type(index), found, fix)
     }
 }
 
 /// Solves `expected == found` for the only symbol of `expected` that has no size yet.
-fn solved(expected: &Dim, found: &Dim, sizes: &BTreeMap<Symbol, Dim>) -> Option<(Symbol, Dim)> {
+fn solve_symbol(expected: &Dim, found: &Dim, sizes: &BTreeMap<Symbol, Dim>) -> Option<(Symbol, Dim)> {
     let is_new = |symbol: &Symbol| !sizes.contains_key(symbol);
     if let Some(symbol) = expected.as_symbol() {
         return is_new(symbol).then(|| (symbol.clone(), found.clone()));

@@ -29,22 +29,22 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
     let solved = solve(pending, |dim, size| {
         let known = dim.substitute(&sizes);
         match (known.constant(), known.solve(*size)) {
-            (Some(value), _) if value == *size => Solved::Agrees,
+            (Some(value), _) if value == *size => Match::Equal,
             (None, Some((symbol, value))) => {
                 sizes.set(&symbol, value as usize);
-                Solved::Agrees
+                Match::Equal
             }
-            (None, None) if known.symbols().len() > 1 => Solved::Waits,
-            _ => Solved::Differs,
+            (None, None) if known.symbols().len() > 1 => Match::Undetermined,
+            _ => Match::Different,
         }
     });
     match solved {
         Ok(()) => Ok(sizes),
-        Err(Unsolved { index, waits: None }) => {
-            let fix = agreement("tensor", sizes.iter());
+        Err(SizeMismatch { index, undetermined: None }) => {
+            let fix = size_fix("tensor", sizes.iter());
             Err(argument_error(at, graph, index, &arguments[index], &fix))
         }
-        Err(Unsolved { waits: Some(dim), .. }) => {
+        Err(SizeMismatch { undetermined: Some(dim), .. }) => {
             let symbol = dim.substitute(&sizes).symbols().into_iter().next().cloned();
             Err(crate::ops::unbound(at, &symbol.unwrap_or_else(|| Symbol::new("?"))))
         }
@@ -52,34 +52,34 @@ pub fn bind_sizes(at: &Place, graph: &Graph, arguments: &[TensorType]) -> Result
 }
 
 /// The result of matching a dimension against its required size.
-pub(super) enum Solved {
+pub(super) enum Match {
     /// They are equal, as far as the symbols of the dimension are known.
-    Agrees,
+    Equal,
     /// They differ.
-    Differs,
+    Different,
     /// The dimension has several unknown symbols, which other dimensions may determine.
-    Waits,
+    Undetermined,
 }
 
-/// An input with a dimension that differs from its required size, or that waits for symbols that nothing determines.
-pub(super) struct Unsolved {
+/// An input with a dimension that differs from its required size, or whose symbols nothing determines.
+pub(super) struct SizeMismatch {
     pub(super) index: usize,
-    pub(super) waits: Option<Dim>,
+    pub(super) undetermined: Option<Dim>,
 }
 
 /// Matches the dimensions of inputs against their required sizes until all agree. `step` records the symbols that a
 /// dimension determines.
 pub(super) fn solve<S>(
     mut pending: Vec<(usize, Dim, S)>,
-    mut step: impl FnMut(&Dim, &S) -> Solved,
-) -> Result<(), Unsolved> {
+    mut step: impl FnMut(&Dim, &S) -> Match,
+) -> Result<(), SizeMismatch> {
     loop {
         let (before, mut left) = (pending.len(), Vec::new());
         for (index, dim, size) in pending {
             match step(&dim, &size) {
-                Solved::Agrees => {}
-                Solved::Differs => return Err(Unsolved { index, waits: None }),
-                Solved::Waits => left.push((index, dim, size)),
+                Match::Equal => {}
+                Match::Different => return Err(SizeMismatch { index, undetermined: None }),
+                Match::Undetermined => left.push((index, dim, size)),
             }
         }
         pending = left;
@@ -88,13 +88,13 @@ pub(super) fn solve<S>(
         }
         if pending.len() == before {
             let (index, dim, _) = pending.swap_remove(0);
-            return Err(Unsolved { index, waits: Some(dim) });
+            return Err(SizeMismatch { index, undetermined: Some(dim) });
         }
     }
 }
 
 /// Returns the fix for a size that differs: `pass a tensor whose shape agrees with T = 3`.
-pub(super) fn agreement<'a, S: fmt::Display>(what: &str, bound: impl Iterator<Item = (&'a Symbol, S)>) -> String {
+pub(super) fn size_fix<'a, S: fmt::Display>(what: &str, bound: impl Iterator<Item = (&'a Symbol, S)>) -> String {
     let bound: Vec<String> = bound.map(|(symbol, size)| format!("{symbol} = {size}")).collect();
     match bound.is_empty() {
         true => format!("pass a {what} of that shape"),

@@ -12,21 +12,21 @@ use crate::ops::{Movement, OpClass};
 /// Returns whether an op cannot fail at run time, whatever its operands hold: no size that it computes can be
 /// negative, no axis that it indexes is empty, the rows that it reads exist, and it terminates. `sizes` are the known
 /// sizes.
-pub fn is_certain(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
-    let (known, op) = (Known(sizes), &node.op);
+pub fn cannot_fail(graph: &Graph, node: &Node, sizes: &Sizes) -> bool {
+    let (known, op) = (KnownSizes(sizes), &node.op);
     let operands: SmallVec<[&TensorType; 4]> = node.inputs.iter().map(|input| graph.ty(*input)).collect();
     let is_given = |dim: &Dim| operands.iter().any(|ty| ty.shape.dims().contains(dim));
     let mut made = node.outputs.iter().flat_map(|output| graph.ty(*output).shape.dims());
-    made.all(|dim| known.is_natural(dim) || is_given(dim))
-        && attributes_are_natural(op, &known)
-        && op.surely_runs(&operands, &known)
-        && op.bodies().iter().all(|body| body.nodes().iter().all(|node| is_certain(body, node, sizes)))
+    made.all(|dim| known.is_nonnegative(dim) || is_given(dim))
+        && attributes_are_nonnegative(op, &known)
+        && op.is_certain_to_succeed(&operands, &known)
+        && op.bodies().iter().all(|body| body.nodes().iter().all(|node| cannot_fail(body, node, sizes)))
 }
 
 /// The known sizes.
-pub struct Known<'a>(pub(crate) &'a Sizes);
+pub struct KnownSizes<'a>(pub(crate) &'a Sizes);
 
-impl Known<'_> {
+impl KnownSizes<'_> {
     /// Returns whether `large` is certainly at least `small`.
     pub(crate) fn is_at_least(&self, large: &Dim, small: &Dim) -> bool {
         if let (Some(large), Some(small)) = (large.constant(), small.constant()) {
@@ -36,7 +36,7 @@ impl Known<'_> {
     }
 
     /// Returns whether a size is certainly not negative.
-    pub(crate) fn is_natural(&self, dim: &Dim) -> bool {
+    pub(crate) fn is_nonnegative(&self, dim: &Dim) -> bool {
         match dim.constant() {
             Some(number) => number >= 0,
             None => dim.as_symbol().is_some() || self.is_at_least(dim, &Dim::from(0)),
@@ -48,15 +48,15 @@ impl Known<'_> {
     }
 }
 
-fn attributes_are_natural(op: &Op, known: &Known<'_>) -> bool {
-    let are_natural =
-        || op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_natural(dim)));
+fn attributes_are_nonnegative(op: &Op, known: &KnownSizes<'_>) -> bool {
+    let are_nonnegative =
+        || op.attributes().iter().all(|(_, attribute)| attribute.dims().iter().all(|dim| known.is_nonnegative(dim)));
     match op.class() {
         // Their sizes are those of their results, which the caller checks.
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Reshape(_) | Movement::Broadcast(_)) => true,
-        OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => are_natural(),
-        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => are_natural(),
-        OpClass::Control(_) | OpClass::Custom(_) => are_natural(),
+        OpClass::Movement(_) | OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => are_nonnegative(),
+        OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => are_nonnegative(),
+        OpClass::Control(_) | OpClass::Custom(_) => are_nonnegative(),
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn certain_values(graph: &Graph) -> Vec<bool> {
     for node in &graph.nodes {
         let is_so = node.inputs.iter().all(|input| certain[input.index()])
             && !uses_any(graph, node, &uncertain_sizes)
-            && is_certain(graph, node, &Sizes::new());
+            && cannot_fail(graph, node, &Sizes::new());
         node.outputs.iter().for_each(|output| certain[output.index()] = is_so);
         uncertain_sizes.extend(node.op.binds().filter(|_| !is_so));
     }

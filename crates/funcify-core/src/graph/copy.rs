@@ -3,15 +3,15 @@
 use super::*;
 
 /// A map from the values of a graph to their copies in another one.
-pub struct Copied<'a> {
+pub struct ValueMap<'a> {
     from: &'a Graph,
     ids: Vec<Option<ValueId>>,
 }
 
-impl<'a> Copied<'a> {
+impl<'a> ValueMap<'a> {
     /// Creates an empty map.
     pub fn new(from: &'a Graph) -> Self {
-        Copied { from, ids: vec![None; from.values().count()] }
+        ValueMap { from, ids: vec![None; from.values().count()] }
     }
 
     /// Returns the copy of a value, or `None` if it has none yet.
@@ -61,16 +61,16 @@ impl<'a> Copied<'a> {
 }
 
 /// A graph under construction from the nodes of another one, with the same inputs and outputs.
-pub struct Copy<'a> {
+pub struct GraphCopy<'a> {
     /// The graph so far.
     pub graph: Graph,
-    copied: Copied<'a>,
+    copied: ValueMap<'a>,
 }
 
-impl<'a> Copy<'a> {
+impl<'a> GraphCopy<'a> {
     /// Creates a graph with the inputs of `from` only.
-    pub fn of(from: &'a Graph) -> Self {
-        let mut copy = Copy { graph: Graph::new(from.name()), copied: Copied::new(from) };
+    pub fn with_inputs_of(from: &'a Graph) -> Self {
+        let mut copy = GraphCopy { graph: Graph::new(from.name()), copied: ValueMap::new(from) };
         for (index, input) in from.inputs().iter().enumerate() {
             let ty = from.input_type(index).clone();
             let id = copy.graph.push_input(from.input_name(index), ty, input.is_static);
@@ -95,7 +95,7 @@ impl<'a> Copy<'a> {
     }
 
     /// Adds the outputs and returns the graph. Returns `None` if one of them has no copy.
-    pub fn finished(mut self) -> Option<Graph> {
+    pub fn finish(mut self) -> Option<Graph> {
         self.copied.outputs(&mut self.graph)?;
         Some(self.graph)
     }

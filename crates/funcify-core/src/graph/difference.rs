@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::*;
 
 /// `Ok`, or a description of the first difference.
-type Same = Result<(), String>;
+type Comparison = Result<(), String>;
 
 impl Graph {
     /// Describes the first difference between two graphs as programs, or returns `None` if they are equal. Ignores
@@ -17,19 +17,19 @@ impl Graph {
     }
 }
 
-fn equal<T: PartialEq + Debug>(what: &str, left: T, right: T) -> Same {
+fn check_equal<T: PartialEq + Debug>(what: &str, left: T, right: T) -> Comparison {
     if left == right { Ok(()) } else { Err(format!("{what}: {left:?} and {right:?}")) }
 }
 
-fn same_graph(left: &Graph, right: &Graph, is_body: bool) -> Same {
+fn same_graph(left: &Graph, right: &Graph, is_body: bool) -> Comparison {
     let counts = |graph: &Graph| (graph.inputs.len(), graph.nodes.len(), graph.outputs.len());
-    equal("the name", left.name(), right.name())?;
-    equal("the numbers of inputs, nodes and outputs", counts(left), counts(right))?;
+    check_equal("the name", left.name(), right.name())?;
+    check_equal("the numbers of inputs, nodes and outputs", counts(left), counts(right))?;
     for (index, (a, b)) in left.inputs.iter().zip(&right.inputs).enumerate() {
-        equal(&format!("the type of input {index}"), left.ty(a.value), right.ty(b.value))?;
-        equal(&format!("whether input {index} is static"), a.is_static, b.is_static)?;
+        check_equal(&format!("the type of input {index}"), left.ty(a.value), right.ty(b.value))?;
+        check_equal(&format!("whether input {index} is static"), a.is_static, b.is_static)?;
         if !is_body {
-            equal(&format!("the name of input {index}"), left.input_name(index), right.input_name(index))?;
+            check_equal(&format!("the name of input {index}"), left.input_name(index), right.input_name(index))?;
         }
     }
     for (index, (a, b)) in left.nodes.iter().zip(&right.nodes).enumerate() {
@@ -37,29 +37,29 @@ fn same_graph(left: &Graph, right: &Graph, is_body: bool) -> Same {
         same_node((left, a), (right, b)).map_err(inside)?;
     }
     for (index, (a, b)) in left.outputs.iter().zip(&right.outputs).enumerate() {
-        equal(&format!("output {index}"), left.source(a.value), right.source(b.value))?;
+        check_equal(&format!("output {index}"), left.source(a.value), right.source(b.value))?;
         if !is_body {
-            equal(&format!("the name of output {index}"), &a.name, &b.name)?;
+            check_equal(&format!("the name of output {index}"), &a.name, &b.name)?;
         }
     }
     Ok(())
 }
 
-fn same_node((left, a): (&Graph, &Node), (right, b): (&Graph, &Node)) -> Same {
+fn same_node((left, a): (&Graph, &Node), (right, b): (&Graph, &Node)) -> Comparison {
     let sources = |graph: &Graph, values: &[ValueId]| -> Vec<Source> {
         values.iter().map(|value| graph.source(*value)).collect()
     };
-    equal("the operands", sources(left, &a.inputs), sources(right, &b.inputs))?;
-    equal("the types of the results", left.types(&a.outputs), right.types(&b.outputs))?;
+    check_equal("the operands", sources(left, &a.inputs), sources(right, &b.inputs))?;
+    check_equal("the types of the results", left.types(&a.outputs), right.types(&b.outputs))?;
     same_op(&a.op, &b.op)
 }
 
 /// Compares all fields in their debug format, and then the bodies.
-fn same_op(left: &Op, right: &Op) -> Same {
+fn same_op(left: &Op, right: &Op) -> Comparison {
     let (of_left, of_right) = (left.bodies(), right.bodies());
     let nothing = Arc::new(Graph::default());
     let without = |op: &Op, count: usize| format!("{:?}", op.with_bodies(vec![nothing.clone(); count]));
-    equal("the op", without(left, of_left.len()), without(right, of_right.len()))?;
+    check_equal("the op", without(left, of_left.len()), without(right, of_right.len()))?;
     for (number, (a, b)) in of_left.into_iter().zip(of_right).enumerate() {
         same_graph(a, b, true).map_err(|reason| format!("{}: {reason}", left.body_name(number)))?;
     }

@@ -3,22 +3,22 @@
 use std::cell::Cell;
 
 thread_local! {
-    static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
+    static OPS_UNTIL_FAILURE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// Returns whether the op being added is to fail.
-pub(super) fn is_due() -> bool {
-    let left = LEFT.get();
-    LEFT.set(left.and_then(|left| left.checked_sub(1)));
+pub(super) fn should_fail() -> bool {
+    let left = OPS_UNTIL_FAILURE.get();
+    OPS_UNTIL_FAILURE.set(left.and_then(|left| left.checked_sub(1)));
     left == Some(0)
 }
 
 /// Builds repeatedly and makes each op fail once. Asserts that each failure is an error, not a panic.
-pub fn check<R>(build: impl Fn() -> crate::error::Result<R>) {
+pub fn check_each_op_failing<R>(build: impl Fn() -> crate::error::Result<R>) {
     for number in 0.. {
-        LEFT.set(Some(number));
+        OPS_UNTIL_FAILURE.set(Some(number));
         let built = build();
-        let is_over = LEFT.take().is_some();
+        let is_over = OPS_UNTIL_FAILURE.take().is_some();
         assert!(built.is_err() || is_over, "op {number} failed, but the program was built");
         if is_over {
             return;

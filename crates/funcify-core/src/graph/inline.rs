@@ -6,7 +6,7 @@ use super::*;
 /// Adds the nodes that the outputs of `graph` need to the open trace, and returns the outputs.
 pub fn inline(graph: &Graph, inputs: &[Value]) -> Result<Vec<Value>, Failed> {
     let graph = &*graph.with_free_symbols();
-    let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
+    let replayed = Replay::new(graph, inputs.iter().copied()).walk_live(|_, node, operands| {
         let results = at_site(node.site, || emit(node.op.clone(), &operands))?;
         keep_names(graph, node, results.iter().copied());
         Ok::<_, Failed>(results)

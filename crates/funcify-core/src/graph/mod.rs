@@ -27,8 +27,8 @@ use std::fmt;
 
 pub use crate::handle::{Failed, ValueId};
 pub use bind::{bind_sizes, call_error};
-pub use certain::{Known, is_certain};
-pub use copy::{Copied, Copy};
+pub use certain::{KnownSizes, cannot_fail};
+pub use copy::{GraphCopy, ValueMap};
 pub use identity::GraphId;
 pub use inline::inline;
 pub use live::uses_any;

@@ -50,10 +50,10 @@ pub(crate) fn excerpt(graph: &Graph, op: &str, operands: &[ValueId]) -> Vec<Stri
     let operand = |value: &ValueId| format!("{}: {}", names.get(*value), type_text(graph, *value));
     let operands: Vec<String> = operands.iter().map(operand).collect();
     lines.push(format!("{op} {}", operands.join(", ")).trim_end().to_string());
-    lines.into_iter().map(shortened).collect()
+    lines.into_iter().map(shorten).collect()
 }
 
-fn shortened(line: String) -> String {
+fn shorten(line: String) -> String {
     match line.char_indices().nth(EXCERPT_WIDTH) {
         Some((end, _)) => format!("{} ..", &line[..end]),
         None => line,
@@ -71,7 +71,7 @@ impl Names {
     }
 
     /// Returns the names of several values.
-    fn all(&self, values: &[ValueId]) -> Vec<String> {
+    fn names_of(&self, values: &[ValueId]) -> Vec<String> {
         values.iter().map(|value| self.get(*value)).collect()
     }
 }
@@ -151,7 +151,7 @@ impl Printer {
     fn function(&mut self, graph: &Graph) -> Names {
         let mut names = Names::default();
         let params: Vec<String> = (0..graph.inputs().len()).map(|index| self.input(graph, &mut names, index)).collect();
-        self.braced(format!("fn{}({})", name_text(graph), params.join(", ")), |printer| {
+        self.print_block(format!("fn{}({})", name_text(graph), params.join(", ")), |printer| {
             for node in graph.nodes() {
                 printer.equations.push(printer.lines.len());
                 printer.equation(graph, &mut names, node);
@@ -179,19 +179,19 @@ impl Printer {
         let binders: Vec<String> = node.outputs.iter().enumerate().map(binder).collect();
         let left = if binders.is_empty() { String::new() } else { format!("{} = ", binders.join(", ")) };
         let with_operands = |head: String, operands: &[ValueId], attributes: &Attributes| {
-            let operands = names.all(operands).join(", ");
+            let operands = names.names_of(operands).join(", ");
             let space = if operands.is_empty() { "" } else { " " };
             format!("{left}{head}{space}{operands}{}", attributes_text(attributes))
         };
         match (form, &node.op) {
             (Some(form), _) => {
-                let own = form.bodies.first().filter(|_| form.spelling.is_own_body());
+                let own = form.bodies.first().filter(|_| form.spelling.has_inline_body());
                 let name = form.spelling.name.to_string() + &own.map_or(String::new(), |body| name_text(&body.graph));
                 let head = with_operands(name, &form.operands, &form.attributes);
                 match (own, &form.bodies[..]) {
                     (Some(body), _) => self.body(head, names, &form, body, &node.outputs),
                     (None, []) => self.line(head),
-                    (None, bodies) => self.braced(head, |printer| {
+                    (None, bodies) => self.print_block(head, |printer| {
                         for (number, body) in bodies.iter().enumerate() {
                             let head = form.spelling.body_name(number) + &name_text(&body.graph);
                             printer.body(head, names, &form, body, &node.outputs);
@@ -205,7 +205,7 @@ impl Printer {
     }
 
     /// Prints a block: a line that ends with `{`, the inner lines, and `}`.
-    fn braced(&mut self, head: impl AsRef<str>, inner: impl FnOnce(&mut Self)) {
+    fn print_block(&mut self, head: impl AsRef<str>, inner: impl FnOnce(&mut Self)) {
         self.line(format!("{} {{", head.as_ref()));
         self.depth += 1;
         inner(self);
@@ -272,15 +272,15 @@ impl Printer {
         if !captured.is_empty() {
             head += &format!(" with {}", captured.join(", "));
         }
-        self.braced(head, |printer| {
+        self.print_block(head, |printer| {
             lines.iter().for_each(|line| printer.line(line));
             printer.equations(graph, &mut inner);
             for Write { result: index, tap, value, .. } in &body.writes {
                 printer.line(format!("{}{} = {}", result(*index), tap_text(tap), inner.get(*value)));
             }
-            if !(form.spelling.is_own_body() && body.gives.is_empty()) {
-                let gives = inner.all(&body.gives).join(", ");
-                printer.line(format!("{} {gives}", form.spelling.gives()).trim_end());
+            if !(form.spelling.has_inline_body() && body.unwritten_results.is_empty()) {
+                let gives = inner.names_of(&body.unwritten_results).join(", ");
+                printer.line(format!("{} {gives}", form.spelling.result_keyword()).trim_end());
             }
         });
     }

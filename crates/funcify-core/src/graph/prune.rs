@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::certain::{certain_values, is_certain};
+use super::certain::{cannot_fail, certain_values};
 use super::live::uses_any;
 use super::*;
 
@@ -19,17 +19,17 @@ impl Graph {
     /// Like [`pruned`](Graph::pruned), but keeps loops and switches that may fail at run time unchanged, together
     /// with their operands, so that a program that fails also fails after pruning. Returns `None` if nothing can be
     /// removed.
-    pub fn pruned_certain(&self) -> Option<Graph> {
+    pub fn pruned_strict(&self) -> Option<Graph> {
         let keep = Keep { inputs: vec![true; self.inputs.len()], outputs: vec![true; self.outputs.len()] };
         let mut need = Need::of(self, true);
         need.add(self, &keep.outputs);
-        if need.is_all(self) { None } else { self.kept(&keep, &need) }
+        if need.is_all(self) { None } else { self.restricted_to(&keep, &need) }
     }
 
     /// Returns the total number of nodes, operands and results, including those in bodies. Pruning reduces it.
-    fn extent(&self) -> usize {
+    fn total_size(&self) -> usize {
         let of_node = |node: &Node| {
-            let bodies = node.op.bodies().into_iter().map(|body| body.extent());
+            let bodies = node.op.bodies().into_iter().map(|body| body.total_size());
             1 + node.inputs.len() + node.outputs.len() + bodies.sum::<usize>()
         };
         self.inputs.len() + self.outputs.len() + self.nodes.iter().map(of_node).sum::<usize>()
@@ -41,7 +41,7 @@ impl Graph {
         let keep = Keep { inputs, outputs: vec![true; self.outputs.len()] };
         let mut need = Need::of(self, false);
         need.add(self, &keep.outputs);
-        self.kept(&keep, &need)
+        self.restricted_to(&keep, &need)
     }
 
     /// Returns which inputs these outputs need.
@@ -51,8 +51,8 @@ impl Graph {
 
     /// Returns the graph reduced to these inputs and outputs and the nodes they need. Returns `None` if an output
     /// needs a removed input.
-    pub(crate) fn kept(&self, keep: &Keep, need: &Need) -> Option<Graph> {
-        let (mut graph, mut copied) = (Graph::new(self.name()), Copied::new(self));
+    pub(crate) fn restricted_to(&self, keep: &Keep, need: &Need) -> Option<Graph> {
+        let (mut graph, mut copied) = (Graph::new(self.name()), ValueMap::new(self));
         for (input, _) in self.inputs.iter().zip(&keep.inputs).filter(|(_, keep)| **keep) {
             let name = self.value_name(input.value).expect("every input has a name");
             copied.set(input.value, graph.push_input(name, self.ty(input.value).clone(), input.is_static));
@@ -103,7 +103,7 @@ pub(crate) struct Need {
     nodes: Vec<bool>,
     /// The needed parts of the bodies of each node.
     bodies: Vec<Vec<Need>>,
-    is_asked: bool,
+    is_visited: bool,
     /// `true` if ops that may fail are kept unchanged.
     is_strict: bool,
     /// The nodes that are kept unchanged.
@@ -116,7 +116,7 @@ impl Need {
             values: vec![false; graph.values.len()],
             nodes: vec![false; graph.nodes.len()],
             bodies: graph.nodes.iter().map(|_| Vec::new()).collect(),
-            is_asked: false,
+            is_visited: false,
             is_strict,
             whole: vec![false; graph.nodes.len()],
         }
@@ -124,13 +124,13 @@ impl Need {
 
     /// Adds everything that these outputs need, and returns which inputs are needed.
     pub(crate) fn add(&mut self, graph: &Graph, outputs: &[bool]) -> Vec<bool> {
-        let mut is_new = !self.is_asked;
+        let mut is_new = !self.is_visited;
         for (output, _) in graph.outputs.iter().zip(outputs).filter(|(_, keep)| **keep) {
             is_new |= !std::mem::replace(&mut self.values[output.value.index()], true);
         }
         if is_new {
-            self.is_asked = true;
-            self.follow(graph);
+            self.is_visited = true;
+            self.propagate(graph);
         }
         graph.inputs.iter().map(|input| self.values[input.value.index()]).collect()
     }
@@ -140,11 +140,11 @@ impl Need {
         let mut nodes = graph.nodes.iter().enumerate();
         nodes.all(|(index, node)| {
             let results: Vec<bool> = node.outputs.iter().map(|output| self.values[output.index()]).collect();
-            self.nodes[index] && (self.whole[index] || all_of_op(node, &results, &self.bodies[index]))
+            self.nodes[index] && (self.whole[index] || is_op_fully_needed(node, &results, &self.bodies[index]))
         })
     }
 
-    fn follow(&mut self, graph: &Graph) {
+    fn propagate(&mut self, graph: &Graph) {
         // A loop is also needed if the size of a symbol that it binds is.
         let bound: BTreeSet<&Symbol> = graph.nodes.iter().flat_map(|node| node.op.binds()).collect();
         let mut sizes: BTreeSet<&Symbol> = BTreeSet::new();
@@ -169,7 +169,7 @@ impl Need {
             let is_lost = |(input, needed): (&ValueId, &bool)| !needed && !certain[input.index()];
             if self.is_strict
                 && !node.op.bodies().is_empty()
-                && (!is_certain(graph, node, &Sizes::new()) || node.inputs.iter().zip(&operands).any(is_lost))
+                && (!cannot_fail(graph, node, &Sizes::new()) || node.inputs.iter().zip(&operands).any(is_lost))
             {
                 self.whole[index] = true;
                 operands.fill(true);
@@ -192,12 +192,12 @@ impl Need {
 }
 
 /// Returns whether an op cannot be pruned if these results, and these parts of its bodies, are needed.
-fn all_of_op(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
+fn is_op_fully_needed(node: &Node, results: &[bool], bodies: &[Need]) -> bool {
     let Some(pruned) = node.op.bodied().and_then(|op| op.pruned_for(results, bodies)) else { return true };
     let pairs = node.op.bodies().into_iter().zip(pruned.op.bodies());
     pruned.operands.len() == node.inputs.len()
         && pruned.results.len() == node.outputs.len()
-        && pairs.into_iter().all(|(before, after)| before.extent() == after.extent())
+        && pairs.into_iter().all(|(before, after)| before.total_size() == after.total_size())
 }
 
 #[cfg(test)]

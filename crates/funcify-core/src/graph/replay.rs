@@ -30,22 +30,22 @@ impl<'g, V: Clone> Replay<'g, V> {
     /// Walks the nodes that the outputs need, up to the first node whose rule fails. `rule` receives the index of a
     /// node, the node, and the counterparts of its operands, and returns those of its results. A node with an unknown
     /// operand is skipped.
-    pub fn live<E>(self, rule: impl FnMut(usize, &'g Node, Vec<V>) -> Result<Vec<V>, E>) -> Result<Self, E> {
+    pub fn walk_live<E>(self, rule: impl FnMut(usize, &'g Node, Vec<V>) -> Result<Vec<V>, E>) -> Result<Self, E> {
         let live = self.graph.live_nodes();
-        self.some(&live, rule)
+        self.walk_marked(&live, rule)
     }
 
-    /// Like [`live`](Replay::live), but walks the marked nodes.
-    pub fn some<E>(
+    /// Like [`walk_live`](Replay::walk_live), but walks the marked nodes.
+    pub fn walk_marked<E>(
         self,
         marked: &[bool],
         rule: impl FnMut(usize, &'g Node, Vec<V>) -> Result<Vec<V>, E>,
     ) -> Result<Self, E> {
-        self.some_with(marked, |node| &node.inputs, rule)
+        self.walk_marked_with(marked, |node| &node.inputs, rule)
     }
 
-    /// Like [`some`](Replay::some), but passes to `rule` only the operands that `operands_of` selects.
-    pub(crate) fn some_with<E>(
+    /// Like [`walk_marked`](Replay::walk_marked), but passes to `rule` only the operands that `operands_of` selects.
+    pub(crate) fn walk_marked_with<E>(
         mut self,
         marked: &[bool],
         operands_of: impl Fn(&'g Node) -> &'g [ValueId],
@@ -62,7 +62,7 @@ impl<'g, V: Clone> Replay<'g, V> {
 
     /// Returns the counterpart of a value. Fails only for a graph that [`check`](Graph::check) rejects.
     pub fn value(&self, id: ValueId) -> Result<V> {
-        self.get(id).ok_or_else(|| self.graph.nothing_gives(format!("value {}", id.index())))
+        self.get(id).ok_or_else(|| self.graph.undefined_value_error(format!("value {}", id.index())))
     }
 
     /// Returns the counterparts of the outputs, in order. Fails only for a graph that [`check`](Graph::check)
@@ -73,13 +73,13 @@ impl<'g, V: Clone> Replay<'g, V> {
 
     /// Returns the counterpart of an output.
     pub(crate) fn output(&self, output: &Output) -> Result<V> {
-        self.get(output.value).ok_or_else(|| self.graph.nothing_gives(format!("output `{}`", output.name)))
+        self.get(output.value).ok_or_else(|| self.graph.undefined_value_error(format!("output `{}`", output.name)))
     }
 }
 
 impl Graph {
     /// Creates the error for a value that no node or input defines (graph-c3).
-    pub fn nothing_gives(&self, component: String) -> Error {
+    pub fn undefined_value_error(&self, component: String) -> Error {
         Error::Invalid {
             at: Place::new(self.name(), Site::Unknown).boxed(),
             invariant: "graph-c3".into(),

@@ -12,7 +12,7 @@ pub(crate) struct OpenRule {
     /// The number of enclosing rules of the same function.
     pub(crate) level: usize,
     /// `true` if the rule uses `itself`.
-    pub(crate) says_itself: Cell<bool>,
+    pub(crate) uses_itself: Cell<bool>,
     /// The rules of its function that were traced inside it, as texts.
     pub(crate) inner: RefCell<Vec<String>>,
 }

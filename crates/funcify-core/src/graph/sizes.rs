@@ -38,7 +38,7 @@ pub(super) fn check_types(types: &[TensorType], at: &Place) -> Result<()> {
 
 /// Rejects a type with a dimension that is negative for all sizes, or beyond range.
 pub(super) fn check_type(component: &str, ty: &TensorType, at: &Place) -> Result<(), Error> {
-    match ty.shape.unusable() {
+    match ty.shape.first_unusable_dim() {
         None => Ok(()),
         Some(dim) if dim.is_beyond_range() => Err(at.mismatch(component, "sizes that fit in 64 bits", ty, FIX)),
         Some(_) => Err(at.mismatch(component, "sizes that are 0 or more", ty, "use sizes that are 0 or more")),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::rules::OpenRule;
 use super::*;
-use crate::cancel::{Ran, check_in_force};
+use crate::cancel::{Progress, check_cancelled};
 use crate::handle::Failed;
 use crate::tree;
 
@@ -24,7 +24,7 @@ static NEXT_HOME: AtomicU64 = AtomicU64::new(1);
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
         let site = with_trace(|trace| trace.site).flatten();
-        keep(error.with_site(site.unwrap_or(Site::Unknown)), &[])
+        record_error(error.with_site(site.unwrap_or(Site::Unknown)), &[])
     }
 }
 
@@ -38,7 +38,7 @@ struct Trace {
     /// The sizes that differ between the lanes of a batched program: step counts of loops.
     by_lane: Vec<SizeByLane>,
     /// Masks of type `bool[lanes]`: only lanes where all of them are `true` run the ops being added.
-    running: Vec<Value>,
+    lane_masks: Vec<Value>,
     /// The site of the ops being added, if it is not the caller's: a rule adds ops for the site of the op it belongs
     /// to.
     site: Option<Site>,
@@ -91,7 +91,7 @@ impl Drop for Guard {
     }
 }
 
-fn guard() -> Guard {
+fn open_guard() -> Guard {
     TRACES.with_borrow(|traces| Guard {
         traces: traces.len(),
         bodies: traces.last().map_or(0, |trace| trace.bodies.len()),
@@ -124,7 +124,7 @@ impl OpenGraph {
 
     /// Opens a trace that starts with the given error, if any.
     fn named(name: &str, site: Site, error: Option<Error>) -> Self {
-        let guard = guard();
+        let guard = open_guard();
         let (body, at) = (OpenBody::new(name), Place::new("build", site));
         let home = body.home;
         TRACES.with_borrow_mut(|traces| {
@@ -133,7 +133,7 @@ impl OpenGraph {
                 error,
                 fresh: 0,
                 by_lane: Vec::new(),
-                running: Vec::new(),
+                lane_masks: Vec::new(),
                 site: None,
             });
         });
@@ -152,7 +152,7 @@ impl OpenGraph {
             (None, Ok(())) => Ok(trace.bodies.swap_remove(0).graph),
             (Some(error), _) => Err(error),
             // Another trace has recorded the error.
-            (None, Err(_)) => Err(escaped(&self.at, 0)),
+            (None, Err(_)) => Err(escaped_value_error(&self.at, 0)),
         }
     }
 }
@@ -182,7 +182,7 @@ pub(crate) struct ClosedBody {
 impl BodyTrace {
     /// Opens a body with these parameters.
     pub(crate) fn open(at: &Place, name: &str, params: &[(String, TensorType)]) -> (BodyTrace, Vec<Value>) {
-        let guard = guard();
+        let guard = open_guard();
         let values = in_trace(|trace| {
             // One more than the limit, so that the error for a rule that calls its own function comes first.
             if trace.bodies.len() > MAX_DEPTH + 1 {
@@ -233,8 +233,8 @@ pub fn emit(op: impl Into<Op>, operands: &[Value]) -> Result<Vec<Value>, Failed>
 pub fn emit_at(op: impl Into<Op>, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
     let op = op.into();
     // Differentiating, batching and rewriting a large program can take long, so each op checks for cancellation.
-    if let Err(error) = check_in_force(|| Place::new(op.name(), site), Ran::Ops(0)) {
-        return Err(keep(error, operands));
+    if let Err(error) = check_cancelled(|| Place::new(op.name(), site), Progress::Ops(0)) {
+        return Err(record_error(error, operands));
     }
     in_trace(|trace| trace.emit(op, operands, site))
 }
@@ -248,7 +248,7 @@ pub fn emit_value(op: impl Into<Op>, operands: &[Value], site: Site) -> Value {
 pub fn fail(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&Place) -> Error) -> Failed {
     let site = with_trace(|trace| trace.site).flatten().unwrap_or(site);
     // Created before the trace is borrowed, because it may query the types of values.
-    keep(error(&Place::new(op, site)), operands)
+    record_error(error(&Place::new(op, site)), operands)
 }
 
 /// Like [`fail`], for a function that returns a value.
@@ -257,7 +257,7 @@ pub fn fail_value(op: &str, site: Site, operands: &[Value], error: impl FnOnce(&
 }
 
 /// Records an error in the open trace, with the lines around it.
-fn keep(error: Error, operands: &[Value]) -> Failed {
+fn record_error(error: Error, operands: &[Value]) -> Failed {
     let kept = in_trace(|trace| {
         let op = error.place().op.clone();
         let body = trace.innermost();
@@ -389,16 +389,16 @@ pub(crate) fn remove_size_by_lane(symbol: &Symbol) {
 }
 
 /// Runs `f`; only the lanes where `mask` is `true` run the ops that it adds.
-pub(crate) fn where_running<R>(mask: Value, f: impl FnOnce() -> R) -> R {
-    with_trace(|trace| trace.running.push(mask));
+pub(crate) fn with_lane_mask<R>(mask: Value, f: impl FnOnce() -> R) -> R {
+    with_trace(|trace| trace.lane_masks.push(mask));
     let result = f();
-    with_trace(|trace| trace.running.pop());
+    with_trace(|trace| trace.lane_masks.pop());
     result
 }
 
 /// Returns the masks of the lanes that run the ops being added.
-pub(crate) fn running() -> Vec<Value> {
-    with_trace(|trace| trace.running.clone()).unwrap_or_default()
+pub(crate) fn lane_masks() -> Vec<Value> {
+    with_trace(|trace| trace.lane_masks.clone()).unwrap_or_default()
 }
 
 /// Returns the number of open bodies.
@@ -458,7 +458,7 @@ impl Trace {
     fn emit(&mut self, op: Op, operands: &[Value], site: Site) -> Result<Vec<Value>, Failed> {
         let site = self.site.unwrap_or(site);
         let at = Place::new(op.name(), site);
-        if super::failing::is_due() {
+        if super::failing::should_fail() {
             self.fail(name_error(&at, "an op", op.name(), "a test requested this failure"));
         }
         let ids = self.resolve_all(&at, operands)?;
@@ -522,7 +522,7 @@ impl Trace {
         }
         let ids: Vec<ValueId> = places.into_iter().map(|(level, id)| self.capture(level, id)).collect();
         let excerpt = print::excerpt(&self.innermost().graph, op, &ids);
-        Err(self.fail(escaped(&Place::new(op, site), index).with_excerpt(|| excerpt)))
+        Err(self.fail(escaped_value_error(&Place::new(op, site), index).with_excerpt(|| excerpt)))
     }
 
     /// Returns the id in the innermost body of a value of body `level`, adding a parameter to each body in between.
@@ -542,11 +542,11 @@ impl Trace {
     }
 }
 
-fn escaped(at: &Place, index: usize) -> Error {
+fn escaped_value_error(at: &Place, index: usize) -> Error {
     Error::Escaped {
         at: at.boxed(),
         component: format!("operand {index}"),
-        home: "a graph or loop body that is finished or not yet open".into(),
+        body: "a graph or loop body that is finished or not yet open".into(),
         fix: "return the value from the body as a carry or a y, and use what the loop returns".into(),
     }
 }

@@ -12,7 +12,7 @@ pub fn count() {
 }
 
 /// Returns the result of `f` and the units of work that it took.
-pub fn of<R>(f: impl FnOnce() -> R) -> (R, usize) {
+pub fn measure<R>(f: impl FnOnce() -> R) -> (R, usize) {
     let before = DONE.with(Cell::get);
     let result = f();
     (result, DONE.with(Cell::get).wrapping_sub(before))

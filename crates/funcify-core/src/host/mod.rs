@@ -8,7 +8,7 @@ use half::{bf16, f16};
 
 pub(crate) use elements::print_elements;
 
-use crate::types::{DType, Shape, TensorType, integer_to_odd, nearest_bf16, nearest_f16};
+use crate::types::{DType, Shape, TensorType, nearest_bf16, nearest_f16, round_integer_to_odd};
 
 /// One element in the type used for computation: integers as `i64`, floats as `f64`.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -54,7 +54,7 @@ impl Scalar {
             (_, _) if dtype.is_int() => Scalar::Int(self.as_i64()),
             // An i64 is rounded once to a narrower float, not by way of f64.
             (Scalar::Int(x), DType::F32) => Scalar::Float(f64::from(x as f32)),
-            (Scalar::Int(x), DType::F16 | DType::BF16) => Scalar::Float(integer_to_odd(x)),
+            (Scalar::Int(x), DType::F16 | DType::BF16) => Scalar::Float(round_integer_to_odd(x)),
             _ => Scalar::Float(self.as_f64()),
         }
     }

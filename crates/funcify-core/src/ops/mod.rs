@@ -314,7 +314,7 @@ fn check_not_empty(at: &Place, x: &HostTensor, axis: usize) -> Result<()> {
 
 /// Returns a tensor whose element at each index is that of `x` at the same index, except for the position along
 /// `axis`.
-fn taken_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&[usize]) -> usize) -> Vec<HostTensor> {
+fn gather_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&[usize]) -> usize) -> Vec<HostTensor> {
     let element = |index: &[usize]| {
         let mut source = index.to_vec();
         source[axis] = position(index);
@@ -324,12 +324,12 @@ fn taken_along(axis: usize, x: &HostTensor, shape: &[usize], position: impl Fn(&
 }
 
 /// Returns the indices of the `true` flags.
-fn flagged(flags: &[bool]) -> Vec<usize> {
+fn flagged_indices(flags: &[bool]) -> Vec<usize> {
     (0..flags.len()).filter(|number| flags[*number]).collect()
 }
 
 /// Returns the items whose flag is `true`.
-fn chosen<T: Clone>(flags: &[bool], all: &[T]) -> Vec<T> {
+fn select_flagged<T: Clone>(flags: &[bool], all: &[T]) -> Vec<T> {
     all.iter().zip(flags).filter(|(_, flag)| **flag).map(|(one, _)| one.clone()).collect()
 }
 
@@ -365,7 +365,7 @@ fn check_index_dtype(at: &Place, component: &str, ty: &TensorType) -> Result<()>
 
 /// Returns a size after spreading, which inserts `step - 1` elements between neighbours. `None` if the size has
 /// symbols that affect the result.
-fn spread(size: &Dim, step: usize) -> Option<Dim> {
+fn dilated_size(size: &Dim, step: usize) -> Option<Dim> {
     match (step, size.constant()) {
         (1, _) => Some(size.clone()),
         (_, Some(0 | 1)) => Some(size.clone()),

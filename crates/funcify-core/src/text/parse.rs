@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::attributes::attributes;
 use super::elements::parse_elements;
-use super::synonyms::written_as;
+use super::synonyms::equivalent_of;
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::print::excerpt;
 use crate::graph::{Graph, ValueId};
@@ -16,7 +16,7 @@ use crate::types::Symbol;
 use crate::types::grammar::expectation;
 use crate::types::grammar::tensor_type;
 use crate::types::lexer::{Cursor, Token, error_at, is_number, unknown_word};
-use crate::types::nearest::nearest;
+use crate::types::nearest::closest_word;
 
 /// Parses one function.
 pub(crate) fn parse(text: &str) -> Result<Graph> {
@@ -25,7 +25,7 @@ pub(crate) fn parse(text: &str) -> Result<Graph> {
         let mut parser = Parser { cursor, defined: HashSet::new(), around: Vec::new() };
         let graph = parser.function()?;
         match graph.unbound_symbol() {
-            Some(symbol) => Err(without_size(&parser.cursor, &graph, &symbol)),
+            Some(symbol) => Err(unbound_symbol_error(&parser.cursor, &graph, &symbol)),
             None => Ok(graph),
         }
     };
@@ -36,7 +36,7 @@ pub(crate) fn parse(text: &str) -> Result<Graph> {
 }
 
 /// Creates the error for a symbol that is used without a size (graph-c7).
-fn without_size(cursor: &Cursor, graph: &Graph, symbol: &Symbol) -> Error {
+fn unbound_symbol_error(cursor: &Cursor, graph: &Graph, symbol: &Symbol) -> Error {
     let site = cursor.first_word(symbol.name()).unwrap_or_default();
     let given = (0..graph.inputs().len()).flat_map(|index| graph.input_type(index).shape.dims());
     let given: BTreeSet<&str> = given.flat_map(|dim| dim.symbols()).map(Symbol::name).collect();
@@ -44,7 +44,7 @@ fn without_size(cursor: &Cursor, graph: &Graph, symbol: &Symbol) -> Error {
         true => "a number: no input has a named size".to_string(),
         false => format!("a size of an input: {}", Vec::from_iter(given.iter().copied()).join(", ")),
     };
-    let fix = match nearest(symbol.name(), given) {
+    let fix = match closest_word(symbol.name(), given) {
         Some(given) => format!("write `{given}`, or add an input with the size `{symbol}`"),
         None => format!("add an input with the size `{symbol}`, or write a number"),
     };
@@ -90,7 +90,7 @@ fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) ->
     operands(cursor)?;
     let mut attributes: Attributes = attributes(cursor)?;
     let Some(op) = parse_op(&name, &mut attributes) else {
-        if let Some(written) = written_as(&name) {
+        if let Some(written) = equivalent_of(&name) {
             let (expected, found) = ("the name of an op".to_string(), format!("`{name}`"));
             let fix = format!("write `{written}`");
             return Err(Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix });
@@ -98,14 +98,14 @@ fn op_with_attributes(cursor: &mut Cursor, operands: impl FnOnce(&mut Cursor) ->
         let names = all_names().into_iter().chain(custom_names()).chain(["return", "give", "until"]);
         return Err(unknown_word(site, "the name of an op", &name, names));
     };
-    let op = op.map_err(|expected| attributes.refused(site, &name, expected))?;
+    let op = op.map_err(|expected| attributes.rejection(site, &name, expected))?;
     let known = op.attributes();
-    only(site, &name, &attributes, &known.iter().map(|(key, _)| key).collect::<Vec<_>>())?;
+    check_known_attributes(site, &name, &attributes, &known.iter().map(|(key, _)| key).collect::<Vec<_>>())?;
     Ok(op)
 }
 
 /// Checks that an op has no attributes other than the known ones.
-pub(super) fn only(site: Site, name: &str, attributes: &Attributes, known: &[&str]) -> Result<()> {
+pub(super) fn check_known_attributes(site: Site, name: &str, attributes: &Attributes, known: &[&str]) -> Result<()> {
     let Some((key, _)) = attributes.iter().find(|(key, _)| !known.contains(key)) else { return Ok(()) };
     let expected = match known.is_empty() {
         true => format!("no attributes: `{name}` has none"),
@@ -288,8 +288,8 @@ impl Parser {
         };
         let site = self.cursor.site();
         let spelling = if let Token::Name(name) = self.cursor.peek() { Spelling::of(name) } else { None };
-        if spelling.is_none_or(|spelling| !spelling.is_own_body()) {
-            without_last(&binders)?;
+        if spelling.is_none_or(|spelling| !spelling.has_inline_body()) {
+            reject_last(&binders)?;
         }
         if let Some(spelling) = spelling {
             self.op_with_bodies(body, &binders, spelling)?;
@@ -366,7 +366,7 @@ impl Parser {
 }
 
 /// Checks that no result is limited to its last rows, which only the buffers of a loop may be.
-pub(super) fn without_last(binders: &[Binder]) -> Result<()> {
+pub(super) fn reject_last(binders: &[Binder]) -> Result<()> {
     let Some(binder) = binders.iter().find(|binder| binder.last.is_some()) else { return Ok(()) };
     Err(error_at(binder.site, "`last` only on a buffer of a loop", format!("`%{}`", binder.name)))
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::attributes::attributes;
-use super::parse::{Body, Parser, duplicate_name, only, without_last};
+use super::parse::{Body, Parser, check_known_attributes, duplicate_name, reject_last};
 use crate::error::{Error, Result, Site};
 use crate::graph::{MAX_DEPTH, ValueId};
 use crate::ops::Attributes;
@@ -22,13 +22,13 @@ impl Parser {
         let site = self.cursor.site();
         self.define_all(binders)?;
         self.cursor.bump();
-        let name = if spelling.is_own_body() { self.function_name(&["{", "with"])? } else { String::new() };
+        let name = if spelling.has_inline_body() { self.function_name(&["{", "with"])? } else { String::new() };
         let operands = self.values(&outer.names)?;
         let has_attributes = *self.cursor.peek() == Token::Mark('{') && *self.cursor.peek_at(1) != Token::NewLine;
         let attributes = if has_attributes { attributes(&mut self.cursor)? } else { Attributes::new() };
-        only(site, spelling.name, &attributes, spelling.attributes)?;
+        check_known_attributes(site, spelling.name, &attributes, spelling.attributes)?;
         self.around.push((spelling, Vec::new()));
-        if spelling.is_own_body() {
+        if spelling.has_inline_body() {
             self.body(outer, binders, spelling, name)?;
         } else if !spelling.body_name(0).is_empty() {
             self.open_brace(spelling)?;
@@ -99,7 +99,7 @@ impl Parser {
             let param = body.graph.push_input(param, outer.graph.ty(*value).clone(), false);
             body.names.insert(name.clone(), param);
         }
-        let (is_own, word) = (spelling.is_own_body(), spelling.gives());
+        let (is_own, word) = (spelling.has_inline_body(), spelling.result_keyword());
         let expected = match is_own {
             true => "an equation, a write such as `%ys[t] = %0`, or `}`".to_string(),
             false => format!("an equation or `{word}`"),
@@ -118,19 +118,19 @@ impl Parser {
         while is_own && *self.cursor.peek() != Token::Mark('}') && !self.cursor.at_word(word) {
             writes.push(self.write(results, &body)?);
         }
-        let mut gives = Vec::new();
+        let mut unwritten_results = Vec::new();
         if self.cursor.take_word(word) {
-            gives = self.values(&body.names)?;
+            unwritten_results = self.values(&body.names)?;
             self.cursor.expect_line_end()?;
         }
         if !is_own {
-            let outputs = gives.iter().enumerate();
+            let outputs = unwritten_results.iter().enumerate();
             outputs.for_each(|(index, value)| body.graph.push_output(&format!("out_{index}"), *value));
         }
         let end = self.cursor.site();
         self.cursor.expect_mark('}')?;
         let captured = captured.into_iter().map(|(_, value)| value).collect();
-        let body = FormBody { graph: Arc::new(body.graph), params, lines, captured, writes, gives, end };
+        let body = FormBody { graph: Arc::new(body.graph), params, lines, captured, writes, unwritten_results, end };
         self.around.last_mut().expect("the op of this body is open").1.push(body);
         Ok(())
     }
@@ -248,7 +248,7 @@ impl Parser {
 
     /// Adds parameters to a body.
     fn params(&mut self, body: &mut Body, binders: Vec<Binder>) -> Result<()> {
-        without_last(&binders)?;
+        reject_last(&binders)?;
         for binder in binders {
             if is_number(&binder.name) {
                 let found = format!("`%{}`", binder.name);

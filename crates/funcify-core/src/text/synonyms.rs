@@ -2,7 +2,7 @@
 //! suggests the equivalent in the text form.
 
 /// Returns the equivalent in the text form of `name`, which is not the name of an op, if it is known elsewhere.
-pub(super) fn written_as(name: &str) -> Option<String> {
+pub(super) fn equivalent_of(name: &str) -> Option<String> {
     let name = name.to_lowercase();
     let bare = name.strip_prefix("reduce_").unwrap_or(&name);
     let kind = match bare {
@@ -18,11 +18,11 @@ pub(super) fn written_as(name: &str) -> Option<String> {
     if let Some(kind @ ("sum" | "prod" | "max" | "min")) = name.strip_prefix("cum") {
         return Some(format!("cumulative %x {{kind={kind}, axis=0, direction=forward}}"));
     }
-    ELSEWHERE.iter().find(|(names, _)| names.contains(&name.as_str())).map(|(_, written)| (*written).to_string())
+    SYNONYMS.iter().find(|(names, _)| names.contains(&name.as_str())).map(|(_, written)| (*written).to_string())
 }
 
 /// Names from elsewhere with their equivalents.
-const ELSEWHERE: &[(&[&str], &str)] = &[
+const SYNONYMS: &[(&[&str], &str)] = &[
     (&["dot", "mm", "bmm", "dot_general", "einsum"], "matmul %x, %y"),
     (&["maximum"], "max %x, %y"),
     (&["minimum"], "min %x, %y"),
@@ -66,7 +66,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::{ELSEWHERE, written_as};
+    use super::{SYNONYMS, equivalent_of};
     use crate::ops::all_names;
     use crate::text::parse_op_text;
 
@@ -74,11 +74,11 @@ mod tests {
     #[test]
     fn each_answer_is_an_op() {
         let names = all_names();
-        let elsewhere = ELSEWHERE.iter().flat_map(|(names, _)| names.iter().copied());
+        let elsewhere = SYNONYMS.iter().flat_map(|(names, _)| names.iter().copied());
         let others = ["sum", "reduce_sum", "reduce_max", "amin", "any", "cumsum", "cummax"];
         for name in elsewhere.chain(others) {
             assert!(!names.contains(&name), "`{name}` is an op");
-            let written = written_as(name).unwrap();
+            let written = equivalent_of(name).unwrap();
             let op = written.split_whitespace().next().unwrap();
             assert!(names.contains(&op), "`{written}` for `{name}`");
             if written.ends_with('}') {
@@ -86,7 +86,7 @@ mod tests {
                 assert!(parse_op_text(&format!("{op} {attributes}")).is_ok(), "`{written}` for `{name}`");
             }
         }
-        assert_eq!(written_as("max"), None);
-        assert_eq!(written_as("softmax"), None);
+        assert_eq!(equivalent_of("max"), None);
+        assert_eq!(equivalent_of("softmax"), None);
     }
 }

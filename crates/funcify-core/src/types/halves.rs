@@ -13,7 +13,7 @@ use half::{bf16, f16};
 /// assert_eq!(funcify::types::nearest_f16(above_the_middle).to_f64(), 1.0 + 2f64.powi(-10));
 /// ```
 pub fn nearest_f16(number: f64) -> f16 {
-    f16::from_f32(rounded_to_odd(number))
+    f16::from_f32(round_to_odd(number))
 }
 
 /// Returns the nearest bf16, rounding ties to even.
@@ -24,12 +24,12 @@ pub fn nearest_f16(number: f64) -> f16 {
 /// assert_eq!(funcify::types::nearest_bf16(above_the_middle).to_f64(), 1.0 + 2f64.powi(-7));
 /// ```
 pub fn nearest_bf16(number: f64) -> bf16 {
-    bf16::from_f32(rounded_to_odd(number))
+    bf16::from_f32(round_to_odd(number))
 }
 
 /// Converts an integer to an f64 that [`nearest_f16`] and [`nearest_bf16`] round in the same way as the integer
 /// itself.
-pub fn integer_to_odd(integer: i64) -> f64 {
+pub fn round_integer_to_odd(integer: i64) -> f64 {
     let nearest = integer as f64;
     let toward_zero = match (nearest as i128).unsigned_abs().cmp(&i128::from(integer).unsigned_abs()) {
         std::cmp::Ordering::Equal => return nearest,
@@ -42,7 +42,7 @@ pub fn integer_to_odd(integer: i64) -> f64 {
 /// Rounds to odd: returns the neighbouring f32 toward zero, with its last bit set if the conversion is inexact.
 /// Rounding that again to a 16-bit type gives the same result as rounding the number directly (Boldo, Melquiond
 /// 2008).
-fn rounded_to_odd(number: f64) -> f32 {
+fn round_to_odd(number: f64) -> f32 {
     let nearest = number as f32;
     if f64::from(nearest) == number || number.is_nan() || number.is_infinite() {
         return nearest;
@@ -81,11 +81,11 @@ mod tests {
     fn large_integers_are_rounded_once() {
         let middle = (1i64 << 62) + (1 << 54);
         let (low, high) = (1u64 << 62, (1u64 << 62) + (1 << 55));
-        assert_eq!(nearest_bf16(integer_to_odd(middle)).to_f64(), low as f64);
-        assert_eq!(nearest_bf16(integer_to_odd(middle + 1)).to_f64(), high as f64);
-        assert_eq!(nearest_bf16(integer_to_odd(-middle - 1)).to_f64(), -(high as f64));
-        assert_eq!(nearest_bf16(integer_to_odd(middle - 1)).to_f64(), low as f64);
-        assert_eq!(integer_to_odd(i64::MIN), -2f64.powi(63));
-        assert_eq!(nearest_bf16(integer_to_odd(i64::MAX)).to_f64(), 2f64.powi(63));
+        assert_eq!(nearest_bf16(round_integer_to_odd(middle)).to_f64(), low as f64);
+        assert_eq!(nearest_bf16(round_integer_to_odd(middle + 1)).to_f64(), high as f64);
+        assert_eq!(nearest_bf16(round_integer_to_odd(-middle - 1)).to_f64(), -(high as f64));
+        assert_eq!(nearest_bf16(round_integer_to_odd(middle - 1)).to_f64(), low as f64);
+        assert_eq!(round_integer_to_odd(i64::MIN), -2f64.powi(63));
+        assert_eq!(nearest_bf16(round_integer_to_odd(i64::MAX)).to_f64(), 2f64.powi(63));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::nearest::{nearest, quoted};
+use super::nearest::{closest_word, quoted_words};
 use crate::error::{Error, Place, Result, Site};
 
 /// A token.
@@ -55,8 +55,8 @@ impl Token {
 /// expected word, the fix suggests it.
 pub(crate) fn error_at(site: Site, expected: impl Into<String>, found: impl fmt::Display) -> Error {
     let (expected, found) = (expected.into(), found.to_string());
-    let word = quoted(&found).next().filter(|word| is_name(word));
-    let meant = word.and_then(|word| nearest(word, quoted(&expected).filter(|word| is_name(word))));
+    let word = quoted_words(&found).next().filter(|word| is_name(word));
+    let meant = word.and_then(|word| closest_word(word, quoted_words(&expected).filter(|word| is_name(word))));
     let fix = meant.map(write_nearest).unwrap_or_default();
     Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix }
 }
@@ -68,7 +68,7 @@ pub(crate) fn unknown_word<'a>(
     word: &str,
     words: impl IntoIterator<Item = &'a str>,
 ) -> Error {
-    let fix = nearest(word, words).map(write_nearest).unwrap_or_default();
+    let fix = closest_word(word, words).map(write_nearest).unwrap_or_default();
     Error::Parse { at: Place::new("parse", site).boxed(), expected: expected.into(), found: format!("`{word}`"), fix }
 }
 

@@ -11,7 +11,7 @@ mod sizes;
 
 pub use dim::{Dim, Replacements, Symbol};
 pub use dtype::DType;
-pub use halves::{integer_to_odd, nearest_bf16, nearest_f16};
+pub use halves::{nearest_bf16, nearest_f16, round_integer_to_odd};
 pub use shape::{Shape, TensorType};
 pub use sizes::{SizeError, Sizes};
 

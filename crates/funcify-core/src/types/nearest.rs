@@ -5,17 +5,17 @@ use strsim::osa_distance;
 /// Returns the candidate at the smallest edit distance, if that is small: a missing, extra, different or transposed
 /// letter counts 1. Ties are resolved in favour of a candidate with the same letters, then of one that the word
 /// begins with, then of one of the same length, then of the first.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn closest_word<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // The language has no longer words.
-    const LONGEST: usize = 40;
+    const MAX_WORD_LENGTH: usize = 40;
     let (word, length) = (word.to_lowercase(), word.chars().count());
-    if length > LONGEST {
+    if length > MAX_WORD_LENGTH {
         return None;
     }
     let allowed = (length / 3).max(1);
     let slip = |other: &str| {
         let other = other.to_lowercase();
-        let has_other_letters = sorted(&word) != sorted(&other);
+        let has_other_letters = sorted_letters(&word) != sorted_letters(&other);
         let begins_differently = !word.starts_with(&other);
         (osa_distance(&word, &other), has_other_letters, begins_differently, other.chars().count().abs_diff(length))
     };
@@ -25,25 +25,25 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
 }
 
 /// Returns the letters of a word, sorted.
-fn sorted(word: &str) -> Vec<char> {
+fn sorted_letters(word: &str) -> Vec<char> {
     let mut letters: Vec<char> = word.chars().collect();
     letters.sort_unstable();
     letters
 }
 
 /// Returns the words between backticks in a text, without a trailing `=`.
-pub(crate) fn quoted(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn quoted_words(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2).map(|word| word.trim_end_matches('=')).filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{nearest, quoted};
+    use super::{closest_word, quoted_words};
 
     #[test]
     fn a_slip_of_the_pen_is_near() {
         let words = ["tan", "tanh", "matmul", "reduce", "reverse", "f64", "f32", "and", "add"];
-        let near = |word: &str| nearest(word, words);
+        let near = |word: &str| closest_word(word, words);
         for (word, expected) in [
             ("tnah", "tanh"),
             ("tahn", "tanh"),
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn words_between_backticks() {
-        assert_eq!(quoted("`until`, `unroll=` or `{`").collect::<Vec<_>>(), ["until", "unroll", "{"]);
-        assert_eq!(quoted("nothing").count(), 0);
+        assert_eq!(quoted_words("`until`, `unroll=` or `{`").collect::<Vec<_>>(), ["until", "unroll", "{"]);
+        assert_eq!(quoted_words("nothing").count(), 0);
     }
 }

@@ -47,7 +47,7 @@ impl Shape {
 
     /// Returns the first dimension that cannot be a size for any values of its symbols: one that is negative or
     /// beyond range.
-    pub fn unusable(&self) -> Option<&Dim> {
+    pub fn first_unusable_dim(&self) -> Option<&Dim> {
         self.0.iter().find(|dim| dim.is_unusable())
     }
 

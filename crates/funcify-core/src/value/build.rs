@@ -47,7 +47,7 @@ impl Builder {
         fail_value("input", site, &[], |at| Error::Escaped {
             at: at.boxed(),
             component: format!("the builder that declares input `{name}`"),
-            home: "another `Graph::build`, either enclosing or finished".into(),
+            body: "another `Graph::build`, either enclosing or finished".into(),
             fix: "declare the input with the builder passed to this graph's closure".into(),
         })
     }

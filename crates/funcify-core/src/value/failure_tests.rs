@@ -11,7 +11,7 @@ use crate::{
 fn check(body: impl Fn(&Builder) -> Vec<Value>) {
     let build = || Graph::build("f", |b| body(b));
     build().unwrap_or_else(|error| panic!("{error}"));
-    failing::check(build);
+    failing::check_each_op_failing(build);
 }
 
 fn matrix(b: &Builder) -> Value {

@@ -182,13 +182,13 @@ impl Layout {
     }
 
     /// Returns the exponent beyond which scaling turns every number into zero or infinity.
-    fn reach(self) -> i64 {
+    fn max_scale(self) -> i64 {
         4 * self.bias
     }
 
     /// Splits an exponent into exponents of normal numbers, whose powers of 2 are applied in order.
     fn steps(self, exponent: i64) -> Vec<i64> {
-        let mut rest = exponent.clamp(-self.reach(), self.reach());
+        let mut rest = exponent.clamp(-self.max_scale(), self.max_scale());
         let mut steps = Vec::new();
         for _ in 0..2 {
             let part = self.part(rest);
@@ -209,8 +209,8 @@ impl Layout {
         };
         let exponent = match exponent.dtype() {
             DType::U8 => exponent,
-            DType::U32 => exponent.minimum(self.reach()),
-            _ => exponent.clamp(-self.reach(), self.reach()),
+            DType::U32 => exponent.minimum(self.max_scale()),
+            _ => exponent.clamp(-self.max_scale(), self.max_scale()),
         };
         let exponent = exponent.cast(self.bits);
         let first = part(exponent);

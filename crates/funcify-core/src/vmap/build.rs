@@ -1,6 +1,6 @@
 //! Batching inside a trace, `vmap(xs, |x| y)`, and from graph to graph, `Graph::vmap`.
 
-use super::ragged::refuse_outputs;
+use super::ragged::reject_ragged_outputs;
 use super::{Batched, inline};
 use crate::error::{Error, Place, Result, Site};
 use crate::graph::tracer::{self, BodyTrace, ClosedBody};
@@ -101,7 +101,7 @@ impl VmapOptions {
         let axes = match &self.in_axes {
             InAxes::All(axis) => vec![Some(*axis); count],
             InAxes::Each(axes) => axes.clone(),
-            InAxes::Named(named) => by_name(at, named, &leaves)?,
+            InAxes::Named(named) => axes_by_name(at, named, &leaves)?,
         };
         if axes.len() != count {
             let (expected, found) = (format!("{count} axes, one for each leaf"), format!("{} axes", axes.len()));
@@ -123,7 +123,7 @@ impl VmapOptions {
     }
 
     /// Moves the batch axis of a result to the requested position.
-    fn place(&self, at: &Place, name: &str, result: Batched, size: &Dim) -> Value {
+    fn move_batch_axis(&self, at: &Place, name: &str, result: Batched, size: &Dim) -> Value {
         let value = result.materialized(size);
         if value.is_failed() {
             return value;
@@ -139,7 +139,7 @@ impl VmapOptions {
 }
 
 /// Returns the batch axis of each leaf, from the named ones.
-fn by_name(at: &Place, named: &[(String, i64)], leaves: &[(&str, &TensorType)]) -> Result<Vec<Option<i64>>> {
+fn axes_by_name(at: &Place, named: &[(String, i64)], leaves: &[(&str, &TensorType)]) -> Result<Vec<Option<i64>>> {
     let mut axes = vec![None; leaves.len()];
     for (name, axis) in named {
         let index = leaves.iter().position(|(leaf, _)| leaf == name);
@@ -219,8 +219,8 @@ pub fn vmap_with<X: Tree, Y: Tree>(options: VmapOptions, xs: X, body: impl FnOnc
         let inputs: Vec<Batched> = mapped.chain(captures.into_iter().map(Batched::unmapped)).collect();
         at_site(at.site, || {
             let results = inline(&graph, &size, &inputs)?.into_iter().zip(tree::leaves(&ys, "y"));
-            refuse_outputs(&graph, &at.op, at.site)?;
-            Ok(results.map(|(result, (name, _))| options.place(&at, &name, result, &size)).collect())
+            reject_ragged_outputs(&graph, &at.op, at.site)?;
+            Ok(results.map(|(result, (name, _))| options.move_batch_axis(&at, &name, result, &size)).collect())
         })
     });
     tree::rebuild_or_failed(&ys, batched)
@@ -318,9 +318,9 @@ impl Graph {
                 };
                 let values: Vec<Batched> = axes.iter().enumerate().map(input).collect();
                 let results = inline(self, &lanes, &values)?.into_iter().zip(self.outputs());
-                refuse_outputs(self, &at.op, at.site)?;
+                reject_ragged_outputs(self, &at.op, at.site)?;
                 let place = |(result, output): (Batched, &Output)| {
-                    (output.name.clone(), options.place(&at, &output.name, result, &lanes))
+                    (output.name.clone(), options.move_batch_axis(&at, &output.name, result, &lanes))
                 };
                 Ok(Named(results.map(place).collect()))
             })

@@ -12,7 +12,7 @@ pub(crate) use build::trace_lane;
 pub use build::{InAxes, VmapOptions, vmap, vmap_with};
 
 use crate::error::{Result, Site};
-use crate::graph::tracer::{check, keep_names, remove_size_by_lane, where_running};
+use crate::graph::tracer::{check, keep_names, remove_size_by_lane, with_lane_mask};
 use crate::graph::{Failed, Graph, Replay, at_site, emit, emit_value};
 use crate::ops::{Op, OpRules, Select};
 use crate::types::{Dim, TensorType};
@@ -87,9 +87,9 @@ pub(crate) fn guarded(mask: Value, size: &Dim, value: Batched) -> Batched {
 /// all shared are added unchanged; nodes that no output needs are left out.
 pub fn inline(graph: &Graph, size: &Dim, inputs: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let graph = &*graph.with_free_symbols();
-    let replayed = Replay::new(graph, inputs.iter().copied()).live(|_, node, operands| {
+    let replayed = Replay::new(graph, inputs.iter().copied()).walk_live(|_, node, operands| {
         node.op.binds().for_each(remove_size_by_lane);
-        let results = at_site(node.site, || match ragged::symbol_in(graph, node) {
+        let results = at_site(node.site, || match ragged::ragged_symbol_of_node(graph, node) {
             None => batch_node(&node.op, size, &operands),
             Some(symbol) => checked_all(&node.op, ragged::batch(graph, node, &symbol, size, &operands)?),
         })?;
@@ -108,7 +108,7 @@ pub(crate) fn inline_where(
     inputs: &[Batched],
 ) -> Result<Vec<Batched>, Failed> {
     match mask {
-        Some(mask) => where_running(mask, || inline(graph, size, inputs)),
+        Some(mask) => with_lane_mask(mask, || inline(graph, size, inputs)),
         None => inline(graph, size, inputs),
     }
 }

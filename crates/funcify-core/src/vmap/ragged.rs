@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use super::{Batched, batch_node, checked_all};
 use crate::error::{Result, Site};
-use crate::graph::tracer::{SizeByLane, running, sizes_by_lane};
+use crate::graph::tracer::{SizeByLane, lane_masks, sizes_by_lane};
 use crate::graph::{Failed, Graph, Node, emit, emit_value, fail};
 use crate::host::HostTensor;
 use crate::ops::scan::{Returned, Scan, Start};
@@ -27,17 +27,17 @@ use crate::types::{DType, Dim, Shape, Symbol, TensorType};
 use crate::value::{Value, concat, constant, iota, select, size};
 
 /// Returns a symbol of a dimension whose size differs between lanes.
-pub(crate) fn symbol_of(dim: &Dim) -> Option<Symbol> {
+pub(crate) fn ragged_symbol(dim: &Dim) -> Option<Symbol> {
     let sizes = sizes_by_lane();
     dim.symbols().into_iter().find(|symbol| sizes.iter().any(|size| size.symbol == **symbol)).cloned()
 }
 
 pub(crate) fn is_ragged(dim: &Dim) -> bool {
-    symbol_of(dim).is_some()
+    ragged_symbol(dim).is_some()
 }
 
 /// Returns whether one dimension is certainly at least the other in each lane.
-fn proves(larger: &Dim, smaller: &Dim) -> bool {
+fn is_certainly_at_least(larger: &Dim, smaller: &Dim) -> bool {
     let mut difference = larger.clone() - smaller;
     for SizeByLane { symbol, at_most, .. } in sizes_by_lane() {
         if let Some(at_most) = at_most.filter(|_| slope(&difference, &symbol).is_at_least(&Dim::from(0)) == Some(false))
@@ -76,7 +76,7 @@ pub(crate) fn padded_shape(shape: &Shape) -> Option<Shape> {
 
 /// Returns the size in each lane, or the shared size. Returns `None` if the dimension is not linear in the ragged
 /// symbols.
-pub(crate) fn of_lanes(dim: &Dim) -> Option<Batched> {
+pub(crate) fn sizes_of_lanes(dim: &Dim) -> Option<Batched> {
     let sizes = sizes_by_lane();
     let Some(by_lane) = sizes.iter().rev().find(|size| dim.symbols().contains(&&size.symbol)) else {
         return Some(Batched::unmapped(size(dim, DType::I64)));
@@ -87,12 +87,12 @@ pub(crate) fn of_lanes(dim: &Dim) -> Option<Batched> {
     }
     let counts = if slope == Dim::from(1) { by_lane.counts } else { by_lane.counts * size(&slope, DType::I64) };
     let rest = dim.replaced(&BTreeMap::from([(by_lane.symbol.clone(), Dim::from(0))]));
-    Some(Batched::mapped(if rest == Dim::from(0) { counts } else { counts + of_lanes(&rest)?.value }))
+    Some(Batched::mapped(if rest == Dim::from(0) { counts } else { counts + sizes_of_lanes(&rest)?.value }))
 }
 
 /// Returns a mask of this shape: `true` for the first `own` elements of each lane along `axis`, where axes are
 /// counted within a lane.
-fn below(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
+fn own_elements_mask(own: Batched, axis: usize, shape: &Shape, lanes: &Dim) -> Value {
     let rows = [lanes, &shape[axis + 1]];
     let positions = iota(rows[1], DType::I64).broadcast_to(rows);
     along(own.materialized(lanes).unsqueeze(1).broadcast_to(rows).gt(positions), axis, shape)
@@ -107,14 +107,14 @@ fn along(rows: Value, axis: usize, shape: &Shape) -> Value {
 }
 
 /// Replaces the elements behind the first `own` positions along `axis` by `fill`, a scalar.
-fn masked(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Result<Batched, Failed> {
+fn fill_padding(value: Batched, axis: usize, own: Batched, fill: Value, lanes: &Dim) -> Result<Batched, Failed> {
     let value = value.materialized(lanes).checked()?;
     let shape = value.shape();
-    Ok(chosen(below(own, axis, &shape, lanes), value, fill.broadcast_to(&shape)))
+    Ok(select_values(own_elements_mask(own, axis, &shape, lanes), value, fill.broadcast_to(&shape)))
 }
 
 /// Selects elementwise: `yes` where the mask is `true`, else `no`. All have one shape.
-fn chosen(mask: Value, yes: Value, no: Value) -> Batched {
+fn select_values(mask: Value, yes: Value, no: Value) -> Batched {
     Batched::mapped(emit_value(Select, &[mask, yes, no], Site::Unknown))
 }
 
@@ -127,14 +127,14 @@ pub(crate) fn largest(counts: Value) -> Value {
 }
 
 /// Returns the sizes bound by the lanes, `i64[lanes]`, with 0 for lanes that do not run the op that binds them.
-pub(crate) fn counts_that_run(counts: Value) -> Value {
-    let of_lanes = running().into_iter().filter(|mask| mask.shape() == counts.shape());
+pub(crate) fn counts_of_running_lanes(counts: Value) -> Value {
+    let of_lanes = lane_masks().into_iter().filter(|mask| mask.shape() == counts.shape());
     of_lanes.fold(counts, |counts, mask| select(mask, counts, 0))
 }
 
 /// Returns a size shared by all lanes, or 0 if no lane runs the op that binds it.
 pub(crate) fn count_if_any_runs(count: Value) -> Value {
-    let mask = running().into_iter().reduce(|all, mask| all & mask);
+    let mask = lane_masks().into_iter().reduce(|all, mask| all & mask);
     mask.map_or(count, |mask| select(mask.any(0), count, 0))
 }
 
@@ -144,7 +144,7 @@ fn zero(dtype: DType) -> Value {
 
 /// Returns `rows` positions along `axis`: position `i` of each lane is position `i - offset` of the first `own` ones
 /// of the operand, or zero if that is out of range.
-pub(crate) fn shifted(
+pub(crate) fn shift_rows(
     value: Batched,
     axis: usize,
     rows: &Dim,
@@ -162,11 +162,11 @@ pub(crate) fn shifted(
     let is_own = positions.ge(0) & spread(own).gt(positions);
     let taken = batch_node(&Take { axis }.into(), lanes, &[longer, Batched::mapped(positions)])?[0].materialized(lanes);
     let mask = along(is_own, axis, &taken.checked()?.shape());
-    Ok(chosen(mask, taken, zero(dtype).broadcast_to(taken.shape())))
+    Ok(select_values(mask, taken, zero(dtype).broadcast_to(taken.shape())))
 }
 
 /// Returns the ragged symbol that a node uses: in its operands, its attributes, its results, or its bodies.
-pub(super) fn symbol_in(graph: &Graph, node: &Node) -> Option<Symbol> {
+pub(super) fn ragged_symbol_of_node(graph: &Graph, node: &Node) -> Option<Symbol> {
     let uses = |size: &SizeByLane| {
         let of_operands = node.inputs.iter().flat_map(|input| graph.ty(*input).shape.dims());
         of_operands.flat_map(Dim::symbols).any(|symbol| *symbol == size.symbol)
@@ -184,8 +184,8 @@ pub(super) fn batch(
     operands: &[Batched],
 ) -> Result<Vec<Batched>, Failed> {
     let operands = checked_all(&node.op, operands)?;
-    let refused = || refuse(node.op.name(), node.site, symbol);
-    let of_lanes = |dim: &Dim| of_lanes(dim).ok_or_else(refused);
+    let refused = || reject_ragged(node.op.name(), node.site, symbol);
+    let lane_sizes = |dim: &Dim| sizes_of_lanes(dim).ok_or_else(refused);
     let padded = |dim: &Dim| padded(dim).ok_or_else(refused);
     let types = Types {
         operands: node.inputs.iter().map(|input| graph.ty(*input)).collect(),
@@ -202,7 +202,7 @@ pub(super) fn batch(
     match node.op.class() {
         OpClass::Elementwise(_) | OpClass::Movement(Movement::Transpose(_) | Movement::Bitcast(_)) => plain(),
         OpClass::Creation(Creation::Size(op)) => {
-            let size = of_lanes(&op.dim)?;
+            let size = lane_sizes(&op.dim)?;
             Ok(vec![Batched { value: size.value.cast(op.dtype), mapped: size.mapped }])
         }
         OpClass::Creation(Creation::Iota(op)) => {
@@ -217,9 +217,10 @@ pub(super) fn batch(
             }
             // ragged-c2
             for axis in (0..types.results[0].rank()).filter(|axis| is_ragged(&types.results[0].shape[*axis])) {
-                let own = of_lanes(&types.results[0].shape[axis])?;
+                let own = lane_sizes(&types.results[0].shape[axis])?;
                 let value = result.materialized(lanes).checked()?;
-                result = chosen(below(own, axis, &value.shape(), lanes), value, value.stop_gradient());
+                result =
+                    select_values(own_elements_mask(own, axis, &value.shape(), lanes), value, value.stop_gradient());
             }
             Ok(vec![result])
         }
@@ -232,14 +233,16 @@ pub(super) fn batch(
                 return plain();
             }
             // ragged-c3
-            let is_there = proves(dim, &op.limit) && proves(&op.limit, &op.start) && proves(&op.start, &Dim::from(0));
+            let is_there = is_certainly_at_least(dim, &op.limit)
+                && is_certainly_at_least(&op.limit, &op.start)
+                && is_certainly_at_least(&op.start, &Dim::from(0));
             if !is_there {
                 return Err(refused());
             }
             let rows = padded(rows)?;
             if is_ragged(&op.start) {
-                let offset = of_lanes(&(Dim::from(0) - &op.start))?;
-                return Ok(vec![shifted(operands[0], op.axis, &rows, offset, of_lanes(dim)?, lanes)?]);
+                let offset = lane_sizes(&(Dim::from(0) - &op.start))?;
+                return Ok(vec![shift_rows(operands[0], op.axis, &rows, offset, lane_sizes(dim)?, lanes)?]);
             }
             let op = Slice { limit: op.start.clone() + rows, ..op.clone() };
             batch_node(&op.into(), lanes, operands)
@@ -253,7 +256,7 @@ pub(super) fn batch(
                 return Err(refused());
             }
             let rows = padded(&types.results[0].shape[op.axis])?;
-            Ok(vec![shifted(operands[0], op.axis, &rows, of_lanes(&op.low)?, of_lanes(dim)?, lanes)?])
+            Ok(vec![shift_rows(operands[0], op.axis, &rows, lane_sizes(&op.low)?, lane_sizes(dim)?, lanes)?])
         }
         OpClass::Movement(Movement::Concat(op)) => {
             let axis = op.axis;
@@ -266,12 +269,16 @@ pub(super) fn batch(
             let mut all: Option<Batched> = None;
             for (operand, dim) in operands.iter().zip(dims) {
                 let next = start.clone() + dim;
-                let part = shifted(*operand, axis, &rows, of_lanes(&start)?, of_lanes(dim)?, lanes)?;
+                let part = shift_rows(*operand, axis, &rows, lane_sizes(&start)?, lane_sizes(dim)?, lanes)?;
                 all = Some(match all {
                     None => part,
                     Some(before) => {
                         let shape = part.value.checked()?.shape();
-                        chosen(below(of_lanes(&start)?, axis, &shape, lanes), before.value, part.value)
+                        select_values(
+                            own_elements_mask(lane_sizes(&start)?, axis, &shape, lanes),
+                            before.value,
+                            part.value,
+                        )
                     }
                 });
                 start = next;
@@ -284,7 +291,7 @@ pub(super) fn batch(
                 // The result of reducing no elements.
                 let nothing = constant(HostTensor::zeros(operand.value.dtype(), &[0]));
                 let nothing = emit(Reduce { kind: op.kind, axes: vec![0] }, &[nothing])?[0];
-                operand = masked(operand, axis, of_lanes(&types.operands[0].shape[axis])?, nothing, lanes)?;
+                operand = fill_padding(operand, axis, lane_sizes(&types.operands[0].shape[axis])?, nothing, lanes)?;
             }
             batch_node(&node.op, lanes, &[operand])
         }
@@ -294,10 +301,10 @@ pub(super) fn batch(
             if !is_ragged(inner) {
                 return plain();
             }
-            let own = of_lanes(inner)?;
+            let own = lane_sizes(inner)?;
             let zero = || zero(types.operands[0].dtype);
-            let left = masked(operands[0], rank - 1, own, zero(), lanes)?;
-            let right = masked(operands[1], rank - 2, own, zero(), lanes)?;
+            let left = fill_padding(operands[0], rank - 1, own, zero(), lanes)?;
+            let right = fill_padding(operands[1], rank - 2, own, zero(), lanes)?;
             batch_node(&node.op, lanes, &[left, right])
         }
         OpClass::Indexing(Indexing::Take(_) | Indexing::Gather(_)) | OpClass::Movement(Movement::Reverse(_))
@@ -341,7 +348,7 @@ impl Types<'_> {
         let places = scan.operands();
         let has = |operand: usize, reach: usize| {
             let rows = &self.operands[operand].shape[0];
-            !is_ragged(rows) || proves(rows, &(scan.steps.clone() + reach))
+            !is_ragged(rows) || is_certainly_at_least(rows, &(scan.steps.clone() + reach))
         };
         let sequences = scan.sequences.iter().zip(places.sequences);
         let buffers = scan.buffers.iter().zip(places.buffers);
@@ -377,7 +384,7 @@ impl Types<'_> {
 }
 
 /// Records the error that a ragged value is not supported.
-pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) -> Failed {
+pub(crate) fn reject_ragged(op: &str, site: Site, symbol: &Symbol) -> Failed {
     let reason = format!(
         "the size `{symbol}` depends on values and differs between lanes: a tensor of that size would be ragged"
     );
@@ -386,12 +393,12 @@ pub(crate) fn refuse(op: &str, site: Site, symbol: &Symbol) -> Failed {
 }
 
 /// Rejects ragged outputs: all lanes of one tensor have the same size.
-pub(crate) fn refuse_outputs(graph: &Graph, op: &str, site: Site) -> Result<(), Failed> {
+pub(crate) fn reject_ragged_outputs(graph: &Graph, op: &str, site: Site) -> Result<(), Failed> {
     for output in graph.outputs() {
         let dims = graph.ty(output.value).shape.dims();
-        if let Some(symbol) = dims.iter().find_map(symbol_of) {
+        if let Some(symbol) = dims.iter().find_map(ragged_symbol) {
             let of_node = graph.node_of(output.value).map(|node| node.site).filter(|site| *site != Site::Unknown);
-            return Err(refuse(op, of_node.unwrap_or(site), &symbol));
+            return Err(reject_ragged(op, of_node.unwrap_or(site), &symbol));
         }
     }
     Ok(())

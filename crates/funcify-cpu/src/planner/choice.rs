@@ -21,7 +21,7 @@ impl Planner {
         }
         let holds = match &operands[0] {
             Argument::Static(index) => {
-                let chosen = switch.chosen(index.get(0).as_i64());
+                let chosen = switch.selected_branch(index.get(0).as_i64());
                 self.emitter.fired.note(Transformation::Chosen);
                 return self.branch(switch, chosen, operands, used);
             }

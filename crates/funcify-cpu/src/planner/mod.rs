@@ -28,7 +28,7 @@ use std::rc::Rc;
 
 use emit::Emitter;
 use funcify_analysis::{Contents, Label, ParallelAxis, Ranges};
-use funcify_core::cancel::Watch;
+use funcify_core::cancel::ActiveHandles;
 use funcify_core::graph::{Output, Source, ValueId};
 use funcify_core::ops::Op as GraphOp;
 use funcify_core::types::{Sizes, Symbol};
@@ -169,7 +169,7 @@ fn plan_parts(
         strip: None,
         labels,
         is_innermost,
-        watch: Watch::current(),
+        watch: ActiveHandles::current(),
     };
     let mut views = Vec::with_capacity(graph.inputs().len());
     let mut reads = Vec::with_capacity(views.len());
@@ -257,7 +257,7 @@ struct Planner {
     /// The strip of steps being planned.
     strip: Option<strips::Strip>,
     /// The watch that may cancel planning.
-    watch: Watch,
+    watch: ActiveHandles,
 }
 
 impl Planner {

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use funcify_core::cancel::{Ran, Watch};
+use funcify_core::cancel::{ActiveHandles, Progress};
 use funcify_core::error::{Error, Place, Site};
 use funcify_core::graph::{Node, ValueId};
 use funcify_core::ops::{EvalContext, Op, OpRules, ScatterMode};
@@ -107,7 +107,7 @@ pub(super) struct Evaluator<'s> {
     /// The remaining budget of operations.
     pub(super) left: usize,
     /// The cancellation of the call that compiles.
-    pub(super) watch: Watch,
+    pub(super) watch: ActiveHandles,
     /// All elements computed so far, if they are recorded.
     pub(super) known: Option<HashSet<u64>>,
 }
@@ -144,7 +144,7 @@ impl Evaluator<'_> {
     /// Ends the evaluation if the call is cancelled. Called in each step of a loop.
     pub(super) fn ask(&self) -> Meaning<()> {
         let at = Place::new("proof", Site::Unknown);
-        self.watch.check(&at, Ran::Part).map_err(|_| NoMeaning::Budget)
+        self.watch.check(&at, Progress::Uncounted).map_err(|_| NoMeaning::Budget)
     }
 
     pub(super) fn spend(&mut self, operations: usize) -> Meaning<()> {

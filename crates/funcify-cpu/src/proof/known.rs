@@ -8,7 +8,7 @@ use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
-use funcify_core::cancel::{Ran, Watch};
+use funcify_core::cancel::{ActiveHandles, Progress};
 use funcify_core::error::{Place, Site};
 
 use super::effort;
@@ -34,7 +34,8 @@ pub(super) fn proved(subject: &Subject<'_>) -> Verdict {
     };
     // Not under the lock, because a proof takes long.
     let verdict = verdict.get_or_init(|| subject.prove()).clone();
-    let is_cancelled = || Watch::current().check(&Place::new("check", Site::Unknown), Ran::Part).is_err();
+    let is_cancelled =
+        || ActiveHandles::current().check(&Place::new("check", Site::Unknown), Progress::Uncounted).is_err();
     if matches!(verdict, Verdict::Unknown(_)) && is_cancelled() {
         // A later call may have more time.
         KNOWN.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);

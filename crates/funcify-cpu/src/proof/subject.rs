@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use funcify_core::cancel::Watch;
+use funcify_core::cancel::ActiveHandles;
 use funcify_core::graph::Source;
 use funcify_core::ops::Op;
 use funcify_core::types::Sizes;
@@ -160,7 +160,7 @@ impl Subject<'_> {
             element: self.dtype,
             left: effort::operations(),
             known,
-            watch: Watch::current(),
+            watch: ActiveHandles::current(),
         };
         let outputs = evaluator.graph(self.graph, inputs)?;
         let known = evaluator.known;

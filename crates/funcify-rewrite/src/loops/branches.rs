@@ -111,7 +111,7 @@ fn of_while(op: &While, work: &[Vec<Work<'_>>; 2], operands: &[Value]) -> Option
 
 /// Returns the body with the values of the work as additional parameters at the end.
 fn without(body: &Graph, work: &[Work<'_>]) -> Option<Graph> {
-    let (mut graph, mut copied) = (Graph::new(body.name()), Copied::new(body));
+    let (mut graph, mut copied) = (Graph::new(body.name()), ValueMap::new(body));
     body.inputs().iter().for_each(|input| copied.input(&mut graph, input.value, "x"));
     let param = |graph: &mut Graph, part: &Work<'_>, value: &ValueId| {
         let name = part.branch.value_name(*value).unwrap_or("moved");

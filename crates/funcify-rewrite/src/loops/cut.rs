@@ -34,7 +34,7 @@ pub(super) fn classes(scan: &Scan) -> Vec<Class> {
             || !node.op.bodies().is_empty()
             || node.op.is_opaque()
             || uses_any(body, node, &stepwise)
-            || !is_certain(body, node, &Sizes::new())
+            || !cannot_fail(body, node, &Sizes::new())
             || !may_lift(scan, node, &operands, &present)
         {
             continue;
@@ -109,14 +109,14 @@ pub(super) fn needed<'a>(
 }
 
 /// Returns whether a node computes a value that is needed and was not copied.
-pub(super) fn gives(node: &Node, needed: &[bool], copied: &Copied<'_>) -> bool {
+pub(super) fn gives(node: &Node, needed: &[bool], copied: &ValueMap<'_>) -> bool {
     node.outputs.iter().any(|output| needed[output.index()] && copied.get(*output).is_none())
 }
 
 /// Extracts the program from some values of a body to others.
 fn cone(body: &Graph, params: &[ValueId], outputs: &[ValueId]) -> Option<Graph> {
     let needed = needed(body, outputs, |value| params.contains(&value));
-    let (mut graph, mut copied) = (Graph::new("step"), Copied::new(body));
+    let (mut graph, mut copied) = (Graph::new("step"), ValueMap::new(body));
     params.iter().enumerate().for_each(|(number, param)| copied.input(&mut graph, *param, &format!("x{number}")));
     for node in body.nodes() {
         if gives(node, &needed, &copied) {

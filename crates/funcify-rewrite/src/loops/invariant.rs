@@ -49,7 +49,7 @@ pub(super) fn shared(body: &Graph, given: impl Iterator<Item = ValueId>, own: &[
         let is_so = node.inputs.iter().all(|input| is_shared[input.index()])
             && !stays(&node.op)
             && !uses_any(body, node, &stepwise)
-            && is_certain(body, node, &Sizes::new());
+            && cannot_fail(body, node, &Sizes::new());
         node.outputs.iter().for_each(|output| is_shared[output.index()] = is_so);
     }
     is_shared
@@ -129,7 +129,7 @@ pub(super) fn with_moved<M>(
 
 /// Returns the body with these values as additional parameters at the end.
 pub(super) fn with_params(body: &Graph, values: &[ValueId]) -> Option<Graph> {
-    let (mut graph, mut copied) = (Graph::new(body.name()), Copied::new(body));
+    let (mut graph, mut copied) = (Graph::new(body.name()), ValueMap::new(body));
     for value in body.inputs().iter().map(|input| input.value).chain(values.iter().copied()) {
         copied.input(&mut graph, value, "moved");
     }

@@ -37,7 +37,7 @@ pub(super) use states::states;
 pub(super) use steps::few_steps;
 
 use funcify_core::error::Site;
-use funcify_core::graph::{Copied, Graph, Node, ValueId, emit, is_certain, uses_any};
+use funcify_core::graph::{Graph, Node, ValueId, ValueMap, cannot_fail, emit, uses_any};
 use funcify_core::ops::scan::{Buffer, Returned, Scan, Sequence, Start};
 use funcify_core::ops::{Binary, Broadcast, Constant, Op, Reduce, ReduceKind, Slice, While};
 use funcify_core::types::{Dim, Sizes, Symbol};
@@ -183,7 +183,7 @@ impl<V: Copy> Loop<V> {
     fn body(&self) -> Option<Graph> {
         let outputs = self.outputs();
         let needed = self.needed(&outputs, |value| self.replacements.contains_key(&value));
-        let (mut graph, mut copied) = (Graph::new(self.body.name()), Copied::new(&self.body));
+        let (mut graph, mut copied) = (Graph::new(self.body.name()), ValueMap::new(&self.body));
         let sequences = self.sequences.iter().flat_map(|part| part.reads.iter().map(|(_, param)| *param));
         let buffers = self.buffers.iter().flat_map(|part| part.reads.iter().copied());
         let carries = self.carries.iter().map(|part| part.param);
@@ -272,7 +272,7 @@ fn whole_loop<'a>(here: &Here<'a>) -> Option<&'a Scan> {
 
 fn is_certain_loop(here: &Here<'_>, scan: &Scan) -> bool {
     let mut nodes = scan.body.nodes().iter();
-    scan.has_its_rows(&here.types()) && nodes.all(|node| is_certain(&scan.body, node, &Sizes::new()))
+    scan.has_all_rows(&here.types()) && nodes.all(|node| cannot_fail(&scan.body, node, &Sizes::new()))
 }
 
 /// Counts the uses of each value of a body, by its outputs and by the nodes that these need.

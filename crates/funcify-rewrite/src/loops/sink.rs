@@ -161,7 +161,7 @@ fn bases(body: &Graph, classes: &[Class], value: ValueId, all: &mut Vec<ValueId>
 }
 
 fn is_certain_value(body: &Graph, value: ValueId) -> bool {
-    body.node_of(value).is_none_or(|node| is_certain(body, node, &Sizes::new()))
+    body.node_of(value).is_none_or(|node| cannot_fail(body, node, &Sizes::new()))
 }
 
 /// Returns the trace that a loop already has of a value.

@@ -17,7 +17,7 @@ pub(crate) fn few_steps(here: &Here<'_>) -> Option<Patch> {
         return None;
     }
     match steps {
-        0 if scan.has_its_rows(&here.types()) => here.build(here.operands, |operands| none(scan, operands)),
+        0 if scan.has_all_rows(&here.types()) => here.build(here.operands, |operands| none(scan, operands)),
         1 if is_certain_loop(here, scan) => here.build(here.operands, |operands| one(scan, operands)),
         _ => None,
     }

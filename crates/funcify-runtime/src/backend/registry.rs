@@ -9,7 +9,7 @@ use std::panic::Location;
 use std::sync::OnceLock;
 
 use funcify_core::error::{BackendError, Error, Place, Result};
-use funcify_core::ops::{Op, OpKey, Scan, all_names, name_taken_twice};
+use funcify_core::ops::{Op, OpKey, Scan, all_names, duplicate_op_name};
 
 use super::{Backend, KernelCall, LoopStrategy, Tensors};
 
@@ -85,7 +85,7 @@ pub(crate) fn check_rules<B: Backend>(backend: &B, at: &Place) -> Result<()> {
     let (problem, fix) = if let Some((_, op, [first, second])) = duplicate {
         let problem = format!("`{op}` is registered at {first} and at {second}");
         (problem, "remove one of the two `funcify!` entries")
-    } else if let Some(name) = name_taken_twice() {
+    } else if let Some(name) = duplicate_op_name() {
         (format!("two crates register an op named `{name}`"), "rename the op of one of them")
     } else if backend.fallback().is_none() && !has_entries() {
         let fix = "name the backend's crate (`use funcify_candle as _;`), so that it is linked";

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use funcify_core::HostTensor;
-use funcify_core::cancel::Watch;
+use funcify_core::cancel::ActiveHandles;
 use funcify_core::graph::{bind_sizes, call_error};
 use funcify_core::types::{DType, Shape};
 
@@ -124,7 +124,7 @@ impl<B: Backend> Function<B> {
         };
         let as_they_are = typed().all(|(tensor, dtype)| self.backend.is_admitted(tensor, dtype));
         let admitted = if as_they_are { Cow::Borrowed(arguments) } else { Cow::Owned(admitted()?) };
-        let results = run_compiled(&*repeat.program, &Watch::current(), at, self.backend.name(), &admitted);
+        let results = run_compiled(&*repeat.program, &ActiveHandles::current(), at, self.backend.name(), &admitted);
         let results = results.map_err(|error| self.graph.explain(error))?;
         self.reused.fetch_add(1, Ordering::Relaxed);
         Ok(results)
@@ -166,7 +166,7 @@ impl<B: Backend> Function<B> {
         let memory = self.checked_memory(&variant, &sizes);
         let repeat = self.as_repeated(&variant, memory.as_ref(), &arguments);
         let profiler = is_profiled.then(Profiler::new);
-        let mut run = Run { backend: &self.backend, sizes, watch: Watch::current(), memory, profiler };
+        let mut run = Run { backend: &self.backend, sizes, watch: ActiveHandles::current(), memory, profiler };
         let results = variant.program.execute(&mut run, arguments);
         *self.last_call() = Some(LastCall { variant, sizes: run.sizes, repeat });
         let profile = run.profiler.map(Profiler::finish);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use funcify_core::cancel::{Ran, Watch};
+use funcify_core::cancel::{ActiveHandles, Progress};
 
 use super::*;
 use crate::lower::Lowering;
@@ -58,13 +58,13 @@ impl<B: Backend> Function<B> {
             self.reused.fetch_add(1, Ordering::Relaxed);
             return Ok(variant);
         }
-        let (signature, watch) = ((sizes, read_statics()?), Watch::current());
+        let (signature, watch) = ((sizes, read_statics()?), ActiveHandles::current());
         let (sizes, statics) = &signature;
         let mut is_new = false;
         let variant = self.programs.find_or_make(
             &signature,
             |variant| variant.serves(sizes, statics),
-            || watch.check(at, Ran::Ops(0)),
+            || watch.check(at, Progress::Ops(0)),
             || {
                 is_new = true;
                 self.make_program(sizes.clone(), statics).map(Arc::new)

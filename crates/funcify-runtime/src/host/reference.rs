@@ -69,7 +69,7 @@ impl Backend for Reference {
     }
 
     fn element_bytes(&self, dtype: DType) -> usize {
-        funcify_core::memory::while_made(dtype)
+        funcify_core::memory::bytes_during_creation(dtype)
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {

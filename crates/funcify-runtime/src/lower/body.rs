@@ -1,7 +1,7 @@
 //! Lowers bodies: one program for each, shared by its steps, and the part of a loop's body that runs once before the
 //! loop.
 
-use funcify_core::graph::{is_certain, uses_any};
+use funcify_core::graph::{cannot_fail, uses_any};
 
 use super::*;
 
@@ -122,7 +122,7 @@ impl<B: Backend> Lowering<'_, B> {
         let mut stepwise: Vec<&Symbol> = scan.binds().collect();
         for (index, node) in body.nodes().iter().enumerate().filter(|(index, _)| live[*index]) {
             let depends = node.inputs.iter().any(|input| !invariant[input.index()]);
-            fixed[index] = !depends && !uses_any(body, node, &stepwise) && is_certain(body, node, &self.sizes);
+            fixed[index] = !depends && !uses_any(body, node, &stepwise) && cannot_fail(body, node, &self.sizes);
             if !fixed[index] {
                 stepwise.extend(node.op.binds());
             }

@@ -18,7 +18,7 @@ impl<B: Backend> Lowering<'_, B> {
         let NodeCall { graph, node, operands, .. } = call;
         let places = switch.operands();
         if let Some(index) = self.static_number(operands[0]) {
-            let chosen = switch.chosen(index);
+            let chosen = switch.selected_branch(index);
             let branch = &switch.branches[chosen];
             let inputs = Replay::new(branch, operands[places[chosen].clone()].iter().copied());
             return self.lower_nodes(branch, inputs, &branch.live_nodes())?.outputs();

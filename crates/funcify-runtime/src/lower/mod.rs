@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use funcify_core::cancel::{Ran, Watch};
+use funcify_core::cancel::{ActiveHandles, Progress};
 use funcify_core::element_count;
 use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::graph::{Graph, GraphId, Input, Node, Replay, ValueId, work};
@@ -109,7 +109,7 @@ pub(crate) struct Lowering<'a, B: Backend> {
     /// The sizes and registers that have a static largest value.
     pub(crate) bounded: Bounded,
     /// The watch that may cancel the lowering, because unrolling may take long.
-    watch: Watch,
+    watch: ActiveHandles,
     /// The notes for the report about the program.
     pub(crate) notes: Notes,
     pub(crate) instructions: Vec<Instruction<B>>,
@@ -167,7 +167,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             sizes,
             statics: HashMap::new(),
             bounded: Bounded::default(),
-            watch: Watch::current(),
+            watch: ActiveHandles::current(),
             notes: Notes::default(),
             instructions: Vec::new(),
             registers: 0,
@@ -211,7 +211,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
         registers: Replay<'g, Slot>,
         marked: &[bool],
     ) -> Result<Replay<'g, Slot>> {
-        registers.some(marked, |index, node, operands| {
+        registers.walk_marked(marked, |index, node, operands| {
             work::count();
             let call = NodeCall { graph, index, node, operands: &operands };
             match &node.op {
@@ -237,7 +237,7 @@ impl<'a, B: Backend> Lowering<'a, B> {
             let kernels = self.instructions.len() + 1;
             return Err(too_large(at, self.settings.backend.name(), kernels, self.settings.max_kernels));
         }
-        self.watch.check(at, Ran::Ops(0))?;
+        self.watch.check(at, Progress::Ops(0))?;
         let results: Vec<Slot> = (0..count).map(|_| self.register()).collect();
         self.instructions.push(Instruction {
             action,

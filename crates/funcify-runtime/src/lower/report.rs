@@ -46,7 +46,7 @@ impl Steps {
         match count {
             StepCount::Exactly(dim) => at(dim).map_or(Steps::AtRunTime, Steps::Exactly),
             StepCount::AtMost(dim) => at(dim).map_or(Steps::AtRunTime, Steps::AtMost),
-            StepCount::WhileItHolds => Steps::AtRunTime,
+            StepCount::Unbounded => Steps::AtRunTime,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Lowers a program, or its loops, to code that the backend compiles as a whole.
 
-use funcify_core::graph::{Copied, Output};
+use funcify_core::graph::{Output, ValueMap};
 use funcify_core::ops::{Control, Movement};
 
 use super::report::Steps;
@@ -214,8 +214,8 @@ pub(crate) fn isolate_node(graph: &Graph, node: &Node, used: &[bool]) -> Result<
 }
 
 /// Copies those of `values` that are integers, cheap, and computed from constants and sizes alone.
-fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> Copied<'g> {
-    let mut copied = Copied::new(graph);
+fn copy_integers<'g>(graph: &'g Graph, values: &[ValueId], to: &mut Graph) -> ValueMap<'g> {
+    let mut copied = ValueMap::new(graph);
     let mut follows = vec![false; graph.values().count()];
     for node in graph.nodes() {
         let is_cheap = match node.op.class() {

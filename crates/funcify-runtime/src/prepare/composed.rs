@@ -86,7 +86,7 @@ impl Composer<'_> {
                 tracer::input(name, graph.input_type(index).clone(), input.is_static, Site::Unknown)
             };
             let inputs: Vec<Value> = graph.inputs().iter().enumerate().map(input).collect();
-            let replayed = Replay::new(graph, inputs).live(|index, node, operands| {
+            let replayed = Replay::new(graph, inputs).walk_live(|index, node, operands| {
                 at_site(node.site, || match &replacements[index] {
                     Some(Replacement::Op(op)) => emit(op.clone(), &operands),
                     // The same op elsewhere may bind the same symbols again.

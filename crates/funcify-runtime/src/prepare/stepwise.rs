@@ -30,7 +30,7 @@ pub(crate) fn stepwise<'g>(graph: &'g Graph, sizes: &Sizes) -> Result<Cow<'g, Gr
             tracer::input(&format!("x{index}"), graph.input_type(index).clone(), input.is_static, Site::Unknown)
         };
         let inputs: Vec<Value> = graph.inputs().iter().enumerate().map(input).collect();
-        let replayed = Replay::new(graph, inputs).live(|index, node, operands| {
+        let replayed = Replay::new(graph, inputs).walk_live(|index, node, operands| {
             at_site(node.site, || match &ops[index] {
                 Op::AssociativeScan(op) if has_elements(graph, node, 0, sizes) => op.emit_loop(&operands),
                 Op::Cumulative(op) if has_elements(graph, node, op.axis, sizes) => op.emit_loop(operands[0]),
@@ -136,12 +136,12 @@ mod tests {
     fn an_op_that_fails_in_a_loop_is_an_error() {
         for ty in ["f16", "f32"] {
             let graph = in_bodies(ty, ReduceKind::Sum);
-            failing::check(|| stepwise(&graph, &Sizes::new()).map(|loops| loops.into_owned()));
+            failing::check_each_op_failing(|| stepwise(&graph, &Sizes::new()).map(|loops| loops.into_owned()));
         }
         let graph = Graph::build("associative", |g| {
             associative_scan((g.input("a", "f32[3]"), g.input("b", "f32[3]")), |(a, b), (c, d)| (a * c, b * c + d))
         });
         let graph = graph.unwrap();
-        failing::check(|| stepwise(&graph, &Sizes::new()).map(|loops| loops.into_owned()));
+        failing::check_each_op_failing(|| stepwise(&graph, &Sizes::new()).map(|loops| loops.into_owned()));
     }
 }

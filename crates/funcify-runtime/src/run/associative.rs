@@ -104,7 +104,7 @@ impl<B: Backend> AssociativeNode<B> {
         arguments: Vec<B::Tensor>,
         ran: &mut usize,
     ) -> Result<Vec<B::Tensor>> {
-        run.watch.check(&self.at, Ran::Steps(*ran))?;
+        run.watch.check(&self.at, Progress::Steps(*ran))?;
         run.sizes.set(&self.pairs, pairs);
         let results = program.execute(run, arguments).map_err(|error| error.in_step(&self.at, *ran))?;
         *ran += 1;

@@ -15,7 +15,7 @@ pub(crate) struct Run<'a, B: Backend> {
     pub(crate) backend: &'a B,
     pub(crate) sizes: Sizes,
     /// The watch that may cancel the run.
-    pub(crate) watch: Watch,
+    pub(crate) watch: ActiveHandles,
     /// The memory budget, where instructions are checked against it.
     pub(crate) memory: Option<Memory>,
     /// The profiler, if the call is profiled.
@@ -25,7 +25,7 @@ pub(crate) struct Run<'a, B: Backend> {
 impl<B: Backend> Run<'_, B> {
     /// Begins the next step of a loop, after `ran` steps, unless the run is cancelled.
     pub(crate) fn begin_step(&mut self, at: &Place, ran: usize) -> Result<()> {
-        self.watch.check(at, Ran::Steps(ran))?;
+        self.watch.check(at, Progress::Steps(ran))?;
         if let Some(profiler) = &mut self.profiler {
             profiler.note_step(ran);
         }
@@ -94,7 +94,7 @@ impl<B: Backend> Program<B> {
         let Frame { slots, bytes } = frame;
         let (mut ledger, backend) = (Ledger::open(self, run, bytes), run.backend);
         for (ran, instruction) in self.instructions.iter().enumerate() {
-            run.watch.check_at(|| instruction.action.place(), Ran::Ops(ran))?;
+            run.watch.check_at(|| instruction.action.place(), Progress::Ops(ran))?;
             if let Some(ledger) = &ledger {
                 ledger.before(instruction, run)?;
             }

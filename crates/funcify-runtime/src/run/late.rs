@@ -10,7 +10,7 @@
 //! returns the same bits. Planning costs some tenths of a millisecond, so the plans for the most recent sizes are
 //! cached. A loop that cannot be compiled runs natively.
 
-use funcify_core::error::Ran;
+use funcify_core::error::Progress;
 use funcify_core::graph::Graph;
 use funcify_core::ops::scan::{Returned, Scan};
 
@@ -75,14 +75,14 @@ impl<B: Backend> LateLoop<B> {
         let cached = self.cached.find_or_make(
             &sizes,
             |cached| cached.sizes == sizes,
-            || run.watch.check(at, Ran::Part),
+            || run.watch.check(at, Progress::Uncounted),
             || {
                 let plan = match self.compile_late(run.backend, &sizes) {
                     Ok(compiled) => Some(compiled),
                     Err(declined) => declined.unless_fault(at, run.backend.name()).map(|_| None)?,
                 };
                 // A cancelled plan must not be cached for the next call.
-                run.watch.check(at, Ran::Part)?;
+                run.watch.check(at, Progress::Uncounted)?;
                 Ok(Cached { sizes: sizes.clone(), plan })
             },
         )?;

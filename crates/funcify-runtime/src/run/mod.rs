@@ -16,7 +16,7 @@ pub(crate) mod whole;
 
 use std::sync::Arc;
 
-use funcify_core::cancel::{Ran, Watch, free_after};
+use funcify_core::cancel::{ActiveHandles, Progress, free_after};
 use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::types::{DType, Sizes, TensorType};
 

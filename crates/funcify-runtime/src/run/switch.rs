@@ -23,7 +23,7 @@ impl<B: Backend> ChoiceNode<B> {
     /// Runs the selected branch (switch-c3).
     pub(crate) fn run_branch(&self, run: &mut Run<'_, B>, operands: Vec<B::Tensor>) -> Result<Tensors<B::Tensor>> {
         let index = run.fail(&self.at, run.backend.download(&operands[0], self.index))?;
-        let chosen = self.switch.chosen(index.get(0).as_i64());
+        let chosen = self.switch.selected_branch(index.get(0).as_i64());
         let place = self.places[chosen].clone();
         let arguments = operands.into_iter().skip(place.start).take(place.len()).collect();
         Ok(self.branches[chosen].execute(run, arguments)?.into())

@@ -37,12 +37,12 @@ pub(crate) fn with_stand_ins<T: Clone>(results: Vec<T>, used: &[bool], operands:
 /// error.
 pub(crate) fn run_compiled<T: 'static>(
     compiled: &dyn Compiled<T>,
-    watch: &Watch,
+    watch: &ActiveHandles,
     at: impl Fn() -> Place + Sync,
     backend: &str,
     operands: &[T],
 ) -> Result<Option<Vec<T>>> {
-    let ran = || watch.check_at(&at, Ran::Part);
+    let ran = || watch.check_at(&at, Progress::Uncounted);
     loop {
         let outcome = compiled.run(operands, &|| ran().is_err());
         match outcome.map_err(|error| execution_error(&at(), backend, error))? {

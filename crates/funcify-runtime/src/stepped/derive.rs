@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use funcify_core::graph::{Copied, Failed, Output, Source, at_site, emit, inline};
+use funcify_core::graph::{Failed, Output, Source, ValueMap, at_site, emit, inline};
 use funcify_core::ops::scan::{Returned, Scan, Start};
 use funcify_core::tree::Named;
 use funcify_core::{HostTensor, Scalar, Value, concat, constant, full, select};
@@ -94,7 +94,7 @@ impl Labelling<'_> {
         order.extend(of(&|role| role == Role::Row));
         let of_invariants = of(&|role| matches!(role, Role::Invariant(_)));
         order.extend(of_invariants.into_iter().filter(is_live));
-        let (mut graph, mut copied) = (Graph::new(draft.name()), Copied::new(&draft));
+        let (mut graph, mut copied) = (Graph::new(draft.name()), ValueMap::new(&draft));
         for index in &order {
             let input = &draft.inputs()[*index];
             let (name, ty) = (draft.input_name(*index), draft.input_type(*index).clone());
@@ -105,7 +105,7 @@ impl Labelling<'_> {
             Role::State(_) | Role::Row => None,
         });
         let invariants = invariants.collect();
-        let missing = || draft.nothing_gives("a value of the step".into());
+        let missing = || draft.undefined_value_error("a value of the step".into());
         for node in draft.live() {
             copied.node(&mut graph, node, node.op.clone()).ok_or_else(missing)?;
         }
@@ -175,7 +175,7 @@ impl Labelling<'_> {
                 });
                 let given: Vec<Option<Value>> = given.collect();
                 samples.iter().for_each(|(name, ty)| _ = tracer::input(name, ty.clone(), false, at.site));
-                let replay = replay.some(&nodes, |_, node, operands| emit(node.op.clone(), &operands))?;
+                let replay = replay.walk_marked(&nodes, |_, node, operands| emit(node.op.clone(), &operands))?;
                 let mut outputs = Vec::new();
                 for ((name, ty, initial), given) in initials.iter().zip(given) {
                     outputs.push((
@@ -299,7 +299,7 @@ impl<'p, 'g> Draft<'p, 'g> {
         }
         let graph = self.plan.graph;
         if *self.plan.label(id) != Label::Fixed {
-            return Err(graph.nothing_gives(format!("value {}", id.index())).into());
+            return Err(graph.undefined_value_error(format!("value {}", id.index())).into());
         }
         let value = match graph.node_of(id) {
             Some(node) if matches!(node.op, Op::Constant(_)) => emit(node.op.clone(), &[])?[0],

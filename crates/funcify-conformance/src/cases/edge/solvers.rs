@@ -154,7 +154,7 @@ fn on_lanes(name: &str, program: ProgramFn, wrt: &[&str], lanes: &[Lane]) -> Cas
     let names: Vec<String> = wrt.iter().map(|name| format!("grad_{name}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let of_lanes = one.vmap("B", VmapOptions::new()).and_then(|all| all.vjp(wrt, GradOptions::new()));
-    let of_lanes = of_lanes.and_then(|of_lanes| of_lanes.only(&names)).map_err(failed)?;
+    let of_lanes = of_lanes.and_then(|of_lanes| of_lanes.with_only_outputs(&names)).map_err(failed)?;
     let ones = HostTensor::from_fn(DType::F32, &[lanes.len()], |_| Scalar::Float(1.0));
     let inputs = [inputs, vec![ones]].concat();
     let is_dynamic = !ends_early && !is_bounded;

@@ -73,7 +73,7 @@ impl OpRules for Cumulative {
     }
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         if self.kind == ReduceKind::Sum {
             return Ok(vec![Some(cotangent.cumulative(self.kind, self.axis as i64, !self.reverse))]);
         }

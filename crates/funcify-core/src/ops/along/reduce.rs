@@ -192,7 +192,7 @@ impl OpRules for Reduce {
     }
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         Ok(vec![self.cotangent(context.operands[0], context.results[0], cotangent)])
     }
 }

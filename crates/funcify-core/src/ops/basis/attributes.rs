@@ -5,7 +5,7 @@ use enum_dispatch::enum_dispatch;
 use crate::error::{Error, Place, Site};
 use crate::ops::{ReduceKind, ScatterMode, Words};
 use crate::types::lexer::{error_at, unknown_word};
-use crate::types::nearest::nearest;
+use crate::types::nearest::closest_word;
 use crate::types::{DType, Dim, Shape, Symbol};
 
 /// The value of one attribute. A word (a mode, a dtype) is a dimension that is a single symbol.
@@ -42,7 +42,7 @@ impl Attributes {
 
     /// Adds a field of an op.
     pub(in crate::ops) fn with_field(mut self, key: &str, field: &impl AttributeField) -> Self {
-        self.0.push((key.to_string(), field.shown()));
+        self.0.push((key.to_string(), field.to_attribute()));
         self
     }
 
@@ -132,14 +132,14 @@ impl Attributes {
 
     /// Returns the error for attributes that the op `name` rejects because it expected `expected`. A misspelt
     /// attribute is among those that the op has not taken out.
-    pub(crate) fn refused(&self, site: Site, name: &str, expected: String) -> Error {
+    pub(crate) fn rejection(&self, site: Site, name: &str, expected: String) -> Error {
         let left: Vec<&str> = self.iter().map(|(key, _)| key).collect();
         if let Some(key) = expected.strip_prefix("the attribute `").and_then(|rest| rest.strip_suffix('`')) {
             let found = match left.is_empty() {
                 true => format!("`{name}` without it"),
                 false => format!("`{name}` with {}", left.join(", ")),
             };
-            let fix = nearest(key, left).map(|meant| format!("write `{key}` for `{meant}`")).unwrap_or_default();
+            let fix = closest_word(key, left).map(|meant| format!("write `{key}` for `{meant}`")).unwrap_or_default();
             return Error::Parse { at: Place::new("parse", site).boxed(), expected, found, fix };
         }
         // Example: `kind` as one of sum, max, not `summ`.
@@ -190,19 +190,19 @@ pub(in crate::ops) trait AttributeField: Sized {
     fn take(attributes: &mut Attributes, key: &str) -> Result<Self, String>;
 
     /// Returns the field as the text form prints it.
-    fn shown(&self) -> Attribute;
+    fn to_attribute(&self) -> Attribute;
 }
 
 macro_rules! attribute_fields {
-    ($($field:ty: |$attributes:ident, $key:ident| $take:expr, |$value:ident| $shown:expr;)*) => {
+    ($($field:ty: |$attributes:ident, $key:ident| $take:expr, |$value:ident| $to_attribute:expr;)*) => {
         $(impl AttributeField for $field {
             fn take($attributes: &mut Attributes, $key: &str) -> Result<Self, String> {
                 $take
             }
 
-            fn shown(&self) -> Attribute {
+            fn to_attribute(&self) -> Attribute {
                 let $value = self;
-                $shown
+                $to_attribute
             }
         })*
     };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::derivative::{Choices, Forward};
+use crate::derivative::{Forward, VjpOptions};
 use crate::graph::print::name_text;
 use crate::graph::{Graph, Need, PrunedOp, ValueId, emit};
 use crate::ops::form::Form;
@@ -40,7 +40,7 @@ pub(crate) trait Bodied: Connected + Printable + Prunable {
     fn batches_ragged(&self, types: &ragged::Types<'_>) -> bool;
 
     /// Adds the op to a forward pass whose backward pass will need the cotangents of the operands in `wrt`.
-    fn forward(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed>;
+    fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed>;
 }
 
 /// An op with bodies that can be printed in the text form.
@@ -77,7 +77,7 @@ pub enum StepCount {
     /// At most this number: a condition ends the loop.
     AtMost(Dim),
     /// As long as a condition holds.
-    WhileItHolds,
+    Unbounded,
 }
 
 impl Op {
@@ -131,7 +131,7 @@ impl Op {
     }
 
     /// Returns whether a derivative passes through the op, given which of its operands carry one.
-    pub(crate) fn leads_through(&self, active: &[bool]) -> bool {
+    pub(crate) fn passes_derivative(&self, active: &[bool]) -> bool {
         match self {
             Op::Unary(Unary::StopGradient) => false,
             // A value that only `backward` captures is not an input of the function.
@@ -141,17 +141,17 @@ impl Op {
     }
 
     /// Returns whether differentiation replaces the op with nodes of a user's rule.
-    pub(crate) fn is_replaced(&self) -> bool {
+    pub(crate) fn has_user_vjp(&self) -> bool {
         matches!(self, Op::Call(Call { rule: Rule::Vjp { .. }, .. }))
     }
 
     /// Returns an equivalent program to differentiate instead of the op, if one is needed.
-    pub(crate) fn differentiated_as(
+    pub(crate) fn replacement_for_differentiation(
         &self,
         operands: &[TensorType],
-        choices: &Choices,
+        vjp_options: &VjpOptions,
     ) -> Result<Option<Graph>, Failed> {
-        if let Op::Scan(scan) = self { scan.segmented(operands, &choices.policy) } else { Ok(None) }
+        if let Op::Scan(scan) = self { scan.segmented(operands, &vjp_options.policy) } else { Ok(None) }
     }
 
     /// Adds the op to a forward pass that saves no residuals of it.
@@ -164,16 +164,21 @@ impl Op {
 
     /// Adds the op to a forward pass whose backward pass will need the cotangents of the operands in `wrt`. Loops
     /// save their states; loops and switches also save what the policy selects.
-    pub(crate) fn forward(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
+    pub(crate) fn forward(
+        &self,
+        operands: &[Value],
+        wrt: &[bool],
+        vjp_options: &VjpOptions,
+    ) -> Result<Forward, Failed> {
         match self.bodied() {
-            Some(op) => op.forward(operands, wrt, choices),
+            Some(op) => op.forward(operands, wrt, vjp_options),
             None => Ok(Forward::of(emit(self.clone(), operands)?)),
         }
     }
 }
 
 /// Replaces bodies by new ones, in order; bodies without a new one stay.
-pub(in crate::ops) fn replaced<const N: usize>(old: [&Arc<Graph>; N], new: Vec<Arc<Graph>>) -> [Arc<Graph>; N] {
+pub(in crate::ops) fn with_new_bodies<const N: usize>(old: [&Arc<Graph>; N], new: Vec<Arc<Graph>>) -> [Arc<Graph>; N] {
     let mut new = new.into_iter();
     old.map(|old| new.next().unwrap_or_else(|| old.clone()))
 }

@@ -7,7 +7,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::graph::Known;
+use crate::graph::KnownSizes;
 use crate::ops::*;
 use crate::types::TensorType;
 
@@ -93,7 +93,7 @@ pub enum Linearity {
     /// The op is linear in each of these operands while the others are fixed, like a product.
     Each(&'static [usize]),
     /// The bodies, or the op's own rules, determine where the op is linear.
-    OfBodies,
+    DependsOnBodies,
 }
 
 /// The cost of computing one element of a result.
@@ -169,7 +169,7 @@ impl Op {
             OpClass::Along(Along::ArgMax(_) | Along::Sort(_)) => Linearity::None,
             OpClass::Product(_) => Linearity::Each(&[0, 1]),
             OpClass::Creation(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => Linearity::None,
-            OpClass::Control(_) | OpClass::Custom(_) => Linearity::OfBodies,
+            OpClass::Control(_) | OpClass::Custom(_) => Linearity::DependsOnBodies,
         }
     }
 
@@ -190,7 +190,7 @@ impl Op {
 
     /// Returns whether the op is certain to terminate and all elements that it reads are certain to exist, for
     /// operands of these types. Its bodies may still fail.
-    pub fn surely_runs(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
+    pub fn is_certain_to_succeed(&self, operands: &[&TensorType], known: &KnownSizes<'_>) -> bool {
         match self.class() {
             OpClass::Movement(Movement::Slice(Slice { axis, start, limit, .. })) => {
                 known.is_at_least(&operands[0].shape[*axis], limit) && known.is_at_least(limit, start)
@@ -204,7 +204,7 @@ impl Op {
             }
             OpClass::Along(Along::ArgMax(op)) => known.has_elements(operands[0], op.axis),
             OpClass::Binding(_) => operands[0].dtype.is_unsigned(),
-            OpClass::Control(Control::Scan(op)) => op.rows_are_there(operands, known),
+            OpClass::Control(Control::Scan(op)) => op.has_all_rows_given(operands, known),
             OpClass::Control(Control::While(op)) => op.bound.is_some(),
             OpClass::Control(Control::Switch(_) | Control::AssociativeScan(_) | Control::Call(_)) => true,
             OpClass::Elementwise(
@@ -222,13 +222,13 @@ impl Op {
             OpClass::Product(Product::MatMul(_) | Product::Conv(_)) => true,
             OpClass::Indexing(Indexing::Scatter(_)) | OpClass::RandomBits(_) => true,
             OpClass::Along(Along::Reduce(_) | Along::Cumulative(_) | Along::Sort(_)) => true,
-            OpClass::Custom(custom) => !custom.op.may_be_refused(),
+            OpClass::Custom(custom) => !custom.op.may_fail_at_run_time(),
         }
     }
 
     /// Returns whether computing the op in half precision, rather than in f32, changes its half-precision results by
     /// more than one rounding.
-    pub fn loses_digits(&self) -> bool {
+    pub fn loses_precision_in_half(&self) -> bool {
         match self.class() {
             OpClass::Elementwise(Elementwise::Unary(_) | Elementwise::Binary(_) | Elementwise::Polygamma(_)) => true,
             OpClass::Elementwise(Elementwise::Bits(_) | Elementwise::Compare(_) | Elementwise::Predicate(_)) => false,
@@ -240,7 +240,7 @@ impl Op {
             OpClass::Indexing(Indexing::DynamicUpdate(_) | Indexing::Take(_) | Indexing::Gather(_)) => false,
             OpClass::Indexing(Indexing::Scatter(_)) | OpClass::RandomBits(_) => false,
             OpClass::Binding(_) | OpClass::Control(_) => false,
-            OpClass::Custom(custom) => custom.op.loses_digits(),
+            OpClass::Custom(custom) => custom.op.loses_precision_in_half(),
         }
     }
 }

@@ -49,7 +49,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
     /// Returns whether the op may fail at run time because of the values of its operands. Such an op is neither
     /// removed when its results are unused nor run where it would not have run, for example before a loop with no
     /// steps.
-    fn may_be_refused(&self) -> bool {
+    fn may_fail_at_run_time(&self) -> bool {
         true
     }
 
@@ -62,7 +62,7 @@ pub trait CustomOp: Any + Debug + Send + Sync {
 
     /// Returns whether computing the op in half precision, rather than in f32, changes its half-precision results by
     /// more than one rounding.
-    fn loses_digits(&self) -> bool {
+    fn loses_precision_in_half(&self) -> bool {
         false
     }
 
@@ -228,7 +228,7 @@ pub struct CustomOpEntry {
 inventory::collect!(CustomOpEntry);
 
 /// Returns a name that two crates register, or that a crate registers although this crate defines an op of that name.
-pub fn name_taken_twice() -> Option<&'static str> {
+pub fn duplicate_op_name() -> Option<&'static str> {
     let mut names: Vec<&'static str> = inventory::iter::<CustomOpEntry>().map(|entry| entry.name).collect();
     names.extend(crate::ops::all_names());
     names.sort_unstable();
@@ -242,7 +242,7 @@ pub fn custom_names() -> impl Iterator<Item = &'static str> {
 
 pub(in crate::ops) fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Op, String>> {
     let entry = inventory::iter::<CustomOpEntry>().find(|entry| entry.name == name)?;
-    Some(match name_taken_twice() {
+    Some(match duplicate_op_name() {
         Some(twice) => Err(format!("every op to be registered once, but `{twice}` is registered twice")),
         None => (entry.parse)(attributes),
     })

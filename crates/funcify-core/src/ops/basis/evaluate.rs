@@ -1,8 +1,8 @@
 //! Evaluates a graph whose sizes are bound, node by node, with each op's own rule, bodies included.
 
-use crate::cancel::{Ran, Watch};
+use crate::cancel::{ActiveHandles, Progress};
 use crate::graph::{Graph, Node, Replay};
-use crate::memory::Held;
+use crate::memory::MemoryReservation;
 use crate::ops::no_size;
 use crate::ops::rules::*;
 use crate::types::{SizeError, Sizes};
@@ -35,10 +35,10 @@ impl EvalContext<'_> {
 
 /// Evaluates a graph whose sizes are bound.
 pub(crate) fn evaluate_in(graph: &Graph, inputs: Vec<HostTensor>, sizes: &mut Sizes) -> Result<Vec<HostTensor>> {
-    let (mut held, watch, mut ran) = (Held::nothing(), Watch::current(), 0);
+    let (mut held, watch, mut ran) = (MemoryReservation::empty(), ActiveHandles::current(), 0);
     let replay = Replay::new(graph, inputs);
-    let evaluated = replay.some_with(&graph.run_nodes(), Node::run_operands, |_, node, operands| {
-        watch.check_at(|| node.place(), Ran::Ops(ran))?;
+    let evaluated = replay.walk_marked_with(&graph.run_nodes(), Node::run_operands, |_, node, operands| {
+        watch.check_at(|| node.place(), Progress::Ops(ran))?;
         ran += 1;
         let (at, types) = (node.place(), graph.types(&node.outputs));
         // Loops count their own results against the budget, once the number of steps is known.

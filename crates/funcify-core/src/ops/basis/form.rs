@@ -1,8 +1,8 @@
 //! The text form of ops with bodies: each op describes its syntax, and one printer and one parser do the rest.
 //!
 //! An op has a [`Spelling`], the words of its text, and returns a [`Form`], the contents of that text.
-//! [`Spelling::make`] builds the op from a parsed form. The lines of [`Bodies::Own`] connect each parameter of a body
-//! with an operand or a result.
+//! [`Spelling::make`] builds the op from a parsed form. The lines of [`Bodies::Inline`] connect each parameter of a
+//! body with an operand or a result.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,11 +34,11 @@ pub(crate) enum Bodies {
     /// Any number of blocks: `case 0`, `case 1`.
     Numbered(&'static str),
     /// A single body, written directly in the braces of the op.
-    Own {
+    Inline {
         /// The words that begin lines about its parameters: `seq`, `nit-sot`.
         roles: &'static [&'static str],
         /// The word before the results that are not written to a result of the op.
-        gives: &'static str,
+        result_keyword: &'static str,
     },
 }
 
@@ -64,17 +64,17 @@ impl Spelling {
 
     /// Returns the words that begin lines about parameters.
     pub(crate) fn roles(&self) -> &'static [&'static str] {
-        if let Bodies::Own { roles, .. } = self.bodies { roles } else { &[] }
+        if let Bodies::Inline { roles, .. } = self.bodies { roles } else { &[] }
     }
 
     /// Returns the word before the results of a body that are not written to a result of the op.
-    pub(crate) fn gives(&self) -> &'static str {
-        if let Bodies::Own { gives, .. } = self.bodies { gives } else { "give" }
+    pub(crate) fn result_keyword(&self) -> &'static str {
+        if let Bodies::Inline { result_keyword, .. } = self.bodies { result_keyword } else { "give" }
     }
 
     /// Returns whether the op's single body is written directly in its braces.
-    pub(crate) fn is_own_body(&self) -> bool {
-        matches!(self.bodies, Bodies::Own { .. })
+    pub(crate) fn has_inline_body(&self) -> bool {
+        matches!(self.bodies, Bodies::Inline { .. })
     }
 
     /// Returns the name of a body, or an empty string for a body written directly in the op's braces or past the last
@@ -83,7 +83,7 @@ impl Spelling {
         match &self.bodies {
             Bodies::Named(names) => names.get(number).copied().unwrap_or("").to_string(),
             Bodies::Numbered(word) => format!("{word} {number}"),
-            Bodies::Own { .. } => String::new(),
+            Bodies::Inline { .. } => String::new(),
         }
     }
 }
@@ -113,7 +113,7 @@ pub(crate) struct FormBody {
     /// The results that are written to results of the op.
     pub(crate) writes: Vec<Write>,
     /// The other results.
-    pub(crate) gives: Vec<ValueId>,
+    pub(crate) unwritten_results: Vec<ValueId>,
     pub(crate) end: Site,
 }
 
@@ -210,7 +210,8 @@ impl Form {
 
     /// Takes attributes out of the parsed ones.
     pub(crate) fn read<T>(&mut self, take: impl FnOnce(&mut Attributes) -> Result<T, String>) -> Result<T> {
-        take(&mut self.attributes).map_err(|expected| self.attributes.refused(self.site, self.spelling.name, expected))
+        take(&mut self.attributes)
+            .map_err(|expected| self.attributes.rejection(self.site, self.spelling.name, expected))
     }
 
     /// Returns the operands, followed by the captured values of each body.
@@ -254,9 +255,9 @@ impl Form {
 impl FormBody {
     /// Creates a block with this number of parameters in parentheses, to be printed.
     pub(crate) fn block(graph: &Arc<Graph>, params: usize, captured: &[ValueId]) -> Self {
-        let gives = graph.outputs().iter().map(|output| output.value).collect();
+        let unwritten_results = graph.outputs().iter().map(|output| output.value).collect();
         let (lines, writes, end) = (Vec::new(), Vec::new(), Site::Unknown);
-        FormBody { graph: graph.clone(), params, lines, captured: captured.to_vec(), writes, gives, end }
+        FormBody { graph: graph.clone(), params, lines, captured: captured.to_vec(), writes, unwritten_results, end }
     }
 }
 
@@ -287,7 +288,7 @@ mod tests {
         name: "sweep",
         example: "sweep {steps=T} {",
         attributes: &["steps", "until"],
-        bodies: Bodies::Own { roles: &["seq", "sit-sot", "carry"], gives: "stop" },
+        bodies: Bodies::Inline { roles: &["seq", "sit-sot", "carry"], result_keyword: "stop" },
         make: Scan::SPELLING.make,
     };
 

@@ -13,7 +13,7 @@ pub(crate) fn listed<T>(leaves: &[(String, T)]) -> String {
 }
 
 /// Returns the body, unless one of its results has a size that is bound inside it (bind-c1).
-pub(crate) fn with_known_sizes(at: &Place, name: &str, body: ClosedBody) -> Result<ClosedBody, Failed> {
+pub(crate) fn reject_bound_sizes(at: &Place, name: &str, body: ClosedBody) -> Result<ClosedBody, Failed> {
     match check_sizes(at, name, &body.graph) {
         Ok(()) => Ok(body),
         Err(error) => Err(fail(&at.op, at.site, &[], |_| error)),
@@ -21,7 +21,7 @@ pub(crate) fn with_known_sizes(at: &Place, name: &str, body: ClosedBody) -> Resu
 }
 
 /// Returns whether leaves have the expected names; if not, records an error in the open trace.
-pub(crate) fn have_names<T>(
+pub(crate) fn check_names<T>(
     at: &Place,
     component: &str,
     expected: &[(String, T)],

@@ -17,6 +17,6 @@ pub(in crate::ops) use attributes::{AttributeField, op_key, op_text};
 pub use bodied::StepCount;
 pub(crate) use bodied::{Printable, Prunable};
 pub use class::{Along, Control, Creation, Elementwise, Indexing, Lanes, Linearity, Movement, OpClass, Product, Work};
-pub use custom::{Custom, CustomOp, CustomOpEntry, custom_names, name_taken_twice};
+pub use custom::{Custom, CustomOp, CustomOpEntry, custom_names, duplicate_op_name};
 pub use evaluate::EvalContext;
 pub(crate) use evaluate::evaluate_in;

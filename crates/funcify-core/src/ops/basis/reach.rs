@@ -9,23 +9,23 @@
 //! [`Guess`].
 
 use crate::derivative::active_values;
-use crate::fixpoint::{fixpoint, union};
+use crate::fixpoint::{fixpoint, or_flags};
 use crate::graph::{Failed, Graph, ValueId, work};
 use crate::ops::{AssociativeScan, Call, Op, Scan, Switch, Unary, While};
 use crate::types::TensorType;
 
 /// The property that is followed from operands to results.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ReachKind {
     /// Lanes.
     Lanes,
     /// Tangents, which only floats have.
     Tangents,
 }
 
-impl Kind {
+impl ReachKind {
     fn fits(self, ty: &TensorType) -> bool {
-        self == Kind::Lanes || ty.dtype.is_float()
+        self == ReachKind::Lanes || ty.dtype.is_float()
     }
 }
 
@@ -50,7 +50,7 @@ impl Guess {
 
     /// Traces with the flags until a trace finds exactly these flags; returns them with the traced result. `trace`
     /// takes the flags to trace with, and adds the flags that it finds to the certain ones.
-    pub(crate) fn confirmed<T>(
+    pub(crate) fn confirm<T>(
         mut self,
         mut trace: impl FnMut(&[bool], &mut [bool]) -> Result<T, Failed>,
     ) -> Result<(Vec<bool>, T), Failed> {
@@ -82,7 +82,7 @@ impl Reach {
     }
 
     /// Adds these reached inputs to the earlier ones, and returns which outputs are reached.
-    pub(crate) fn follow(&mut self, graph: &Graph, kind: Kind, inputs: &[bool]) -> Vec<bool> {
+    pub(crate) fn follow(&mut self, graph: &Graph, kind: ReachKind, inputs: &[bool]) -> Vec<bool> {
         let mut is_new = false;
         for (input, reached) in graph.inputs().iter().zip(inputs) {
             is_new |= self.add(graph, kind, input.value, *reached);
@@ -102,7 +102,7 @@ impl Reach {
         graph.outputs().iter().map(|output| self.values[output.value.index()]).collect()
     }
 
-    fn add(&mut self, graph: &Graph, kind: Kind, value: ValueId, reached: bool) -> bool {
+    fn add(&mut self, graph: &Graph, kind: ReachKind, value: ValueId, reached: bool) -> bool {
         let is_new = reached && !self.values[value.index()] && kind.fits(graph.ty(value));
         self.values[value.index()] |= is_new;
         is_new
@@ -110,18 +110,18 @@ impl Reach {
 }
 
 /// The values of a graph that cotangents reach from its outputs.
-pub(crate) struct Pull {
+pub(crate) struct CotangentReach {
     /// The values that depend on an input in `wrt`.
     active: Vec<bool>,
     values: Vec<bool>,
     /// The reached values in the bodies of each node.
-    bodies: Vec<Vec<Pull>>,
+    bodies: Vec<Vec<CotangentReach>>,
 }
 
-impl Pull {
+impl CotangentReach {
     pub(crate) fn of(graph: &Graph, wrt: &[bool]) -> Self {
         let bodies = graph.nodes().iter().map(|_| Vec::new()).collect();
-        Pull { active: active_values(graph, wrt), values: vec![false; graph.values().count()], bodies }
+        CotangentReach { active: active_values(graph, wrt), values: vec![false; graph.values().count()], bodies }
     }
 
     /// Adds these outputs with cotangents to the earlier ones, and returns which inputs have cotangents.
@@ -154,16 +154,16 @@ impl Pull {
 /// calls.
 pub(crate) trait Connected {
     /// Returns which results are reached if these operands are.
-    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
+    fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool>;
 
     /// Returns which operands have cotangents if these results have.
-    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool>;
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Vec<bool>;
 }
 
 impl Op {
     /// Returns which results are reached if these operands are; `None` means all.
-    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut Vec<Reach>) -> Option<Vec<bool>> {
-        if matches!(self, Op::Unary(Unary::StopGradient)) && kind == Kind::Tangents {
+    fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut Vec<Reach>) -> Option<Vec<bool>> {
+        if matches!(self, Op::Unary(Unary::StopGradient)) && kind == ReachKind::Tangents {
             return Some(vec![false]);
         }
         let op = self.bodied()?;
@@ -174,35 +174,36 @@ impl Op {
     }
 
     /// Returns which operands have cotangents if these results have; `None` means all in `wrt`.
-    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Option<Vec<bool>> {
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Option<Vec<bool>> {
         Some(self.bodied()?.pulled(wrt, results, bodies))
     }
 }
 
 impl Connected for Scan {
-    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+    fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         self.states_reached(kind, operands, &mut bodies[0]).0
     }
 
-    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
-        self.states_pulled(results, first(bodies, || self.pull(wrt))).0
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Vec<bool> {
+        self.states_pulled(results, single_body(bodies, || self.cotangent_reach(wrt))).0
     }
 }
 
 impl Connected for While {
-    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+    fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         self.carries_reached(kind, operands, bodies).0
     }
 
-    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Vec<bool> {
         let again = self.as_loop();
-        let (pulled, _) = again.states_pulled(results, first(bodies, || again.pull(&self.of_loop(false, wrt))));
-        self.of_while(&pulled, false)
+        let (pulled, _) = again
+            .states_pulled(results, single_body(bodies, || again.cotangent_reach(&self.to_loop_operands(false, wrt))));
+        self.from_loop_operands(&pulled, false)
     }
 }
 
 /// Returns the single body, and creates it if it is missing.
-fn first(bodies: &mut Vec<Pull>, make: impl FnOnce() -> Pull) -> &mut Pull {
+fn single_body(bodies: &mut Vec<CotangentReach>, make: impl FnOnce() -> CotangentReach) -> &mut CotangentReach {
     if bodies.is_empty() {
         bodies.push(make());
     }
@@ -211,7 +212,12 @@ fn first(bodies: &mut Vec<Pull>, make: impl FnOnce() -> Pull) -> &mut Pull {
 
 impl While {
     /// Returns which carries are reached if these operands are, and whether the condition is.
-    pub(crate) fn carries_reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> (Vec<bool>, bool) {
+    pub(crate) fn carries_reached(
+        &self,
+        kind: ReachKind,
+        operands: &[bool],
+        bodies: &mut [Reach],
+    ) -> (Vec<bool>, bool) {
         let places = self.operands();
         let carries = operands[places.carries.clone()].to_vec();
         fixpoint((carries, false), |(carries, by_lane)| {
@@ -221,16 +227,17 @@ impl While {
             let inputs: Vec<bool> = inputs.map(|(index, reached)| *reached || guarded(index)).collect();
             let next = bodies[1].follow(&self.body, kind, &inputs);
             let of_condition = [carries.as_slice(), &operands[places.condition.clone()]].concat();
-            let holds = kind == Kind::Lanes && bodies[0].follow(&self.condition, kind, &of_condition).contains(&true);
+            let holds =
+                kind == ReachKind::Lanes && bodies[0].follow(&self.condition, kind, &of_condition).contains(&true);
             (carries.iter().zip(next).map(|(carry, next)| *carry || next || holds).collect(), holds)
         })
     }
 }
 
 impl Connected for Switch {
-    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+    fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         let mut results =
-            vec![kind == Kind::Lanes && operands[0]; self.branches.first().map_or(0, |b| b.outputs().len())];
+            vec![kind == ReachKind::Lanes && operands[0]; self.branches.first().map_or(0, |b| b.outputs().len())];
         for ((branch, places), body) in self.branches.iter().zip(self.operands()).zip(bodies) {
             let given = body.follow(branch, kind, &operands[places]);
             results.iter_mut().zip(given).for_each(|(result, given)| *result |= given);
@@ -238,10 +245,10 @@ impl Connected for Switch {
         results
     }
 
-    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Vec<bool> {
         if bodies.is_empty() {
             let branches = self.branches.iter().zip(self.operands());
-            *bodies = branches.map(|(branch, places)| Pull::of(branch, &wrt[places])).collect();
+            *bodies = branches.map(|(branch, places)| CotangentReach::of(branch, &wrt[places])).collect();
         }
         let mut operands = vec![false; wrt.len()];
         for ((branch, places), body) in self.branches.iter().zip(self.operands()).zip(bodies) {
@@ -252,41 +259,41 @@ impl Connected for Switch {
 }
 
 impl Connected for AssociativeScan {
-    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+    fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         let (leaves, captured) = operands.split_at(self.leaves);
         fixpoint(leaves.to_vec(), |leaves| {
-            union(leaves, bodies[0].follow(&self.combine, kind, &[leaves.as_slice(), leaves, captured].concat()))
+            or_flags(leaves, bodies[0].follow(&self.combine, kind, &[leaves.as_slice(), leaves, captured].concat()))
         })
     }
 
-    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<Pull>) -> Vec<bool> {
-        self.leaves_pulled(results, first(bodies, || self.pull(wrt))).0
+    fn pulled(&self, wrt: &[bool], results: &[bool], bodies: &mut Vec<CotangentReach>) -> Vec<bool> {
+        self.leaves_pulled(results, single_body(bodies, || self.cotangent_reach(wrt))).0
     }
 }
 
 impl AssociativeScan {
     /// Returns the combination, as the starting point for following the cotangents of all elements.
-    pub(in crate::ops) fn pull(&self, wrt: &[bool]) -> Pull {
+    pub(in crate::ops) fn cotangent_reach(&self, wrt: &[bool]) -> CotangentReach {
         let wrt = [vec![true; 2 * self.leaves], wrt[self.leaves..].to_vec()].concat();
-        Pull::of(&self.combine, &wrt)
+        CotangentReach::of(&self.combine, &wrt)
     }
 
     /// Returns which operands have cotangents if these results have, and which leaves have cotangents in a
     /// combination.
-    pub(in crate::ops) fn leaves_pulled(&self, results: &[bool], body: &mut Pull) -> (Vec<bool>, Vec<bool>) {
+    pub(in crate::ops) fn leaves_pulled(&self, results: &[bool], body: &mut CotangentReach) -> (Vec<bool>, Vec<bool>) {
         let mut found = Vec::new();
         let active = fixpoint(results.to_vec(), |active| {
             found = body.follow(&self.combine, active);
-            union(active, found.iter().copied())
+            or_flags(active, found.iter().copied())
         });
-        let elements = union(&active, found[self.leaves..].iter().copied());
+        let elements = or_flags(&active, found[self.leaves..].iter().copied());
         (elements.into_iter().chain(found[2 * self.leaves..].iter().copied()).collect(), active)
     }
 }
 
 /// A derivative rule connects each float argument with each float result.
 impl Connected for Call {
-    fn reached(&self, kind: Kind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
+    fn reached(&self, kind: ReachKind, operands: &[bool], bodies: &mut [Reach]) -> Vec<bool> {
         let captured = self.parts()[0].captured.clone();
         let inputs = [&operands[..self.arguments], &operands[captured]].concat();
         let given = bodies[0].follow(&self.function, kind, &inputs);
@@ -294,7 +301,7 @@ impl Connected for Call {
         given.into_iter().enumerate().map(|(index, given)| given || floats.contains(&index)).collect()
     }
 
-    fn pulled(&self, wrt: &[bool], _: &[bool], _: &mut Vec<Pull>) -> Vec<bool> {
+    fn pulled(&self, wrt: &[bool], _: &[bool], _: &mut Vec<CotangentReach>) -> Vec<bool> {
         let floats = self.float_arguments();
         (0..wrt.len()).map(|operand| floats.contains(&operand)).collect()
     }

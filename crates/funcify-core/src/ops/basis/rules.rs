@@ -9,8 +9,8 @@ pub(in crate::ops) use crate::ops::elementwise::binary::check_same;
 pub(in crate::ops) use crate::ops::elementwise::table::{op_table, value_method};
 pub(in crate::ops) use crate::ops::elementwise::unary::Domain;
 pub(in crate::ops) use crate::ops::{
-    EvalContext, Failed, Lanes, Linearity, OpRules, arity, batch_elementwise, check_axis, check_except, emit_lanes,
-    emit_shared, op_text, spread, tensor,
+    EvalContext, Failed, Lanes, Linearity, OpRules, arity, batch_elementwise, check_axis, check_except, dilated_size,
+    emit_lanes, emit_shared, op_text, tensor,
 };
 pub(in crate::ops) use crate::types::{DType, Dim, Shape, TensorType};
 pub(in crate::ops) use crate::value::{Value, constant, select};
@@ -24,7 +24,7 @@ macro_rules! no_derivative_rules {
         }
 
         fn vjp(&self, context: &VjpContext<'_>, _: &[Option<Value>]) -> Result<Cotangents, Failed> {
-            Ok(context.none())
+            Ok(context.no_cotangents())
         }
     };
 }

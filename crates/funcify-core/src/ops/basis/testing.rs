@@ -57,7 +57,7 @@ pub(crate) fn check_batch(text: &str, operands: &[(HostTensor, bool)]) {
                 Ok(op.batch(&size, &batched)?.iter().map(|result| result.materialized(&size)).collect::<Vec<_>>())
             })
         };
-        failing::check(build);
+        failing::check_each_op_failing(build);
         let graph = build().unwrap_or_else(|error| panic!("{error}"));
         let inputs: Vec<HostTensor> = operands.iter().map(|(x, _)| x.clone()).collect();
         let results = crate::evaluate(&graph, &inputs).unwrap_or_else(|error| panic!("{error}"));
@@ -108,8 +108,8 @@ pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let zeros = || GradOptions::new().disconnected(Disconnected::Zeros);
-    failing::check(|| graph.vjp(names.as_slice(), zeros()));
-    failing::check(|| graph.jvp(names.as_slice()));
+    failing::check_each_op_failing(|| graph.vjp(names.as_slice(), zeros()));
+    failing::check_each_op_failing(|| graph.jvp(names.as_slice()));
     let pulled = graph.vjp(names.as_slice(), zeros()).unwrap_or_else(|error| panic!("{text}: {error}"));
     let cotangents: Vec<HostTensor> =
         (0..graph.outputs().len()).map(|index| numbers(graph.output_type(index), index + 7)).collect();
@@ -124,7 +124,7 @@ pub(crate) fn check_derivative(text: &str, operands: &[HostTensor]) {
         "{text}: <ct, jvp> is {left}, <vjp, tan> is {right}\n{pulled}"
     );
     let outputs: Vec<String> = names.iter().map(|name| format!("grad_{name}")).collect();
-    let gradients = pulled.only(&outputs.iter().map(String::as_str).collect::<Vec<_>>());
+    let gradients = pulled.with_only_outputs(&outputs.iter().map(String::as_str).collect::<Vec<_>>());
     check_forward(text, &gradients.unwrap_or_else(|error| panic!("{text}: {error}")), &names, &inputs);
 }
 

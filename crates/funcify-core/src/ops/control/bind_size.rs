@@ -52,7 +52,7 @@ impl OpRules for BindSize {
 
     /// Binds the size for all lanes to the largest of the sizes of the individual lanes (`vmap::ragged`).
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
-        let counts = ragged::counts_that_run(operands[0].value.cast(DType::I64));
+        let counts = ragged::counts_of_running_lanes(operands[0].value.cast(DType::I64));
         let fresh = fresh_symbol();
         emit(BindSize { size: fresh.clone() }, &[ragged::largest(counts)])?;
         let (symbol, largest) = (self.size.clone(), Dim::symbol(&fresh));

@@ -17,19 +17,19 @@ pub use scan::Scan;
 pub use switch::Switch;
 pub use while_loop::While;
 
-use crate::derivative::{Choices, Forward, Record, Tape, active_params, placed, push_forward};
+use crate::derivative::{Forward, Record, Tape, VjpOptions, active_params, place_marked, push_forward};
 use crate::error::{Error, Site};
 use crate::fixpoint::fixpoint;
 use crate::graph::tracer::ClosedBody;
 use crate::graph::{BodyTrace, Failed, Graph, Keep, Need, PrunedOp, ValueId, emit, emit_at, trace_body};
-use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, replaced};
+use crate::ops::basis::bodied::{Bodied, OwnSizes, StepCount, with_new_bodies};
 use crate::ops::form::{Bodies, Form, FormBody, Spelling, values_at};
-use crate::ops::leaves::{check_type, have_names, with_known_sizes};
-use crate::ops::reach::{Connected, Guess, Kind, Reach};
+use crate::ops::leaves::{check_names, check_type, reject_bound_sizes};
+use crate::ops::reach::{Connected, Guess, Reach, ReachKind};
 use crate::ops::rules::*;
 use crate::ops::{
-    Attributes, Op, Printable, Prunable, check_types, evaluate_in, fail_mismatch, flagged, input_types, output_types,
-    trace_lanes,
+    Attributes, Op, Printable, Prunable, check_types, evaluate_in, fail_mismatch, flagged_indices, input_types,
+    output_types, trace_lanes,
 };
 use crate::tree::Tree;
 use crate::types::{Replacements, Sizes, Symbol};

@@ -100,10 +100,10 @@ impl OpRules for Binary {
     }
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let (operands, result) = ([context.operands[0], context.operands[1]], context.results[0]);
         let of = |operand| partials::binary(*self, operand, operands, result, cotangent);
-        Ok(context.each([&|| of(0), &|| of(1)]))
+        Ok(context.cotangents([&|| of(0), &|| of(1)]))
     }
 }
 

@@ -68,19 +68,19 @@ impl OpRules for Bits {
 /// Shifts `value`, an element of `bits` bits, to the left. The caller discards the bits above them. Backends share
 /// this function.
 pub fn shift_left(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
-    in_range(amount.into(), bits).map_or(0, |amount| value.into() << amount)
+    shift_amount(amount.into(), bits).map_or(0, |amount| value.into() << amount)
 }
 
 /// Shifts `value`, an element of `bits` bits, to the right and repeats its highest bit. Backends share this function.
 pub fn shift_right_arithmetic(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
     let unused = i64::BITS - bits;
     let signed = (value.into() << unused) >> unused;
-    signed >> in_range(amount.into(), bits).unwrap_or(bits - 1)
+    signed >> shift_amount(amount.into(), bits).unwrap_or(bits - 1)
 }
 
 /// Shifts `value`, an element of `bits` bits, to the right and fills in zeros. Backends share this function.
 pub fn shift_right_logical(value: impl Into<i64>, amount: impl Into<i64>, bits: u32) -> i64 {
-    in_range(amount.into(), bits).map_or(0, |amount| (unsigned(value.into(), bits) >> amount) as i64)
+    shift_amount(amount.into(), bits).map_or(0, |amount| (unsigned(value.into(), bits) >> amount) as i64)
 }
 
 /// Returns the number of the `bits` bits of an element that are 1. Backends share this function.
@@ -94,7 +94,7 @@ pub fn count_leading_zeros(value: impl Into<i64>, bits: u32) -> i64 {
 }
 
 /// Returns the amount of a shift, or `None` if it shifts everything out.
-fn in_range(amount: i64, bits: u32) -> Option<u32> {
+fn shift_amount(amount: i64, bits: u32) -> Option<u32> {
     u32::try_from(amount).ok().filter(|amount| *amount < bits)
 }
 

@@ -30,7 +30,7 @@ impl OpRules for Cast {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let from = context.operands[0].dtype();
         Ok(vec![from.is_float().then(|| cotangent.cast(from))])
     }

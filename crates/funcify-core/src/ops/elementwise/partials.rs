@@ -107,8 +107,8 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
         Binary::Rem if first => t,
         // The quotient rounded toward zero; `x / y` may round up to the next whole number.
         Binary::Rem => -(t * ((x - z) / y).round()),
-        Binary::Max => of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), z, t),
-        Binary::Min => of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
+        Binary::Max => derivative_of_chosen(if first { x.lt(y) } else { y.lt(x) }, x.eq(y), z, t),
+        Binary::Min => derivative_of_chosen(if first { x.gt(y) } else { y.gt(x) }, x.eq(y), z, t),
         Binary::Pow if first => {
             // At x = 0 nothing depends on y, as in the other rule, except infinite derivatives; and `0 * 0^-1` is
             // kept away from (0, 0).
@@ -135,7 +135,7 @@ pub(in crate::ops) fn binary(op: Binary, operand: usize, [x, y]: [Value; 2], z: 
 }
 
 /// Returns `t` where this operand is chosen, half of it where both are, and NaN where the result is NaN.
-fn of_chosen(other: Value, both: Value, result: Value, t: Value) -> Value {
+fn derivative_of_chosen(other: Value, both: Value, result: Value, t: Value) -> Value {
     let chosen = select(result.is_nan(), f64::NAN, t);
     select(other, 0.0, select(both, t * 0.5, chosen))
 }

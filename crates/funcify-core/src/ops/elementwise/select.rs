@@ -33,11 +33,11 @@ impl OpRules for Select {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let predicate = context.operands[0];
         let left = || Some(select(predicate, cotangent, 0.0));
         let right = || Some(select(predicate, 0.0, cotangent));
-        Ok(context.each([&|| None, &left, &right]))
+        Ok(context.cotangents([&|| None, &left, &right]))
     }
 }
 

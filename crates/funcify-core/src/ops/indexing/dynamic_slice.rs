@@ -3,7 +3,7 @@
 //! As in StableHLO, the start is clamped so that the part is within the axis; no index is out of range.
 
 use crate::ops::rules::*;
-use crate::ops::{check_index_dtype, taken_along};
+use crate::ops::{check_index_dtype, gather_along};
 use crate::value::{self, iota};
 
 /// The slice of `size` elements of `axis` from a start that is an operand: `dynamic_slice(x, start)`.
@@ -32,7 +32,7 @@ impl OpRules for DynamicSlice {
         let size = context.size(&self.size)?;
         let start = clamped_start(&context.at, inputs[1].get(0).as_i64(), size, shape[self.axis])?;
         shape[self.axis] = size;
-        Ok(taken_along(self.axis, x, &shape, |index| index[self.axis] + start))
+        Ok(gather_along(self.axis, x, &shape, |index| index[self.axis] + start))
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -55,9 +55,9 @@ impl OpRules for DynamicSlice {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let (x, start) = (context.operands[0], context.operands[1]);
-        Ok(context.each([&|| Some(x.zeros_like().dynamic_update(self.axis as i64, cotangent, start)), &|| None]))
+        Ok(context.cotangents([&|| Some(x.zeros_like().dynamic_update(self.axis as i64, cotangent, start)), &|| None]))
     }
 }
 

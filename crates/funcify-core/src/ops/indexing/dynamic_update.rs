@@ -59,12 +59,12 @@ impl OpRules for DynamicUpdate {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let (part, start) = (context.operands[1], context.operands[2]);
         let axis = self.axis as i64;
         let whole = || Some(cotangent.dynamic_update(axis, part.zeros_like(), start));
         let replaced = || Some(cotangent.dynamic_slice(axis, start, part.dim(axis)));
-        Ok(context.each([&whole, &replaced, &|| None]))
+        Ok(context.cotangents([&whole, &replaced, &|| None]))
     }
 }
 

@@ -5,7 +5,7 @@
 //! never run.
 
 use crate::ops::rules::*;
-use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index, equal_except, taken_along};
+use crate::ops::{ScatterMode, check_index_dtype, check_not_empty, clamp_index, equal_except, gather_along};
 use crate::value;
 
 /// The op `y[i,j,k] = x[i,indices[i,j,k],k]` for axis 1; `indices` has the shape of `x` except in `axis`.
@@ -31,7 +31,7 @@ impl OpRules for Gather {
             check_not_empty(&context.at, x, self.axis)?;
         }
         let position = |index: &[usize]| clamp_index(indices.at(index).as_i64(), size);
-        Ok(taken_along(self.axis, x, indices.shape(), position))
+        Ok(gather_along(self.axis, x, indices.shape(), position))
     }
 
     fn batch(&self, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -41,12 +41,12 @@ impl OpRules for Gather {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let [x, indices] = [context.operands[0], context.operands[1]];
         let axis = self.axis as i64;
         let indices = clamped(indices, &x.dim(axis));
         let of_x = || Some(x.zeros_like().scatter(axis, indices, cotangent, ScatterMode::Add));
-        Ok(context.each([&of_x, &|| None]))
+        Ok(context.cotangents([&of_x, &|| None]))
     }
 }
 

@@ -81,7 +81,7 @@ impl OpRules for Take {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let [x, indices] = [context.operands[0], context.operands[1]];
         let (shape, count) = (x.shape(), indices.shape().elements());
         // One index per slice, in the shape [.., count, ..] that `scatter` expects.
@@ -92,7 +92,7 @@ impl OpRules for Take {
             let indices = clamped(indices, &shape[self.axis]).reshape(aligned.clone()).broadcast_to(&flat);
             Some(x.zeros_like().scatter(self.axis as i64, indices, cotangent.reshape(&flat), ScatterMode::Add))
         };
-        Ok(context.each([&of_x, &|| None]))
+        Ok(context.cotangents([&of_x, &|| None]))
     }
 }
 

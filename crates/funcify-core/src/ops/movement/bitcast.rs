@@ -24,8 +24,8 @@ impl Bitcast {
 impl OpRules for Bitcast {
     fn infer(&self, at: &Place, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = arity(at, inputs)?;
-        if !alike(self.dtype).contains(&x.dtype) {
-            let expected = format!("{}, to be read as {}", listed(alike(self.dtype)), self.dtype);
+        if !bitcast_types(self.dtype).contains(&x.dtype) {
+            let expected = format!("{}, to be read as {}", listed(bitcast_types(self.dtype)), self.dtype);
             return Err(at.mismatch("the operand", expected, &x, fix(x.dtype, self.dtype)));
         }
         Ok(vec![x.with_dtype(self.dtype)])
@@ -49,7 +49,7 @@ impl OpRules for Bitcast {
 }
 
 /// Returns the types that a bitcast can convert to or from `dtype`, including itself.
-fn alike(dtype: DType) -> &'static [DType] {
+fn bitcast_types(dtype: DType) -> &'static [DType] {
     match dtype {
         DType::F32 | DType::I32 | DType::U32 => &[DType::F32, DType::I32, DType::U32],
         DType::F64 | DType::I64 => &[DType::F64, DType::I64],
@@ -69,7 +69,7 @@ fn fix(from: DType, to: DType) -> String {
     match (from, to) {
         _ if is_half(from) => "no integer type has 16 bits: cast to f32, then bitcast to i32 or u32".into(),
         _ if is_half(to) => format!("no integer type has 16 bits: bitcast to f32, then cast to {to}"),
-        _ => match alike(from) {
+        _ => match bitcast_types(from) {
             [only] => format!("no other type has the bits of {only}: `cast` converts the numbers"),
             same => {
                 format!("bitcast {from} to a type of the same width, {}; `cast` converts the numbers", listed(same))

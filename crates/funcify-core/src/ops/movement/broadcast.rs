@@ -53,7 +53,7 @@ impl OpRules for Broadcast {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let (from, to) = (context.operands[0].shape(), &self.shape);
         let added = to.rank() - from.rank();
         let repeated = |axis: &usize| *axis < added || from[*axis - added] != to[*axis];

@@ -47,7 +47,7 @@ impl OpRules for Concat {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let mut start = Dim::from(0);
         let part = |operand: &Value| {
             let limit = start.clone() + operand.dim(self.axis as i64);

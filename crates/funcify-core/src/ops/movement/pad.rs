@@ -85,18 +85,18 @@ impl OpRules for Pad {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let x = context.operands[0];
         let rows = x.dim(self.axis as i64);
         let step = self.interior.saturating_add(1);
-        let covered = spread(&rows, step).unwrap_or(rows);
+        let covered = dilated_size(&rows, step).unwrap_or(rows);
         let slice = Slice { axis: self.axis, start: self.low.clone(), limit: self.low.clone() + covered, step };
         let inside = || Some(cotangent.emit(slice.clone()));
         let outside = || {
             let is_inside = self.of(x.full_like(1.0).cast(DType::Bool), constant(false));
             Some(select(is_inside, 0.0, cotangent).sum(..))
         };
-        Ok(context.each([&inside, &outside]))
+        Ok(context.cotangents([&inside, &outside]))
     }
 }
 

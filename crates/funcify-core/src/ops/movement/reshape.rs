@@ -51,7 +51,7 @@ impl OpRules for Reshape {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         Ok(vec![Some(cotangent.reshape(context.operands[0].shape()))])
     }
 }

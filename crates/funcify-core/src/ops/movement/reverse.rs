@@ -1,7 +1,7 @@
 //! `reverse`: one axis in the opposite order.
 
+use crate::ops::gather_along;
 use crate::ops::rules::*;
-use crate::ops::taken_along;
 
 /// The operand with `axis` reversed.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ impl OpRules for Reverse {
 
     fn eval(&self, _: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         let x = &inputs[0];
-        Ok(taken_along(self.axis, x, x.shape(), |index| x.shape()[self.axis] - 1 - index[self.axis]))
+        Ok(gather_along(self.axis, x, x.shape(), |index| x.shape()[self.axis] - 1 - index[self.axis]))
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -32,7 +32,7 @@ impl OpRules for Reverse {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         Ok(vec![Some(cotangent.reverse(self.axis as i64))])
     }
 }

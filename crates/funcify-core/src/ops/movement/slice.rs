@@ -1,8 +1,8 @@
 //! `slice`: the elements `start, start+step, ..` below `limit` of one axis.
 
+use crate::ops::gather_along;
 use crate::ops::movement::pad::{Pad, pad_with_zeros};
 use crate::ops::rules::*;
-use crate::ops::taken_along;
 
 /// A part of one axis. With a step other than 1 the bounds are numbers, not symbols.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl OpRules for Slice {
             return Err(context.at.mismatch("the slice", expected, format!("{start}..{limit}"), fix));
         }
         shape[self.axis] = ((limit - start) as usize).div_ceil(self.step);
-        Ok(taken_along(self.axis, x, &shape, |index| start as usize + self.step * index[self.axis]))
+        Ok(gather_along(self.axis, x, &shape, |index| start as usize + self.step * index[self.axis]))
     }
 
     fn batch(&self, _: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
@@ -66,10 +66,10 @@ impl OpRules for Slice {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let size = context.operands[0].dim(self.axis as i64);
         let rows = cotangent.dim(self.axis as i64);
-        let high = size - &self.start - spread(&rows, self.step).unwrap_or(rows);
+        let high = size - &self.start - dilated_size(&rows, self.step).unwrap_or(rows);
         let pad = Pad { axis: self.axis, low: self.start.clone(), high, interior: self.step - 1 };
         Ok(vec![Some(pad_with_zeros(pad, cotangent))])
     }

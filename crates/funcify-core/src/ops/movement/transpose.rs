@@ -42,7 +42,7 @@ impl OpRules for Transpose {
     linear_jvp!();
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let mut axes = vec![0; self.axes.len()];
         self.axes.iter().enumerate().for_each(|(to, from)| axes[*from] = to);
         Ok(vec![Some(cotangent.transpose(axes))])

@@ -92,9 +92,9 @@ impl OpRules for MatMul {
     }
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let [left, right] = [context.operands[0], context.operands[1]];
-        Ok(context.each([&|| Some(cotangent.matmul(right.t())), &|| Some(left.t().matmul(cotangent))]))
+        Ok(context.cotangents([&|| Some(cotangent.matmul(right.t())), &|| Some(left.t().matmul(cotangent))]))
     }
 }
 

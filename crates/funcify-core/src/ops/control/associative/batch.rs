@@ -9,8 +9,8 @@ use crate::vmap::inline;
 pub(super) fn batch(op: &AssociativeScan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let (xs, captured) = operands.split_at(op.leaves);
     let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
-    let reached = op.reached(Kind::Lanes, &has_lanes, &mut [Reach::of(&op.combine)]);
-    let (mapped, closed) = Guess::certain(reached).confirmed(|mapped, found| {
+    let reached = op.reached(ReachKind::Lanes, &has_lanes, &mut [Reach::of(&op.combine)]);
+    let (mapped, closed) = Guess::certain(reached).confirm(|mapped, found| {
         trace_lanes("associative_scan", &op.combine, &[mapped, mapped].concat(), &[], size, |elements| {
             let results = inline(&op.combine, size, &[elements, captured].concat())?.into_iter().zip(found);
             Ok(op.combine.named_outputs(results.map(|(result, mapped)| {

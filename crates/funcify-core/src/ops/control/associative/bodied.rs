@@ -8,7 +8,7 @@ impl Bodied for AssociativeScan {
     }
 
     fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
-        let [combine] = replaced([&self.combine], bodies);
+        let [combine] = with_new_bodies([&self.combine], bodies);
         AssociativeScan { combine, ..self.clone() }.into()
     }
 
@@ -32,7 +32,7 @@ impl Bodied for AssociativeScan {
         !types.is_ragged_along(0, 0)
     }
 
-    fn forward(&self, operands: &[Value], wrt: &[bool], _: &Choices) -> Result<Forward, Failed> {
+    fn forward(&self, operands: &[Value], wrt: &[bool], _: &VjpOptions) -> Result<Forward, Failed> {
         Ok(Forward::of(Op::from(self.clone()).emit_forward(operands, wrt)?))
     }
 }
@@ -61,9 +61,9 @@ impl Prunable for AssociativeScan {
         let captured = &used[2 * self.leaves..];
         let operands = [needed.as_slice(), captured].concat();
         let kept = Keep { inputs: [needed.as_slice(), &needed, captured].concat(), outputs: needed.clone() };
-        let combine = Arc::new(self.combine.kept(&kept, need)?);
-        let results = flagged(&needed);
+        let combine = Arc::new(self.combine.restricted_to(&kept, need)?);
+        let results = flagged_indices(&needed);
         let op = AssociativeScan { combine, leaves: results.len(), reverse: self.reverse };
-        Some(PrunedOp { op: op.into(), operands: flagged(&operands), results })
+        Some(PrunedOp { op: op.into(), operands: flagged_indices(&operands), results })
     }
 }

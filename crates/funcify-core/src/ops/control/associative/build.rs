@@ -87,7 +87,8 @@ struct OpenCombine<'a> {
 
 impl<'a> OpenCombine<'a> {
     fn new(at: &'a Place, options: &'a AssociativeScanOptions, leaves: Vec<(String, Value)>) -> Self {
-        let in_front = |(name, value): &(String, Value)| (name.clone(), leading(at, name, *value, options.axis));
+        let in_front =
+            |(name, value): &(String, Value)| (name.clone(), move_axis_to_front(at, name, *value, options.axis));
         let in_front: Vec<(String, Value)> = at_site(at.site, || leaves.iter().map(in_front).collect());
         check_lengths(at, &in_front);
         let param = |root: &'static str| {
@@ -112,7 +113,7 @@ impl<'a> OpenCombine<'a> {
 }
 
 /// Returns the leaf with the axis of its elements moved to the front.
-fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
+fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.is_failed() {
         return value;
     }
@@ -160,7 +161,7 @@ fn check_combined(
         return;
     }
     let fix = "return an element with the structure of the given ones";
-    if have_names(at, "the structure of the result of `combine`", leaves, results, fix) {
+    if check_names(at, "the structure of the result of `combine`", leaves, results, fix) {
         let shape = "return a value of the element's shape: it is not broadcast";
         let fixes = ["the result", shape, "return a value of the element's type"];
         for ((_, expected), (name, value)) in params.iter().zip(results) {

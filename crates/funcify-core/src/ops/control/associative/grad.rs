@@ -15,9 +15,9 @@ use crate::value::{iota, size};
 pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let (xs, captured) = operands.split_at(op.leaves);
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
-    let guess = op.reached(Kind::Tangents, &has_tangent, &mut [Reach::of(&op.combine)]);
+    let guess = op.reached(ReachKind::Tangents, &has_tangent, &mut [Reach::of(&op.combine)]);
     let guess = Guess::new(has_tangent[..op.leaves].to_vec(), guess);
-    let (active, closed) = guess.confirmed(|active, found| {
+    let (active, closed) = guess.confirm(|active, found| {
         let mut params: Vec<(String, TensorType)> = Vec::new();
         for first in [0, op.leaves] {
             for (leaf, active) in active.iter().enumerate() {
@@ -29,9 +29,9 @@ pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Result<Vec<Dual>, 
             }
         }
         trace_body("associative_scan", op.combine.name(), &params, |values| {
-            let elements = Dual::paired(values.iter().copied(), &[active, active].concat());
+            let elements = Dual::pair(values.iter().copied(), &[active, active].concat());
             let results = push_forward(&op.combine, &[elements.as_slice(), captured].concat())?;
-            Ok(Dual::named(&results, &op.combine, active, found))
+            Ok(Dual::name_outputs(&results, &op.combine, active, found))
         })
     })?;
     let mut operands: Vec<Value> = Vec::new();
@@ -42,7 +42,7 @@ pub(super) fn jvp(op: &AssociativeScan, operands: &[Dual]) -> Result<Vec<Dual>, 
     let leaves = operands.len();
     operands.extend(closed.captures);
     let op = AssociativeScan { combine: Arc::new(closed.graph), leaves, reverse: op.reverse };
-    Ok(Dual::paired(emit(op, &operands)?, &active))
+    Ok(Dual::pair(emit(op, &operands)?, &active))
 }
 
 /// Returns the cotangents of the leaves and of the captured values, given those of the results.
@@ -58,8 +58,8 @@ pub(super) fn vjp(
     }
     let order = Order::of(op, &count);
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let (_, reached) = op.leaves_pulled(&given, &mut op.pull(context.wrt));
-    if !context.choices.stepwise
+    let (_, reached) = op.leaves_pulled(&given, &mut op.cotangent_reach(context.wrt));
+    if !context.vjp_options.stepwise
         && let Some(found) = parallel::vjp(op, context, cotangents, &order, &reached)?
     {
         return Ok(found);

@@ -32,7 +32,7 @@ pub(super) type Matrix<C> = Vec<Vec<Factor<C>>>;
 
 impl<C: Copy> Factor<C> {
     /// Composes this factor with the next one; `product` multiplies two coefficients.
-    fn then(self, next: Self, product: impl Fn(C, C) -> C) -> Self {
+    fn compose(self, next: Self, product: impl Fn(C, C) -> C) -> Self {
         match (self, next) {
             (Factor::Zero, _) | (_, Factor::Zero) => Factor::Zero,
             (Factor::One, factor) | (factor, Factor::One) => factor,
@@ -72,32 +72,32 @@ impl Factor<Coefficient> {
         match self {
             Factor::Zero => None,
             Factor::One => Some(cotangent),
-            Factor::Of(Coefficient { number, stopped }) => Some(unless(stopped, number * cotangent)),
+            Factor::Of(Coefficient { number, stopped }) => Some(zero_where(stopped, number * cotangent)),
         }
     }
 }
 
 /// Returns `value`, with 0 at stopped elements.
-fn unless(stopped: Option<Value>, value: Value) -> Value {
+fn zero_where(stopped: Option<Value>, value: Value) -> Value {
     stopped.map_or(value, |stopped| select(stopped, 0.0, value))
 }
 
 /// Composes one matrix with the next one.
-pub(super) fn then<C: Copy>(
+pub(super) fn compose<C: Copy>(
     first: &Matrix<C>,
     next: &Matrix<C>,
     product: impl Fn(C, C) -> C,
     sum: impl Fn(usize, Factor<C>, Factor<C>) -> C,
 ) -> Matrix<C> {
     let entry = |row: &Vec<Factor<C>>, column: usize| {
-        let ways = row.iter().zip(next).map(|(first, next)| first.then(next[column], &product));
+        let ways = row.iter().zip(next).map(|(first, next)| first.compose(next[column], &product));
         ways.fold(Factor::Zero, |all, way| all.plus(way, |one, other| sum(column, one, other)))
     };
     first.iter().map(|row| (0..next.len()).map(|column| entry(row, column)).collect()).collect()
 }
 
-/// Composes matrices of coefficients, like [`then`]; `likes` are values of the leaves.
-pub(super) fn then_numbers(
+/// Composes matrices of coefficients, like [`compose`]; `likes` are values of the leaves.
+pub(super) fn compose_coefficients(
     first: &Matrix<Coefficient>,
     next: &Matrix<Coefficient>,
     likes: &[Value],
@@ -105,20 +105,20 @@ pub(super) fn then_numbers(
 ) -> Matrix<Coefficient> {
     let product = |first: Coefficient, next: Coefficient| {
         let stopped = first.stopped.zip(next.stopped).map(|(first, next)| first | next);
-        Coefficient { number: unless(stopped, first.number * next.number), stopped }
+        Coefficient { number: zero_where(stopped, first.number * next.number), stopped }
     };
     let sum = |leaf: usize, one: Factor<Coefficient>, other: Factor<Coefficient>| {
         let [one, other] = [one, other].map(|factor| factor.coefficient(likes[leaf], may_stop));
         let stopped = one.stopped.zip(other.stopped).map(|(one, other)| one & other);
         Coefficient { number: one.number + other.number, stopped }
     };
-    then(first, next, product, sum)
+    compose(first, next, product, sum)
 }
 
 /// Returns kinds of factors that also cover the product of any number of such matrices.
-pub(super) fn closed(kinds: Matrix<()>) -> Matrix<()> {
+pub(super) fn closed_under_products(kinds: Matrix<()>) -> Matrix<()> {
     fixpoint(kinds, |kinds| {
-        let twice = then(kinds, kinds, |(), ()| (), |_, _, _| ());
+        let twice = compose(kinds, kinds, |(), ()| (), |_, _, _| ());
         let either = |(one, two): (&Factor<()>, &Factor<()>)| if one == two { *one } else { Factor::Of(()) };
         kinds.iter().zip(&twice).map(|(one, two)| one.iter().zip(two).map(either).collect()).collect()
     })
@@ -135,13 +135,13 @@ mod tests {
     fn kinds_are_closed_under_products() {
         // Closed kinds do not change: a triangle with ones on its diagonal and numbers beside it.
         let triangle = vec![vec![One, OF], vec![Zero, One]];
-        assert_eq!(closed(triangle.clone()), triangle);
-        assert_eq!(closed(vec![vec![One, Zero], vec![Zero, OF]]), [[One, Zero], [Zero, OF]]);
+        assert_eq!(closed_under_products(triangle.clone()), triangle);
+        assert_eq!(closed_under_products(vec![vec![One, Zero], vec![Zero, OF]]), [[One, Zero], [Zero, OF]]);
         // The sum of two ones is not a one.
-        assert_eq!(closed(vec![vec![One, One], vec![Zero, One]]), [[One, OF], [Zero, One]]);
+        assert_eq!(closed_under_products(vec![vec![One, One], vec![Zero, One]]), [[One, OF], [Zero, One]]);
         // A path over another leaf: two steps are not a single step.
         let chain = vec![vec![Zero, OF, Zero], vec![Zero, Zero, OF], vec![Zero, Zero, Zero]];
-        assert_eq!(closed(chain), [[Zero, OF, OF], [Zero, Zero, OF], [Zero, Zero, Zero]]);
-        assert_eq!(closed(vec![vec![Zero, One], vec![One, Zero]]), [[OF, OF], [OF, OF]]);
+        assert_eq!(closed_under_products(chain), [[Zero, OF, OF], [Zero, Zero, OF], [Zero, Zero, Zero]]);
+        assert_eq!(closed_under_products(vec![vec![Zero, One], vec![One, Zero]]), [[OF, OF], [OF, OF]]);
     }
 }

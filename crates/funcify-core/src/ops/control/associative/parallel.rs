@@ -17,7 +17,7 @@
 
 use super::build::{AssociativeScanOptions, associative_scan_with};
 use super::grad::Order;
-use super::jacobian::{Coefficient, Factor, Matrix, closed, then_numbers};
+use super::jacobian::{Coefficient, Factor, Matrix, closed_under_products, compose_coefficients};
 use super::*;
 use crate::derivative::active_values;
 use crate::ops::elementwise::partials::{Passes, passes};
@@ -40,7 +40,7 @@ pub(super) fn vjp(
     let rows: Vec<Shape> = xs.iter().map(|leaf| leaf.row_type().shape).collect();
     let fits = |(value, wrt): (&Value, &bool)| !*wrt || rows.iter().any(|row| broadcasts(&value.shape(), row));
     let all_fit = captured.iter().zip(of_captured).all(fits);
-    let Some(chooses) = chooses(op, &wrt, reached).filter(|_| all_fit) else { return Ok(None) };
+    let Some(chooses) = path_selects_operands(op, &wrt, reached).filter(|_| all_fit) else { return Ok(None) };
 
     // 1. Captured values whose cotangents are needed also have lanes: each element contributes its own cotangent.
     let batched = |(index, value): (usize, &Value)| match of_captured[index] {
@@ -51,12 +51,12 @@ pub(super) fn vjp(
     let before: Vec<Value> = context.results.iter().map(|y| y.take(0, order.previous)).collect();
     let lanes = captured.iter().filter(|value| value.mapped).map(|value| value.value);
     let inputs: Vec<Value> = before.iter().chain(xs).copied().chain(lanes).collect();
-    let all = on_all_rows(op, &count, &inputs, &captured)?;
+    let all = trace_over_all_rows(op, &count, &inputs, &captured)?;
     let mut flags = wrt[..2 * op.leaves].to_vec();
     flags.resize(inputs.len(), true);
     flags.resize(all.graph.inputs().len(), false);
     let inputs = [inputs, all.captures].concat();
-    let tape = Tape::record(&all.graph, &inputs, &flags, context.choices)?;
+    let tape = Tape::record(&all.graph, &inputs, &flags, context.vjp_options)?;
 
     // 2.
     let mut of_first = flags.clone();
@@ -67,7 +67,7 @@ pub(super) fn vjp(
     let given: Vec<Value> =
         leaves.iter().map(|leaf| cotangents[*leaf].unwrap_or_else(|| xs[*leaf].zeros_like())).collect();
     let mut whole = vec![None; op.leaves];
-    for (leaf, cotangent) in leaves.iter().zip(accumulated(op, order, chooses, &factors, given)) {
+    for (leaf, cotangent) in leaves.iter().zip(accumulate_cotangents(op, order, chooses, &factors, given)) {
         whole[*leaf] = Some(cotangent);
     }
 
@@ -99,7 +99,7 @@ pub(super) fn vjp(
 /// and ignores another. Returns `None` if the path contains an op that does not work element by element, if the
 /// leaves have several dtypes, or if `combine` contains a loop or a switch, which would save too much for all
 /// elements at once.
-fn chooses(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool> {
+fn path_selects_operands(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool> {
     let combine = &op.combine;
     if combine.nodes().iter().any(|node| !node.op.bodies().is_empty() || matches!(node.op, Op::Custom(_))) {
         return None;
@@ -127,7 +127,7 @@ fn chooses(op: &AssociativeScan, wrt: &[bool], reached: &[bool]) -> Option<bool>
 
 /// Traces `combine` over the elements of all rows. The inputs are the previous accumulated elements, the elements,
 /// and the captured values that have lanes.
-fn on_all_rows(
+fn trace_over_all_rows(
     op: &AssociativeScan,
     count: &Dim,
     inputs: &[Value],
@@ -181,27 +181,28 @@ fn jacobians(
             *has |= factor.kind() != Factor::Zero;
         }
     }
-    let leaves = flagged(&has);
+    let leaves = flagged_indices(&has);
     let among = |row: &Vec<Factor<Coefficient>>| leaves.iter().map(|leaf| row[*leaf]).collect();
     let factors = leaves.iter().map(|leaf| among(&rows[*leaf])).collect();
     Ok((leaves, factors))
 }
 
 /// Returns the whole cotangents of the results, computed from the given ones.
-fn accumulated(
+fn accumulate_cotangents(
     op: &AssociativeScan,
     order: &Order,
     chooses: bool,
     factors: &Matrix<Coefficient>,
     given: Vec<Value>,
 ) -> Vec<Value> {
-    let kinds = closed(factors.iter().map(|row| row.iter().map(|factor| factor.kind()).collect()).collect());
+    let kinds =
+        closed_under_products(factors.iter().map(|row| row.iter().map(|factor| factor.kind()).collect()).collect());
     if kinds.iter().flatten().all(|kind| *kind == Factor::Zero) {
         return given;
     }
     // Element t holds the factors of element t + 1 and its own cotangent. The factors of the last element are not
     // applied.
-    let elements: Vec<Value> = packed(&kinds, factors, &given, chooses)
+    let elements: Vec<Value> = pack_factors(&kinds, factors, &given, chooses)
         .into_iter()
         .map(|value| value.take(0, order.next))
         .chain(given.iter().copied())
@@ -209,21 +210,21 @@ fn accumulated(
     let options = AssociativeScanOptions::new();
     let options = if op.reverse { options } else { options.reverse() };
     let results = associative_scan_with(options, elements, |later, own| {
-        let (first, cotangents) = unpacked(&kinds, &later, chooses);
-        let (next, given) = unpacked(&kinds, &own, chooses);
+        let (first, cotangents) = unpack_factors(&kinds, &later, chooses);
+        let (next, given) = unpack_factors(&kinds, &own, chooses);
         let arrive = |leaf: usize| {
             let ways = cotangents.iter().zip(&next).map(|(cotangent, row)| row[leaf].apply(*cotangent));
             ways.flatten().fold(given[leaf], |sum, way| sum + way)
         };
         let cotangents: Vec<Value> = (0..given.len()).map(arrive).collect();
-        let both = then_numbers(&first, &next, &given, chooses);
-        packed(&kinds, &both, &given, chooses).into_iter().chain(cotangents).collect()
+        let both = compose_coefficients(&first, &next, &given, chooses);
+        pack_factors(&kinds, &both, &given, chooses).into_iter().chain(cotangents).collect()
     });
     results[results.len() - given.len()..].to_vec()
 }
 
 /// Returns the numbers of factors of these kinds; `likes` are values of the leaves.
-fn packed(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], may_stop: bool) -> Vec<Value> {
+fn pack_factors(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], may_stop: bool) -> Vec<Value> {
     let mut values = Vec::new();
     for (kinds, factors) in kinds.iter().zip(factors) {
         for ((kind, factor), like) in kinds.iter().zip(factors).zip(likes) {
@@ -238,7 +239,7 @@ fn packed(kinds: &Matrix<()>, factors: &Matrix<Coefficient>, likes: &[Value], ma
 }
 
 /// Returns the factors of these kinds, built from their numbers, and the values after them.
-fn unpacked(kinds: &Matrix<()>, values: &[Value], may_stop: bool) -> (Matrix<Coefficient>, Vec<Value>) {
+fn unpack_factors(kinds: &Matrix<()>, values: &[Value], may_stop: bool) -> (Matrix<Coefficient>, Vec<Value>) {
     let mut count = 0;
     let mut next = || {
         count += 1;

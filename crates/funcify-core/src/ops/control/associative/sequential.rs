@@ -3,8 +3,8 @@
 
 use super::grad::Order;
 use super::*;
-use crate::ops::chosen;
 use crate::ops::scan::{ScanOptions, try_repeat};
+use crate::ops::select_flagged;
 use crate::value::full;
 
 /// Returns the cotangents of the leaves and of the captured values, given those of the results. `reached` are the
@@ -26,14 +26,15 @@ pub(super) fn vjp(
 
     // The leaves with cotangents: those of the results, and those that they reach.
     let given: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let (_, (of_x, of_xs, sums, totals)) = Guess::new(given, reached).confirmed(|active, found| {
+    let (_, (of_x, of_xs, sums, totals)) = Guess::new(given, reached).confirm(|active, found| {
         let mut of_x = vec![false; op.leaves];
         let mut sums = vec![false; captured.len()];
         let leaves = (0..op.leaves).filter(|leaf| active[*leaf]);
         let given = leaves.map(|leaf| cotangents[leaf].unwrap_or_else(|| xs[leaf].zeros_like())).collect::<Vec<_>>();
         let zeros = |leaf: &Value| full(leaf.row_type().shape, leaf.dtype(), 0.0);
-        let states: Vec<Value> = chosen(active, xs).iter().map(zeros).collect();
-        let totals: Vec<Value> = chosen(&of_captured, captured).iter().map(|value| value.zeros_like()).collect();
+        let states: Vec<Value> = select_flagged(active, xs).iter().map(zeros).collect();
+        let totals: Vec<Value> =
+            select_flagged(&of_captured, captured).iter().map(|value| value.zeros_like()).collect();
         let options = ScanOptions::new();
         let options = if op.reverse { options } else { options.reverse() };
         let rows = (before.clone(), xs.to_vec(), given, order.begins);
@@ -41,8 +42,8 @@ pub(super) fn vjp(
         let ((_, totals), of_xs) =
             try_repeat(&at, options, None, (states, totals), rows, |(states, totals), (before, x, given, begins)| {
                 let inputs = [before.as_slice(), &x, captured].concat();
-                let tape = Tape::record(&op.combine, &inputs, &wrt, context.choices)?;
-                let whole = placed(active, given.iter().zip(&states).map(|(given, state)| *given + *state));
+                let tape = Tape::record(&op.combine, &inputs, &wrt, context.vjp_options)?;
+                let whole = place_marked(active, given.iter().zip(&states).map(|(given, state)| *given + *state));
                 let pulled = tape.pull(&whole)?;
                 let guarded = |cotangent: Option<Value>, at_begin: Option<Value>, like: Value| {
                     let zeros = || like.zeros_like();
@@ -71,6 +72,6 @@ pub(super) fn vjp(
             })?;
         Ok((of_x, of_xs, sums, totals))
     })?;
-    let totals = placed(&of_captured, totals).into_iter().zip(sums);
-    Ok(placed(&of_x, of_xs).into_iter().chain(totals.map(|(total, has)| total.filter(|_| has))).collect())
+    let totals = place_marked(&of_captured, totals).into_iter().zip(sums);
+    Ok(place_marked(&of_x, of_xs).into_iter().chain(totals.map(|(total, has)| total.filter(|_| has))).collect())
 }

@@ -5,7 +5,7 @@
 
 use super::*;
 
-use crate::fixpoint::union;
+use crate::fixpoint::or_flags;
 use crate::graph::tracer::{self, input};
 use crate::value::concat;
 use crate::vmap::inline;
@@ -50,7 +50,7 @@ impl AssociativeScan {
         let up = build("combine", &|| {
             let both = leaves("x", &(size.clone() * 2), &all);
             let captured = captures();
-            let elements: Vec<[Value; 2]> = both.into_iter().map(|leaf| apart(leaf, &size)).collect();
+            let elements: Vec<[Value; 2]> = both.into_iter().map(|leaf| split_pairs(leaf, &size)).collect();
             // In reverse, the accumulated element is the one after.
             let first = elements.iter().map(|pair| pair[usize::from(self.reverse)]).collect::<Vec<_>>();
             let second = elements.iter().map(|pair| pair[usize::from(!self.reverse)]).collect::<Vec<_>>();
@@ -61,14 +61,14 @@ impl AssociativeScan {
             let both = leaves("x", &(size.clone() * 2), &all);
             let captured = captures();
             let between: Vec<Value> =
-                both.into_iter().map(|leaf| apart(leaf, &size)[usize::from(!self.reverse)]).collect();
+                both.into_iter().map(|leaf| split_pairs(leaf, &size)[usize::from(!self.reverse)]).collect();
             // No needed result reads the other leaves of the first elements.
             let mut first = between.clone();
             needed.iter().zip(&every_other).for_each(|(leaf, result)| first[*leaf] = *result);
             let between = self.combined(&size, &first, &between, &captured, &needed)?;
             let both = |(one, other): (Value, Value)| match self.reverse {
-                false => together(one, other, &size),
-                true => together(other, one, &size),
+                false => join_pairs(one, other, &size),
+                true => join_pairs(other, one, &size),
             };
             Ok(every_other.into_iter().zip(between).map(both).collect())
         })?;
@@ -77,7 +77,7 @@ impl AssociativeScan {
 
     /// Returns the used leaves, and the leaves that their combinations read from the first element.
     fn needed(&self, used: &[bool]) -> Vec<usize> {
-        flagged(&fixpoint(used.to_vec(), |needed| union(needed, self.combine.needed_inputs(needed))))
+        flagged_indices(&fixpoint(used.to_vec(), |needed| or_flags(needed, self.combine.needed_inputs(needed))))
     }
 
     /// Combines elements, and returns these leaves of the combinations.
@@ -108,7 +108,7 @@ impl AssociativeScan {
 }
 
 /// Splits `2n` rows into the first and the second rows of `n` pairs.
-fn apart(rows: Value, pairs: &Dim) -> [Value; 2] {
+fn split_pairs(rows: Value, pairs: &Dim) -> [Value; 2] {
     let row = rows.row_type().shape;
     let length = row.elements();
     let flat = rows.reshape([pairs.clone(), length.clone() * 2]);
@@ -120,7 +120,7 @@ fn apart(rows: Value, pairs: &Dim) -> [Value; 2] {
 }
 
 /// Joins `n` first and `n` second rows into the `2n` rows of pairs.
-fn together(first: Value, second: Value, pairs: &Dim) -> Value {
+fn join_pairs(first: Value, second: Value, pairs: &Dim) -> Value {
     let row = first.row_type().shape;
     let flat = [first, second].map(|rows| rows.reshape([pairs.clone(), row.elements()]));
     concat(&flat, 1).reshape(row.with_leading(pairs.clone() * 2))

@@ -17,10 +17,10 @@ pub(super) fn batch(call: &Call, size: &Dim, operands: &[Batched]) -> Result<Vec
     };
     let operands = spread.as_slice();
     let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
-    let guess = call.reached(Kind::Lanes, &has_lanes, &mut [Reach::of(&call.function)]);
+    let guess = call.reached(ReachKind::Lanes, &has_lanes, &mut [Reach::of(&call.function)]);
     let guess = guess.into_iter().map(|reached| reached || is_recursive).collect::<Vec<bool>>();
     let guess = Guess::new(vec![is_recursive; guess.len()], guess);
-    let (results, bodies) = guess.confirmed(|results, found| {
+    let (results, bodies) = guess.confirm(|results, found| {
         let mut lanes = Lanes { call, size, operands, found: found.to_vec(), results: results.to_vec() };
         let bodies = lanes.bodies()?;
         found.copy_from_slice(&lanes.found);

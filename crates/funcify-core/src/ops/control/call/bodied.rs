@@ -32,7 +32,7 @@ impl Bodied for Call {
         true
     }
 
-    fn forward(&self, operands: &[Value], _: &[bool], _: &Choices) -> Result<Forward, Failed> {
+    fn forward(&self, operands: &[Value], _: &[bool], _: &VjpOptions) -> Result<Forward, Failed> {
         self.forward_pass(operands)
     }
 }

@@ -8,7 +8,7 @@
 //! rule calls its own function, the call is one of these nodes.
 
 use super::*;
-use crate::derivative::{no_derivative, no_record, primals, transposed};
+use crate::derivative::{emit_transpose, no_derivative, no_record, primals};
 use crate::graph::inline;
 
 impl Call {
@@ -46,12 +46,12 @@ pub(super) fn vjp(call: &Call, context: &VjpContext<'_>, cotangents: &[Option<Va
             let linear = call.float_arguments().into_iter().map(|_| None);
             let inputs = known.into_iter().map(Some).chain(linear).chain(captured(1).iter().copied().map(Some));
             let inputs: Vec<Option<Value>> = inputs.collect();
-            let transposed = transposed(tangent, &inputs, &given, context.choices)?;
+            let transposed = emit_transpose(tangent, &inputs, &given, context.vjp_options)?;
             transposed.ok_or_else(|| not_linear(call, context.operands, "`tangent`", "reverse", "tangents"))?
         }
         Rule::Itself => return Err(without_rule(context.operands)),
     };
-    let mut all = context.none();
+    let mut all = context.no_cotangents();
     for (index, cotangent) in call.float_arguments().into_iter().zip(of_arguments) {
         all[index] = cotangent;
     }
@@ -76,7 +76,7 @@ pub(super) fn jvp(call: &Call, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
             let inputs = residuals.chain(linear).chain(captured(2).iter().copied().map(Some));
             let tangents: Vec<Option<Value>> = floats.iter().map(|index| arguments[*index].tangent).collect();
             let inputs: Vec<Option<Value>> = inputs.collect();
-            let transposed = transposed(backward, &inputs, &tangents, &Choices::default())?;
+            let transposed = emit_transpose(backward, &inputs, &tangents, &VjpOptions::default())?;
             transposed.ok_or_else(|| not_linear(call, &values, "`backward`", "forward", "cotangents"))?
         }
         Rule::Jvp { tangent } => {

@@ -116,7 +116,7 @@ impl Call {
 
     /// Returns the rule, with this call substituted for `itself`.
     pub(crate) fn unfolded_rule(&self) -> Rule {
-        self.rule.map(|graph| graph.with_itself(self).map_or_else(|| graph.clone(), Arc::new))
+        self.rule.map(|graph| graph.substitute_itself(self).map_or_else(|| graph.clone(), Arc::new))
     }
 
     /// Returns whether the rule contains `itself` or is [`Rule::Itself`].

@@ -12,18 +12,18 @@ impl Graph {
         if !calls(self) {
             return Ok(None);
         }
-        let flat = flat(self)?;
-        Ok(Some(flat.pruned_certain().unwrap_or(flat)))
+        let flat = inline_calls(self)?;
+        Ok(Some(flat.pruned_strict().unwrap_or(flat)))
     }
 
     /// Returns a graph of a rule with `call`, whose rule it belongs to, substituted for `itself`. `None` if it does
     /// not use `itself`.
-    pub(crate) fn with_itself(&self, call: &Call) -> Option<Graph> {
+    pub(crate) fn substitute_itself(&self, call: &Call) -> Option<Graph> {
         if self.calls_of_itself().is_empty() {
             return None;
         }
         call.parts().into_iter().for_each(|part| tracer::reserve_symbols(part.graph));
-        let with = |body: &Arc<Graph>| body.with_itself(call).map_or_else(|| body.clone(), Arc::new);
+        let with = |body: &Arc<Graph>| body.substitute_itself(call).map_or_else(|| body.clone(), Arc::new);
         Some(self.map_ops(|op| match op {
             // Each copy binds symbols of its own.
             Op::Call(inner) if matches!(inner.rule, Rule::Itself) => Op::from(call.clone()).at_sizes(&Sizes::new()),
@@ -50,7 +50,7 @@ fn calls(graph: &Graph) -> bool {
     graph.nodes().iter().any(|node| is_call(&node.op))
 }
 
-fn flat(graph: &Graph) -> Result<Graph> {
+fn inline_calls(graph: &Graph) -> Result<Graph> {
     let mut result = Graph::new(graph.name());
     let inputs = graph.inputs().iter().map(|input| {
         let name = graph.value_name(input.value).expect("every input has a name");
@@ -67,11 +67,11 @@ fn flat(graph: &Graph) -> Result<Graph> {
 /// Adds the nodes of `graph` to another graph, and returns its outputs there.
 fn add(graph: &Graph, inputs: &[ValueId], to: &mut Graph) -> Result<Vec<ValueId>> {
     let all = vec![true; graph.nodes().len()];
-    let added = Replay::new(graph, inputs.iter().copied()).some(&all, |_, node, operands| {
+    let added = Replay::new(graph, inputs.iter().copied()).walk_marked(&all, |_, node, operands| {
         let results = match &node.op {
             Op::Call(call) => add(&call.function, &operands[..call.function.inputs().len()], to)?,
             op => {
-                let bodies = op.bodies().into_iter().map(|body| Ok(Arc::new(flat(body)?)));
+                let bodies = op.bodies().into_iter().map(|body| Ok(Arc::new(inline_calls(body)?)));
                 let op = op.with_bodies(bodies.collect::<Result<Vec<_>>>()?);
                 to.push_node(op, &operands, node.site)?
             }

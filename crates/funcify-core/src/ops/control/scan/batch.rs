@@ -15,12 +15,14 @@ use super::parts::bind;
 use super::*;
 use crate::graph::tracer::{SizeByLane, add_size_by_lane};
 use crate::value::size as size_of;
-use crate::vmap::ragged::{counts_that_run, largest, of_lanes, padded, refuse, shifted, symbol_of};
+use crate::vmap::ragged::{
+    counts_of_running_lanes, largest, padded, ragged_symbol, reject_ragged, shift_rows, sizes_of_lanes,
+};
 use crate::vmap::{guarded, inline_where, lanes_type};
 
 pub(super) fn batch(scan: &Scan, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
-    let (mut buffers, ends) = scan.states_reached(Kind::Lanes, &mapped, &mut Reach::of(&scan.body));
+    let (mut buffers, ends) = scan.states_reached(ReachKind::Lanes, &mapped, &mut Reach::of(&scan.body));
     let carries = buffers.split_off(scan.buffers.len());
     let steps = Steps::of(scan, operands)?;
     Lanes { scan, size, operands, steps, buffers, carries, ends: false }.batch(ends)
@@ -41,16 +43,16 @@ impl Steps {
     fn of(scan: &Scan, operands: &[Batched]) -> Result<Self, Failed> {
         let same = |operand| Steps { count: scan.steps.clone(), operand, by_lane: None };
         let Some(operand) = scan.operands().steps.map(|operand| operands[operand]) else {
-            let Some(symbol) = symbol_of(&scan.steps) else { return Ok(same(None)) };
-            let (Some(counts), Some(count)) = (of_lanes(&scan.steps), padded(&scan.steps)) else {
-                return Err(refuse("scan", Site::Unknown, &symbol));
+            let Some(symbol) = ragged_symbol(&scan.steps) else { return Ok(same(None)) };
+            let (Some(counts), Some(count)) = (sizes_of_lanes(&scan.steps), padded(&scan.steps)) else {
+                return Err(reject_ragged("scan", Site::Unknown, &symbol));
             };
             return Ok(Steps { count, operand: None, by_lane: Some(counts.value) });
         };
         if !operand.mapped {
             return Ok(same(Some(operand.value)));
         }
-        let (counts, fresh) = (counts_that_run(operand.value.cast(DType::I64)), fresh_symbol());
+        let (counts, fresh) = (counts_of_running_lanes(operand.value.cast(DType::I64)), fresh_symbol());
         let count = Dim::symbol(&fresh);
         if let Some(symbol) = scan.steps.as_symbol() {
             let (symbol, largest) = (symbol.clone(), count.clone());
@@ -101,14 +103,14 @@ impl Lanes<'_> {
     }
 
     /// Returns whether some lanes may finish before the loop does.
-    fn masked(&self) -> bool {
+    fn may_lanes_finish_early(&self) -> bool {
         self.ends || self.steps.by_lane.is_some()
     }
 
     /// Gives lanes to all states if some lanes may finish before others. Rejects returned last rows that some lane
     /// may lack.
     fn mask(&mut self) -> Result<(), Failed> {
-        if !self.masked() {
+        if !self.may_lanes_finish_early() {
             return Ok(());
         }
         self.buffers.fill(true);
@@ -119,14 +121,14 @@ impl Lanes<'_> {
         };
         match self.scan.buffers.iter().position(is_missing) {
             None => Ok(()),
-            Some(buffer) => Err(fail("scan", Site::Unknown, &[], |at| missing_rows(at, self.scan, buffer))),
+            Some(buffer) => Err(fail("scan", Site::Unknown, &[], |at| missing_rows_error(at, self.scan, buffer))),
         }
     }
 
     /// Returns a buffer for all lanes. A finished lane writes the row that it has read back to a full buffer.
     fn buffer(&self, buffer: &Buffer) -> Buffer {
         let is_full = buffer.start == Start::Full;
-        match (self.masked(), buffer.start) {
+        match (self.may_lanes_finish_early(), buffer.start) {
             (false, _) => buffer.clone(),
             (true, Start::Empty | Start::Given(_)) if !(self.scan.reverse && given_rows(buffer) > 0) => {
                 Buffer { returned: Returned::All, ..buffer.clone() }
@@ -244,11 +246,11 @@ impl Lanes<'_> {
                     }
                     _ => None,
                 };
-                push(index, self.unless_done(active, results[index], old).materialized_if(any, self.size));
+                push(index, self.keep_old_if_done(active, results[index], old).materialized_if(any, self.size));
             }
         }
         for (number, index) in places.carries.enumerate() {
-            let result = self.unless_done(active, results[index], Some(old_carries[number]));
+            let result = self.keep_old_if_done(active, results[index], Some(old_carries[number]));
             let result = result.materialized_if(carries[number], self.size);
             carries[number] = result.mapped;
             push(index, result);
@@ -274,7 +276,7 @@ impl Lanes<'_> {
     }
 
     /// Selects the result of a step for active lanes, and the old value for the others.
-    fn unless_done(&self, active: Option<Value>, result: Batched, old: Option<Batched>) -> Batched {
+    fn keep_old_if_done(&self, active: Option<Value>, result: Batched, old: Option<Batched>) -> Batched {
         match (active, old) {
             (Some(active), Some(old)) => select_lanes(active, self.size, result, old),
             _ => result,
@@ -296,7 +298,7 @@ impl Lanes<'_> {
                 // The given rows follow the rows of each lane.
                 (Start::Given(given), Start::Full) => {
                     let (rows, own) = (self.steps.count.clone() + given, Batched::unmapped(constant(given as i64)));
-                    self.rows(shifted(operand, 0, &rows, self.counts(), own, self.size)?, true)
+                    self.rows(shift_rows(operand, 0, &rows, self.counts(), own, self.size)?, true)
                 }
                 _ => self.rows(operand, mapped),
             });
@@ -337,7 +339,7 @@ impl Lanes<'_> {
             ran
         });
         let of_buffer = |(number, rows): (usize, &Value)| match self.buffers[number] {
-            true if self.masked() => self.own_rows(number, rows.move_axis(1, 0), ran.as_ref()),
+            true if self.may_lanes_finish_early() => self.own_rows(number, rows.move_axis(1, 0), ran.as_ref()),
             true => Ok(Batched::mapped(rows.move_axis(1, 0))),
             false => Ok(Batched::unmapped(*rows)),
         };
@@ -370,7 +372,7 @@ impl Lanes<'_> {
                 _ => left_out,
             };
             let (length, own) = (ran.largest.clone() + given, Batched::unmapped(count(&all)));
-            rows = shifted(rows, 0, &length, Batched::mapped(-before), own, self.size)?;
+            rows = shift_rows(rows, 0, &length, Batched::mapped(-before), own, self.size)?;
         }
         match buffer.returned {
             Returned::All => Ok(rows),
@@ -378,7 +380,7 @@ impl Lanes<'_> {
             Returned::Last(last) => {
                 let own = ran.map_or_else(|| self.counts().value, |ran| ran.counts) + given as i64;
                 let offset = Batched::mapped(-(own - last as i64));
-                shifted(rows, 0, &Dim::from(last), offset, Batched::mapped(own), self.size)
+                shift_rows(rows, 0, &Dim::from(last), offset, Batched::mapped(own), self.size)
             }
         }
     }
@@ -389,7 +391,7 @@ impl Lanes<'_> {
     }
 }
 
-fn missing_rows(at: &Place, scan: &Scan, buffer: usize) -> Error {
+fn missing_rows_error(at: &Place, scan: &Scan, buffer: usize) -> Error {
     let kind = scan.buffers[buffer].kind();
     let reason = format!(
         "the number of steps differs between lanes, and the last rows of buffer {buffer} ({kind}) are returned, which a \

@@ -1,8 +1,8 @@
 //! Implements [`Bodied`] and [`Prunable`] for scans.
 
 use super::*;
-use crate::fixpoint::union;
-use crate::ops::chosen;
+use crate::fixpoint::or_flags;
+use crate::ops::select_flagged;
 
 impl Bodied for Scan {
     fn bodies(&self) -> Vec<&Arc<Graph>> {
@@ -10,7 +10,7 @@ impl Bodied for Scan {
     }
 
     fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
-        let [body] = replaced([&self.body], bodies);
+        let [body] = with_new_bodies([&self.body], bodies);
         Scan { body, ..self.clone() }.into()
     }
 
@@ -44,21 +44,21 @@ impl Bodied for Scan {
         types.have_rows(self)
     }
 
-    fn forward(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
-        self.forward_pass(operands, wrt, &choices.policy)
+    fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed> {
+        self.forward_pass(operands, wrt, &vjp_options.policy)
     }
 }
 
 impl Scan {
     /// Returns whether the loop is needed only to bind the size of its number of steps.
-    fn only_counts(&self, results: &[bool]) -> bool {
+    fn is_needed_only_for_steps(&self, results: &[bool]) -> bool {
         !results.contains(&true) && self.until.is_none()
     }
 
     /// Returns which buffers and carries are needed, because their results are needed or because a needed step reads
     /// them.
     fn needed_states(&self, results: &[bool], body: &Need) -> Vec<bool> {
-        union(results, self.params().states(&body.inputs(&self.body)))
+        or_flags(results, self.params().states(&body.inputs(&self.body)))
     }
 
     /// Returns which results of a step are needed for these buffers and carries. The result of `until` is always
@@ -75,7 +75,7 @@ impl Prunable for Scan {
     fn needed_operands(&self, results: &[bool], bodies: &mut [Need]) -> Vec<bool> {
         let (body, places) = (&mut bodies[0], self.operands());
         let mut operands = vec![false; places.count];
-        if !self.only_counts(results) {
+        if !self.is_needed_only_for_steps(results) {
             let states = fixpoint(results.to_vec(), |states| {
                 body.add(&self.body, &self.needed_results(states));
                 self.needed_states(results, body)
@@ -87,7 +87,7 @@ impl Prunable for Scan {
     }
 
     fn pruned_for(&self, results: &[bool], bodies: &[Need]) -> Option<PrunedOp> {
-        if self.only_counts(results) {
+        if self.is_needed_only_for_steps(results) {
             let body = Arc::new(Graph::new(self.body.name()));
             let op = Scan { body, sequences: vec![], buffers: vec![], carries: 0, invariants: 0, ..self.clone() };
             let operands = self.operands().steps.into_iter().collect();
@@ -100,13 +100,13 @@ impl Prunable for Scan {
         places.steps.iter().for_each(|steps| operands[*steps] = true);
         let (of_buffers, of_carries) = needed.split_at(self.buffers.len());
         let op = Scan {
-            body: Arc::new(self.body.kept(&Keep { inputs, outputs: self.needed_results(&needed) }, need)?),
-            sequences: chosen(&operands[places.sequences], &self.sequences),
-            buffers: chosen(of_buffers, &self.buffers),
-            carries: flagged(of_carries).len(),
-            invariants: flagged(&operands[places.invariants]).len(),
+            body: Arc::new(self.body.restricted_to(&Keep { inputs, outputs: self.needed_results(&needed) }, need)?),
+            sequences: select_flagged(&operands[places.sequences], &self.sequences),
+            buffers: select_flagged(of_buffers, &self.buffers),
+            carries: flagged_indices(of_carries).len(),
+            invariants: flagged_indices(&operands[places.invariants]).len(),
             ..self.clone()
         };
-        Some(PrunedOp { op: op.into(), operands: flagged(&operands), results: flagged(&needed) })
+        Some(PrunedOp { op: op.into(), operands: flagged_indices(&operands), results: flagged_indices(&needed) })
     }
 }

@@ -199,7 +199,7 @@ impl<'a> OpenLoop<'a> {
         mut sequences: Vec<(String, Value)>,
     ) -> Self {
         for (name, value) in &mut sequences {
-            *value = leading(at, name, *value, options.axis);
+            *value = move_axis_to_front(at, name, *value, options.axis);
         }
         let steps = match count {
             Some(_) => Dim::symbol(&fresh_symbol()),
@@ -223,9 +223,9 @@ impl<'a> OpenLoop<'a> {
     fn close(self, next: &[(String, Value)], ys: &[(String, Value)], stop: Option<Value>) -> (Vec<Value>, Vec<Value>) {
         let OpenLoop { at, options, steps, count, init, sequences, trace, .. } = self;
         check_carry(at, &init, next);
-        let ends = stop.map(|stop| ("until".to_string(), checked_until(at, stop)));
+        let ends = stop.map(|stop| ("until".to_string(), check_until(at, stop)));
         let outputs: Vec<(String, Value)> = ys.iter().chain(next).cloned().chain(ends).collect();
-        let closed = trace.close(&outputs).and_then(|body| with_known_sizes(at, "body", body));
+        let closed = trace.close(&outputs).and_then(|body| reject_bound_sizes(at, "body", body));
         let results = closed.and_then(|closed| {
             let scan = Scan {
                 body: Arc::new(closed.graph),
@@ -256,7 +256,7 @@ impl<'a> OpenLoop<'a> {
 
 /// Returns the sequence with the axis of the loop moved to the front.
 #[track_caller]
-pub(super) fn leading(at: &Place, name: &str, value: Value, axis: i64) -> Value {
+pub(super) fn move_axis_to_front(at: &Place, name: &str, value: Value, axis: i64) -> Value {
     if value.rank() == 0 && !value.is_failed() {
         let fix = "capture a value that is the same at each step, or broadcast it to rows";
         let (component, expected) = (format!("sequence `{name}`"), "rank 1 or more, to have rows");
@@ -292,7 +292,7 @@ pub(super) fn step_count(at: &Place, options: &ScanOptions, sequences: &[(String
 }
 
 /// Checks scan-c6: the end condition is a boolean scalar.
-pub(super) fn checked_until(at: &Place, stop: Value) -> Value {
+pub(super) fn check_until(at: &Place, stop: Value) -> Value {
     let ty = stop.ty();
     if stop.is_failed() || (ty.dtype == DType::Bool && ty.rank() == 0) {
         return stop;
@@ -304,7 +304,7 @@ pub(super) fn checked_until(at: &Place, stop: Value) -> Value {
 pub(in crate::ops) fn check_carry(at: &Place, init: &[(String, Value)], next: &[(String, Value)]) {
     let (component, fix) =
         ("the structure of the carry that the body returns", "return a carry with the structure of the initial one");
-    if next.iter().any(|(_, value)| value.is_failed()) || !have_names(at, component, init, next, fix) {
+    if next.iter().any(|(_, value)| value.is_failed()) || !check_names(at, component, init, next, fix) {
         return;
     }
     for ((name, before), (_, after)) in init.iter().zip(next).filter(|((_, before), _)| !before.is_failed()) {

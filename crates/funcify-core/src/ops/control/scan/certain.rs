@@ -1,17 +1,17 @@
 //! Determines whether a loop is certain not to fail.
 
 use super::*;
-use crate::graph::Known;
+use crate::graph::KnownSizes;
 
 impl Scan {
-    /// Like [`rows_are_there`](Scan::rows_are_there), for sizes about which nothing is known.
-    pub fn has_its_rows(&self, operands: &[&TensorType]) -> bool {
-        self.rows_are_there(operands, &Known(&Sizes::new()))
+    /// Like [`has_all_rows_given`](Scan::has_all_rows_given), for sizes about which nothing is known.
+    pub fn has_all_rows(&self, operands: &[&TensorType]) -> bool {
+        self.has_all_rows_given(operands, &KnownSizes(&Sizes::new()))
     }
 
     /// Returns whether all rows that the loop reads and returns are certain to exist and its number of steps is
     /// certain not to be negative: scan-c3, scan-c6 and scan-c7. Its body may still fail.
-    pub fn rows_are_there(&self, operands: &[&TensorType], known: &Known<'_>) -> bool {
+    pub fn has_all_rows_given(&self, operands: &[&TensorType], known: &KnownSizes<'_>) -> bool {
         let places = self.operands();
         let reach_is_there = |operand: usize, reach: usize| {
             known.is_at_least(&operands[operand].shape[0], &(self.steps.clone() + reach))
@@ -20,7 +20,7 @@ impl Scan {
         let mut buffers = self.buffers.iter().zip(places.buffers);
         let is_size = || operands.iter().any(|ty| ty.shape.dims().contains(&self.steps));
         !self.steps_operand
-            && (known.is_natural(&self.steps) || is_size())
+            && (known.is_nonnegative(&self.steps) || is_size())
             && sequences.all(|(sequence, operand)| reach_is_there(operand, sequence.reach()))
             && buffers.all(|(buffer, operand)| {
                 let given = operand.map(|operand| &operands[operand].shape[0]);

@@ -1,6 +1,6 @@
 //! `map` with options: rows one by one, or in chunks of several rows at once by `vmap`.
 
-use super::build::{leading, repeat, step_count, try_repeat};
+use super::build::{move_axis_to_front, repeat, step_count, try_repeat};
 use super::*;
 use crate::graph::at_site;
 use crate::tree;
@@ -74,8 +74,10 @@ pub fn map_with<X: Tree, Y: Tree>(options: MapOptions, xs: X, body: impl FnOnce(
         });
     }
     let leaves = tree::leaves(&xs, "x");
-    let moved: Vec<(String, Value)> =
-        leaves.into_iter().map(|(name, value)| (name.clone(), leading(&at, &name, value, options.axis))).collect();
+    let moved: Vec<(String, Value)> = leaves
+        .into_iter()
+        .map(|(name, value)| (name.clone(), move_axis_to_front(&at, &name, value, options.axis)))
+        .collect();
     let rows = step_count(&at, &scan, &moved);
     let values: Vec<Value> = moved.iter().map(|(_, value)| *value).collect();
     let lanes: Vec<Batched> = values.iter().map(|value| Batched::mapped(*value)).collect();
@@ -119,7 +121,7 @@ fn known_chunks(
         let chunks: Vec<Value> = part(0, whole).into_iter().map(split).collect();
         let body = |(), rows: Vec<Value>| Ok(((), run(&rows, &Dim::from(chunk))?, None));
         let ((), ys) = try_repeat::<_, _, _, Failed>(at, of_loop, None, (), chunks, body)?;
-        parts.push(ys.into_iter().map(|y| joined(y, &Dim::from(chunk))).collect::<Result<_, _>>()?);
+        parts.push(ys.into_iter().map(|y| join_chunks(y, &Dim::from(chunk))).collect::<Result<_, _>>()?);
     }
     if left > 0 {
         parts.push(run(&part(whole, rows), &Dim::from(left))?);
@@ -148,11 +150,11 @@ fn counted_chunks(
         let rows: Vec<Value> = xs.iter().map(|x| x.take(0, indices)).collect();
         Ok((start + length, run(&rows, &Dim::from(chunk))?, None))
     })?;
-    ys.into_iter().map(|y| Ok(joined(y, &Dim::from(chunk))?.slice(0, Dim::from(0)..rows.clone()))).collect()
+    ys.into_iter().map(|y| Ok(join_chunks(y, &Dim::from(chunk))?.slice(0, Dim::from(0)..rows.clone()))).collect()
 }
 
 /// Joins chunks of rows along axis 0.
-pub(super) fn joined(chunks: Value, chunk: &Dim) -> Result<Value, Failed> {
+pub(super) fn join_chunks(chunks: Value, chunk: &Dim) -> Result<Value, Failed> {
     let shape = chunks.checked()?.shape();
     Ok(chunks.reshape(shape.without(0).with_dim(0, shape[0].clone() * chunk)))
 }

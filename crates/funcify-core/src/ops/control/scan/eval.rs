@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::cancel::{Ran, Watch};
+use crate::cancel::{ActiveHandles, Progress};
 use crate::host::Storage;
-use crate::memory::Held;
+use crate::memory::MemoryReservation;
 
 pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTensor]) -> Result<Vec<HostTensor>> {
     let operands = scan.operands();
@@ -17,7 +17,7 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     scan.check_rows(&context.at, steps, |operand| inputs[operand].shape()[0])?;
 
     // The rows that were given or written.
-    let mut held = Held::nothing();
+    let mut held = MemoryReservation::empty();
     let mut buffers: Vec<BTreeMap<usize, HostTensor>> = Vec::new();
     let mut lengths = Vec::new();
     for (buffer, operand) in scan.buffers.iter().zip(&operands.buffers) {
@@ -38,9 +38,9 @@ pub(super) fn eval(scan: &Scan, context: &mut EvalContext<'_>, inputs: &[HostTen
     let mut carries = inputs[operands.carries.clone()].to_vec();
 
     let mut ran = 0;
-    let watch = Watch::current();
+    let watch = ActiveHandles::current();
     for t in scan.order(steps) {
-        watch.check(&context.at, Ran::Steps(ran))?;
+        watch.check(&context.at, Progress::Steps(ran))?;
         let mut arguments = Vec::new();
         for (sequence, operand) in scan.sequences.iter().zip(operands.sequences.clone()) {
             arguments.extend(sequence.reads.iter().map(|k| inputs[operand].row(t + k)));

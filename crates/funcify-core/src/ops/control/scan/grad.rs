@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Its body recomputes a step of the loop from the residuals of the forward pass ([`saves`](super::saves)) and the
-//! values in its traces ([`at_hand`](super::at_hand)), and pulls cotangents back through it. For each part of the
-//! loop it carries:
+//! values in its traces ([`readable_values`](super::readable_values)), and pulls cotangents back through it. For each
+//! part of the loop it carries:
 //!
 //! - a buffer: a full buffer G of the same rows, which starts as the cotangent of the final buffer. A step reads
 //!   `G[t+k]` for k in `writes`, as the cotangents of the written rows, and then sets `G[t+k] := (k in writes ? 0 :
@@ -28,10 +28,10 @@
 //! A buffer or a carry has a cotangent if its final value has one or if a step adds one: see
 //! [`reach`](crate::ops::reach).
 
-use super::at_hand::at_hand;
 use super::parts::{BufferPart, Parts, SequencePart, StepReads};
+use super::readable_values::readable_values;
 use super::saves::{LoopRecord, Trace, can_be_saved, slice_rows};
-use super::span::{Span, tail, with_head};
+use super::span::{Span, prepend_rows, rows_from};
 use super::*;
 use crate::derivative::{add, no_record};
 
@@ -50,7 +50,7 @@ pub(super) fn vjp(scan: &Scan, context: &VjpContext<'_>, cotangents: &[Option<Va
     }
     let of_carries = cotangents[scan.buffers.len()..].to_vec();
     let least: Vec<bool> = cotangents.iter().map(Option::is_some).collect();
-    let (_, guess) = scan.states_pulled(&least, &mut scan.pull(context.wrt));
+    let (_, guess) = scan.states_pulled(&least, &mut scan.cotangent_reach(context.wrt));
     let backward = Backward {
         scan,
         context,
@@ -93,7 +93,7 @@ enum BackwardRead {
 
 /// The place of a buffer's cotangent.
 #[derive(Clone, Copy)]
-enum OfBuffer {
+enum BufferCotangent {
     /// The buffer has no cotangent.
     Nothing,
     /// A sequence, because no step reads the buffer.
@@ -109,7 +109,7 @@ struct BackwardLayout {
     /// The saved values of the forward body.
     residuals: Vec<(ValueId, BackwardRead)>,
     /// The cotangent of each buffer.
-    buffers: Vec<OfBuffer>,
+    buffers: Vec<BufferCotangent>,
     /// For each carry, the carry of its cotangent.
     carries: Vec<Option<usize>>,
     /// For each sequence with several taps, the buffer of its sums, and its offsets.
@@ -161,7 +161,7 @@ struct Found {
 
 impl<'a> Backward<'a> {
     fn vjp(mut self, states: Guess) -> Result<Cotangents, Failed> {
-        let (_, (mut parts, plan, body, found)) = states.confirmed(|states, found_states| {
+        let (_, (mut parts, plan, body, found)) = states.confirm(|states, found_states| {
             let (buffers, carries) = states.split_at(self.scan.buffers.len());
             (self.buffers, self.carries) = (buffers.to_vec(), carries.to_vec());
             let (parts, plan) = self.parts();
@@ -208,7 +208,7 @@ impl<'a> Backward<'a> {
         };
         let Draft { sequences, buffers, carries } = draft;
         let parts = Parts {
-            like: Scan {
+            template: Scan {
                 steps: self.span.steps.clone(),
                 until: None,
                 reverse: !self.scan.reverse,
@@ -232,16 +232,16 @@ impl<'a> Backward<'a> {
         let name = |index: usize| scan.body.input_name(index).to_string();
         let mut arguments = Vec::with_capacity(layout.count);
         for (number, operand) in places.sequences.clone().enumerate() {
-            let rows = tail(operands[operand], &span.first);
+            let rows = rows_from(operands[operand], &span.first);
             for (offset, index) in scan.sequences[number].reads.iter().zip(layout.sequences[number].clone()) {
                 arguments.push(draft.read(rows, *offset, name(index)));
             }
         }
         for (number, buffer) in scan.buffers.iter().enumerate() {
-            let last = self.seen(number, record.buffers[number]);
+            let last = self.used_rows(number, record.buffers[number]);
             for (position, index) in layout.buffers[number].clone().enumerate() {
                 arguments.push(match record.overwritten[number][position] {
-                    Some(rows) => draft.read(span.recent(rows), 0, name(index)),
+                    Some(rows) => draft.read(span.rows_of_steps(rows), 0, name(index)),
                     None => draft.read(last, buffer.reads[position], name(index)),
                 });
             }
@@ -252,18 +252,18 @@ impl<'a> Backward<'a> {
         let candidates = traced.map(|(number, _)| after(number));
         let candidates =
             candidates.filter(|value| can_be_saved(&scan.body, *value) && !saved.contains(value)).collect();
-        let at_hand = at_hand(&scan.body, candidates, &saved);
+        let readable_values = readable_values(&scan.body, candidates, &saved);
         for (number, (trace, operand)) in record.carries.iter().zip(places.carries.clone()).enumerate() {
             let index = layout.carries.start + number;
             arguments.push(match trace {
-                Trace::Before(rows) => draft.read(span.recent(*rows), 0, name(index)),
+                Trace::Before(rows) => draft.read(span.rows_of_steps(*rows), 0, name(index)),
                 // The value before a step is the value after the previous step.
                 Trace::After(next) => {
                     let (first, next) = (operands[operand].unsqueeze(0), *next);
                     let rows = concat(&if scan.reverse { [next, first] } else { [first, next] }, 0);
-                    let rows = tail(rows, &span.first_that_ran);
+                    let rows = rows_from(rows, &span.first_that_ran);
                     let before = draft.read(rows, usize::from(scan.reverse), name(index));
-                    if at_hand.contains(&after(number)) {
+                    if readable_values.contains(&after(number)) {
                         let row = draft.read(rows, usize::from(!scan.reverse), format!("{}_after", name(index)));
                         residuals.push((after(number), row));
                     }
@@ -279,32 +279,32 @@ impl<'a> Backward<'a> {
     fn residuals(&self, draft: &mut Draft, known: Vec<(ValueId, BackwardRead)>) -> Vec<(ValueId, BackwardRead)> {
         let residuals = self.record.values.iter().enumerate();
         let read = |(number, (value, rows)): (usize, &(ValueId, Value))| {
-            (*value, draft.read(self.span.recent(*rows), 0, format!("residual_{number}")))
+            (*value, draft.read(self.span.rows_of_steps(*rows), 0, format!("residual_{number}")))
         };
         residuals.map(read).chain(known).collect()
     }
 
     /// Adds the cotangents of the rows that a step wrote to buffers.
-    fn cotangents_of_buffers(&self, draft: &mut Draft) -> Vec<OfBuffer> {
+    fn cotangents_of_buffers(&self, draft: &mut Draft) -> Vec<BufferCotangent> {
         let (scan, body, layout, results) = (self.scan, &self.scan.body, self.scan.params(), self.scan.results());
         let of = |(number, buffer): (usize, &Buffer)| {
             if !self.buffers[number] {
-                return OfBuffer::Nothing;
+                return BufferCotangent::Nothing;
             }
             let written = results.buffers[number].clone().map(|index| cotangent_of(&body.outputs()[index].name));
             let final_rows = self.of_buffers[number].unwrap_or_else(|| self.record.buffers[number].zeros_like());
-            let value = self.seen(number, final_rows);
+            let value = self.used_rows(number, final_rows);
             if self.is_read_only(number) {
                 let reads = buffer.writes.iter().copied().zip(written).collect();
                 draft.sequences.push(SequencePart { value, reads });
-                return OfBuffer::Sequence(draft.sequences.len() - 1);
+                return BufferCotangent::Sequence(draft.sequences.len() - 1);
             }
             let params = layout.buffers[number].clone().zip(&buffer.reads);
             let only_read = params.filter(|(_, offset)| !buffer.writes.contains(offset));
             let names = written.chain(only_read.map(|(index, _)| cotangent_of(body.input_name(index)))).collect();
             let row = body.output_type(results.buffers[number].start).clone();
             let buffer = backward_buffer(buffer);
-            OfBuffer::Full(draft.buffer(BufferPart { buffer, value: Some(value), row, names }))
+            BufferCotangent::Full(draft.buffer(BufferPart { buffer, value: Some(value), row, names }))
         };
         scan.buffers.iter().enumerate().map(of).collect()
     }
@@ -335,7 +335,7 @@ impl<'a> Backward<'a> {
             let names = offsets.iter().map(|offset| format!("sum_{number}_{offset}")).collect();
             let (reads, writes) = (offsets.clone(), offsets.clone());
             let buffer = Buffer { start: Start::Full, reads, writes, returned: Returned::All };
-            let value = tail(self.context.operands[operand], &self.span.first).zeros_like();
+            let value = rows_from(self.context.operands[operand], &self.span.first).zeros_like();
             Some((draft.buffer(BufferPart { buffer, value: Some(value), row: value.row_type(), names }), offsets))
         };
         places.sequences.enumerate().map(of).collect()
@@ -354,8 +354,8 @@ impl<'a> Backward<'a> {
     }
 
     /// Returns the rows of a buffer, or of its cotangent, that the backward loop uses.
-    fn seen(&self, buffer: usize, rows: Value) -> Value {
-        tail(rows, self.first_row(buffer))
+    fn used_rows(&self, buffer: usize, rows: Value) -> Value {
+        rows_from(rows, self.first_row(buffer))
     }
 
     /// Returns whether a sequence's cotangent is one row per step, placed in zeros: the sequence has a single tap,
@@ -364,11 +364,11 @@ impl<'a> Backward<'a> {
         let reads = &self.scan.sequences[sequence].reads;
         let Some(offset) = reads.first().filter(|first| reads.iter().all(|read| read == *first)) else { return false };
         let runs = self.span.steps.is_at_least(&Dim::from(1)) == Some(true);
-        *offset == 0 || runs || self.rest(sequence, *offset).is_at_least(&Dim::from(0)) == Some(true)
+        *offset == 0 || runs || self.rows_after_tap(sequence, *offset).is_at_least(&Dim::from(0)) == Some(true)
     }
 
     /// Returns the number of rows of a sequence after those of one tap.
-    fn rest(&self, sequence: usize, offset: usize) -> Dim {
+    fn rows_after_tap(&self, sequence: usize, offset: usize) -> Dim {
         let rows = self.context.operands[self.scan.operands().sequences.start + sequence].dim(0);
         rows - &self.span.first - &self.span.steps - offset
     }
@@ -382,13 +382,13 @@ impl<'a> Backward<'a> {
         };
         let arguments: Vec<Value> = plan.arguments.iter().map(at).collect();
         let residuals: Vec<(ValueId, Value)> = plan.residuals.iter().map(|(value, row)| (*value, at(row))).collect();
-        let tape = Tape::record_with(&scan.body, &arguments, &self.active, self.context.choices, &residuals)?;
+        let tape = Tape::record_with(&scan.body, &arguments, &self.active, self.context.vjp_options, &residuals)?;
         let mut of_results: Vec<Option<Value>> = Vec::with_capacity(scan.results().count);
         for (buffer, cotangent) in scan.buffers.iter().zip(&plan.buffers) {
             of_results.extend((0..buffer.writes.len()).map(|position| match cotangent {
-                OfBuffer::Nothing => None,
-                OfBuffer::Sequence(part) => Some(rows.sequence(*part)[position]),
-                OfBuffer::Full(part) => Some(rows.buffer(*part)[position]),
+                BufferCotangent::Nothing => None,
+                BufferCotangent::Sequence(part) => Some(rows.sequence(*part)[position]),
+                BufferCotangent::Full(part) => Some(rows.buffer(*part)[position]),
             }));
         }
         of_results.extend(plan.carries.iter().map(|carry| carry.map(|carry| rows.carries()[carry])));
@@ -401,7 +401,7 @@ impl<'a> Backward<'a> {
             found
                 .buffers
                 .push(self.of_buffers[number].is_some() || params.clone().any(|index| pulled[index].is_some()));
-            let OfBuffer::Full(part) = plan.buffers[number] else { continue };
+            let BufferCotangent::Full(part) = plan.buffers[number] else { continue };
             let backward = backward_buffer(buffer);
             // Each written row is one of the rows that are read.
             let reads =
@@ -424,7 +424,7 @@ impl<'a> Backward<'a> {
                 let taps = taps.filter(|(read, _)| *read == offset);
                 let pulled = taps.fold(None, |sum, (_, index)| add(sum, pulled[index]));
                 any |= pulled.is_some();
-                push(plus(rows.buffer(*part)[position], pulled));
+                push(add_contribution(rows.buffer(*part)[position], pulled));
             }
             found.sums.push(any);
         }
@@ -443,7 +443,7 @@ impl<'a> Backward<'a> {
         for (index, carry) in layout.invariants.zip(&plan.invariants) {
             found.invariants.push(pulled[index].is_some());
             if let Some(carry) = carry {
-                push(plus(rows.carries()[*carry], pulled[index]));
+                push(add_contribution(rows.carries()[*carry], pulled[index]));
             }
         }
         Ok(outputs)
@@ -452,16 +452,16 @@ impl<'a> Backward<'a> {
     /// Returns the cotangents of the operands, taken from the results of the backward loop.
     fn cotangents(&self, plan: &BackwardLayout, found: &Found, results: &[Value], first_carry: usize) -> Cotangents {
         let (scan, span, places) = (self.scan, &self.span, self.scan.operands());
-        let mut cotangents = self.context.none();
-        let is_full = |of: &&OfBuffer| matches!(of, OfBuffer::Full(_));
+        let mut cotangents = self.context.no_cotangents();
+        let is_full = |of: &&BufferCotangent| matches!(of, BufferCotangent::Full(_));
         let mut rows = plan.buffers.iter().filter(is_full).count() + plan.sums.iter().flatten().count();
         for (number, operand) in places.sequences.enumerate() {
             if let Some((part, _)) = plan.sums[number].as_ref().filter(|_| found.sums[number]) {
-                cotangents[operand] = Some(with_head(results[*part], &span.first, None));
+                cotangents[operand] = Some(prepend_rows(results[*part], &span.first, None));
             }
             if found.rows[number].is_some() {
                 let low = scan.sequences[number].reads[0];
-                let high = self.rest(number, low);
+                let high = self.rows_after_tap(number, low);
                 let pad = Pad { axis: 0, low: span.first.clone() + low, high, interior: 0 };
                 let is_whole = pad.low == Dim::from(0) && pad.high == Dim::from(0);
                 cotangents[operand] = Some(if is_whole { results[rows] } else { pad_with_zeros(pad, results[rows]) });
@@ -472,20 +472,20 @@ impl<'a> Backward<'a> {
             let Some(operand) = *operand else { continue };
             let (buffer, head) = (&scan.buffers[number], self.of_buffers[number]);
             let all = match plan.buffers[number] {
-                OfBuffer::Full(part) => Some(with_head(results[part], self.first_row(number), head)),
-                OfBuffer::Nothing | OfBuffer::Sequence(_) => None,
+                BufferCotangent::Full(part) => Some(prepend_rows(results[part], self.first_row(number), head)),
+                BufferCotangent::Nothing | BufferCotangent::Sequence(_) => None,
             };
             cotangents[operand] = match buffer.start {
                 Start::Given(given) => all.or(head).map(|all| {
                     let start = if scan.reverse { span.ran.clone() } else { Dim::from(0) };
                     slice_rows(all, start.clone(), start + given)
                 }),
-                _ => all.map(|all| span.of_full(buffer, all)),
+                _ => all.map(|all| span.full_buffer_cotangent(buffer, all)),
             };
         }
         for (operand, carry) in places.carries.zip(&plan.carries) {
             if let Some(carry) = carry {
-                cotangents[operand] = Some(span.of_start(results[first_carry + carry]));
+                cotangents[operand] = Some(span.initial_carry_cotangent(results[first_carry + carry]));
             }
         }
         for (number, operand) in places.invariants.enumerate() {
@@ -498,7 +498,7 @@ impl<'a> Backward<'a> {
 }
 
 /// Adds a contribution to a sum, if there is one.
-fn plus(sum: Value, contribution: Option<Value>) -> Value {
+fn add_contribution(sum: Value, contribution: Option<Value>) -> Value {
     contribution.map_or(sum, |contribution| sum + contribution)
 }
 

@@ -10,7 +10,7 @@ use super::*;
 pub(super) fn jvp(scan: &Scan, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
     let least = scan.operands().states(&has_tangent);
-    let (guess, _) = scan.states_reached(Kind::Tangents, &has_tangent, &mut Reach::of(&scan.body));
+    let (guess, _) = scan.states_reached(ReachKind::Tangents, &has_tangent, &mut Reach::of(&scan.body));
     let duals = Duals { scan, operands, buffers: Vec::new(), carries: Vec::new() };
     duals.jvp(Guess::new(least, guess))
 }
@@ -26,7 +26,7 @@ struct Duals<'a> {
 
 impl Duals<'_> {
     fn jvp(mut self, states: Guess) -> Result<Vec<Dual>, Failed> {
-        let (_, (parts, body)) = states.confirmed(|states, found| {
+        let (_, (parts, body)) = states.confirm(|states, found| {
             let (buffers, carries) = states.split_at(self.scan.buffers.len());
             (self.buffers, self.carries) = (buffers.to_vec(), carries.to_vec());
             let parts = self.parts();
@@ -35,7 +35,7 @@ impl Duals<'_> {
             Ok((parts, body))
         })?;
         let flags: Vec<bool> = self.buffers.iter().chain(&self.carries).copied().collect();
-        Ok(Dual::paired(parts.emit(body)?, &flags))
+        Ok(Dual::pair(parts.emit(body)?, &flags))
     }
 
     /// Returns each part, followed by its twin.
@@ -71,7 +71,7 @@ impl Duals<'_> {
             }
         }
         let count = places.steps.map(|operand| self.operands[operand].primal);
-        Parts { like: scan.clone(), count, sequences, buffers, carries }
+        Parts { template: scan.clone(), count, sequences, buffers, carries }
     }
 
     fn step(
@@ -97,7 +97,7 @@ impl Duals<'_> {
             inputs.extend(pair(rows.buffer(next), has_tangent.then(|| rows.buffer(next + 1))));
             next += 1 + usize::from(*has_tangent);
         }
-        inputs.extend(Dual::paired(rows.carries().iter().copied(), &self.carries));
+        inputs.extend(Dual::pair(rows.carries().iter().copied(), &self.carries));
         inputs.extend_from_slice(&self.operands[places.invariants]);
 
         let results = push_forward(&scan.body, &inputs)?;

@@ -40,7 +40,6 @@
 //! the rows read from each buffer, the carries, the invariants. Results of the body: the rows written to each
 //! buffer, the next carries, the `until` flag. Results of the loop: the buffers, the final carries.
 
-mod at_hand;
 mod batch;
 mod bodied;
 mod build;
@@ -55,6 +54,7 @@ mod jvp;
 mod parts;
 mod policy;
 mod reach;
+mod readable_values;
 pub mod recurrence;
 #[cfg(test)]
 mod refusal_tests;

@@ -5,7 +5,7 @@ use super::*;
 /// The operands of a loop, without its invariants, which the body captures.
 pub(super) struct Parts {
     /// The loop that supplies the name, the steps, the direction, and the options for running and differentiating.
-    pub(super) like: Scan,
+    pub(super) template: Scan,
     /// The operand that holds the number of steps.
     pub(super) count: Option<Value>,
     pub(super) sequences: Vec<SequencePart>,
@@ -73,7 +73,7 @@ impl Parts {
         let start = params.len();
         params.extend(self.carries.iter().map(|(name, value)| (name.clone(), value.ty())));
         rows.carries = start..params.len();
-        trace_body("scan", self.like.body.name(), &params, |values| {
+        trace_body("scan", self.template.body.name(), &params, |values| {
             rows.values = values.to_vec();
             body(&rows)
         })
@@ -95,7 +95,7 @@ impl Parts {
             carries: self.carries.len(),
             invariants,
             buffers: self.buffers.into_iter().map(|part| part.buffer).collect(),
-            ..self.like
+            ..self.template
         };
         emit(scan, &operands)
     }

@@ -7,35 +7,37 @@ use super::*;
 const ASSUMED_SIZE: usize = 1024;
 
 /// The largest number of levels of segments that a budget may choose.
-const MOST_LEVELS: u32 = 4;
+const MAX_LEVELS: u32 = 4;
 
 impl Scan {
     /// Returns the policy in effect, with a budget replaced by the policy that it allows.
     pub(super) fn resolved_policy(&self, default: &CheckpointPolicy) -> CheckpointPolicy {
         match self.policy.as_ref().unwrap_or(default) {
-            CheckpointPolicy::Budget(bytes) => within(self, *bytes),
+            CheckpointPolicy::Budget(bytes) => policy_within_budget(self, *bytes),
             policy => policy.clone(),
         }
     }
 }
 
 /// Returns the policy with the least work that keeps no more than `bytes` bytes, or the least memory if none does.
-fn within(scan: &Scan, bytes: usize) -> CheckpointPolicy {
+fn policy_within_budget(scan: &Scan, bytes: usize) -> CheckpointPolicy {
     let costs = Costs::of(scan);
     let whole = [CheckpointPolicy::SaveAll, CheckpointPolicy::SaveDots, CheckpointPolicy::Recompute];
     let mut policies: Vec<CheckpointPolicy> = whole.to_vec();
     if scan.until.is_none() && scan.truncate.is_none() {
-        policies.extend((1..=MOST_LEVELS).map(|levels| CheckpointPolicy::of_levels(&balanced(costs.steps, levels))));
+        policies.extend(
+            (1..=MAX_LEVELS).map(|levels| CheckpointPolicy::of_levels(&balanced_segment_lengths(costs.steps, levels))),
+        );
     }
     let kept: Vec<(usize, CheckpointPolicy)> =
-        policies.into_iter().map(|policy| (costs.kept(scan, &policy), policy)).collect();
+        policies.into_iter().map(|policy| (costs.kept_bytes(scan, &policy), policy)).collect();
     let fits = kept.iter().find(|(kept, _)| *kept <= bytes);
     let least = || kept.iter().min_by_key(|(kept, _)| *kept);
     fits.or_else(least).map_or(CheckpointPolicy::Recompute, |(_, policy)| policy.clone())
 }
 
 /// Returns the lengths of `levels` levels of segments that each keep the same number of states.
-fn balanced(steps: usize, levels: u32) -> Vec<usize> {
+fn balanced_segment_lengths(steps: usize, levels: u32) -> Vec<usize> {
     let reaches = |each: &usize| each.saturating_pow(levels + 1) >= steps;
     // The search starts just below the root, because a loop may have very many steps.
     let root = (steps as f64).powf(1.0 / f64::from(levels + 1)) as usize;
@@ -55,10 +57,10 @@ struct Costs {
 impl Costs {
     fn of(scan: &Scan) -> Self {
         let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
-        let carries = layout.carries.map(|param| bytes(body.input_type(param))).fold(0, usize::saturating_add);
+        let carries = layout.carries.map(|param| assumed_bytes(body.input_type(param))).fold(0, usize::saturating_add);
         let (mut state, mut between) = (carries, carries);
         for ((buffer, written), read) in scan.buffers.iter().zip(results.buffers).zip(layout.buffers) {
-            let row = bytes(body.output_type(written.start));
+            let row = assumed_bytes(body.output_type(written.start));
             match buffer.start {
                 Start::Empty => {}
                 Start::Given(given) => {
@@ -71,14 +73,15 @@ impl Costs {
                 }
             }
         }
-        let steps = assumed(&scan.steps);
+        let steps = assumed_size(&scan.steps);
         Costs { steps: scan.truncate.map_or(steps, |last| steps.min(last)), state, between }
     }
 
     /// Returns the number of bytes kept at a time.
-    fn kept(&self, scan: &Scan, policy: &CheckpointPolicy) -> usize {
+    fn kept_bytes(&self, scan: &Scan, policy: &CheckpointPolicy) -> usize {
         let values = saved_values(&scan.body, scan.params().carries.end, policy);
-        let values: usize = values.into_iter().map(|value| bytes(scan.body.ty(value))).fold(0, usize::saturating_add);
+        let values: usize =
+            values.into_iter().map(|value| assumed_bytes(scan.body.ty(value))).fold(0, usize::saturating_add);
         let (mut kept, mut steps) = (0usize, self.steps);
         for length in policy.levels().iter().map(|length| (*length).max(1)).filter(|length| *length < self.steps) {
             kept = kept.saturating_add(steps.div_ceil(length).saturating_mul(self.between));
@@ -88,12 +91,12 @@ impl Costs {
     }
 }
 
-fn bytes(ty: &TensorType) -> usize {
-    ty.shape.dims().iter().map(assumed).fold(ty.dtype.size(), usize::saturating_mul)
+fn assumed_bytes(ty: &TensorType) -> usize {
+    ty.shape.dims().iter().map(assumed_size).fold(ty.dtype.size(), usize::saturating_mul)
 }
 
 /// Returns the value of a dimension, with the assumed size for each symbol.
-fn assumed(dim: &Dim) -> usize {
+fn assumed_size(dim: &Dim) -> usize {
     let mut sizes = Sizes::new();
     dim.symbols().into_iter().for_each(|symbol| sizes.set(symbol, ASSUMED_SIZE));
     dim.value(&sizes).map_or(ASSUMED_SIZE, |size| usize::try_from(size).unwrap_or(0))

@@ -2,8 +2,8 @@
 //! Converts between flags of operands, of states (buffers, then carries), and of the corresponding values in a step.
 
 use super::*;
-use crate::fixpoint::union;
-use crate::ops::reach::Pull;
+use crate::fixpoint::or_flags;
+use crate::ops::reach::CotangentReach;
 
 impl Operands {
     /// Converts flags of the operands to flags of the states.
@@ -60,9 +60,14 @@ impl Scan {
     }
 
     /// Returns which buffers and carries are reached if these operands are, and whether `until` is.
-    pub(in crate::ops) fn states_reached(&self, kind: Kind, operands: &[bool], body: &mut Reach) -> (Vec<bool>, bool) {
+    pub(in crate::ops) fn states_reached(
+        &self,
+        kind: ReachKind,
+        operands: &[bool],
+        body: &mut Reach,
+    ) -> (Vec<bool>, bool) {
         let (results, places) = (self.results(), self.operands());
-        let by_lane = kind == Kind::Lanes && places.steps.is_some_and(|steps| operands[steps]);
+        let by_lane = kind == ReachKind::Lanes && places.steps.is_some_and(|steps| operands[steps]);
         fixpoint((places.states(operands), false), |(states, ends)| {
             // The values that finished lanes would compute are guarded.
             let is_guarded = by_lane || *ends;
@@ -73,24 +78,24 @@ impl Scan {
                 params.iter_mut().enumerate().for_each(|(param, reached)| *reached |= is_float(param));
             }
             let given = body.follow(&self.body, kind, &params);
-            let stops = kind == Kind::Lanes && results.until.is_some_and(|until| given[until]);
-            (union(&states, results.states(&given)), stops)
+            let stops = kind == ReachKind::Lanes && results.until.is_some_and(|until| given[until]);
+            (or_flags(&states, results.states(&given)), stops)
         })
     }
 
     /// Returns the body, as the starting point for following the cotangents that lead to operands in `wrt`.
-    pub(in crate::ops) fn pull(&self, wrt: &[bool]) -> Pull {
-        Pull::of(&self.body, &self.active(wrt))
+    pub(in crate::ops) fn cotangent_reach(&self, wrt: &[bool]) -> CotangentReach {
+        CotangentReach::of(&self.body, &self.active(wrt))
     }
 
     /// Returns which operands have cotangents if these results have, and which buffers and carries have cotangents in
     /// a step.
-    pub(in crate::ops) fn states_pulled(&self, of_results: &[bool], body: &mut Pull) -> (Vec<bool>, Vec<bool>) {
+    pub(in crate::ops) fn states_pulled(&self, of_results: &[bool], body: &mut CotangentReach) -> (Vec<bool>, Vec<bool>) {
         let (layout, results) = (self.params(), self.results());
         let mut params = Vec::new();
         let states = fixpoint(of_results.to_vec(), |states| {
             params = body.follow(&self.body, &results.of_states(states));
-            union(states, layout.states(&params))
+            or_flags(states, layout.states(&params))
         });
         (self.reached_operands(&params, &states), states)
     }

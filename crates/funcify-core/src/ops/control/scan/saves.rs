@@ -86,7 +86,7 @@ impl Stacked<'_> {
 
 /// Returns the loop of the forward pass, which returns all rows of all buffers, and the residuals as additional
 /// results.
-fn augmented(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopRecord<usize>) {
+fn with_residual_outputs(scan: &Scan, policy: &CheckpointPolicy) -> (Scan, LoopRecord<usize>) {
     let (layout, results, body) = (scan.params(), scan.results(), &scan.body);
     let output = |index: usize| body.outputs()[index].clone();
     let rows = scan.buffers.iter().zip(&results.buffers).enumerate();
@@ -213,7 +213,7 @@ impl Scan {
         wrt: &[bool],
         policy: &CheckpointPolicy,
     ) -> Result<Forward, Failed> {
-        let (op, record) = augmented(self, &self.resolved_policy(policy));
+        let (op, record) = with_residual_outputs(self, &self.resolved_policy(policy));
         let stacked = op.buffers.len();
         let all = emit(Op::from(op).with_forward_rules(wrt)?, operands)?;
         let rows = self.buffers.iter().zip(&all);

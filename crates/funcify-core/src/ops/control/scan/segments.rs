@@ -8,13 +8,13 @@
 //! from; the rows of a full buffer that its steps share with those of the next segment. The other rows of a full
 //! buffer come from its operand, like those of a sequence, and the rows that a segment has finished are stacked.
 
-use super::chunked::joined;
+use super::chunked::join_chunks;
 use super::parts::{BufferPart, Parts, SequencePart, bind};
 use super::saves::{returned, slice_rows};
 use super::*;
 
 /// The largest number of steps of a segment, which keeps sizes from overflowing.
-const LONGEST: usize = i32::MAX as usize;
+const MAX_SEGMENT_STEPS: usize = i32::MAX as usize;
 
 impl Scan {
     /// Returns the loop on operands of these types as a loop over segments, if only the states between segments are
@@ -34,7 +34,7 @@ impl Scan {
         let Some((length, inner)) = levels.filter(|_| has_state && is_whole && has_rows(self, operands)) else {
             return Ok(None);
         };
-        let (length, inner) = ((*length).clamp(1, LONGEST), CheckpointPolicy::of_levels(inner));
+        let (length, inner) = ((*length).clamp(1, MAX_SEGMENT_STEPS), CheckpointPolicy::of_levels(inner));
         let segments = Segments { scan: self, length, inner };
         let name = |(index, ty): (usize, &TensorType)| (format!("x{index}"), ty.clone());
         let params: Vec<(String, TensorType)> = operands.iter().enumerate().map(name).collect();
@@ -117,12 +117,12 @@ impl Segments<'_> {
         let (first, last) = if scan.reverse { (left.clone(), zero.clone()) } else { (zero.clone(), covered.clone()) };
         let (main, rest) = (StepRange { first, steps: covered }, StepRange { first: last, steps: left });
 
-        let (finished, mut state) = self.main(&count, &main, operands, self.initial(operands))?;
+        let (finished, mut state) = self.run_segments(&count, &main, operands, self.initial(operands))?;
         let mut parts: Vec<Vec<Value>> = finished.into_iter().map(|rows| vec![rows]).collect();
         if rest.steps != zero {
             let sequences = (scan.sequences.iter().zip(places.sequences.clone()))
-                .map(|(sequence, operand)| self.cut(operands[operand], &rest, sequence.reach()));
-            let fresh = self.fresh(&rest, operands);
+                .map(|(sequence, operand)| self.slice_touched_rows(operands[operand], &rest, sequence.reach()));
+            let fresh = self.first_touched_rows(&rest, operands);
             let invariants = &operands[places.invariants];
             let (finished, last) = self.steps(&rest.steps, sequences.collect(), fresh, state, invariants)?;
             parts.iter_mut().zip(finished).for_each(|(parts, rows)| parts.push(rows));
@@ -149,7 +149,7 @@ impl Segments<'_> {
                 (Start::Given(_), false) => parts.splice(0..0, given).for_each(drop),
                 _ => parts.extend(given),
             }
-            results.push(returned(scan, buffer, all(&parts)));
+            results.push(returned(scan, buffer, concat_rows(&parts)));
         }
         results.extend(state.carries);
         Ok(results)
@@ -174,25 +174,29 @@ impl Segments<'_> {
     }
 
     /// Cuts out the rows that some steps may touch.
-    fn cut(&self, value: Value, rows: &StepRange, reach: usize) -> Value {
+    fn slice_touched_rows(&self, value: Value, rows: &StepRange, reach: usize) -> Value {
         let limit = rows.first.clone() + &rows.steps + reach;
         let is_whole = rows.first == Dim::from(0) && limit == value.dim(0);
         if is_whole { value } else { slice_rows(value, rows.first.clone(), limit) }
     }
 
     /// Returns the rows of full buffers that these steps are the first to touch.
-    fn fresh(&self, rows: &StepRange, operands: &[Value]) -> Vec<Option<Value>> {
+    fn first_touched_rows(&self, rows: &StepRange, operands: &[Value]) -> Vec<Option<Value>> {
         let scan = self.scan;
         let fresh = |(buffer, operand): (&Buffer, Option<usize>)| {
             let operand = operand.filter(|_| buffer.start == Start::Full)?;
             let after = if scan.reverse { 0 } else { buffer.reach() };
-            Some(self.cut(operands[operand], &StepRange { first: rows.first.clone() + after, ..rows.clone() }, 0))
+            Some(self.slice_touched_rows(
+                operands[operand],
+                &StepRange { first: rows.first.clone() + after, ..rows.clone() },
+                0,
+            ))
         };
         scan.buffers.iter().zip(scan.operands().buffers).map(fresh).collect()
     }
 
     /// Builds the loop over segments, and returns the rows that they finish of each buffer and the state after them.
-    fn main(
+    fn run_segments(
         &self,
         count: &Dim,
         rows: &StepRange,
@@ -215,10 +219,10 @@ impl Segments<'_> {
         let taken: Vec<(usize, usize)> = (scan.sequences.iter().zip(places.sequences.clone()))
             .map(|(sequence, operand)| {
                 let reach = sequence.reach();
-                (add(self.cut(operands[operand], rows, reach), reach), reach)
+                (add(self.slice_touched_rows(operands[operand], rows, reach), reach), reach)
             })
             .collect();
-        let fresh = self.fresh(rows, operands);
+        let fresh = self.first_touched_rows(rows, operands);
         let fresh: Vec<Option<usize>> = fresh.into_iter().map(|rows| rows.map(|rows| add(rows, 0))).collect();
         let row = |number: usize| scan.body.output_type(scan.results().buffers[number].start);
         let stacks = |number: usize| BufferPart {
@@ -230,7 +234,7 @@ impl Segments<'_> {
         let shared = state.rows.iter().flatten().enumerate().map(|(index, rows)| (format!("shared_{index}"), *rows));
         let names = scan.params().carries.map(|param| scan.body.input_name(param).to_string());
         let parts = Parts {
-            like: Scan { steps: count.clone(), policy: Some(CheckpointPolicy::Recompute), ..scan.clone() },
+            template: Scan { steps: count.clone(), policy: Some(CheckpointPolicy::Recompute), ..scan.clone() },
             count: None,
             sequences,
             buffers: (0..scan.buffers.len()).map(stacks).collect(),
@@ -255,13 +259,13 @@ impl Segments<'_> {
         })?;
         let results = parts.emit(body)?;
         let (finished, carries) = results.split_at(scan.buffers.len());
-        let finished = finished.iter().map(|rows| joined(*rows, &Dim::from(length)));
+        let finished = finished.iter().map(|rows| join_chunks(*rows, &Dim::from(length)));
         Ok((finished.collect::<Result<_, Failed>>()?, of_carries(carries)))
     }
 
     /// Returns the rows of a sequence that a segment may read, cut from its blocks.
     fn cut_blocks(&self, blocks: &[Value], reach: usize) -> Value {
-        self.cut(all(blocks), &StepRange { first: 0.into(), steps: self.length.into() }, reach)
+        self.slice_touched_rows(concat_rows(blocks), &StepRange { first: 0.into(), steps: self.length.into() }, reach)
     }
 
     /// Builds the loop over some steps, and returns the rows that they finish of each buffer and the state after
@@ -282,7 +286,7 @@ impl Segments<'_> {
                 rows.reverse();
             }
             if !rows.is_empty() {
-                operands.push(all(&rows));
+                operands.push(concat_rows(&rows));
             }
         }
         operands.extend(state.carries.iter().copied().chain(invariants.iter().copied()));
@@ -321,7 +325,7 @@ impl Segments<'_> {
 }
 
 /// Concatenates rows.
-fn all(parts: &[Value]) -> Value {
+fn concat_rows(parts: &[Value]) -> Value {
     if let [one] = parts { *one } else { concat(parts, 0) }
 }
 

@@ -41,18 +41,18 @@ impl Span {
     }
 
     /// Returns the number of steps that ran before these.
-    fn older(&self) -> Dim {
+    fn steps_before(&self) -> Dim {
         self.ran.clone() - &self.steps
     }
 
     /// Returns the rows of these steps from a trace with a row for each step that ran, or for the last ones only.
-    pub(super) fn recent(&self, stacked: Value) -> Value {
-        if self.reverse { stacked } else { tail(stacked, &(stacked.dim(0) - &self.steps)) }
+    pub(super) fn rows_of_steps(&self, stacked: Value) -> Value {
+        if self.reverse { stacked } else { rows_from(stacked, &(stacked.dim(0) - &self.steps)) }
     }
 
     /// Returns the cotangent of an initial carry, given the cotangent before the first of these steps.
-    pub(super) fn of_start(&self, cotangent: Value) -> Value {
-        let older = self.older();
+    pub(super) fn initial_carry_cotangent(&self, cotangent: Value) -> Value {
+        let older = self.steps_before();
         match older.is_at_least(&Dim::from(1)) {
             _ if older == Dim::from(0) => cotangent,
             Some(true) => cotangent.zeros_like(),
@@ -61,8 +61,8 @@ impl Span {
     }
 
     /// Returns the cotangent of a full buffer, with zeros for the rows that older steps have written.
-    pub(super) fn of_full(&self, buffer: &Buffer, mut rows: Value) -> Value {
-        let older = self.older();
+    pub(super) fn full_buffer_cotangent(&self, buffer: &Buffer, mut rows: Value) -> Value {
+        let older = self.steps_before();
         if older == Dim::from(0) {
             return rows;
         }
@@ -70,19 +70,19 @@ impl Span {
         for write in &buffer.writes {
             let (start, limit) = (begin.clone() + *write, begin.clone() + &older + *write);
             let zeros = slice_rows(rows, start.clone(), limit.clone()).zeros_like();
-            rows = concat(&[slice_rows(rows, Dim::from(0), start), zeros, tail(rows, &limit)], 0);
+            rows = concat(&[slice_rows(rows, Dim::from(0), start), zeros, rows_from(rows, &limit)], 0);
         }
         rows
     }
 }
 
 /// Returns the rows from `first` on.
-pub(super) fn tail(value: Value, first: &Dim) -> Value {
+pub(super) fn rows_from(value: Value, first: &Dim) -> Value {
     if *first == Dim::from(0) { value } else { slice_rows(value, first.clone(), value.dim(0)) }
 }
 
-/// Inverts [`tail`] for a cotangent: `head` supplies the rows before `first`, which are zeros if it is `None`.
-pub(super) fn with_head(tail: Value, first: &Dim, head: Option<Value>) -> Value {
+/// Inverts [`rows_from`] for a cotangent: `head` supplies the rows before `first`, which are zeros if it is `None`.
+pub(super) fn prepend_rows(tail: Value, first: &Dim, head: Option<Value>) -> Value {
     if *first == Dim::from(0) {
         return tail;
     }

@@ -15,7 +15,10 @@ impl Scan {
         name: "scan",
         example: "scan @step {steps=T} with %w {",
         attributes: &["steps", "until", "order", "unroll", "policy", "segments", "budget", "truncate"],
-        bodies: Bodies::Own { roles: &["seq", "nit-sot", "sit-sot", "mit-sot", "mit-mot", "carry"], gives: "until" },
+        bodies: Bodies::Inline {
+            roles: &["seq", "nit-sot", "sit-sot", "mit-sot", "mit-mot", "carry"],
+            result_keyword: "until",
+        },
         make,
     };
 }
@@ -26,16 +29,17 @@ impl Printable for Scan {
         let outputs: Vec<ValueId> = self.body.outputs().iter().map(|output| output.value).collect();
         let (mut lines, mut writes) = (Vec::new(), Vec::new());
         for (sequence, place) in self.sequences.iter().zip(places.sequences) {
-            let taps = sequence.reads.iter().map(|offset| shown(*offset, 0));
+            let taps = sequence.reads.iter().map(|offset| printed_tap(*offset, 0));
             lines.push(Line::new("seq", Source::Operand(value_at(operands, place)), taps, None));
         }
         for (index, buffer) in self.buffers.iter().enumerate() {
-            let shift = shown_shift(self.reverse, buffer);
-            let taps = buffer.reads.iter().map(|offset| shown(*offset, shift));
+            let shift = printed_shift(self.reverse, buffer);
+            let taps = buffer.reads.iter().map(|offset| printed_tap(*offset, shift));
             let from = places.buffers[index].map(|place| value_at(operands, place));
             lines.push(Line::new(buffer.kind(), Source::Result(index), taps, from));
             let written = buffer.writes.iter().zip(results.buffers[index].clone());
-            writes.extend(written.map(|(tap, row)| Write::new(index, shown(*tap, shift), value_at(&outputs, row))));
+            writes
+                .extend(written.map(|(tap, row)| Write::new(index, printed_tap(*tap, shift), value_at(&outputs, row))));
         }
         for index in 0..self.carries {
             let result = self.buffers.len() + index;
@@ -46,7 +50,7 @@ impl Printable for Scan {
         let body = FormBody {
             lines,
             writes,
-            gives: results.until.map(|index| value_at(&outputs, index)).into_iter().collect(),
+            unwritten_results: results.until.map(|index| value_at(&outputs, index)).into_iter().collect(),
             ..FormBody::block(&self.body, 0, values_at(operands, places.invariants))
         };
         let steps: Vec<ValueId> = places.steps.map(|place| value_at(operands, place)).into_iter().collect();
@@ -71,7 +75,7 @@ impl Printable for Scan {
 
 /// Returns the number that is subtracted from a buffer's offsets to print them as taps, so that the row that a step
 /// writes next to the given rows is `t`.
-fn shown_shift(reverse: bool, buffer: &Buffer) -> usize {
+fn printed_shift(reverse: bool, buffer: &Buffer) -> usize {
     match buffer.start {
         Start::Given(given) if !reverse => given,
         _ => 0,
@@ -79,7 +83,7 @@ fn shown_shift(reverse: bool, buffer: &Buffer) -> usize {
 }
 
 /// Returns an offset as the printed tap.
-fn shown(offset: usize, shift: usize) -> Option<i64> {
+fn printed_tap(offset: usize, shift: usize) -> Option<i64> {
     Some((offset as i64).wrapping_sub(shift as i64))
 }
 
@@ -177,7 +181,7 @@ impl Scan {
     /// Adds a buffer, and returns the operand that holds its initial rows.
     fn read_buffer(&mut self, line: &Line, reading: &Reading<'_>) -> Result<Option<ValueId>> {
         let index = self.buffers.len();
-        let binder = described(line, index, reading)?;
+        let binder = described_result(line, index, reading)?;
         let returned = binder.last.map_or(Returned::All, Returned::Last);
         let given = line.from.map(|from| reading.graph.ty(from));
         let rows = given.map(|ty| ty.shape.dims().first().cloned().unwrap_or_default());
@@ -200,7 +204,7 @@ impl Scan {
             let expected = format!("`{}`, for a buffer of type {} with {initial}", kinds.join("` or `"), binder.ty);
             return Err(error_at(line.site, expected, format!("`{}`", line.role)));
         };
-        let (shift, name) = (shown_shift(self.reverse, &buffer), format!("%{}", binder.name));
+        let (shift, name) = (printed_shift(self.reverse, &buffer), format!("%{}", binder.name));
         buffer.reads = line.taps.iter().map(|tap| offset(tap, shift, &name)).collect::<Result<_>>()?;
         self.buffers.push(buffer);
         Ok(line.from)
@@ -209,7 +213,7 @@ impl Scan {
     /// Adds a carry, and returns the operand that holds its initial value.
     fn read_carry(&mut self, line: &Line, reading: &Reading<'_>) -> Result<ValueId> {
         let index = self.buffers.len() + self.carries;
-        let binder = described(line, index, reading)?;
+        let binder = described_result(line, index, reading)?;
         let found = format!("carry `%{}`", binder.name);
         if binder.last.is_some() {
             return Err(error_at(binder.site, "`last` only on a buffer", found));
@@ -232,7 +236,7 @@ impl Scan {
                 if written.is_empty() {
                     return Err(error_at(body.end, format!("a row written to `%{}`", binder.name), "`}`"));
                 }
-                let shift = shown_shift(self.reverse, buffer);
+                let shift = printed_shift(self.reverse, buffer);
                 for (number, write) in written.iter().enumerate() {
                     buffer.writes.push(offset(&write.tap, shift, &format!("%{}", binder.name))?);
                     outputs.push((format!("w{index}_{number}"), write.value));
@@ -253,7 +257,7 @@ impl Scan {
                 }
             }
         }
-        match (&self.until, &body.gives[..]) {
+        match (&self.until, &body.unwritten_results[..]) {
             (Some(_), [until]) => outputs.push(("until".to_string(), *until)),
             (None, []) => {}
             (Some(_), _) => return Err(error_at(body.end, "`until` and the end condition, before `}`", "`}`")),
@@ -267,7 +271,7 @@ impl Scan {
 }
 
 /// Returns the result that a line describes, which must be the one at `index`.
-fn described<'a>(line: &Line, index: usize, reading: &'a Reading<'_>) -> Result<&'a Binder> {
+fn described_result<'a>(line: &Line, index: usize, reading: &'a Reading<'_>) -> Result<&'a Binder> {
     let (name, site) = &line.named;
     let expected = match reading.results.get(index) {
         Some(binder) if matches!(line.source, Source::Result(result) if result == index) => return Ok(binder),

@@ -10,17 +10,17 @@ use crate::vmap::{guarded, inline, inline_where};
 pub(super) fn batch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     match operands[0].mapped {
         true => select(switch, size, operands),
-        false => choose(switch, size, operands),
+        false => emit_switch(switch, size, operands),
     }
 }
 
 /// Emits a switch between batched branches. A result has lanes if it has lanes in any branch (switch-c2).
-fn choose(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
+fn emit_switch(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let has_lanes: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
     let mut bodies: Vec<Reach> = switch.branches.iter().map(|branch| Reach::of(branch)).collect();
-    let reached = switch.reached(Kind::Lanes, &has_lanes, &mut bodies);
-    let (mapped, (op, values)) = Guess::certain(reached).confirmed(|mapped, found| {
-        switch.retraced(operands[0].value, |_, branch, places| {
+    let reached = switch.reached(ReachKind::Lanes, &has_lanes, &mut bodies);
+    let (mapped, (op, values)) = Guess::certain(reached).confirm(|mapped, found| {
+        switch.retrace(operands[0].value, |_, branch, places| {
             let results = inline(branch, size, &operands[places])?.into_iter().enumerate();
             Ok(branch.named_outputs(results.map(|(index, result)| {
                 let result = result.materialized_if(mapped[index], size);
@@ -39,7 +39,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
     let branches = switch.branches.iter().zip(switch.operands()).enumerate().rev();
     let mut chosen: Option<Vec<Batched>> = None;
     for (number, (branch, places)) in branches {
-        let mask = chooses(index, number, switch.branches.len());
+        let mask = is_selected(index, number, switch.branches.len());
         let inputs: Vec<Batched> = operands[places].iter().map(|operand| guarded(mask, size, *operand)).collect();
         // Ops after the switch may bind the symbols that a branch binds.
         let results = inline_where(Some(mask), &branch.with_fresh_symbols(), size, &inputs)?;
@@ -55,7 +55,7 @@ fn select(switch: &Switch, size: &Dim, operands: &[Batched]) -> Result<Vec<Batch
 }
 
 /// Returns whether an index selects exactly branch `number` of `count`.
-fn chooses(index: Value, number: usize, count: usize) -> Value {
+fn is_selected(index: Value, number: usize, count: usize) -> Value {
     match index.dtype() {
         DType::Bool if number == 0 => !index,
         DType::Bool => index,

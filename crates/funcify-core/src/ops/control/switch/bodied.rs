@@ -32,8 +32,8 @@ impl Bodied for Switch {
         true
     }
 
-    fn forward(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
-        self.forward_pass(operands, wrt, choices)
+    fn forward(&self, operands: &[Value], wrt: &[bool], vjp_options: &VjpOptions) -> Result<Forward, Failed> {
+        self.forward_pass(operands, wrt, vjp_options)
     }
 }
 
@@ -49,8 +49,8 @@ impl Prunable for Switch {
         for ((branch, places), need) in self.branches.iter().zip(self.operands()).zip(bodies) {
             let inputs = need.inputs(branch);
             operands.extend(places.zip(&inputs).filter(|(_, used)| **used).map(|(operand, _)| operand));
-            branches.push(Arc::new(branch.kept(&Keep { inputs, outputs: results.to_vec() }, need)?));
+            branches.push(Arc::new(branch.restricted_to(&Keep { inputs, outputs: results.to_vec() }, need)?));
         }
-        Some(PrunedOp { op: Switch { branches }.into(), operands, results: flagged(results) })
+        Some(PrunedOp { op: Switch { branches }.into(), operands, results: flagged_indices(results) })
     }
 }

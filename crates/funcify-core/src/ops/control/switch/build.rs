@@ -93,7 +93,7 @@ impl Traced {
         let result = branch();
         let leaves = tree::leaves(&result, "out");
         self.check_results(name, &leaves);
-        let closed = trace.close(&leaves).and_then(|body| with_known_sizes(&self.at, name, body));
+        let closed = trace.close(&leaves).and_then(|body| reject_bound_sizes(&self.at, name, body));
         self.branches.push(closed);
         result
     }
@@ -108,7 +108,7 @@ impl Traced {
             return;
         };
         let (at, fix) = (&self.at, "return values of one structure from all branches");
-        if have_names(at, &format!("the structure of the results of {branch}"), first, leaves, fix) {
+        if check_names(at, &format!("the structure of the results of {branch}"), first, leaves, fix) {
             let broadcast = "reshape or broadcast one of them: branches are not broadcast";
             let fixes = ["one of them", broadcast, "return values of one type from all branches"];
             for ((name, expected), (_, value)) in first.iter().zip(leaves) {

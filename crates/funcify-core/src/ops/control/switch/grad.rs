@@ -13,24 +13,29 @@ use crate::value::full;
 pub(super) fn jvp(switch: &Switch, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
     let mut bodies: Vec<Reach> = switch.branches.iter().map(|branch| Reach::of(branch)).collect();
-    let guess = switch.reached(Kind::Tangents, &has_tangent, &mut bodies);
-    let (active, (op, values)) = Guess::new(vec![false; guess.len()], guess).confirmed(|active, found| {
-        switch.retraced(operands[0].primal, |_, branch, places| {
-            Ok(Dual::named(&push_forward(branch, &operands[places])?, branch, active, found))
+    let guess = switch.reached(ReachKind::Tangents, &has_tangent, &mut bodies);
+    let (active, (op, values)) = Guess::new(vec![false; guess.len()], guess).confirm(|active, found| {
+        switch.retrace(operands[0].primal, |_, branch, places| {
+            Ok(Dual::name_outputs(&push_forward(branch, &operands[places])?, branch, active, found))
         })
     })?;
-    Ok(Dual::paired(emit(op, &values)?, &active))
+    Ok(Dual::pair(emit(op, &values)?, &active))
 }
 
 impl Switch {
     /// Adds the switch to a forward pass for the operands in `wrt`. It saves the residuals that the policy selects.
-    pub(crate) fn forward_pass(&self, operands: &[Value], wrt: &[bool], choices: &Choices) -> Result<Forward, Failed> {
-        let saved = saved(self, choices);
+    pub(crate) fn forward_pass(
+        &self,
+        operands: &[Value],
+        wrt: &[bool],
+        vjp_options: &VjpOptions,
+    ) -> Result<Forward, Failed> {
+        let saved = saved(self, vjp_options);
         if saved.iter().all(Vec::is_empty) {
             return Ok(Forward::of(Op::from(self.clone()).emit_forward(operands, wrt)?));
         }
-        let (op, values) = self.retraced(operands[0], |number, branch, places| {
-            let tape = Tape::record(branch, &operands[places.clone()], &wrt[places], choices)?;
+        let (op, values) = self.retrace(operands[0], |number, branch, places| {
+            let tape = Tape::record(branch, &operands[places.clone()], &wrt[places], vjp_options)?;
             let mut outputs = branch.named_outputs(tape.outputs()?);
             for (of, (saved, branch)) in saved.iter().zip(&self.branches).enumerate() {
                 for id in saved {
@@ -50,9 +55,9 @@ impl Switch {
 }
 
 /// Returns the values that are saved for each branch. If switches run from the host, recomputing anything costs more.
-fn saved(switch: &Switch, choices: &Choices) -> Vec<Vec<ValueId>> {
-    let policy = match &choices.policy {
-        CheckpointPolicy::SaveCostly if !choices.stepwise => &CheckpointPolicy::SaveAll,
+fn saved(switch: &Switch, vjp_options: &VjpOptions) -> Vec<Vec<ValueId>> {
+    let policy = match &vjp_options.policy {
+        CheckpointPolicy::SaveCostly if !vjp_options.stepwise => &CheckpointPolicy::SaveAll,
         policy => policy,
     };
     let of = |branch: &Arc<Graph>| {
@@ -73,11 +78,11 @@ pub(super) fn vjp(
     // A switch whose results are known is not run again, and has saved nothing.
     let residuals = if let Record::Choice(residuals) = context.record { residuals.as_slice() } else { &[] };
     let guess = Guess::new(vec![false; guess.len()], guess);
-    let (connected, (op, values)) = guess.confirmed(|connected, found| {
-        switch.retraced(context.operands[0], |number, branch, places| {
+    let (connected, (op, values)) = guess.confirm(|connected, found| {
+        switch.retrace(context.operands[0], |number, branch, places| {
             let residuals = residuals.get(number).map_or(&[][..], Vec::as_slice);
             let (inputs, wrt) = (&context.operands[places.clone()], &context.wrt[places.clone()]);
-            let pulled = Tape::record_with(branch, inputs, wrt, context.choices, residuals)?.pull(cotangents)?;
+            let pulled = Tape::record_with(branch, inputs, wrt, context.vjp_options, residuals)?.pull(cotangents)?;
             let mut outputs = Vec::new();
             for (operand, value) in context.operands.iter().enumerate() {
                 let cotangent = places.contains(&operand).then(|| pulled[operand - places.start]).flatten();
@@ -91,7 +96,7 @@ pub(super) fn vjp(
         })
     })?;
     if !connected.contains(&true) {
-        return Ok(context.none());
+        return Ok(context.no_cotangents());
     }
-    Ok(placed(&connected, emit(op, &values)?))
+    Ok(place_marked(&connected, emit(op, &values)?))
 }

@@ -44,7 +44,7 @@ impl Switch {
 
     /// Returns a switch between new branches, with its operands. `f` traces each new branch, given the number, the
     /// graph and the operands of the branch that it replaces.
-    fn retraced(
+    fn retrace(
         &self,
         index: Value,
         mut f: impl FnMut(usize, &Graph, Range<usize>) -> Result<Vec<(String, Value)>, Failed>,
@@ -59,7 +59,7 @@ impl Switch {
     }
 
     /// Returns the branch that an index selects (switch-c1).
-    pub fn chosen(&self, index: i64) -> usize {
+    pub fn selected_branch(&self, index: i64) -> usize {
         crate::ops::clamp_index(index, self.branches.len())
     }
 }
@@ -97,7 +97,7 @@ impl OpRules for Switch {
 
     fn eval(&self, context: &mut EvalContext<'_>, inputs: &[HostTensor], _: &[TensorType]) -> Result<Vec<HostTensor>> {
         // switch-c3
-        let chosen = self.chosen(inputs[0].get(0).as_i64());
+        let chosen = self.selected_branch(inputs[0].get(0).as_i64());
         evaluate_in(&self.branches[chosen], inputs[self.operands()[chosen].clone()].to_vec(), context.sizes)
     }
 

@@ -11,9 +11,9 @@ use crate::vmap::{guarded, inline, inline_where};
 pub(super) fn batch(op: &While, size: &Dim, operands: &[Batched]) -> Result<Vec<Batched>, Failed> {
     let mapped: Vec<bool> = operands.iter().map(|operand| operand.mapped).collect();
     let mut bodies = [Reach::of(&op.condition), Reach::of(&op.body)];
-    let (carries, by_lane) = op.carries_reached(Kind::Lanes, &mapped, &mut bodies);
+    let (carries, by_lane) = op.carries_reached(ReachKind::Lanes, &mapped, &mut bodies);
     let lanes = Lanes { op, size, operands, carries };
-    if by_lane { lanes.by_lane() } else { lanes.batch() }
+    if by_lane { lanes.build_per_lane() } else { lanes.batch() }
 }
 
 struct Lanes<'a> {
@@ -27,19 +27,19 @@ struct Lanes<'a> {
 impl Lanes<'_> {
     fn batch(mut self) -> Result<Vec<Batched>, Failed> {
         // A carry that gets lanes in a step has lanes from the start, which may add lanes to other carries.
-        let (_, body) = Guess::certain(self.carries.clone()).confirmed(|carries, found| {
+        let (_, body) = Guess::certain(self.carries.clone()).confirm(|carries, found| {
             self.carries = carries.to_vec();
             self.step(found)
         })?;
         let mut by_lane = false;
         let condition = self.trace(&self.op.condition, &[], |inputs| {
-            let holds = self.holds(inputs)?;
+            let holds = self.evaluate_condition(inputs)?;
             by_lane = holds.mapped;
             Ok(vec![("out".to_string(), holds.value)])
         })?;
         if by_lane {
             self.carries.fill(true);
-            return self.by_lane();
+            return self.build_per_lane();
         }
         self.emit(condition, body, &[])
     }
@@ -58,9 +58,9 @@ impl Lanes<'_> {
     }
 
     /// Builds the loop with a condition for each lane.
-    fn by_lane(&self) -> Result<Vec<Batched>, Failed> {
+    fn build_per_lane(&self) -> Result<Vec<Batched>, Failed> {
         let extra = [("holds".to_string(), TensorType::new(DType::Bool, [self.size.clone()]))];
-        let initial = self.holds(&self.operands[..self.carries.len()])?.materialized(self.size);
+        let initial = self.evaluate_condition(&self.operands[..self.carries.len()])?.materialized(self.size);
         let condition = self.trace(&self.op.condition, &extra, |inputs| {
             Ok(vec![("out".to_string(), inputs[self.carries.len()].value.any(0))])
         })?;
@@ -72,7 +72,7 @@ impl Lanes<'_> {
             let kept =
                 next.into_iter().zip(carries).map(|(next, old)| select_lanes(holds[0].value, self.size, next, *old));
             let kept: Vec<Batched> = kept.collect();
-            let still = self.holds(&kept)?.materialized(self.size);
+            let still = self.evaluate_condition(&kept)?.materialized(self.size);
             let mut outputs = self.op.body.named_outputs(kept.iter().map(|next| next.value));
             outputs.push(("holds".to_string(), still));
             Ok(outputs)
@@ -81,7 +81,7 @@ impl Lanes<'_> {
     }
 
     /// Evaluates the condition on these carries.
-    fn holds(&self, carries: &[Batched]) -> Result<Batched, Failed> {
+    fn evaluate_condition(&self, carries: &[Batched]) -> Result<Batched, Failed> {
         let carries = &carries[..self.carries.len()];
         let holds = inline(&self.op.condition, self.size, &self.with_captured(carries, self.op.operands().condition))?;
         Ok(holds[0])

@@ -8,7 +8,7 @@ impl Bodied for While {
     }
 
     fn with_bodies(&self, bodies: Vec<Arc<Graph>>) -> Op {
-        let [condition, body] = replaced([&self.condition, &self.body], bodies);
+        let [condition, body] = with_new_bodies([&self.condition, &self.body], bodies);
         While { condition, body, bound: self.bound.clone() }.into()
     }
 
@@ -25,14 +25,14 @@ impl Bodied for While {
     }
 
     fn steps(&self, _: &[&TensorType]) -> Option<StepCount> {
-        Some(self.bound.clone().map_or(StepCount::WhileItHolds, StepCount::AtMost))
+        Some(self.bound.clone().map_or(StepCount::Unbounded, StepCount::AtMost))
     }
 
     fn batches_ragged(&self, _: &ragged::Types<'_>) -> bool {
         self.bound.as_ref().is_none_or(|bound| !ragged::is_ragged(bound))
     }
 
-    fn forward(&self, operands: &[Value], wrt: &[bool], _: &Choices) -> Result<Forward, Failed> {
+    fn forward(&self, operands: &[Value], wrt: &[bool], _: &VjpOptions) -> Result<Forward, Failed> {
         self.forward_pass(operands, wrt)
     }
 }
@@ -62,12 +62,12 @@ impl Prunable for While {
         let count = self.operands().carries.len();
         let (of_condition, of_body) = (bodies[0].inputs(&self.condition), bodies[1].inputs(&self.body));
         let needed = self.needed_carries(results, bodies);
-        let operands = flagged(&[needed.as_slice(), &of_condition[count..], &of_body[count..]].concat());
+        let operands = flagged_indices(&[needed.as_slice(), &of_condition[count..], &of_body[count..]].concat());
         let inputs = |used: &[bool]| [needed.as_slice(), &used[count..]].concat();
         let condition =
-            self.condition.kept(&Keep { inputs: inputs(&of_condition), outputs: vec![true] }, &bodies[0])?;
-        let body = self.body.kept(&Keep { inputs: inputs(&of_body), outputs: needed.clone() }, &bodies[1])?;
+            self.condition.restricted_to(&Keep { inputs: inputs(&of_condition), outputs: vec![true] }, &bodies[0])?;
+        let body = self.body.restricted_to(&Keep { inputs: inputs(&of_body), outputs: needed.clone() }, &bodies[1])?;
         let op = While { condition: Arc::new(condition), body: Arc::new(body), bound: self.bound.clone() };
-        Some(PrunedOp { op: op.into(), operands, results: flagged(&needed) })
+        Some(PrunedOp { op: op.into(), operands, results: flagged_indices(&needed) })
     }
 }

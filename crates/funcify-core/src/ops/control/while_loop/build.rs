@@ -49,12 +49,12 @@ fn trace<C: Tree>(
     step: impl FnOnce(C) -> C,
 ) -> C {
     let (init_leaves, at) = (tree::leaves(&init, "carry"), &at);
-    let (trace, carries) = opened(at, &init_leaves);
+    let (trace, carries) = open_body(at, &init_leaves);
     let holds = condition(tree::rebuild(&init, &carries));
     check_condition(at, holds);
     let condition = trace.close(&[("out".to_string(), holds)]);
 
-    let (trace, carries) = opened(at, &init_leaves);
+    let (trace, carries) = open_body(at, &init_leaves);
     let next = tree::leaves(&step(tree::rebuild(&init, &carries)), "carry");
     check_carry(at, &init_leaves, &next);
     let body = trace.close(&next);
@@ -64,7 +64,7 @@ fn trace<C: Tree>(
 }
 
 /// Opens the trace of a body with these carries as parameters.
-fn opened(at: &Place, init: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
+fn open_body(at: &Place, init: &[(String, Value)]) -> (BodyTrace, Vec<Value>) {
     let params: Vec<(String, TensorType)> = init.iter().map(|(name, value)| (name.clone(), value.ty())).collect();
     BodyTrace::open(at, "", &params)
 }

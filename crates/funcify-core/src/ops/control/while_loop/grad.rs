@@ -15,10 +15,10 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
     let carries = &operands[op.operands().carries];
     let has_tangent: Vec<bool> = operands.iter().map(|operand| operand.tangent.is_some()).collect();
     let mut bodies = [Reach::of(&op.condition), Reach::of(&op.body)];
-    let (guess, _) = op.carries_reached(Kind::Tangents, &has_tangent, &mut bodies);
+    let (guess, _) = op.carries_reached(ReachKind::Tangents, &has_tangent, &mut bodies);
     let guess = Guess::new(has_tangent[..carries.len()].to_vec(), guess);
-    let (active, (body, twins, extra)) = guess.confirmed(|active, found| {
-        let twins = flagged(active);
+    let (active, (body, twins, extra)) = guess.confirm(|active, found| {
+        let twins = flagged_indices(active);
         let twin = |index: &usize| (format!("tan_{}", op.body.input_name(*index)), op.body.input_type(*index).clone());
         let extra: Vec<(String, TensorType)> = twins.iter().map(twin).collect();
         let body = trace(op, &op.body, &extra, |values| {
@@ -47,17 +47,17 @@ pub(super) fn jvp(op: &While, operands: &[Dual]) -> Result<Vec<Dual>, Failed> {
 
 /// Pairs values with their tangents; only the `active` values have one.
 fn duals(values: &[Value], active: &[bool], tangents: &[Value]) -> Vec<Dual> {
-    let tangents = placed(active, tangents.iter().copied());
+    let tangents = place_marked(active, tangents.iter().copied());
     values.iter().zip(tangents).map(|(primal, tangent)| Dual { primal: *primal, tangent }).collect()
 }
 
 pub(super) fn vjp(op: &While, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
     let again = Scan { steps: Dim::symbol(&fresh_symbol()), ..op.as_loop() };
     let Record::Steps(steps) = context.record else { return Err(no_record("while")) };
-    let operands = op.of_loop(*steps, context.operands);
+    let operands = op.to_loop_operands(*steps, context.operands);
     let program = Graph::of_op(again, &operands)?;
-    let tape = Tape::record(&program, &operands, &op.of_loop(false, context.wrt), context.choices)?;
-    Ok(op.of_while(&tape.pull(cotangents)?, None))
+    let tape = Tape::record(&program, &operands, &op.to_loop_operands(false, context.wrt), context.vjp_options)?;
+    Ok(op.from_loop_operands(&tape.pull(cotangents)?, None))
 }
 
 impl While {
@@ -92,13 +92,13 @@ impl While {
     }
 
     /// Converts items per operand of this op to items per operand of [`as_loop`](While::as_loop).
-    pub(in crate::ops) fn of_loop<T: Copy>(&self, steps: T, operands: &[T]) -> Vec<T> {
+    pub(in crate::ops) fn to_loop_operands<T: Copy>(&self, steps: T, operands: &[T]) -> Vec<T> {
         let places = self.operands();
         [&[steps], &operands[places.carries], &operands[places.body]].concat()
     }
 
     /// Converts items per operand of [`as_loop`](While::as_loop) to items per operand of this op.
-    pub(in crate::ops) fn of_while<T: Copy>(&self, of_loop: &[T], of_condition: T) -> Vec<T> {
+    pub(in crate::ops) fn from_loop_operands<T: Copy>(&self, of_loop: &[T], of_condition: T) -> Vec<T> {
         let places = self.operands();
         let (carries, body) = of_loop[1..].split_at(places.carries.len());
         [carries, &vec![of_condition; places.condition.len()], body].concat()

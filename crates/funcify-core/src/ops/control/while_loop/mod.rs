@@ -22,7 +22,7 @@ use super::*;
 
 pub use build::{while_loop, while_loop_bounded};
 
-use crate::cancel::{Ran, Watch};
+use crate::cancel::{ActiveHandles, Progress};
 
 /// A loop that runs while a condition holds.
 #[derive(Clone, Debug)]
@@ -119,10 +119,10 @@ impl OpRules for While {
         let places = self.operands();
         let bound = self.bound.as_ref().map(|bound| context.dim(bound)).transpose()?;
         let mut carries = inputs[places.carries].to_vec();
-        let (watch, at, mut steps) = (Watch::current(), context.at.clone(), 0usize);
+        let (watch, at, mut steps) = (ActiveHandles::current(), context.at.clone(), 0usize);
         // while-c3
         while bound.is_none_or(|bound| i64::try_from(steps).is_ok_and(|steps| steps < bound)) {
-            watch.check(&at, Ran::Steps(steps))?;
+            watch.check(&at, Progress::Steps(steps))?;
             let in_step = |error: Error| error.in_step(&at, steps);
             // while-c1
             let arguments = [&carries, &inputs[places.condition.clone()]].concat();

@@ -60,7 +60,7 @@ impl Combining {
 
     pub(super) fn product_cotangents(&self, context: &VjpContext<'_>, cotangent: Value) -> Cotangents {
         let of_updates = || Some(self.times_others(self.of_updates(cotangent), self.of_updates(self.x)));
-        context.each([&|| Some(self.times_updates(cotangent)), &|| None, &of_updates])
+        context.cotangents([&|| Some(self.times_updates(cotangent)), &|| None, &of_updates])
     }
 
     /// Multiplies the value of each element by the product of its updates.
@@ -116,7 +116,7 @@ impl Combining {
         let winners = self.winners(result);
         let share = winners.share(result, cotangent);
         let of_x = || Some(select(winners.elements, share, 0.0));
-        context.each([&of_x, &|| None, &|| Some(select(winners.updates, self.of_updates(share), 0.0))])
+        context.cotangents([&of_x, &|| None, &|| Some(select(winners.updates, self.of_updates(share), 0.0))])
     }
 
     fn winners(&self, result: Value) -> Winners {

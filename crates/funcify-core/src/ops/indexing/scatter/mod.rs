@@ -124,7 +124,7 @@ impl OpRules for Scatter {
     }
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let scatter = Combining::new(*self, context.operands);
         let Combining { x, indices, updates, .. } = scatter;
         let axis = self.axis as i64;
@@ -137,12 +137,12 @@ impl OpRules for Scatter {
             Some(select(scatter.passes() & last.eq(positions), scatter.of_updates(cotangent), 0.0))
         };
         match self.mode {
-            ScatterMode::Add => Ok(context.each([&|| Some(cotangent), &|| None, &|| {
+            ScatterMode::Add => Ok(context.cotangents([&|| Some(cotangent), &|| None, &|| {
                 Some(select(scatter.passes(), scatter.of_updates(cotangent), 0.0))
             }])),
             ScatterMode::Set => {
                 let of_x = || Some(cotangent.scatter(axis, indices, updates.zeros_like(), ScatterMode::Set));
-                Ok(context.each([&of_x, &|| None, &of_set]))
+                Ok(context.cotangents([&of_x, &|| None, &of_set]))
             }
             ScatterMode::Mul => Ok(scatter.product_cotangents(context, cotangent)),
             ScatterMode::Max | ScatterMode::Min => Ok(scatter.extremum_cotangents(context, cotangent)),

@@ -23,10 +23,10 @@ impl Conv {
             op.low.push(reach - &self.low[axis]);
             let spread =
                 [(&x[axis + 2], self.input_dilation[axis]), (&cotangent.dim(axis as i64 + 2), self.strides[axis])]
-                    .map(|(size, dilation)| spread_of(size, dilation));
+                    .map(|(size, dilation)| expect_dilated_size(size, dilation));
             op.high.push(spread[0].clone() + &self.low[axis] - &spread[1]);
         }
-        let mut flipped = exchange(kernel, 0, &self.groups);
+        let mut flipped = swap_channels_in_groups(kernel, 0, &self.groups);
         for axis in 2..window.rank() {
             flipped = flipped.reverse(axis as i64);
         }
@@ -38,24 +38,24 @@ impl Conv {
         let mut op =
             Conv { strides: self.dilation.clone(), dilation: self.strides.clone(), high: Vec::new(), ..self.clone() };
         for axis in 0..self.strides.len() {
-            let window = spread_of(&kernel[axis + 2], self.dilation[axis]);
+            let window = expect_dilated_size(&kernel[axis + 2], self.dilation[axis]);
             let reach = (cotangent.dim(axis as i64 + 2) - 1) * self.strides[axis];
-            let size = spread_of(&x.dim(axis as i64 + 2), self.input_dilation[axis]);
+            let size = expect_dilated_size(&x.dim(axis as i64 + 2), self.input_dilation[axis]);
             op.high.push(window + reach - size - &self.low[axis]);
         }
-        let x = exchange(x, 1, &self.groups);
+        let x = swap_channels_in_groups(x, 1, &self.groups);
         op.of(x, cotangent.move_axis(0, 1)).move_axis(0, 1)
     }
 }
 
 /// Returns the size of an axis whose elements are spread `step` apart.
-fn spread_of(size: &Dim, step: usize) -> Dim {
-    spread(size, step).expect("the type rule rejects steps above 1 along axes of symbolic size")
+fn expect_dilated_size(size: &Dim, step: usize) -> Dim {
+    dilated_size(size, step).expect("the type rule rejects steps above 1 along axes of symbolic size")
 }
 
 /// Exchanges axes 0 and 1 within each group. `axis` consists of `groups` runs: the run becomes the other axis, and
 /// the original other axis is repeated for each group.
-fn exchange(value: Value, axis: usize, groups: &Dim) -> Value {
+fn swap_channels_in_groups(value: Value, axis: usize, groups: &Dim) -> Value {
     let shape = value.shape();
     let run = shape[axis].divided_by(groups).expect("the type rule checks that the groups divide the channels");
     let merged = groups.clone() * &shape[1 - axis];

@@ -232,11 +232,11 @@ impl OpRules for Conv {
     }
 
     fn vjp(&self, context: &VjpContext<'_>, cotangents: &[Option<Value>]) -> Result<Cotangents, Failed> {
-        let Some(cotangent) = cotangents[0] else { return Ok(context.none()) };
+        let Some(cotangent) = cotangents[0] else { return Ok(context.no_cotangents()) };
         let [x, kernel] = [context.operands[0], context.operands[1]];
         let of_x = || Some(self.input_transpose(&x.shape(), kernel, cotangent));
         let of_kernel = || Some(self.kernel_transpose(&kernel.shape(), x, cotangent));
-        Ok(context.each([&of_x, &of_kernel]))
+        Ok(context.cotangents([&of_x, &of_kernel]))
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Conv;
 use crate::error::{Place, Result};
-use crate::ops::spread;
+use crate::ops::dilated_size;
 use crate::types::{Dim, Shape, Sizes};
 
 /// The part of a spread axis that is kept, and the number of zeros around it.
@@ -25,7 +25,7 @@ impl Conv {
             let fix = format!("use a fixed size for the axis, or {option} of 1");
             at.mismatch(format!("spatial axis {axis}"), "a size without symbols", size, fix)
         };
-        let spread = spread(size, self.input_dilation[axis]).ok_or_else(|| symbolic("an input dilation"))?;
+        let spread = dilated_size(size, self.input_dilation[axis]).ok_or_else(|| symbolic("an input dilation"))?;
         let padded = spread + &self.low[axis] + &self.high[axis];
         // The number of positions of the window. A window without elements, which occurs in derivatives, may have
         // positions on an axis of negative size.

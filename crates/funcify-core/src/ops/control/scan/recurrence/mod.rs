@@ -9,7 +9,7 @@ mod step;
 pub use step::{Carry, MitMot, Outcome, Readable, Sequence, State, Step, Writable};
 
 use super::Sequence as Reads;
-use super::build::checked_until;
+use super::build::check_until;
 use super::infer::tap_error;
 use super::*;
 use crate::graph::{BodyTrace, emit_at, fail_value};
@@ -226,7 +226,7 @@ impl Recurrence {
     /// Adds the loop whose step returns `ys` and has made these writes.
     fn close(&self, trace: BodyTrace, steps: Steps, step: Step<'_>, ys: &[(String, Value)]) -> Outcome<Vec<Value>> {
         let at = &self.at;
-        let stop = step.until.map(|stop| ("until".to_string(), checked_until(at, stop)));
+        let stop = step.until.map(|stop| ("until".to_string(), check_until(at, stop)));
         let mut outputs = step.finish();
         let carries_at = outputs.len() - self.carries.len();
         outputs.splice(carries_at..carries_at, ys.iter().cloned());
@@ -239,7 +239,7 @@ impl Recurrence {
         let length = until.as_ref().map_or(steps.clone(), Dim::symbol);
 
         let sizes = [self.buffers.len(), ys.len(), self.carries.len()];
-        let closed = trace.close(&outputs).and_then(|body| with_known_sizes(at, "body", body));
+        let closed = trace.close(&outputs).and_then(|body| reject_bound_sizes(at, "body", body));
         let results = closed.and_then(|closed| {
             let nit_sot = Buffer::nit_sot();
             let scan = Scan {

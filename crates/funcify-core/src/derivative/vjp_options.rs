@@ -5,7 +5,7 @@ use crate::ops::scan::CheckpointPolicy;
 /// The part of [`GradOptions`](crate::GradOptions) that selects reverse rules. Derivatives pass it on to the bodies
 /// in them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Choices {
+pub(crate) struct VjpOptions {
     /// The checkpoint policy of loops that do not specify their own.
     pub(crate) policy: CheckpointPolicy,
     /// `true` if associative scans are differentiated step by step, and recomputation is cheap: where loops are

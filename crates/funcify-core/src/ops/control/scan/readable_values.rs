@@ -12,12 +12,12 @@ use crate::ops::{Binary, ReduceKind, ScatterMode, Unary};
 
 /// Returns those of the `candidates`, values after a step, that the backward loop may read in addition to the `saved`
 /// ones.
-pub(super) fn at_hand(body: &Graph, mut candidates: Vec<ValueId>, saved: &[ValueId]) -> Vec<ValueId> {
+pub(super) fn readable_values(body: &Graph, mut candidates: Vec<ValueId>, saved: &[ValueId]) -> Vec<ValueId> {
     // Dropping a candidate makes more values recomputed, which may rule out other candidates.
     loop {
         let given = [&candidates, saved].concat();
         let count = candidates.len();
-        candidates.retain(|value| !jumps_beside(body, *value, &given));
+        candidates.retain(|value| !mixes_with_recomputed(body, *value, &given));
         if candidates.len() == count {
             return candidates;
         }
@@ -26,7 +26,7 @@ pub(super) fn at_hand(body: &Graph, mut candidates: Vec<ValueId>, saved: &[Value
 
 /// Returns whether an op that jumps has both operands derived from `value` and operands recomputed from values that
 /// are not `given`.
-fn jumps_beside(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
+fn mixes_with_recomputed(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
     let count = body.values().count();
     let (mut of_value, mut again) = (vec![false; count], vec![false; count]);
     of_value[value.index()] = true;
@@ -34,7 +34,7 @@ fn jumps_beside(body: &Graph, value: ValueId, given: &[ValueId]) -> bool {
         let any = |of: &[bool]| node.inputs.iter().any(|input| of[input.index()]);
         let (is_of_value, is_again) = (any(&of_value), any(&again));
         let is_found = node.outputs.contains(&value) && is_extremum(&node.op);
-        if is_again && (is_found || (is_of_value && jumps(body, node))) {
+        if is_again && (is_found || (is_of_value && is_discontinuous(body, node))) {
             return true;
         }
         for output in node.outputs.iter().filter(|output| !given.contains(output)) {
@@ -57,7 +57,7 @@ fn is_extremum(op: &Op) -> bool {
 }
 
 /// Returns whether the result of a node, or its derivative, is discontinuous in the operands.
-fn jumps(body: &Graph, node: &Node) -> bool {
+fn is_discontinuous(body: &Graph, node: &Node) -> bool {
     let is_float = |value: &ValueId| body.ty(*value).dtype.is_float();
     match &node.op {
         Op::Unary(op) => {
@@ -85,34 +85,34 @@ mod tests {
 
     /// Returns, for each result of a step on a carry and a row of shape `[2,3]`, whether it may be read if all are
     /// candidates.
-    fn chosen<const N: usize>(step: impl Fn(Value, Value) -> ([Value; N], Value)) -> [bool; N] {
+    fn readable<const N: usize>(step: impl Fn(Value, Value) -> ([Value; N], Value)) -> [bool; N] {
         let body = Graph::build("step", |g| {
             let (next, y) = step(g.input("c", "f32[2,3]"), g.input("x", "f32[2,3]"));
             (next.to_vec(), y)
         });
         let body = body.unwrap();
         let candidates: [ValueId; N] = std::array::from_fn(|index| body.outputs()[index].value);
-        let found = at_hand(&body, candidates.to_vec(), &[]);
+        let found = readable_values(&body, candidates.to_vec(), &[]);
         candidates.map(|value| found.contains(&value))
     }
 
     #[test]
-    fn values_that_only_add_up_are_at_hand() {
-        assert_eq!(chosen(|c, x| ([(c * x).tanh()], x)), [true]);
-        assert_eq!(chosen(|c, x| ([(c * x).tanh()], (c * x).exp() - x)), [true]);
+    fn values_that_only_add_up_are_readable() {
+        assert_eq!(readable(|c, x| ([(c * x).tanh()], x)), [true]);
+        assert_eq!(readable(|c, x| ([(c * x).tanh()], (c * x).exp() - x)), [true]);
     }
 
     #[test]
-    fn an_extremum_is_at_hand_with_its_elements_alone() {
-        assert_eq!(chosen(|c, x| ([(c * x).max(1)], x)), [false]);
-        assert_eq!(chosen(|c, x| ([(c * x).cummax(1, false)], x)), [false]);
-        assert_eq!(chosen(|_, x| ([x.t().max(1)], x)), [true]);
+    fn an_extremum_is_readable_with_its_elements_alone() {
+        assert_eq!(readable(|c, x| ([(c * x).max(1)], x)), [false]);
+        assert_eq!(readable(|c, x| ([(c * x).cummax(1, false)], x)), [false]);
+        assert_eq!(readable(|_, x| ([x.t().max(1)], x)), [true]);
     }
 
     #[test]
     fn an_op_that_jumps_has_no_other_operands_that_are_computed_again() {
         let beside = |jump: fn(Value, Value) -> Value| {
-            chosen(|c, x| {
+            readable(|c, x| {
                 let next = (c * x).tanh();
                 ([next], jump(next, c * x))
             })
@@ -126,12 +126,12 @@ mod tests {
 
     /// The maximum is recomputed, so the value compared with it is recomputed too, although it was considered first.
     #[test]
-    fn what_is_not_at_hand_stands_against_others() {
+    fn what_is_not_readable_stands_against_others() {
         let step = |c: Value, x: Value| {
             let largest = (c * x).max(1);
             let twice = largest * 2.0;
             ([twice, largest], select(twice.gt(largest), twice, 0.0))
         };
-        assert_eq!(chosen(step), [false, false]);
+        assert_eq!(readable(step), [false, false]);
     }
 }

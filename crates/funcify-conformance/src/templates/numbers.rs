@@ -1,10 +1,10 @@
 //! Integers, booleans and narrow floats, which a plan has as numbers of its float type.
 //!
-//! Rules of the planner: an integer is a number of the plan where its range shows that the plan holds it exactly, up to 2^24 - 1 in
-//! f32 and 2^53 - 1 in f64 (`Ranges`); of a state that each step adds to, the range is what all steps add; what depends on
-//! nothing but constants is evaluated while planning (`static_value`), and a `take` by static indices is at most `MOST_COPIES`
-//! copies; `u32` of programs with random bits are words; floats narrower than the plan's are rounded after each op that may leave
-//! them (`rounded`, `may_round`).
+//! Rules of the planner: an integer is a number of the plan where its range shows that the plan holds it exactly, up to
+//! 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`); of a state that each step adds to, the range is what all steps add;
+//! what depends on nothing but constants is evaluated while planning (`static_value`), and a `take` by static indices
+//! is at most `MAX_COPIES` copies; `u32` of programs with random bits are words; floats narrower than the plan's are
+//! rounded after each op that may leave them (`round_result`, `may_round`).
 
 use funcify::random;
 use funcify::{DType, HostTensor, Scalar, Value, concat, constant, iota, scan_with, select, while_loop_bounded};

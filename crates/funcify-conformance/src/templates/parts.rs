@@ -1,10 +1,11 @@
 //! Programs with an axis that stays parallel.
 //!
-//! Rules of the planner: an axis that no op mixes is divided into parts (`Labels`); a sum over it gives each part its share, and
-//! shares may be added, scaled by what all parts have, moved, and carried, and are summed up at the end (`Share`, `initial_share`,
-//! `sum_shares`); what is not linear ends the search; the axis lies innermost in loops, if it has at least `least_lanes` indices
-//! and products have at most `MOST_TERMS` terms (`lay_out`); a program is divided from `WORTH_THREADS` on, into parts of at least
-//! `ROWS` rows or at most `ELEMENTS` elements.
+//! Rules of the planner: an axis that no op mixes is divided into parts (`Labels`); a sum over it gives each part its
+//! share, and shares may be added, scaled by what all parts have, moved, and carried, and are summed up at the end
+//! (`Share`, `initial_share`, `sum_shares`); what is not linear ends the search; the axis lies innermost in loops, if
+//! it has at least `min_lanes` indices and products have at most `MAX_TERMS` terms (`lay_out`); a program is divided
+//! from `MIN_NS_FOR_THREADS` on, into parts of at least `MIN_ROWS_PER_PART` rows or at most `MAX_ELEMENTS_PER_PART`
+//! elements.
 
 use super::draft::{Draft, sized, sizes_of};
 use super::*;

@@ -4,7 +4,7 @@
 //! or a transpose of a loop's rows; a trace that is an output, or a part of a concatenation, is written there (`Joins`); a state
 //! that is also a row is read from the trace, and the first step stands apart (`carry`, `all_steps`); a concatenation of two
 //! parts that only steps read stays two tensors (`is_read_by_steps`, `ends_of_parts`); of a buffer whose rows nobody reads whole
-//! the last are at hand (`rows`), up to `MOST_ROWS_AT_HAND`.
+//! the last are at hand (`rows`), up to `MAX_ROWS_AT_HAND`.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 

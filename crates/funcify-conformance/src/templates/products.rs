@@ -1,10 +1,11 @@
 //! Products of matrices in steps.
 //!
-//! Rules of the planner: a product waits for what is added to it, up to `FACTORS` products with one initial value, and for the
-//! function of the sum (`sum`, `finish`); the side that changes least is packed, and the other one read in rows (`factors`); a
-//! product of what changes on both sides is a sum of products of elements (`sums`); a reshape waits along (`reshape`); products
-//! of the transpose of a column wait for a sum (`Outer`); matrices that no step changes are packed once (`packed`); a product of
-//! elements waits for a sum, a difference, an exponential or a reduction (`Times`).
+//! Rules of the planner: a product waits for what is added to it, up to `MAX_FACTORS` products with one initial value,
+//! and for the function of the sum (`sum`, `finish`); the side that changes least is packed, and the other one read in
+//! rows (`factors`); a product of what changes on both sides is a sum of products of elements (`emit_as_folds`); a
+//! reshape waits along (`reshape`); products of the transpose of a column wait for a sum (`Outer`); matrices that no
+//! step changes are packed once (`pack`); a product of elements waits for a sum, a difference, an exponential or a
+//! reduction (`ElementProduct`).
 
 use funcify::{Value, cond, scan_with};
 

@@ -1,10 +1,11 @@
 //! Loops over states.
 //!
-//! Rules of the planner: an elementwise op may write the next value over the state that it reads, if that is the state's only
-//! use (`Scope::state`, `mapped`); `dynamic_update` and `scatter` write into it (`copied_for`); the memory of a state that
-//! nothing reads any more takes its next value (`free_state`); a sum of products of vectors is added to it in place, at once or
-//! at the end of a strip of steps (`sink`); a state that is also a trace's row stays in the trace (`carry`); at the end of a step
-//! what a move would overwrite is put aside (`moved`).
+//! Rules of the planner: an elementwise op may write the next value over the state that it reads, if that is the
+//! state's only use (`Scope::state`, `emit_elementwise`); `dynamic_update` and `scatter` write into it
+//! (`state_or_copy`); the memory of a state that nothing reads any more takes its next value (`free_state`); a sum of
+//! products of vectors is added to it in place, at once or at the end of a strip of steps (`sink`); a state that is
+//! also a trace's row stays in the trace (`carry`); at the end of a step what a move would overwrite is put aside
+//! (`emit_moves`).
 
 use std::cell::RefCell;
 
@@ -49,8 +50,9 @@ pub(super) fn any(draft: &Draft<'_, '_>) -> Vec<Value> {
 
 /// States of few numbers over more steps: loops that become code for registers, and machine code.
 ///
-/// Rules of `narrow`: what stays is in a register (`resident`), what moves is loaded once (`loaded`), a copy to what moves takes no
-/// register (`write`), folds and products are unrolled, from `LEAST_TIMES` steps on and up to `MOST_WORDS` words.
+/// Rules of `narrow`: what stays is in a register (`resident`), what moves is loaded once (`loaded`), a copy to what
+/// moves takes no register (`write`), folds and products are unrolled, from `MIN_ITERATIONS` steps on and up to
+/// `MAX_WRITTEN_VECTORS` vectors.
 pub(super) fn registers(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 8] = [&[1], &[], &[2], &[3], &[1, 1], &[1, 2], &[8], &[11]];
     const UPDATES: Updates =

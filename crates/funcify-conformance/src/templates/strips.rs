@@ -3,7 +3,7 @@
 //! Rules of the planner: a step that adds the product of a column and a row to a state that nothing else reads leaves it to the
 //! end of a strip of steps (`sink`, `close_strips`), if the sides are of rows that last so long, and else copies them for the strip,
 //! each view once (`copy_for_strip`); rows of full buffers change, and are copied; a strip has up to `rows_of_strip` rows and
-//! `BLOCKS` steps (`strip_of`), and the last one what is left; sums of a narrower float are rounded in each step.
+//! `MAX_BLOCKS` steps (`strip_of`), and the last one what is left; sums of a narrower float are rounded in each step.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 

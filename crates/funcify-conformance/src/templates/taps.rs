@@ -1,9 +1,9 @@
 //! Buffers with taps.
 //!
 //! Rules of the planner: of rows that nobody reads whole the last are moved along from step to step (`AtHand`, at most
-//! `MOST_ROWS_AT_HAND`); a full buffer is written at the end of a step, and its rows are copied for a strip (`copy_for_strip`); a
-//! loop of one op that folds a row into the row before it is one instruction (`recurrence`), if what else it reads is of another
-//! region.
+//! `MAX_ROWS_AT_HAND`); a full buffer is written at the end of a step, and its rows are copied for a strip
+//! (`copy_for_strip`); a loop of one op that folds a row into the row before it is one instruction (`recurrence`), if
+//! what else it reads is of another region.
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ pub struct Version(usize);
 /// let mut contents = Contents::default();
 /// let copied = contents.version(memory);
 /// assert_eq!(contents.version(memory), copied);
-/// contents.written(memory);
+/// contents.record_write(memory);
 /// assert_ne!(contents.version(memory), copied);
 /// ```
 #[derive(Clone, Default, Debug)]
@@ -27,7 +27,7 @@ pub struct Contents(HashMap<Memory, usize>);
 
 impl Contents {
     /// Records a write.
-    pub fn written(&mut self, memory: Memory) {
+    pub fn record_write(&mut self, memory: Memory) {
         *self.0.entry(memory).or_default() += 1;
     }
 

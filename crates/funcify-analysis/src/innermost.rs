@@ -9,19 +9,19 @@ use crate::parallel::{Label, ParallelAxis};
 
 impl ParallelAxis {
     /// Returns whether values in loops should be laid out with the axis innermost: it is not their last axis
-    /// everywhere, and all products are so small that they are computed as sums of rows. `most_terms` bounds the
+    /// everywhere, and all products are so small that they are computed as sums of rows. `max_terms` bounds the
     /// number of multiplications that a matrix product has per index of the axis: first where each index has matrices
     /// of its own, then where all indices share one matrix.
-    pub fn belongs_innermost(&self, graph: &Graph, sizes: &Sizes, most_terms: [usize; 2]) -> bool {
+    pub fn belongs_innermost(&self, graph: &Graph, sizes: &Sizes, max_terms: [usize; 2]) -> bool {
         let mut moves = false;
-        self.allows_innermost(graph, sizes, most_terms, false, &mut moves) && moves
+        self.allows_innermost(graph, sizes, max_terms, false, &mut moves) && moves
     }
 
     fn allows_innermost(
         &self,
         graph: &Graph,
         sizes: &Sizes,
-        most_terms: [usize; 2],
+        max_terms: [usize; 2],
         is_body: bool,
         moves: &mut bool,
     ) -> bool {
@@ -34,11 +34,11 @@ impl ParallelAxis {
             if matches!(node.op, Op::MatMul(_)) {
                 let values = [node.inputs[0], node.inputs[1], node.outputs[0]];
                 let is_labelled = values.map(|value| matches!(labels(&value).0, Label::Axis(_)));
-                let most = most_terms[usize::from(is_labelled != [true; 3])];
+                let max = max_terms[usize::from(is_labelled != [true; 3])];
                 return !is_labelled.contains(&true)
-                    || self.products(graph, node, sizes).is_some_and(|terms| terms <= most);
+                    || self.products(graph, node, sizes).is_some_and(|terms| terms <= max);
             }
-            node.op.bodies().into_iter().all(|body| self.allows_innermost(body, sizes, most_terms, true, moves))
+            node.op.bodies().into_iter().all(|body| self.allows_innermost(body, sizes, max_terms, true, moves))
         })
     }
 

@@ -54,9 +54,9 @@ use crate::occupants::{Memory, Occupants};
 pub struct ReadOrder<'g> {
     /// The total number of reads of each value, and the number still to come.
     readers: Vec<usize>,
-    to_come: Vec<usize>,
+    remaining: Vec<usize>,
     /// The node being laid out.
-    now: Option<&'g Node>,
+    current_node: Option<&'g Node>,
     /// The values that occupy each memory.
     occupants: Occupants,
 }
@@ -70,28 +70,28 @@ impl<'g> ReadOrder<'g> {
             node.inputs.iter().for_each(|input| readers[input.index()] += 1);
         }
         graph.outputs().iter().for_each(|output| readers[output.value.index()] += 1);
-        ReadOrder { to_come: readers.clone(), readers, now: None, occupants: Occupants::default() }
+        ReadOrder { remaining: readers.clone(), readers, current_node: None, occupants: Occupants::default() }
     }
 
     /// Returns the number of reads of a value still to come, including those of the current node.
-    pub fn reads_to_come(&self, value: ValueId) -> usize {
-        self.to_come[value.index()]
+    pub fn remaining_reads(&self, value: ValueId) -> usize {
+        self.remaining[value.index()]
     }
 
     /// Begins a node: its operands are being read until it [ends](ReadOrder::end).
     pub fn begin(&mut self, node: &'g Node) {
-        debug_assert!(self.now.is_none(), "a node must end before the next one begins");
-        self.now = Some(node);
+        debug_assert!(self.current_node.is_none(), "a node must end before the next one begins");
+        self.current_node = Some(node);
     }
 
     /// Ends the current node: returns its operands that nothing reads any more.
     pub fn end(&mut self) -> Vec<ValueId> {
-        let node = self.now.take().expect("`begin` was called before `end`");
+        let node = self.current_node.take().expect("`begin` was called before `end`");
         let mut done = Vec::new();
         for input in &node.inputs {
-            let to_come = &mut self.to_come[input.index()];
-            *to_come -= 1;
-            if *to_come == 0 {
+            let remaining = &mut self.remaining[input.index()];
+            *remaining -= 1;
+            if *remaining == 0 {
                 done.push(*input);
             }
         }
@@ -121,13 +121,14 @@ impl<'g> ReadOrder<'g> {
     /// Returns whether a sum computed by the current node, which is the next value of a state, may be added to the
     /// state after its step (order-c3).
     pub fn may_defer(&self, sum: ValueId, state: ValueId) -> bool {
-        let is_read_by_sum = self.now.is_some_and(|node| node.inputs.contains(&state));
+        let is_read_by_sum = self.current_node.is_some_and(|node| node.inputs.contains(&state));
         is_read_by_sum && self.readers[state.index()] == 1 && self.readers[sum.index()] == 1
     }
 
     /// Counts the reads of a value after the current node.
     fn later_reads(&self, value: usize) -> usize {
-        let reads_now = self.now.iter().flat_map(|node| &node.inputs).filter(|input| input.index() == value).count();
-        self.to_come[value] - reads_now
+        let reads_now =
+            self.current_node.iter().flat_map(|node| &node.inputs).filter(|input| input.index() == value).count();
+        self.remaining[value] - reads_now
     }
 }

@@ -20,7 +20,7 @@ use funcify_core::{DType, Graph, HostTensor, Scalar};
 use crate::element::greatest_integer;
 
 /// The number of rounds over a loop after which a range that still grows becomes unbounded.
-const MOST_ROUNDS: usize = 6;
+const MAX_ROUNDS: usize = 6;
 
 /// The possible values of the elements of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +110,7 @@ impl From<Possible> for Fact {
 /// let ranges = Ranges::find(&graph, &Sizes::new(), DType::F32, false);
 /// let doubled = graph.nodes().iter().find(|node| node.op.name() == "mul").expect("a product").outputs[0];
 /// assert_eq!(ranges.of(&graph, doubled), Possible::Within(0, 198));
-/// assert!(ranges.hold(&graph, doubled));
+/// assert!(ranges.is_exact(&graph, doubled));
 /// # Ok::<(), funcify_core::Error>(())
 /// ```
 #[derive(Default, Debug)]
@@ -127,7 +127,7 @@ pub struct Ranges {
 impl Ranges {
     /// Finds the ranges of a program for an engine whose element type is `element`. `are_checked` states that the
     /// caller checks facts known only at run time: that integer inputs are representable in that type, and that loops
-    /// without a bound end after at most [`most_checked_steps`](Ranges::most_checked_steps) steps.
+    /// without a bound end after at most [`max_checked_steps`](Ranges::max_checked_steps) steps.
     pub fn find(graph: &Graph, sizes: &Sizes, element: DType, are_checked: bool) -> Ranges {
         let greatest = i128::from(greatest_integer(element));
         let has_words = has_random_bits(graph);
@@ -159,7 +159,7 @@ impl Ranges {
 
     /// Returns the bound on the steps of a loop without a bound of its own, if the caller checks that it suffices. It
     /// is chosen so that step counters stay among the integers that the element type represents exactly.
-    pub fn most_checked_steps(&self) -> Option<usize> {
+    pub fn max_checked_steps(&self) -> Option<usize> {
         self.are_checked.then_some(usize::try_from(self.greatest / 4).unwrap_or(usize::MAX))
     }
 
@@ -170,16 +170,16 @@ impl Ranges {
     }
 
     /// Returns whether the element type represents every possible value of an integer exactly.
-    pub fn hold(&self, graph: &Graph, value: ValueId) -> bool {
-        graph.ty(value).dtype.is_int() && self.are_held(self.of(graph, value))
+    pub fn is_exact(&self, graph: &Graph, value: ValueId) -> bool {
+        graph.ty(value).dtype.is_int() && self.are_all_exact(self.of(graph, value))
     }
 
     /// Returns whether the element type represents all elements of an integer tensor exactly.
-    pub fn hold_all(&self, tensor: &HostTensor) -> bool {
-        tensor.dtype().is_int() && self.are_held(elements(tensor))
+    pub fn is_tensor_exact(&self, tensor: &HostTensor) -> bool {
+        tensor.dtype().is_int() && self.are_all_exact(elements(tensor))
     }
 
-    fn are_held(&self, possible: Possible) -> bool {
+    fn are_all_exact(&self, possible: Possible) -> bool {
         match possible {
             Nothing => true,
             Within(low, high) => -self.greatest <= low && high <= self.greatest,
@@ -345,7 +345,7 @@ impl Ranges {
         let captured = |places: std::ops::Range<usize>| operands[places].iter().map(|fact| fact.possible.into());
         let initial = operands[places.carries.clone()].iter().map(|carry| carry.possible).collect();
         let bound = op.bound.as_ref().and_then(|bound| bound.value(sizes).ok()).map(i128::from);
-        let most = bound.or(self.most_checked_steps().and_then(|most| i128::try_from(most).ok()));
+        let most = bound.or(self.max_checked_steps().and_then(|most| i128::try_from(most).ok()));
         let states = self.states(initial, most, |ranges, states| {
             let inputs = |places| states.iter().copied().chain(captured(places)).collect();
             ranges.graph(&op.condition, inputs(places.condition.clone()), sizes);
@@ -391,7 +391,7 @@ impl Ranges {
                     _ => None,
                 };
                 grown[index] = states[index].or(added.unwrap_or(fact.possible));
-                if grown[index] != states[index] && round >= MOST_ROUNDS {
+                if grown[index] != states[index] && round >= MAX_ROUNDS {
                     grown[index] = Anything;
                 }
             }

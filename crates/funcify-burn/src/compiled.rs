@@ -38,7 +38,7 @@ impl Compiled<Tensor> for Loop {
         engine.call(&given, stop)?.try_map(|results| {
             let typed = results.into_iter().zip(engine.results());
             let tensors = typed.map(|(elements, (dtype, shape))| match elements {
-                booleans if *dtype == DType::Bool => Ok(from_elements(&self.burn, booleans.truths::<bool>(), shape)),
+                booleans if *dtype == DType::Bool => Ok(from_elements(&self.burn, booleans.to_bools::<bool>(), shape)),
                 others if others.dtype() != *dtype => Ok(upload(&self.burn, &engine.tensor(others, *dtype, shape)?)),
                 Elements::F32(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),
                 Elements::F64(numbers) => Ok(from_elements(&self.burn, numbers.into_owned(), shape)),

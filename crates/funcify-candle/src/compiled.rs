@@ -82,7 +82,7 @@ fn slice<'s, E: WithDType>(storage: &'s Storage, tensor: &Tensor) -> Result<&'s 
 
 fn tensor(engine: &Engine, elements: Elements<'static>, dtype: DType, shape: &[usize]) -> Result<Tensor, BackendError> {
     let tensor = match elements {
-        booleans if dtype == DType::Bool => Tensor::from_vec(booleans.truths::<u8>(), shape, &Device::Cpu),
+        booleans if dtype == DType::Bool => Tensor::from_vec(booleans.to_bools::<u8>(), shape, &Device::Cpu),
         others if others.dtype() != dtype => return upload(&engine.tensor(others, dtype, shape)?, &Device::Cpu),
         Elements::F32(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),
         Elements::F64(numbers) => Tensor::from_vec(numbers.into_owned(), shape, &Device::Cpu),

@@ -252,7 +252,7 @@ fn forward(
     count: usize,
 ) -> funcify_core::Result<Vec<Tensor>> {
     let results = programs.pair.forward.call(&values)?;
-    let inputs = arguments.iter().zip(&programs.pair.by).filter(|(_, by)| **by);
+    let inputs = arguments.iter().zip(&programs.pair.differentiated).filter(|(_, by)| **by);
     let inputs: Vec<Tensor> = inputs.map(|(tensor, _)| tensor.clone()).collect();
     attach_results(at, programs, &inputs, values, results, count).map_err(|error| errors::execution(at, error))
 }
@@ -327,7 +327,7 @@ fn attach_results(
     for (index, tracked) in floats.iter().zip(attach(at, inputs, &outputs, Box::new(pull))?) {
         results[*index] = tracked;
     }
-    let takes = programs.pair.takes.iter().map(|input| match input {
+    let takes = programs.pair.backward_inputs.iter().map(|input| match input {
         BackwardInput::Input(index) => Take::Value(values[*index].clone()),
         // An output that is also saved is stored once.
         BackwardInput::Output(index) => Take::Value(results[*index].detach()),

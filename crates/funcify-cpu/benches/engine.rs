@@ -92,7 +92,7 @@ fn planning() {
             function.call_host(&case.inputs).ok()?;
             Some(function.report().compile_time)
         };
-        in_all.extend(least(compiled).map(|time| (time, case.name.clone())));
+        in_all.extend(shortest(compiled).map(|time| (time, case.name.clone())));
         let rewritten = case.graph.rewritten();
         if !rewritten.nodes().iter().any(|node| !node.op.bodies().is_empty()) {
             continue;
@@ -112,7 +112,7 @@ fn planning() {
             let time = start.elapsed();
             engine.map(|_| time)
         };
-        planned.extend(least(plan).map(|time| (time, case.name)));
+        planned.extend(shortest(plan).map(|time| (time, case.name)));
     }
     for (what, mut times) in [("make a program", in_all), ("plan a program with loops", planned)] {
         times.sort_by(|(left, _), (right, _)| right.cmp(left));
@@ -125,7 +125,7 @@ fn planning() {
 }
 
 /// Returns the least of three times, if there are any.
-fn least(time: impl Fn() -> Option<Duration>) -> Option<Duration> {
+fn shortest(time: impl Fn() -> Option<Duration>) -> Option<Duration> {
     (0..3).filter_map(|_| time()).min()
 }
 

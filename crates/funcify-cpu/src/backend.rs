@@ -57,8 +57,8 @@ impl Backend for Cpu {
     }
 
     fn compile_whole(&self, whole: WholeRequest<'_>) -> Result<Arc<dyn Compiled<Self::Tensor>>, Declined> {
-        let machine = Machine::detect().translating(self.translation);
-        Ok(Arc::new(OnHost(Engine::compile(whole, self.division, machine)?)))
+        let machine = Machine::detect().with_translation(self.translation);
+        Ok(Arc::new(HostProgram(Engine::compile(whole, self.division, machine)?)))
     }
 
     fn fallback(&self) -> Option<Kernel<Self>> {
@@ -68,15 +68,15 @@ impl Backend for Cpu {
 
 /// A compiled program or loop on host tensors.
 #[derive(Debug)]
-pub(crate) struct OnHost(pub(crate) Engine);
+pub(crate) struct HostProgram(pub(crate) Engine);
 
-impl Compiled<Arc<HostTensor>> for OnHost {
+impl Compiled<Arc<HostTensor>> for HostProgram {
     fn run(
         &self,
         operands: &[Arc<HostTensor>],
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Outcome<Arc<HostTensor>>, BackendError> {
-        let OnHost(engine) = self;
+        let HostProgram(engine) = self;
         let elements = operands.iter().enumerate().map(|(index, tensor)| match engine.reads(index) {
             Some(_) => borrow_elements(tensor, engine.dtype()).or_else(|| engine.elements(tensor)),
             None => Some(Elements::NONE),

@@ -59,7 +59,7 @@ impl Elements<'static> {
     }
 
     /// Converts the elements to booleans of a tensor library: `true` where an element is not 0.
-    pub fn truths<B: From<bool>>(&self) -> Vec<B> {
+    pub fn to_bools<B: From<bool>>(&self) -> Vec<B> {
         match self {
             Elements::F32(numbers) => numbers.iter().map(|number| B::from(*number != 0.0)).collect(),
             Elements::F64(numbers) => numbers.iter().map(|number| B::from(*number != 0.0)).collect(),
@@ -96,7 +96,7 @@ pub trait Number: Element + Default {
     #[doc(hidden)]
     fn slice<'e>(elements: &'e Elements<'_>) -> Option<&'e [Self]>;
     #[doc(hidden)]
-    fn wrapped(numbers: Vec<Self>) -> Elements<'static>;
+    fn wrap(numbers: Vec<Self>) -> Elements<'static>;
     #[doc(hidden)]
     fn executors(all: &AnyExecutors) -> Option<&Executors<Self>>;
 }
@@ -113,7 +113,7 @@ macro_rules! numbers {
                 }
             }
 
-            fn wrapped(numbers: Vec<$number>) -> Elements<'static> {
+            fn wrap(numbers: Vec<$number>) -> Elements<'static> {
                 Elements::$variant(numbers.into())
             }
 
@@ -178,7 +178,7 @@ impl Engine {
         };
         let start = Instant::now();
         let (watch, at) = (ActiveHandles::current(), Place::new("check", Site::Unknown));
-        let is_late = || start.elapsed() > proof::LONGEST || watch.check(&at, Progress::Uncounted).is_err();
+        let is_late = || start.elapsed() > proof::RUN_TIME_LIMIT || watch.check(&at, Progress::Uncounted).is_err();
         let outcome = self.call(&elements, &is_late).map_err(|error| error.to_string())?;
         let Outcome::Done(results) = outcome else { return Ok(None) };
         let typed = results.into_iter().zip(self.results());
@@ -289,7 +289,7 @@ impl<T: Number> Executors<T> {
                 Outcome::Stopped
             }
             true if refusal != [T::default()] => Outcome::Refused,
-            true => Outcome::Done(results.into_iter().map(T::wrapped).collect()),
+            true => Outcome::Done(results.into_iter().map(T::wrap).collect()),
         })
     }
 
@@ -317,12 +317,12 @@ impl<T: Number> Executors<T> {
 }
 
 /// The number of bytes freed at once.
-const PIECE: usize = 32 << 20;
+const BYTES_FREED_AT_ONCE: usize = 32 << 20;
 
 /// Frees memory piece by piece, so that other threads never wait long for the operating system.
 fn free_in_pieces<T>(mut memory: Vec<T>) {
-    while memory.len() > PIECE / size_of::<T>() {
-        memory.truncate(memory.len() - PIECE / size_of::<T>());
+    while memory.len() > BYTES_FREED_AT_ONCE / size_of::<T>() {
+        memory.truncate(memory.len() - BYTES_FREED_AT_ONCE / size_of::<T>());
         memory.shrink_to_fit();
     }
 }

@@ -57,7 +57,7 @@ transformations! {
 
 thread_local! {
     /// The transformations that took effect in plans of this thread, as bits.
-    static OF_THREAD: Cell<u64> = const { Cell::new(0) };
+    static FIRED_IN_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The transformations that took effect in one plan.
@@ -71,13 +71,13 @@ impl Fired {
 
     /// Adds the transformations of this plan to those of the thread.
     pub(crate) fn count(self) {
-        OF_THREAD.set(OF_THREAD.get() | self.0);
+        FIRED_IN_THREAD.set(FIRED_IN_THREAD.get() | self.0);
     }
 }
 
 /// Returns and clears the names of the transformations that took effect in this thread's plans. For tests.
 #[doc(hidden)]
 pub fn take_fired() -> Vec<&'static str> {
-    let fired = OF_THREAD.take();
+    let fired = FIRED_IN_THREAD.take();
     TRANSFORMATIONS.iter().enumerate().filter(|(index, _)| fired >> index & 1 == 1).map(|(_, name)| *name).collect()
 }

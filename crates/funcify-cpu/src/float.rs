@@ -186,7 +186,7 @@ macro_rules! operators {
 }
 
 /// Implements methods that forward to a method of `pulp`.
-macro_rules! of_pulp {
+macro_rules! forward_to_pulp {
     ($($name:ident($($operand:ident: $ty:ty),*) $(-> $result:ty)? = $pulp:ident;)*) => {$(
         #[inline(always)]
         fn $name<S: Simd>(simd: S, $($operand: $ty),*) $(-> $result)? {
@@ -284,7 +284,7 @@ macro_rules! float {
             fn elements<S: Simd>(vectors: &mut [S::$vector]) -> &mut [Self] {
                 bytemuck::cast_slice_mut(vectors)
             }
-            of_pulp! {
+            forward_to_pulp! {
                 load_part(slice: &[Self]) -> S::$vector = $load_part;
                 store_part(slice: &mut [Self], values: S::$vector) = $store_part;
                 splat(value: Self) -> S::$vector = $splat;

@@ -36,7 +36,7 @@ pub use machine::{Machine, Translation};
 pub use planner::{Division, GraphPlan, plan_graph};
 #[doc(hidden)]
 pub use proof::{ProofCounts, proof_gaps, prove_plan, prove_thoroughly};
-pub use residuals::{DerivativePrograms, with_residuals_as_planned};
+pub use residuals::{DerivativePrograms, lay_out_residuals};
 pub use run::{CallError, Element, Executor};
 pub use slices::OnSlices;
 

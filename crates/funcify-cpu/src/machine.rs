@@ -55,7 +55,7 @@ impl Machine {
     }
 
     /// Returns the same machine with another rule for translating to machine code.
-    pub fn translating(self, translation: Translation) -> Self {
+    pub fn with_translation(self, translation: Translation) -> Self {
         Machine { translation, ..self }
     }
 

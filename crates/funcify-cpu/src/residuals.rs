@@ -18,13 +18,13 @@ pub struct DerivativePrograms<B: Backend> {
     /// Computes the gradients.
     pub backward: Function<B>,
     /// The meaning of each input of the backward program.
-    pub takes: Vec<BackwardInput>,
+    pub backward_inputs: Vec<BackwardInput>,
     /// `true` for each input of the graph that was requested and that gradients reach.
-    pub by: Vec<bool>,
+    pub differentiated: Vec<bool>,
 }
 
 impl<B: Backend> DerivativePrograms<B> {
-    /// Compiles the programs for the gradients of the inputs that `by` marks, except inputs without a differentiable
+    /// Compiles the programs for the gradients of the inputs that `wrt` marks, except inputs without a differentiable
     /// path to a result. Returns `None` if no input is left. Residuals are laid out for arguments of these sizes.
     ///
     /// # Errors
@@ -33,33 +33,33 @@ impl<B: Backend> DerivativePrograms<B> {
     pub fn compile(
         graph: &Graph,
         backend: &B,
-        by: &[bool],
+        wrt: &[bool],
         sizes: &[Vec<usize>],
         compile: &CompileOptions,
         policy: Option<&CheckpointPolicy>,
     ) -> Result<Option<Self>> {
         let options = compile.grad_options(backend, policy.cloned());
-        let Some((by, mut pullback)) = connected_pullback(graph, by, &options)? else { return Ok(None) };
+        let Some((differentiated, mut pullback)) = connected_pullback(graph, wrt, &options)? else { return Ok(None) };
         if compile.compiles_loops_on(backend) {
-            pullback = with_residuals_as_planned(pullback, graph.outputs().len(), sizes)?;
+            pullback = lay_out_residuals(pullback, graph.outputs().len(), sizes)?;
         }
         let forward = Function::compile_with(&pullback.forward, backend, compile.clone())?;
         let backward = Function::compile_with(&pullback.backward, backend, compile.clone())?;
-        Ok(Some(DerivativePrograms { forward, backward, takes: pullback.backward_inputs, by }))
+        Ok(Some(DerivativePrograms { forward, backward, backward_inputs: pullback.backward_inputs, differentiated }))
     }
 }
 
 /// Returns the marks of the inputs that have a differentiable path to a result, and the graphs for the gradients of
 /// these inputs; `None` if no input is left.
 #[track_caller]
-fn connected_pullback(graph: &Graph, by: &[bool], options: &GradOptions) -> Result<Option<(Vec<bool>, Pullback)>> {
-    let mut connected = by.to_vec();
-    match pullback(graph, by, options) {
+fn connected_pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Option<(Vec<bool>, Pullback)>> {
+    let mut connected = wrt.to_vec();
+    match pullback(graph, wrt, options) {
         Err(Error::Disconnected { .. }) => {}
         other => return Ok(Some((connected, other?))),
     }
-    for index in (0..by.len()).filter(|index| by[*index]) {
-        let only: Vec<bool> = (0..by.len()).map(|other| other == index).collect();
+    for index in (0..wrt.len()).filter(|index| wrt[*index]) {
+        let only: Vec<bool> = (0..wrt.len()).map(|other| other == index).collect();
         connected[index] = match pullback(graph, &only, options) {
             Err(Error::Disconnected { .. }) => false,
             other => other.map(|_| true)?,
@@ -73,15 +73,15 @@ fn connected_pullback(graph: &Graph, by: &[bool], options: &GradOptions) -> Resu
 }
 
 #[track_caller]
-fn pullback(graph: &Graph, by: &[bool], options: &GradOptions) -> Result<Pullback> {
-    let names = by.iter().enumerate().filter(|(_, by)| **by).map(|(index, _)| graph.input_name(index).into());
+fn pullback(graph: &Graph, wrt: &[bool], options: &GradOptions) -> Result<Pullback> {
+    let names = wrt.iter().enumerate().filter(|(_, wrt)| **wrt).map(|(index, _)| graph.input_name(index).into());
     graph.pullback(Wrt::Names(names.collect()), options.clone())
 }
 
 /// Lays the residuals of a framework op's two programs out as the loops of the forward plan store them, for arguments
 /// of these sizes. No other code reads the residuals, so neither plan has to move their elements. The first `outputs`
 /// outputs of the forward graph are the graph's own. For other sizes the programs compute the same values.
-pub fn with_residuals_as_planned(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
+pub fn lay_out_residuals(pullback: Pullback, outputs: usize, arguments: &[Vec<usize>]) -> Result<Pullback> {
     let at = Place::new(pullback.forward.name(), Site::Unknown);
     let inputs = pullback.forward.inputs().iter().map(|input| pullback.forward.ty(input.value));
     let arguments: Vec<TensorType> =

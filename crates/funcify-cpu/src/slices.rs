@@ -8,7 +8,7 @@ use funcify_core::error::{Error, Place, Result, Site};
 use funcify_core::{DType, Graph, Shape, TensorType};
 use funcify_runtime::{Function, bind_sizes};
 
-use crate::backend::{Cpu, OnHost};
+use crate::backend::{Cpu, HostProgram};
 use crate::engine::Number;
 
 /// A program compiled for one set of sizes, which reads and writes the caller's slices.
@@ -32,14 +32,14 @@ use crate::engine::Number;
 /// ```
 #[derive(Debug)]
 pub struct OnSlices {
-    program: Arc<OnHost>,
+    program: Arc<HostProgram>,
     name: String,
     inputs: Vec<Slot>,
     outputs: Vec<Slot>,
 }
 
 /// The largest number of elements that a slice of f64 may have.
-const MOST_ELEMENTS: usize = isize::MAX as usize / size_of::<f64>();
+const MAX_ELEMENTS: usize = isize::MAX as usize / size_of::<f64>();
 
 /// An argument or a result.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Slot {
     }
 
     /// Returns the range of the elements, if they are integers or booleans.
-    fn integers(&self) -> Option<RangeInclusive<f64>> {
+    fn integer_range(&self) -> Option<RangeInclusive<f64>> {
         match self.ty.dtype {
             DType::Bool => Some(0.0..=1.0),
             DType::U8 => Some(0.0..=u8::MAX.into()),
@@ -87,7 +87,7 @@ impl OnSlices {
             .zip(shapes)
             .map(|((index, input), shape)| Slot::new(graph.input_name(index), graph.ty(input.value).dtype, shape))
             .collect();
-        if let Some(Slot { name, ty, .. }) = inputs.iter().find(|input| input.elements > MOST_ELEMENTS) {
+        if let Some(Slot { name, ty, .. }) = inputs.iter().find(|input| input.elements > MAX_ELEMENTS) {
             let fix = "compile it for the sizes of the slices that you will pass";
             return Err(at.mismatch(format!("the shape of `{name}`"), "a size that fits in memory", ty, fix));
         }
@@ -101,7 +101,7 @@ impl OnSlices {
             reason: reason.into(),
             fix: "call it on tensors with `Function::call`".into(),
         };
-        let program = whole.downcast::<OnHost>().map_err(|_| declined("it is not compiled as a whole"))?;
+        let program = whole.downcast::<HostProgram>().map_err(|_| declined("it is not compiled as a whole"))?;
         let engine = &program.0;
         let given = types.iter().map(|ty| ty.dtype).chain(engine.results().iter().map(|(dtype, _)| *dtype));
         for dtype in given {
@@ -145,8 +145,8 @@ impl OnSlices {
             let fix = "pass slices of the expected type";
             return Err(place().mismatch("the element type", engine.dtype(), T::DTYPE, fix));
         }
-        check(place, "argument", &self.inputs, inputs.iter().map(|slice| slice.len()))?;
-        check(place, "result", &self.outputs, results.iter().map(|slice| slice.len()))?;
+        check_lengths(place, "argument", &self.inputs, inputs.iter().map(|slice| slice.len()))?;
+        check_lengths(place, "result", &self.outputs, results.iter().map(|slice| slice.len()))?;
         self.inputs.iter().zip(inputs).try_for_each(|(slot, slice)| check_elements(place, slot, slice))?;
         let failed = |source| Error::Execution { at: place().boxed(), backend: "cpu".into(), source };
         engine.call_into(inputs, results).map_err(failed)?;
@@ -161,7 +161,7 @@ impl OnSlices {
 
 /// Checks that the elements of an argument are values of its type. Only integers and booleans are checked.
 fn check_elements<T: Number>(place: impl Fn() -> Place, slot: &Slot, slice: &[T]) -> Result<()> {
-    let Some(range) = slot.integers() else { return Ok(()) };
+    let Some(range) = slot.integer_range() else { return Ok(()) };
     let is_one = |number: f64| range.contains(&number) && number.trunc() == number && !is_negative_zero(number);
     let Some(index) = slice.iter().position(|number| !is_one(number.to_f64())) else { return Ok(()) };
     let Slot { name, ty, .. } = slot;
@@ -178,7 +178,7 @@ fn is_negative_zero(number: f64) -> bool {
 }
 
 /// Checks the number of slices and their lengths.
-fn check(
+fn check_lengths(
     place: impl Fn() -> Place,
     kind: &str,
     slots: &[Slot],

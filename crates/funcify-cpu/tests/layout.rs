@@ -6,7 +6,7 @@ use funcify::dispatch::Declined;
 use funcify::types::Sizes;
 use funcify::{CheckpointPolicy, GradOptions, Graph, concat, scan};
 use funcify_cpu::plan::{Node, Op};
-use funcify_cpu::{Division, GraphPlan, plan_graph, with_residuals_as_planned};
+use funcify_cpu::{Division, GraphPlan, lay_out_residuals, plan_graph};
 
 mod numbers;
 use numbers::traced;
@@ -88,7 +88,7 @@ fn what_a_framework_saves_lies_as_both_plans_have_it() {
     let options = GradOptions::new().policy(CheckpointPolicy::SaveCostly).stepwise(true);
     let pullback = graph.unwrap().pullback(["a", "xs"], options).unwrap();
     let sizes = [vec![64, 16], vec![64, 16], vec![50, 64], vec![50, 16]];
-    let laid_out = with_residuals_as_planned(pullback.clone(), 1, &sizes).unwrap();
+    let laid_out = lay_out_residuals(pullback.clone(), 1, &sizes).unwrap();
     assert_eq!(laid_out.forward.output_type(1).to_string(), "f32[50,16,64]");
     let transposes = |programs: &Pullback| {
         [&programs.forward, &programs.backward].map(|graph| transposes_in_loops(&plan(graph).unwrap()))

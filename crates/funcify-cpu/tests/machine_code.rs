@@ -12,7 +12,7 @@ use numbers::{built, inputs, traced};
 
 /// Returns a graph's results, and whether one of its loops was translated to machine code.
 fn run(graph: &Graph, inputs: &[HostTensor], division: Division, translation: Translation) -> (Vec<Vec<f64>>, bool) {
-    let (machine, sizes) = (Machine::detect().translating(translation), Sizes::new());
+    let (machine, sizes) = (Machine::detect().with_translation(translation), Sizes::new());
     let whole = WholeRequest { graph, sizes: &sizes, is_program: true, memory_budget: 1 << 30, may_refuse: true };
     let engine = Engine::compile(whole, division, machine).unwrap();
     let elements = |tensor: &HostTensor| Elements::of_numbers(tensor.to_f64_vec().into_iter(), engine.dtype());

@@ -47,13 +47,13 @@ const OPS: &[(&str, ProgramFn)] = &[
 ];
 
 /// Programs with an instruction for each index of an axis, which are declined beyond a certain size.
-const LISTED: &[(&str, ProgramFn)] = &[("products of many matrices", |[_, m, ..]| {
+const GROWING_PROGRAMS: &[(&str, ProgramFn)] = &[("products of many matrices", |[_, m, ..]| {
     let pairs = concat(&[m.unsqueeze(1), m.unsqueeze(1)], 1);
     pairs.matmul(pairs.transpose([0, 2, 1]))
 })];
 
 /// The most instructions that a plan may have.
-const MOST: usize = 1 << 14;
+const MAX_INSTRUCTIONS: usize = 1 << 14;
 
 fn operands(g: &funcify::Builder) -> Operands {
     [("x", "f32[N]"), ("m", "f32[N,3]"), ("k", "f32[3,N]"), ("b", "f32[4,N,3]")].map(|(name, ty)| g.input(name, ty))
@@ -99,11 +99,11 @@ fn plans_do_not_grow_with_their_tensors() {
 
 #[test]
 fn what_grows_is_bounded() {
-    for (name, op) in LISTED {
+    for (name, op) in GROWING_PROGRAMS {
         for graph in programs(*op) {
             let counts = [10, 1_000, 10_000_000].map(|n| instructions(&graph, n));
             assert!(counts[0].is_ok() && counts[1].is_ok(), "{name}: {counts:?}\n{graph}");
-            assert!(counts.iter().flatten().all(|count| *count <= MOST), "{name}: {counts:?}");
+            assert!(counts.iter().flatten().all(|count| *count <= MAX_INSTRUCTIONS), "{name}: {counts:?}");
             let is_declined = counts[2].as_ref().is_err_and(|declined| declined.contains("instructions"));
             assert!(is_declined, "{name}: {counts:?}\n{graph}");
         }

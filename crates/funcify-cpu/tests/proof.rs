@@ -320,7 +320,7 @@ fn an_early_end_that_runs_one_step_too_many() {
             true => [vec![copy(1, goes, before)], next].concat(),
             false => [next, vec![copy(1, goes, before)]].concat(),
         };
-        let run = Node::While { test: Vec::new(), holds: goes, body, most: Some(9) };
+        let run = Node::While { test: Vec::new(), holds: goes, body, bound: Some(9) };
         let starts = [before, goes].map(|flag| Op::Fill(1.0).over([1, 1], flag, &[])).to_vec();
         plan.once([starts, vec![copy(1, c, s), run, copy(1, last, c)]].concat());
         plan

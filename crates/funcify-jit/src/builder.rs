@@ -42,9 +42,9 @@ pub struct Builder<'f, T: Number> {
     reaches: Vec<Reach>,
     ran: Variable,
     body: Option<Block>,
-    behind: Block,
+    exit: Block,
     /// The registers stored after the last iteration.
-    kept: Vec<(Register, Stream, usize, usize)>,
+    stored_after_loop: Vec<(Register, Stream, usize, usize)>,
 }
 
 /// Returns the flags of memory accesses. Their bounds are checked before the routine runs, so they cannot trap; they
@@ -80,7 +80,7 @@ impl<'f, T: Number> Builder<'f, T> {
         let ran = function.declare_var(pointer);
         let none = function.ins().iconst(pointer, 0);
         function.def_var(ran, none);
-        let behind = function.create_block();
+        let exit = function.create_block();
         Builder {
             function,
             pointer,
@@ -94,8 +94,8 @@ impl<'f, T: Number> Builder<'f, T> {
             reaches: Vec::new(),
             ran,
             body: None,
-            behind,
-            kept: Vec::new(),
+            exit,
+            stored_after_loop: Vec::new(),
         }
     }
 
@@ -142,7 +142,7 @@ impl<'f, T: Number> Builder<'f, T> {
 
     /// Loads `len` elements, at most a vector of them, starting `at` elements after the place of a stream.
     pub fn load(&mut self, stream: Stream, at: usize, len: usize) -> Value {
-        let place = self.place(stream, at + len, false);
+        let place = self.stream_address(stream, at + len, false);
         let element = |index: usize| ((at + index) * size_of::<T>()) as i32;
         if len == self.lanes {
             return Value(self.function.ins().load(self.ty, memory(), place, element(0)));
@@ -161,7 +161,7 @@ impl<'f, T: Number> Builder<'f, T> {
 
     /// Stores the first `len` elements of a value, starting `at` elements after the place of a stream.
     pub fn store(&mut self, value: Value, stream: Stream, at: usize, len: usize) {
-        let place = self.place(stream, at + len, true);
+        let place = self.stream_address(stream, at + len, true);
         let element = |index: usize| ((at + index) * size_of::<T>()) as i32;
         if len == self.lanes {
             self.function.ins().store(memory(), value.0, place, element(0));
@@ -174,15 +174,15 @@ impl<'f, T: Number> Builder<'f, T> {
     }
 
     /// Stores the first `len` elements of a register after the last iteration.
-    pub fn keep(&mut self, register: Register, stream: Stream, at: usize, len: usize) {
-        self.kept.push((register, stream, at, len));
+    pub fn store_after_loop(&mut self, register: Register, stream: Stream, at: usize, len: usize) {
+        self.stored_after_loop.push((register, stream, at, len));
     }
 
     /// Ends the loop at this point if the first lane of a value is 0.
     pub fn end_unless(&mut self, value: Value) {
         let holds = self.is_not_zero(value);
         let further = self.function.create_block();
-        self.function.ins().brif(holds, further, &[], self.behind, &[]);
+        self.function.ins().brif(holds, further, &[], self.exit, &[]);
         self.function.switch_to_block(further);
         self.function.seal_block(further);
     }
@@ -201,7 +201,7 @@ impl<'f, T: Number> Builder<'f, T> {
     }
 
     /// Returns the current address of a stream, and records that up to `end` elements after it are accessed.
-    pub(crate) fn place(&mut self, stream: Stream, end: usize, is_written: bool) -> ir::Value {
+    pub(crate) fn stream_address(&mut self, stream: Stream, end: usize, is_written: bool) -> ir::Value {
         let reach = &mut self.reaches[stream.0];
         reach.elements = reach.elements.max(end);
         reach.is_written |= is_written;
@@ -222,14 +222,14 @@ impl<'f, T: Number> Builder<'f, T> {
             let ran = self.function.ins().iadd_imm_u(ran, 1);
             self.function.def_var(self.ran, ran);
             let goes_on = self.function.ins().icmp(IntCC::UnsignedLessThan, ran, times);
-            self.function.ins().brif(goes_on, body, &[], self.behind, &[]);
+            self.function.ins().brif(goes_on, body, &[], self.exit, &[]);
             self.function.seal_block(body);
         } else {
-            self.function.ins().jump(self.behind, &[]);
+            self.function.ins().jump(self.exit, &[]);
         }
-        self.function.switch_to_block(self.behind);
-        self.function.seal_block(self.behind);
-        for (register, stream, at, len) in std::mem::take(&mut self.kept) {
+        self.function.switch_to_block(self.exit);
+        self.function.seal_block(self.exit);
+        for (register, stream, at, len) in std::mem::take(&mut self.stored_after_loop) {
             let value = self.get(register);
             self.store(value, stream, at, len);
         }

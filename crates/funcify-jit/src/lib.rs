@@ -21,7 +21,7 @@
 //!     let next = builder.mul_add(half, last, x);
 //!     builder.store(next, ys, 0, 4);
 //!     builder.set(y, next);
-//!     builder.keep(y, state, 0, 4);
+//!     builder.store_after_loop(y, state, 0, 4);
 //! })?;
 //!
 //! let (mut state, xs, mut ys) = ([8.0f32; 4], [1.0f32; 12], [0.0f32; 12]);

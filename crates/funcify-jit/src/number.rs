@@ -40,35 +40,35 @@ impl Number for f64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Functions<T: Number> {
     /// Functions of one operand, for routines of one lane.
-    pub one: extern "C" fn(u32, T) -> T,
+    pub unary: extern "C" fn(u32, T) -> T,
     /// Functions of two operands, for routines of one lane.
-    pub two: extern "C" fn(u32, T, T) -> T,
+    pub binary: extern "C" fn(u32, T, T) -> T,
     /// Functions of one operand, for routines of vectors.
-    pub vector: extern "C" fn(u32, &mut T::Vector),
+    pub unary_vector: extern "C" fn(u32, &mut T::Vector),
     /// Functions of two operands, for routines of vectors.
-    pub vectors: extern "C" fn(u32, &mut T::Vector, &T::Vector),
+    pub binary_vector: extern "C" fn(u32, &mut T::Vector, &T::Vector),
 }
 
 impl<T: Number> Functions<T> {
     /// Placeholders for routines that call no functions: each returns its first operand unchanged.
     pub const NONE: Self = {
-        extern "C" fn one<T>(_: u32, x: T) -> T {
+        extern "C" fn unary<T>(_: u32, x: T) -> T {
             x
         }
-        extern "C" fn two<T>(_: u32, x: T, _: T) -> T {
+        extern "C" fn binary<T>(_: u32, x: T, _: T) -> T {
             x
         }
-        extern "C" fn vector<V>(_: u32, _: &mut V) {}
-        extern "C" fn vectors<V>(_: u32, _: &mut V, _: &V) {}
-        Functions { one, two, vector, vectors }
+        extern "C" fn unary_vector<V>(_: u32, _: &mut V) {}
+        extern "C" fn binary_vector<V>(_: u32, _: &mut V, _: &V) {}
+        Functions { unary, binary, unary_vector, binary_vector }
     };
 
-    pub(crate) fn one_address(&self, lanes: usize) -> usize {
-        if lanes == 1 { self.one as usize } else { self.vector as usize }
+    pub(crate) fn unary_address(&self, lanes: usize) -> usize {
+        if lanes == 1 { self.unary as usize } else { self.unary_vector as usize }
     }
 
-    pub(crate) fn two_address(&self, lanes: usize) -> usize {
-        if lanes == 1 { self.two as usize } else { self.vectors as usize }
+    pub(crate) fn binary_address(&self, lanes: usize) -> usize {
+        if lanes == 1 { self.binary as usize } else { self.binary_vector as usize }
     }
 }
 

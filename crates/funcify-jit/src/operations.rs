@@ -123,18 +123,18 @@ impl<T: Number> Builder<'_, T> {
     }
 
     /// Calls the routine's function of one operand with the selector `which`.
-    pub fn call(&mut self, which: u32, x: Value) -> Value {
-        let address = self.functions.one_address(self.lanes);
-        self.call_at(address, which, &[x])
+    pub fn call_unary(&mut self, which: u32, x: Value) -> Value {
+        let address = self.functions.unary_address(self.lanes);
+        self.call_address(address, which, &[x])
     }
 
     /// Calls the routine's function of two operands with the selector `which`.
-    pub fn call2(&mut self, which: u32, x: Value, y: Value) -> Value {
-        let address = self.functions.two_address(self.lanes);
-        self.call_at(address, which, &[x, y])
+    pub fn call_binary(&mut self, which: u32, x: Value, y: Value) -> Value {
+        let address = self.functions.binary_address(self.lanes);
+        self.call_address(address, which, &[x, y])
     }
 
-    fn call_at(&mut self, address: usize, which: u32, operands: &[Value]) -> Value {
+    fn call_address(&mut self, address: usize, which: u32, operands: &[Value]) -> Value {
         let which = self.function.ins().iconst(types::I32, i64::from(which));
         let address = self.function.ins().iconst(self.pointer, address as i64);
         let signature = self.signatures[operands.len() - 1];

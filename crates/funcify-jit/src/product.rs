@@ -1,7 +1,7 @@
 //! Multiplies a row by a matrix, as a loop inside the routine's loop.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value as Raw};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value as IrValue};
 
 use crate::builder::{Builder, Stream, Value, memory};
 use crate::number::Number;
@@ -24,7 +24,7 @@ pub struct Matrix<'m> {
 pub struct RegisterRow {
     vectors: Vec<Value>,
     /// The address of a copy in memory, if a product needed one.
-    copy: Option<Raw>,
+    copy: Option<IrValue>,
 }
 
 impl RegisterRow {
@@ -35,7 +35,7 @@ impl RegisterRow {
 }
 
 /// The number of times that one round of the inner loop cycles through the sums.
-const TURNS: usize = 2;
+const UNROLL: usize = 2;
 
 impl<T: Number> Builder<'_, T> {
     /// Adds a row times a matrix: `sums[v][k % SUMS] += row[k] * matrix[k][v]` for each row k of the matrix, in order.
@@ -53,10 +53,10 @@ impl<T: Number> Builder<'_, T> {
     ) {
         let len = row.vectors.len() * self.lanes;
         assert!(matrix.rows <= len, "a row of {len} elements for a matrix of {} rows", matrix.rows);
-        let first = self.place(matrix.stream, self.end_of(matrix), false);
-        let rounds = matrix.rows / (TURNS * SUMS);
-        let behind = if rounds == 0 { first } else { self.rounds(sums, row, matrix, first, rounds) };
-        let done = rounds * TURNS * SUMS;
+        let first = self.stream_address(matrix.stream, self.end_of(matrix), false);
+        let rounds = matrix.rows / (UNROLL * SUMS);
+        let behind = if rounds == 0 { first } else { self.add_rounds(sums, row, matrix, first, rounds) };
+        let done = rounds * UNROLL * SUMS;
         for k in done..matrix.rows {
             let x = self.lane(row.vectors[k / self.lanes], k % self.lanes);
             let from = (behind, (k - done) * matrix.pitch);
@@ -64,25 +64,25 @@ impl<T: Number> Builder<'_, T> {
         }
     }
 
-    /// Emits `rounds` rounds over `TURNS * SUMS` rows each. Returns the address of the rows after them.
+    /// Emits `rounds` rounds over `UNROLL * SUMS` rows each. Returns the address of the rows after them.
     fn rounds<const SUMS: usize>(
         &mut self,
         sums: &mut [[Value; SUMS]],
         row: &mut RegisterRow,
         matrix: Matrix<'_>,
-        first: Raw,
+        first: IrValue,
         rounds: usize,
-    ) -> Raw {
+    ) -> IrValue {
         let bytes = |elements: usize| (elements * size_of::<T>()) as i64;
         let elements = match row.copy {
             Some(copy) => copy,
-            None => *row.copy.insert(self.stored(&row.vectors)),
+            None => *row.copy.insert(self.store_in_stack(&row.vectors)),
         };
-        let end = self.function.ins().iadd_imm_u(elements, bytes(rounds * TURNS * SUMS));
+        let end = self.function.ins().iadd_imm_u(elements, bytes(rounds * UNROLL * SUMS));
 
         let (round, behind) = (self.function.create_block(), self.function.create_block());
         // Block arguments are computed in this order: all uses of one element of the row, then the next.
-        let carried = |elements: Raw, place: Raw, sums: &[[Value; SUMS]]| -> Vec<BlockArg> {
+        let carried = |elements: IrValue, place: IrValue, sums: &[[Value; SUMS]]| -> Vec<BlockArg> {
             let sums = (0..SUMS).flat_map(|part| sums.iter().map(move |sums| sums[part].0));
             [elements, place].into_iter().chain(sums).map(BlockArg::Value).collect()
         };
@@ -95,15 +95,15 @@ impl<T: Number> Builder<'_, T> {
                 sums[part] = Value(self.function.append_block_param(round, self.ty));
             }
         }
-        for k in 0..TURNS * SUMS {
+        for k in 0..UNROLL * SUMS {
             // The copy was written before this loop, so no load of this address can precede it.
-            let one = self.function.ins().load(T::TYPE, unwritten(), elements, bytes(k) as i32);
+            let one = self.function.ins().load(T::TYPE, read_only(), elements, bytes(k) as i32);
             let x = Value(if self.lanes == 1 { one } else { self.function.ins().splat(self.ty, one) });
             let sums = sums.iter_mut().map(|sums| &mut sums[k % SUMS]);
             self.add_row(sums, x, matrix, (place, k * matrix.pitch));
         }
-        let elements = self.function.ins().iadd_imm_u(elements, bytes(TURNS * SUMS));
-        let place = self.function.ins().iadd_imm_u(place, bytes(TURNS * SUMS * matrix.pitch));
+        let elements = self.function.ins().iadd_imm_u(elements, bytes(UNROLL * SUMS));
+        let place = self.function.ins().iadd_imm_u(place, bytes(UNROLL * SUMS * matrix.pitch));
         let goes_on = self.function.ins().icmp(IntCC::UnsignedLessThan, elements, end);
         let carried = carried(elements, place, sums);
         self.function.ins().brif(goes_on, round, &carried, behind, &[]);
@@ -119,11 +119,11 @@ impl<T: Number> Builder<'_, T> {
         sums: impl Iterator<Item = &'s mut Value>,
         x: Value,
         matrix: Matrix<'_>,
-        (place, behind): (Raw, usize),
+        (place, behind): (IrValue, usize),
     ) {
         for (sum, column) in sums.zip(matrix.columns) {
             let at = ((column + behind) * size_of::<T>()) as i32;
-            let y = Value(self.function.ins().load(self.ty, unwritten(), place, at));
+            let y = Value(self.function.ins().load(self.ty, read_only(), place, at));
             *sum = self.mul_add(y, x, *sum);
         }
     }
@@ -131,11 +131,11 @@ impl<T: Number> Builder<'_, T> {
     /// Forces values to be computed here instead of where they are first used, so that their operands are no longer
     /// needed. (They are stored; nothing reads them.)
     pub fn compute(&mut self, values: &[Value]) {
-        self.stored(values);
+        self.store_in_stack(values);
     }
 
     /// Stores vectors one after the other in the routine's own memory. Returns their address.
-    fn stored(&mut self, vectors: &[Value]) -> Raw {
+    fn store_in_stack(&mut self, vectors: &[Value]) -> IrValue {
         let lanes = self.lanes;
         let bytes = |vectors: usize| vectors * lanes * size_of::<T>();
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes(vectors.len()) as u32, 4);
@@ -156,6 +156,6 @@ impl<T: Number> Builder<'_, T> {
 
 /// Returns the flags of memory that is not written while it may be read. Other loads keep their order; these may move
 /// to where their values are used, as otherwise many of the values would be spilled to memory again.
-fn unwritten() -> MemFlagsData {
+fn read_only() -> MemFlagsData {
     memory().with_readonly().with_can_move()
 }

@@ -52,8 +52,8 @@ pub struct Span {
 }
 
 impl<T: Number> Routine<T> {
-    /// Compiles a loop on vectors of one lane or of [`Number::LANES`] lanes. `tell` builds the loop.
-    pub fn new(lanes: usize, functions: Functions<T>, tell: impl FnOnce(&mut Builder<'_, T>)) -> Result<Self, Error> {
+    /// Compiles a loop on vectors of one lane or of [`Number::LANES`] lanes. `build` builds the loop.
+    pub fn new(lanes: usize, functions: Functions<T>, build: impl FnOnce(&mut Builder<'_, T>)) -> Result<Self, Error> {
         if lanes != 1 && lanes != T::LANES {
             return Err(Error::Lanes(lanes));
         }
@@ -63,15 +63,15 @@ impl<T: Number> Routine<T> {
         let pointer = module.target_config().pointer_type();
         signature.params.extend(vec![AbiParam::new(pointer); 3]);
         signature.returns.push(AbiParam::new(pointer));
-        let id = module.declare_function("routine", Linkage::Local, signature).map_err(refused)?;
+        let id = module.declare_function("routine", Linkage::Local, signature).map_err(processor_error)?;
         context.func.name = UserFuncName::user(0, id.as_u32());
         let mut builders = FunctionBuilderContext::new();
         let function = FunctionBuilder::new(&mut context.func, &mut builders);
         let mut builder = Builder::new(function, &module, lanes, functions);
-        tell(&mut builder);
+        build(&mut builder);
         let reaches = builder.end(&module);
-        module.define_function(id, &mut context).map_err(refused)?;
-        module.finalize_definitions().map_err(refused)?;
+        module.define_function(id, &mut context).map_err(processor_error)?;
+        module.finalize_definitions().map_err(processor_error)?;
         let code = code(&module, id);
         Ok(Routine { module: ManuallyDrop::new(module), code, reaches, number: PhantomData })
     }
@@ -87,7 +87,7 @@ impl<T> Routine<T> {
         if times == 0 {
             return Ok(0);
         }
-        let mut raw: SmallVec<[Raw; 16]> = buffers.iter_mut().map(Raw::of).collect();
+        let mut raw: SmallVec<[RawBuffer; 16]> = buffers.iter_mut().map(RawBuffer::of).collect();
         let (mut places, mut steps) = (SmallVec::<[*mut u8; 32]>::new(), SmallVec::<[isize; 32]>::new());
         for (index, (span, reach)) in spans.iter().zip(&self.reaches).enumerate() {
             let raw = raw.get_mut(span.buffer).ok_or(Error::Bounds(index))?;
@@ -96,7 +96,7 @@ impl<T> Routine<T> {
             steps.push(step);
         }
         // SAFETY: in iteration i of at most `times`, the code reads and writes up to `reach.elements` elements after
-        // each place moved i times by its step, and writes only where `reach.is_written`. `Raw::place` has checked
+        // each place moved i times by its step, and writes only where `reach.is_written`. `RawBuffer::place` has checked
         // that all of these are in the buffers, whose borrows last until the code returns, and that buffers being
         // written are borrowed mutably. The addresses come from those borrows, and no buffer is accessed here in the
         // meantime. Any bits are valid for the elements.
@@ -107,7 +107,7 @@ impl<T> Routine<T> {
 }
 
 /// The memory of a buffer, as addresses.
-struct Raw {
+struct RawBuffer {
     start: *mut u8,
     /// The number of units, the columns of each, and the elements from one unit to the next. A slice is one unit.
     units: usize,
@@ -117,7 +117,7 @@ struct Raw {
     may_be_written: bool,
 }
 
-impl Raw {
+impl RawBuffer {
     fn of<T>(buffer: &mut Buffer<'_, T>) -> Self {
         let (start, columns, may_be_written) = match buffer {
             Buffer::Read(data) => (data.as_ptr().cast_mut(), data.len(), false),
@@ -128,10 +128,10 @@ impl Raw {
                 // Columns that are not contiguous are treated as no columns.
                 let columns = if side == 1 || columns <= 1 { columns } else { 0 };
                 let start = array.as_mut_ptr().cast();
-                return Raw { start, units, columns, pitch, is_columns: true, may_be_written: true };
+                return RawBuffer { start, units, columns, pitch, is_columns: true, may_be_written: true };
             }
         };
-        Raw { start: start.cast(), units: 1, columns, pitch: 0, is_columns: false, may_be_written }
+        RawBuffer { start: start.cast(), units: 1, columns, pitch: 0, is_columns: false, may_be_written }
     }
 
     /// Returns the address of a span's place and the bytes that it moves, if all elements that it reaches are in the
@@ -160,13 +160,16 @@ impl Raw {
 fn module() -> Result<JITModule, Error> {
     let mut flags = settings::builder();
     for (flag, value) in [("use_colocated_libcalls", "false"), ("is_pic", "false"), ("opt_level", "speed")] {
-        flags.set(flag, value).map_err(refused)?;
+        flags.set(flag, value).map_err(processor_error)?;
     }
-    let isa = cranelift_native::builder().map_err(refused)?.finish(settings::Flags::new(flags)).map_err(refused)?;
+    let isa = cranelift_native::builder()
+        .map_err(processor_error)?
+        .finish(settings::Flags::new(flags))
+        .map_err(processor_error)?;
     Ok(JITModule::new(JITBuilder::with_isa(isa, default_libcall_names())))
 }
 
-fn refused(error: impl fmt::Display) -> Error {
+fn processor_error(error: impl fmt::Display) -> Error {
     Error::Processor(error.to_string())
 }
 

@@ -8,18 +8,18 @@ fn at(buffer: usize, at: usize) -> Span {
     Span { buffer, unit: 0, at, step: 0 }
 }
 
-/// Applies the operations that `tell` builds to two vectors, in one iteration.
+/// Applies the operations that `build` builds to two vectors, in one iteration.
 fn once<T: Number + Default>(
     lanes: usize,
     x: &[T],
     y: &[T],
-    tell: impl FnOnce(&mut Builder<'_, T>, Value, Value) -> Value,
+    build: impl FnOnce(&mut Builder<'_, T>, Value, Value) -> Value,
 ) -> Vec<T> {
     let routine = Routine::new(lanes, Functions::NONE, |builder| {
         let [xs, ys, to] = [builder.stream(), builder.stream(), builder.stream()];
         builder.begin();
         let (x, y) = (builder.load(xs, 0, lanes), builder.load(ys, 0, lanes));
-        let value = tell(builder, x, y);
+        let value = build(builder, x, y);
         builder.store(value, to, 0, lanes);
     });
     let mut to = vec![T::default(); lanes];
@@ -84,31 +84,31 @@ of_both_types! {
     min(x, y) = |b, v, w| b.min(v, w), if x.is_nan() || x < y || (x == y && x.is_sign_negative()) { x } else { y };
 }
 
-extern "C" fn one(which: u32, x: f32) -> f32 {
+extern "C" fn unary(which: u32, x: f32) -> f32 {
     x + which as f32
 }
 
-extern "C" fn two(which: u32, x: f32, y: f32) -> f32 {
+extern "C" fn binary(which: u32, x: f32, y: f32) -> f32 {
     x * 10.0 + y + which as f32
 }
 
-extern "C" fn vector(which: u32, x: &mut [f32; 4]) {
-    *x = x.map(|x| one(which, x));
+extern "C" fn unary_vector(which: u32, x: &mut [f32; 4]) {
+    *x = x.map(|x| unary(which, x));
 }
 
-extern "C" fn vectors(which: u32, x: &mut [f32; 4], y: &[f32; 4]) {
-    *x = std::array::from_fn(|lane| two(which, x[lane], y[lane]));
+extern "C" fn binary_vector(which: u32, x: &mut [f32; 4], y: &[f32; 4]) {
+    *x = std::array::from_fn(|lane| binary(which, x[lane], y[lane]));
 }
 
 #[test]
 fn functions_are_called_with_which_and_operands() {
     for lanes in [1, 4] {
-        let routine = Routine::new(lanes, Functions { one, two, vector, vectors }, |builder| {
+        let routine = Routine::new(lanes, Functions { unary, binary, unary_vector, binary_vector }, |builder| {
             let [xs, to] = [builder.stream(), builder.stream()];
             builder.begin();
             let x = builder.load(xs, 0, lanes);
-            let y = builder.call(7, x);
-            let z = builder.call2(100, x, y);
+            let y = builder.call_unary(7, x);
+            let z = builder.call_binary(100, x, y);
             builder.store(z, to, 0, lanes);
         });
         let (x, mut to) = ([1.0, 2.0, 3.0, 4.0], [0.0; 4]);
@@ -133,7 +133,7 @@ fn sums() -> Routine<f32> {
         let all = builder.add(lane, one);
         builder.store(next, sums, 0, 3);
         builder.store(all, sums, 3, 2);
-        builder.keep(sum, state, 0, 3);
+        builder.store_after_loop(sum, state, 0, 3);
     });
     routine.unwrap()
 }
@@ -174,7 +174,7 @@ fn a_loop_ends_itself_in_the_middle_of_an_iteration() {
         let [x, before, behind] = [0, 1, 2].map(|index| {
             let first = builder.load(numbers, index, 1);
             let register = builder.register(first);
-            builder.keep(register, numbers, index, 1);
+            builder.store_after_loop(register, numbers, index, 1);
             register
         });
         let (one, half) = (builder.number(1.0), builder.number(0.5));

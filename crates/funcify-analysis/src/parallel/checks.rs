@@ -13,7 +13,7 @@ use super::{Label, Mixed, ParallelAxis};
 impl ParallelAxis {
     /// Checks that each share results from a sum over the axis, or from shares only: each part would add values that
     /// are the same for all parts.
-    pub(super) fn made(&self, graph: &Graph) -> Result<(), Mixed> {
+    pub(super) fn check_share_origins(&self, graph: &Graph) -> Result<(), Mixed> {
         for node in graph.nodes() {
             let of = |index: usize| self.get(graph, node.inputs[index]);
             let is_share = |value: &ValueId| self.get(graph, *value) == Label::Share;
@@ -44,12 +44,17 @@ impl ParallelAxis {
                 return Err(Mixed);
             }
         }
-        graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.made(body))
+        graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.check_share_origins(body))
     }
 
     /// Checks that loops scale shares only by moderate numbers and not from step to step, and that nothing divides
     /// shares by other numbers. `known` holds the inputs of a body that are moderate numbers.
-    pub(super) fn moderate(&self, graph: &Graph, sizes: &Sizes, known: Option<HashSet<ValueId>>) -> Result<(), Mixed> {
+    pub(super) fn check_share_factors(
+        &self,
+        graph: &Graph,
+        sizes: &Sizes,
+        known: Option<HashSet<ValueId>>,
+    ) -> Result<(), Mixed> {
         let is_body = known.is_some();
         let mut known = known.unwrap_or_default();
         let is_share = |value: &ValueId| self.get(graph, *value) == Label::Share;
@@ -90,13 +95,13 @@ impl ParallelAxis {
                 let invariants = scan.operands().invariants.zip(scan.params().invariants);
                 let invariants = invariants.filter(|(operand, _)| known.contains(&node.inputs[*operand]));
                 let known = invariants.map(|(_, param)| scan.body.inputs()[param].value).collect();
-                self.moderate(&scan.body, sizes, Some(known))?;
+                self.check_share_factors(&scan.body, sizes, Some(known))?;
             }
         }
         Ok(())
     }
 
-    pub(super) fn sized(&self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
+    pub(super) fn check_axis_sizes(&self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
         for value in graph.values() {
             if let Label::Axis(axis) = self.get(graph, value) {
                 let shape = graph.ty(value).shape.value(sizes).map_err(|_| Mixed)?;
@@ -105,7 +110,7 @@ impl ParallelAxis {
                 }
             }
         }
-        graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.sized(body, sizes))
+        graph.nodes().iter().flat_map(|node| node.op.bodies()).try_for_each(|body| self.check_axis_sizes(body, sizes))
     }
 }
 

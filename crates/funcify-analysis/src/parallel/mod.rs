@@ -150,7 +150,7 @@ impl ParallelAxis {
     fn propagate(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
         loop {
             let before = self.graphs.clone();
-            self.pass(graph, sizes)?;
+            self.propagate_once(graph, sizes)?;
             if before == self.graphs {
                 break;
             }
@@ -158,7 +158,7 @@ impl ParallelAxis {
         self.check(graph, sizes)
     }
 
-    fn pass(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
+    fn propagate_once(&mut self, graph: &Graph, sizes: &Sizes) -> Result<(), Mixed> {
         for node in graph.nodes() {
             self.node(graph, node, sizes)?;
         }
@@ -180,7 +180,7 @@ impl ParallelAxis {
     }
 
     /// Assigns a label to a value; fails if it has a different one.
-    fn demand(&mut self, graph: &Graph, value: ValueId, label: Label) -> Result<(), Mixed> {
+    fn require_label(&mut self, graph: &Graph, value: ValueId, label: Label) -> Result<(), Mixed> {
         match self.get(graph, value) {
             Label::Unknown => self.set(graph, value, label),
             own if own == label => {}
@@ -190,8 +190,8 @@ impl ParallelAxis {
     }
 
     /// Assigns a label to each of two values; fails if either has a different one.
-    fn demand_both(&mut self, graph: &Graph, labels: [(ValueId, Label); 2]) -> Result<(), Mixed> {
-        labels.into_iter().try_for_each(|(value, label)| self.demand(graph, value, label))
+    fn require_labels(&mut self, graph: &Graph, labels: [(ValueId, Label); 2]) -> Result<(), Mixed> {
+        labels.into_iter().try_for_each(|(value, label)| self.require_label(graph, value, label))
     }
 
     /// Labels an operand and a result whose axes correspond: `there` maps an axis of the operand to the result, and
@@ -206,13 +206,13 @@ impl ParallelAxis {
     ) -> Result<(), Mixed> {
         match self.get(graph, operand) {
             Label::Axis(axis) => {
-                self.demand(graph, result, there(axis).map_or(lost, Label::Axis))?;
+                self.require_label(graph, result, there(axis).map_or(lost, Label::Axis))?;
             }
-            Label::Share => self.demand(graph, result, Label::Share)?,
+            Label::Share => self.require_label(graph, result, Label::Share)?,
             Label::None | Label::Unknown => {}
         }
         match self.get(graph, result) {
-            Label::Axis(axis) => self.demand(graph, operand, back(axis).map_or(Label::None, Label::Axis)),
+            Label::Axis(axis) => self.require_label(graph, operand, back(axis).map_or(Label::None, Label::Axis)),
             _ => Ok(()),
         }
     }
@@ -223,7 +223,7 @@ impl ParallelAxis {
         }
         let inputs = &node.inputs;
         let Some(result) = node.outputs.first().copied() else {
-            return inputs.iter().try_for_each(|input| self.demand(graph, *input, Label::None));
+            return inputs.iter().try_for_each(|input| self.require_label(graph, *input, Label::None));
         };
         let shape = |value: ValueId| graph.ty(value).shape.value(sizes).map_err(|_| Mixed);
         match node.op.class() {
@@ -233,7 +233,7 @@ impl ParallelAxis {
             OpClass::Elementwise(Elementwise::Cast(cast)) => {
                 self.unify(graph, inputs[0], result)?;
                 if !self.is_linear(graph.ty(inputs[0]).dtype, cast.dtype) {
-                    self.not_shared(graph, result)?;
+                    self.reject_share(graph, result)?;
                 }
             }
             OpClass::Elementwise(Elementwise::Binary(ops::Binary::Add | ops::Binary::Sub)) => {
@@ -242,7 +242,7 @@ impl ParallelAxis {
                 }
             }
             OpClass::Elementwise(Elementwise::Binary(ops::Binary::Mul | ops::Binary::Div)) => {
-                self.scaled(graph, node)?;
+                self.scale(graph, node)?;
             }
             OpClass::Elementwise(_) | OpClass::Movement(Movement::Bitcast(_)) => self.elementwise(graph, node)?,
             OpClass::Movement(Movement::Broadcast(_)) => {
@@ -268,30 +268,30 @@ impl ParallelAxis {
             }
             OpClass::Indexing(Indexing::Take(op)) if shape(inputs[1])?.len() == 1 => {
                 self.unify(graph, inputs[0], result)?;
-                self.demand(graph, inputs[1], Label::None)?;
-                self.not_along(graph, result, op.axis)?;
+                self.require_label(graph, inputs[1], Label::None)?;
+                self.reject_axis(graph, result, op.axis)?;
             }
             OpClass::Indexing(
                 Indexing::Gather(ops::Gather { axis }) | Indexing::Scatter(ops::Scatter { axis, .. }),
             ) => {
                 self.elementwise(graph, node)?;
-                self.not_along(graph, result, *axis)?;
+                self.reject_axis(graph, result, *axis)?;
             }
             OpClass::Movement(Movement::Slice(ops::Slice { axis, .. }) | Movement::Reverse(ops::Reverse { axis })) => {
                 self.unify(graph, inputs[0], result)?;
-                self.not_along(graph, result, *axis)?;
+                self.reject_axis(graph, result, *axis)?;
             }
             OpClass::Movement(Movement::Pad(op)) => {
                 self.unify(graph, inputs[0], result)?;
-                self.demand(graph, inputs[1], Label::None)?;
-                self.not_along(graph, result, op.axis)?;
-                self.not_shared(graph, result)?;
+                self.require_label(graph, inputs[1], Label::None)?;
+                self.reject_axis(graph, result, op.axis)?;
+                self.reject_share(graph, result)?;
             }
             OpClass::Movement(Movement::Concat(op)) => {
                 for input in inputs {
                     self.unify(graph, *input, result)?;
                 }
-                self.not_along(graph, result, op.axis)?;
+                self.reject_axis(graph, result, op.axis)?;
             }
             OpClass::Along(Along::Reduce(op)) => {
                 let there = |axis: usize| {
@@ -304,7 +304,7 @@ impl ParallelAxis {
                     if is_folded {
                         return Err(Mixed);
                     }
-                    self.not_shared(graph, inputs[0])?;
+                    self.reject_share(graph, inputs[0])?;
                 }
                 self.map(graph, (inputs[0], result), there, back, Label::Share)?;
             }
@@ -312,22 +312,22 @@ impl ParallelAxis {
             OpClass::Creation(Creation::Constant(_)) => {}
             // They do not have the axis: they create their result, run along axes, or contain code that is not
             // analysed.
-            OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => self.nowhere(graph, node)?,
-            OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => self.nowhere(graph, node)?,
-            OpClass::Control(_) | OpClass::Custom(_) => self.nowhere(graph, node)?,
+            OpClass::Creation(_) | OpClass::Indexing(_) | OpClass::Along(_) => self.require_no_axis(graph, node)?,
+            OpClass::Product(_) | OpClass::RandomBits(_) | OpClass::Binding(_) => self.require_no_axis(graph, node)?,
+            OpClass::Control(_) | OpClass::Custom(_) => self.require_no_axis(graph, node)?,
         }
         Ok(())
     }
 
     /// Requires that neither the operands nor the results have the axis.
-    fn nowhere(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
-        node.inputs.iter().chain(&node.outputs).try_for_each(|value| self.demand(graph, *value, Label::None))
+    fn require_no_axis(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
+        node.inputs.iter().chain(&node.outputs).try_for_each(|value| self.require_label(graph, *value, Label::None))
     }
 
     /// Requires that all operands and the result have the axis in one place, and no shares.
     fn elementwise(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
         for input in &node.inputs {
-            self.not_shared(graph, *input)?;
+            self.reject_share(graph, *input)?;
             self.unify(graph, *input, node.outputs[0])?;
         }
         Ok(())
@@ -335,15 +335,17 @@ impl ParallelAxis {
 
     /// Labels a product or quotient: factors that are the same for all parts may scale shares. The quotient of
     /// integers is truncated.
-    fn scaled(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
+    fn scale(&mut self, graph: &Graph, node: &Node) -> Result<(), Mixed> {
         if matches!(node.op, Op::Binary(ops::Binary::Div)) && graph.ty(node.outputs[0]).dtype.is_int() {
             return self.elementwise(graph, node);
         }
         let [left, right, result] = [node.inputs[0], node.inputs[1], node.outputs[0]];
         let is_product = matches!(node.op, Op::Binary(ops::Binary::Mul));
         match (self.get(graph, left), self.get(graph, right)) {
-            (Label::Share, _) => self.demand_both(graph, [(right, Label::None), (result, Label::Share)]),
-            (_, Label::Share) if is_product => self.demand_both(graph, [(left, Label::None), (result, Label::Share)]),
+            (Label::Share, _) => self.require_labels(graph, [(right, Label::None), (result, Label::Share)]),
+            (_, Label::Share) if is_product => {
+                self.require_labels(graph, [(left, Label::None), (result, Label::Share)])
+            }
             (_, Label::Share) => Err(Mixed),
             _ if self.get(graph, result) == Label::Share => Ok(()),
             // An unlabelled operand may become a share, and the result with it.
@@ -362,11 +364,11 @@ impl ParallelAxis {
         from == to || (from.is_int() && (to.is_int() || Some(to) == self.element))
     }
 
-    fn not_along(&self, graph: &Graph, value: ValueId, axis: usize) -> Result<(), Mixed> {
+    fn reject_axis(&self, graph: &Graph, value: ValueId, axis: usize) -> Result<(), Mixed> {
         if self.get(graph, value) == Label::Axis(axis) { Err(Mixed) } else { Ok(()) }
     }
 
-    fn not_shared(&self, graph: &Graph, value: ValueId) -> Result<(), Mixed> {
+    fn reject_share(&self, graph: &Graph, value: ValueId) -> Result<(), Mixed> {
         if self.get(graph, value) == Label::Share { Err(Mixed) } else { Ok(()) }
     }
 
@@ -375,28 +377,28 @@ impl ParallelAxis {
         let (rows, columns) = (rank - 2, rank - 1);
         match self.get(graph, left) {
             Label::Axis(axis) if axis < rows => {
-                self.demand_both(graph, [(right, Label::Axis(axis)), (result, Label::Axis(axis))])?
+                self.require_labels(graph, [(right, Label::Axis(axis)), (result, Label::Axis(axis))])?
             }
             Label::Axis(axis) if axis == rows => {
-                self.demand_both(graph, [(right, Label::None), (result, Label::Axis(rows))])?
+                self.require_labels(graph, [(right, Label::None), (result, Label::Axis(rows))])?
             }
-            Label::Axis(_) => self.demand_both(graph, [(right, Label::Axis(rows)), (result, Label::Share)])?,
-            Label::Share => self.demand_both(graph, [(right, Label::None), (result, Label::Share)])?,
+            Label::Axis(_) => self.require_labels(graph, [(right, Label::Axis(rows)), (result, Label::Share)])?,
+            Label::Share => self.require_labels(graph, [(right, Label::None), (result, Label::Share)])?,
             Label::None | Label::Unknown => {}
         }
         match self.get(graph, right) {
-            Label::Axis(axis) if axis < rows => self.demand(graph, left, Label::Axis(axis))?,
+            Label::Axis(axis) if axis < rows => self.require_label(graph, left, Label::Axis(axis))?,
             Label::Axis(axis) if axis == columns => {
-                self.demand_both(graph, [(left, Label::None), (result, Label::Axis(columns))])?
+                self.require_labels(graph, [(left, Label::None), (result, Label::Axis(columns))])?
             }
-            Label::Axis(_) => self.demand(graph, left, Label::Axis(columns))?,
-            Label::Share => self.demand_both(graph, [(left, Label::None), (result, Label::Share)])?,
+            Label::Axis(_) => self.require_label(graph, left, Label::Axis(columns))?,
+            Label::Share => self.require_labels(graph, [(left, Label::None), (result, Label::Share)])?,
             Label::None | Label::Unknown => {}
         }
         match self.get(graph, result) {
-            Label::Axis(axis) if axis < rows => self.demand(graph, left, Label::Axis(axis)),
-            Label::Axis(axis) if axis == rows => self.demand(graph, left, Label::Axis(rows)),
-            Label::Axis(_) => self.demand(graph, right, Label::Axis(columns)),
+            Label::Axis(axis) if axis < rows => self.require_label(graph, left, Label::Axis(axis)),
+            Label::Axis(axis) if axis == rows => self.require_label(graph, left, Label::Axis(rows)),
+            Label::Axis(_) => self.require_label(graph, right, Label::Axis(columns)),
             _ => Ok(()),
         }
     }
@@ -407,7 +409,7 @@ impl ParallelAxis {
         let param = |index: usize| body.inputs()[index].value;
         let written = |index: usize| body.outputs()[index].value;
         if let Some(steps) = places.steps {
-            self.demand(graph, node.inputs[steps], Label::None)?;
+            self.require_label(graph, node.inputs[steps], Label::None)?;
         }
         for (operand, reads) in places.sequences.zip(&params.sequences) {
             for read in reads.clone() {
@@ -426,7 +428,7 @@ impl ParallelAxis {
             }
             // Each part would add what a step adds to the given rows.
             if buffer.start != Start::Empty {
-                self.not_shared(graph, whole)?;
+                self.reject_share(graph, whole)?;
             }
         }
         for (index, carry) in params.carries.clone().enumerate() {
@@ -444,7 +446,7 @@ impl ParallelAxis {
                 }
             }
             match (self.get(graph, initial), self.get(graph, last)) {
-                (_, Label::Share) => self.demand(graph, initial, Label::None)?,
+                (_, Label::Share) => self.require_label(graph, initial, Label::None)?,
                 // It may be the start of a sum of shares.
                 (Label::None, Label::Unknown) => {}
                 _ => self.unify(graph, initial, last)?,
@@ -460,23 +462,23 @@ impl ParallelAxis {
             }
         }
         if let Some(until) = results.until {
-            self.demand(body, written(until), Label::None)?;
+            self.require_label(body, written(until), Label::None)?;
         }
-        self.pass(body, sizes)
+        self.propagate_once(body, sizes)
     }
 
     /// Labels a tensor and its row.
     fn row(&mut self, graph: &Graph, whole: ValueId, body: &Graph, row: ValueId) -> Result<(), Mixed> {
         match self.get(graph, whole) {
             Label::Axis(0) => return Err(Mixed),
-            Label::Axis(axis) => self.demand(body, row, Label::Axis(axis - 1))?,
+            Label::Axis(axis) => self.require_label(body, row, Label::Axis(axis - 1))?,
             Label::Unknown => {}
-            label => self.demand(body, row, label)?,
+            label => self.require_label(body, row, label)?,
         }
         match self.get(body, row) {
-            Label::Axis(axis) => self.demand(graph, whole, Label::Axis(axis + 1)),
+            Label::Axis(axis) => self.require_label(graph, whole, Label::Axis(axis + 1)),
             Label::Unknown => Ok(()),
-            label => self.demand(graph, whole, label),
+            label => self.require_label(graph, whole, label),
         }
     }
 
@@ -486,13 +488,13 @@ impl ParallelAxis {
         for labels in self.graphs.values_mut() {
             labels.iter_mut().filter(|label| **label == Label::Unknown).for_each(|label| *label = Label::None);
         }
-        self.pass(graph, sizes)?;
+        self.propagate_once(graph, sizes)?;
         if graph.inputs().iter().any(|input| self.get(graph, input.value) == Label::Share) {
             return Err(Mixed);
         }
-        self.made(graph)?;
-        self.moderate(graph, sizes, None)?;
-        self.sized(graph, sizes)
+        self.check_share_origins(graph)?;
+        self.check_share_factors(graph, sizes, None)?;
+        self.check_axis_sizes(graph, sizes)
     }
 }
 

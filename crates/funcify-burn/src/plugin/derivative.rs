@@ -53,7 +53,7 @@ impl Derivative {
     /// Runs the forward program, and returns the results and the residuals.
     pub(crate) fn forward(&self, arguments: Vec<Tensor>) -> Result<(Vec<Tensor>, Saved)> {
         let mut outputs = self.programs.forward.call(&arguments)?;
-        let tensors = self.programs.takes.iter().map(|input| match input {
+        let tensors = self.programs.backward_inputs.iter().map(|input| match input {
             BackwardInput::Input(index) => Some(arguments[*index].clone()),
             BackwardInput::Output(index) => Some(outputs[*index].clone()),
             BackwardInput::Cotangent(_) => None,
@@ -73,8 +73,8 @@ impl Derivative {
     ) -> Result<Vec<Tensor>> {
         let burn = self.programs.backward.backend();
         let failed = |source| failed(&self.at, burn.name(), source);
-        let mut arguments = Vec::with_capacity(self.programs.takes.len());
-        for (index, (input, tensor)) in self.programs.takes.iter().zip(saved.tensors).enumerate() {
+        let mut arguments = Vec::with_capacity(self.programs.backward_inputs.len());
+        for (index, (input, tensor)) in self.programs.backward_inputs.iter().zip(saved.tensors).enumerate() {
             arguments.push(match (tensor, input) {
                 (Some(tensor), _) => tensor,
                 (None, BackwardInput::Cotangent(result)) => match cotangents[*result].take() {

@@ -198,7 +198,7 @@ impl Differentiable {
             let results = results.into_iter().map(|result| vector(at, burn, result)).collect::<Result<_>>()?;
             return self.lifted(at, burn, strategy, Vec::new(), results, Box::new(|_| Vec::new()));
         };
-        let operands = of_tracked.into_iter().filter(|(index, _)| derivative.programs.by[*index]);
+        let operands = of_tracked.into_iter().filter(|(index, _)| derivative.programs.differentiated[*index]);
         let operands: Vec<Tensor> = operands.map(|(_, operand)| operand).collect();
         let (results, saved) = derivative.forward(plain)?;
         lock(&self.last).0 = Some(Ran::Derivative(derivative.clone()));

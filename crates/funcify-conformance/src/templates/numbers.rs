@@ -3,8 +3,8 @@
 //! Rules of the planner: an integer is stored as a float if its range shows that the plan represents it exactly, up
 //! to 2^24 - 1 in f32 and 2^53 - 1 in f64 (`Ranges`); the range of a carry that each step adds to is the sum over all
 //! steps; values that depend only on constants are evaluated at plan time (`static_value`), and a `take` by static
-//! indices becomes at most `MOST_COPIES` copies; `u32` values of programs with random bits are words; floats narrower
-//! than the plan's are rounded after each op that may leave their type (`rounded`, `may_round`).
+//! indices becomes at most `MAX_COPIES` copies; `u32` values of programs with random bits are words; floats narrower
+//! than the plan's are rounded after each op that may leave their type (`round_result`, `may_round`).
 
 use funcify::random;
 use funcify::{DType, HostTensor, Scalar, Value, concat, constant, iota, scan_with, select, while_loop_bounded};

@@ -3,9 +3,9 @@
 //! Rules of the planner: an axis that no op mixes is divided into parts (`ParallelAxis`); for a sum over it, each part
 //! computes a share, and shares may be added, scaled by values that all parts have, moved and carried, and are summed
 //! at the end (`Share`, `initial_share`, `sum_shares`); an op that is not linear ends the search; the axis becomes
-//! the innermost one in loops if it has at least `least_lanes` indices and products have at most `MOST_TERMS` terms
-//! (`innermost.rs`); a program is divided from `WORTH_THREADS` on, into parts of at least `ROWS` rows or at most
-//! `ELEMENTS` elements.
+//! the innermost one in loops if it has at least `min_lanes` indices and products have at most `MAX_TERMS` terms
+//! (`innermost.rs`); a program is divided from `MIN_NS_FOR_THREADS` on, into parts of at least `MIN_ROWS_PER_PART` rows or at most
+//! `MAX_ELEMENTS_PER_PART` elements.
 
 use super::draft::{Draft, sized, sizes_of};
 use super::*;

@@ -5,7 +5,7 @@
 //! is written there (`Joins`); a carry that is also a row is read from the trace, and the first step is separate
 //! (`carry`, `all_steps`); a concatenation of two parts that only steps read stays two tensors (`is_read_by_steps`,
 //! `ends_of_parts`); if a buffer is never read as a whole, only its last rows are kept (`rows`), up to
-//! `MOST_ROWS_AT_HAND`.
+//! `MAX_ROWS_AT_HAND`.
 
 use funcify::{Recurrence, Value, concat, scan_with};
 

@@ -1,11 +1,11 @@
 //! Draws matrix products in steps.
 //!
-//! Rules of the planner: a product is delayed until the planner knows its addends, up to `FACTORS` products with one
+//! Rules of the planner: a product is delayed until the planner knows its addends, up to `MAX_FACTORS` products with one
 //! initial value, and the function of the sum (`sum`, `finish`); the side that changes least is packed, and the other
 //! one is read by rows (`factors`); a product of two sides that both change becomes a sum of products of elements
-//! (`sums`); a reshape is delayed with its product (`reshape`); products with the transpose of a column are delayed
+//! (`emit_as_folds`); a reshape is delayed with its product (`reshape`); products with the transpose of a column are delayed
 //! until a sum (`Outer`); matrices that no step changes are packed once (`packed`); a product of elements is delayed
-//! until a sum, a difference, an exponential or a reduction (`Times`).
+//! until a sum, a difference, an exponential or a reduction (`ElementProduct`).
 
 use funcify::{Value, cond, scan_with};
 

@@ -1,10 +1,10 @@
 //! Draws loops with carries.
 //!
 //! Rules of the planner: an elementwise op may overwrite the carry that it reads with the next value, if that is the
-//! carry's only use (`Scope::state`, `mapped`); `dynamic_update` and `scatter` write into it (`copied_for`); the
+//! carry's only use (`Scope::state`, `emit_elementwise`); `dynamic_update` and `scatter` write into it (`state_or_copy`); the
 //! memory of a carry that nothing reads any more holds its next value (`free_state`); a sum of products of vectors is
 //! added to it in place, at once or at the end of a strip of steps (`sink`); a carry that is also a trace's row stays
-//! in the trace (`carry`); at the end of a step, values that a move would overwrite are saved first (`moved`).
+//! in the trace (`carry`); at the end of a step, values that a move would overwrite are saved first (`emit_moves`).
 
 use std::cell::RefCell;
 
@@ -51,7 +51,7 @@ pub(super) fn any(draft: &Draft<'_, '_>) -> Vec<Value> {
 ///
 /// Rules of `narrow`: values that stay are in a register (`resident`), values that move are loaded once (`loaded`), a
 /// copy to memory that moves needs no register (`write`), and reductions and products are unrolled, from
-/// `LEAST_TIMES` steps on and up to `MOST_WORDS` words.
+/// `MIN_ITERATIONS` steps on and up to `MAX_WRITTEN_VECTORS` words.
 pub(super) fn registers(draft: &Draft<'_, '_>) -> Vec<Value> {
     const SHAPES: [&[usize]; 8] = [&[1], &[], &[2], &[3], &[1, 1], &[1, 2], &[8], &[11]];
     const UPDATES: Updates =

@@ -3,7 +3,7 @@
 //! Rules of the planner: if nothing else reads a carry, a step that adds the product of a column and a row to it
 //! delays the addition to the end of a strip of steps (`sink`, `close_strips`); the planner reads the sides from rows
 //! that last that long, and otherwise copies them for the strip, each view once (`copy_for_strip`); rows of full
-//! buffers change, and are copied; a strip has up to `rows_of_strip` rows and `BLOCKS` steps (`strip_of`), and the
+//! buffers change, and are copied; a strip has up to `rows_of_strip` rows and `MAX_BLOCKS` steps (`strip_of`), and the
 //! last strip has the rest; sums in a narrower float are rounded in each step.
 
 use funcify::{Recurrence, Value, concat, scan_with};

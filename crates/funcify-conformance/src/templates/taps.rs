@@ -1,7 +1,7 @@
 //! Draws buffers with taps.
 //!
 //! Rules of the planner: if rows are never read as a whole, the last ones move along from step to step (`AtHand`, at
-//! most `MOST_ROWS_AT_HAND`); a full buffer is written at the end of a step, and its rows are copied for a strip
+//! most `MAX_ROWS_AT_HAND`); a full buffer is written at the end of a step, and its rows are copied for a strip
 //! (`copy_for_strip`); a loop with one op that folds a row into the row before it becomes one instruction
 //! (`recurrence`), if its other operands are in another region.
 

@@ -6,7 +6,7 @@ use funcify_cpu::{Element, Executor, Machine};
 
 use crate::time;
 
-const TIMES: usize = 2000;
+const REPETITIONS: usize = 2000;
 
 /// Returns the minimum nanoseconds per instruction over some runs of a loop of one instruction. `fill` is the value
 /// in all registers.
@@ -14,13 +14,13 @@ fn cost<T: Element>(machine: Machine, elements: usize, fill: f64, make: impl Fn(
     let mut plan = Plan::default();
     let registers = Operand::of(plan.registers(1, elements));
     let fill = Op::Fill(fill).over([1, elements], registers, &[]);
-    plan.once(vec![fill, repeat(TIMES, vec![make(registers)])]);
+    plan.once(vec![fill, repeat(REPETITIONS, vec![make(registers)])]);
     let mut executor = match Executor::<T>::new(plan, machine) {
         Ok(executor) => executor,
         Err(error) => panic!("{error}"),
     };
     let [low, _] = time(|| executor.call(&[], &mut []).unwrap_or_default(), 30);
-    low * 1e6 / TIMES as f64
+    low * 1e6 / REPETITIONS as f64
 }
 
 /// Prints the cost of all ops.

@@ -5,7 +5,7 @@
 //!
 //! - `tiles`: instructions over rows and lanes, for any loop. Instructions outside loops run as tiles too
 //!   ([`Setting::append`]).
-//! - `words`: register code, for loops whose instructions have few elements.
+//! - `registers`: register code, for loops whose instructions have few elements.
 //! - `routine`, with the feature `jit`: machine code, translated from register code.
 //!
 //! [`Setting::body`] chooses the fastest kind. To add a kind, add a file here and a variant of `Kind`.
@@ -16,10 +16,10 @@
 //! **Invariant:** all kinds compute the same bits.
 
 mod planned;
+pub(crate) mod registers;
 #[cfg(feature = "jit")]
 mod routine;
 mod tiles;
-pub(crate) mod words;
 
 #[cfg(feature = "jit")]
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use pulp::Simd;
 use smallvec::SmallVec;
 
 pub(crate) use planned::{PlannedLoop, Step};
-use words::{Code, Piece, Slicer, chain};
+use registers::{Piece, RegisterCode, Slicer, chain};
 
 use crate::fired::{Fired, Transformation};
 use crate::float::Float;
@@ -72,7 +72,7 @@ enum Kind<T> {
     /// Instructions over rows and lanes.
     Tiles(Vec<Instruction>),
     /// Register code.
-    Words(Code<T>),
+    Registers(RegisterCode<T>),
     /// Machine code.
     #[cfg(feature = "jit")]
     Routine(Arc<routine::Routine<T>>),
@@ -99,10 +99,10 @@ impl Setting<'_> {
     /// Returns the fastest body of a loop, or `None` if a condition ends the loop and it does not run as register
     /// code.
     pub(crate) fn body<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Body<T>> {
-        if let Some(kind) = self.for_registers(planned) {
-            return Some(self.of_kind(kind, planned));
+        if let Some(kind) = self.lower_to_registers(planned) {
+            return Some(self.body_of_kind(kind, planned));
         }
-        let mut body = Body::of_tiles();
+        let mut body = Body::empty_tiles();
         for step in &planned.steps {
             let Step::Do(instruction) = step else { return None };
             self.append(&mut body, instruction);
@@ -111,8 +111,8 @@ impl Setting<'_> {
     }
 
     /// Returns a body of one instruction, which runs once.
-    pub(crate) fn straight<T: Float>(&self, instruction: &Instruction) -> Body<T> {
-        let mut body = Body::of_tiles();
+    pub(crate) fn single_instruction_body<T: Float>(&self, instruction: &Instruction) -> Body<T> {
+        let mut body = Body::empty_tiles();
         self.append(&mut body, instruction);
         body
     }
@@ -127,27 +127,27 @@ impl Setting<'_> {
     }
 
     /// Lowers a loop to register code or machine code, if that is faster than tiles.
-    fn for_registers<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Kind<T>> {
+    fn lower_to_registers<T: Translatable>(&self, planned: &PlannedLoop<'_>) -> Option<Kind<T>> {
         let Setting { regions, machine, .. } = *self;
         let width = machine.lanes::<T>();
         let tiles = tiles::cost(&planned.steps, width);
-        let words = words::lowered::<T>(Slicer { regions, width, panel: None }, planned);
-        let words = words.filter(|(cost, _)| *cost < tiles);
+        let code = registers::lower_with_cost::<T>(Slicer { regions, width, panel: None }, planned);
+        let code = code.filter(|(cost, _)| *cost < tiles);
         #[cfg(feature = "jit")]
         {
-            let least = words.as_ref().map_or(tiles, |(cost, _)| *cost);
-            if let Some(routine) = routine::worthwhile(regions, planned, least, machine) {
+            let least = code.as_ref().map_or(tiles, |(cost, _)| *cost);
+            if let Some(routine) = routine::translate_if_worthwhile(regions, planned, least, machine) {
                 return Some(Kind::Routine(routine));
             }
         }
-        words.map(|(_, code)| Kind::Words(chained(code)))
+        code.map(|(_, code)| Kind::Registers(chained(code)))
     }
 
-    fn of_kind<T>(&self, kind: Kind<T>, planned: &PlannedLoop<'_>) -> Body<T> {
+    fn body_of_kind<T>(&self, kind: Kind<T>, planned: &PlannedLoop<'_>) -> Body<T> {
         let start = |Piece { region, at, steps, len }: &Piece| Start::at(&self.layouts, *region, *at, *steps, *len);
         let (starts, transformation) = match &kind {
-            Kind::Tiles(_) => unreachable!("`for_registers` never returns tiles"),
-            Kind::Words(code) => (code.pieces().map(start).collect(), Transformation::Registers),
+            Kind::Tiles(_) => unreachable!("`lower_to_registers` never returns tiles"),
+            Kind::Registers(code) => (code.pieces().map(start).collect(), Transformation::Registers),
             #[cfg(feature = "jit")]
             Kind::Routine(routine) => (routine.pieces().map(start).collect(), Transformation::MachineCode),
         };
@@ -165,7 +165,7 @@ impl Setting<'_> {
 }
 
 impl<T> Body<T> {
-    fn of_tiles() -> Self {
+    fn empty_tiles() -> Self {
         Body { kind: Kind::Tiles(Vec::new()), starts: Vec::new(), nanoseconds: 0 }
     }
 
@@ -200,7 +200,7 @@ impl<T: MathTable> Body<T> {
         }));
         match &self.kind {
             Kind::Tiles(_) => unreachable!("tiles returned above"),
-            Kind::Words(code) => words::run(simd, code, views, addresses, more),
+            Kind::Registers(code) => registers::run(simd, code, views, addresses, more),
             #[cfg(feature = "jit")]
             Kind::Routine(routine) => routine.run(views, addresses, more),
         }
@@ -208,9 +208,9 @@ impl<T: MathTable> Body<T> {
 }
 
 /// Chains register ops that use the result of the previous one, if all registers hold single elements.
-fn chained<T>(mut code: Code<T>) -> Code<T> {
+fn chained<T>(mut code: RegisterCode<T>) -> RegisterCode<T> {
     if code.is_single() {
-        chain(&mut code.words);
+        chain(&mut code.ops);
     }
     code
 }
@@ -222,12 +222,12 @@ pub(crate) fn register_codes<T: MathTable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,
     machine: Machine,
-) -> Vec<(Code<T>, usize)> {
+) -> Vec<(RegisterCode<T>, usize)> {
     let vector = machine.lanes::<T>();
     let slicer = |width, panel| Slicer { regions, width, panel };
     let slicers = [slicer(vector, None), slicer(1, None), slicer(16 / size_of::<T>(), Some(2 * vector))];
     let code = |slicer: Slicer<'_>| {
-        let code = words::code::<T>(slicer, planned)?;
+        let code = registers::lower::<T>(slicer, planned)?;
         Some((if slicer.panel.is_none() { chained(code) } else { code }, slicer.width))
     };
     slicers.into_iter().filter_map(code).collect()

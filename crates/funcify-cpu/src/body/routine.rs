@@ -10,7 +10,9 @@ use pulp::{Simd, WithSimd};
 use smallvec::SmallVec;
 
 use super::planned::PlannedLoop;
-use super::words::{Code, Factor, Piece, Product, REGISTERS, Register as _, RegisterOp, Slicer, Vector, Verb, code};
+use super::registers::{
+    Factor, Piece, Product, REGISTERS, Register as _, RegisterCode, RegisterOp, Slicer, Vector, Verb, lower,
+};
 use super::{Address, Translatable};
 use crate::float::Constants;
 use crate::kernels::arithmetic::Arithmetic;
@@ -26,9 +28,9 @@ const NS_PER_REGISTER_OP: f64 = 0.4;
 const NS_PER_FUNCTION: f64 = 3.0;
 const NS_PER_CALL: f64 = 300.0;
 /// The least nanoseconds that a call must gain. A translation to machine code takes about a millisecond.
-const LEAST_GAIN: f64 = 20_000.0;
+const MIN_GAIN_NS: f64 = 20_000.0;
 /// The expected number of iterations of a loop without a bound.
-const EXPECTED: usize = 1000;
+const EXPECTED_ITERATIONS: usize = 1000;
 
 /// A loop's body as machine code.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ pub(super) struct Routine<T> {
 
 /// Translates a loop to machine code, if it gains enough. `otherwise` is the nanoseconds of an iteration without
 /// machine code.
-pub(super) fn worthwhile<T: Translatable>(
+pub(super) fn translate_if_worthwhile<T: Translatable>(
     regions: &[Region],
     planned: &PlannedLoop<'_>,
     otherwise: f64,
@@ -51,16 +53,17 @@ pub(super) fn worthwhile<T: Translatable>(
         Translation::Worthwhile => false,
         Translation::Always => true,
     };
-    let times_of = |times: &usize| if *times == crate::plan::ENDLESS { EXPECTED } else { *times } as f64;
+    let times_of =
+        |times: &usize| if *times == crate::plan::UNBOUNDED_ITERATIONS { EXPECTED_ITERATIONS } else { *times } as f64;
     let (own, outer) = planned.times.split_last()?;
     let (own, calls): (f64, f64) = (times_of(own), outer.iter().map(times_of).product());
-    if !is_asked && own * calls * otherwise < LEAST_GAIN {
+    if !is_asked && own * calls * otherwise < MIN_GAIN_NS {
         return None;
     }
     let slicer = Slicer { regions, width: 16 / size_of::<T>(), panel: Some(2 * machine.lanes::<T>()) };
-    let code = code::<T>(slicer, planned)?;
+    let code = lower::<T>(slicer, planned)?;
     let gain = calls * (own * (otherwise - code.cost(NS_PER_REGISTER_OP, NS_PER_FUNCTION)) - NS_PER_CALL);
-    if !is_asked && gain < LEAST_GAIN {
+    if !is_asked && gain < MIN_GAIN_NS {
         return None;
     }
     Routine::of(&code, slicer).map(Arc::new)
@@ -68,9 +71,14 @@ pub(super) fn worthwhile<T: Translatable>(
 
 impl<T: Translatable> Routine<T> {
     /// Translates register code for vectors of 16 bytes, or for single elements.
-    fn of(code: &Code<T>, slicer: Slicer<'_>) -> Option<Self> {
+    fn of(code: &RegisterCode<T>, slicer: Slicer<'_>) -> Option<Self> {
         let lanes = if code.is_single() { 1 } else { T::LANES };
-        let functions = Functions { one: one::<T>, two: two::<T>, vector: vector::<T>, vectors: vectors::<T> };
+        let functions = Functions {
+            unary: call_unary::<T>,
+            binary: call_binary::<T>,
+            unary_vector: call_unary_vector::<T>,
+            binary_vector: call_binary_vector::<T>,
+        };
         let streams = Streams::of(code, slicer.regions);
         let routine = funcify_jit::Routine::new(lanes, functions, |builder| {
             CodeEmitter::new(builder, code, &streams)
@@ -138,7 +146,7 @@ struct Streams<'r> {
 }
 
 impl<'r> Streams<'r> {
-    fn of<T>(code: &Code<T>, regions: &'r [Region]) -> Self {
+    fn of<T>(code: &RegisterCode<T>, regions: &'r [Region]) -> Self {
         let mut streams = Streams { regions, bases: Vec::new() };
         let mut pieces: Vec<&Piece> = code.pieces().collect();
         pieces.sort_by_key(|piece| piece.at);
@@ -178,11 +186,11 @@ struct CodeEmitter<'b, 'f, T: Number> {
 
 impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
     /// Emits the loads and constants before the loop.
-    fn new(builder: &'b mut Builder<'f, T>, code: &Code<T>, streams: &Streams<'_>) -> Self {
-        let told: Vec<Stream> = streams.bases.iter().map(|_| builder.stream()).collect();
+    fn new(builder: &'b mut Builder<'f, T>, code: &RegisterCode<T>, streams: &Streams<'_>) -> Self {
+        let handles: Vec<Stream> = streams.bases.iter().map(|_| builder.stream()).collect();
         let place = |piece: &Piece| {
             let index = streams.index(piece).expect("every piece was assigned to a stream");
-            (told[index], piece.at - streams.bases[index].at, piece.len)
+            (handles[index], piece.at - streams.bases[index].at, piece.len)
         };
         let mut slots = vec![None; REGISTERS];
         for (register, piece) in &code.loads {
@@ -198,7 +206,7 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
             if let Some(Slot::Now(first)) = *slot {
                 let kept = builder.register(first);
                 let (stream, at, len) = place(piece);
-                builder.keep(kept, stream, at, len);
+                builder.store_after_loop(kept, stream, at, len);
                 *slot = Some(Slot::Kept(kept));
             }
         }
@@ -207,7 +215,7 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
     }
 
     /// Emits the code of an iteration.
-    fn emit_code(mut self, code: &Code<T>, panel: usize) {
+    fn emit_code(mut self, code: &RegisterCode<T>, panel: usize) {
         use Verb::{
             AddLast, DivByLast, DivOfLast, MulAddLast, MulLast, MulLastAdd, MulLastSub, MulSubLast, NegLast,
             NegMulAddLast, NegMulLastAdd, SquareLast, StoreLast, SubFromLast, SubLast, UnaryLast,
@@ -215,25 +223,24 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
         self.builder.begin();
         // Regions that no op stores to are loaded first: a load waits for pending stores whose addresses look alike.
         let stored: Vec<usize> =
-            words(code, Verb::Store).map(|word| code.streams[usize::from(word.to)].region).collect();
-        let is_early = |word: &RegisterOp| {
-            word.verb == Verb::Load && !stored.contains(&code.streams[usize::from(word.from[0])].region)
-        };
-        for word in code.words.iter().filter(|word| is_early(word)) {
-            let (stream, at, len) = self.moving[usize::from(word.from[0])];
-            self.slots[usize::from(word.to)] = Some(Slot::Now(self.builder.load(stream, at, len)));
+            ops_with_verb(code, Verb::Store).map(|op| code.streams[usize::from(op.to)].region).collect();
+        let is_early =
+            |op: &RegisterOp| op.verb == Verb::Load && !stored.contains(&code.streams[usize::from(op.from[0])].region);
+        for op in code.ops.iter().filter(|op| is_early(op)) {
+            let (stream, at, len) = self.moving[usize::from(op.from[0])];
+            self.slots[usize::from(op.to)] = Some(Slot::Now(self.builder.load(stream, at, len)));
         }
-        for word in code.words.iter().filter(|word| !is_early(word)) {
-            let [first, second, third] = word.from;
+        for op in code.ops.iter().filter(|op| !is_early(op)) {
+            let [first, second, third] = op.from;
             let (a, b, c) = (self.get(first), self.get(second), self.get(third));
             let builder = &mut *self.builder;
-            let value = match word.verb {
+            let value = match op.verb {
                 Verb::Load => {
                     let (stream, at, len) = self.moving[usize::from(first)];
                     builder.load(stream, at, len)
                 }
                 Verb::Store => {
-                    let (stream, at, len) = self.moving[usize::from(word.to)];
+                    let (stream, at, len) = self.moving[usize::from(op.to)];
                     builder.store(a, stream, at, len);
                     continue;
                 }
@@ -265,13 +272,13 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
                 }
                 Verb::Select => builder.select(a, b, c),
                 Verb::FoldLanes(fold) => fold_lanes(builder, fold, a, usize::from(second)),
-                Verb::Unary(op) => apply(builder, op, a),
-                Verb::Binary(op) => apply2(builder, op, a, b),
+                Verb::Unary(op) => emit_unary(builder, op, a),
+                Verb::Binary(op) => emit_binary(builder, op, a, b),
                 AddLast | SubFromLast | SubLast | MulLast | DivOfLast | DivByLast | MulAddLast | MulLastAdd
                 | MulLastSub | MulSubLast | NegMulAddLast | NegMulLastAdd | SquareLast | NegLast | StoreLast
                 | UnaryLast(_) => unreachable!("only interpreted code is chained"),
             };
-            match &mut self.slots[usize::from(word.to)] {
+            match &mut self.slots[usize::from(op.to)] {
                 Some(Slot::Kept(register)) => self.builder.set(*register, value),
                 slot => *slot = Some(Slot::Now(value)),
             }
@@ -327,8 +334,8 @@ impl<'b, 'f, T: Translatable> CodeEmitter<'b, 'f, T> {
 }
 
 /// Returns the register ops with this verb.
-fn words<T>(code: &Code<T>, verb: Verb) -> impl Iterator<Item = &RegisterOp> {
-    code.words.iter().filter(move |word| word.verb == verb)
+fn ops_with_verb<T>(code: &RegisterCode<T>, verb: Verb) -> impl Iterator<Item = &RegisterOp> {
+    code.ops.iter().filter(move |op| op.verb == verb)
 }
 
 /// Folds the first lanes, in order.
@@ -347,7 +354,7 @@ fn fold_lanes<T: Number>(builder: &mut Builder<'_, T>, fold: Fold, value: Value,
 }
 
 /// Emits a unary op as a few instructions, or as a call of its kernel.
-fn apply<T: Translatable>(builder: &mut Builder<'_, T>, op: Unary, x: Value) -> Value {
+fn emit_unary<T: Translatable>(builder: &mut Builder<'_, T>, op: Unary, x: Value) -> Value {
     let one = builder.number(Constants::ONE);
     match op {
         Unary::Abs => builder.abs(x),
@@ -361,18 +368,18 @@ fn apply<T: Translatable>(builder: &mut Builder<'_, T>, op: Unary, x: Value) -> 
             let zero = builder.number(Constants::ZERO);
             builder.compare(Comparison::Equal, x, zero)
         }
-        Unary::Exp => told(builder, |told| math::exp(told, x)),
-        Unary::Expm1 => told(builder, |told| math::expm1(told, x)),
-        Unary::Log => told(builder, |told| math::log(told, x)),
-        Unary::Log1p => told(builder, |told| math::log1p(told, x)),
-        Unary::Tanh => told(builder, |told| math::tanh(told, x)),
-        Unary::Sigmoid => told(builder, |told| math::sigmoid(told, x)),
-        op => builder.call(place_of(Unary::ALL, op), x),
+        Unary::Exp => emit_function(builder, |m| math::exp(m, x)),
+        Unary::Expm1 => emit_function(builder, |m| math::expm1(m, x)),
+        Unary::Log => emit_function(builder, |m| math::log(m, x)),
+        Unary::Log1p => emit_function(builder, |m| math::log1p(m, x)),
+        Unary::Tanh => emit_function(builder, |m| math::tanh(m, x)),
+        Unary::Sigmoid => emit_function(builder, |m| math::sigmoid(m, x)),
+        op => builder.call_unary(index_of(Unary::ALL, op), x),
     }
 }
 
 /// Emits a binary op as a few instructions, or as a call of its kernel.
-fn apply2<T: Translatable>(builder: &mut Builder<'_, T>, op: Binary, x: Value, y: Value) -> Value {
+fn emit_binary<T: Translatable>(builder: &mut Builder<'_, T>, op: Binary, x: Value, y: Value) -> Value {
     let one = builder.number(Constants::ONE);
     match op {
         Binary::Max => builder.max(x, y),
@@ -390,34 +397,34 @@ fn apply2<T: Translatable>(builder: &mut Builder<'_, T>, op: Binary, x: Value, y
         }
         Binary::ExpOfProduct => {
             let product = builder.mul(x, y);
-            told(builder, |told| math::exp(told, product))
+            emit_function(builder, |m| math::exp(m, product))
         }
-        op => builder.call2(place_of(Binary::ALL, op), x, y),
+        op => builder.call_binary(index_of(Binary::ALL, op), x, y),
     }
 }
 
 /// Emits one of the kernels' functions, which are generic over [`Arithmetic`].
-fn told<'b, 'f, T: Translatable>(
+fn emit_function<'b, 'f, T: Translatable>(
     builder: &'b mut Builder<'f, T>,
-    function: impl FnOnce(Told<'_, 'b, 'f, T>) -> Value,
+    function: impl FnOnce(MachineArithmetic<'_, 'b, 'f, T>) -> Value,
 ) -> Value {
-    function(Told(&RefCell::new(builder)))
+    function(MachineArithmetic(&RefCell::new(builder)))
 }
 
 /// A builder of machine code, as an implementation of [`Arithmetic`].
-struct Told<'c, 'b, 'f, T: Number>(&'c RefCell<&'b mut Builder<'f, T>>);
+struct MachineArithmetic<'c, 'b, 'f, T: Number>(&'c RefCell<&'b mut Builder<'f, T>>);
 
-impl<T: Number> Clone for Told<'_, '_, '_, T> {
+impl<T: Number> Clone for MachineArithmetic<'_, '_, '_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T: Number> Copy for Told<'_, '_, '_, T> {}
+impl<T: Number> Copy for MachineArithmetic<'_, '_, '_, T> {}
 
-macro_rules! told {
+macro_rules! machine_arithmetic {
     ($($name:ident($($operand:ident: $ty:ty),*) -> $result:ty = |$builder:ident| $value:expr;)*) => {
-        impl<T: Translatable> Arithmetic<T> for Told<'_, '_, '_, T> {
+        impl<T: Translatable> Arithmetic<T> for MachineArithmetic<'_, '_, '_, T> {
             type Vector = Value;
             type Mask = Mask;
             type Bits = Bits;
@@ -432,7 +439,7 @@ macro_rules! told {
     };
 }
 
-told! {
+machine_arithmetic! {
     splat(value: T) -> Value = |builder| builder.number(value);
     add(a: Value, b: Value) -> Value = |builder| builder.add(a, b);
     sub(a: Value, b: Value) -> Value = |builder| builder.sub(a, b);
@@ -497,34 +504,38 @@ fn exponent<T: Translatable>(builder: &mut Builder<'_, T>, n: Value) -> Bits {
 }
 
 /// Returns the index of an op in the list of all ops.
-fn place_of<O: Copy + PartialEq>(all: &[O], op: O) -> u32 {
+fn index_of<O: Copy + PartialEq>(all: &[O], op: O) -> u32 {
     all.iter().position(|other| *other == op).expect("the list contains every op") as u32
 }
 
-extern "C" fn one<T: MathTable>(op: u32, x: T) -> T {
-    Machine::detect().run(OfElements(op, x, None))
+extern "C" fn call_unary<T: MathTable>(op: u32, x: T) -> T {
+    Machine::detect().run(ElementCall(op, x, None))
 }
 
-extern "C" fn two<T: MathTable>(op: u32, x: T, y: T) -> T {
-    Machine::detect().run(OfElements(op, x, Some(y)))
+extern "C" fn call_binary<T: MathTable>(op: u32, x: T, y: T) -> T {
+    Machine::detect().run(ElementCall(op, x, Some(y)))
 }
 
-extern "C" fn vector<T: Number + MathTable>(op: u32, x: &mut <T as Number>::Vector) {
-    Machine::detect().run(OfVectors(op, x.as_mut(), None));
+extern "C" fn call_unary_vector<T: Number + MathTable>(op: u32, x: &mut <T as Number>::Vector) {
+    Machine::detect().run(VectorCall(op, x.as_mut(), None));
 }
 
-extern "C" fn vectors<T: Number + MathTable>(op: u32, x: &mut <T as Number>::Vector, y: &<T as Number>::Vector) {
-    Machine::detect().run(OfVectors(op, x.as_mut(), Some(y.as_ref())));
+extern "C" fn call_binary_vector<T: Number + MathTable>(
+    op: u32,
+    x: &mut <T as Number>::Vector,
+    y: &<T as Number>::Vector,
+) {
+    Machine::detect().run(VectorCall(op, x.as_mut(), Some(y.as_ref())));
 }
 
 /// A call of a kernel on one or two elements.
-struct OfElements<T>(u32, T, Option<T>);
+struct ElementCall<T>(u32, T, Option<T>);
 
-impl<T: MathTable> Work for OfElements<T> {
+impl<T: MathTable> Work for ElementCall<T> {
     type Output = T;
 
     fn run<S: Simd>(self, simd: S) -> T {
-        let OfElements(op, x, y) = self;
+        let ElementCall(op, x, y) = self;
         match y {
             None => Unary::ALL[op as usize].of_elements(simd, [x]),
             Some(y) => Binary::ALL[op as usize].of_elements(simd, [x, y]),
@@ -533,25 +544,25 @@ impl<T: MathTable> Work for OfElements<T> {
 }
 
 /// A call of a kernel on the elements of one or two vectors, whose result replaces the first.
-struct OfVectors<'v, T>(u32, &'v mut [T], Option<&'v [T]>);
+struct VectorCall<'v, T>(u32, &'v mut [T], Option<&'v [T]>);
 
-impl<T: MathTable> Work for OfVectors<'_, T> {
+impl<T: MathTable> Work for VectorCall<'_, T> {
     type Output = ();
 
     fn run<S: Simd>(self, simd: S) {
-        simd.vectorize(On(simd, self));
+        simd.vectorize(InInstructionSet(simd, self));
     }
 }
 
 /// Work inside a function that is compiled for the instruction set.
-struct On<S, W>(S, W);
+struct InInstructionSet<S, W>(S, W);
 
-impl<T: MathTable, S: Simd> WithSimd for On<S, OfVectors<'_, T>> {
+impl<T: MathTable, S: Simd> WithSimd for InInstructionSet<S, VectorCall<'_, T>> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<A: Simd>(self, _: A) {
-        let On(simd, OfVectors(op, x, y)) = self;
+        let InInstructionSet(simd, VectorCall(op, x, y)) = self;
         let a = Vector::<T, S>::load(simd, x);
         let value = match y {
             None => a.unary(simd, Unary::ALL[op as usize]),

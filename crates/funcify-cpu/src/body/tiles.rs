@@ -14,8 +14,8 @@ use crate::kernels::sink::{Side, sink};
 use crate::kernels::source::Source;
 use crate::kernels::table::Elementwise;
 use crate::kernels::{movement, words};
-use crate::plan::{Across, BLOCKS, FACTORS, Instruction, NS_PER_INSTRUCTION, Op};
-use crate::views::{Cursor, Layout, Others, Start, View, borrow};
+use crate::plan::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, NS_PER_INSTRUCTION, Op};
+use crate::views::{Cursor, Layout, Start, Unwritten, View, borrow};
 
 /// The estimated nanoseconds of an instruction per vector.
 const NS_PER_VECTOR: f64 = 0.6;
@@ -71,7 +71,7 @@ const READABLE: &str = "the plan was checked: only elementwise ops read their de
 struct Access<'i, 'v, 'a, T> {
     instruction: &'i Instruction,
     cursors: &'i mut [Cursor],
-    others: Others<'v, 'a, T>,
+    others: Unwritten<'v, 'a, T>,
 }
 
 impl<'v, T> Access<'_, 'v, '_, T> {
@@ -92,7 +92,7 @@ impl<'v, T> Access<'_, 'v, '_, T> {
 
     /// Pushes the blocks of operand `index`, and advances its cursor. It fills a list in place, since returning one
     /// would copy it.
-    fn blocks(&mut self, index: usize, count: usize, blocks: &mut SmallVec<[&'v [T]; BLOCKS]>) {
+    fn blocks(&mut self, index: usize, count: usize, blocks: &mut SmallVec<[&'v [T]; MAX_BLOCKS]>) {
         let step = self.cursors[index + 1].block;
         let mut range = self.cursors[index + 1].next();
         let region = self.instruction.from[index].region;
@@ -114,7 +114,7 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
     let mut target = Target { data, rows, lanes, stride: to.row };
     let elementwise = matches!(op, Op::Unary(_) | Op::Binary(_) | Op::Ternary(_) | Op::Word(_));
     if !elementwise {
-        return heavy_step(simd, &mut access, target);
+        return run_non_elementwise(simd, &mut access, target);
     }
     // One arm per count, so that the operands are accessed without a loop.
     let sources = match from.len() {
@@ -133,14 +133,18 @@ fn step<T: MathTable, S: Simd>(simd: S, instruction: &Instruction, cursors: &mut
 
 /// Runs an instruction that is not elementwise.
 #[inline(never)]
-fn heavy_step<'v, T: MathTable, S: Simd>(simd: S, access: &mut Access<'_, 'v, '_, T>, mut target: Target<'v, T>) {
+fn run_non_elementwise<'v, T: MathTable, S: Simd>(
+    simd: S,
+    access: &mut Access<'_, 'v, '_, T>,
+    mut target: Target<'v, T>,
+) {
     let Instruction { op, rows, lanes, from, .. } = access.instruction;
     let (rows, lanes) = (*rows, *lanes);
     match op {
         Op::Product { inner, init, then } => {
             let first = usize::from(*init);
             let init = if *init { Some(access.source(0)) } else { None };
-            let mut factors = [Factor { left: &[], stride: 0, k: 0, packed: &[] }; FACTORS];
+            let mut factors = [Factor { left: &[], stride: 0, k: 0, packed: &[] }; MAX_FACTORS];
             for (index, (k, factor)) in inner.iter().zip(&mut factors).enumerate() {
                 let left = first + 2 * index;
                 *factor =

@@ -71,14 +71,14 @@ pub(crate) struct FoldRows<'a, T> {
 
 /// The least number of rows for which narrow tiles are folded in several chains: in a single chain, each row waits
 /// for the previous one.
-const LONG: usize = 64;
+const MIN_ROWS_FOR_CHAINS: usize = 64;
 
 impl<T: Float> WithSimd for &mut FoldRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        if self.rows < LONG { self.all::<S, 1>(simd) } else { self.all::<S, 4>(simd) }
+        if self.rows < MIN_ROWS_FOR_CHAINS { self.all::<S, 1>(simd) } else { self.all::<S, 4>(simd) }
     }
 }
 
@@ -147,7 +147,7 @@ impl<T: Float> FoldRows<'_, T> {
                 let terms = Products { a, b: LaneRows { data, stride }, columns };
                 in_chains::<T, S, _, WIDTH, CHAINS>(simd, fold, rows, terms, start)
             }
-            _ => in_chains::<T, S, _, WIDTH, CHAINS>(simd, fold, rows, Alone { fold, a, columns }, start),
+            _ => in_chains::<T, S, _, WIDTH, CHAINS>(simd, fold, rows, PlainTerms { fold, a, columns }, start),
         }
     }
 }
@@ -189,7 +189,7 @@ trait Terms<T: Float, S: Simd, const WIDTH: usize>: Copy {
 
 /// Lanes of one operand, folded unchanged.
 #[derive(Clone, Copy)]
-struct Alone<'a, T, C> {
+struct PlainTerms<'a, T, C> {
     fold: Fold,
     a: LaneRows<'a, T>,
     columns: C,
@@ -211,7 +211,7 @@ struct Products<'a, T, C> {
     columns: C,
 }
 
-impl<T: Float, S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize> Terms<T, S, WIDTH> for Alone<'_, T, C> {
+impl<T: Float, S: Simd, C: Columns<T, S, WIDTH>, const WIDTH: usize> Terms<T, S, WIDTH> for PlainTerms<'_, T, C> {
     #[inline(always)]
     fn fold(self, simd: S, row: usize, sums: &mut [T::Vector<S>; WIDTH]) {
         let a = self.columns.of(simd, self.a, row);

@@ -50,7 +50,7 @@ macro_rules! functions {
         #[doc = concat!("A function of ", $count, ".")]
         pub(crate) trait $name<T: Float> {
             /// `true` if the function costs no more than a load.
-            const LIGHT: bool = false;
+            const IS_CHEAP: bool = false;
 
             /// Computes the function.
             fn apply<S: Simd>(simd: S, $($operand: T::Vector<S>),+) -> T::Vector<S>;
@@ -146,7 +146,7 @@ impl<T: Float, F: Function1<T>> WithSimd for Map1<'_, '_, T, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Map1 { target, sources: [a, ..], .. } = self;
-        if F::LIGHT {
+        if F::IS_CHEAP {
             by_kind!(*a, |a| rows1::<T, S, F, _>(simd, target, a));
             return;
         }
@@ -171,7 +171,7 @@ impl<T: Float, F: Function2<T>> WithSimd for Map2<'_, '_, T, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let ([a, b, _], target) = (*self.sources, self.target);
-        if F::LIGHT {
+        if F::IS_CHEAP {
             by_kind!(a, |a| by_kind!(b, |b| rows2::<T, S, F, _, _>(simd, target, a, b)));
             return;
         }
@@ -191,7 +191,7 @@ impl<T: Float, F: Function3<T>> WithSimd for Map3<'_, '_, T, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let ([a, b, c], target) = (*self.sources, self.target);
-        if F::LIGHT {
+        if F::IS_CHEAP {
             by_kind!(a, |a| by_kind!(b, |b| by_kind!(c, |c| rows3::<T, S, F, _, _, _>(simd, target, a, b, c))));
             return;
         }

@@ -43,10 +43,10 @@ pub trait MathTable: Float {
     /// (cos(r) - 1 + r^2 / 2) / r^4 for abs(r) up to pi / 4, as powers of r^2.
     const COS_SERIES: &'static [Self];
     /// pi / 2 as a sum. The products of all terms but the last with quadrants below
-    /// [`FEW_TURNS`](MathTable::FEW_TURNS) are exact.
+    /// [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE) are exact.
     const HALF_PI: [Self; 4];
     /// The largest magnitude for which `sin` and `cos` run on registers.
-    const FEW_TURNS: Self;
+    const MAX_FAST_ANGLE: Self;
 }
 
 impl MathTable for f32 {
@@ -62,7 +62,7 @@ impl MathTable for f32 {
     const SIN_SERIES: &'static [f32] = &[-1.666_665_5e-1, 8.332_161e-3, -1.951_529_6e-4];
     const COS_SERIES: &'static [f32] = &[4.166_664_6e-2, -1.388_731_6e-3, 2.443_315_7e-5];
     const HALF_PI: [f32; 4] = [1.570_678_7, 1.176_148_65e-4, 9.920_313e-10, 6.223_372e-14];
-    const FEW_TURNS: f32 = 1500.0;
+    const MAX_FAST_ANGLE: f32 = 1500.0;
 }
 
 impl MathTable for f64 {
@@ -113,7 +113,7 @@ impl MathTable for f64 {
     ];
     const HALF_PI: [f64; 4] =
         [1.570_796_326_734_125_6, 6.077_100_506_303_966e-11, 2.022_266_248_711_166_5e-21, 8.478_427_660_368_9e-32];
-    const FEW_TURNS: f64 = 1e5;
+    const MAX_FAST_ANGLE: f64 = 1e5;
 }
 
 /// Evaluates c0 + c1 x + c2 x^2 + …
@@ -249,13 +249,13 @@ pub(crate) fn log1p<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector) -> M::Ve
 
 /// Returns the difference between an integer and the nearest even one: 0, 1 or -1.
 #[inline(always)]
-fn oddness<T: Float, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
+fn parity<T: Float, M: Arithmetic<T>>(m: M, n: M::Vector) -> M::Vector {
     let pairs = nearest(m, m.mul(n, m.splat(T::from_f64(0.5))));
     m.sub(n, m.add(pairs, pairs))
 }
 
 /// Computes the sine (`quarter` 0) or the cosine (`quarter` 1) of x, for abs(x) up to
-/// [`FEW_TURNS`](MathTable::FEW_TURNS).
+/// [`MAX_FAST_ANGLE`](MathTable::MAX_FAST_ANGLE).
 #[inline(always)]
 pub(crate) fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vector, quarter: f64) -> M::Vector {
     let zero = m.splat(T::ZERO);
@@ -272,10 +272,10 @@ pub(crate) fn sin_of_few_turns<T: MathTable, M: Arithmetic<T>>(m: M, x: M::Vecto
     let cosine = m.mul(m.mul(square, square), polynomial(m, square, T::COS_SERIES));
     let cosine = m.add(m.sub(m.splat(T::ONE), m.mul(square, half)), cosine);
     let quadrant = m.add(n, m.splat(T::from_f64(quarter)));
-    let odd = m.abs(oddness(m, quadrant));
+    let odd = m.abs(parity(m, quadrant));
     let y = m.select(m.equal(odd, zero), sine, cosine);
     let half_turns = m.mul(m.sub(quadrant, odd), half);
-    m.select(m.equal(oddness(m, half_turns), zero), y, m.neg(y))
+    m.select(m.equal(parity(m, half_turns), zero), y, m.neg(y))
 }
 
 /// Rounds to the nearest integer, with ties to even.

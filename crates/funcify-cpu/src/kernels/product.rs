@@ -15,8 +15,8 @@ use super::*;
 /// Returns the number of elements of a packed right side with `k` rows and `n` columns, large enough for any
 /// instruction set.
 pub const fn packed_len<T>(k: usize, n: usize) -> usize {
-    const BYTES_OF_WIDEST_PANEL: usize = 128;
-    k * n.next_multiple_of(BYTES_OF_WIDEST_PANEL / size_of::<T>())
+    const MAX_PANEL_BYTES: usize = 128;
+    k * n.next_multiple_of(MAX_PANEL_BYTES / size_of::<T>())
 }
 
 /// One left side with its packed right side.
@@ -64,7 +64,7 @@ pub(crate) fn pack<T: Float, S: Simd>(_: S, to: &mut [T], from: &[T], [k, n]: [u
 
 /// Returns the largest number of rows in a tile, whose sums stay in registers.
 pub(crate) const fn most_rows<S: Simd>() -> usize {
-    if Registers::<S>::FEW { 6 } else { 12 }
+    if Registers::<S>::ARE_FEW { 6 } else { 12 }
 }
 
 /// The registers of an instruction set, as a constant: tiles that do not fit are not compiled for it.
@@ -72,7 +72,7 @@ pub(crate) struct Registers<S>(PhantomData<S>);
 
 impl<S: Simd> Registers<S> {
     /// `true` if there are fewer than 32 registers.
-    pub(crate) const FEW: bool = S::REGISTER_COUNT < 32;
+    pub(crate) const ARE_FEW: bool = S::REGISTER_COUNT < 32;
 }
 
 /// Computes the product. The sums start from `init`, or from 0 without one; `then` is applied to each of them.
@@ -111,7 +111,7 @@ macro_rules! with_rows {
             3 => $simd.vectorize($tile::<T, 3> $fields),
             4 => $simd.vectorize($tile::<T, 4> $fields),
             5 => $simd.vectorize($tile::<T, 5> $fields),
-            _ if $crate::kernels::product::Registers::<S>::FEW => $simd.vectorize($tile::<T, 6> $fields),
+            _ if $crate::kernels::product::Registers::<S>::ARE_FEW => $simd.vectorize($tile::<T, 6> $fields),
             6 => $simd.vectorize($tile::<T, 6> $fields),
             7 => $simd.vectorize($tile::<T, 7> $fields),
             8 => $simd.vectorize($tile::<T, 8> $fields),

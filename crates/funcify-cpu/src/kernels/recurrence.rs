@@ -55,15 +55,15 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
             return self.single(simd);
         }
         let mut first = 0;
-        if size_of::<T::Vector<S>>() == WIDE {
-            while first + 2 * MOST_VECTORS * width <= lanes {
-                self.columns::<S, { 2 * MOST_VECTORS }>(simd, first);
-                first += 2 * MOST_VECTORS * width;
+        if size_of::<T::Vector<S>>() == WIDE_REGISTER_BYTES {
+            while first + 2 * MAX_VECTORS * width <= lanes {
+                self.columns::<S, { 2 * MAX_VECTORS }>(simd, first);
+                first += 2 * MAX_VECTORS * width;
             }
         }
-        while first + MOST_VECTORS * width <= lanes {
-            self.columns::<S, MOST_VECTORS>(simd, first);
-            first += MOST_VECTORS * width;
+        while first + MAX_VECTORS * width <= lanes {
+            self.columns::<S, MAX_VECTORS>(simd, first);
+            first += MAX_VECTORS * width;
         }
         while first + width <= lanes {
             self.columns::<S, 1>(simd, first);
@@ -83,9 +83,9 @@ impl<T: Float> WithSimd for &mut Recur<'_, T> {
 }
 
 /// The number of registers that run through all rows together. They are adjacent in a row, as memory is read in
-/// order. Processors with registers of [`WIDE`] bytes use twice as many.
-const MOST_VECTORS: usize = 8;
-const WIDE: usize = 64;
+/// order. Processors with registers of [`WIDE_REGISTER_BYTES`] bytes use twice as many.
+const MAX_VECTORS: usize = 8;
+const WIDE_REGISTER_BYTES: usize = 64;
 
 impl<T: Float> Recur<'_, T> {
     /// Runs `WIDTH` registers of lanes, starting at lane `first`.

@@ -24,7 +24,7 @@ macro_rules! table {
         $(#[$doc:meta])*
         $name:ident of $count:literal, $Function:ident, $Map:ident;
         registers {$(
-            $op:ident$(, light $light:literal)?, $op_doc:literal, |$simd:ident, $($x:ident),+| $value:expr;
+            $op:ident$(, light $cheap:literal)?, $op_doc:literal, |$simd:ident, $($x:ident),+| $value:expr;
         )*}
         elements { $($scalar:ident, $scalar_doc:literal, |$($e:ident),+| $scalar_value:expr;)* }
     ) => {
@@ -45,7 +45,7 @@ macro_rules! table {
             pub(crate) struct $op;
 
             impl<T: MathTable> $Function<T> for $op {
-                $(const LIGHT: bool = $light;)?
+                $(const IS_CHEAP: bool = $cheap;)?
 
                 #[inline(always)]
                 fn apply<S: Simd>($simd: S, $($x: T::Vector<S>),+) -> T::Vector<S> {

@@ -32,8 +32,8 @@ table! {
     Ceil, "The smallest integer that is at least x.", |simd, x| math::ceil::<T, _>(Registers(simd), x);
     Round, "The nearest integer, with ties to even.", |simd, x| math::round::<T, _>(Registers(simd), x);
     Trunc, "x rounded toward zero to an integer.", |simd, x| math::trunc::<T, _>(Registers(simd), x);
-    Sin, "The sine of x radians.", |simd, x| turns::<T, S>(simd, x, 0.0, f64::sin);
-    Cos, "The cosine of x radians.", |simd, x| turns::<T, S>(simd, x, 1.0, f64::cos);
+    Sin, "The sine of x radians.", |simd, x| sin_or_cos::<T, S>(simd, x, 0.0, f64::sin);
+    Cos, "The cosine of x radians.", |simd, x| sin_or_cos::<T, S>(simd, x, 1.0, f64::cos);
     Not, "1 for 0, and 0 for every other number: the negation of a mask.", |simd, x| not::<T, S>(simd, x);
     }
     elements {
@@ -75,8 +75,8 @@ fn not<T: Float, S: Simd>(simd: S, x: T::Vector<S>) -> T::Vector<S> {
 /// Computes the sine or cosine: on registers if all elements are within a few turns, and element by element
 /// otherwise.
 #[inline(always)]
-fn turns<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64, function: fn(f64) -> f64) -> T::Vector<S> {
-    let few = T::less_equal(simd, T::abs(simd, x), T::splat(simd, T::FEW_TURNS));
+fn sin_or_cos<T: MathTable, S: Simd>(simd: S, x: T::Vector<S>, quarter: f64, function: fn(f64) -> f64) -> T::Vector<S> {
+    let few = T::less_equal(simd, T::abs(simd, x), T::splat(simd, T::MAX_FAST_ANGLE));
     let outside = T::select(simd, few, T::splat(simd, T::ZERO), T::splat(simd, T::ONE));
     if T::sum(simd, outside) == T::ZERO {
         return math::sin_of_few_turns::<T, _>(Registers(simd), x, quarter);

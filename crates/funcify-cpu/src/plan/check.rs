@@ -6,7 +6,9 @@
 
 use std::fmt;
 
-use super::{Across, DEPTH, ENDLESS, Instruction, Node, Op, Operand, Part, Plan, Region, Split, Stage, Storage};
+use super::{
+    Across, DEPTH, Instruction, Node, Op, Operand, Part, Plan, Region, Split, Stage, Storage, UNBOUNDED_ITERATIONS,
+};
 use crate::float::Float;
 
 /// The reason why a plan cannot run.
@@ -97,20 +99,20 @@ impl Checker<'_> {
         for (index, node) in nodes.iter().enumerate() {
             path.push(index);
             match node {
-                Node::Do(instruction) => self.instruction::<T>(instruction, times)?,
+                Node::Do(instruction) => self.check_instruction::<T>(instruction, times)?,
                 Node::Loop { .. } | Node::While { .. } if times.len() == DEPTH => {
                     return Err(format!("more than {DEPTH} loops deep"));
                 }
-                Node::While { most: Some(0), .. } => {}
-                Node::While { test, holds, body, most } => {
-                    times.push(most.unwrap_or(ENDLESS));
+                Node::While { bound: Some(0), .. } => {}
+                Node::While { test, holds, body, bound } => {
+                    times.push(bound.unwrap_or(UNBOUNDED_ITERATIONS));
                     self.nodes::<T>(test, times, path)?;
-                    self.condition(holds, times)?;
+                    self.check_condition(holds, times)?;
                     self.nodes::<T>(body, times, path)?;
                     times.pop();
                 }
                 Node::Choice { holds, branches } => {
-                    self.condition(holds, times)?;
+                    self.check_condition(holds, times)?;
                     branches.iter().try_for_each(|nodes| self.nodes::<T>(nodes, times, path))?;
                 }
                 Node::Loop { times: 0, .. } => {}
@@ -126,12 +128,12 @@ impl Checker<'_> {
     }
 
     /// Checks the element that holds a condition.
-    fn condition(&self, holds: &Operand, times: &[usize]) -> Result<(), String> {
-        let touched = self.touched(holds, 1, times, (1, 0))?;
-        self.within(holds, touched).map_err(|reason| format!("condition: {reason}"))
+    fn check_condition(&self, holds: &Operand, times: &[usize]) -> Result<(), String> {
+        let touched = self.touched_units(holds, 1, times, (1, 0))?;
+        self.check_bounds(holds, touched).map_err(|reason| format!("condition: {reason}"))
     }
 
-    fn instruction<T: Float>(&self, instruction: &Instruction, times: &[usize]) -> Result<(), String> {
+    fn check_instruction<T: Float>(&self, instruction: &Instruction, times: &[usize]) -> Result<(), String> {
         let Instruction { op, to, from, .. } = instruction;
         let spans = instruction.spans::<T>()?;
         if spans.len() != from.len() + 1 {
@@ -143,11 +145,11 @@ impl Checker<'_> {
         };
         let mut all = Vec::new();
         for (index, operand) in std::iter::once(to).chain(from).enumerate() {
-            let touched = self.touched(operand, spans[index], times, steps(index))?;
-            self.within(operand, touched).map_err(|reason| format!("operand {index}: {reason}"))?;
+            let touched = self.touched_units(operand, spans[index], times, steps(index))?;
+            self.check_bounds(operand, touched).map_err(|reason| format!("operand {index}: {reason}"))?;
             all.push(touched);
         }
-        self.writable(to)?;
+        self.check_writable(to)?;
         for (index, operand) in from.iter().enumerate() {
             if operand.region == to.region {
                 let here = (operand, all[index + 1]);
@@ -157,7 +159,7 @@ impl Checker<'_> {
                     Op::Recur { .. } => index == 1,
                     _ => false,
                 };
-                self.apart(in_place, (to, all[0]), here, times)
+                self.check_apart(in_place, (to, all[0]), here, times)
                     .map_err(|why| format!("operand {}: {why}", index + 1))?;
             }
         }
@@ -165,7 +167,7 @@ impl Checker<'_> {
     }
 
     /// Returns the smallest and the largest unit over all iterations.
-    fn touched(
+    fn touched_units(
         &self,
         operand: &Operand,
         span: usize,
@@ -193,7 +195,7 @@ impl Checker<'_> {
         matches!(region.split, Split::Columns(_)) && self.stage.parts.len() > 1
     }
 
-    fn within(&self, operand: &Operand, touched: Touched) -> Result<(), String> {
+    fn check_bounds(&self, operand: &Operand, touched: Touched) -> Result<(), String> {
         let region = self.region(operand);
         let parts = self.stage.parts.len();
         let units = match region.split {
@@ -224,7 +226,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn writable(&self, to: &Operand) -> Result<(), String> {
+    fn check_writable(&self, to: &Operand) -> Result<(), String> {
         let region = self.region(to);
         match (region.place, region.split) {
             (Storage::Input(input), _) => Err(format!("writes to input {input}")),
@@ -236,7 +238,7 @@ impl Checker<'_> {
     }
 
     /// Checks that an operand in the region being written is the same place, or apart from it in each iteration.
-    fn apart(
+    fn check_apart(
         &self,
         in_place: bool,
         (to, to_touched): (&Operand, Touched),

@@ -106,7 +106,7 @@ pub(crate) const NS_PER_INSTRUCTION: f64 = 20.0;
 
 /// The number of iterations assumed for an unbounded loop when checking the elements that it touches: nothing in it
 /// may move.
-pub(crate) const ENDLESS: usize = 1 << 30;
+pub(crate) const UNBOUNDED_ITERATIONS: usize = 1 << 30;
 
 /// The largest depth of nested loops in a program.
 pub const DEPTH: usize = 3;
@@ -200,7 +200,7 @@ pub enum Node {
         /// The nodes of an iteration.
         body: Vec<Node>,
         /// The largest number of iterations.
-        most: Option<usize>,
+        bound: Option<usize>,
     },
     /// Two lists of nodes, one of which runs.
     Choice {
@@ -296,7 +296,7 @@ pub enum Op {
     /// then, for each factor, its left side, with rows of `inner[f]` elements, and its right side, which [`Op::Pack`]
     /// wrote.
     Product {
-        /// The size of the inner axis of each factor. At most [`FACTORS`].
+        /// The size of the inner axis of each factor. At most [`MAX_FACTORS`].
         inner: Vec<usize>,
         /// `true` if the first operand is the initial value of the sums. It may be `to` itself.
         init: bool,
@@ -361,10 +361,10 @@ pub enum Op {
 }
 
 /// The largest number of factors of a product.
-pub const FACTORS: usize = 3;
+pub const MAX_FACTORS: usize = 3;
 
 /// The largest number of blocks of a sink.
-pub const BLOCKS: usize = 256;
+pub const MAX_BLOCKS: usize = 256;
 
 /// A place in a region, for each iteration of the loops around it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

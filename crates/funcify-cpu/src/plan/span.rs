@@ -3,7 +3,7 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Across, BLOCKS, FACTORS, Instruction, Op, Operand};
+use super::{Across, Instruction, MAX_BLOCKS, MAX_FACTORS, Op, Operand};
 use crate::float::Float;
 use crate::kernels::{Fold, Recurrence, packed_len};
 
@@ -74,8 +74,8 @@ impl Instruction {
                 Ok(spans)
             }
             Op::Product { inner, init, .. } => {
-                if inner.is_empty() || inner.len() > FACTORS {
-                    return Err(format!("a product of {} factors; it must have 1 to {FACTORS}", inner.len()));
+                if inner.is_empty() || inner.len() > MAX_FACTORS {
+                    return Err(format!("a product of {} factors; it must have 1 to {MAX_FACTORS}", inner.len()));
                 }
                 let mut spans = all(usize::from(*init));
                 for (index, k) in inner.iter().enumerate() {
@@ -87,8 +87,8 @@ impl Instruction {
                 Ok(spans)
             }
             Op::Sink { blocks, block_rows, .. } => {
-                if *blocks == 0 || *blocks > BLOCKS || *block_rows == 0 {
-                    return Err(format!("{blocks} blocks of {block_rows} rows; a sink has 1 to {BLOCKS} blocks"));
+                if *blocks == 0 || *blocks > MAX_BLOCKS || *block_rows == 0 {
+                    return Err(format!("{blocks} blocks of {block_rows} rows; a sink has 1 to {MAX_BLOCKS} blocks"));
                 }
                 let mut spans = all(0);
                 for (index, width) in [rows, lanes].into_iter().enumerate() {

@@ -38,7 +38,7 @@ impl Blocks {
     }
 
     /// Keeps a register until the loop of a level ends.
-    pub(super) fn needs(&mut self, level: usize, view: View) {
+    pub(super) fn keep_until_loop_ends(&mut self, level: usize, view: View) {
         self.0[level].needed.push(view);
     }
 
@@ -65,9 +65,9 @@ impl Blocks {
     }
 
     /// Closes the innermost loop, which runs as long as its condition holds.
-    pub(super) fn close_while(&mut self, (test, holds): (Vec<Node>, Operand), most: Option<usize>) {
+    pub(super) fn close_while(&mut self, (test, holds): (Vec<Node>, Operand), bound: Option<usize>) {
         let Block { nodes: body, .. } = self.0.pop().expect("a loop is open");
-        self.push(self.depth(), Node::While { test, holds, body, most });
+        self.push(self.depth(), Node::While { test, holds, body, bound });
     }
 
     /// Takes the nodes added to the innermost loop so far.

@@ -15,7 +15,7 @@ impl Planner {
     ) -> Result<Vec<Option<View>>> {
         let declined = |reason: String| Declined::new("switch", reason);
         for branch in &switch.branches {
-            if let Some(output) = branch.outputs().iter().find(|output| !self.takes(branch, output.value)) {
+            if let Some(output) = branch.outputs().iter().find(|output| !self.can_represent(branch, output.value)) {
                 return Err(declined(format!("a result of {}", branch.ty(output.value).dtype)));
             }
         }

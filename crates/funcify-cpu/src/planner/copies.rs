@@ -21,6 +21,6 @@ impl Copied {
 
     /// Returns whether it is a copy of the current contents of `view` (order-c4).
     pub(super) fn is_of(&self, contents: &Contents, view: &View) -> bool {
-        self.from.is(view) && self.version == contents.version(view.memory())
+        self.from.is_same_view(view) && self.version == contents.version(view.memory())
     }
 }

@@ -14,13 +14,13 @@ const NS_PER_ELEMENT: f64 = 0.1;
 /// The nanoseconds per multiply-add of a product.
 const NS_PER_TERM: f64 = 0.015;
 /// The estimated nanoseconds at which a program becomes worth threads.
-const WORTH_THREADS: f64 = 200_000.0;
+const MIN_NS_FOR_THREADS: f64 = 200_000.0;
 /// The smallest number of rows of a product in a part.
-const ROWS: usize = 12;
+const MIN_ROWS_PER_PART: usize = 12;
 /// The largest number of elements of a value in a part, chosen so that a step's data stays in the nearest cache.
-const ELEMENTS: usize = 2048;
+const MAX_ELEMENTS_PER_PART: usize = 2048;
 /// The largest number of parts.
-const PARTS: usize = 32;
+const MAX_PARTS: usize = 32;
 
 /// The estimated cost of a program.
 #[derive(Clone, Copy, Default)]
@@ -38,15 +38,15 @@ pub(super) fn parts(graph: &Graph, sizes: &Sizes, labels: &ParallelAxis) -> usiz
     let mut cost = Cost::default();
     add(&mut cost, graph, sizes, labels, 1.0, false);
     // A loop of one op is bound by memory, which is read faster in whole rows than by two threads in half rows.
-    if cost.nanoseconds < WORTH_THREADS || cost.ops <= 1 {
+    if cost.nanoseconds < MIN_NS_FOR_THREADS || cost.ops <= 1 {
         return 1;
     }
-    let divisors = (2..=PARTS.min(labels.size())).filter(|parts| labels.size().is_multiple_of(*parts));
+    let divisors = (2..=MAX_PARTS.min(labels.size())).filter(|parts| labels.size().is_multiple_of(*parts));
     match cost.has_products {
-        true => divisors.filter(|parts| labels.size() / parts >= ROWS).max().unwrap_or(1),
+        true => divisors.filter(|parts| labels.size() / parts >= MIN_ROWS_PER_PART).max().unwrap_or(1),
         // The smallest number of parts that fits, so that rows stay long.
         false => {
-            let fits = |parts: &usize| labels.size() / parts * cost.width.max(1) <= ELEMENTS;
+            let fits = |parts: &usize| labels.size() / parts * cost.width.max(1) <= MAX_ELEMENTS_PER_PART;
             divisors.clone().find(fits).or_else(|| divisors.max()).unwrap_or(1)
         }
     }

@@ -5,10 +5,13 @@
 //! are merged into one. One of the remaining axes becomes the lanes and the longest other one the rows; further axes
 //! become a loop, or are unrolled into instructions.
 
+mod axes;
 mod folds;
 mod positions;
 mod units;
 mod words;
+
+use axes::{Axis, across, axes_except, is_side_by_side, longest_axis, merge_axes, order_of, with_axis_order};
 
 use super::blocks::Blocks;
 use super::copies::Copied;
@@ -20,15 +23,15 @@ use crate::kernels::packed_len;
 use crate::plan::repeat;
 
 /// The largest number of instructions in a plan.
-const MOST_INSTRUCTIONS: usize = 1 << 14;
+const MAX_INSTRUCTIONS: usize = 1 << 14;
 
 /// The smallest size of an axis that becomes a loop instead of unrolled instructions: first outside of loops, then
 /// inside them, where a nested loop computes its addresses anew each time.
-const SHORTEST_LOOP: [usize; 2] = [4, 33];
+const MIN_LOOP_SIZES: [usize; 2] = [4, 33];
 
 /// The largest number of lanes at which a kernel of some twenty instructions per register spends most of its time on
 /// the start of a row.
-const SHORT_ROW: usize = 64;
+const MAX_SHORT_ROW: usize = 64;
 
 /// A program under construction.
 #[derive(Default)]
@@ -58,20 +61,6 @@ pub(super) struct Emitter {
     sums: Vec<(View, View)>,
 }
 
-/// An axis of an instruction: its size, and the stride of each operand, starting with the destination.
-#[derive(Clone, Debug)]
-struct Axis {
-    size: usize,
-    strides: Vec<isize>,
-}
-
-impl Axis {
-    /// Returns whether rows may run along this axis: no operand runs backwards.
-    fn is_upward(&self) -> bool {
-        self.strides.iter().all(|stride| *stride >= 0)
-    }
-}
-
 impl Emitter {
     pub(super) fn new(element: usize) -> Self {
         let mut emitter = Emitter { element, ..Emitter::default() };
@@ -82,7 +71,7 @@ impl Emitter {
 
     /// Returns the plan: `parts` parts of `len` indices each run the program.
     pub(super) fn finish(mut self, parts: usize, len: usize) -> Result<Plan> {
-        let sums = self.shares(parts)?;
+        let sums = self.emit_share_sums(parts)?;
         for (region, memory) in self.registers.into_iter().zip(&self.memory) {
             self.plan.regions[region].units = memory.len();
         }
@@ -131,7 +120,7 @@ impl Emitter {
         let view = View::whole(self.registers[own], register.start, shape, level);
         let view = View { register: Some(register), ..view };
         if is_outside {
-            self.blocks.needs(level + 1, view.clone());
+            self.blocks.keep_until_loop_ends(level + 1, view.clone());
         }
         view
     }
@@ -141,11 +130,11 @@ impl Emitter {
         let view = self.reserve(shape, level);
         let Some(innermost) = innermost else { return view };
         let order: Vec<usize> = (0..shape.len()).filter(|axis| *axis != innermost).chain([innermost]).collect();
-        laid(view, &order, |_| true)
+        with_axis_order(view, &order, |_| true)
     }
 
     /// Copies a tensor to the layout of `like`, which has the same shape, except for axes along which it is broadcast.
-    fn laid_like(&mut self, view: &View, like: &View) -> Result<View> {
+    fn copy_in_layout_of(&mut self, view: &View, like: &View) -> Result<View> {
         let is_outside = view.level <= 1;
         let has_order = |copy: &View| {
             (0..copy.shape.len())
@@ -161,7 +150,7 @@ impl Emitter {
         let own: Vec<usize> =
             (0..view.shape.len()).map(|axis| if is_own(axis) { view.shape[axis] } else { 1 }).collect();
         let register = self.reserve(&own, view.level);
-        let own_elements = laid(register.clone(), &order, is_own);
+        let own_elements = with_axis_order(register.clone(), &order, is_own);
         let from = view.with_axes(own, view.strides.clone());
         self.copy(&own_elements, &from)?;
         let copy = own_elements.with_axes(view.shape.clone(), own_elements.strides.clone());
@@ -237,13 +226,13 @@ impl Emitter {
             let moves_by_units = |(view, stride): (&&View, &isize)| {
                 self.unit(view).is_none_or(|unit| stride.unsigned_abs().is_multiple_of(unit))
             };
-            axis.size >= SHORTEST_LOOP[usize::from(level > 1)] && views.iter().zip(&axis.strides).all(moves_by_units)
+            axis.size >= MIN_LOOP_SIZES[usize::from(level > 1)] && views.iter().zip(&axis.strides).all(moves_by_units)
         };
         let mut looped: Vec<usize> = (0..rest.len()).filter(|axis| can_loop(rest[*axis])).collect();
         looped.sort_by_key(|axis| std::cmp::Reverse(rest[*axis].size));
         looped.truncate(DEPTH.saturating_sub(index));
         // A nested loop computes its addresses anew each time.
-        let is_worth = |(depth, axis): (usize, &usize)| depth == 0 || rest[*axis].size >= SHORTEST_LOOP[1];
+        let is_worth = |(depth, axis): (usize, &usize)| depth == 0 || rest[*axis].size >= MIN_LOOP_SIZES[1];
         let nested = looped.iter().enumerate().take_while(|looped| is_worth(*looped)).count();
         looped.truncate(nested);
         if nested > 1 {
@@ -262,7 +251,7 @@ impl Emitter {
         }
         self.check_instructions(starts.len())?;
         self.instructions += starts.len();
-        self.contents.written(views[0].memory());
+        self.contents.record_write(views[0].memory());
         for start in starts {
             let operands: Vec<Operand> = (0..views.len())
                 .map(|at| {
@@ -286,8 +275,8 @@ impl Emitter {
 
     /// Rejects a plan that would have too many instructions with `more` of them.
     pub(super) fn check_instructions(&self, more: usize) -> Result<()> {
-        match self.instructions.saturating_add(more) > MOST_INSTRUCTIONS {
-            true => Err(Declined::new("scan", format!("more than {MOST_INSTRUCTIONS} instructions"))),
+        match self.instructions.saturating_add(more) > MAX_INSTRUCTIONS {
+            true => Err(Declined::new("scan", format!("more than {MAX_INSTRUCTIONS} instructions"))),
             false => Ok(()),
         }
     }
@@ -297,11 +286,11 @@ impl Emitter {
         if to.is_empty() {
             return Ok(());
         }
-        if let Some(copied) = self.copied_where(from, |view| view.is_between(to))? {
+        if let Some(copied) = self.copied_where(from, |view| view.interleaves(to))? {
             return self.map(op, to, &copied.iter().collect::<Vec<_>>());
         }
         let views: Vec<&View> = [to].into_iter().chain(from.iter().copied()).collect();
-        let axes = merged(&views);
+        let axes = merge_axes(&views);
         let lanes = self.lanes(&axes, &views);
         if lanes.is_none() && axes.iter().any(|axis| axis.strides[0] == 1) {
             if let (Op::Unary(Unary::Copy), [from]) = (&op, from) {
@@ -314,7 +303,7 @@ impl Emitter {
             if crossing.contains(&true) {
                 let mut laid = Vec::with_capacity(from.len());
                 for (view, crosses) in from.iter().zip(&crossing) {
-                    laid.push(if *crosses { self.laid_like(view, to)? } else { (*view).clone() });
+                    laid.push(if *crosses { self.copy_in_layout_of(view, to)? } else { (*view).clone() });
                 }
                 return self.map(op, to, &laid.iter().collect::<Vec<_>>());
             }
@@ -325,7 +314,7 @@ impl Emitter {
         }
         if let (Op::Binary(Binary::ExpOfProduct), Some(lanes)) = (&op, lanes)
             && axes[lanes].strides.contains(&0)
-            && axes[lanes].size <= SHORT_ROW
+            && axes[lanes].size <= MAX_SHORT_ROW
         {
             // A separate exponential treats adjacent rows as one.
             self.map(Op::Binary(Binary::Mul), to, from)?;
@@ -342,7 +331,7 @@ impl Emitter {
 
     /// Returns the axis that holds the rows of an instruction: another one than that of its lanes.
     fn rows(&self, axes: &[Axis], views: &[&View], lanes: Option<usize>) -> Option<usize> {
-        longest(axes, |index| {
+        longest_axis(axes, |index| {
             self.is_within_units(&axes[index], views) && axes[index].is_upward() && Some(index) != lanes
         })
     }
@@ -360,7 +349,7 @@ impl Emitter {
         let row: Vec<isize> = (0..views.len()).map(|at| rows.map_or(0, |rows| axes[rows].strides[at])).collect();
         let across = |at: usize| lanes.map_or(Across::Lanes, |lanes| across(axes[lanes].strides[at]));
         let across: Vec<Across> = (0..views.len()).map(across).collect();
-        self.push(views[0].level, op, size, views, (&row, &across), &others(axes, [rows, lanes]))
+        self.push(views[0].level, op, size, views, (&row, &across), &axes_except(axes, [rows, lanes]))
     }
 
     /// Returns the view if its last axis with more than one element is contiguous or broadcast, else a copy.
@@ -370,7 +359,7 @@ impl Emitter {
     }
 
     /// Returns the view if none of its axes is reversed, else a copy.
-    pub(super) fn forward(&mut self, view: &View) -> Result<View> {
+    pub(super) fn without_reversed_axes(&mut self, view: &View) -> Result<View> {
         if view.is_reversed() { self.copied(view) } else { Ok(view.clone()) }
     }
 
@@ -411,7 +400,7 @@ impl Emitter {
         match (along(1), along(0)) {
             (Some(rows), Some(lanes)) if axes[rows].is_upward() && axes[lanes].is_upward() => {
                 let row = [axes[rows].strides[0], axes[lanes].strides[1]];
-                let rest = others(axes, [Some(rows), Some(lanes)]);
+                let rest = axes_except(axes, [Some(rows), Some(lanes)]);
                 let size = [axes[rows].size, axes[lanes].size];
                 self.push(to.level, &Op::Transpose, size, &views, (&row, &[Across::Lanes; 2]), &rest)
             }
@@ -421,14 +410,14 @@ impl Emitter {
     }
 
     /// Returns a matrix `[k, n]` packed in the order that products read.
-    pub(super) fn packed(&mut self, matrix: &View) -> Result<View> {
+    pub(super) fn pack(&mut self, matrix: &View) -> Result<View> {
         let is_outside = matrix.level <= 1;
         let is_cached = |copied: &&Copied| is_outside && copied.is_of(&self.contents, matrix);
         if let Some(copied) = self.packs.iter().find(is_cached) {
             self.fired.note(Transformation::PackedOnce);
             return Ok(copied.copy.clone());
         }
-        let source = self.forward(matrix)?;
+        let source = self.without_reversed_axes(matrix)?;
         let source = self.within_units(&source)?;
         let [k, n] = [matrix.shape[0], matrix.shape[1]];
         let len = if self.element == size_of::<f32>() { packed_len::<f32>(k, n) } else { packed_len::<f64>(k, n) };
@@ -523,7 +512,7 @@ impl Emitter {
 
     /// Emits the code before the parts that initialises the shares, and returns the nodes after the parts that sum
     /// them. The registers of the parts are adjacent in memory.
-    fn shares(&mut self, parts: usize) -> Result<Vec<Node>> {
+    fn emit_share_sums(&mut self, parts: usize) -> Result<Vec<Node>> {
         let len = self.memory[1].len();
         for (register, initial) in std::mem::take(&mut self.initial_shares) {
             if initial.level > 0 {
@@ -545,60 +534,4 @@ impl Emitter {
         };
         Ok(self.sums.iter().map(sum).collect())
     }
-}
-
-/// Returns the view laid out with its axes in `order`, the last one innermost, and stride 0 along axes that are not its
-/// own.
-fn laid(view: View, order: &[usize], is_own: impl Fn(usize) -> bool) -> View {
-    let mut strides = vec![0; view.shape.len()];
-    let mut stride = 1;
-    for axis in order.iter().rev().copied().filter(|axis| is_own(*axis)) {
-        strides[axis] = stride;
-        stride *= view.shape[axis].max(1) as isize;
-    }
-    view.with_axes(view.shape.clone(), strides)
-}
-
-/// Returns the axes of a view from the outermost to the innermost, starting with those along which it is broadcast.
-fn order_of(view: &View) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..view.shape.len()).collect();
-    order.sort_by_key(|axis| {
-        std::cmp::Reverse(if view.strides[*axis] == 0 { usize::MAX } else { view.strides[*axis].unsigned_abs() })
-    });
-    order
-}
-
-/// Classifies the rows of an operand by its stride along the lanes.
-fn across(stride: isize) -> Across {
-    if stride == 0 { Across::Element } else { Across::Lanes }
-}
-
-/// Returns the axes of views of one shape, without those of size 1, merging axes that are contiguous in all views.
-fn merged(views: &[&View]) -> Vec<Axis> {
-    let mut axes: Vec<Axis> = Vec::new();
-    for (index, size) in views[0].shape.iter().copied().enumerate().filter(|(_, size)| *size != 1) {
-        let axis = Axis { size, strides: views.iter().map(|view| view.strides[index]).collect() };
-        let continues =
-            |last: &Axis| last.strides.iter().zip(&axis.strides).all(|(last, stride)| *last == stride * size as isize);
-        match axes.last_mut() {
-            Some(last) if continues(last) => *last = Axis { size: last.size * size, ..axis },
-            _ => axes.push(axis),
-        }
-    }
-    axes
-}
-
-/// Returns whether the destination is contiguous along the axis, and each operand is contiguous or broadcast.
-fn is_side_by_side(axis: &Axis) -> bool {
-    axis.strides[0] == 1 && axis.strides.iter().all(|stride| matches!(stride, 0 | 1))
-}
-
-/// Returns the longest of the axes that satisfy `of`.
-fn longest(axes: &[Axis], of: impl Fn(usize) -> bool) -> Option<usize> {
-    (0..axes.len()).filter(|index| of(*index)).max_by_key(|index| axes[*index].size)
-}
-
-/// Returns the axes except those in `but`.
-fn others(axes: &[Axis], but: [Option<usize>; 2]) -> Vec<&Axis> {
-    axes.iter().enumerate().filter(|(index, _)| !but.contains(&Some(*index))).map(|(_, axis)| axis).collect()
 }

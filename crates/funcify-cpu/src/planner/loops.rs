@@ -12,7 +12,7 @@ use funcify_core::ops::scan::{Buffer, Returned, Scan, Start};
 use super::*;
 
 /// The largest number of rows kept at hand of a buffer that is never read as a whole.
-const MOST_ROWS_AT_HAND: usize = 64;
+const MAX_ROWS_AT_HAND: usize = 64;
 
 /// The purpose of a buffer.
 enum Use {
@@ -121,7 +121,7 @@ impl Planner {
         let mut carries = Vec::with_capacity(scan.carries);
         for (index, operand) in own.carries.clone().enumerate() {
             let param = scan.body.inputs()[scan.params().carries.start + index].value;
-            if !self.takes(&scan.body, param) {
+            if !self.can_represent(&scan.body, param) {
                 return Err(declined(&format!("a carry of {}", scan.body.ty(param).dtype)));
             }
             let is_share = shares[scan.buffers.len() + index];
@@ -146,7 +146,7 @@ impl Planner {
         let mut from = first;
         for end in ends_of_parts(planned.scan, &planned.operands, steps) {
             if end > from {
-                self.stretch(planned, from..end)?;
+                self.emit_stretch(planned, from..end)?;
                 from = end;
             }
         }
@@ -154,7 +154,7 @@ impl Planner {
     }
 
     /// Emits the loop over steps that all find a sequence's row in the same tensor.
-    fn stretch(&mut self, planned: &Loop<'_>, stretch: Range<usize>) -> Result<()> {
+    fn emit_stretch(&mut self, planned: &Loop<'_>, stretch: Range<usize>) -> Result<()> {
         let Loop { scan, buffers, .. } = planned;
         let first = stretch.start;
         let Some(strip) = self.strip_of(scan, stretch.len()) else {
@@ -286,7 +286,7 @@ impl Planner {
             if at_hand == 0 && matches!(used, Use::Steps) {
                 return Ok(BufferRows::None);
             }
-            if at_hand > MOST_ROWS_AT_HAND {
+            if at_hand > MAX_ROWS_AT_HAND {
                 return Err(Declined::new("scan", format!("a buffer that keeps {at_hand} rows at hand")));
             }
             let rows = self.emitter.reserve_as(&[&[at_hand], row.as_slice()].concat(), level, innermost);
@@ -322,7 +322,7 @@ impl Planner {
 
     fn row_shape(&self, scan: &Scan, buffer: usize) -> Result<Vec<usize>> {
         let row = scan.body.outputs()[scan.results().buffers[buffer].start].value;
-        if !self.takes(&scan.body, row) {
+        if !self.can_represent(&scan.body, row) {
             return Err(Declined::new("scan", format!("a buffer of {}", scan.body.ty(row).dtype)));
         }
         self.shape(&scan.body, row)
@@ -360,7 +360,7 @@ impl Planner {
         let mut parameters = Vec::with_capacity(scan.params().count);
         for (sequence, operand) in scan.sequences.iter().zip(places.sequences.clone()) {
             parameters.extend(sequence.reads.iter().map(|offset| {
-                let (part, row) = part_with(&operands[operand], first + offset);
+                let (part, row) = find_row(&operands[operand], first + offset);
                 row_of(part, row)
             }));
         }
@@ -440,29 +440,29 @@ impl Planner {
                 moves.push((at_hand(rows, rows.shape[0] - 1), values[outputs.start].clone()));
             }
         }
-        for (row, output) in written.iter().filter(|(row, output)| !values[*output].is(row)) {
+        for (row, output) in written.iter().filter(|(row, output)| !values[*output].is_same_view(row)) {
             moves.push((row.clone(), values[*output].clone()));
         }
         for (carry, output) in carries.iter().zip(results.carries.clone()) {
             let Carry::Register(carry) = carry else { continue };
             let carry = View { level, ..carry.clone() };
-            if !values[output].is(&carry) {
+            if !values[output].is_same_view(&carry) {
                 moves.push((carry, values[output].clone()));
             }
         }
-        self.moved(moves)
+        self.emit_moves(moves)
     }
 
     /// Moves the results of a step to where the next step reads them. Copies aside anything that a move would overwrite
     /// before it is read.
-    pub(super) fn moved(&mut self, mut moves: Vec<(View, View)>) -> Result<()> {
+    pub(super) fn emit_moves(&mut self, mut moves: Vec<(View, View)>) -> Result<()> {
         let level = self.emitter.blocks.depth();
         // A move needs no copy if neither an earlier move nor the move itself overwrites its source (order-c5).
         let mut written = Occupants::default();
         for index in 0..moves.len() {
             let (to, from) = &moves[index];
-            let is_overwritten = written.with(from.memory()).any(|before| meets(&moves[before].0, from))
-                || (meets(to, from) && !to.is(from));
+            let is_overwritten = written.with(from.memory()).any(|before| may_overlap(&moves[before].0, from))
+                || (may_overlap(to, from) && !to.is_same_view(from));
             written.insert(to.memory(), index);
             if is_overwritten {
                 self.emitter.fired.note(Transformation::MovedAside);
@@ -496,7 +496,7 @@ impl Planner {
 }
 
 /// Returns the tensor that contains row `row` of the concatenated `parts`, and the index of the row within that tensor.
-fn part_with(parts: &[View], mut row: usize) -> (&View, usize) {
+fn find_row(parts: &[View], mut row: usize) -> (&View, usize) {
     let mut index = 0;
     while index + 1 < parts.len() && row >= parts[index].shape[0] {
         row -= parts[index].shape[0];
@@ -523,7 +523,7 @@ fn ends_of_parts(scan: &Scan, operands: &[Vec<View>], steps: usize) -> Vec<usize
 }
 
 /// Returns whether two views may have an element in common.
-fn meets(one: &View, other: &View) -> bool {
+fn may_overlap(one: &View, other: &View) -> bool {
     let ([first, last], [others_first, others_last]) = (one.ends(), other.ends());
     one.shares_memory(other) && (one.steps != other.steps || (first <= others_last && others_first <= last))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// The number of elements after which a cache line starts, for any element type.
-const LINE: usize = 16;
+const ELEMENTS_PER_LINE: usize = 16;
 
 /// A range of scratch memory. It becomes free when the last view of it is dropped.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Register {
     pub(super) number: usize,
     pub(super) start: usize,
     len: usize,
-    memory: Rc<RefCell<Ranges>>,
+    memory: Rc<RefCell<Allocator>>,
 }
 
 impl Drop for Register {
@@ -25,10 +25,10 @@ impl Drop for Register {
 
 /// The scratch memory of a program.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Memory(Rc<RefCell<Ranges>>);
+pub(super) struct Memory(Rc<RefCell<Allocator>>);
 
 #[derive(Default, Debug)]
-struct Ranges {
+struct Allocator {
     /// The free ranges by length and start, so that the smallest one that is long enough is found at once.
     free: BTreeSet<(usize, usize)>,
     end: usize,
@@ -40,24 +40,24 @@ impl Memory {
     /// Reserves `len` elements: the smallest free range that is long enough, or new memory if there is none or the
     /// elements must be `untouched`.
     pub(super) fn reserve(&self, len: usize, untouched: bool) -> Rc<Register> {
-        let len = len.next_multiple_of(LINE);
-        let mut ranges = self.0.borrow_mut();
-        let fitting = if untouched { None } else { ranges.free.range((len, 0)..).next().copied() };
+        let len = len.next_multiple_of(ELEMENTS_PER_LINE);
+        let mut allocator = self.0.borrow_mut();
+        let fitting = if untouched { None } else { allocator.free.range((len, 0)..).next().copied() };
         let start = match fitting {
             Some(range @ (free, start)) => {
-                ranges.free.remove(&range);
+                allocator.free.remove(&range);
                 if free > len {
-                    ranges.free.insert((free - len, start + len));
+                    allocator.free.insert((free - len, start + len));
                 }
                 start
             }
             None => {
-                ranges.end += len;
-                ranges.end - len
+                allocator.end += len;
+                allocator.end - len
             }
         };
-        ranges.registers += 1;
-        Rc::new(Register { number: ranges.registers, start, len, memory: self.0.clone() })
+        allocator.registers += 1;
+        Rc::new(Register { number: allocator.registers, start, len, memory: self.0.clone() })
     }
 
     /// Returns the total number of elements needed.

@@ -48,10 +48,10 @@ type Result<T, E = Declined> = std::result::Result<T, E>;
 /// The largest number of multiplications of a matrix product per index of an axis laid out innermost. The first applies
 /// where each index has matrices of its own; the second where all indices share one matrix, whose columns would
 /// otherwise be lanes.
-const MOST_TERMS: [usize; 2] = [64, 32];
+const MAX_TERMS: [usize; 2] = [64, 32];
 
 /// The largest number of elements of a tensor in a plan.
-const MOST_ELEMENTS: usize = 1 << 40;
+const MAX_ELEMENTS: usize = 1 << 40;
 
 /// A graph turned into a plan.
 #[derive(Clone, Debug)]
@@ -90,13 +90,13 @@ pub enum Division {
 
 impl Division {
     /// Returns the smallest size of an axis that loops may lay out innermost.
-    fn least_lanes(self) -> usize {
+    fn min_lanes(self) -> usize {
         if self == Division::Always { 2 } else { 8 }
     }
 
     /// Returns whether values in loops are laid out with `axis` innermost.
     fn lays_innermost(self, graph: &Graph, sizes: &Sizes, axis: &ParallelAxis) -> bool {
-        axis.size() >= self.least_lanes() && axis.belongs_innermost(graph, sizes, MOST_TERMS)
+        axis.size() >= self.min_lanes() && axis.belongs_innermost(graph, sizes, MAX_TERMS)
     }
 
     /// Returns the number of rows that the products of a strip of steps have.
@@ -126,7 +126,7 @@ pub fn plan_graph(graph: &Graph, sizes: &Sizes, division: Division, may_refuse: 
         }
     }
     let planned = plan_parts(graph, sizes, &ranges, (ParallelAxis::default(), false), 1, division);
-    planned.map_err(|declined| ops::without_instruction(graph).unwrap_or(declined))
+    planned.map_err(|declined| ops::find_unsupported_op(graph).unwrap_or(declined))
 }
 
 /// Returns, for each output of a graph, the axis that the plan's loops lay out innermost, if it is not the output's
@@ -175,10 +175,10 @@ fn plan_parts(
     let mut reads = Vec::with_capacity(views.len());
     let live = graph.live_values();
     for (index, input) in graph.inputs().iter().enumerate() {
-        let is_read = live[input.value.index()] && planner.takes(graph, input.value);
+        let is_read = live[input.value.index()] && planner.can_represent(graph, input.value);
         reads.push(is_read.then(|| graph.ty(input.value).dtype));
         views.push(Argument::Tensor(match is_read {
-            true => planner.outside(graph, input.value, Storage::Input(index))?,
+            true => planner.caller_view(graph, input.value, Storage::Input(index))?,
             false => View::whole(usize::MAX, 0, &planner.shape(graph, input.value)?, 0),
         }));
     }
@@ -186,13 +186,13 @@ fn plan_parts(
     let mut results = Vec::with_capacity(graph.outputs().len());
     for (index, output) in graph.outputs().iter().enumerate() {
         let dtype = graph.ty(output.value).dtype;
-        if !planner.takes(graph, output.value) {
+        if !planner.can_represent(graph, output.value) {
             return Err(Declined::new("output", format!("elements of {dtype}")));
         }
-        outputs.push(planner.outside(graph, output.value, Storage::Output(index))?);
+        outputs.push(planner.caller_view(graph, output.value, Storage::Output(index))?);
         results.push((dtype, planner.whole_shape(graph, output.value)?));
     }
-    planner.may_refuse(graph)?;
+    planner.reserve_refusal(graph)?;
     let mut scope = Scope::new(&mut planner, graph, views)?;
     for (output, place) in graph.outputs().iter().zip(&outputs) {
         scope.place(output.value, place.clone());
@@ -200,7 +200,7 @@ fn plan_parts(
     scope.nodes()?;
     let values = scope.outputs()?;
     for (output, (value, place)) in graph.outputs().iter().zip(values.iter().zip(&outputs)) {
-        planner.give(graph, output.value, value, place, parts)?;
+        planner.write_output(graph, output.value, value, place, parts)?;
     }
     let refusal = planner.refusal.take();
     if let Some(refusal) = &refusal {
@@ -262,7 +262,7 @@ struct Planner {
 
 impl Planner {
     /// Returns the view of a tensor of the caller: the portion of it that a part sees.
-    fn outside(&mut self, graph: &Graph, value: ValueId, place: Storage) -> Result<View> {
+    fn caller_view(&mut self, graph: &Graph, value: ValueId, place: Storage) -> Result<View> {
         let (whole, label) = (self.whole_shape(graph, value)?, self.label(graph, value));
         if matches!(label, Label::Axis(_)) && whole.contains(&0) {
             return Err(Declined::new("input", "parts without elements"));
@@ -287,8 +287,8 @@ impl Planner {
 
     /// Creates the element that refuses a call if a loop of the graph may set it. It precedes branches, which may not
     /// run.
-    fn may_refuse(&mut self, graph: &Graph) -> Result<()> {
-        if self.ranges.most_checked_steps().is_some() && has_unbounded(graph) {
+    fn reserve_refusal(&mut self, graph: &Graph) -> Result<()> {
+        if self.ranges.max_checked_steps().is_some() && has_unbounded(graph) {
             let refusal = self.emitter.reserve(&[], 1);
             self.emitter.fill(&refusal, 0.0)?;
             self.refusal = Some(refusal);
@@ -297,7 +297,7 @@ impl Planner {
     }
 
     /// Refuses the call if the element `holds` is nonzero.
-    fn refuse(&mut self, holds: &View) -> Result<()> {
+    fn record_refusal(&mut self, holds: &View) -> Result<()> {
         let level = self.emitter.blocks.depth();
         let here = |view: &View| View { level, ..view.clone() };
         let refusal = self.refusal.as_ref().map(here);
@@ -325,7 +325,7 @@ impl Planner {
     }
 
     /// Writes a result to an output.
-    fn give(&mut self, graph: &Graph, output: ValueId, value: &View, place: &View, parts: usize) -> Result<()> {
+    fn write_output(&mut self, graph: &Graph, output: ValueId, value: &View, place: &View, parts: usize) -> Result<()> {
         let label = self.label(graph, output);
         if label == Label::Share {
             let mut share = value.clone();
@@ -339,7 +339,7 @@ impl Planner {
         if parts > 1 && label == Label::None && value.level > 0 {
             return Err(Declined::new("output", "a result that each part computes"));
         }
-        if value.is(place) { Ok(()) } else { self.emitter.copy(place, value) }
+        if value.is_same_view(place) { Ok(()) } else { self.emitter.copy(place, value) }
     }
 
     /// Returns the shape of a value.
@@ -349,7 +349,7 @@ impl Planner {
             ty.shape.value(&self.sizes).map_err(|_| Declined::new("scan", "a size that follows from values"))?;
         // Count sizes of 0 as 1: strides multiply the other sizes, too.
         let elements = shape.iter().try_fold(1usize, |product, size| product.checked_mul((*size).max(1)));
-        match elements.filter(|elements| *elements <= MOST_ELEMENTS) {
+        match elements.filter(|elements| *elements <= MAX_ELEMENTS) {
             Some(_) => Ok(shape),
             None => Err(Declined::new("input", format!("the number of elements of {ty}"))),
         }
@@ -376,9 +376,9 @@ impl Planner {
     }
 
     /// Returns whether the plan can represent a value: a float, a boolean, a word, or an integer known to be in range.
-    fn takes(&self, graph: &Graph, value: ValueId) -> bool {
+    fn can_represent(&self, graph: &Graph, value: ValueId) -> bool {
         let dtype = graph.ty(value).dtype;
-        self.is_number(dtype) || self.is_words(dtype) || self.ranges.hold(graph, value)
+        self.is_number(dtype) || self.is_words(dtype) || self.ranges.is_exact(graph, value)
     }
 
     /// Returns whether values of a dtype are words.

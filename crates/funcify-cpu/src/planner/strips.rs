@@ -10,10 +10,10 @@ use funcify_core::ops::{Binary, Op};
 
 use super::copies::Copied;
 use super::*;
-use crate::plan::BLOCKS;
+use crate::plan::MAX_BLOCKS;
 
 /// The reason why a strip exists.
-const OPEN: &str = "a loop over strips is open";
+const STRIP_IS_OPEN: &str = "a loop over strips is open";
 
 /// The strip being planned, and the sums deferred to its end.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Planner {
             .zip(scan.params().carries.clone())
             .filter_map(|(next, param)| self.rows_of_sum(&scan.body, scan.body.inputs()[param].value, next.value))
             .max()?;
-        let strip = (self.division.rows_of_strip() / rows.max(1)).min(BLOCKS).min(steps);
+        let strip = (self.division.rows_of_strip() / rows.max(1)).min(MAX_BLOCKS).min(steps);
         (strip > 1).then_some(strip)
     }
 
@@ -69,7 +69,7 @@ impl Planner {
 
     /// Closes the loop over `count` strips, with the deferred sums after the steps of each strip.
     pub(super) fn close_strips(&mut self, count: usize) -> Result<()> {
-        let Strip { steps, level, waiting, .. } = self.strip.take().expect(OPEN);
+        let Strip { steps, level, waiting, .. } = self.strip.take().expect(STRIP_IS_OPEN);
         for (state, sides) in waiting {
             let [(left, left_step), (right, right_step)] = sides.map(|side| side.strip(level));
             let state = View { level: level - 1, ..state };
@@ -94,14 +94,14 @@ impl Planner {
         let [left, right] = sides;
         let left = if lasts[0] { left } else { self.copy_for_strip(left)? };
         let right = if lasts[1] { right } else { self.copy_for_strip(right)? };
-        self.strip.as_mut().expect(OPEN).waiting.push((state, [left, right]));
+        self.strip.as_mut().expect(STRIP_IS_OPEN).waiting.push((state, [left, right]));
         self.emitter.fired.note(Transformation::Deferred);
         Ok(())
     }
 
     /// Returns a copy of a value that a step computes, for all steps of a strip.
     fn copy_for_strip(&mut self, side: View) -> Result<View> {
-        let strip = self.strip.as_mut().expect(OPEN);
+        let strip = self.strip.as_mut().expect(STRIP_IS_OPEN);
         let contents = &self.emitter.contents;
         if let Some(copied) = strip.copies.iter().find(|copied| copied.is_of(contents, &side)) {
             self.emitter.fired.note(Transformation::SharedStripCopy);

@@ -125,13 +125,17 @@ impl View {
 
     /// Returns whether its elements are interleaved with those of another view of the same memory, as neighbouring
     /// columns of a matrix are, without being the same. No instruction may read one and write the other.
-    pub(super) fn is_between(&self, other: &View) -> bool {
+    pub(super) fn interleaves(&self, other: &View) -> bool {
         let ([first, last], [from, to]) = (self.ends(), other.ends());
-        self.shares_memory(other) && self.steps == other.steps && first <= to && from <= last && !self.is(other)
+        self.shares_memory(other)
+            && self.steps == other.steps
+            && first <= to
+            && from <= last
+            && !self.is_same_view(other)
     }
 
     /// Returns whether another view has the same elements in the same order.
-    pub(super) fn is(&self, other: &View) -> bool {
+    pub(super) fn is_same_view(&self, other: &View) -> bool {
         (self.region, self.steps) == (other.region, other.steps) && self.layout.is_same(&other.layout)
     }
 }
@@ -147,18 +151,18 @@ mod tests {
         assert_eq!((row.start, row.steps[0], row.level), (48, -12, 2));
         assert_eq!((&row.shape[..], &row.strides[..]), (&[3, 4][..], &[4, 1][..]));
         assert_eq!(whole.reversed(0).row(1, 2, 1).steps[0], -12);
-        assert!(whole.reversed(0).reversed(0).is(&whole));
+        assert!(whole.reversed(0).reversed(0).is_same_view(&whole));
     }
 
     #[test]
-    fn columns_lie_between_those_beside_them_and_rows_do_not() {
+    fn columns_interleave_with_those_beside_them_and_rows_do_not() {
         let whole = View::whole(0, 0, &[3, 4], 0);
         let [columns, beside] = [whole.part(1, 0, 2, 1), whole.part(1, 2, 2, 1)];
-        assert!(columns.is_between(&beside) && beside.is_between(&columns));
-        assert!(whole.part(0, 0, 2, 1).is_between(&whole.part(0, 1, 2, 1)));
-        assert!(!columns.is_between(&columns.clone()));
-        assert!(!whole.part(0, 0, 1, 1).is_between(&whole.part(0, 1, 2, 1)));
-        assert!(!columns.is_between(&View { region: 1, ..beside.clone() }));
-        assert!(!columns.is_between(&View { steps: [4, 0, 0], ..beside }));
+        assert!(columns.interleaves(&beside) && beside.interleaves(&columns));
+        assert!(whole.part(0, 0, 2, 1).interleaves(&whole.part(0, 1, 2, 1)));
+        assert!(!columns.interleaves(&columns.clone()));
+        assert!(!whole.part(0, 0, 1, 1).interleaves(&whole.part(0, 1, 2, 1)));
+        assert!(!columns.interleaves(&View { region: 1, ..beside.clone() }));
+        assert!(!columns.interleaves(&View { steps: [4, 0, 0], ..beside }));
     }
 }

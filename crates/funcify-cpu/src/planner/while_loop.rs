@@ -11,8 +11,8 @@ impl Planner {
     /// Plans a while loop. `used` marks the results that are used; returns those.
     pub(super) fn while_loop(&mut self, op: &While, operands: &[Argument], used: &[bool]) -> Result<Vec<Option<View>>> {
         let declined = |reason: String| Declined::new("while", reason);
-        let most = match &op.bound {
-            None => self.ranges.most_checked_steps(),
+        let bound = match &op.bound {
+            None => self.ranges.max_checked_steps(),
             Some(bound) => match bound.value(&self.sizes) {
                 // A negative bound counts as zero steps.
                 Ok(bound) => Some(usize::try_from(bound.max(0)).unwrap_or(usize::MAX)),
@@ -23,7 +23,7 @@ impl Planner {
         let mut carries = Vec::with_capacity(used.len());
         for index in places.carries.clone() {
             let param = op.body.inputs()[index].value;
-            if !self.takes(&op.body, param) {
+            if !self.can_represent(&op.body, param) {
                 return Err(declined(format!("a carry of {}", op.body.ty(param).dtype)));
             }
             let initial = operands[index].view()?;
@@ -47,12 +47,12 @@ impl Planner {
             scope.state(op.body.inputs()[index].value, op.body.outputs()[index].value, carry.clone());
         }
         scope.nodes()?;
-        let moves = inside.into_iter().zip(scope.outputs()?).filter(|(carry, next)| !next.is(carry));
-        self.moved(moves.collect())?;
-        self.emitter.blocks.close_while(test, most);
+        let moves = inside.into_iter().zip(scope.outputs()?).filter(|(carry, next)| !next.is_same_view(carry));
+        self.emit_moves(moves.collect())?;
+        self.emitter.blocks.close_while(test, bound);
         self.emitter.fired.note(Transformation::While);
-        if op.bound.is_none() && most.is_some() {
-            self.refuse(&holds)?;
+        if op.bound.is_none() && bound.is_some() {
+            self.record_refusal(&holds)?;
         }
         Ok(carries.into_iter().zip(used).map(|(carry, used)| used.then_some(carry)).collect())
     }

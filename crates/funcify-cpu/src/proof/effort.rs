@@ -13,23 +13,23 @@ pub fn prove_thoroughly() {
 }
 
 /// Returns the budget for evaluating a graph, in operations on elements.
-pub(super) fn operations() -> usize {
+pub(super) fn graph_budget() -> usize {
     if IS_THOROUGH.load(Ordering::Relaxed) { 128_000_000 } else { 1_000_000 }
 }
 
 /// Returns the budget for interpreting a plan, in operations on elements, and the number of elements that it may
 /// hold. A plan takes more than its graph.
-pub(super) fn plan_operations() -> usize {
-    4 * operations()
+pub(super) fn plan_budget() -> usize {
+    4 * graph_budget()
 }
 
 /// The cost of an instruction in addition to its elements, in operations on elements.
-const NS_PER_INSTRUCTION: usize = 8;
+const OPERATIONS_PER_INSTRUCTION: usize = 8;
 
 /// Returns the approximate cost of an instruction, in operations on elements.
-pub(super) fn of_instruction(instruction: &Instruction) -> usize {
+pub(super) fn instruction_cost(instruction: &Instruction) -> usize {
     let Instruction { op, rows, lanes, .. } = instruction;
-    NS_PER_INSTRUCTION
+    OPERATIONS_PER_INSTRUCTION
         + rows
             * lanes
             * match op {

@@ -109,20 +109,20 @@ pub(super) fn of_f64(number: f64) -> u64 {
 /// Returns numerator and denominator if an element is a fraction of small numbers, which random elements are not. The
 /// two are the first remainders of Euclid's algorithm below the square root of half the prime, where they are unique.
 pub(super) fn fraction(a: u64) -> Option<[i64; 2]> {
-    const MOST: i64 = 1 << 29;
+    const MAX_TERM: i64 = 1 << 29;
     let small = signed(a);
-    if small.abs() < MOST {
+    if small.abs() < MAX_TERM {
         return Some([small, 1]);
     }
     let (mut large, mut rest) = (PRIME as i64, a as i64);
     let (mut of_large, mut of_rest) = (0i64, 1i64);
-    while rest >= MOST {
+    while rest >= MAX_TERM {
         let quotient = large / rest;
         (large, rest) = (rest, large - quotient * rest);
         (of_large, of_rest) = (of_rest, of_large.wrapping_sub(quotient.wrapping_mul(of_rest)));
     }
     let (numerator, denominator) = if of_rest < 0 { (-rest, -of_rest) } else { (rest, of_rest) };
-    (denominator != 0 && denominator < MOST && numerator != 0).then_some([numerator, denominator])
+    (denominator != 0 && denominator < MAX_TERM && numerator != 0).then_some([numerator, denominator])
 }
 
 /// Returns a pseudorandom element, determined by `key` and `a`.

@@ -18,7 +18,7 @@ use super::field::{of_signed, signed};
 use super::model::Model;
 
 /// The cost of a node in addition to its elements, in operations on elements.
-const OF_A_NODE: usize = 32;
+const OPERATIONS_PER_NODE: usize = 32;
 
 /// A tensor of elements of the field, in row-major order.
 #[derive(Clone, PartialEq, Debug)]
@@ -142,7 +142,7 @@ impl Evaluator<'_> {
     }
 
     /// Ends the evaluation if the call is cancelled. Called in each step of a loop.
-    pub(super) fn ask(&self) -> Meaning<()> {
+    pub(super) fn check_cancelled(&self) -> Meaning<()> {
         let at = Place::new("proof", Site::Unknown);
         self.watch.check(&at, Progress::Uncounted).map_err(|_| NoMeaning::Budget)
     }
@@ -168,21 +168,29 @@ impl Evaluator<'_> {
             Op::While(op) => self.repeat_while(op, operands)?,
             Op::Switch(switch) => self.choose(switch, operands)?,
             Broadcast(_) | Reshape(_) | Transpose(_) | Slice(_) | Reverse(_) | Concat(_) | Pad(_) => {
-                self.moved(graph, node, operands, &[])?
+                self.move_elements(graph, node, operands, &[])?
             }
-            Op::DynamicSlice(_) | Op::Take(_) | Op::Gather(_) => self.moved(graph, node, operands, &[1])?,
-            Op::DynamicUpdate(_) => self.moved(graph, node, operands, &[2])?,
-            Op::Scatter(scatter) if scatter.mode == ScatterMode::Set => self.moved(graph, node, operands, &[1])?,
+            Op::DynamicSlice(_) | Op::Take(_) | Op::Gather(_) => self.move_elements(graph, node, operands, &[1])?,
+            Op::DynamicUpdate(_) => self.move_elements(graph, node, operands, &[2])?,
+            Op::Scatter(scatter) if scatter.mode == ScatterMode::Set => {
+                self.move_elements(graph, node, operands, &[1])?
+            }
             Op::AssociativeScan(scan) if operands[0].shape[0] == 0 => operands[..scan.leaves].to_vec(),
-            op => Vec::from([self.computed(op, graph.ty(node.outputs[0]), &dtypes, operands)?]),
+            op => Vec::from([self.compute_op(op, graph.ty(node.outputs[0]), &dtypes, operands)?]),
         };
         let elements: usize = results.iter().map(|grid| grid.cells.len()).sum();
-        self.spend(OF_A_NODE + elements)?;
+        self.spend(OPERATIONS_PER_NODE + elements)?;
         Ok(results)
     }
 
     /// Evaluates an op that only moves elements by its reference evaluation. The operands in `indices` are integers.
-    fn moved(&mut self, graph: &Graph, node: &Node, operands: &[Grid], indices: &[usize]) -> Meaning<Vec<Grid>> {
+    fn move_elements(
+        &mut self,
+        graph: &Graph,
+        node: &Node,
+        operands: &[Grid],
+        indices: &[usize],
+    ) -> Meaning<Vec<Grid>> {
         let inputs: Vec<HostTensor> =
             operands.iter().enumerate().map(|(index, grid)| grid.host(indices.contains(&index))).collect();
         let as_integers = |ty: TensorType| ty.with_dtype(DType::I64);
@@ -198,7 +206,7 @@ impl Evaluator<'_> {
     }
 
     /// Rounds a float to its type, if that is narrower than the plan's.
-    pub(super) fn rounded(&self, cell: u64, dtype: DType) -> u64 {
+    pub(super) fn round(&self, cell: u64, dtype: DType) -> u64 {
         let is_narrower = match dtype {
             DType::F16 | DType::BF16 => true,
             DType::F32 => self.element == DType::F64,
@@ -213,7 +221,7 @@ pub(super) fn unknown(op: &str) -> NoMeaning {
 }
 
 /// Converts an integer to a type, wrapping if the type has fewer bits than the field.
-pub(super) fn wrapped(number: i64, dtype: DType) -> u64 {
+pub(super) fn wrap(number: i64, dtype: DType) -> u64 {
     of_signed(match dtype {
         DType::U8 => i64::from(number as u8),
         DType::U32 => i64::from(number as u32),

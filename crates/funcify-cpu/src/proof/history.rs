@@ -8,14 +8,14 @@
 use std::collections::{HashMap, HashSet};
 
 use super::memory::{Cell, Memory, is_input};
-use super::place::Whereabouts;
+use super::position::Position;
 use crate::kernels::Fold;
 use crate::plan::{Instruction, Op, Plan};
 
 /// An execution of an instruction.
 #[derive(Debug)]
 struct Event<'p> {
-    place: Whereabouts,
+    place: Position,
     instruction: &'p Instruction,
     /// The regions that it read, each with the event that last wrote there, or `None`. Each writing instruction
     /// appears once per region.
@@ -23,7 +23,7 @@ struct Event<'p> {
 }
 
 /// The largest number of sources kept per event.
-const SOURCES: usize = 8;
+const MAX_SOURCES: usize = 8;
 
 /// The events of a run, and the last writer of each cell.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl<'p> History<'p> {
     }
 
     /// Records an instruction that ran, with its reads and writes.
-    pub(super) fn note(&mut self, instruction: &'p Instruction, place: &Whereabouts, memory: &mut Memory) {
+    pub(super) fn note(&mut self, instruction: &'p Instruction, place: &Position, memory: &mut Memory) {
         let reads = memory.reads.take().expect("reads are recorded while a history is kept").into_inner();
         let written = memory.journal.take().expect("writes are recorded while a history is kept");
         let event = self.events.len();
@@ -56,7 +56,7 @@ impl<'p> History<'p> {
             let is_new = |(region, other): &(usize, Option<usize>)| {
                 *region != cell.region || (*other != writer && instruction(*other) != instruction(writer))
             };
-            if sources.len() < SOURCES && sources.iter().all(is_new) {
+            if sources.len() < MAX_SOURCES && sources.iter().all(is_new) {
                 sources.push((cell.region, writer));
             }
             let of_cell = self.origins.get(cell).copied();
@@ -80,20 +80,20 @@ impl<'p> History<'p> {
         match (self.origins.get(&cell), writer) {
             (Some((_, origin)), _) => format!(
                 "{} computes a value that the program never computes, from {}",
-                self.named(*origin),
+                self.describe(*origin),
                 self.sources(*origin)
             ),
             (None, Some(writer)) => format!(
                 "{} wrote a value there that the program computes for another element, from {}",
-                self.named(writer),
+                self.describe(writer),
                 self.sources(writer)
             ),
             (None, None) => "no instruction wrote there".to_string(),
         }
     }
 
-    fn named(&self, event: usize) -> String {
-        let Event { place: Whereabouts { stage, part, path, counters, .. }, instruction, .. } = &self.events[event];
+    fn describe(&self, event: usize) -> String {
+        let Event { place: Position { stage, part, path, counters, .. }, instruction, .. } = &self.events[event];
         let Instruction { op, rows, lanes, to, .. } = instruction;
         let iteration = if counters.is_empty() { String::new() } else { format!(", iteration {counters:?}") };
         format!(
@@ -104,7 +104,7 @@ impl<'p> History<'p> {
 
     fn sources(&self, event: usize) -> String {
         let named = self.events[event].sources.iter().map(|(region, writer)| match writer {
-            Some(writer) => format!("region {region}, last written by {}", self.named(*writer)),
+            Some(writer) => format!("region {region}, last written by {}", self.describe(*writer)),
             None if is_input(self.plan, *region) => format!("region {region}, an input"),
             None => format!("region {region}, which nothing wrote"),
         });

@@ -7,9 +7,9 @@ use super::effort;
 use super::history::History;
 use super::memory::{Bases, Memory, OutOfBounds};
 use super::model::Model;
-use super::place::{NodeId, Whereabouts};
+use super::position::{NodeId, Position};
 use super::registers::{Lowered, RegisterFault, Registers};
-use crate::plan::{ENDLESS, Instruction, Node, Operand, Plan, Stage};
+use crate::plan::{Instruction, Node, Operand, Plan, Stage, UNBOUNDED_ITERATIONS};
 
 /// The reason why the interpreter stopped.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) enum PartOrder {
 }
 
 /// The number of times that the register code of a loop is compared with its instructions.
-const COMPARED: usize = 2;
+const MAX_COMPARISONS: usize = 2;
 
 /// A run of a plan.
 pub(super) struct Interpreter<'p> {
@@ -46,7 +46,7 @@ pub(super) struct Interpreter<'p> {
     /// The loops that were compared with their register code, with the number of comparisons.
     compared: HashMap<NodeId, (usize, Lowered)>,
     pub(super) bases: Bases,
-    pub(super) place: Whereabouts,
+    pub(super) place: Position,
     times: Vec<usize>,
     /// The results of an instruction before they are written.
     pub(super) values: Vec<u64>,
@@ -64,7 +64,7 @@ impl<'p> Interpreter<'p> {
             registers: None,
             compared: Default::default(),
             bases: Bases::of(plan, &Stage::default(), 0),
-            place: Whereabouts::default(),
+            place: Position::default(),
             times: Vec::new(),
             values: Vec::new(),
         }
@@ -90,7 +90,7 @@ impl<'p> Interpreter<'p> {
                 let index = if order == PartOrder::Upward { index } else { stage.parts.len() - 1 - index };
                 self.bases = Bases::of(plan, stage, index);
                 let program = stage.parts[index].program;
-                self.place = Whereabouts { stage: number, part: index, program, ..Whereabouts::default() };
+                self.place = Position { stage: number, part: index, program, ..Position::default() };
                 self.nodes(&stage.programs[program])?;
             }
         }
@@ -98,11 +98,11 @@ impl<'p> Interpreter<'p> {
     }
 
     fn nodes(&mut self, nodes: &'p [Node]) -> Result<(), Stop> {
-        nodes.iter().enumerate().try_for_each(|(index, node)| self.below(index, |it| it.node(node)))
+        nodes.iter().enumerate().try_for_each(|(index, node)| self.run_child(index, |it| it.node(node)))
     }
 
     /// Runs a child of the current node, at position `index`.
-    fn below(&mut self, index: usize, run: impl FnOnce(&mut Self) -> Result<(), Stop>) -> Result<(), Stop> {
+    fn run_child(&mut self, index: usize, run: impl FnOnce(&mut Self) -> Result<(), Stop>) -> Result<(), Stop> {
         self.place.path.push(index);
         run(self)?;
         self.place.path.pop();
@@ -111,27 +111,29 @@ impl<'p> Interpreter<'p> {
 
     fn node(&mut self, node: &'p Node) -> Result<(), Stop> {
         match node {
-            Node::Do(instruction) => self.checked(instruction),
-            Node::Loop { times: 0, .. } | Node::While { most: Some(0), .. } => Ok(()),
-            Node::Loop { times, body } => self.looped(node, *times, |it| it.repeat(*times, body)),
-            Node::While { test, holds, body, most } => self.looped(node, most.unwrap_or(ENDLESS), |it| {
-                it.repeat_while((test, holds, body), most.unwrap_or(usize::MAX))
-            }),
+            Node::Do(instruction) => self.run_instruction(instruction),
+            Node::Loop { times: 0, .. } | Node::While { bound: Some(0), .. } => Ok(()),
+            Node::Loop { times, body } => self.run_loop(node, *times, |it| it.repeat(*times, body)),
+            Node::While { test, holds, body, bound } => {
+                self.run_loop(node, bound.unwrap_or(UNBOUNDED_ITERATIONS), |it| {
+                    it.repeat_while((test, holds, body), bound.unwrap_or(usize::MAX))
+                })
+            }
             Node::Choice { holds, branches } => {
                 let chosen = usize::from(!self.holds(holds)?);
-                self.below(chosen, |it| it.nodes(&branches[chosen]))
+                self.run_child(chosen, |it| it.nodes(&branches[chosen]))
             }
         }
     }
 
-    fn looped(
+    fn run_loop(
         &mut self,
         node: &'p Node,
         times: usize,
         run: impl FnOnce(&mut Self) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         self.times.push(times);
-        self.compared_with_registers(node, run)?;
+        self.compare_with_registers(node, run)?;
         self.times.pop();
         Ok(())
     }
@@ -149,17 +151,17 @@ impl<'p> Interpreter<'p> {
     fn repeat_while(
         &mut self,
         (test, holds, body): (&'p [Node], &'p Operand, &'p [Node]),
-        most: usize,
+        bound: usize,
     ) -> Result<(), Stop> {
         self.place.counters.push(0);
-        for counter in 0..most {
+        for counter in 0..bound {
             self.set_counter(counter);
-            self.below(0, |it| it.nodes(test))?;
+            self.run_child(0, |it| it.nodes(test))?;
             self.spend(1)?;
             if !self.holds(holds)? {
                 break;
             }
-            self.below(1, |it| it.nodes(body))?;
+            self.run_child(1, |it| it.nodes(body))?;
         }
         self.place.counters.pop();
         Ok(())
@@ -180,8 +182,8 @@ impl<'p> Interpreter<'p> {
         }
     }
 
-    fn checked(&mut self, instruction: &'p Instruction) -> Result<(), Stop> {
-        self.spend(effort::of_instruction(instruction))?;
+    fn run_instruction(&mut self, instruction: &'p Instruction) -> Result<(), Stop> {
+        self.spend(effort::instruction_cost(instruction))?;
         if self.history.is_some() {
             self.memory.journal = Some(Vec::new());
             self.memory.reads = Some(Default::default());
@@ -194,7 +196,7 @@ impl<'p> Interpreter<'p> {
     }
 
     fn out_of_bounds(&self, OutOfBounds(cell): &OutOfBounds) -> Stop {
-        let Whereabouts { stage, part, path, .. } = &self.place;
+        let Position { stage, part, path, .. } = &self.place;
         Stop::OutOfBounds(format!(
             "stage {stage}, part {part}, node {path:?} accesses element {} of region {}, which does not exist",
             cell.at, cell.region
@@ -208,7 +210,7 @@ impl<'p> Interpreter<'p> {
 
     /// Runs a loop, and each kind of its register code on the same initial memory. All of them must leave the same
     /// memory.
-    fn compared_with_registers(
+    fn compare_with_registers(
         &mut self,
         node: &'p Node,
         run: impl FnOnce(&mut Self) -> Result<(), Stop>,
@@ -217,7 +219,7 @@ impl<'p> Interpreter<'p> {
         let times = &self.times;
         let (count, lowered) =
             self.compared.entry(self.place.node()).or_insert_with(|| (0, registers.lower(node, times)));
-        if *count == COMPARED || lowered.is_empty() {
+        if *count == MAX_COMPARISONS || lowered.is_empty() {
             return run(self);
         }
         *count += 1;
@@ -230,7 +232,7 @@ impl<'p> Interpreter<'p> {
         for code in lowered.iter() {
             self.spend(spent)?;
             self.memory.journal = Some(Vec::new());
-            let most = self.times.last().copied().filter(|times| *times != ENDLESS).unwrap_or(usize::MAX);
+            let most = self.times.last().copied().filter(|times| *times != UNBOUNDED_ITERATIONS).unwrap_or(usize::MAX);
             let ran = code.run(self.model, &mut self.memory, &self.bases, &self.place.counters, most, &mut self.left);
             let found = self.memory.undo();
             if let Err(error) = ran {

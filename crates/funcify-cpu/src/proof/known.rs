@@ -20,14 +20,14 @@ type Key = [u64; 2];
 static KNOWN: LazyLock<Mutex<HashMap<Key, Arc<OnceLock<Verdict>>>>> = LazyLock::new(Mutex::default);
 
 /// The size at which the cache is cleared.
-const MOST: usize = 1 << 17;
+const MAX_ENTRIES: usize = 1 << 17;
 
 /// Returns the cached result of a proof, or proves the subject.
-pub(super) fn proved(subject: &Subject<'_>) -> Verdict {
+pub(super) fn prove_cached(subject: &Subject<'_>) -> Verdict {
     let key = key(subject);
     let verdict = {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
+        if known.len() >= MAX_ENTRIES {
             known.clear();
         }
         known.entry(key).or_default().clone()
@@ -50,7 +50,7 @@ fn key(subject: &Subject<'_>) -> Key {
         hash,
         "{graph}{sizes:?}{plan:?}{dtype}{constants:?}{has_words}{refuses}{}{}",
         machine.name(),
-        effort::operations()
+        effort::graph_budget()
     );
     debug_assert!(written.is_ok(), "hashing does not fail");
     hash.0.map(|hasher| hasher.finish())

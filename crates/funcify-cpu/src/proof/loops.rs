@@ -24,7 +24,7 @@ impl Evaluator<'_> {
         let mut carries = inputs[operands.carries.clone()].to_vec();
         let mut ran = 0;
         for step in 0..steps {
-            self.ask()?;
+            self.check_cancelled()?;
             // scan-c2
             let t = if scan.reverse { steps - 1 - step } else { step };
             let mut arguments = Vec::with_capacity(params.count);
@@ -35,7 +35,7 @@ impl Evaluator<'_> {
             }
             for (rows, buffer) in buffers.iter().zip(&scan.buffers) {
                 for k in &buffer.reads {
-                    arguments.push(present(rows, t + k)?);
+                    arguments.push(written_row(rows, t + k)?);
                 }
             }
             arguments.append(&mut carries);
@@ -44,7 +44,7 @@ impl Evaluator<'_> {
             // scan-c1: all reads of the step are done.
             for ((rows, buffer), of_buffer) in buffers.iter_mut().zip(&scan.buffers).zip(&results.buffers) {
                 for (k, result) in buffer.writes.iter().zip(of_buffer.clone()) {
-                    let row = rows.get_mut(t + k).ok_or_else(|| refused("a row outside a buffer"))?;
+                    let row = rows.get_mut(t + k).ok_or_else(|| refusal("a row outside a buffer"))?;
                     *row = Some(given[result].clone());
                 }
             }
@@ -65,10 +65,10 @@ impl Evaluator<'_> {
             if let (Returned::Last(count), false) = (buffer.returned, buffer.start == Start::Full)
                 && rows.len() - (steps - ran) < count
             {
-                return Err(refused("fewer rows than requested"));
+                return Err(refusal("fewer rows than requested"));
             }
-            let range = returned(buffer, rows.len(), steps - ran, scan.reverse);
-            let rows = range.map(|row| present(rows, row)).collect::<Meaning<Vec<Grid>>>()?;
+            let range = returned_rows(buffer, rows.len(), steps - ran, scan.reverse);
+            let rows = range.map(|row| written_row(rows, row)).collect::<Meaning<Vec<Grid>>>()?;
             outputs.push(Grid::stacked(&row, &rows));
         }
         outputs.extend(carries);
@@ -81,7 +81,7 @@ impl Evaluator<'_> {
         let mut carries = inputs[places.carries.clone()].to_vec();
         let mut steps = 0;
         while most.is_none_or(|most| steps < most) {
-            self.ask()?;
+            self.check_cancelled()?;
             let holds = self.graph(&op.condition, &[&carries, &inputs[places.condition.clone()]].concat())?;
             if holds.first().ok_or_else(|| unknown("while"))?.first() == 0 {
                 break;
@@ -107,7 +107,7 @@ fn initial_rows(buffer: &Buffer, given: Option<&Grid>, steps: usize, reverse: bo
 }
 
 /// Returns the range of rows that are results if the last `left_out` steps did not run (scan-c6 and scan-c7).
-fn returned(buffer: &Buffer, rows: usize, left_out: usize, reverse: bool) -> std::ops::Range<usize> {
+fn returned_rows(buffer: &Buffer, rows: usize, left_out: usize, reverse: bool) -> std::ops::Range<usize> {
     let there = match (buffer.start, reverse) {
         (Start::Full, _) => 0..rows,
         (_, false) => 0..rows - left_out,
@@ -121,18 +121,18 @@ fn returned(buffer: &Buffer, rows: usize, left_out: usize, reverse: bool) -> std
 }
 
 fn existing_row(grid: &Grid, row: usize) -> Meaning<Grid> {
-    if row < grid.shape[0] { Ok(grid.row(row)) } else { Err(refused("a row outside a sequence")) }
+    if row < grid.shape[0] { Ok(grid.row(row)) } else { Err(refusal("a row outside a sequence")) }
 }
 
 /// Returns a row that was written (scan-c5).
-fn present(rows: &WrittenRows, row: usize) -> Meaning<Grid> {
-    rows.get(row).cloned().flatten().ok_or_else(|| refused("a row that nothing wrote"))
+fn written_row(rows: &WrittenRows, row: usize) -> Meaning<Grid> {
+    rows.get(row).cloned().flatten().ok_or_else(|| refusal("a row that nothing wrote"))
 }
 
-fn refused(reason: &str) -> NoMeaning {
+fn refusal(reason: &str) -> NoMeaning {
     NoMeaning::Refused(reason.to_string())
 }
 
 fn size(number: i64) -> Meaning<usize> {
-    usize::try_from(number).map_err(|_| refused("a negative size"))
+    usize::try_from(number).map_err(|_| refusal("a negative size"))
 }

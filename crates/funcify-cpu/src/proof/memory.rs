@@ -33,13 +33,13 @@ pub(super) struct Memory {
 pub(super) struct OutOfBounds(pub(super) Cell);
 
 impl Memory {
-    /// Allocates uninitialized memory: `garbage` returns a different element for each cell. The caller fills in the
+    /// Allocates uninitialized memory: `uncomputed` returns a different element for each cell. The caller fills in the
     /// inputs.
-    pub(super) fn new(plan: &Plan, mut garbage: impl FnMut(u64) -> u64) -> Self {
+    pub(super) fn new(plan: &Plan, mut uncomputed: impl FnMut(u64) -> u64) -> Self {
         let mut count = 0;
         let mut cell = || {
             count += 1;
-            garbage(count)
+            uncomputed(count)
         };
         let size = |region: &crate::plan::Region| match region.split {
             Split::Parts(parts) => parts * region.units * region.pitch,
@@ -111,7 +111,7 @@ impl Bases {
 
     /// Returns the first cell of an operand in the iterations given by `counters`.
     pub(super) fn start(&self, operand: &Operand, counters: &[isize]) -> usize {
-        self.moved(
+        self.first_cell(
             operand.region,
             operand.unit * self.pitches[operand.region] + operand.offset,
             operand.steps,
@@ -120,7 +120,7 @@ impl Bases {
     }
 
     /// Returns cell `at` of a region as the part sees it, moved by `steps` units per iteration.
-    pub(super) fn moved(&self, region: usize, at: usize, steps: [isize; DEPTH], counters: &[isize]) -> usize {
+    pub(super) fn first_cell(&self, region: usize, at: usize, steps: [isize; DEPTH], counters: &[isize]) -> usize {
         let units: isize = steps.iter().zip(counters).map(|(step, counter)| step * counter).sum();
         (self.bases[region] + at).wrapping_add_signed(units * self.pitches[region] as isize)
     }

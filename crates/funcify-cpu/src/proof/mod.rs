@@ -36,14 +36,14 @@ mod loops;
 mod memory;
 mod model;
 mod ops;
-mod place;
+mod position;
 mod registers;
 mod running;
 mod subject;
 mod verdict;
 
 pub use effort::prove_thoroughly;
-pub(crate) use running::{LONGEST, Runs};
+pub(crate) use running::{RUN_TIME_LIMIT, Runs};
 pub(crate) use subject::Subject;
 pub use verdict::ProofCounts;
 pub use verdict::proof_gaps;
@@ -59,7 +59,7 @@ use crate::plan::Plan;
 
 /// Checks a plan: proves it, or runs it if it cannot be proved. `run` runs it the way a call does.
 pub(crate) fn check(subject: &Subject<'_>, run: &Runs<'_>) -> Result<(), Fault> {
-    let verdict = match known::proved(subject) {
+    let verdict = match known::prove_cached(subject) {
         Verdict::Unknown(reason) => running::validate(subject, run, reason),
         verdict => verdict,
     };

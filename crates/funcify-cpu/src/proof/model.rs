@@ -29,7 +29,7 @@ const WORDS: u64 = 1001;
 const WHOLE: u64 = 1002;
 const ROUNDED: u64 = 1003;
 const INPUTS: u64 = 1004;
-const GARBAGE: u64 = 1005;
+const UNCOMPUTED: u64 = 1005;
 
 /// The number of lower bits that mark a number of a narrower type.
 const TAG_BITS: u32 = 8;
@@ -52,8 +52,8 @@ impl Model {
     }
 
     /// Returns an element that no program computes.
-    pub(super) fn garbage(self, number: u64) -> u64 {
-        self.symbol(GARBAGE, number)
+    pub(super) fn uncomputed_element(self, number: u64) -> u64 {
+        self.symbol(UNCOMPUTED, number)
     }
 
     fn symbol(self, symbol: u64, x: u64) -> u64 {

@@ -5,35 +5,35 @@ use funcify_core::types::TensorType;
 use funcify_core::{DType, HostTensor, Scalar};
 
 use super::field::{self, INFINITY, NAN, add, fraction, mul, neg, of_signed, signed, sub};
-use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown, wrapped};
+use super::graph::{Evaluator, Grid, Meaning, NoMeaning, unknown, wrap};
 use super::model::Model;
 use crate::kernels::{Binary, Fold, Unary};
 
 impl Evaluator<'_> {
     /// Evaluates an op with one result of type `ty`, on operands of the element types `dtypes`.
-    pub(super) fn computed(&mut self, op: &Op, ty: &TensorType, dtypes: &[DType], operands: &[Grid]) -> Meaning<Grid> {
+    pub(super) fn compute_op(&mut self, op: &Op, ty: &TensorType, dtypes: &[DType], operands: &[Grid]) -> Meaning<Grid> {
         let of = dtypes.first().copied().unwrap_or(ty.dtype);
         match (op, operands) {
             (Op::Unary(op), [x]) => {
                 let (op, model) = (*op, self.model);
                 let cells = x.cells.iter().map(|x| match of.is_float() {
-                    true => Some(self.rounded(model.unary(symbol(op)?, *x), of)),
+                    true => Some(self.round(model.unary(unary_symbol(op)?, *x), of)),
                     false => integer_unary(op, *x, of, model),
                 });
-                gathered(&x.shape, cells, op)
+                collect_grid(&x.shape, cells, op)
             }
             (Op::Binary(op), [x, y]) => {
                 let model = self.model;
                 let cells = pairs(x, y).map(|(x, y)| match of.is_float() {
-                    true => Some(self.rounded(model.binary(symbol_of_two(*op)?, x, y), of)),
+                    true => Some(self.round(model.binary(binary_symbol(*op)?, x, y), of)),
                     false => integer_binary(*op, x, y, of, model),
                 });
-                gathered(&x.shape, cells, op)
+                collect_grid(&x.shape, cells, op)
             }
             (Op::Bits(op), _) => {
                 let (x, y) = (&operands[0], &operands[operands.len() - 1]);
-                let cells = pairs(x, y).map(|(x, y)| bits(*op, signed(x), signed(y), of).map(|bits| wrapped(bits, of)));
-                gathered(&x.shape, cells, op)
+                let cells = pairs(x, y).map(|(x, y)| bits(*op, signed(x), signed(y), of).map(|bits| wrap(bits, of)));
+                collect_grid(&x.shape, cells, op)
             }
             (Op::Compare(op), [x, y]) => {
                 let model = self.model;
@@ -61,7 +61,7 @@ impl Evaluator<'_> {
             }
             (Op::Cast(cast), [x]) => Ok(x.map(|x| self.cast(x, of, cast.dtype))),
             (Op::MatMul(_), [x, y]) => self.product(x, y, of),
-            (Op::Reduce(reduce), [x]) => self.reduced(reduce, x, of),
+            (Op::Reduce(reduce), [x]) => self.reduce(reduce, x, of),
             (Op::ArgMax(op), [x]) => self.largest(op.axis, x),
             (Op::Iota(_), []) => {
                 let shape = self.shape(ty)?;
@@ -73,7 +73,7 @@ impl Evaluator<'_> {
                 let cells = constant.value.scalars().map(of_scalar).collect();
                 Ok(Grid::new(constant.value.shape().to_vec(), cells))
             }
-            (Op::Scatter(scatter), [x, indices, updates]) => self.scattered(scatter, x, indices, updates, of),
+            (Op::Scatter(scatter), [x, indices, updates]) => self.scatter(scatter, x, indices, updates, of),
             (Op::Threefry(threefry), [keys, counters]) => {
                 let words = |grid: &Grid| grid.cells.iter().map(|cell| *cell as u32).collect::<Vec<u32>>();
                 let size = threefry.shape.value(self.sizes)?.iter().product();
@@ -89,7 +89,7 @@ impl Evaluator<'_> {
     fn cast(&self, x: u64, from: DType, to: DType) -> u64 {
         match (from, to) {
             (_, DType::Bool) => u64::from(x != 0),
-            (_, to) if to.is_float() => self.rounded(x, to),
+            (_, to) if to.is_float() => self.round(x, to),
             (from, to) if from.is_float() => {
                 let whole = self.model.unary(Unary::Trunc, x);
                 let bounds = |lowest: i64, highest: i64| of_signed(signed(whole).clamp(lowest, highest));
@@ -101,7 +101,7 @@ impl Evaluator<'_> {
                     _ => whole,
                 }
             }
-            (_, to) => wrapped(signed(x), to),
+            (_, to) => wrap(signed(x), to),
         }
     }
 
@@ -128,13 +128,13 @@ impl Evaluator<'_> {
     /// Rounds or wraps a sum or a product to its type.
     fn result(&self, cell: u64, of: DType) -> u64 {
         match of {
-            of if of.is_float() => self.rounded(cell, of),
+            of if of.is_float() => self.round(cell, of),
             DType::Bool => cell,
-            of => wrapped(signed(cell), of),
+            of => wrap(signed(cell), of),
         }
     }
 
-    fn reduced(&mut self, reduce: &ops::Reduce, x: &Grid, of: DType) -> Meaning<Grid> {
+    fn reduce(&mut self, reduce: &ops::Reduce, x: &Grid, of: DType) -> Meaning<Grid> {
         let kept: Vec<usize> = (0..x.shape.len()).filter(|axis| !reduce.axes.contains(axis)).collect();
         let shape: Vec<usize> = kept.iter().map(|axis| x.shape[*axis]).collect();
         self.spend(x.cells.len())?;
@@ -144,7 +144,7 @@ impl Evaluator<'_> {
         for (flat, cell) in x.cells.iter().enumerate() {
             let index = index_of(flat, &x.shape);
             let to: usize = kept.iter().zip(&strides).map(|(axis, stride)| index[*axis] * stride).sum();
-            cells[to] = combined(self.model, reduce.kind, cells[to], *cell);
+            cells[to] = combine(self.model, reduce.kind, cells[to], *cell);
         }
         Ok(Grid::new(shape, cells.into_iter().map(|cell| self.result(cell, of)).collect()))
     }
@@ -171,7 +171,7 @@ impl Evaluator<'_> {
         Ok(Grid::new(shape, cells))
     }
 
-    fn scattered(
+    fn scatter(
         &mut self,
         scatter: &ops::Scatter,
         x: &Grid,
@@ -194,7 +194,7 @@ impl Evaluator<'_> {
             let mut index = index_of(flat, &indices.shape);
             index[scatter.axis] = position;
             let to: usize = index.iter().zip(&strides).map(|(i, stride)| i * stride).sum();
-            cells[to] = self.result(combined(self.model, kind, cells[to], update), of);
+            cells[to] = self.result(combine(self.model, kind, cells[to], update), of);
         }
         Ok(Grid::new(x.shape.clone(), cells))
     }
@@ -206,7 +206,7 @@ fn of_number(number: i64, dtype: DType) -> u64 {
 }
 
 /// Collects cells into a grid, if `op` has a meaning for all of them.
-fn gathered(shape: &[usize], cells: impl Iterator<Item = Option<u64>>, op: impl std::fmt::Debug) -> Meaning<Grid> {
+fn collect_grid(shape: &[usize], cells: impl Iterator<Item = Option<u64>>, op: impl std::fmt::Debug) -> Meaning<Grid> {
     match cells.collect::<Option<Vec<u64>>>() {
         Some(cells) => Ok(Grid::new(shape.to_vec(), cells)),
         None => Err(unknown(&format!("{op:?}"))),
@@ -243,7 +243,7 @@ pub(super) fn of_scalar(scalar: Scalar) -> u64 {
     }
 }
 
-fn combined(model: Model, kind: ReduceKind, a: u64, b: u64) -> u64 {
+fn combine(model: Model, kind: ReduceKind, a: u64, b: u64) -> u64 {
     match kind {
         ReduceKind::Sum => add(a, b),
         ReduceKind::Prod => mul(a, b),
@@ -255,7 +255,7 @@ fn combined(model: Model, kind: ReduceKind, a: u64, b: u64) -> u64 {
 }
 
 /// Maps ops to the kernels of the same names, and the other ops as listed.
-macro_rules! of_the_same_name {
+macro_rules! kernels_by_name {
     ($op:expr, $ops:ident => $kernels:ident: $($same:ident)*; $($other:ident => $kernel:expr),*) => {
         match $op {
             $(ops::$ops::$same => Some($kernels::$same),)*
@@ -265,8 +265,8 @@ macro_rules! of_the_same_name {
 }
 
 /// Returns the symbol of an op on floats.
-fn symbol(op: ops::Unary) -> Option<Unary> {
-    of_the_same_name! {
+fn unary_symbol(op: ops::Unary) -> Option<Unary> {
+    kernels_by_name! {
         op, Unary => Unary:
         Neg Abs Sign Square Exp Expm1 Log Log1p Tanh Sigmoid Sin Cos Sqrt Rsqrt Recip Tan Asin Acos Atan Sinh Cosh
         Asinh Acosh Atanh Erf Erfc ErfInv Lgamma Digamma Cbrt Floor Ceil Round Trunc;
@@ -274,16 +274,16 @@ fn symbol(op: ops::Unary) -> Option<Unary> {
     }
 }
 
-fn symbol_of_two(op: ops::Binary) -> Option<Binary> {
-    of_the_same_name! {
+fn binary_symbol(op: ops::Binary) -> Option<Binary> {
+    kernels_by_name! {
         op, Binary => Binary: Add Sub Mul Div Rem Max Min Pow Atan2 Copysign;
         And => None, Or => None, Xor => None
     }
 }
 
 /// Multiplies two integers. The product of two words has more bits than the field, and only its lower bits count.
-fn product_of_two(x: u64, y: u64, of: DType) -> u64 {
-    if of == DType::U32 { wrapped(signed(x).wrapping_mul(signed(y)), of) } else { mul(x, y) }
+fn integer_product(x: u64, y: u64, of: DType) -> u64 {
+    if of == DType::U32 { wrap(signed(x).wrapping_mul(signed(y)), of) } else { mul(x, y) }
 }
 
 /// Evaluates an op on integers and booleans.
@@ -293,13 +293,13 @@ fn integer_unary(op: ops::Unary, x: u64, of: DType, model: Model) -> Option<u64>
         ops::Unary::Neg => neg(x),
         ops::Unary::Abs => model.unary(Unary::Abs, x),
         ops::Unary::Sign => of_signed(number.signum()),
-        ops::Unary::Square => product_of_two(x, x, of),
+        ops::Unary::Square => integer_product(x, x, of),
         ops::Unary::Not if of == DType::Bool => return Some(u64::from(x == 0)),
         ops::Unary::Not => of_signed(!number),
         ops::Unary::StopGradient => x,
         _ => return None,
     };
-    Some(if of == DType::Bool { cell } else { wrapped(signed(cell), of) })
+    Some(if of == DType::Bool { cell } else { wrap(signed(cell), of) })
 }
 
 fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> Option<u64> {
@@ -312,7 +312,7 @@ fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> O
         _ if is_bool => return None,
         ops::Binary::Add => add(x, y),
         ops::Binary::Sub => sub(x, y),
-        ops::Binary::Mul => product_of_two(x, y, of),
+        ops::Binary::Mul => integer_product(x, y, of),
         ops::Binary::Div if j == 0 => of_signed(-1),
         // An element that is not a small integer may be one that the model invented.
         ops::Binary::Div if fraction(x).is_some() => of_signed(i.wrapping_div(j)),
@@ -324,7 +324,7 @@ fn integer_binary(op: ops::Binary, x: u64, y: u64, of: DType, model: Model) -> O
         ops::Binary::Pow => of_signed(ops::integer_power(i, j)),
         ops::Binary::Atan2 | ops::Binary::Copysign => return None,
     };
-    Some(if is_bool { cell } else { wrapped(signed(cell), of) })
+    Some(if is_bool { cell } else { wrap(signed(cell), of) })
 }
 
 /// Evaluates an op on the bits of integers of a type.

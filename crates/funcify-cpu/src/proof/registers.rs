@@ -9,8 +9,8 @@ use std::rc::Rc;
 use super::field::{self, add, mul, sub};
 use super::memory::{Bases, Cell, Memory, OutOfBounds};
 use super::model::Model;
-use super::place::Whereabouts;
-use crate::body::words::{Code, Factor, Piece, Product, REGISTERS, RegisterOp, Verb};
+use super::position::Position;
+use crate::body::registers::{Factor, Piece, Product, REGISTERS, RegisterCode, RegisterOp, Verb};
 use crate::body::{PlannedLoop, Step, register_codes};
 use crate::kernels::{Binary, Ternary, Unary};
 use crate::machine::Machine;
@@ -18,10 +18,10 @@ use crate::plan::{Instruction, Node, Op, Plan, Region};
 use crate::run::Element;
 
 /// All register code of a loop.
-pub(super) type Lowered = Rc<[RegisterCode]>;
+pub(super) type Lowered = Rc<[FieldCode]>;
 
 /// A function that lowers the steps of a loop to register code at each width that is compared.
-type MakeCodes = fn(&[Region], &PlannedLoop<'_>, Machine) -> Vec<RegisterCode>;
+type MakeCodes = fn(&[Region], &PlannedLoop<'_>, Machine) -> Vec<FieldCode>;
 
 /// Lowers the loops of a plan to register code.
 pub(super) struct Registers<'p> {
@@ -32,9 +32,9 @@ pub(super) struct Registers<'p> {
 
 /// The register code of a loop, over elements of the field.
 #[derive(Clone, Debug)]
-pub(super) struct RegisterCode {
+pub(super) struct FieldCode {
     width: usize,
-    code: Code<u64>,
+    code: RegisterCode<u64>,
     /// The number of columns in the matrices of each product.
     lanes: Rc<[usize]>,
 }
@@ -64,7 +64,7 @@ impl<'p> Registers<'p> {
     }
 }
 
-fn codes<T: Element>(regions: &[Region], planned: &PlannedLoop<'_>, machine: Machine) -> Vec<RegisterCode> {
+fn codes<T: Element>(regions: &[Region], planned: &PlannedLoop<'_>, machine: Machine) -> Vec<FieldCode> {
     let lanes: Rc<[usize]> = planned
         .steps
         .iter()
@@ -74,14 +74,14 @@ fn codes<T: Element>(regions: &[Region], planned: &PlannedLoop<'_>, machine: Mac
         })
         .collect();
     let codes = register_codes::<T>(regions, planned, machine);
-    codes.into_iter().map(|(code, width)| RegisterCode::of(code, width, lanes.clone())).collect()
+    codes.into_iter().map(|(code, width)| FieldCode::of(code, width, lanes.clone())).collect()
 }
 
-impl RegisterCode {
-    fn of<T: Element>(code: Code<T>, width: usize, lanes: Rc<[usize]>) -> Self {
-        let Code { words, loads, numbers, stores, streams, products } = code;
+impl FieldCode {
+    fn of<T: Element>(code: RegisterCode<T>, width: usize, lanes: Rc<[usize]>) -> Self {
+        let RegisterCode { ops, loads, numbers, stores, streams, products } = code;
         let numbers = numbers.into_iter().map(|(to, number)| (to, field::of_f64(number.to_f64()))).collect();
-        RegisterCode { width, code: Code { words, loads, numbers, stores, streams, products }, lanes }
+        FieldCode { width, code: RegisterCode { ops, loads, numbers, stores, streams, products }, lanes }
     }
 
     /// Runs the loop for at most `most` iterations.
@@ -95,9 +95,9 @@ impl RegisterCode {
         left: &mut usize,
     ) -> Result<(), RegisterFault> {
         let width = self.width;
-        let garbage = |index: usize| model.garbage(1 << 40 | index as u64);
-        let mut file = File { width, cells: (0..REGISTERS * width).map(garbage).collect() };
-        let at = |piece: &Piece, counters: &[isize]| bases.moved(piece.region, piece.at, piece.steps, counters);
+        let uncomputed = |index: usize| model.uncomputed_element(1 << 40 | index as u64);
+        let mut file = File { width, cells: (0..REGISTERS * width).map(uncomputed).collect() };
+        let at = |piece: &Piece, counters: &[isize]| bases.first_cell(piece.region, piece.at, piece.steps, counters);
         for (to, piece) in &self.code.loads {
             file.load(*to, memory, piece, at(piece, outer))?;
         }
@@ -109,32 +109,32 @@ impl RegisterCode {
         'iterations: for counter in 0..most {
             counters[outer.len()] = counter as isize;
             let mut last = vec![0; width];
-            for word in &self.code.words {
+            for op in &self.code.ops {
                 *left = left.checked_sub(width).ok_or(RegisterFault::Budget)?;
-                match word.verb {
+                match op.verb {
                     Verb::Load => {
-                        let piece = &self.code.streams[usize::from(word.from[0])];
-                        file.load(word.to, memory, piece, at(piece, &counters))?;
+                        let piece = &self.code.streams[usize::from(op.from[0])];
+                        file.load(op.to, memory, piece, at(piece, &counters))?;
                     }
                     Verb::Store | Verb::StoreLast => {
-                        let piece = &self.code.streams[usize::from(word.to)];
-                        let from = if word.verb == Verb::Store { file.get(word.from[0]) } else { last.clone() };
+                        let piece = &self.code.streams[usize::from(op.to)];
+                        let from = if op.verb == Verb::Store { file.get(op.from[0]) } else { last.clone() };
                         store(&from, memory, piece, at(piece, &counters))?;
                         continue;
                     }
-                    Verb::EndUnless if file.get(word.from[0])[0] != 0 => continue,
+                    Verb::EndUnless if file.get(op.from[0])[0] != 0 => continue,
                     Verb::EndUnless => break 'iterations,
                     Verb::Product => {
-                        self.product(usize::from(word.from[0]), &mut file, memory, |piece| at(piece, &counters))?;
+                        self.product(usize::from(op.from[0]), &mut file, memory, |piece| at(piece, &counters))?;
                         continue;
                     }
                     verb => {
-                        let [a, b, c] = word.from.map(|register| file.get(register));
-                        let value = compute(model, verb, (&a, &b, &c), &last, usize::from(word.from[1]));
-                        file.of(word.to).copy_from_slice(&value);
+                        let [a, b, c] = op.from.map(|register| file.get(register));
+                        let value = compute(model, verb, (&a, &b, &c), &last, usize::from(op.from[1]));
+                        file.of(op.to).copy_from_slice(&value);
                     }
                 }
-                last = file.get(word.to);
+                last = file.get(op.to);
             }
         }
         for (from, piece) in &self.code.stores {
@@ -177,7 +177,7 @@ impl RegisterCode {
     pub(super) fn difference(
         &self,
         node: &Node,
-        place: &Whereabouts,
+        place: &Position,
         bases: &Bases,
         memory: &Memory,
         expected: &[(Cell, u64)],
@@ -193,7 +193,7 @@ impl RegisterCode {
             .find(|cell| found.get(cell).copied().unwrap_or_else(|| before(cell)) != of_expected[cell]);
         let added = || found.iter().find(|(cell, value)| !of_expected.contains_key(cell) && **value != before(cell));
         let cell = *missed.or_else(|| added().map(|(cell, _)| cell))?;
-        let Whereabouts { stage, part, path, .. } = place;
+        let Position { stage, part, path, .. } = place;
         let writer = writer_of(node, bases, &place.counters, cell);
         let writer = writer.map_or("no instruction of the loop writes".to_string(), |(index, instruction)| {
             format!("instruction {index} (`{:?}`) of the loop writes", instruction.op)
@@ -204,35 +204,35 @@ impl RegisterCode {
             self.width,
             cell.at,
             cell.region,
-            self.words_of(cell, bases, &place.counters),
+            self.explain_store(cell, bases, &place.counters),
         ))
     }
 
     /// Describes the register ops that compute and store a cell.
-    fn words_of(&self, cell: Cell, bases: &Bases, outer: &[isize]) -> String {
+    fn explain_store(&self, cell: Cell, bases: &Bases, outer: &[isize]) -> String {
         let covers = |piece: &Piece, counters: &[isize]| {
-            let start = bases.moved(piece.region, piece.at, piece.steps, counters);
+            let start = bases.first_cell(piece.region, piece.at, piece.steps, counters);
             piece.region == cell.region && (start..start + piece.len).contains(&cell.at)
         };
-        let writer = |words: &[RegisterOp], register: u8| {
-            let is_writer = |word: &&(usize, &RegisterOp)| {
-                word.1.to == register && !matches!(word.1.verb, Verb::Store | Verb::StoreLast | Verb::EndUnless)
+        let writer = |ops: &[RegisterOp], register: u8| {
+            let is_writer = |op: &&(usize, &RegisterOp)| {
+                op.1.to == register && !matches!(op.1.verb, Verb::Store | Verb::StoreLast | Verb::EndUnless)
             };
-            let numbered: Vec<(usize, &RegisterOp)> = words.iter().enumerate().collect();
+            let numbered: Vec<(usize, &RegisterOp)> = ops.iter().enumerate().collect();
             match numbered.iter().rev().find(is_writer) {
-                Some((index, word)) => format!("register op {index} (`{:?}` of registers {:?})", word.verb, word.from),
+                Some((index, op)) => format!("register op {index} (`{:?}` of registers {:?})", op.verb, op.from),
                 None => format!("register {register}, loaded before the loop"),
             }
         };
         if let Some((register, _)) = self.code.stores.iter().find(|(_, piece)| covers(piece, outer)) {
-            return format!("it is stored after the loop, from {}", writer(&self.code.words, *register));
+            return format!("it is stored after the loop, from {}", writer(&self.code.ops, *register));
         }
-        let stores = self.code.words.iter().enumerate().filter(|(_, word)| word.verb == Verb::Store);
-        for (index, word) in stores {
-            let piece = &self.code.streams[usize::from(word.to)];
+        let stores = self.code.ops.iter().enumerate().filter(|(_, op)| op.verb == Verb::Store);
+        for (index, op) in stores {
+            let piece = &self.code.streams[usize::from(op.to)];
             let counters = |counter: isize| [outer, &[counter]].concat();
             if (0..1 << 16).any(|counter| covers(piece, &counters(counter))) {
-                let source = writer(&self.code.words[..index], word.from[0]);
+                let source = writer(&self.code.ops[..index], op.from[0]);
                 return format!("register op {index} (`Store`) stores {source}");
             }
         }
@@ -366,7 +366,7 @@ mod tests {
         plan.once(vec![repeat(4, body)]);
         let model = Model::new(0, Rounding::Symbol);
         let registers = Registers { regions: &plan.regions, machine: Machine::detect(), codes };
-        let memory = Memory::new(&plan, |number| model.garbage(number));
+        let memory = Memory::new(&plan, |number| model.uncomputed_element(number));
         Interpreter::new(&plan, model, memory, 10_000, |number| number)
             .with_registers(&registers)
             .run(PartOrder::Upward)
@@ -374,19 +374,19 @@ mod tests {
 
     /// Returns register code of that loop. The row is taken from register 3, or wrongly from the state's register,
     /// which was overwritten in the meantime.
-    fn code(aside: bool) -> Vec<RegisterCode> {
+    fn code(aside: bool) -> Vec<FieldCode> {
         let piece = |region, step| Piece { region, at: 0, steps: [step, 0, 0], len: 1 };
-        let word = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };
-        let keep = aside.then(|| word(Verb::Copy, 3, 0));
-        let words = [word(Verb::Store, 1, 0)].into_iter().chain(keep).chain([
-            word(Verb::Load, 2, 0),
-            word(Verb::Unary(Unary::Sin), 0, 2),
-            word(Verb::Copy, 1, if aside { 3 } else { 0 }),
+        let op = |verb, to, from| RegisterOp { verb, to, from: [from, 0, 0] };
+        let keep = aside.then(|| op(Verb::Copy, 3, 0));
+        let ops = [op(Verb::Store, 1, 0)].into_iter().chain(keep).chain([
+            op(Verb::Load, 2, 0),
+            op(Verb::Unary(Unary::Sin), 0, 2),
+            op(Verb::Copy, 1, if aside { 3 } else { 0 }),
         ]);
         let states = vec![(0, piece(2, 0)), (1, piece(3, 0))];
         let (loads, streams) = (states.clone(), vec![piece(0, 1), piece(1, 1)]);
-        let code = Code { words: words.collect(), loads, stores: states, streams, ..Code::default() };
-        vec![RegisterCode { width: 1, code, lanes: [].into() }]
+        let code = RegisterCode { ops: ops.collect(), loads, stores: states, streams, ..RegisterCode::default() };
+        vec![FieldCode { width: 1, code, lanes: [].into() }]
     }
 
     #[test]

@@ -20,14 +20,14 @@ pub(crate) type Runs<'r> = dyn Fn(&[HostTensor]) -> Result<Option<Vec<HostTensor
 const RUNS: usize = 2;
 
 /// The time limit of a run of the plan or of the reference evaluator, since a loop may never end on these inputs.
-pub(crate) const LONGEST: Duration = Duration::from_secs(2);
+pub(crate) const RUN_TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// The center of the random float inputs, and their largest distance from it. A loop that does not end on some of
 /// them may end on others.
 const FLOATS: [[f64; 2]; 6] = [[1.0, 0.5], [0.0, 1.0], [0.0, 0.0], [0.0, 0.25], [100.0, 50.0], [-100.0, 50.0]];
 
 /// The largest number of elements in all values of the graph, as the reference evaluator is slow.
-const MOST_ELEMENTS: usize = 4_000_000;
+const MAX_ELEMENTS: usize = 4_000_000;
 
 /// Runs a plan that has no proof because of `reason`.
 pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) -> Verdict {
@@ -38,7 +38,7 @@ pub(super) fn validate(subject: &Subject<'_>, run: &Runs<'_>, reason: String) ->
             break;
         }
         let Some(inputs) = inputs(subject, seed as u64, floats) else { return Verdict::Unknown(reason) };
-        let limit = Cancellation::after(LONGEST);
+        let limit = Cancellation::after(RUN_TIME_LIMIT);
         let Some(expected) = limit.scope(|| reference(subject, &inputs)) else { continue };
         match run(&inputs) {
             Ok(Some(found)) => match difference(&expected, &found, 1.0) {
@@ -70,7 +70,7 @@ fn inputs(subject: &Subject<'_>, seed: u64, [middle, reach]: [f64; 2]) -> Option
         let shape = ty.shape.value(subject.sizes).ok()?;
         let elements: usize = shape.iter().product();
         all += elements;
-        if all > MOST_ELEMENTS {
+        if all > MAX_ELEMENTS {
             return None;
         }
         let mut at = 0;
@@ -123,7 +123,7 @@ fn is_steady(subject: &Subject<'_>, inputs: &[HostTensor], expected: &[HostTenso
         })
     };
     let moved: Vec<HostTensor> = inputs.iter().map(moved).collect();
-    let results = Cancellation::after(LONGEST).scope(|| reference(subject, &moved));
+    let results = Cancellation::after(RUN_TIME_LIMIT).scope(|| reference(subject, &moved));
     results.is_some_and(|results| difference(expected, &results, 0.1).is_none())
 }
 

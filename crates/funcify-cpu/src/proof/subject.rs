@@ -45,7 +45,7 @@ const SEEDS: u64 = 2;
 
 /// The number of operations after which no further seed starts, so that debug builds stay usable. A plan that needs
 /// fewer runs with its parts in both orders.
-const ENOUGH: usize = 100_000;
+const SUFFICIENT_OPERATIONS: usize = 100_000;
 
 /// The result of one seed.
 enum Evidence {
@@ -57,7 +57,7 @@ enum Evidence {
 }
 
 /// The reason why a seed has no result.
-enum Nothing {
+enum SeedError {
     Graph(NoMeaning),
     Plan(Stop),
 }
@@ -78,19 +78,21 @@ impl Subject<'_> {
         let (mut agreed, mut reason) = (false, "the plan refused all inputs".to_string());
         let mut spent = 0;
         for seed in 0..SEEDS {
-            if agreed && spent > ENOUGH {
+            if agreed && spent > SUFFICIENT_OPERATIONS {
                 break;
             }
             match self.seed(seed, rounding, &mut spent) {
                 Ok(Evidence::Agrees) => agreed = true,
                 Ok(Evidence::None) => {}
                 Ok(Evidence::Differs(output, at)) => {
-                    return Verdict::Failed(self.diagnosed(seed, rounding, output, at));
+                    return Verdict::Failed(self.diagnose(seed, rounding, output, at));
                 }
-                Err(Nothing::Plan(Stop::OutOfBounds(fault) | Stop::Registers(fault))) => return Verdict::Failed(fault),
-                Err(Nothing::Plan(Stop::Budget)) => return Verdict::Unknown("the proof takes too long".to_string()),
-                Err(Nothing::Graph(none @ NoMeaning::Refused(_))) => reason = reason_of(&none),
-                Err(Nothing::Graph(none)) => return Verdict::Unknown(reason_of(&none)),
+                Err(SeedError::Plan(Stop::OutOfBounds(fault) | Stop::Registers(fault))) => {
+                    return Verdict::Failed(fault);
+                }
+                Err(SeedError::Plan(Stop::Budget)) => return Verdict::Unknown("the proof takes too long".to_string()),
+                Err(SeedError::Graph(none @ NoMeaning::Refused(_))) => reason = reason_of(&none),
+                Err(SeedError::Graph(none)) => return Verdict::Unknown(reason_of(&none)),
             }
         }
         if agreed { Verdict::Proved } else { Verdict::Unknown(reason) }
@@ -109,15 +111,15 @@ impl Subject<'_> {
         false
     }
 
-    fn seed(&self, seed: u64, rounding: Rounding, spent: &mut usize) -> Result<Evidence, Nothing> {
+    fn seed(&self, seed: u64, rounding: Rounding, spent: &mut usize) -> Result<Evidence, SeedError> {
         let model = Model::new(seed, rounding);
-        let inputs = self.inputs(model, seed).map_err(Nothing::Graph)?;
-        let (expected, sizes, _) = self.meaning(model, &inputs, None).map_err(Nothing::Graph)?;
+        let inputs = self.inputs(model, seed).map_err(SeedError::Graph)?;
+        let (expected, sizes, _) = self.meaning(model, &inputs, None).map_err(SeedError::Graph)?;
         let order = if seed.is_multiple_of(2) { PartOrder::Upward } else { PartOrder::Downward };
         let elements = |region: &Region| region.units * region.pitch;
-        let budget = effort::plan_operations();
+        let budget = effort::plan_budget();
         if self.plan.scratch_elements() + self.plan.regions.iter().map(elements).sum::<usize>() > budget {
-            return Err(Nothing::Plan(Stop::Budget));
+            return Err(SeedError::Plan(Stop::Budget));
         }
         let registers = self.registers();
         let memory = self.memory(model, &inputs);
@@ -125,7 +127,7 @@ impl Subject<'_> {
         if seed == 0 {
             interpreter = interpreter.with_registers(&registers);
         }
-        interpreter.run(order).map_err(Nothing::Plan)?;
+        interpreter.run(order).map_err(SeedError::Plan)?;
         *spent += budget - interpreter.left;
         let memory = interpreter.memory;
         if self.refuses && self.output(&memory, expected.len()).first() != Some(&0) {
@@ -133,7 +135,7 @@ impl Subject<'_> {
         }
         for (output, grid) in expected.iter().enumerate() {
             let found = self.output(&memory, output);
-            let first = self.first_of(output, grid, found.len(), &sizes).map_err(Nothing::Graph)?;
+            let first = self.first_valid_element(output, grid, found.len(), &sizes).map_err(SeedError::Graph)?;
             let is_word = self.is_word(self.graph.output_type(output).dtype);
             let cell = |cell: u64| if is_word { model.cell_of_word(cell as u32) } else { cell };
             let differs =
@@ -158,7 +160,7 @@ impl Subject<'_> {
             model,
             sizes: &mut sizes,
             element: self.dtype,
-            left: effort::operations(),
+            left: effort::graph_budget(),
             known,
             watch: ActiveHandles::current(),
         };
@@ -200,7 +202,7 @@ impl Subject<'_> {
                 dtype => model.input(index, at, dtype),
             };
             let elements = shape.iter().product();
-            if elements > effort::operations() {
+            if elements > effort::graph_budget() {
                 return Err(NoMeaning::Budget);
             }
             Ok(Grid::new(shape, (0..elements).map(cell).collect()))
@@ -210,7 +212,7 @@ impl Subject<'_> {
 
     /// Returns the initial memory, with these inputs and the constants.
     fn memory(&self, model: Model, inputs: &[Grid]) -> Memory {
-        let mut memory = Memory::new(self.plan, |number| model.garbage(number));
+        let mut memory = Memory::new(self.plan, |number| model.uncomputed_element(number));
         for (region, cells) in self.plan.regions.iter().zip(&mut memory.regions) {
             let Storage::Input(index) = region.place else { continue };
             match inputs.get(index) {
@@ -243,7 +245,7 @@ impl Subject<'_> {
 
     /// Returns the first valid element of an output. All elements are valid, except in the traces of a loop that
     /// ended early, where the plan has rows for all steps.
-    fn first_of(&self, output: usize, grid: &Grid, found: usize, sizes: &Sizes) -> Meaning<usize> {
+    fn first_valid_element(&self, output: usize, grid: &Grid, found: usize, sizes: &Sizes) -> Meaning<usize> {
         let missing = found.checked_sub(grid.cells.len());
         let missing = missing.ok_or_else(|| NoMeaning::Refused(format!("output {output} has too few elements")))?;
         if missing == 0 {
@@ -260,20 +262,20 @@ impl Subject<'_> {
     }
 
     /// Runs the plan again to find the instruction that computed the wrong value, and returns a description.
-    fn diagnosed(&self, seed: u64, rounding: Rounding, output: usize, at: usize) -> String {
+    fn diagnose(&self, seed: u64, rounding: Rounding, output: usize, at: usize) -> String {
         let wrong = format!("output {output} (`{}`) is wrong at element {at}", self.graph.outputs()[output].name);
         let model = Model::new(seed, rounding);
         let known = self
             .inputs(model, seed)
             .and_then(|inputs| Ok((self.meaning(model, &inputs, Some(HashSet::new()))?.2, inputs)));
         let (Ok((Some(mut known), inputs)), Some(region)) = (known, self.output_region(output)) else { return wrong };
-        known.extend([0, 1, model.garbage(0)]);
+        known.extend([0, 1, model.uncomputed_element(0)]);
         known.extend((0..self.constants.len()).flat_map(|index| self.constant(model, index)));
         let order = if seed.is_multiple_of(2) { PartOrder::Upward } else { PartOrder::Downward };
         let history = History::new(self.plan, known);
         let memory = self.memory(model, &inputs);
-        let mut interpreter = Interpreter::new(self.plan, model, memory, effort::plan_operations(), self.rounding())
-            .with_history(history);
+        let mut interpreter =
+            Interpreter::new(self.plan, model, memory, effort::plan_budget(), self.rounding()).with_history(history);
         let ran = interpreter.run(order);
         match (ran, &interpreter.history) {
             (Ok(()), Some(history)) => format!("{wrong}: {}", history.explain(Cell { region, at })),

@@ -41,7 +41,7 @@ pub struct ProofCounts {
     /// The number of plans that computed the right results in test runs.
     pub validated: u64,
     /// The number of plans that could not be checked.
-    pub neither: u64,
+    pub unchecked: u64,
     /// The number of wrong plans.
     pub failed: u64,
 }
@@ -76,7 +76,7 @@ pub fn proof_gaps() -> Vec<(String, u64)> {
 
 /// Returns the counts for all plans of this process so far.
 pub(crate) fn counts() -> ProofCounts {
-    let [proved, up_to_rounding, validated, neither, failed] =
+    let [proved, up_to_rounding, validated, unchecked, failed] =
         [0, 1, 2, 3, 4].map(|index: usize| COUNTS[index].load(Ordering::Relaxed));
-    ProofCounts { proved, up_to_rounding, validated, neither, failed }
+    ProofCounts { proved, up_to_rounding, validated, unchecked, failed }
 }

@@ -15,13 +15,13 @@ use crate::body::{Setting, Translatable};
 use crate::kernels::math::MathTable;
 use crate::machine::{Machine, Work};
 use crate::plan::{Nodes, Part, Plan, PlanError, Region, Split, Stage, Storage};
-use crate::views::{Layout, View, Wide};
+use crate::views::{Layout, UnsplitView, View};
 use arena::Arena;
 use program::{Prepared, Stop};
 
 /// All regions before they are split into parts (`Regions`) and as one part sees them (`Views`), on the stack unless
 /// a plan has many.
-type Regions<'a, T> = SmallVec<[Wide<'a, T>; 32]>;
+type Regions<'a, T> = SmallVec<[UnsplitView<'a, T>; 32]>;
 type Views<'a, T> = SmallVec<[View<'a, T>; 64]>;
 
 /// A plan that passed its check, together with its scratch memory.
@@ -66,7 +66,7 @@ impl<T: Element> Executor<T> {
             let is_one_part = stage.parts.len() == 1;
             let layouts = plan.regions.iter().map(|region| Layout::of(region, is_one_part)).collect();
             let setting = Setting { regions: &plan.regions, layouts, machine };
-            let prepared = |program: &Nodes| program::prepared(&setting, program, &mut Vec::new());
+            let prepared = |program: &Nodes| program::prepare(&setting, program, &mut Vec::new());
             stage.programs.iter().map(prepared).collect()
         };
         let stages = plan.stages.iter().map(prepare).collect();
@@ -129,7 +129,7 @@ impl<T: Element> Executor<T> {
         for (stage, programs) in plan.stages.iter().zip(stages.iter()) {
             if let [part] = stage.parts[..] {
                 let mut views = Views::new();
-                see_all(plan, arena, inputs, outputs, &mut views);
+                push_views(plan, arena, inputs, outputs, &mut views);
                 T::run_part(*machine, RunPart { program: &programs[part.program], views: &mut views, stop });
             } else {
                 let mut regions = regions_of(plan, arena, inputs, outputs);
@@ -183,14 +183,14 @@ mod sealed {
 
 /// Pushes the regions as the only part of a stage sees them. It fills a list in place, since returning one would copy
 /// it.
-fn see_all<'a, T>(
+fn push_views<'a, T>(
     plan: &Plan,
     arena: &'a mut Arena<T>,
     inputs: &[&'a [T]],
     outputs: &'a mut [&mut [T]],
     views: &mut Views<'a, T>,
 ) {
-    let mut outputs = each_once(outputs);
+    let mut outputs = reborrow_outputs(outputs);
     for (region, own) in plan.regions.iter().zip(arena.slices()) {
         views.push(match region.place {
             Storage::Input(index) => View::Read(inputs[index]),
@@ -207,18 +207,18 @@ fn regions_of<'a, T>(
     inputs: &[&'a [T]],
     outputs: &'a mut [&mut [T]],
 ) -> Regions<'a, T> {
-    let mut outputs = each_once(outputs);
+    let mut outputs = reborrow_outputs(outputs);
     let wide = |data: &'a mut [T], region: &Region| match region.split {
-        Split::Parts(_) => Wide::Parts(data, region.units * region.pitch),
-        Split::Whole => Wide::Read(data, 0),
+        Split::Parts(_) => UnsplitView::Parts(data, region.units * region.pitch),
+        Split::Whole => UnsplitView::Read(data, 0),
         Split::Columns(width) => {
             let array = ArrayViewMut2::from_shape((region.units, region.pitch), data);
-            Wide::Columns(array.expect("checked above: every region has the expected number of elements"), width)
+            UnsplitView::Columns(array.expect("checked above: every region has the expected number of elements"), width)
         }
     };
     let regions = plan.regions.iter().zip(arena.slices()).map(|(region, own)| match (region.place, region.split) {
-        (Storage::Input(index), Split::Columns(width)) => Wide::Read(inputs[index], width),
-        (Storage::Input(index), Split::Whole | Split::Parts(_)) => Wide::Read(inputs[index], 0),
+        (Storage::Input(index), Split::Columns(width)) => UnsplitView::Read(inputs[index], width),
+        (Storage::Input(index), Split::Whole | Split::Parts(_)) => UnsplitView::Read(inputs[index], 0),
         (Storage::Scratch, _) => wide(own, region),
         (Storage::Output(index), _) => wide(std::mem::take(&mut outputs[index]), region),
     });
@@ -226,7 +226,7 @@ fn regions_of<'a, T>(
 }
 
 /// Collects the outputs, so that each region can take its own.
-fn each_once<'a, T>(outputs: &'a mut [&mut [T]]) -> SmallVec<[&'a mut [T]; 8]> {
+fn reborrow_outputs<'a, T>(outputs: &'a mut [&mut [T]]) -> SmallVec<[&'a mut [T]; 8]> {
     outputs.iter_mut().map(|output| &mut **output).collect()
 }
 
@@ -249,7 +249,7 @@ impl<T: MathTable> Work for RunPart<'_, '_, T> {
 pub struct RunParts<'p, 'a, T> {
     programs: &'p [Prepared<T>],
     parts: &'p [Part],
-    regions: &'p mut [Wide<'a, T>],
+    regions: &'p mut [UnsplitView<'a, T>],
     threads: bool,
     stop: Stop<'p>,
 }
@@ -261,7 +261,7 @@ impl<T: MathTable> Work for RunParts<'_, '_, T> {
         let RunParts { programs, parts, regions, threads, stop } = self;
         let regions = regions.iter_mut().map(std::mem::take);
         if let [part] = parts {
-            let mut views: Views<'_, T> = regions.map(Wide::into_view).collect();
+            let mut views: Views<'_, T> = regions.map(UnsplitView::into_view).collect();
             return RunPart { program: &programs[part.program], views: &mut views, stop }.run(simd);
         }
         let (first, rest) = parts.split_at(parts.len() / 2);

@@ -4,17 +4,17 @@ use pulp::Simd;
 
 use crate::body::{Body, Operands, PlannedLoop, Setting, Translatable};
 use crate::kernels::math::MathTable;
-use crate::plan::{DEPTH, ENDLESS, Node, Operand};
+use crate::plan::{DEPTH, Node, Operand, UNBOUNDED_ITERATIONS};
 use crate::views::{Start, View};
 
 /// The estimated nanoseconds of one iteration of a loop that contains loops, without its body.
-const OF_A_ROUND: u64 = 10;
+const NS_PER_ITERATION: u64 = 10;
 
 /// A function that returns whether a call must stop early.
 pub(crate) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// The estimated nanoseconds between two calls of [`Stop`].
-const ASKED_AFTER: u64 = 1_000_000;
+const NS_BETWEEN_STOP_CALLS: u64 = 1_000_000;
 
 /// A program that is ready to run.
 pub(crate) type Prepared<T> = Vec<Run<T>>;
@@ -38,11 +38,11 @@ pub(crate) struct While<T> {
     test: Prepared<T>,
     holds: Start,
     body: Prepared<T>,
-    most: Option<usize>,
+    bound: Option<usize>,
 }
 
 /// Prepares nodes to run inside loops with `times` iterations each.
-pub(crate) fn prepared<T: Translatable>(setting: &Setting<'_>, nodes: &[Node], times: &mut Vec<usize>) -> Prepared<T> {
+pub(crate) fn prepare<T: Translatable>(setting: &Setting<'_>, nodes: &[Node], times: &mut Vec<usize>) -> Prepared<T> {
     let mut runs: Prepared<T> = Vec::new();
     for node in nodes {
         match node {
@@ -52,32 +52,32 @@ pub(crate) fn prepared<T: Translatable>(setting: &Setting<'_>, nodes: &[Node], t
                     _ => false,
                 };
                 if !is_added {
-                    runs.push(Run::Body(1, setting.straight(instruction)));
+                    runs.push(Run::Body(1, setting.single_instruction_body(instruction)));
                 }
             }
-            Node::Loop { times: 0, .. } | Node::While { most: Some(0), .. } => {}
+            Node::Loop { times: 0, .. } | Node::While { bound: Some(0), .. } => {}
             Node::Loop { times: own, body } => {
                 times.push(*own);
                 let as_body = PlannedLoop::of(node, times).and_then(|planned| setting.body(&planned));
                 runs.push(match as_body {
                     Some(body) => Run::Body(*own, body),
-                    None => Run::Nest(*own, prepared(setting, body, times)),
+                    None => Run::Nest(*own, prepare(setting, body, times)),
                 });
                 times.pop();
             }
             Node::Choice { holds, branches } => {
-                let branches = branches.each_ref().map(|nodes| prepared(setting, nodes, times));
+                let branches = branches.each_ref().map(|nodes| prepare(setting, nodes, times));
                 runs.push(Run::Choice(condition(setting, holds), Box::new(branches)));
             }
-            Node::While { test, holds, body, most } => {
-                times.push(most.unwrap_or(ENDLESS));
+            Node::While { test, holds, body, bound } => {
+                times.push(bound.unwrap_or(UNBOUNDED_ITERATIONS));
                 let as_body = PlannedLoop::of(node, times).and_then(|planned| setting.body(&planned));
                 runs.push(match as_body {
-                    Some(body) => Run::Body(most.unwrap_or(usize::MAX), body),
+                    Some(body) => Run::Body(bound.unwrap_or(usize::MAX), body),
                     None => {
-                        let [test, body] = [test, body].map(|nodes| prepared(setting, nodes, times));
+                        let [test, body] = [test, body].map(|nodes| prepare(setting, nodes, times));
                         let holds = condition(setting, holds);
-                        Run::While(Box::new(While { test, holds, body, most: *most }))
+                        Run::While(Box::new(While { test, holds, body, bound: *bound }))
                     }
                 });
                 times.pop();
@@ -93,24 +93,24 @@ fn condition(setting: &Setting<'_>, holds: &Operand) -> Start {
 
 /// Runs a program.
 pub(crate) fn run<T: MathTable, S: Simd>(simd: S, program: &Prepared<T>, views: &mut [View<'_, T>], stop: Stop<'_>) {
-    let asked = Asked { stop, left: ASKED_AFTER, is_stopped: false };
-    let mut runner = Runner { simd, views, operands: Operands::default(), asked };
-    runner.all(program, [0; DEPTH], 0);
+    let stop_timer = StopTimer { stop, left: NS_BETWEEN_STOP_CALLS, is_stopped: false };
+    let mut runner = Runner { simd, views, operands: Operands::default(), stop_timer };
+    runner.run_all(program, [0; DEPTH], 0);
 }
 
 /// Decides when the runner calls [`Stop`]: after a certain amount of estimated work, not after a number of
 /// iterations.
-struct Asked<'p> {
+struct StopTimer<'p> {
     stop: Stop<'p>,
     /// The nanoseconds of work left until the next call.
     left: u64,
     is_stopped: bool,
 }
 
-impl Asked<'_> {
+impl StopTimer<'_> {
     /// Returns how many of the `left` iterations may run now, at the given nanoseconds per iteration: at least one.
     #[inline]
-    fn some_of(&self, left: usize, nanoseconds: u64) -> usize {
+    fn iterations_allowed(&self, left: usize, nanoseconds: u64) -> usize {
         if self.is_stopped {
             return 0;
         }
@@ -125,7 +125,7 @@ impl Asked<'_> {
     fn count(&mut self, iterations: usize, nanoseconds: u64) {
         self.left = self.left.saturating_sub((iterations as u64).saturating_mul(nanoseconds));
         if self.left == 0 {
-            self.left = ASKED_AFTER;
+            self.left = NS_BETWEEN_STOP_CALLS;
             self.is_stopped = (self.stop)();
         }
     }
@@ -135,51 +135,51 @@ struct Runner<'p, 'a, T, S> {
     simd: S,
     views: &'p mut [View<'a, T>],
     operands: Operands,
-    asked: Asked<'p>,
+    stop_timer: StopTimer<'p>,
 }
 
 impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
     /// Runs all nodes inside `level` loops, whose counters are set.
-    fn all(&mut self, runs: &[Run<T>], counters: [isize; DEPTH], level: usize) {
+    fn run_all(&mut self, runs: &[Run<T>], counters: [isize; DEPTH], level: usize) {
         for run in runs {
-            if self.asked.is_stopped {
+            if self.stop_timer.is_stopped {
                 return;
             }
             match run {
-                Run::Body(times, body) => self.body(body, *times, counters, level),
+                Run::Body(times, body) => self.run_body(body, *times, counters, level),
                 Run::Nest(times, body) => {
                     for counter in 0..*times {
-                        self.asked.count(1, OF_A_ROUND);
-                        if self.asked.is_stopped {
+                        self.stop_timer.count(1, NS_PER_ITERATION);
+                        if self.stop_timer.is_stopped {
                             return;
                         }
                         let mut counters = counters;
                         counters[level] = counter as isize;
-                        self.all(body, counters, level + 1);
+                        self.run_all(body, counters, level + 1);
                     }
                 }
-                Run::While(conditional) => self.conditional(conditional, counters, level),
+                Run::While(conditional) => self.run_while(conditional, counters, level),
                 Run::Choice(holds, branches) => {
                     let chosen = usize::from(!self.holds(holds, counters, level));
-                    self.all(&branches[chosen], counters, level);
+                    self.run_all(&branches[chosen], counters, level);
                 }
             }
         }
     }
 
     /// Runs a loop as long as its condition holds.
-    fn conditional(&mut self, conditional: &While<T>, mut counters: [isize; DEPTH], level: usize) {
-        for counter in 0..conditional.most.unwrap_or(usize::MAX) {
+    fn run_while(&mut self, conditional: &While<T>, mut counters: [isize; DEPTH], level: usize) {
+        for counter in 0..conditional.bound.unwrap_or(usize::MAX) {
             counters[level] = counter as isize;
-            self.asked.count(1, OF_A_ROUND);
-            self.all(&conditional.test, counters, level + 1);
-            if self.asked.is_stopped {
+            self.stop_timer.count(1, NS_PER_ITERATION);
+            self.run_all(&conditional.test, counters, level + 1);
+            if self.stop_timer.is_stopped {
                 return;
             }
             if !self.holds(&conditional.holds, counters, level + 1) {
                 return;
             }
-            self.all(&conditional.body, counters, level + 1);
+            self.run_all(&conditional.body, counters, level + 1);
         }
     }
 
@@ -190,14 +190,14 @@ impl<T: MathTable, S: Simd> Runner<'_, '_, T, S> {
     }
 
     /// Runs an innermost loop.
-    fn body(&mut self, body: &Body<T>, times: usize, counters: [isize; DEPTH], level: usize) {
+    fn run_body(&mut self, body: &Body<T>, times: usize, counters: [isize; DEPTH], level: usize) {
         let nanoseconds = body.nanoseconds();
-        let (asked, mut left, mut ran) = (&mut self.asked, times, 0);
+        let (stop_timer, mut left, mut ran) = (&mut self.stop_timer, times, 0);
         let more = || {
             if ran > 0 {
-                asked.count(ran, nanoseconds);
+                stop_timer.count(ran, nanoseconds);
             }
-            ran = asked.some_of(left, nanoseconds);
+            ran = stop_timer.iterations_allowed(left, nanoseconds);
             left -= ran;
             ran
         };

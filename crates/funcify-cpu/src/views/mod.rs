@@ -27,7 +27,7 @@ pub(crate) enum View<'a, T> {
 
 /// A region before the parts are separated.
 #[derive(Default)]
-pub(crate) enum Wide<'a, T> {
+pub(crate) enum UnsplitView<'a, T> {
     /// Nothing.
     #[default]
     None,
@@ -39,20 +39,22 @@ pub(crate) enum Wide<'a, T> {
     Parts(&'a mut [T], usize),
 }
 
-impl<'a, T> Wide<'a, T> {
+impl<'a, T> UnsplitView<'a, T> {
     /// Splits the region into one for the first `parts` parts, which have `indices` indices of the axis, and one for
     /// the rest.
     pub(crate) fn split(self, parts: usize, indices: usize) -> (Self, Self) {
         match self {
-            Wide::None => (Wide::None, Wide::None),
-            Wide::Read(data, width) => (Wide::Read(data, width), Wide::Read(&data[indices * width..], width)),
-            Wide::Columns(array, width) => {
-                let (first, rest) = array.split_at(Axis(1), indices * width);
-                (Wide::Columns(first, width), Wide::Columns(rest, width))
+            UnsplitView::None => (UnsplitView::None, UnsplitView::None),
+            UnsplitView::Read(data, width) => {
+                (UnsplitView::Read(data, width), UnsplitView::Read(&data[indices * width..], width))
             }
-            Wide::Parts(data, len) => {
+            UnsplitView::Columns(array, width) => {
+                let (first, rest) = array.split_at(Axis(1), indices * width);
+                (UnsplitView::Columns(first, width), UnsplitView::Columns(rest, width))
+            }
+            UnsplitView::Parts(data, len) => {
                 let (first, rest) = data.split_at_mut(parts * len);
-                (Wide::Parts(first, len), Wide::Parts(rest, len))
+                (UnsplitView::Parts(first, len), UnsplitView::Parts(rest, len))
             }
         }
     }
@@ -60,10 +62,10 @@ impl<'a, T> Wide<'a, T> {
     /// Returns the view of the only remaining part.
     pub(crate) fn into_view(self) -> View<'a, T> {
         match self {
-            Wide::None => View::None,
-            Wide::Read(data, _) => View::Read(data),
-            Wide::Parts(data, _) => View::Own(data),
-            Wide::Columns(array, _) => View::Columns(array),
+            UnsplitView::None => View::None,
+            UnsplitView::Read(data, _) => View::Read(data),
+            UnsplitView::Parts(data, _) => View::Own(data),
+            UnsplitView::Columns(array, _) => View::Columns(array),
         }
     }
 }
@@ -125,7 +127,7 @@ pub(crate) struct Columns<'v, T> {
 }
 
 /// All elements except those being written.
-pub(crate) struct Others<'v, 'a, T> {
+pub(crate) struct Unwritten<'v, 'a, T> {
     below: &'v [View<'a, T>],
     above: &'v [View<'a, T>],
     /// The elements being written.
@@ -136,7 +138,7 @@ pub(crate) struct Others<'v, 'a, T> {
     columns: Option<&'v Columns<'v, T>>,
 }
 
-impl<'v, T> Others<'v, '_, T> {
+impl<'v, T> Unwritten<'v, '_, T> {
     /// Returns the elements of a range of a region; `None` if they are the place being written.
     #[inline(always)]
     pub(crate) fn read(&self, region: usize, from: Range) -> Option<&'v [T]> {
@@ -187,7 +189,7 @@ pub(crate) fn borrow<'v, 'a, T>(
     region: usize,
     range: Range,
     columns: &'v mut Option<Columns<'v, T>>,
-) -> (&'v mut [T], Others<'v, 'a, T>) {
+) -> (&'v mut [T], Unwritten<'v, 'a, T>) {
     let (below, rest) = views.split_at_mut(region);
     let (written, above) = rest.split_at_mut(1);
     let (unit, start): (&mut [T], usize) = match &mut written[0] {
@@ -202,5 +204,5 @@ pub(crate) fn borrow<'v, 'a, T>(
     };
     let (before, rest) = unit.split_at_mut(start);
     let (to, after) = rest.split_at_mut(range.span);
-    (to, Others { below, above, range, before, after, columns: columns.as_ref() })
+    (to, Unwritten { below, above, range, before, after, columns: columns.as_ref() })
 }

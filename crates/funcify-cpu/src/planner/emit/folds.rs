@@ -8,7 +8,7 @@ impl Emitter {
         if to.is_empty() {
             return Ok(());
         }
-        if let Some(copied) = self.copied_where(from, |view| view.is_reversed() || view.is_between(to))? {
+        if let Some(copied) = self.copied_where(from, |view| view.is_reversed() || view.interleaves(to))? {
             return self.fold(fold, to, &copied.iter().collect::<Vec<_>>(), folded);
         }
         let shape = from[0].shape.clone();
@@ -20,14 +20,14 @@ impl Emitter {
         {
             // Copy the operand that changes less often to the layout of the other.
             let (like, view) = if other.level > one.level { (other, one) } else { (one, other) };
-            let laid = self.laid_like(view, like)?;
+            let laid = self.copy_in_layout_of(view, like)?;
             return self.fold(fold, to, &[*like, &laid], folded);
         }
         // Write the result in the layout of the operand, then copy it: it has fewer elements.
         let left = (0..shape.len()).filter(|axis| !folded.contains(axis));
         let like = to.with_axes(to.shape.clone(), left.map(|axis| from[0].strides[axis]).collect());
         if to.len() < from[0].len() && crosses(&like, to) {
-            let result = laid(self.reserve(&to.shape, to.level), &order_of(&like), |_| true);
+            let result = with_axis_order(self.reserve(&to.shape, to.level), &order_of(&like), |_| true);
             self.fold(fold, &result, from, folded)?;
             return self.copy(to, &result);
         }
@@ -43,8 +43,8 @@ impl Emitter {
             [&unfolded].into_iter().chain(from.iter().copied()).map(|view| view.transposed(&order)).collect();
         let (outer, inner): (Vec<View>, Vec<View>) = views.iter().map(|view| view.split_axes(count)).unzip();
         let outer: Vec<&View> = outer.iter().collect();
-        let axes = merged(&outer);
-        let inner = merged(&inner.iter().collect::<Vec<_>>());
+        let axes = merge_axes(&outer);
+        let inner = merge_axes(&inner.iter().collect::<Vec<_>>());
         let is_even = |axis: &Axis| axis.strides[1] == 1 && axis.strides.iter().all(|stride| matches!(stride, 0 | 1));
         match inner.as_slice() {
             [] => {
@@ -54,7 +54,7 @@ impl Emitter {
             // The folded elements are contiguous: they are the lanes.
             [axis] if self.is_within_units(axis, &outer) && is_even(axis) => {
                 let op = Op::FoldLanes { fold, accumulate: false };
-                let rows = longest(&axes, |index| self.is_within_units(&axes[index], &outer));
+                let rows = longest_axis(&axes, |index| self.is_within_units(&axes[index], &outer));
                 let folded = Some(axes.len());
                 self.push_along(&op, &outer, &[&axes[..], &inner].concat(), rows, folded)
             }

@@ -35,7 +35,7 @@ impl Emitter {
         if count == 0 || self.unit(of).is_some() {
             return Err(Declined::new("take", "an axis without elements, or a tensor that parts see as columns"));
         }
-        let axes = merged(&views);
+        let axes = merge_axes(&views);
         let lanes = self.lanes(&axes, &views);
         let rows = self.rows(&axes, &views, lanes);
         self.push_along(op, &views, &axes, rows, lanes)

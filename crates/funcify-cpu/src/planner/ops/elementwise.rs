@@ -13,7 +13,7 @@ impl Scope<'_, '_> {
         if let (ops::Unary::Not, true, Some(ones)) = (op, dtype.is_int(), all_ones(dtype)) {
             let x = self.tensor(input)?;
             let ones = self.planner.emitter.number(ones as f64)?.broadcast(&x.shape);
-            return Ok(Value::Tensor(self.mapped(Op::Binary(Binary::Sub), &[ones, x], value)?));
+            return Ok(Value::Tensor(self.emit_elementwise(Op::Binary(Binary::Sub), &[ones, x], value)?));
         }
         let op = unary_kernel(op);
         if op == Unary::Copy {
@@ -24,15 +24,15 @@ impl Scope<'_, '_> {
             self.planner.emitter.fired.note(Transformation::ThenOfProduct);
             return Ok(Value::Tensor(self.finish(products, Some(op), value)?));
         }
-        if let (Unary::Exp, Some(Value::Times(x, y)), true) =
+        if let (Unary::Exp, Some(Value::ElementProduct(x, y)), true) =
             (op, &self.values[input.index()], self.is_used_once(input))
         {
             let operands = [x.clone(), y.clone()];
             self.planner.emitter.fired.note(Transformation::ExpOfProduct);
-            return Ok(Value::Tensor(self.mapped(Op::Binary(Binary::ExpOfProduct), &operands, value)?));
+            return Ok(Value::Tensor(self.emit_elementwise(Op::Binary(Binary::ExpOfProduct), &operands, value)?));
         }
         let x = self.tensor(input)?;
-        Ok(Value::Tensor(self.mapped(Op::Unary(op), &[x], value)?))
+        Ok(Value::Tensor(self.emit_elementwise(Op::Unary(op), &[x], value)?))
     }
 
     pub(super) fn binary(&mut self, op: ops::Binary, node: &Node, value: ValueId) -> Result<Value> {
@@ -52,19 +52,19 @@ impl Scope<'_, '_> {
                 Binary::Sub
             }
             ops::Binary::Mul => {
-                let [x, y] = self.two(node)?;
+                let [x, y] = self.two_operands(node)?;
                 if self.is_used_once(value) && !self.is_output(value) {
-                    return Ok(Value::Times(x, y));
+                    return Ok(Value::ElementProduct(x, y));
                 }
                 Binary::Mul
             }
             // If the element type holds both operands exactly, the quotient is not rounded up to the next integer.
             ops::Binary::Div if self.graph.ty(value).dtype.is_int() => {
-                let operands = self.two(node)?;
+                let operands = self.two_operands(node)?;
                 let quotient = self.planner.emitter.reserve(&self.shape_of(value)?, level_of(&operands));
                 let views: Vec<&View> = operands.iter().collect();
                 self.planner.emitter.map(Op::Binary(Binary::Div), &quotient, &views)?;
-                return Ok(Value::Tensor(self.mapped(Op::Unary(Unary::Trunc), &[quotient], value)?));
+                return Ok(Value::Tensor(self.emit_elementwise(Op::Unary(Unary::Trunc), &[quotient], value)?));
             }
             ops::Binary::Div => Binary::Div,
             ops::Binary::Rem => Binary::Rem,
@@ -78,12 +78,12 @@ impl Scope<'_, '_> {
             ops::Binary::Xor if is_bool => Binary::NotEqual,
             _ => return Err(Declined::new(op.name(), "no instruction implements it yet")),
         };
-        let operands = self.two(node)?;
-        Ok(Value::Tensor(self.mapped(Op::Binary(kernel), &operands, value)?))
+        let operands = self.two_operands(node)?;
+        Ok(Value::Tensor(self.emit_elementwise(Op::Binary(kernel), &operands, value)?))
     }
 
     /// Rounds the result of an op to its type, if that is narrower than the plan's.
-    pub(super) fn rounded(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value> {
+    pub(super) fn round_result(&mut self, node: &Node, value: ValueId, result: Value) -> Result<Value> {
         // The total of shares is rounded where the output is written.
         let is_rounded = may_round(&node.op) && self.planner.label(self.graph, value) != Label::Share;
         let rounding = self.planner.rounding(self.graph.ty(value).dtype);
@@ -93,7 +93,7 @@ impl Scope<'_, '_> {
         let view = self.tensor(value)?;
         // The operand of a cast may be this view, so it must not be overwritten.
         if let GraphOp::Cast(_) = node.op {
-            return Ok(Value::Tensor(self.mapped(Op::Unary(rounding), &[view], value)?));
+            return Ok(Value::Tensor(self.emit_elementwise(Op::Unary(rounding), &[view], value)?));
         }
         self.planner.emitter.map(Op::Unary(rounding), &view, &[&view])?;
         Ok(Value::Tensor(view))
@@ -131,7 +131,7 @@ fn may_round(op: &GraphOp) -> bool {
 
 /// Returns the kernel of an op; a copy for an op that changes nothing.
 fn unary_kernel(op: ops::Unary) -> Unary {
-    macro_rules! of_the_same_name {
+    macro_rules! kernels_by_name {
         ($($name:ident)*) => {
             match op {
                 $(ops::Unary::$name => Unary::$name,)*
@@ -139,7 +139,7 @@ fn unary_kernel(op: ops::Unary) -> Unary {
             }
         };
     }
-    of_the_same_name! {
+    kernels_by_name! {
         Neg Abs Sign Square Exp Expm1 Log Log1p Tanh Sigmoid Sin Cos Sqrt Rsqrt Recip Tan Asin Acos Atan Sinh Cosh
         Cbrt Asinh Acosh Atanh Erf Erfc ErfInv Lgamma Digamma Floor Ceil Round Trunc Not
     }

@@ -85,7 +85,7 @@ impl Scope<'_, '_> {
     }
 
     /// Returns a concatenation in memory of its own, which may already contain its traces.
-    pub(super) fn joined(&mut self, axis: usize, parts: Vec<View>, value: ValueId) -> Result<View> {
+    pub(super) fn concat(&mut self, axis: usize, parts: Vec<View>, value: ValueId) -> Result<View> {
         let shape = self.shape_of(value)?;
         let to = match self.joins.whole(value) {
             Some(whole) => whole,
@@ -95,7 +95,7 @@ impl Scope<'_, '_> {
         for part in parts {
             let count = part.shape[axis];
             let place = to.part(axis, start, count, 1);
-            if !part.is(&place) {
+            if !part.is_same_view(&place) {
                 self.planner.emitter.copy(&place, &part)?;
             }
             start += count;

@@ -28,7 +28,7 @@ enum Value {
     /// A sum of matrix products, held back until its consumer is known.
     Products(Products),
     /// A product of elements, held back for a sum.
-    Times(View, View),
+    ElementProduct(View, View),
     /// A product of the transpose of `[k, m]` with `[k, n]`, held back for a sum.
     Outer(View, View),
     /// Rows of several tensors, one after the other, which the steps of loops read in place.
@@ -42,7 +42,7 @@ impl Value {
             Value::Tensor(view) => vec![view],
             Value::Static(_) => vec![],
             Value::Products(products) => products.views().collect(),
-            Value::Times(x, y) | Value::Outer(x, y) => vec![x, y],
+            Value::ElementProduct(x, y) | Value::Outer(x, y) => vec![x, y],
             Value::Rows(parts) => parts.iter().collect(),
         };
         views.into_iter()
@@ -103,9 +103,9 @@ impl<'p, 'g> Scope<'p, 'g> {
         let mut scope = Scope { planner, graph, values, order, places, next_of, joins };
         for (input, argument) in graph.inputs().iter().zip(inputs) {
             let dtype = graph.ty(input.value).dtype;
-            let is_read = scope.order.reads_to_come(input.value) > 0;
+            let is_read = scope.order.remaining_reads(input.value) > 0;
             let value = match argument {
-                Argument::Tensor(_) if is_read && !scope.planner.takes(graph, input.value) => {
+                Argument::Tensor(_) if is_read && !scope.planner.can_represent(graph, input.value) => {
                     return Err(Declined::new("scan", format!("a value of {dtype} that changes in each step")));
                 }
                 Argument::Tensor(view) => Value::Tensor(view),
@@ -199,9 +199,9 @@ impl<'p, 'g> Scope<'p, 'g> {
                 let products = products.clone();
                 self.finish(products, None, value)?
             }
-            Some(Value::Times(x, y)) => {
+            Some(Value::ElementProduct(x, y)) => {
                 let (x, y) = (x.clone(), y.clone());
-                self.mapped(Op::Binary(Binary::Mul), &[x, y], value)?
+                self.emit_elementwise(Op::Binary(Binary::Mul), &[x, y], value)?
             }
             Some(Value::Outer(left, right)) => {
                 let (left, right) = (left.clone(), right.clone());
@@ -212,11 +212,11 @@ impl<'p, 'g> Scope<'p, 'g> {
             }
             Some(Value::Rows(parts)) => {
                 let parts = parts.clone();
-                self.joined(0, parts, value)?
+                self.concat(0, parts, value)?
             }
             // The value stays static for consumers that need its integers.
             Some(Value::Static(tensor))
-                if self.planner.is_words(tensor.dtype()) || self.planner.ranges.hold_all(tensor) =>
+                if self.planner.is_words(tensor.dtype()) || self.planner.ranges.is_tensor_exact(tensor) =>
             {
                 let (tensor, label) = (tensor.clone(), self.planner.label(self.graph, value));
                 return self.planner.constant(&tensor, label);
@@ -249,10 +249,10 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// Emits an elementwise op whose result is `value`.
-    fn mapped(&mut self, op: Op, from: &[View], value: ValueId) -> Result<View> {
+    fn emit_elementwise(&mut self, op: Op, from: &[View], value: ValueId) -> Result<View> {
         let shape = self.shape_of(value)?;
         let own = self.own_state(value, &Operands { elementwise: from, others: &[] });
-        let own = own.filter(|state| from.iter().any(|view| view.is(state)));
+        let own = own.filter(|state| from.iter().any(|view| view.is_same_view(state)));
         own.iter().for_each(|_| self.planner.emitter.fired.note(Transformation::InPlace));
         let to = own.unwrap_or_else(|| self.target(value, &shape, level_of(from)));
         self.planner.emitter.map(op, &to, &from.iter().collect::<Vec<_>>())?;
@@ -275,20 +275,22 @@ impl<'p, 'g> Scope<'p, 'g> {
         if let Some(value) = self.static_value(node, *value)? {
             return Ok(vec![Some(value)]);
         }
-        if !self.planner.takes(self.graph, *value) {
+        if !self.planner.can_represent(self.graph, *value) {
             return Err(Declined::new(name, format!("a result of {}", self.graph.ty(*value).dtype)));
         }
-        let is_taken = |input: &ValueId| self.planner.takes(self.graph, *input) || matches!(node.op, GraphOp::Take(_));
+        let is_taken =
+            |input: &ValueId| self.planner.can_represent(self.graph, *input) || matches!(node.op, GraphOp::Take(_));
         if let Some(input) = node.inputs.iter().find(|input| !is_taken(input)) {
             return Err(Declined::new(name, format!("an operand of {}", self.graph.ty(*input).dtype)));
         }
-        let result = if self.has_words(node) { self.on_words(node, *value)? } else { self.single(node, *value, name)? };
-        Ok(vec![Some(self.rounded(node, *value, result)?)])
+        let result =
+            if self.has_words(node) { self.word_op(node, *value)? } else { self.single_result(node, *value, name)? };
+        Ok(vec![Some(self.round_result(node, *value, result)?)])
     }
 
     /// Plans a loop or a switch; returns the results that are used.
     fn with_bodies(&mut self, node: &Node) -> Result<Vec<Option<View>>> {
-        let used: Vec<bool> = node.outputs.iter().map(|output| self.order.reads_to_come(*output) > 0).collect();
+        let used: Vec<bool> = node.outputs.iter().map(|output| self.order.remaining_reads(*output) > 0).collect();
         // Only operands that are the same in every step may be static.
         let tensors = match &node.op {
             GraphOp::Scan(scan) => 0..scan.operands().invariants.start,
@@ -322,7 +324,7 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// Plans an op with one result.
-    fn single(&mut self, node: &Node, value: ValueId, name: &str) -> Result<Value> {
+    fn single_result(&mut self, node: &Node, value: ValueId, name: &str) -> Result<Value> {
         let shape = self.shape_of(value)?;
         let declined = || Declined::new(name, "no instruction implements it yet");
         let view = match &node.op {
@@ -334,7 +336,7 @@ impl<'p, 'g> Scope<'p, 'g> {
             GraphOp::Binary(op) => return self.binary(*op, node, value),
             GraphOp::MatMul(_) => return self.matmul(node, value),
             GraphOp::Compare(op) => {
-                let [x, y] = self.two(node)?;
+                let [x, y] = self.two_operands(node)?;
                 let (op, operands) = match op {
                     ops::Compare::Eq => (Binary::Equal, [x, y]),
                     ops::Compare::Ne => (Binary::NotEqual, [x, y]),
@@ -343,34 +345,36 @@ impl<'p, 'g> Scope<'p, 'g> {
                     ops::Compare::Gt => (Binary::Less, [y, x]),
                     ops::Compare::Ge => (Binary::LessEqual, [y, x]),
                 };
-                self.mapped(Op::Binary(op), &operands, value)?
+                self.emit_elementwise(Op::Binary(op), &operands, value)?
             }
             GraphOp::Predicate(op) => {
                 let x = self.tensor(node.inputs[0])?;
                 match op {
-                    ops::Predicate::IsNan => self.mapped(Op::Binary(Binary::NotEqual), &[x.clone(), x], value)?,
+                    ops::Predicate::IsNan => {
+                        self.emit_elementwise(Op::Binary(Binary::NotEqual), &[x.clone(), x], value)?
+                    }
                     ops::Predicate::IsFinite => {
                         let size = self.planner.emitter.reserve(&shape, x.level);
                         self.planner.emitter.map(Op::Unary(Unary::Abs), &size, &[&x])?;
                         let infinity = self.planner.emitter.number(f64::INFINITY)?.broadcast(&shape);
-                        self.mapped(Op::Binary(Binary::Less), &[size, infinity], value)?
+                        self.emit_elementwise(Op::Binary(Binary::Less), &[size, infinity], value)?
                     }
                 }
             }
             GraphOp::Select(_) => {
                 let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>>>()?;
-                self.mapped(Op::Ternary(Ternary::Select), &operands, value)?
+                self.emit_elementwise(Op::Ternary(Ternary::Select), &operands, value)?
             }
             GraphOp::Cast(cast) => {
                 let x = self.tensor(node.inputs[0])?;
                 let from = self.graph.ty(node.inputs[0]).dtype;
                 if cast.dtype == DType::Bool && from != DType::Bool {
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
-                    self.mapped(Op::Binary(Binary::NotEqual), &[x, zero], value)?
+                    self.emit_elementwise(Op::Binary(Binary::NotEqual), &[x, zero], value)?
                 } else if from.is_int() && cast.dtype.is_float() {
                     // The zero of an integer may have a sign here; adding 0 removes it.
                     let zero = self.planner.emitter.number(0.0)?.broadcast(&shape);
-                    self.mapped(Op::Binary(Binary::Add), &[x, zero], value)?
+                    self.emit_elementwise(Op::Binary(Binary::Add), &[x, zero], value)?
                 } else {
                     x
                 }
@@ -380,13 +384,13 @@ impl<'p, 'g> Scope<'p, 'g> {
                 None => self.take(op.axis, node, value)?,
             },
             GraphOp::DynamicSlice(op) => {
-                let [x, start] = [self.forward(node.inputs[0])?, self.tensor(node.inputs[1])?];
+                let [x, start] = [self.without_reversed_axes(node.inputs[0])?, self.tensor(node.inputs[1])?];
                 let size = shape[op.axis];
                 let places = (x.shape[op.axis] + 1).checked_sub(size).ok_or_else(declined)?;
                 let table = x.part(op.axis, 0, size, 1);
-                self.taken(value, [table, start.broadcast(&shape)], (places, x.strides[op.axis].unsigned_abs()))?
+                self.emit_take(value, [table, start.broadcast(&shape)], (places, x.strides[op.axis].unsigned_abs()))?
             }
-            GraphOp::DynamicUpdate(op) => self.updated(op.axis, node, value)?,
+            GraphOp::DynamicUpdate(op) => self.dynamic_update(op.axis, node, value)?,
             GraphOp::Gather(op) => self.gather(op.axis, node, value)?,
             GraphOp::Scatter(op) => self.scatter(op, node, value)?,
             GraphOp::ArgMax(op) => self.argmax(op.axis, node, value)?,
@@ -414,10 +418,10 @@ impl<'p, 'g> Scope<'p, 'g> {
                     self.planner.emitter.fired.note(Transformation::JoinedRows);
                     return Ok(Value::Rows(parts));
                 }
-                self.joined(op.axis, parts, value)?
+                self.concat(op.axis, parts, value)?
             }
             GraphOp::Pad(op) => {
-                let [x, number] = self.two(node)?;
+                let [x, number] = self.two_operands(node)?;
                 let low = op.low.value(&self.planner.sizes).map_err(|_| declined())?;
                 let to = self.target(value, &shape, level_of(&[x.clone(), number.clone()]));
                 self.planner.emitter.copy(&to, &number.broadcast(&shape))?;
@@ -432,19 +436,19 @@ impl<'p, 'g> Scope<'p, 'g> {
     }
 
     /// Returns both operands of a node as tensors.
-    fn two(&mut self, node: &Node) -> Result<[View; 2]> {
+    fn two_operands(&mut self, node: &Node) -> Result<[View; 2]> {
         Ok([self.tensor(node.inputs[0])?, self.tensor(node.inputs[1])?])
     }
 
     /// Returns a value as a tensor without reversed axes.
-    fn forward(&mut self, value: ValueId) -> Result<View> {
+    fn without_reversed_axes(&mut self, value: ValueId) -> Result<View> {
         let view = self.tensor(value)?;
-        self.planner.emitter.forward(&view)
+        self.planner.emitter.without_reversed_axes(&view)
     }
 
     /// Returns whether a value has exactly one use, which is still to come.
     fn is_used_once(&self, value: ValueId) -> bool {
-        self.order.reads_to_come(value) == 1
+        self.order.remaining_reads(value) == 1
     }
 
     fn is_output(&self, value: ValueId) -> bool {
@@ -461,7 +465,7 @@ impl<'p, 'g> Scope<'p, 'g> {
         };
         let shape = self.shape_of(value)?;
         let from = match (&self.values[input.index()], fold) {
-            (Some(Value::Times(x, y)), Fold::Sum) if self.is_used_once(input) => {
+            (Some(Value::ElementProduct(x, y)), Fold::Sum) if self.is_used_once(input) => {
                 self.planner.emitter.fired.note(Transformation::FoldOfProduct);
                 vec![x.clone(), y.clone()]
             }
@@ -505,14 +509,14 @@ fn level_of(views: &[View]) -> usize {
 /// Returns the reason why a graph has no plan for any types: an op with several results and no bodies has no
 /// instruction. It takes precedence over unsupported types, which are rejected before the op that produces them is
 /// considered.
-pub(super) fn without_instruction(graph: &Graph) -> Option<Declined> {
+pub(super) fn find_unsupported_op(graph: &Graph) -> Option<Declined> {
     let live = graph.live_values();
     let mut nodes = graph.nodes().iter().filter(|node| node.outputs.iter().any(|output| live[output.index()]));
     nodes.find_map(|node| match node.op.bodies() {
         bodies if bodies.is_empty() && node.outputs.len() > 1 => {
             Some(Declined::new(node.op.name(), "no instruction implements it yet"))
         }
-        bodies => bodies.into_iter().find_map(|body| without_instruction(body)),
+        bodies => bodies.into_iter().find_map(|body| find_unsupported_op(body)),
     })
 }
 

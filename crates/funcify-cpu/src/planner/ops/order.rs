@@ -3,7 +3,7 @@
 //!
 //! A value of a scope occupies the memory of the views that it names, or that it will read once it is computed. Code
 //! that overwrites memory asks here; [`Contents`](funcify_analysis::Contents) decides whether a copy is still valid,
-//! and `Planner::moved` makes the moves.
+//! and `Planner::emit_moves` makes the moves.
 
 use super::*;
 
@@ -33,7 +33,7 @@ impl Scope<'_, '_> {
     pub(super) fn own_state(&self, value: ValueId, operands: &Operands<'_>) -> Option<View> {
         let (_, register) = self.next_of[value.index()].as_ref()?;
         let is_apart = |view: &View| !view.shares_memory(register);
-        let may_write = operands.elementwise.iter().all(|view| view.is(register) || is_apart(view))
+        let may_write = operands.elementwise.iter().all(|view| view.is_same_view(register) || is_apart(view))
             && operands.others.iter().all(is_apart)
             && !self.order.is_read_later(register.memory());
         may_write.then(|| register.clone())
@@ -42,7 +42,7 @@ impl Scope<'_, '_> {
     /// Returns the register of the state whose next value this is, if no value occupies it any more (order-c2).
     pub(super) fn free_state(&self, value: ValueId, level: usize) -> Option<View> {
         let (state, register) = self.next_of[value.index()].as_ref()?;
-        let is_free = self.order.reads_to_come(*state) == 0 && self.order.is_free(register.memory());
+        let is_free = self.order.remaining_reads(*state) == 0 && self.order.is_free(register.memory());
         (is_free && register.level == level).then(|| register.clone())
     }
 

@@ -11,10 +11,10 @@ const LARGE_VOCABULARY: usize = 256;
 impl Scope<'_, '_> {
     /// Returns slices of an axis at indices that follow from values.
     pub(super) fn take(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
-        if !self.planner.takes(self.graph, node.inputs[1]) {
+        if !self.planner.can_represent(self.graph, node.inputs[1]) {
             return Err(Declined::new("take", "indices that follow from values"));
         }
-        let [x, index] = [self.forward(node.inputs[0])?, self.tensor(node.inputs[1])?];
+        let [x, index] = [self.without_reversed_axes(node.inputs[0])?, self.tensor(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let (rank, after) = (index.shape.len(), x.shape.len() - axis - 1);
         // The axes of the indices replace the axis being indexed.
@@ -27,11 +27,16 @@ impl Scope<'_, '_> {
         let mut strides = index.strides.clone();
         strides.extend(vec![0; after]);
         let index = index.with_axes(behind, strides).broadcast(&shape);
-        self.taken(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
+        self.emit_take(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
     }
 
     /// Returns the elements of a table that an index selects.
-    pub(super) fn taken(&mut self, value: ValueId, [table, index]: [View; 2], places: (usize, usize)) -> Result<View> {
+    pub(super) fn emit_take(
+        &mut self,
+        value: ValueId,
+        [table, index]: [View; 2],
+        places: (usize, usize),
+    ) -> Result<View> {
         let to = self.target(value, &table.shape, table.level.max(index.level));
         self.planner.emitter.take([&to, &table, &index], places)?;
         Ok(to)
@@ -39,13 +44,13 @@ impl Scope<'_, '_> {
 
     /// Returns a tensor with a part replaced by another tensor at a position, updated in place if it is a state's
     /// register.
-    pub(super) fn updated(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
+    pub(super) fn dynamic_update(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
         let [x, part, start] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
         let (x, part, start) = (x?, part?, start?);
         let places = (x.shape[axis] + 1).checked_sub(part.shape[axis]);
         let places = places.filter(|_| start.len() == 1);
         let places = places.ok_or_else(|| Declined::new("dynamic_update", "a separate position for each lane"))?;
-        let to = self.copied_for(value, x, &[part.clone(), start.clone()])?;
+        let to = self.state_or_copy(value, x, &[part.clone(), start.clone()])?;
         let start = start.with_axes(part.shape.clone(), vec![0; part.shape.len()]);
         let first = to.part(axis, 0, part.shape[axis], 1);
         self.planner.emitter.put([&first, &part, &start], (places, to.strides[axis].unsigned_abs()))?;
@@ -54,12 +59,12 @@ impl Scope<'_, '_> {
 
     /// Returns elements along an axis, with one index per element.
     pub(super) fn gather(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
-        let [x, index] = [self.forward(node.inputs[0])?, self.tensor(node.inputs[1])?];
+        let [x, index] = [self.without_reversed_axes(node.inputs[0])?, self.tensor(node.inputs[1])?];
         let shape = self.shape_of(value)?;
-        self.is_ours("gather", x.shape[axis])?;
+        self.reject_large_vocabulary("gather", x.shape[axis])?;
         let mut table = x.with_axes(shape, x.strides.clone());
         table.strides[axis] = 0;
-        self.taken(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
+        self.emit_take(value, [table, index], (x.shape[axis], x.strides[axis].unsigned_abs()))
     }
 
     /// Returns a tensor with elements along an axis updated, with one index per update, in place if it is a state's
@@ -67,7 +72,7 @@ impl Scope<'_, '_> {
     pub(super) fn scatter(&mut self, op: &Scatter, node: &Node, value: ValueId) -> Result<View> {
         let [x, index, updates] = [0, 1, 2].map(|operand| self.tensor(node.inputs[operand]));
         let (x, index, updates) = (x?, index?, updates?);
-        self.is_ours("scatter", x.shape[op.axis])?;
+        self.reject_large_vocabulary("scatter", x.shape[op.axis])?;
         let fold = match op.mode {
             ScatterMode::Set => None,
             ScatterMode::Add => Some(Fold::Sum),
@@ -79,7 +84,7 @@ impl Scope<'_, '_> {
         if matches!(fold, Some(Fold::Sum | Fold::Product)) && self.planner.rounding(dtype).is_some() {
             return Err(Declined::new("scatter", format!("sums or products of {dtype}")));
         }
-        let to = self.copied_for(value, x, &[index.clone(), updates.clone()])?;
+        let to = self.state_or_copy(value, x, &[index.clone(), updates.clone()])?;
         if !updates.is_empty() && !to.is_empty() {
             let mut first = to.with_axes(updates.shape.clone(), to.strides.clone());
             first.strides[op.axis] = 0;
@@ -90,7 +95,7 @@ impl Scope<'_, '_> {
     }
 
     /// Rejects axes of a large vocabulary where a library is available.
-    fn is_ours(&self, name: &str, size: usize) -> Result<()> {
+    fn reject_large_vocabulary(&self, name: &str, size: usize) -> Result<()> {
         match self.planner.division {
             Division::BesideLibrary if size >= LARGE_VOCABULARY => {
                 Err(Declined::new(name, format!("an axis of {size} elements, for which the library needs less memory")))
@@ -101,12 +106,12 @@ impl Scope<'_, '_> {
 
     /// Returns the place where a tensor is updated using `others`: the tensor itself if it is a state's register, else
     /// a copy.
-    fn copied_for(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View> {
+    fn state_or_copy(&mut self, value: ValueId, x: View, others: &[View]) -> Result<View> {
         let own = self.own_state(value, &Operands { elementwise: std::slice::from_ref(&x), others });
-        let own = own.filter(|state| x.is(state));
+        let own = own.filter(|state| x.is_same_view(state));
         own.iter().for_each(|_| self.planner.emitter.fired.note(Transformation::UpdateInPlace));
         let to = own.unwrap_or_else(|| self.target(value, &x.shape, level_of(others).max(x.level)));
-        if !to.is(&x) {
+        if !to.is_same_view(&x) {
             self.planner.emitter.copy(&to, &x)?;
         }
         Ok(to)
@@ -115,7 +120,7 @@ impl Scope<'_, '_> {
     /// Returns the position of the greatest element along an axis: the first among equals, or the first NaN if there
     /// is one.
     pub(super) fn argmax(&mut self, axis: usize, node: &Node, value: ValueId) -> Result<View> {
-        let x = self.forward(node.inputs[0])?;
+        let x = self.without_reversed_axes(node.inputs[0])?;
         let (shape, size) = (self.shape_of(value)?, x.shape[axis]);
         if size == 0 {
             return Err(Declined::new("argmax", "an axis without elements"));

@@ -1,7 +1,7 @@
 //! Plans matrix products and sums of them, which are held back until their consumer is known.
 
 use super::*;
-use crate::plan::FACTORS;
+use crate::plan::MAX_FACTORS;
 
 /// A sum of products, as `[rows, lanes]` elements in order: an initial value, and left sides times packed right sides.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl Scope<'_, '_> {
                 Some(Value::Products(mut products)) => {
                     if let (Some(Value::Products(more)), true) = (&self.values[other.index()], self.is_used_once(other))
                         && (products.init.is_none() || more.init.is_none())
-                        && products.factors.len() + more.factors.len() <= FACTORS
+                        && products.factors.len() + more.factors.len() <= MAX_FACTORS
                         && (products.rows, products.lanes) == (more.rows, more.lanes)
                     {
                         products.factors.extend(more.factors.clone());
@@ -49,7 +49,7 @@ impl Scope<'_, '_> {
                     if products.init.is_some() {
                         continue;
                     }
-                    let init = self.forward(other)?;
+                    let init = self.without_reversed_axes(other)?;
                     let Some(init) = init.reshaped(&[products.rows, products.lanes]) else { continue };
                     let init = self.planner.emitter.in_lanes(&init)?;
                     products.init = Some(self.planner.emitter.within_units(&init)?);
@@ -60,16 +60,16 @@ impl Scope<'_, '_> {
                     let z = [self.tensor(other)?];
                     let sides = [x, y];
                     let own = self.own_state(value, &Operands { elementwise: &z, others: &sides });
-                    if let Some(state) = own.filter(|state| z[0].is(state)) {
+                    if let Some(state) = own.filter(|state| z[0].is_same_view(state)) {
                         self.planner.emitter.fired.note(Transformation::SumInPlace);
                         self.planner.sink(state.clone(), sides, self.may_defer(value))?;
                         return Ok(Some(Value::Tensor(state)));
                     }
                 }
-                Some(Value::Times(x, y)) => {
+                Some(Value::ElementProduct(x, y)) => {
                     let z = self.tensor(other)?;
                     self.planner.emitter.fired.note(Transformation::MulAdd);
-                    let view = self.mapped(Op::Ternary(Ternary::MulAdd), &[x, y, z], value)?;
+                    let view = self.emit_elementwise(Op::Ternary(Ternary::MulAdd), &[x, y, z], value)?;
                     return Ok(Some(Value::Tensor(view)));
                 }
                 _ => {}
@@ -81,10 +81,12 @@ impl Scope<'_, '_> {
     /// Plans a difference in which one side is a product of elements that was held back, as one instruction.
     pub(super) fn difference(&mut self, left: ValueId, right: ValueId, value: ValueId) -> Result<Option<View>> {
         for (waiting, other, op) in [(right, left, Ternary::NegMulAdd), (left, right, Ternary::MulSub)] {
-            if let (Some(Value::Times(x, y)), true) = (&self.values[waiting.index()], self.is_used_once(waiting)) {
+            if let (Some(Value::ElementProduct(x, y)), true) =
+                (&self.values[waiting.index()], self.is_used_once(waiting))
+            {
                 let (x, y) = (x.clone(), y.clone());
                 let z = self.tensor(other)?;
-                return Ok(Some(self.mapped(Op::Ternary(op), &[x, y, z], value)?));
+                return Ok(Some(self.emit_elementwise(Op::Ternary(op), &[x, y, z], value)?));
             }
         }
         Ok(None)
@@ -104,7 +106,7 @@ impl Scope<'_, '_> {
 
     /// Plans a product of matrices, one for each index of the leading axes.
     pub(super) fn matmul(&mut self, node: &Node, value: ValueId) -> Result<Value> {
-        let [left, right] = [self.forward(node.inputs[0])?, self.forward(node.inputs[1])?];
+        let [left, right] = [self.without_reversed_axes(node.inputs[0])?, self.without_reversed_axes(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let axes = shape.len() - 2;
         let level = level_of(&[left.clone(), right.clone()]);
@@ -115,7 +117,7 @@ impl Scope<'_, '_> {
         }
         if self.planner.is_innermost && level > 1 && self.is_labelled(node) {
             let to = self.target(value, &shape, level);
-            self.sums(&to, &left, &right)?;
+            self.emit_as_folds(&to, &left, &right)?;
             return Ok(Value::Tensor(to));
         }
         if shape[..axes].iter().all(|size| *size == 1) {
@@ -126,7 +128,7 @@ impl Scope<'_, '_> {
         // Products with vectors are folds of all matrices at once.
         let [m, n, k] = [shape[axes], shape[axes + 1], left.shape[axes + 1]];
         if k == 1 || ((m == 1 || n == 1) && level > 0) {
-            self.sums(&to, &left, &right)?;
+            self.emit_as_folds(&to, &left, &right)?;
             return Ok(Value::Tensor(to));
         }
         self.planner.emitter.check_instructions(shape[..axes].iter().product())?;
@@ -135,7 +137,7 @@ impl Scope<'_, '_> {
             let (left, right, to) = (matrix(&left), matrix(&right), matrix(&to));
             match self.factors(&left, &right)? {
                 Factors::Packed(left, right) => self.planner.emitter.product(&to, None, &[(left, right)], None)?,
-                Factors::Turned(..) | Factors::None => self.sums(&to, &left, &right)?,
+                Factors::Transposed(..) | Factors::None => self.emit_as_folds(&to, &left, &right)?,
             }
         }
         Ok(Value::Tensor(to))
@@ -161,8 +163,8 @@ impl Scope<'_, '_> {
             |rows, lanes, factor| Products { shape: shape.to_vec(), rows, lanes, init: None, factors: vec![factor] };
         match self.factors(left, right)? {
             Factors::Packed(left, right) => Ok(Value::Products(waiting(m, n, (left, right)))),
-            Factors::Turned(left, right) if n == 1 => Ok(Value::Products(waiting(1, m, (left, right)))),
-            Factors::Turned(left, right) => {
+            Factors::Transposed(left, right) if n == 1 => Ok(Value::Products(waiting(1, m, (left, right)))),
+            Factors::Transposed(left, right) => {
                 let level = left.level.max(right.level);
                 let turned = self.planner.emitter.reserve(&[n, m], level);
                 self.planner.emitter.product(&turned, None, &[(left, right)], None)?;
@@ -172,7 +174,7 @@ impl Scope<'_, '_> {
             Factors::None => {
                 let to = self.target(value, shape, left.level.max(right.level));
                 let matrix = (0..shape.len() - 2).fold(to.clone(), |view, _| view.at(0, 0));
-                self.sums(&matrix, left, right)?;
+                self.emit_as_folds(&matrix, left, right)?;
                 Ok(Value::Tensor(to))
             }
         }
@@ -189,9 +191,9 @@ impl Scope<'_, '_> {
         }
         let [lefts, rights] = [left, right].map(|view| view.transposed(&[1, 0]));
         if m > 1 && (n == 1 || left.level < right.level) {
-            return Ok(Factors::Turned(emitter.in_rows(&rights)?, emitter.packed(&lefts)?));
+            return Ok(Factors::Transposed(emitter.in_rows(&rights)?, emitter.pack(&lefts)?));
         }
-        Ok(Factors::Packed(emitter.in_rows(left)?, emitter.packed(right)?))
+        Ok(Factors::Packed(emitter.in_rows(left)?, emitter.pack(right)?))
     }
 
     /// Returns whether an operand or the result of a product has the parallel axis.
@@ -202,7 +204,7 @@ impl Scope<'_, '_> {
     }
 
     /// Emits products of matrices, one for each index of the leading axes, as sums of products of elements.
-    fn sums(&mut self, to: &View, left: &View, right: &View) -> Result<()> {
+    fn emit_as_folds(&mut self, to: &View, left: &View, right: &View) -> Result<()> {
         let axes = to.shape.len() - 2;
         let k = left.shape[axes + 1];
         let shape = [to.shape.as_slice(), &[k]].concat();
@@ -224,7 +226,7 @@ enum Factors {
     /// The left side, and the right side packed.
     Packed(View, View),
     /// The right side transposed, and the left side transposed and packed: computes the transpose of the product.
-    Turned(View, View),
+    Transposed(View, View),
     /// Neither side is packed.
     None,
 }

@@ -11,17 +11,17 @@ use funcify_core::ops::EvalContext;
 use super::*;
 
 /// The largest number of elements that are evaluated here.
-const MOST_ELEMENTS: usize = 1 << 20;
+const MAX_ELEMENTS: usize = 1 << 20;
 /// The largest number of consecutive integers stored as a constant of the plan; longer ranges are computed when it
 /// runs.
-const MOST_POSITIONS: usize = 1 << 16;
+const MAX_POSITIONS: usize = 1 << 16;
 /// The largest number of copies that implement a `take`.
-const MOST_COPIES: usize = 64;
+const MAX_COPIES: usize = 64;
 
 impl Planner {
     /// Returns the numbers 0, 1, ... in order.
     pub(super) fn positions(&mut self, count: usize) -> Result<View> {
-        if count > MOST_POSITIONS {
+        if count > MAX_POSITIONS {
             let is_held = i64::try_from(count).is_ok_and(|count| count <= greatest_integer(self.dtype));
             let declined =
                 || Declined::new("iota", format!("{count} positions, which {} cannot represent exactly", self.dtype));
@@ -39,7 +39,7 @@ impl Scope<'_, '_> {
             && let Some((_, count)) =
                 self.planner.counts.iter().rev().find(|(symbol, _)| size.dim.as_symbol() == Some(symbol))
         {
-            return Ok(self.planner.takes(self.graph, value).then(|| Value::Tensor(count.clone())));
+            return Ok(self.planner.can_represent(self.graph, value).then(|| Value::Tensor(count.clone())));
         }
         let fits = |value: &ValueId| self.planner.is_number(self.graph.ty(*value).dtype);
         let is_made = matches!(node.op.class(), OpClass::Creation(_)) && !matches!(node.op, GraphOp::Constant(_));
@@ -52,7 +52,7 @@ impl Scope<'_, '_> {
         }
         let inputs: Option<Vec<HostTensor>> = node.inputs.iter().map(|input| self.static_tensor(*input)).collect();
         let Some(inputs) = inputs else { return Ok(None) };
-        let is_small = self.planner.whole_shape(self.graph, value)?.iter().product::<usize>() <= MOST_ELEMENTS;
+        let is_small = self.planner.whole_shape(self.graph, value)?.iter().product::<usize>() <= MAX_ELEMENTS;
         if !is_small && !matches!(node.op, GraphOp::Constant(_)) {
             return Ok(None);
         }
@@ -73,9 +73,9 @@ impl Scope<'_, '_> {
     /// Returns whether the positions are too many for a constant, so that the plan computes them when it runs.
     fn are_many_positions(&self, value: ValueId) -> Result<bool> {
         let dtype = self.graph.ty(value).dtype;
-        let are_numbers = self.planner.takes(self.graph, value) && !self.planner.is_words(dtype);
+        let are_numbers = self.planner.can_represent(self.graph, value) && !self.planner.is_words(dtype);
         let is_exact = self.planner.rounding(dtype).is_none();
-        Ok(are_numbers && is_exact && self.planner.whole_shape(self.graph, value)?[0] > MOST_POSITIONS)
+        Ok(are_numbers && is_exact && self.planner.whole_shape(self.graph, value)?[0] > MAX_POSITIONS)
     }
 
     /// Returns the tensor of a static value.
@@ -86,7 +86,7 @@ impl Scope<'_, '_> {
         }
     }
 
-    /// Returns slices of an axis at static indices. The indices must form at most `MOST_COPIES` runs of neighbours.
+    /// Returns slices of an axis at static indices. The indices must form at most `MAX_COPIES` runs of neighbours.
     pub(super) fn take_static(
         &mut self,
         axis: usize,
@@ -111,7 +111,7 @@ impl Scope<'_, '_> {
             if start == indices.len() {
                 break;
             }
-            if copy == MOST_COPIES {
+            if copy == MAX_COPIES {
                 return Err(Declined::new("take", "static indices in too many separate runs"));
             }
             let neighbours = indices[start..].iter().zip(indices[start]..).take_while(|(index, next)| **index == *next);

@@ -16,13 +16,13 @@ impl Scope<'_, '_> {
     }
 
     /// Plans an op on words, or one that converts between words and numbers.
-    pub(super) fn on_words(&mut self, node: &Node, value: ValueId) -> Result<Value> {
+    pub(super) fn word_op(&mut self, node: &Node, value: ValueId) -> Result<Value> {
         use GraphOp::{Broadcast, Concat, Pad, Reshape, Reverse, Select, Slice, Transpose};
         let declined = || Declined::new(node.op.name(), "no instruction implements it on random bits yet");
         let is_words = |input: usize| self.planner.is_words(self.graph.ty(node.inputs[input]).dtype);
         let is_float = |input: usize| self.graph.ty(node.inputs[input]).dtype.is_float();
         let is_exact =
-            |to: DType| self.planner.rounding(to).is_none() || self.planner.ranges.hold(self.graph, node.inputs[0]);
+            |to: DType| self.planner.rounding(to).is_none() || self.planner.ranges.is_exact(self.graph, node.inputs[0]);
         let word = match &node.op {
             GraphOp::Threefry(op) => return Ok(Value::Tensor(self.threefry(op, node, value)?)),
             GraphOp::Cast(cast) if self.planner.is_words(cast.dtype) && is_words(0) => {
@@ -40,25 +40,25 @@ impl Scope<'_, '_> {
             GraphOp::Binary(ops::Binary::Sub) => WordOp::Sub,
             GraphOp::Binary(ops::Binary::Mul) => WordOp::Mul,
             Broadcast(_) | Transpose(_) | Reshape(_) | Slice(_) | Reverse(_) | Concat(_) | Pad(_) | Select(_) => {
-                return self.single(node, value, node.op.name());
+                return self.single_result(node, value, node.op.name());
             }
             GraphOp::Take(_) | GraphOp::Gather(_) | GraphOp::DynamicSlice(_) if !is_words(1) => {
-                return self.single(node, value, node.op.name());
+                return self.single_result(node, value, node.op.name());
             }
-            GraphOp::DynamicUpdate(_) if !is_words(2) => return self.single(node, value, node.op.name()),
+            GraphOp::DynamicUpdate(_) if !is_words(2) => return self.single_result(node, value, node.op.name()),
             GraphOp::Scatter(op) if op.mode == ScatterMode::Set && !is_words(1) => {
-                return self.single(node, value, node.op.name());
+                return self.single_result(node, value, node.op.name());
             }
             _ => return Err(declined()),
         };
         let operands = node.inputs.iter().map(|input| self.tensor(*input)).collect::<Result<Vec<_>>>()?;
         self.planner.emitter.fired.note(Transformation::Words);
-        Ok(Value::Tensor(self.mapped(Op::Word(word), &operands, value)?))
+        Ok(Value::Tensor(self.emit_elementwise(Op::Word(word), &operands, value)?))
     }
 
     /// Generates random words for each key, from its counter on.
     fn threefry(&mut self, op: &Threefry, node: &Node, value: ValueId) -> Result<View> {
-        let [key, counter] = [self.forward(node.inputs[0])?, self.forward(node.inputs[1])?];
+        let [key, counter] = [self.without_reversed_axes(node.inputs[0])?, self.without_reversed_axes(node.inputs[1])?];
         let shape = self.shape_of(value)?;
         let to = self.target(value, &shape, level_of(&[key.clone(), counter.clone()]));
         let keys: usize = key.shape[..key.shape.len() - 1].iter().product();

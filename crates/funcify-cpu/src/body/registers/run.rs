@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use pulp::{Simd, WithSimd};
 
 use super::super::Address;
-use super::{Code, REGISTERS, Verb};
+use super::{REGISTERS, RegisterCode, Verb};
 use crate::float::Float;
 use crate::kernels::math::MathTable;
 use crate::kernels::table::Elementwise;
@@ -13,10 +13,10 @@ use crate::kernels::{Binary, Fold, Unary, binary};
 use crate::views::View;
 
 /// Runs code until it ends itself or `more` returns 0. `more` returns the number of iterations to run next.
-/// `addresses` are the addresses of [`Code::pieces`].
+/// `addresses` are the addresses of [`RegisterCode::pieces`].
 pub(in super::super) fn run<T: MathTable, S: Simd>(
     simd: S,
-    code: &Code<T>,
+    code: &RegisterCode<T>,
     views: &mut [View<'_, T>],
     addresses: &mut [Address],
     more: impl FnMut() -> usize,
@@ -208,7 +208,7 @@ struct File<R>([R; REGISTERS]);
 /// All iterations of a loop. It runs on the instruction set of the registers.
 struct Loop<'c, 'a, T, S, M, R> {
     simd: S,
-    code: &'c Code<T>,
+    code: &'c RegisterCode<T>,
     views: &'c mut [View<'a, T>],
     addresses: &'c mut [Address],
     more: M,
@@ -254,28 +254,28 @@ impl<T: MathTable, S: Simd, M: FnMut() -> usize, R: Register<T, S>> WithSimd for
 #[inline(always)]
 fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
     simd: S,
-    code: &Code<T>,
+    code: &RegisterCode<T>,
     views: &mut [View<'_, T>],
     streams: &[Address],
     registers: &mut [R; REGISTERS],
 ) -> bool {
     let mut last = R::splat(simd, T::ZERO);
-    for word in &code.words {
+    for op in &code.ops {
         // Only the operands that a verb reads are loaded.
-        let operand = |index: usize| registers[usize::from(word.from[index])];
+        let operand = |index: usize| registers[usize::from(op.from[index])];
         let (a, b, c) = (|| operand(0), || operand(1), || operand(2));
-        let value = match word.verb {
+        let value = match op.verb {
             Verb::Load => {
-                let address = &streams[usize::from(word.from[0])];
+                let address = &streams[usize::from(op.from[0])];
                 R::load(simd, views[address.region].read(address.range))
             }
             Verb::Store => {
-                let address = &streams[usize::from(word.to)];
+                let address = &streams[usize::from(op.to)];
                 a().store(simd, views[address.region].write(address.range));
                 continue;
             }
             Verb::StoreLast => {
-                let address = &streams[usize::from(word.to)];
+                let address = &streams[usize::from(op.to)];
                 last.store(simd, views[address.region].write(address.range));
                 continue;
             }
@@ -295,7 +295,7 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
             Verb::MulSub => a().mul_add(simd, b(), c().neg(simd)),
             Verb::NegMulAdd => a().neg(simd).mul_add(simd, b(), c()),
             Verb::Select => a().select(simd, b(), c()),
-            Verb::FoldLanes(fold) => a().fold(simd, fold, usize::from(word.from[1])),
+            Verb::FoldLanes(fold) => a().fold(simd, fold, usize::from(op.from[1])),
             Verb::Unary(op) => a().unary(simd, op),
             Verb::Binary(op) => a().binary(simd, op, b()),
             Verb::AddLast => last.add(simd, a()),
@@ -317,7 +317,7 @@ fn iteration<T: MathTable, S: Simd, R: Register<T, S>>(
         if R::IS_SINGLE {
             last = value;
         }
-        registers[usize::from(word.to)] = value;
+        registers[usize::from(op.to)] = value;
     }
     true
 }

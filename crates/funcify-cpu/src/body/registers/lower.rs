@@ -3,38 +3,44 @@
 use std::collections::HashMap;
 
 use super::super::planned::{PlannedLoop, Step};
-use super::{Code, Factor, Piece, Product, REGISTERS, RegisterOp, Verb};
+use super::{Factor, Piece, Product, REGISTERS, RegisterCode, RegisterOp, Verb};
 use crate::float::Float;
 use crate::kernels::{Binary, Fold, Ternary, Unary};
 use crate::plan::{Across, Instruction, Op, Operand, Region};
 
 /// The largest number of vectors that a loop may write.
-const MOST_WORDS: usize = 512;
+const MAX_WRITTEN_VECTORS: usize = 512;
 /// The largest number of vectors that a loop may compute, including the terms of products.
-const MOST_TERMS: usize = 1024;
+const MAX_COMPUTED_VECTORS: usize = 1024;
 /// The estimated nanoseconds of a register op, and of one that evaluates a function.
 const NS_PER_REGISTER_OP: f64 = 2.0;
 const NS_PER_FUNCTION: f64 = 7.0;
 /// The least number of iterations for which loading registers pays off.
-const LEAST_TIMES: usize = 4;
+const MIN_ITERATIONS: usize = 4;
 
 /// Lowers a loop to register code, if it needs few enough ops. Also returns the estimated nanoseconds of an
 /// iteration.
-pub(in super::super) fn lowered<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop<'_>) -> Option<(f64, Code<T>)> {
-    let code = code::<T>(slicer, planned)?;
+pub(in super::super) fn lower_with_cost<T: Float>(
+    slicer: Slicer<'_>,
+    planned: &PlannedLoop<'_>,
+) -> Option<(f64, RegisterCode<T>)> {
+    let code = lower::<T>(slicer, planned)?;
     Some((code.cost(NS_PER_REGISTER_OP, NS_PER_FUNCTION), code))
 }
 
 /// Lowers the steps of a loop to register code for vectors of the slicer's width.
-pub(in super::super) fn code<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop<'_>) -> Option<Code<T>> {
+pub(in super::super) fn lower<T: Float>(slicer: Slicer<'_>, planned: &PlannedLoop<'_>) -> Option<RegisterCode<T>> {
     let PlannedLoop { steps, times } = planned;
     let (own, level) = (*times.last()?, times.len() - 1);
     let vectors = |step: &Step<'_>| step.vectors(slicer.width);
     let terms = steps.iter().map(|step| vectors(step) * step.terms()).sum::<usize>();
-    if own < LEAST_TIMES || steps.iter().map(vectors).sum::<usize>() > MOST_WORDS || terms > MOST_TERMS {
+    if own < MIN_ITERATIONS
+        || steps.iter().map(vectors).sum::<usize>() > MAX_WRITTEN_VECTORS
+        || terms > MAX_COMPUTED_VECTORS
+    {
         return None;
     }
-    let mut lowering = Lowering::new(slicer, level, slicer.places(steps, times)?)?;
+    let mut lowering = Lowering::new(slicer, level, slicer.accessed_pieces(steps, times)?)?;
     for step in steps {
         match step {
             Step::Do(instruction) => lowering.instruction(instruction)?,
@@ -93,7 +99,7 @@ impl Slicer<'_> {
 
     /// Returns the pieces that the loop accesses, each with whether it is written; `None` if two of them may overlap
     /// in some iterations.
-    fn places(self, steps: &[Step<'_>], times: &[usize]) -> Option<HashMap<Piece, bool>> {
+    fn accessed_pieces(self, steps: &[Step<'_>], times: &[usize]) -> Option<HashMap<Piece, bool>> {
         let mut all: HashMap<Piece, bool> = HashMap::new();
         for step in steps {
             let instruction = match step {
@@ -117,7 +123,7 @@ impl Slicer<'_> {
             for piece in self.read(instruction) {
                 all.entry(piece).or_insert(false);
             }
-            if all.len() > 2 * MOST_WORDS {
+            if all.len() > 2 * MAX_WRITTEN_VECTORS {
                 return None;
             }
         }
@@ -154,7 +160,7 @@ impl Slicer<'_> {
 struct Lowering<'r, T> {
     slicer: Slicer<'r>,
     level: usize,
-    code: Code<T>,
+    code: RegisterCode<T>,
     /// The registers of pieces that do not move.
     resident: HashMap<Piece, u8>,
     /// The registers that hold moving pieces in this iteration.
@@ -170,7 +176,7 @@ impl<'r, T: Float> Lowering<'r, T> {
         let mut lowering = Lowering {
             slicer,
             level,
-            code: Code::default(),
+            code: RegisterCode::default(),
             resident: HashMap::new(),
             loaded: HashMap::new(),
             streams: HashMap::new(),
@@ -203,7 +209,7 @@ impl<'r, T: Float> Lowering<'r, T> {
             return Some(*register);
         }
         let (stream, register) = (self.stream(piece)?, self.register()?);
-        self.word(Verb::Load, register, [stream, 0, 0]);
+        self.push_op(Verb::Load, register, [stream, 0, 0]);
         self.loaded.insert(piece, register);
         Some(register)
     }
@@ -229,8 +235,8 @@ impl<'r, T: Float> Lowering<'r, T> {
         Some(register)
     }
 
-    fn word(&mut self, verb: Verb, to: u8, from: [u8; 3]) {
-        self.code.words.push(RegisterOp { verb, to, from });
+    fn push_op(&mut self, verb: Verb, to: u8, from: [u8; 3]) {
+        self.code.ops.push(RegisterOp { verb, to, from });
     }
 
     /// Writes the result of a verb to a piece. If the piece moves, the result is stored, which may change every other
@@ -245,12 +251,12 @@ impl<'r, T: Float> Lowering<'r, T> {
             None => self.register()?,
         };
         if !(moves && verb == Verb::Copy) {
-            self.word(verb, register, from);
+            self.push_op(verb, register, from);
             self.loaded.retain(|_, holder| *holder != register);
         }
         if moves {
             let stream = self.stream(to)?;
-            self.word(Verb::Store, stream, [register, 0, 0]);
+            self.push_op(Verb::Store, stream, [register, 0, 0]);
             self.loaded.retain(|other, _| other.region != to.region);
             self.loaded.insert(to, register);
         }
@@ -299,7 +305,7 @@ impl<'r, T: Float> Lowering<'r, T> {
     fn end_unless(&mut self, holds: &Operand) -> Option<()> {
         let holds = *self.slicer.pieces(holds, 1, 1).first()?;
         let register = self.read(holds)?;
-        self.word(Verb::EndUnless, 0, [register, 0, 0]);
+        self.push_op(Verb::EndUnless, 0, [register, 0, 0]);
         Some(())
     }
 
@@ -317,9 +323,9 @@ impl<'r, T: Float> Lowering<'r, T> {
                 let y = if from.len() == 2 { Some(self.read(from[1][at])?) } else { None };
                 sum = Some(match (sum, y) {
                     (None, None) => x,
-                    (None, Some(y)) => self.combined(Verb::Mul, [x, y, 0])?,
-                    (Some(sum), None) => self.combined(verb_of(fold), [sum, x, 0])?,
-                    (Some(sum), Some(y)) => self.combined(Verb::MulAdd, [x, y, sum])?,
+                    (None, Some(y)) => self.compute(Verb::Mul, [x, y, 0])?,
+                    (Some(sum), None) => self.compute(verb_of(fold), [sum, x, 0])?,
+                    (Some(sum), Some(y)) => self.compute(Verb::MulAdd, [x, y, sum])?,
                 });
             }
             self.write(Verb::Copy, to, [sum?, 0, 0])?;
@@ -339,16 +345,16 @@ impl<'r, T: Float> Lowering<'r, T> {
                 let mut x = self.read(from[0][at])?;
                 if from.len() == 2 {
                     let y = self.read(from[1][at])?;
-                    x = self.combined(Verb::Mul, [x, y, 0])?;
+                    x = self.compute(Verb::Mul, [x, y, 0])?;
                 }
                 let len = self.slicer.width.min(lanes - index * self.slicer.width);
                 let folded = match len {
                     1 => x,
-                    len => self.combined(Verb::FoldLanes(fold), [x, u8::try_from(len).ok()?, 0])?,
+                    len => self.compute(Verb::FoldLanes(fold), [x, u8::try_from(len).ok()?, 0])?,
                 };
                 sum = Some(match sum {
                     None => folded,
-                    Some(sum) => self.combined(verb_of(fold), [sum, folded, 0])?,
+                    Some(sum) => self.compute(verb_of(fold), [sum, folded, 0])?,
                 });
             }
             self.write(Verb::Copy, to, [sum?, 0, 0])?;
@@ -368,31 +374,31 @@ impl<'r, T: Float> Lowering<'r, T> {
             [init] => Some(registers(self, self.slicer.pieces(init, 1, *lanes))?),
             _ => None,
         };
-        let mut told = Vec::new();
+        let mut lowered_factors = Vec::new();
         for ([row, packed], inner) in factors.as_chunks::<2>().0.iter().zip(inner) {
             let matrix = self.slicer.packed(packed, *inner, *lanes);
             if row.across != Across::Lanes || matrix.steps[self.level] != 0 {
                 return None;
             }
             let row = registers(self, self.slicer.pieces(row, 1, *inner))?;
-            told.push(Factor { row, inner: *inner, packed: self.stream(matrix)? });
+            lowered_factors.push(Factor { row, inner: *inner, packed: self.stream(matrix)? });
         }
         let to = self.slicer.pieces(to, 1, *lanes);
         let sums = to.iter().map(|_| self.register()).collect::<Option<Vec<u8>>>()?;
         let number = u8::try_from(self.code.products.len()).ok()?;
-        self.code.products.push(Product { factors: told, init, to: sums.clone() });
-        self.word(Verb::Product, 0, [number, 0, 0]);
+        self.code.products.push(Product { factors: lowered_factors, init, to: sums.clone() });
+        self.push_op(Verb::Product, 0, [number, 0, 0]);
         let verb = then.map_or(Verb::Copy, verb_of_unary);
         to.into_iter().zip(sums).try_for_each(|(to, sum)| {
             // The lanes after the last column hold padding, but a piece of one element has it in all lanes.
-            let sum = if to.len == 1 { self.combined(Verb::FoldLanes(Fold::Sum), [sum, 1, 0])? } else { sum };
+            let sum = if to.len == 1 { self.compute(Verb::FoldLanes(Fold::Sum), [sum, 1, 0])? } else { sum };
             self.write(verb, to, [sum, 0, 0])
         })
     }
 
-    fn combined(&mut self, verb: Verb, from: [u8; 3]) -> Option<u8> {
+    fn compute(&mut self, verb: Verb, from: [u8; 3]) -> Option<u8> {
         let register = self.register()?;
-        self.word(verb, register, from);
+        self.push_op(verb, register, from);
         Some(register)
     }
 }

@@ -5,7 +5,7 @@ pub(super) type NodeId = (usize, usize, Vec<usize>);
 
 /// The position of an interpreter in the plan.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Whereabouts {
+pub(super) struct Position {
     pub(super) stage: usize,
     pub(super) part: usize,
     /// The program of the part.
@@ -16,7 +16,7 @@ pub(super) struct Whereabouts {
     pub(super) counters: Vec<isize>,
 }
 
-impl Whereabouts {
+impl Position {
     /// Returns the node at this position, independent of iteration and part.
     pub(super) fn node(&self) -> NodeId {
         (self.stage, self.program, self.path.clone())

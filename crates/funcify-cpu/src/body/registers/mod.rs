@@ -23,7 +23,7 @@ mod lower;
 mod run;
 
 pub(super) use chain::chain;
-pub(super) use lower::{Slicer, code, lowered};
+pub(super) use lower::{Slicer, lower, lower_with_cost};
 pub(super) use run::run;
 #[cfg(feature = "jit")]
 pub(super) use run::{Register, Vector};
@@ -36,9 +36,9 @@ pub(crate) const REGISTERS: usize = 256;
 
 /// The body of a loop as register code.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Code<T> {
+pub(crate) struct RegisterCode<T> {
     /// The ops that run in each iteration.
-    pub(crate) words: Vec<RegisterOp>,
+    pub(crate) ops: Vec<RegisterOp>,
     /// The pieces loaded before the first iteration, with their registers.
     pub(crate) loads: Vec<(u8, Piece)>,
     /// The constants, with their registers.
@@ -72,7 +72,7 @@ pub(crate) struct Factor {
     pub(crate) packed: u8,
 }
 
-impl<T> Code<T> {
+impl<T> RegisterCode<T> {
     /// Returns the pieces loaded before the loop, stored after it, and moving with it, in this order.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
         let outside = self.loads.iter().chain(&self.stores).map(|(_, piece)| piece);
@@ -81,12 +81,12 @@ impl<T> Code<T> {
 
     /// Returns the estimated nanoseconds of an iteration, from those of a register op and of one that evaluates a
     /// function.
-    pub(super) fn cost(&self, of_a_word: f64, of_a_function: f64) -> f64 {
-        let is_function = |word: &RegisterOp| matches!(word.verb, Verb::Unary(_) | Verb::Binary(_));
-        let words: f64 = self.words.iter().map(|word| if is_function(word) { of_a_function } else { of_a_word }).sum();
+    pub(super) fn cost(&self, ns_per_op: f64, ns_per_function: f64) -> f64 {
+        let is_function = |op: &RegisterOp| matches!(op.verb, Verb::Unary(_) | Verb::Binary(_));
+        let ops: f64 = self.ops.iter().map(|op| if is_function(op) { ns_per_function } else { ns_per_op }).sum();
         let terms =
             |product: &Product| product.factors.iter().map(|factor| factor.inner).sum::<usize>() * product.to.len();
-        words + self.products.iter().map(terms).sum::<usize>() as f64 * of_a_word / 2.0
+        ops + self.products.iter().map(terms).sum::<usize>() as f64 * ns_per_op / 2.0
     }
 
     /// Returns whether every piece has one element.
